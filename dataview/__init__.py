@@ -1,0 +1,36 @@
+"""Lazy, symbolic views of data: one class for a number, a sample, a dataset and its minibatches.
+
+>>> import numpy as np
+>>> import dataview as dv
+>>> d = dv.View(np.arange(12).reshape(4, 3), input=np.s_[:2], target=np.s_[2])
+>>> d.input[1:3]()
+array([[3, 4],
+       [6, 7]])
+"""
+
+from dataview.errors import (
+    FieldError,
+    PartialWriteError,
+    ReadOnlyError,
+    StreamError,
+    UndeclaredError,
+)
+from dataview.view import View, concat
+from dataview.view import field_spec as field
+from dataview.view import open_view as open
+from dataview.view import zip_views as zip
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "FieldError",
+    "PartialWriteError",
+    "ReadOnlyError",
+    "StreamError",
+    "UndeclaredError",
+    "View",
+    "concat",
+    "field",
+    "open",
+    "zip",
+]

@@ -1,0 +1,53 @@
+"""The errors of dataview: each is also the builtin class that a caller would catch."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = [
+    "FieldError",
+    "PartialWriteError",
+    "ReadOnlyError",
+    "StreamError",
+    "UndeclaredError",
+    "unknown_field",
+]
+
+
+class FieldError(AttributeError, KeyError):
+    """A field that is not there, or no longer there."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class ReadOnlyError(ValueError):
+    """A write to what cannot be written: read-only data, or something computed."""
+
+
+class StreamError(TypeError):
+    """A question that needs random access or a length, put to a stream."""
+
+
+class UndeclaredError(TypeError):
+    """A question whose answer is unknown until a sample has been read."""
+
+
+class PartialWriteError(RuntimeError):
+    """A write that failed midway and could not be undone; the message names what was written."""
+
+
+def unknown_field(name: str, known: Iterable[str], where: str, reason: str | None = None) -> FieldError:
+    """Return the error for a missing field: why it is missing, or the names that were meant.
+
+    >>> print(unknown_field("lable", ["input", "label"], "View(10)"))
+    no field 'lable' in View(10); did you mean 'label'? The fields are: input, label
+    """
+    if reason is not None:
+        return FieldError(f"field {name!r} {reason}, in {where}")
+    names = list(known)
+    close = difflib.get_close_matches(name, names, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    listing = f" The fields are: {', '.join(names)}" if names else " It has no fields"
+    return FieldError(f"no field {name!r} in {where}{hint or '.'}{listing}")

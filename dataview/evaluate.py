@@ -1,0 +1,296 @@
+"""Answering a plan: the rows asked for are pushed down to the sources, then arrays rise."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dataview import gather
+from dataview.errors import StreamError
+from dataview.expression import (
+    Argument,
+    Comparison,
+    Concat,
+    Driven,
+    Elementwise,
+    Node,
+    Record,
+    Sampled,
+    Select,
+    Stored,
+    known_dtype,
+    known_shape,
+    members,
+    select,
+    size_of,
+)
+from dataview.index import (
+    Affine,
+    Array,
+    Constant,
+    Index,
+    Map,
+    axes_of,
+    compose,
+    identity,
+    is_endless,
+    positions,
+    renumbered,
+    shifted,
+)
+from dataview.sources.protocol import Memo
+
+__all__ = ["Part", "aliases", "blocks", "evaluate", "is_equal", "lent", "split_rows"]
+
+BLOCK_BYTES = 4 << 20
+"""How much is read at a time where a pass over all rows is enough."""
+
+
+def evaluate(node: Node, index: Index | None = None, memo: Memo | None = None) -> np.ndarray:
+    """Return the data of a node, or of the part that an index selects."""
+    memo = {} if memo is None else memo
+    if isinstance(node, Sampled):
+        return node.answer(evaluate)
+    shape = known_shape(node) if index is None else index.shape
+    if any(map(is_endless, shape)):
+        raise StreamError("the view never ends, so its data cannot be returned; slice it first")
+    return _ANSWERS[type(node)](node, index, memo)
+
+
+def _stored(node: Stored, index: Index | None, memo: Memo) -> np.ndarray:
+    found = node.source.read(identity(node.source.shape) if index is None else index, memo)
+    if node.source.lends and not node.writable and found.flags.writeable:
+        return gather.frozen(found)
+    return found
+
+
+def _select(node: Select, index: Index | None, memo: Memo) -> np.ndarray:
+    return evaluate(node.node, node.index if index is None else compose(node.index, index), memo)
+
+
+def _elementwise(node: Elementwise, index: Index | None, memo: Memo) -> np.ndarray:
+    found = node.ufunc(*_operands(node, index, memo))
+    result = np.asarray(found[node.output] if isinstance(found, tuple) else found)
+    return _spread(result, node, index)
+
+
+def _comparison(node: Comparison, index: Index | None, memo: Memo) -> np.ndarray:
+    known_shape(node)
+    if any(isinstance(arg, Record) for arg in node.args):
+        return _compared_records(node, index, memo)
+    compare = operator.ne if node.negated else operator.eq
+    return _spread(np.asarray(compare(*_operands(node, index, memo))), node, index)
+
+
+def _compared_records(node: Comparison, index: Index | None, memo: Memo) -> np.ndarray:
+    """Compare records as NumPy compares structured arrays: all members of a place are equal."""
+    shape = node.shape if index is None else index.shape
+    left, right = (members(arg) if isinstance(arg, Record) else {} for arg in node.args)
+    assert shape is not None
+    if left.keys() != right.keys():
+        return np.full(shape, node.negated)
+    equal = np.ones(shape, bool)
+    for name in left:
+        pair = left[name].node, right[name].node
+        rank = len(known_shape(node))
+        if pair[0].shape[rank:] != pair[1].shape[rank:]:
+            return np.full(shape, node.negated)
+        same = evaluate(Comparison(pair, False, pair[0].shape), None, memo)
+        same = same.all(axis=tuple(range(rank, same.ndim)))
+        equal &= same if index is None else gather.read(same, index)
+    return ~equal if node.negated else equal
+
+
+def _spread(result: np.ndarray, node: Node, index: Index | None) -> np.ndarray:
+    """Return a result in the shape asked for, where no argument varies over some axis."""
+    shape = known_shape(node) if index is None else index.shape
+    return result if result.shape == shape else np.array(np.broadcast_to(result, shape))
+
+
+def _operands(
+    node: Elementwise | Comparison, index: Index | None, memo: Memo
+) -> list[np.ndarray | int | float | complex]:
+    shape = known_shape(node)
+    return [
+        evaluate(arg, _narrowed(index, shape, known_shape(arg)), memo)
+        if isinstance(arg, Node)
+        else arg
+        for arg in node.args
+    ]
+
+
+def _narrowed(index: Index | None, shape: Sequence[int], own: Sequence[int]) -> Index | None:
+    """Return the index that selects from an argument what `index` selects from the result.
+
+    Axes over which the argument does not vary come out with length 1.
+    """
+    if index is None:
+        return None
+    maps: list[Map] = []
+    for map_, length, whole in zip(
+        index.maps[len(shape) - len(own) :], own, shape[len(shape) - len(own) :], strict=True
+    ):
+        maps.append(Constant(0) if length == 1 and whole != 1 else map_)
+    used = {axis for map_ in maps for axis in axes_of(map_)}
+    view = [n if axis in used or n == 0 else 1 for axis, n in enumerate(index.shape)]
+    return Index(view, maps)
+
+
+def _record(node: Record, index: Index | None, memo: Memo) -> np.ndarray:
+    if index is not None:
+        return evaluate(select(node, index), None, memo)
+    out = np.empty(known_shape(node), known_dtype(node))
+    for name, part in members(node).items():
+        out[name] = evaluate(part.node, None, memo)
+    return out
+
+
+def _driven(node: Driven, index: Index | None, memo: Memo) -> np.ndarray:
+    return evaluate(node.node, index, memo)
+
+
+def _concat(node: Concat, index: Index | None, memo: Memo) -> np.ndarray:
+    index = identity(known_shape(node)) if index is None else index
+    out = np.empty(index.shape, node.dtype)
+    for part in split_rows(node, index):
+        part.of(out)[part.places] = evaluate(part.node, part.index, memo)
+    return out
+
+
+_ANSWERS: dict[type[Node], Callable[[Any, Index | None, Memo], np.ndarray]] = {
+    Stored: _stored,
+    Select: _select,
+    Elementwise: _elementwise,
+    Comparison: _comparison,
+    Record: _record,
+    Driven: _driven,
+    Concat: _concat,
+}
+
+
+# --- joined rows -----------------------------------------------------------------------------
+
+
+class Part(NamedTuple):
+    """What an index selects from one of several joined nodes, and where it belongs in the view."""
+
+    node: Node
+    index: Index
+    axes: tuple[int, ...]
+    places: tuple[Any, ...]
+
+    def of(self, whole: np.ndarray) -> np.ndarray:
+        """Return the view's array with the axes first over which the rows vary."""
+        return np.moveaxis(whole, self.axes, range(len(self.axes)))
+
+
+def split_rows(node: Concat, index: Index) -> Iterator[Part]:
+    """Return the parts of what an index selects from joined nodes, one for each node it meets."""
+    over = axes_of(index.maps[0])
+    others = [axis for axis in range(len(index.shape)) if axis not in over]
+    moved = renumbered(index, [*over, *others])
+    lines = moved.shape[: len(over)]
+    rows = np.broadcast_to(positions(index.maps[0], index.shape), index.shape)
+    rows = positions(renumbered(Index(index.shape, index.maps[:1]), over).maps[0], lines)
+    rows = np.broadcast_to(rows, lines)
+    start = 0
+    for part in node.nodes:
+        stop = start + known_shape(part)[0]
+        within = (rows >= start) & (rows < stop)
+        if within.any():
+            places = within.nonzero() if over else ()
+            picked = _picked(moved, lines, places)
+            below = Index(picked.shape, [shifted(picked.maps[0], start), *picked.maps[1:]])
+            yield Part(part, below, over, _as_line(places))
+        start = stop
+
+
+def _picked(index: Index, lines: tuple[int, ...], places: tuple[np.ndarray, ...]) -> Index:
+    """Return the index at some places of its first axes, which become one axis."""
+    if not lines:
+        return index
+    count = len(places[0])
+    rest = index.shape[len(lines) :]
+    inner: list[Map] = [_line_map(place) for place in places]
+    inner += [Affine(0, ((1 + number, 1),)) for number in range(len(rest))]
+    return compose(index, Index((count, *rest), inner))
+
+
+def _line_map(place: np.ndarray) -> Map:
+    """Return the map of these positions, affine where they follow each other."""
+    if len(place) and place[-1] - place[0] == len(place) - 1 and (np.diff(place) == 1).all():
+        return Affine(int(place[0]), ((0, 1),))
+    return Array(place, (0,))
+
+
+def _as_line(places: tuple[np.ndarray, ...]) -> tuple[Any, ...]:
+    if len(places) == 1 and isinstance(_line_map(places[0]), Affine):
+        return (slice(int(places[0][0]), int(places[0][-1]) + 1),)
+    return places
+
+
+# --- passes over rows ------------------------------------------------------------------------
+
+
+def blocks(node: Node, most: int = BLOCK_BYTES) -> Iterator[tuple[slice, Index]]:
+    """Return the row ranges, and their indices, in which a node is read block by block."""
+    shape = known_shape(node)
+    if not shape:
+        yield slice(0, 0), identity(())
+        return
+    row = size_of(shape[1:]) * known_dtype(node).itemsize
+    step = max(1, most // max(1, row))
+    for start in range(0, shape[0], step):
+        stop = min(start + step, shape[0])
+        whole = identity((stop - start, *shape[1:]))
+        rows = Affine(start, ((0, 1),))
+        yield slice(start, stop), Index(whole.shape, [rows, *whole.maps[1:]])
+
+
+def aliases(node: Node) -> bool:
+    """Whether a node's data is a strided view of memory, which evaluation lends."""
+    if isinstance(node, Select):
+        return node.index.is_box and aliases(node.node)
+    if isinstance(node, Driven):
+        return aliases(node.node)
+    return isinstance(node, Stored) and node.source.lends
+
+
+def lent(node: Node) -> np.ndarray | None:
+    """Return the node's own memory as an array, made once; None where evaluation must copy."""
+    if node.lent is None:
+        node.lent = evaluate(node) if aliases(node) else False
+    return None if node.lent is False else node.lent
+
+
+def is_equal(left: Argument, right: Argument) -> bool:
+    """Whether two nodes have the same shape and fields and equal data; stops at a difference."""
+    if not isinstance(left, Node) or not isinstance(right, Node):
+        return bool(np.all(np.equal(_value(left), _value(right))))
+    if isinstance(left, Record) or isinstance(right, Record):
+        return _equal_records(left, right)
+    if known_shape(left) != known_shape(right):
+        return False
+    if left.dtype is None or right.dtype is None:
+        return bool(np.all(operator.eq(evaluate(left), evaluate(right))))
+    wider = max((left, right), key=lambda node: known_dtype(node).itemsize)
+    return all(
+        bool(np.all(np.asarray(operator.eq(evaluate(left, index), evaluate(right, index)))))
+        for _, index in blocks(wider)
+    )
+
+
+def _equal_records(left: Node, right: Node) -> bool:
+    if not (isinstance(left, Record) and isinstance(right, Record)):
+        return False
+    ours, theirs = members(left), members(right)
+    return ours.keys() == theirs.keys() and all(
+        is_equal(ours[name].node, theirs[name].node) for name in ours
+    )
+
+
+def _value(argument: Argument) -> Any:
+    return evaluate(argument) if isinstance(argument, Node) else argument

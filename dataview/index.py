@@ -1,0 +1,329 @@
+"""The index algebra: where each element of a view lies in what it views.
+
+An `Index` gives, for every axis of the source, a map from positions in the view: a constant, an
+affine map of one or more view axes, an integer array over some of them, or a function of an
+affine map.  The four kinds are closed under composition, so a chain of keys of any depth is one
+`Index`.  Nothing here reads data or knows NumPy's key syntax (see `keys`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+__all__ = [
+    "ENDLESS",
+    "Affine",
+    "Array",
+    "Computed",
+    "Constant",
+    "Index",
+    "Map",
+    "axes_of",
+    "compose",
+    "extent",
+    "identity",
+    "is_endless",
+    "is_identity",
+    "leading",
+    "positions",
+    "shifted",
+]
+
+ENDLESS = 2**62
+"""The length of an axis that never ends; what remains after skipping many rows is endless too."""
+
+Rows: TypeAlias = Callable[[np.ndarray], np.ndarray]
+
+
+class Constant(NamedTuple):
+    """One position, wherever in the view."""
+
+    offset: int
+
+
+class Affine(NamedTuple):
+    """``offset + sum(stride * position on view axis)``, as pairs (view axis, stride)."""
+
+    offset: int
+    strides: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Array:
+    """Positions stored in an integer array that varies over some view axes, in ascending order."""
+
+    values: np.ndarray
+    axes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Computed:
+    """``offset + stride * function(inner)``: positions made when they are needed, block by block."""
+
+    function: Rows
+    inner: Affine | Computed
+    offset: int = 0
+    stride: int = 1
+
+
+Map: TypeAlias = Constant | Affine | Array | Computed
+
+
+class Index:
+    """A view's shape, and one map from view positions for every axis of the source."""
+
+    __slots__ = ("maps", "shape")
+
+    def __init__(self, shape: Sequence[int], maps: Sequence[Map]) -> None:
+        self.shape = tuple(shape)
+        self.maps = tuple(maps)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Index, (self.shape, self.maps)
+
+    def __repr__(self) -> str:
+        return f"Index({self.shape}, {self.maps})"
+
+    @property
+    def is_box(self) -> bool:
+        """Whether strides alone describe the view, so that memory needs no gather."""
+        return all(isinstance(m, (Constant, Affine)) for m in self.maps)
+
+
+def identity(shape: Sequence[int]) -> Index:
+    """Return the index that selects everything as it is.
+
+    >>> identity((3, 2)).maps
+    (Affine(offset=0, strides=((0, 1),)), Affine(offset=0, strides=((1, 1),)))
+    """
+    return Index(shape, [Affine(0, ((axis, 1),)) for axis in range(len(shape))])
+
+
+def is_identity(index: Index, shape: Sequence[int]) -> bool:
+    """Whether an index over a source of this shape selects everything as it is."""
+    return index.shape == tuple(shape) and index.maps == identity(shape).maps
+
+
+def is_endless(length: int | None) -> bool:
+    """Whether an axis of this length has no end."""
+    return length is not None and length > ENDLESS // 2
+
+
+def axes_of(map_: Map) -> tuple[int, ...]:
+    """Return the view axes over which a map varies, ascending.
+
+    >>> axes_of(Affine(3, ((2, 10), (0, 1))))
+    (0, 2)
+    """
+    if isinstance(map_, Constant):
+        return ()
+    if isinstance(map_, Affine):
+        return tuple(sorted(axis for axis, _ in map_.strides))
+    if isinstance(map_, Array):
+        return map_.axes
+    return axes_of(map_.inner)
+
+
+def positions(map_: Map, shape: Sequence[int]) -> np.ndarray:
+    """Return a map's source positions as an array that broadcasts against the view's shape.
+
+    >>> positions(Affine(10, ((1, 2),)), (4, 3))
+    array([[10, 12, 14]])
+    """
+    ndim = len(shape)
+    if isinstance(map_, Constant):
+        return np.full((1,) * ndim, map_.offset, np.intp)
+    if isinstance(map_, Array):
+        spread = [1] * ndim
+        for axis, length in zip(map_.axes, map_.values.shape, strict=True):
+            spread[axis] = length
+        return map_.values.reshape(spread)
+    if isinstance(map_, Computed):
+        return _line(map_.function(positions(map_.inner, shape)), map_.stride, map_.offset)
+    total = np.full((1,) * ndim, map_.offset, np.intp)
+    for axis, stride in map_.strides:
+        spread = [1] * ndim
+        spread[axis] = shape[axis]
+        total = total + (np.arange(shape[axis], dtype=np.intp) * stride).reshape(spread)
+    return total
+
+
+def extent(map_: Map, shape: Sequence[int]) -> tuple[int, int] | None:
+    """Return the lowest and highest source position of a map, None if it selects nothing.
+
+    >>> extent(Affine(10, ((0, -2),)), (3,))
+    (6, 10)
+    """
+    if any(shape[axis] == 0 for axis in axes_of(map_)):
+        return None
+    if isinstance(map_, Constant):
+        return map_.offset, map_.offset
+    if isinstance(map_, Affine):
+        steps = [stride * (shape[axis] - 1) for axis, stride in map_.strides]
+        low = map_.offset + sum(step for step in steps if step < 0)
+        return low, map_.offset + sum(step for step in steps if step > 0)
+    found = positions(map_, shape)
+    return int(found.min()), int(found.max())
+
+
+def shifted(map_: Map, by: int) -> Map:
+    """Return the same map into a source whose positions begin `by` later.
+
+    >>> shifted(Constant(5), 2)
+    Constant(offset=3)
+    """
+    if isinstance(map_, Array):
+        return Array(map_.values - by, map_.axes)
+    if isinstance(map_, Computed):
+        return Computed(map_.function, map_.inner, map_.offset - by, map_.stride)
+    return map_._replace(offset=map_.offset - by)
+
+
+def compose(outer: Index, inner: Index) -> Index:
+    """Return the index of a view (`inner`) of a view (`outer`): ``outer[inner]``.
+
+    >>> rows = Index((3,), [Affine(10, ((0, 2),))])
+    >>> compose(rows, Index((2,), [Affine(2, ((0, -1),))])).maps
+    (Affine(offset=14, strides=((0, -2),)),)
+    """
+    return Index(inner.shape, [_through(map_, inner) for map_ in outer.maps])
+
+
+def leading(index: Index, axes: int) -> Index | None:
+    """Return the part of an index that concerns the first source axes, or None.
+
+    It exists when the other source axes vary over view axes of their own; the view's axes that
+    the first source axes do not use are left out.
+    """
+    own = {axis for map_ in index.maps[:axes] for axis in axes_of(map_)}
+    others = {axis for map_ in index.maps[axes:] for axis in axes_of(map_)}
+    if own & others:
+        return None
+    kept = [axis for axis in range(len(index.shape)) if axis not in others]
+    return renumbered(Index(index.shape, index.maps[:axes]), kept)
+
+
+def renumbered(index: Index, kept: Sequence[int]) -> Index:
+    """Return an index over only the `kept` view axes, in that order; the rest are unused."""
+    place = {axis: number for number, axis in enumerate(kept)}
+    return Index([index.shape[axis] for axis in kept], [_renamed(m, place) for m in index.maps])
+
+
+def _renamed(map_: Map, place: dict[int, int]) -> Map:
+    if isinstance(map_, Constant):
+        return map_
+    if isinstance(map_, Affine):
+        return Affine(map_.offset, tuple((place[axis], stride) for axis, stride in map_.strides))
+    if isinstance(map_, Array):
+        axes = [place[axis] for axis in map_.axes]
+        order = np.argsort(axes)
+        return Array(map_.values.transpose(order), tuple(sorted(axes)))
+    inner = _renamed(map_.inner, place)
+    assert isinstance(inner, (Affine, Computed))
+    return Computed(map_.function, inner, map_.offset, map_.stride)
+
+
+def _through(map_: Map, inner: Index) -> Map:
+    """Return the map that first goes through `inner`."""
+    if isinstance(map_, Constant):
+        return map_
+    if isinstance(map_, Affine):
+        return _affine_through(map_, inner)
+    if isinstance(map_, Array):
+        return _array_through(map_, inner)
+    reached = _through(map_.inner, inner)
+    if isinstance(reached, (Affine, Computed)):
+        return Computed(map_.function, reached, map_.offset, map_.stride)
+    if isinstance(reached, Constant):
+        found = map_.function(np.array([reached.offset], np.intp))
+        return Constant(map_.offset + map_.stride * int(found[0]))
+    return Array(_line(map_.function(reached.values), map_.stride, map_.offset), reached.axes)
+
+
+def _affine_through(map_: Affine, inner: Index) -> Map:
+    offset = map_.offset
+    strides: dict[int, int] = {}
+    others: list[tuple[Array | Computed, int]] = []
+    for axis, stride in map_.strides:
+        step = inner.maps[axis]
+        if isinstance(step, (Array, Computed)):
+            others.append((step, stride))
+            continue
+        offset += stride * step.offset
+        if isinstance(step, Affine):
+            for view_axis, view_stride in step.strides:
+                strides[view_axis] = strides.get(view_axis, 0) + stride * view_stride
+    pairs = tuple((axis, stride) for axis, stride in sorted(strides.items()) if stride)
+    if not others:
+        return Affine(offset, pairs) if pairs else Constant(offset)
+    if len(others) == 1 and not pairs:
+        return _scaled(*others[0], offset)
+    return _sum_of_maps(offset, pairs, others, inner.shape)
+
+
+def _scaled(map_: Array | Computed, stride: int, offset: int) -> Map:
+    if isinstance(map_, Array):
+        return Array(_line(map_.values, stride, offset), map_.axes)
+    return Computed(map_.function, map_.inner, offset + stride * map_.offset, stride * map_.stride)
+
+
+def _sum_of_maps(
+    offset: int,
+    pairs: tuple[tuple[int, int], ...],
+    others: list[tuple[Array | Computed, int]],
+    shape: tuple[int, ...],
+) -> Array:
+    total = positions(Affine(offset, pairs), shape)
+    for map_, stride in others:
+        total = total + stride * positions(map_, shape)
+    axes = sorted({axis for axis, _ in pairs}.union(*(axes_of(m) for m, _ in others)))
+    return Array(total.reshape([shape[axis] for axis in axes]), tuple(axes))
+
+
+def _array_through(map_: Array, inner: Index) -> Map:
+    steps = [inner.maps[axis] for axis in map_.axes]
+    axes = sorted({axis for step in steps for axis in axes_of(step)})
+    if all(isinstance(step, Constant) or _is_line(step) for step in steps):
+        lines = [axis for step in steps for axis in axes_of(step)]
+        if lines == axes:
+            # A slice of the stored positions: no copy, however many there are.
+            taken = map_.values[tuple(_as_slice(step, inner.shape) for step in steps)]
+            return Array(taken, tuple(axes)) if axes else Constant(int(taken))
+    shape = [inner.shape[axis] for axis in axes]
+    place = {axis: number for number, axis in enumerate(axes)}
+    key = tuple(positions(_renamed(step, place), shape) for step in steps)
+    found = map_.values[key]
+    return Array(np.broadcast_to(found, shape), tuple(axes)) if axes else Constant(int(found))
+
+
+def _is_line(map_: Map) -> bool:
+    return isinstance(map_, Affine) and len(map_.strides) == 1
+
+
+def _as_slice(map_: Map, shape: Sequence[int]) -> int | slice:
+    """Return a constant or one-axis affine map as the basic key that selects the same.
+
+    >>> _as_slice(Affine(4, ((0, -2),)), (3,))
+    slice(4, None, -2)
+    """
+    if isinstance(map_, Constant):
+        return map_.offset
+    assert isinstance(map_, Affine)
+    ((axis, stride),) = map_.strides
+    count = shape[axis]
+    if count == 0:
+        return slice(0, 0)
+    stop = map_.offset + stride * count
+    if stride > 0:
+        return slice(map_.offset, map_.offset + stride * (count - 1) + 1, stride)
+    return slice(map_.offset, stop if stop >= 0 else None, stride)
+
+
+def _line(values: np.ndarray, stride: int, offset: int) -> np.ndarray:
+    if stride != 1:
+        values = values * stride
+    return values + offset if offset else values

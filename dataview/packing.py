@@ -1,0 +1,75 @@
+"""A node made small for a pickle: of arrays in memory, only the blocks that it sees."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dataview.expression import Comparison, Concat, Driven, Elementwise, Node, Select, Stored
+from dataview.fields import Attached, Fields
+from dataview.index import Index, identity
+from dataview.sources.memory import ArraySource
+
+__all__ = ["packed"]
+
+
+def packed(node: Node) -> Node:
+    """Return an equal node whose sources in memory hold no more than it needs.
+
+    Each array is cut once, for all parts of the node together, so parts that shared memory still do.
+    """
+    seen: dict[int, tuple[ArraySource, list[Index]]] = {}
+    _collect(node, seen)
+    cuts = {key: source.slab(indices) for key, (source, indices) in seen.items()}
+    return _rebuilt(node, cuts)
+
+
+def _collect(node: Node, seen: dict[int, tuple[ArraySource, list[Index]]]) -> None:
+    for part in node.fields.named.values():
+        if isinstance(part, Attached):
+            _collect(part.node, seen)
+    index = None
+    if isinstance(node, Select):
+        node, index = node.node, node.index
+    if isinstance(node, Stored) and isinstance(node.source, ArraySource):
+        index = identity(node.source.shape) if index is None else index
+        seen.setdefault(id(node.source.root), (node.source.root, []))[1].append(index)
+    for below in _arguments(node):
+        _collect(below, seen)
+
+
+def _arguments(node: Node) -> list[Node]:
+    if isinstance(node, (Elementwise, Comparison)):
+        return [arg for arg in node.args if isinstance(arg, Node)]
+    if isinstance(node, Concat):
+        return list(node.nodes)
+    return [node.node] if isinstance(node, (Select, Driven)) else []
+
+
+def _rebuilt(node: Node, cuts: dict[int, Any]) -> Node:
+    named = {
+        name: Attached(_rebuilt(part.node, cuts), part.axes) if isinstance(part, Attached) else part
+        for name, part in node.fields.named.items()
+    }
+    changes: dict[str, Any] = {"fields": Fields(named, node.fields.lost)}
+    if isinstance(node, Select):
+        below = node.node
+        if isinstance(below, Stored) and isinstance(below.source, ArraySource):
+            slab, low = cuts[id(below.source.root)]
+            source = slab.descendant(below.source.path)
+            changes["node"] = below.replaced(source=source, shape=source.shape, fields=Fields({}))
+            changes["index"] = slab.moved(node.index, low)
+        else:
+            changes["node"] = _rebuilt(below, cuts)
+    elif isinstance(node, Stored) and isinstance(node.source, ArraySource):
+        slab, _ = cuts[id(node.source.root)]
+        changes["source"] = slab.descendant(node.source.path)
+    elif isinstance(node, (Elementwise, Comparison)):
+        changes["args"] = tuple(
+            _rebuilt(arg, cuts) if isinstance(arg, Node) else arg for arg in node.args
+        )
+    elif isinstance(node, Concat):
+        changes["nodes"] = tuple(_rebuilt(part, cuts) for part in node.nodes)
+    elif isinstance(node, Driven):
+        changes["node"] = _rebuilt(node.node, cuts)
+    rebuilt: Node = node.replaced(**changes)
+    return rebuilt

@@ -1,0 +1,188 @@
+"""Other orders and choices of rows: each is one map from row numbers to row numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from dataview.errors import StreamError
+from dataview.expression import Node, known_shape, select
+from dataview.index import ENDLESS, Affine, Array, Computed, Index, Map, is_endless
+from dataview.permutation import Permutation
+
+__all__ = ["Cycle", "Without", "folds", "ordered", "repeated", "shuffled", "split"]
+
+_LINE = Affine(0, ((0, 1),))
+
+
+class Cycle:
+    """Row numbers that start again after `count` rows."""
+
+    __slots__ = ("count",)
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __call__(self, rows: np.ndarray) -> np.ndarray:
+        """Return each row's number within its round."""
+        return rows % self.count
+
+
+class Without:
+    """Row numbers that pass over `count` rows from `start` on."""
+
+    __slots__ = ("count", "start")
+
+    def __init__(self, start: int, count: int) -> None:
+        self.start = start
+        self.count = count
+
+    def __call__(self, rows: np.ndarray) -> np.ndarray:
+        """Return each row's number among all."""
+        return rows + self.count * (rows >= self.start)
+
+
+def _mapped(node: Node, rows: Map, count: int, what: str) -> Node:
+    shape = known_shape(node)
+    rest = [Affine(0, ((axis, 1),)) for axis in range(1, len(shape))]
+    return select(node, Index((count, *shape[1:]), [rows, *rest]), what)
+
+
+def _length(node: Node, what: str) -> int:
+    shape = known_shape(node)
+    if not shape:
+        raise TypeError(f"{what}: the view has no rows, its shape is ()")
+    if is_endless(shape[0]):
+        raise StreamError(f"{what} needs a length, and the view never ends")
+    return shape[0]
+
+
+def _slice(node: Node, start: int, stop: int) -> Node:
+    return _mapped(node, Affine(start, ((0, 1),)), stop - start, "rows")
+
+
+def ordered(node: Node, rows: np.ndarray) -> Node:
+    """Return these rows, in this order."""
+    return _mapped(node, Array(rows, (0,)), len(rows), "rows")
+
+
+def shuffled(node: Node, seed: int | Sequence[int]) -> Node:
+    """Return all rows in an order computed from the seed, block by block when it is needed."""
+    count = _length(node, "_shuffled")
+    key = seed if isinstance(seed, (tuple, list)) else (seed,)
+    if count < 2:
+        return node
+    return _mapped(node, Computed(Permutation(count, *key), _LINE), count, "rows")
+
+
+def repeated(node: Node, times: float = math.inf) -> Node:
+    """Return the rows again and again, as often as asked for or without end."""
+    count = _length(node, "_repeat")
+    if times != math.inf and (isinstance(times, bool) or times != int(times) or times < 0):
+        raise ValueError(f"rows are repeated a whole number of times, or math.inf; got {times!r}")
+    if times == math.inf and not count:
+        raise ValueError("no rows cannot be repeated without end")
+    total = ENDLESS if times == math.inf else count * int(times)
+    return _mapped(node, Computed(Cycle(max(count, 1)), _LINE), total, "rows")
+
+
+# --- parts -----------------------------------------------------------------------------------
+
+
+def split(
+    node: Node, sizes: Any, seed: int | None = None, labels: np.ndarray | None = None
+) -> tuple[Node, ...]:
+    """Return consecutive parts of these sizes, and what remains as the last part."""
+    count = _length(node, "_split")
+    bounds = _bounds(sizes, count)
+    if labels is not None:
+        order = _interleaved(labels, count, seed)
+        return tuple(ordered(node, _part(order, *ends, seed)) for ends in bounds)
+    if seed is not None:
+        node = shuffled(node, seed)
+    return tuple(_slice(node, start, stop) for start, stop in bounds)
+
+
+def folds(
+    node: Node, number: int, seed: int | None = None, labels: np.ndarray | None = None
+) -> Iterator[tuple[Node, Node]]:
+    """Return pairs (training rows, test rows); the test parts cover all rows, the last first."""
+    count = _length(node, "_folds")
+    if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
+        raise TypeError(f"the number of folds is an integer; got {number!r}")
+    if not 2 <= number <= count:
+        raise ValueError(f"the number of folds is from 2 to the {count} rows; got {number}")
+    if labels is not None:
+        order = _interleaved(labels, count, seed)
+    elif seed is not None:
+        node = shuffled(node, seed)
+    stop = count
+    for fold in range(number):
+        start = stop - (count // number + (fold < count % number))
+        if labels is None:
+            skip = Computed(Without(start, stop - start), _LINE)
+            yield _mapped(node, skip, count - stop + start, "rows"), _slice(node, start, stop)
+        else:
+            rest = np.concatenate([order[:start], order[stop:]])
+            test = _part(order, start, stop, seed)
+            yield ordered(node, _part(rest, 0, len(rest), seed)), ordered(node, test)
+        stop = start
+
+
+def _bounds(sizes: Any, count: int) -> list[tuple[int, int]]:
+    several = isinstance(sizes, (list, tuple, np.ndarray))
+    given = list(sizes) if several else [sizes]
+    for size in given:
+        if isinstance(size, (bool, np.bool_)) or not isinstance(
+            size, (int, float, np.integer, np.floating)
+        ):
+            raise TypeError(f"a size is a number of rows or a fraction of them; got {size!r}")
+    ends = _ends(given, count)
+    starts = [0, *ends[:-1]]
+    bounds = list(zip(starts, ends, strict=True))
+    if not several or ends[-1] < count:
+        bounds.append((ends[-1], count))
+    return bounds
+
+
+def _ends(given: list[Any], count: int) -> list[int]:
+    if not given:
+        raise ValueError("no sizes were given to split by")
+    if all(isinstance(size, (int, np.integer)) for size in given):
+        if min(given) < 0 or sum(given) > count:
+            raise ValueError(f"the sizes {given} do not fit into {count} rows")
+        return [int(end) for end in np.cumsum(given)]
+    if not all(isinstance(size, (float, np.floating)) for size in given):
+        raise TypeError(f"sizes are all numbers of rows, or all fractions; got {given}")
+    if any(not 0 < size < 1 for size in given):
+        raise ValueError(f"a fraction is more than 0 and less than 1; got {given}")
+    total = math.fsum(given)
+    if total > 1 + 1e-9:
+        raise ValueError(f"the fractions {given} add up to {total:g}, more than 1")
+    ends = [round(count * math.fsum(given[: number + 1])) for number in range(len(given))]
+    if abs(total - 1) < 1e-9:
+        ends[-1] = count
+    return ends
+
+
+def _interleaved(labels: np.ndarray, count: int, seed: int | None) -> np.ndarray:
+    """Return an order in which each label is spread evenly, so any run holds its share of each."""
+    if labels.shape != (count,):
+        raise ValueError(f"there are {count} rows, but labels of shape {labels.shape}")
+    rows = np.arange(count) if seed is None else Permutation(count, seed).block(0, count)
+    _, codes, counts = np.unique(labels[rows], return_inverse=True, return_counts=True)
+    by_label = np.argsort(codes, kind="stable")
+    first = np.cumsum(counts) - counts
+    rank = np.empty(count)
+    rank[by_label] = np.arange(count) - np.repeat(first, counts) + 0.5
+    return rows[np.argsort(rank / counts[codes], kind="stable")]
+
+
+def _part(order: np.ndarray, start: int, stop: int, seed: int | None) -> np.ndarray:
+    chosen = np.sort(order[start:stop])
+    if seed is None or len(chosen) < 2:
+        return chosen
+    return chosen[Permutation(len(chosen), seed, start).block(0, len(chosen))]

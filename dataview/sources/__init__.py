@@ -1,0 +1,1 @@
+"""Where data lies: one file per kind of store, all speaking the protocol of `protocol`."""

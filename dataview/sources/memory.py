@@ -1,0 +1,92 @@
+"""Arrays in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dataview import gather
+from dataview.index import Index, extent, shifted
+from dataview.sources.protocol import Memo
+
+__all__ = ["ArraySource"]
+
+
+class ArraySource:
+    """A NumPy array, seen where it is: reading lends it, writing changes it.
+
+    A member of a structured array knows the whole array (`root`) and its way in it (`path`).
+    """
+
+    __slots__ = ("_root", "array", "dtype", "path", "shape", "writable")
+    lends = True
+
+    def __init__(
+        self, array: np.ndarray, root: ArraySource | None = None, path: tuple[str, ...] = ()
+    ) -> None:
+        self.writable = bool(array.flags.writeable)
+        # The caller could make a read-only array writable again, but not what is lent of it.
+        self.array = array if self.writable else gather.frozen(array)
+        self.shape = array.shape
+        self.dtype = array.dtype
+        self._root = root
+        self.path = path
+
+    @property
+    def root(self) -> ArraySource:
+        """The source of the whole array."""
+        return self._root or self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._root is not None:
+            return self._root.descendant, (self.path,)
+        return _restored, (np.array(self.array, order="K"), self.writable)
+
+    def read(self, index: Index, memo: Memo) -> np.ndarray:
+        """Return the elements that the index selects, an alias where strides can tell them."""
+        return gather.read(self.array, index)
+
+    def write(self, index: Index, value: np.ndarray) -> None:
+        """Write through the index into the array."""
+        gather.assign(self.array, index, value)
+
+    def member(self, name: str) -> ArraySource:
+        """Return one field of a structured array, on the same memory."""
+        return ArraySource(self.array[name], self.root, (*self.path, name))
+
+    def descendant(self, path: tuple[str, ...]) -> ArraySource:
+        """Return the member at the end of a way of names."""
+        source = self
+        for name in path:
+            source = source.member(name)
+        return source
+
+    def describe(self) -> str:
+        """Say that this is memory."""
+        return "memory"
+
+    def slab(self, indices: list[Index]) -> tuple[ArraySource, list[int]]:
+        """Return the smallest block that holds what the indices select, and where it begins."""
+        low, high = list(self.shape), [0] * len(self.shape)
+        for index in indices:
+            if 0 in index.shape:
+                continue
+            for axis, map_ in enumerate(index.maps[: len(low)]):
+                ends = extent(map_, index.shape)
+                assert ends is not None
+                low[axis] = min(low[axis], ends[0])
+                high[axis] = max(high[axis], ends[1] + 1)
+        low = [min(pair) for pair in zip(low, high, strict=True)]
+        return ArraySource(self.array[(*map(slice, low, high), ...)]), low
+
+    @staticmethod
+    def moved(index: Index, low: list[int]) -> Index:
+        """Return an index into the whole array as the same index into a block of it."""
+        by = low + [0] * (len(index.maps) - len(low))
+        return Index(index.shape, list(map(shifted, index.maps, by)))
+
+
+def _restored(array: np.ndarray, writable: bool) -> ArraySource:
+    array.flags.writeable = writable
+    return ArraySource(array)

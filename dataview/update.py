@@ -1,0 +1,255 @@
+"""Writing: every composed view leads to places in sources, and a write happens whole or not at all.
+
+Shape, dtype, casting and read-only data are checked before the first byte; what fails later is
+undone from a copy of the old values, within a budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dataview.errors import FieldError, PartialWriteError, ReadOnlyError
+from dataview.evaluate import Part, evaluate, split_rows
+from dataview.expression import (
+    Argument,
+    Comparison,
+    Concat,
+    Driven,
+    Elementwise,
+    Node,
+    Record,
+    Select,
+    Stored,
+    known_dtype,
+    known_shape,
+    members,
+    size_of,
+)
+from dataview.index import Index, compose, identity
+from dataview.sources.protocol import Source
+
+__all__ = ["UNDO_BYTES", "apply_in_place", "write"]
+
+UNDO_BYTES = 256 << 20
+"""How many bytes of old values a write keeps to undo itself."""
+
+
+class _Write(NamedTuple):
+    """A value on its way to one place in one source."""
+
+    source: Source
+    index: Index
+    value: np.ndarray
+
+
+def write(node: Node, value: Any) -> None:
+    """Write a value (array, number, node, or parts of a record) through a node to its sources."""
+    _carry_out(list(_planned(node, value)))
+
+
+def apply_in_place(node: Node, ufunc: np.ufunc, args: Sequence[Argument]) -> None:
+    """Write `ufunc(*args)` into a node, with the result that NumPy's `out=` gives."""
+    if isinstance(node, Record):
+        names = ", ".join(map(repr, node.fields))
+        raise TypeError(f"{ufunc.__name__} of a record is not defined; choose a field: {names}")
+    _check_writable(node)
+    result = np.empty(known_shape(node), known_dtype(node))
+    ufunc(*(evaluate(arg) if isinstance(arg, Node) else arg for arg in args), out=result)
+    write(node, result)
+
+
+def _planned(node: Node, value: Any) -> Iterator[_Write]:
+    if isinstance(node, Record):
+        yield from _planned_record(node, value)
+        return
+    _check_writable(node)
+    data = evaluate(value) if isinstance(value, Node) else value
+    array = _fitted(data, known_shape(node), known_dtype(node))
+    places = list(_places(node, None, array))
+    if len(places) > 1 or not places[:1] or not places[0].index.is_box:
+        # NumPy minds an overlap within one assignment to one box; elsewhere the value stands alone.
+        places = [place._replace(value=_apart(place)) for place in places]
+    yield from places
+
+
+def _apart(place: _Write) -> np.ndarray:
+    array = getattr(place.source, "array", None)
+    if array is not None and np.may_share_memory(array, place.value):
+        return place.value.copy()
+    return place.value
+
+
+def _planned_record(node: Record, value: Any) -> Iterator[_Write]:
+    parts = members(node)
+    values = _parts_of(value, tuple(parts))
+    for name, part in parts.items():
+        yield from _planned(part.node, values[name])
+
+
+def _parts_of(value: Any, names: tuple[str, ...]) -> Mapping[str, Any]:
+    """Return a record's new values by name, from whatever form they were given in."""
+    if isinstance(value, Record):
+        given: Mapping[str, Any] = {name: part.node for name, part in members(value).items()}
+    elif isinstance(value, Mapping):
+        given = value
+    elif isinstance(value, (np.ndarray, np.void)) and value.dtype.names:
+        given = {name: value[name] for name in value.dtype.names}
+    elif isinstance(value, tuple):
+        if len(value) != len(names):
+            raise ValueError(
+                f"a record of {len(names)} fields ({', '.join(names)}) takes a tuple of as many "
+                f"values; got {len(value)}"
+            )
+        given = dict(zip(names, value, strict=True))
+    else:
+        raise TypeError(
+            "a record is written from a mapping, a tuple in field order, a structured array or a "
+            f"view with the same fields ({', '.join(names)}); got {type(value).__name__}"
+        )
+    if set(given) != set(names):
+        raise FieldError(
+            f"the record has the fields {', '.join(names)}; the value has {', '.join(given)}"
+        )
+    return given
+
+
+# --- before the first byte -------------------------------------------------------------------
+
+
+def _check_writable(node: Node) -> None:
+    """Raise unless every part of the node leads to a source that can be written."""
+    if isinstance(node, Stored):
+        if not node.writable:
+            raise ReadOnlyError(f"the data ({node.source.describe()}) is read-only")
+    elif isinstance(node, (Select, Driven)):
+        _check_writable(node.node)
+    elif isinstance(node, Concat):
+        for part in node.nodes:
+            _check_writable(part)
+    else:
+        raise ReadOnlyError(
+            f"{_step(node)} is computed, so it cannot be written; write to what it is computed "
+            "from, or keep a copy with _freeze()"
+        )
+
+
+def _step(node: Node) -> str:
+    if isinstance(node, Elementwise):
+        return f"the result of {node.ufunc.__name__}"
+    if isinstance(node, Comparison):
+        return "the result of a comparison"
+    return f"the result of {type(node).__name__.lower()}"
+
+
+def _fitted(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+    """Return the value cast to the dtype, broadcastable to the shape, or raise."""
+    array = _cast(value, dtype)
+    while array.ndim > len(shape) and array.shape[0] == 1:
+        array = array[0]
+    try:
+        fits = np.broadcast_shapes(array.shape, shape) == shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ValueError(
+            f"a value of shape {np.shape(value)} cannot be broadcast to the view's shape {shape}"
+        )
+    return array
+
+
+def _cast(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
+    given = value if isinstance(value, (np.ndarray, np.generic)) else np.asarray(value)
+    if dtype.hasobject and dtype.names is None:
+        return np.asarray(value, dtype)
+    weak = not isinstance(value, (np.ndarray, np.generic))
+    if not _may_cast(given, dtype, weak):
+        raise TypeError(
+            f"cannot write {given.dtype} into {dtype} without losing what it holds (NumPy's rule "
+            "'same_kind'); convert the value first"
+        )
+    if given.dtype == dtype:
+        return np.asarray(given)
+    _check_range(given, dtype)
+    return np.asarray(value, dtype) if weak else np.asarray(given).astype(dtype)
+
+
+def _may_cast(given: np.ndarray | np.generic, dtype: np.dtype[Any], weak: bool) -> bool:
+    if np.can_cast(given.dtype, dtype, "same_kind"):
+        return True
+    # Python's integers have no size of their own: they fit any integer that can hold them.
+    return weak and given.dtype.kind in "iu" and dtype.kind in "iu" or given.size == 0 and weak
+
+
+def _check_range(given: np.ndarray | np.generic, dtype: np.dtype[Any]) -> None:
+    """Raise if a cast that the rule allows would still lose something: digits or characters."""
+    if not given.size:
+        return
+    if given.dtype.kind in "iu" and dtype.kind in "iu":
+        bounds = np.iinfo(dtype)
+        low, high = int(np.min(given)), int(np.max(given))
+        if low < bounds.min or high > bounds.max:
+            bad = low if low < bounds.min else high
+            raise OverflowError(f"{bad} does not fit into {dtype}")
+    if given.dtype.kind == dtype.kind and dtype.kind in "US":
+        longest = int(np.max(np.strings.str_len(given)))
+        room = dtype.itemsize // (4 if dtype.kind == "U" else 1)
+        if longest > room:
+            raise ValueError(f"a text of {longest} characters does not fit into {dtype}")
+
+
+# --- places ----------------------------------------------------------------------------------
+
+
+def _places(node: Node, index: Index | None, value: np.ndarray) -> Iterator[_Write]:
+    """Return the places in sources to which a value goes that is written through a node."""
+    if isinstance(node, Stored):
+        yield _Write(node.source, identity(node.source.shape) if index is None else index, value)
+    elif isinstance(node, Select):
+        yield from _places(node.node, node.index if index is None else compose(node.index, index), value)
+    elif isinstance(node, Driven):
+        yield from _places(node.node, index, value)
+    elif isinstance(node, Concat):
+        index = identity(known_shape(node)) if index is None else index
+        whole = np.broadcast_to(value, index.shape)
+        for part in split_rows(node, index):
+            yield from _part_places(part, whole)
+
+
+def _part_places(part: Part, whole: np.ndarray) -> Iterator[_Write]:
+    yield from _places(part.node, part.index, part.of(whole)[part.places])
+
+
+# --- carrying out ----------------------------------------------------------------------------
+
+
+def _carry_out(writes: Sequence[_Write]) -> None:
+    """Write everything, or undo what was written and raise."""
+    if len(writes) == 1 and writes[0].source.lends:
+        writes[0].source.write(writes[0].index, writes[0].value)
+        return
+    old: list[np.ndarray] = []
+    budget = UNDO_BYTES
+    done = 0
+    try:
+        for place in writes:
+            budget -= size_of(place.index.shape) * place.source.dtype.itemsize
+            if budget >= 0:
+                old.append(np.array(place.source.read(place.index, {})))
+            place.source.write(place.index, place.value)
+            done += 1
+    except BaseException as error:
+        _undo(writes[: done + 1], old, error)
+        raise
+
+
+def _undo(begun: Sequence[_Write], old: Sequence[np.ndarray], error: BaseException) -> None:
+    if len(old) < len(begun):
+        raise PartialWriteError(
+            f"the write failed after {len(begun) - 1} of its parts, and the old values were too "
+            f"large to keep ({UNDO_BYTES >> 20} MB): {[part.source.describe() for part in begun]}"
+        ) from error
+    for place, values in zip(reversed(begun), reversed(old), strict=True):
+        place.source.write(place.index, values)

@@ -1,0 +1,793 @@
+"""The face: a view of data, with every verb one line of help and one delegation.
+
+Fields have no leading underscore; verbs have one.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from dataview import declaring, display, opening, rows, streams, update
+from dataview.errors import StreamError, unknown_field
+from dataview.evaluate import aliases, evaluate, is_equal, lent
+from dataview.expression import (
+    Comparison,
+    Node,
+    Record,
+    Sampled,
+    comparison,
+    elementwise,
+    field,
+    is_scalar,
+    known_shape,
+    read_only,
+    row_field,
+    select,
+    size_of,
+    with_fields,
+)
+from dataview.expression import concat as concat_nodes
+from dataview.expression import record as record_node
+from dataview.fields import WindowSpec
+from dataview.index import is_endless
+from dataview.keys import parse
+from dataview.packing import packed
+from dataview.saving import save
+
+__all__ = ["View", "concat", "field_spec", "open_view", "zip_views"]
+
+_MISSING: Any = object()
+_PROTOCOL = ("shape", "dtype", "ndim", "to_numpy")
+"""Names without underscore that libraries ask arrays for; a field of that name wins."""
+
+Rows: TypeAlias = "range | int | None"
+State: TypeAlias = "tuple[Node, Rows, View | None, Any]"
+
+
+class _Written:
+    """Marks a part that was just changed in place, until Python assigns it back."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: Any) -> None:
+        self.key = key
+
+
+class View(NDArrayOperatorsMixin):
+    """A lazy view of data: an array, a number, a sample, a dataset or a dataset of minibatches.
+
+    Building a view reads nothing; calling it returns its data.
+
+    >>> d = View(np.arange(12).reshape(4, 3), input=np.s_[:2], target=np.s_[2])
+    >>> d.input[1:3]()
+    array([[3, 4],
+           [6, 7]])
+    >>> d.target -= 2
+    >>> d[0]()
+    array([0, 1, 0])
+    """
+
+    # `_state` is (node, rows, parent, key): the view is those rows of the node. A slice of a view
+    # shares the node, and its own node is made when first asked for. Fields once asked for stand
+    # in `__dict__`, where Python finds them without calling anything.
+    __slots__ = ("__dict__", "__weakref__", "_state")
+
+    _state: State
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(
+        self,
+        data: Any = _MISSING,
+        /,
+        *,
+        _driver: str | None = None,
+        _rank: int | None = None,
+        _length: float | None = None,
+        _meta: Mapping[str, Mapping[str, Any]] | None = None,
+        _readonly: bool = False,
+        **fields: Any,
+    ) -> None:
+        node = _constructed(data, fields, _rank, _length)
+        if _driver is not None:
+            if not isinstance(node, Record):
+                raise TypeError("_driver= names one of several members; the data is one array")
+            node = declaring.driven(node, _driver)
+        if _meta is not None:
+            node = declaring.described(node, _meta)
+        _begin(self, read_only(node) if _readonly else node)
+
+    # --- data out --------------------------------------------------------------------------
+
+    def __call__(self, *, out: np.ndarray | None = None, copy: bool | None = None) -> Any:
+        """Return the data: an alias of memory where no copy is needed, unless `copy=True`.
+
+        >>> View([1, 2, 3])[::2]()
+        array([1, 3])
+        """
+        if out is None and copy is None:
+            node, rows, _, _ = self._state
+            memory = node.lent if node.lent is not None else lent(node)
+            if memory is not False and memory is not None:
+                return memory[_as_key(rows)] if rows is not None else memory[()]
+        return _data(node_of(self), out, copy)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """Return the data as NumPy asks for it."""
+        found = np.asarray(_data(node_of(self), None, copy))
+        if dtype is None or found.dtype == dtype:
+            return found
+        if copy is False:
+            raise ValueError(f"the data is {found.dtype}: to have it as {dtype} it must be copied")
+        return found.astype(dtype)
+
+    def _asdict(self) -> dict[str, Any]:
+        """Return the fields' data by name, nested as they are.
+
+        >>> View(x=[1, 2], y=[3, 4])._asdict()
+        {'x': array([1, 2]), 'y': array([3, 4])}
+        """
+        return {name: part._asdict() if part._nested() else part() for name, part in self._iter_fields()}
+
+    def _astuple(self) -> tuple[Any, ...]:
+        """Return the fields' data in their order, nested as they are."""
+        return tuple(part._astuple() if part._nested() else part() for _, part in self._iter_fields())
+
+    def _nested(self) -> bool:
+        """Whether the view is made of members rather than of one array."""
+        return isinstance(node_of(self), Record)
+
+    def _freeze(self) -> View:
+        """Return a read-only copy of the data in memory: what the view is now, for ever."""
+        return _viewed(declaring.frozen(node_of(self), evaluate))
+
+    def _save(self, path: str | os.PathLike[str], format: str | None = None) -> None:
+        """Write the data to a file, in blocks; the file appears when all of it is written."""
+        save(node_of(self), path, format)
+
+    # --- data in ---------------------------------------------------------------------------
+
+    def _write(self, value: Any) -> None:
+        """Write a value into the data that is viewed, whole or not at all.
+
+        >>> a = np.zeros(4, int)
+        >>> View(a)[[0, 2]]._write(7); a
+        array([7, 0, 7, 0])
+        """
+        update.write(node_of(self), _unwrapped(value))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if isinstance(key, str):
+            self._assign(key, value)
+        elif not (isinstance(value, View) and _is_written(value, self, key)):
+            update.write(node_of(self[key]), _unwrapped(value))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("_"):
+            raise AttributeError(f"{name!r} is no verb that can be assigned; fields have no underscore")
+        self._assign(name, value)
+
+    def _assign(self, name: str, value: Any) -> None:
+        """Write data into a field, or make the field another view."""
+        if not isinstance(value, View):
+            update.write(node_of(self._field(name)), _unwrapped(value))
+        elif value is not self.__dict__.get(name, _MISSING) or name not in node_of(self).fields:
+            if self._state[3] is not None:
+                raise TypeError(
+                    f"a view assigned to a field re-points it, and {name!r} here would vanish with "
+                    f"the part it is set on; ._field({name!r})._write(other) writes the data, "
+                    f"._set_field({name!r}, other) on a view of its own re-points the field"
+                )
+            self._set_field(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"fields are not deleted; choose the ones to keep with _select(): {name!r}")
+
+    # --- fields ----------------------------------------------------------------------------
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise _no_verb(self, name)
+        node, rows, _, _ = self._state
+        followed = row_field(node, name) if rows is not None else None
+        if followed is not None:
+            part = _made(followed, rows, None, name)
+        else:
+            whole = node_of(self)
+            if name not in whole.fields:
+                if name in _PROTOCOL:
+                    return _protocol(self, name)
+                raise _no_field(self, name)
+            part = _viewed(field(whole, name), name)
+        self.__dict__[name] = part
+        return part
+
+    def _field(self, name: str) -> View:
+        """Return the view of a field, whatever its name."""
+        if name in self.__dict__:
+            return cast(View, self.__dict__[name])
+        if name not in node_of(self).fields:
+            raise _no_field(self, name)
+        if name.startswith("_"):
+            part = _viewed(field(node_of(self), name), name)
+            self.__dict__[name] = part
+            return part
+        return cast(View, self.__getattr__(name))
+
+    def _fields(self) -> tuple[str, ...]:
+        """Return the names of the fields, as declared.
+
+        >>> View(x=[1], y=[2])._fields()
+        ('x', 'y')
+        """
+        return tuple(node_of(self).fields)
+
+    def _iter_fields(self) -> Iterator[tuple[str, View]]:
+        """Return the fields as pairs of name and view."""
+        return ((name, self._field(name)) for name in self._fields())
+
+    def _set_field(self, name: str, other: Any) -> None:
+        """Make a field another view; the data of the old one is not touched."""
+        if not isinstance(other, View):
+            other = View(other)
+        node = declaring.attached(node_of(self), name, node_of(other))
+        parent, key = self._state[2:]
+        self.__dict__.clear()
+        _begin(self, node, parent, key)
+
+    def _select(self, *names: str) -> View:
+        """Return the record of these fields, in this order.
+
+        >>> View(x=[1], y=[2], z=[3])._select("z", "x")._fields()
+        ('z', 'x')
+        """
+        for name in names:
+            self._field(name)
+        return _viewed(declaring.chosen(node_of(self), names))
+
+    def _rename(self, mapping: Mapping[str, str] | None = None, /, **names: str) -> View:
+        """Return the view with fields under new names: `d._rename(old="new")`."""
+        changes = {**(mapping or {}), **names}
+        node = node_of(self)
+        for name in changes:
+            if name not in node.fields:
+                raise _no_field(self, name)
+        fields = node.fields.renamed(changes)
+        if len(fields) < len(node.fields):
+            raise ValueError(f"two fields would have one name after renaming {changes}")
+        return _viewed(with_fields(node, fields))
+
+    def _readonly(self) -> View:
+        """Return the same view such that nothing can be changed through it."""
+        return _viewed(read_only(node_of(self)))
+
+    # --- about -----------------------------------------------------------------------------
+
+    def _shape(self) -> tuple[int | None, ...]:
+        """Return the shape of the data; None stands for what is unknown without reading."""
+        node = node_of(self)
+        return streams.partial_shape(node) if isinstance(node, Sampled) else known_shape(node)
+
+    def _ndim(self) -> int:
+        """Return the number of axes."""
+        return len(known_shape(node_of(self)))
+
+    def _size(self) -> int:
+        """Return the number of elements."""
+        return size_of(known_shape(node_of(self)))
+
+    def _width(self) -> int:
+        """Return the length of a row.
+
+        >>> View(np.zeros((5, 3)))._width()
+        3
+        """
+        shape = known_shape(node_of(self))
+        if len(shape) < 2:
+            raise TypeError(f"the view has no width: its samples have no axis, its shape is {shape}")
+        return shape[1]
+
+    def _dtype(self) -> np.dtype[Any] | None:
+        """Return the dtype of the data, None where it is unknown without reading."""
+        return node_of(self).dtype
+
+    def _nbytes(self) -> int | None:
+        """Return the number of bytes of the data, None where it is unknown."""
+        node = node_of(self)
+        if node.dtype is None or node.shape is None:
+            return None
+        return size_of(node.shape) * node.dtype.itemsize
+
+    def _length(self) -> float | None:
+        """Return the number of rows, `math.inf` if they never end, None where it is unknown."""
+        return streams.length_of(node_of(self))
+
+    @property
+    def _meta(self) -> Mapping[str, Any]:
+        """The metadata of the view: an immutable mapping."""
+        return node_of(self).meta
+
+    def _with_meta(self, **items: Any) -> View:
+        """Return the view with more metadata.
+
+        >>> dict(View([1])._with_meta(unit="mm")._meta)
+        {'unit': 'mm'}
+        """
+        node = node_of(self)
+        return _viewed(declaring.described(node, {"": {**node.meta, **items}}))
+
+    def _probe(self) -> View:
+        """Return the view with shape, dtype and fields known, reading one sample to find out."""
+        return _viewed(streams.probed(node_of(self)))
+
+    # --- rows ------------------------------------------------------------------------------
+
+    def __getitem__(self, key: Any) -> View:
+        node, rows, _, _ = self._state
+        if rows.__class__ is range:
+            kind = key.__class__
+            if kind is slice:
+                return _made(node, rows[key], self, key)  # type: ignore[index]
+            if kind is int and -len(rows) <= key < len(rows):  # type: ignore[arg-type]
+                return _made(node, rows[key], self, key)  # type: ignore[index]
+        return _part(self, key)
+
+    def __len__(self) -> int:
+        node, rows, _, _ = self._state
+        return len(rows) if rows.__class__ is range else _length(node_of(self))  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[View]:
+        node = node_of(self)
+        if isinstance(node, Sampled):
+            return map(_viewed, streams.samples_of(node))
+        return map(self.__getitem__, range(_countable(node)))
+
+    def __reversed__(self) -> Iterator[View]:
+        return map(self.__getitem__, range(len(self) - 1, -1, -1))
+
+    def _take(self, rows: Any) -> View:
+        """Return these rows, in this order, as often as they are named."""
+        return self[np.asarray(_evaluated(rows), np.intp) if not len(rows) else _evaluated(rows)]
+
+    def _shuffled(self, seed: int | Sequence[int]) -> View:
+        """Return the rows in an order made from the seed; no index is stored for many rows.
+
+        >>> d = View(np.arange(5))._shuffled(0)
+        >>> sorted(d().tolist()), bool(d[1:3] == d()[1:3])
+        ([0, 1, 2, 3, 4], True)
+        """
+        return _viewed(rows.shuffled(_with_rows(self, "_shuffled"), seed))
+
+    def _sorted(self, by: Any = None) -> View:
+        """Return the rows in ascending order of a field, of other data, or of their own values."""
+        node = _with_rows(self, "_sorted")
+        return _viewed(rows.ordered(node, np.argsort(_labels(self, by), axis=0, kind="stable")))
+
+    def _filter(self, condition: Any) -> View:
+        """Return the rows where a mask is true, or the samples that a function accepts.
+
+        A function makes a view of unknown length, read in order; `_probe()` counts its samples.
+        """
+        if callable(condition) and not isinstance(condition, View):
+            return _viewed(streams.kept(node_of(self), condition, _viewed))
+        mask = np.asarray(_evaluated(condition))
+        if mask.dtype != np.bool_ or mask.ndim != 1:
+            raise TypeError(f"a filter is a mask of the rows or a function; got {mask.dtype} {mask.shape}")
+        return self[mask]
+
+    def _split(self, sizes: Any, seed: int | None = None, by: Any = None) -> tuple[View, ...]:
+        """Return consecutive parts of these sizes or fractions, the rest as one more part.
+
+        `seed` shuffles first; `by` names a field of labels of which each part gets its share.
+
+        >>> [len(part) for part in View(np.arange(10))._split(0.8)]
+        [8, 2]
+        """
+        labels = None if by is None else _labels(self, by)
+        return tuple(map(_viewed, rows.split(_with_rows(self, "_split"), sizes, seed, labels)))
+
+    def _folds(
+        self, k: int, seed: int | None = None, by: Any = None
+    ) -> list[tuple[View, View]]:
+        """Return k pairs (training rows, test rows); each row is tested once.
+
+        >>> [test().tolist() for _, test in View(np.arange(7))._folds(3)]
+        [[4, 5, 6], [2, 3], [0, 1]]
+        """
+        labels = None if by is None else _labels(self, by)
+        pairs = rows.folds(_with_rows(self, "_folds"), k, seed, labels)
+        return [(_viewed(train), _viewed(test)) for train, test in pairs]
+
+    def _repeat(self, n: float = math.inf) -> View:
+        """Return the rows n times over, or without end."""
+        return _viewed(rows.repeated(_with_rows(self, "_repeat"), n))
+
+    # --- operators -------------------------------------------------------------------------
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        outs = options.pop("out", ())
+        if any(isinstance(out, View) for out in outs) and method == "__call__" and not options:
+            (out,) = outs
+            update.apply_in_place(node_of(out), ufunc, tuple(map(_argument, inputs)))
+            return _marked(out)
+        if method != "__call__" or options or outs or ufunc.signature is not None:
+            if outs:
+                options["out"] = outs
+            return getattr(ufunc, method)(*map(_evaluated, inputs), **options)
+        if ufunc is np.equal or ufunc is np.not_equal:
+            return _compared(*inputs, ufunc is np.not_equal)
+        found = tuple(map(_viewed, elementwise(ufunc, tuple(map(_argument, inputs)))))
+        return found if len(found) > 1 else found[0]
+
+    def __eq__(self, other: object) -> View:  # type: ignore[override]
+        return _compared(self, other, False)
+
+    def __ne__(self, other: object) -> View:  # type: ignore[override]
+        return _compared(self, other, True)
+
+    def __bool__(self) -> bool:
+        return _truth(node_of(self))
+
+    def __contains__(self, value: Any) -> bool:
+        return bool(np.any(evaluate(node_of(self == value))))
+
+    def __float__(self) -> float:
+        return float(self())
+
+    def __int__(self) -> int:
+        return int(self())
+
+    def __complex__(self) -> complex:
+        return complex(self())
+
+    # --- Python's and IPython's protocols ----------------------------------------------------
+
+    def __repr__(self) -> str:
+        return display.text(node_of(self))
+
+    def _repr_html_(self) -> str:
+        """Return the field tree as HTML, for notebooks."""
+        return display.html(node_of(self))
+
+    def __dir__(self) -> list[str]:
+        names = [name for name in self._fields() if name.isidentifier() and name[0] != "_"]
+        return names + sorted(name for name in dir(type(self)) if name not in names)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        """Return the names that complete `view["`."""
+        return list(self._fields())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _viewed, (packed(node_of(self)),)
+
+    def __copy__(self) -> View:
+        return _viewed(node_of(self))
+
+
+# --- making views ----------------------------------------------------------------------------
+
+_new = object.__new__
+_put = cast(Any, View.__dict__["_state"]).__set__
+
+
+def _made(node: Node, rows: Rows, parent: View | None, key: Any) -> View:
+    view = _new(View)
+    _put(view, (node, rows, parent, key))
+    return view
+
+
+def _begin(view: View, node: Node, parent: View | None = None, key: Any = None) -> None:
+    countable = bool(node.shape) and not is_endless(node.shape[0])  # type: ignore[index]
+    _put(view, (node, range(node.shape[0]) if countable else None, parent, key))  # type: ignore[index]
+
+
+def _viewed(node: Node, key: Any = None) -> View:
+    view = _new(View)
+    _begin(view, node, None, key)
+    return view
+
+
+def node_of(view: View) -> Node:
+    """Return the node of a view, made now if the view was a slice that nobody had asked."""
+    node, seen, parent, key = view._state
+    if seen is None:
+        return node
+    if seen.__class__ is range:
+        if len(seen) == node.shape[0] and (not seen or (seen.start == 0 and seen.step == 1)):  # type: ignore
+            return node
+        cut: Any = _as_key(seen)
+    else:
+        cut = seen
+    whole = select(node, parse(cut, node.shape), cut)  # type: ignore[arg-type]
+    countable = bool(whole.shape)
+    _put(view, (whole, range(whole.shape[0]) if countable else None, parent, key))  # type: ignore[index]
+    return whole
+
+
+def _as_key(rows: Rows) -> slice | int:
+    if rows.__class__ is int:
+        return cast(int, rows)
+    seen = cast(range, rows)
+    stop = seen.stop if seen.stop >= 0 else None
+    if not len(seen):
+        return slice(0, 0)
+    return slice(seen.start, stop, seen.step)
+
+
+def _constructed(
+    data: Any, fields: Mapping[str, Any], rank: int | None, length: float | None
+) -> Node:
+    for name in fields:
+        if name.startswith("_"):
+            raise TypeError(f"View() has no option {name!r}; a field's name has no leading underscore")
+    if data is _MISSING:
+        if not fields:
+            raise TypeError("a view is made of data, of fields, or of both; got neither")
+        return record_node({name: _member(name, part) for name, part in fields.items()}, rank)
+    if isinstance(data, (str, bytes, os.PathLike)):
+        raise TypeError(f"to open a file, use dv.open({data!r})")
+    if length is not None:
+        if not callable(data):
+            raise TypeError(f"_length= goes with a function of the sample's number; got {data!r}")
+        return opening.made(data, length)
+    node = opening.node_of(_unwrapped(data))
+    if rank is not None:
+        if not isinstance(node, Record):
+            raise TypeError("_rank= goes with members; the data is one array")
+        node = record_node({n: field(node, n) for n in node.fields}, rank)
+    return declaring.windowed(node, {name: _unwrapped(spec) for name, spec in fields.items()})
+
+
+def _member(name: str, part: Any) -> Node:
+    if isinstance(part, (slice, WindowSpec)):
+        raise TypeError(f"{name}={part!r} is a window, and there is no data to lay it on")
+    return opening.node_of(_unwrapped(part))
+
+
+# --- keys ------------------------------------------------------------------------------------
+
+
+def _part(view: View, key: Any) -> View:
+    """Return the part for a key of any kind: names, views, and what NumPy accepts."""
+    key, names = _without_names(key)
+    if key is not _MISSING:
+        node, plain = node_of(view), _plain_key(key)
+        if isinstance(node, streams.Made):
+            view = _made(streams.made_part(node, plain), None, view, key)
+        elif isinstance(node, streams.Stream):
+            view = _made(streams.forward(node, plain), None, view, key)
+        else:
+            found = select(node, parse(plain, known_shape(node)), plain)
+            part = _new(View)
+            _begin(part, found, view, key)
+            view = part
+    if names is None:
+        return view
+    return view._field(names) if isinstance(names, str) else view._select(*names)
+
+
+def _without_names(key: Any) -> tuple[Any, Any]:
+    """Return the key without the names that stand last in it, and those names."""
+    if isinstance(key, str):
+        return _MISSING, key
+    if _is_names(key):
+        return _MISSING, tuple(key)
+    if not isinstance(key, tuple) or not key:
+        return key, None
+    if isinstance(key[-1], str) or _is_names(key[-1]):
+        names = [part for part in key if isinstance(part, str)]
+        if len(names) == len(key):
+            return _MISSING, key
+        rest = key[:-1] if len(key) > 2 else key[0]
+        return rest, key[-1] if isinstance(key[-1], str) else tuple(key[-1])
+    return key, None
+
+
+def _is_names(key: Any) -> bool:
+    return isinstance(key, list) and bool(key) and all(isinstance(part, str) for part in key)
+
+
+def _plain_key(key: Any) -> Any:
+    """Return the key with views in it evaluated: the one way of building that reads."""
+    if isinstance(key, View):
+        return np.asarray(key)
+    if isinstance(key, tuple):
+        return tuple(np.asarray(part) if isinstance(part, View) else part for part in key)
+    return key
+
+
+def _marked(view: View) -> View:
+    """Return a view that was changed in place, marked so that assigning it back does nothing."""
+    node, seen, parent, key = view._state
+    if parent is not None and not isinstance(key, _Written):
+        _put(view, (node, seen, parent, _Written(key)))
+    return view
+
+
+def _is_written(view: View, parent: View, key: Any) -> bool:
+    _, _, where, mark = view._state
+    if where is not parent or not isinstance(mark, _Written):
+        return False
+    # Python 3.12 makes a new, equal slice for the second half of `d[a:b] += x`.
+    return mark.key is key or (isinstance(key, slice) and mark.key == key)
+
+
+# --- values ----------------------------------------------------------------------------------
+
+
+def _unwrapped(value: Any) -> Any:
+    """Return a value with views in it as nodes."""
+    if isinstance(value, View):
+        return node_of(value)
+    if isinstance(value, Mapping):
+        return {name: _unwrapped(part) for name, part in value.items()}
+    if type(value) is tuple and any(isinstance(part, View) for part in value):
+        return tuple(map(_unwrapped, value))
+    return value
+
+
+def _argument(value: Any) -> Any:
+    return node_of(value) if isinstance(value, View) else opening.argument_of(value)
+
+
+def _evaluated(value: Any) -> Any:
+    return value() if isinstance(value, View) else value
+
+
+def _data(node: Node, out: np.ndarray | None, copy: bool | None) -> Any:
+    if copy is False and not aliases(node):
+        raise ValueError("the data cannot be had without a copy: it is not one run of memory")
+    found = evaluate(node)
+    if out is not None:
+        if out.shape != found.shape:
+            raise ValueError(f"out= has shape {out.shape}, the view {found.shape}")
+        np.copyto(out, found)
+        return out
+    if copy and aliases(node):
+        found = np.array(found)
+    return found[()]
+
+
+def _labels(view: View, by: Any) -> np.ndarray:
+    """Return the values to sort or split by: of a field, of a view or array, or the rows' own."""
+    source = view if by is None else view._field(by) if isinstance(by, str) else by
+    values = np.asarray(source)
+    if values.ndim != 1 or values.dtype.names:
+        raise ValueError(
+            "rows are ordered by one value each; name a field with by=, or give an array of "
+            f"{len(view)} values; got shape {values.shape}"
+        )
+    if len(values) != len(view):
+        raise ValueError(f"there are {len(view)} rows, and {len(values)} values to order them by")
+    return values
+
+
+def _truth(node: Node) -> bool:
+    if isinstance(node, Comparison) and not any(map(_is_plain, node.args)):
+        equal = is_equal(*node.args)
+        return equal is not node.negated
+    length = streams.length_of(node)
+    if isinstance(node, Sampled) or length == math.inf:
+        raise StreamError("a view without a known end has no truth value")
+    shape = known_shape(node)
+    if size_of(shape) != 1:
+        raise ValueError(
+            f"the truth of a view of {size_of(shape)} elements is ambiguous; compare it with ==, or "
+            "use numpy.any or numpy.all"
+        )
+    return bool(evaluate(node))
+
+
+def _is_plain(argument: Any) -> bool:
+    return is_scalar(argument)
+
+
+def _compared(left: Any, right: Any, negated: bool) -> View:
+    return _viewed(comparison(_argument(left), _argument(right), negated))
+
+
+# --- lengths and errors ----------------------------------------------------------------------
+
+
+def _length(node: Node) -> int:
+    length = streams.length_of(node)
+    if length == math.inf:
+        raise TypeError("the view never ends, so it has no len(); _length() returns math.inf")
+    if length is None:
+        if isinstance(node, Sampled):
+            raise StreamError("the length is unknown until all has been read; _length() returns None")
+        known_shape(node)
+        raise TypeError("len() of a view without axes: it is one element")
+    return int(length)
+
+
+def _countable(node: Node) -> int:
+    shape = known_shape(node)
+    if not shape:
+        raise TypeError("iteration over a view without axes: it is one element")
+    return shape[0]
+
+
+def _with_rows(view: View, verb: str) -> Node:
+    node = node_of(view)
+    if isinstance(node, Sampled):
+        raise StreamError(
+            f"{verb} needs samples that can be asked for by number, of known shape; this view is "
+            f"a {type(node).__name__.lower()}"
+        )
+    return node
+
+
+def _no_field(view: View, name: str) -> Exception:
+    node = node_of(view)
+    error = unknown_field(name, node.fields, display.title(node), node.fields.lost.get(name))
+    error.name, error.obj = name, view
+    return error
+
+
+def _no_verb(view: View, name: str) -> AttributeError:
+    if name.startswith("__"):
+        return AttributeError(f"'View' has no attribute {name!r}")
+    verbs = [verb for verb in dir(View) if not verb.startswith("__")]
+    error = AttributeError(str(unknown_field(name, verbs, "View")).split(" The fields")[0].replace("field", "verb"))
+    error.name = name
+    return error
+
+
+def _protocol(view: View, name: str) -> Any:
+    if name == "to_numpy":
+        return view.__array__
+    return {"shape": view._shape, "dtype": view._dtype, "ndim": view._ndim}[name]()
+
+
+# --- functions of the module -------------------------------------------------------------------
+
+
+def open_view(path: Any, mode: str = "r") -> View:
+    """Open a file as a view; `mode="r+"` lets the view write to it."""
+    return _viewed(opening.open_node(path, mode))
+
+
+def field_spec(window: Any, /, **fields: Any) -> WindowSpec:
+    """Declare a window that has windows of its own, counted from its start.
+
+    >>> d = View(np.arange(6).reshape(2, 3), pos=field_spec(np.s_[1:], x=0, y=1))
+    >>> d.pos.y()
+    array([2, 5])
+    """
+    return WindowSpec(window, fields)
+
+
+def concat(*views: Any) -> View:
+    """Return the views one after the other; fields are joined by name.
+
+    >>> concat(View([1, 2]), View([3]))[-2:]()
+    array([2, 3])
+    """
+    parts = views[0] if len(views) == 1 and isinstance(views[0], (list, tuple)) else views
+    if not parts:
+        raise ValueError("there is nothing to join: no view was given")
+    return _viewed(concat_nodes([opening.node_of(_unwrapped(part)) for part in parts]))
+
+
+def zip_views(*views: Any, **fields: Any) -> View:
+    """Return the record of views of one length, row by row: given by name, or f0, f1, …
+
+    >>> zip_views(x=[1, 2], y=View([3, 4]))[0]._asdict()
+    {'x': 1, 'y': 3}
+    """
+    named = {f"f{number}": part for number, part in enumerate(views)} | fields
+    if not named:
+        raise ValueError("there is nothing to zip: no view was given")
+    nodes = {name: opening.node_of(_unwrapped(part)) for name, part in named.items()}
+    lengths = {name: streams.length_of(node) for name, node in nodes.items()}
+    for name, length in lengths.items():
+        if length != next(iter(lengths.values())):
+            listing = ", ".join(f"{other} {count}" for other, count in lengths.items())
+            raise ValueError(f"{name!r} differs in length from the others: {listing}")
+    return _viewed(record_node(nodes, 1))

@@ -1,0 +1,57 @@
+"""What every test starts from: the tree's own package, and the same random numbers each time."""
+
+import os
+import pathlib
+import zlib
+
+import hypothesis
+import numexpr
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).parent.parent
+
+# A failed assertion of the oracle shows its values.
+pytest.register_assert_rewrite("oracle")
+
+# Programs to run by hand, some of which need the extra 'bench'.
+collect_ignore = ["benchmarks"]
+
+# A child process of a test imports the package that the test imports.
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+)
+
+# Derandomised: the examples of a test follow from its source, so that a failure comes again and a
+# change fails by itself. A deadline and `too_slow` measure the machine and not the library.
+ALWAYS = {
+    "deadline": None,
+    "print_blob": True,
+    "suppress_health_check": [hypothesis.HealthCheck.too_slow],
+}
+hypothesis.settings.register_profile("default", derandomize=True, max_examples=50, **ALWAYS)
+hypothesis.settings.register_profile("ci", derandomize=True, max_examples=100, **ALWAYS)
+# New examples in each run: `pytest --hypothesis-profile=explore --hypothesis-seed=7`.
+hypothesis.settings.register_profile("explore", derandomize=False, max_examples=2000, **ALWAYS)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+SEED = int(os.environ.get("DATAVIEW_TEST_SEED", "0"))
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    settings = hypothesis.settings
+    seed = "each test's source"
+    if not settings.default.derandomize:
+        seed = config.getoption("--hypothesis-seed") or "the clock, printed when a test fails"
+    return (
+        f"numpy {np.__version__}, numexpr {numexpr.__version__}\n"
+        f"hypothesis: profile {settings.get_current_profile_name()!r}, "
+        f"{settings.default.max_examples} examples, seeded by {seed}; "
+        f"rng: seed {SEED} (DATAVIEW_TEST_SEED)"
+    )
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> np.random.Generator:
+    """A generator that follows from the seed and the name of the test, not from the order."""
+    return np.random.default_rng([SEED, zlib.crc32(request.node.nodeid.encode())])

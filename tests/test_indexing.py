@@ -1,0 +1,338 @@
+"""Reading through any key: laws 1, 4, 5 and 9, and the cases B1 to B11."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dataview as dv
+from oracle import (
+    arrays,
+    assert_same,
+    attempt,
+    chains,
+    check_same,
+    examples,
+    fill,
+    follow,
+    keys,
+    public_class,
+    step,
+)
+
+BOUNDS = [None, *range(-8, 9)]
+STEPS = [None, *range(-8, 0), *range(1, 9)]
+ALL_SLICES = [slice(*parts) for parts in itertools.product(BOUNDS, BOUNDS, STEPS)]
+FIRST_SLICES = list({tuple(range(7)[key]): key for key in ALL_SLICES}.values())
+
+
+@pytest.fixture
+def a():
+    return np.arange(24).reshape(4, 3, 2)
+
+
+@pytest.fixture
+def d(a):
+    return dv.View(a)
+
+
+class Counted:
+    """A function from a row number to a row, that remembers which rows were asked for."""
+
+    def __init__(self, rows):
+        self.rows = rows
+        self.asked = []
+
+    def __call__(self, number):
+        self.asked.append(int(number))
+        return self.rows[number]
+
+
+@pytest.fixture
+def counted():
+    return Counted(np.arange(40).reshape(10, 4))
+
+
+# ---------------------------------------------------------------- (a) any array, any keys
+
+
+@examples(500)
+@given(st.data())
+def test_any_chain_reads_what_numpy_reads(data):
+    array = data.draw(arrays())
+    chain = data.draw(chains(array))
+    check_same(dv.View(array), array, lambda subject: follow(subject, chain))
+
+
+@examples(300)
+@given(st.data())
+def test_any_key_of_a_big_enough_array_reads_what_numpy_reads(data):
+    array = fill((5, 4, 3), "i8")
+    key = data.draw(keys(array.shape))
+    check_same(dv.View(array), array, lambda subject: follow(subject, [key]))
+
+
+@examples(300)
+@given(st.data())
+def test_shape_size_length_and_dtype_are_those_of_the_data(data):
+    array = data.draw(arrays())
+    chain = data.draw(chains(array, 3))
+    expected, refusal = attempt(lambda subject: follow(subject, chain), array)
+    if refusal is not None:
+        with pytest.raises(public_class(refusal)):
+            follow(dv.View(array), chain)
+        return
+    view = follow(dv.View(array), chain)
+    assert view._shape() == expected.shape
+    assert view._ndim() == expected.ndim
+    assert view._size() == expected.size
+    assert view._dtype() == expected.dtype
+    assert view._nbytes() == expected.nbytes
+    assert attempt(len, view)[0] == attempt(len, expected)[0]
+
+
+@examples(200)
+@given(st.data())
+def test_reading_changes_no_byte(data):
+    array = data.draw(arrays(layouts=["C", "strided", "negative"]))
+    before = array.copy()
+    chain = data.draw(chains(array, 3))
+    attempt(lambda view: follow(view, chain)(), dv.View(array))
+    assert_same(array, before)
+
+
+@examples(200)
+@given(st.data())
+def test_iterating_gives_views_of_consecutive_elements(data):
+    array = data.draw(arrays())
+    chain = data.draw(chains(array, 2))
+    model, _ = attempt(lambda subject: follow(subject, chain), array)
+    model, chain = (array, ()) if model is None else (model, chain)
+    view = follow(dv.View(array), chain)
+    if model.ndim == 0:
+        with pytest.raises(TypeError):
+            iter(view)
+        return
+    parts = list(view)
+    assert all(isinstance(part, dv.View) for part in parts)
+    assert len(parts) == len(model)
+    for number, part in enumerate(parts):
+        assert_same(part(), step(model, number))
+
+
+# ---------------------------------------------------------------- (b) slices of slices
+
+
+def test_the_brute_force_meets_every_selection_of_seven_rows():
+    assert len(ALL_SLICES) == 5508
+    assert len(FIRST_SLICES) == 90
+
+
+@pytest.mark.parametrize("first", FIRST_SLICES, ids=str)
+def test_every_slice_of_a_slice_of_seven_rows(first):
+    view, rows = dv.View(np.arange(7))[first], range(7)[first]
+    wrong = [
+        second
+        for second in ALL_SLICES
+        if (part := view[second])().tolist() != (expected := list(rows[second]))
+        or len(part) != len(expected)
+    ]
+    assert wrong == []
+
+
+@examples(200)
+@given(st.data())
+def test_slices_of_rows_with_fields(data):
+    array = fill((7, 5), "f4")
+    first = data.draw(st.sampled_from(FIRST_SLICES))
+    second = data.draw(st.sampled_from(ALL_SLICES))
+    view = dv.View(array, input=np.s_[:3], target=4)[first][second]
+    model = array[first][second]
+    assert_same(view(), model)
+    assert_same(view.input(), model[:, :3])
+    assert_same(view.target(), model[:, 4])
+    assert len(view) == len(view.input) == len(model)
+
+
+# ---------------------------------------------------------------- the cases
+
+
+@pytest.mark.parametrize(
+    ("chain", "rows"),
+    [
+        ([np.s_[::-1], np.s_[6:]], []),
+        ([np.s_[::-1], np.s_[4:1:-1]], [1, 2, 3]),
+        ([np.s_[1:5], np.s_[::-1]], [4, 3, 2, 1]),
+        ([np.s_[::-2], np.s_[::-1]], [1, 3, 5]),
+        ([np.s_[:], np.s_[-7::-5]], []),
+    ],
+)
+def test_b01_empty_slice_after_reverse(chain, rows):
+    array = np.arange(18).reshape(6, 3)
+    assert_same(follow(dv.View(array), chain)(), array[np.array(rows, int)])
+
+
+def test_b02_the_bounds_are_those_of_the_view():
+    array = np.arange(18).reshape(6, 3)
+    part = dv.View(array)[1:3]
+    assert_same(part[-1](), array[2])
+    for outside in [4, 2, -3, [2], [-3], [0, 5]]:
+        with pytest.raises(IndexError):
+            part[outside]
+
+
+def test_b03_two_lists_are_fused(a, d):
+    assert_same(d[[2, 0]][[1]](), a[[0]])
+    assert_same(d[[2, 0, 2]](), a[[2, 0, 2]])
+    assert_same(d[[]](), a[:0])
+    assert d[[]]._shape() == (0, 3, 2)
+
+
+def test_b04_masks(a, d):
+    mask = [True, False, True, False]
+    assert_same(d[np.array(mask)](), a[[0, 2]])
+    assert_same(d[mask](), a[[0, 2]])
+    assert_same(d[[False, 3]](), a[[0, 3]])
+    for wrong in [[True, False], np.ones(5, bool)]:
+        with pytest.raises(IndexError):
+            d[wrong]
+
+
+def test_b05_tuples_of_keys(a, d):
+    for key in [np.s_[1, :, 0:1], np.s_[1, ...], np.s_[..., None], np.s_[0, :, [0, 1]]]:
+        assert_same(d[key](), a[key])
+    assert_same(d[:, [0, 2]][1](), a[1, [0, 2]])
+    assert_same(d[1, [0, 2]](), a[1, [0, 2]])
+    assert_same(d[1][[0, 2]](), a[1, [0, 2]])
+    assert_same(d[[0, 1], [0, 1]](), a[[0, 1], [0, 1]])
+    assert d[[0, 1], [0, 1]]._shape() == (2, 2)
+    assert d[0, :, [0, 1]]._shape() == (2, 3)
+
+
+def test_b07_numpys_law_wins_on_keys(a, d):
+    assert_same(d[None](), a[None])
+    assert_same(d[True](), a[True])
+    assert_same(d[False](), a[False])
+    for refused in [1.0, [1.5], object(), {}]:
+        with pytest.raises(IndexError):
+            d[refused]
+
+
+def test_b08_keys_and_questions_read_nothing(counted):
+    view = dv.View(counted, _length=10)
+    part = view[2:8][::-1][[0, 3]][1]
+    assert isinstance(part, dv.View)
+    assert len(view) == 10
+    assert len(view[2:8]) == 6
+    assert view._shape()[0] == 10
+    assert "10" in repr(view)
+    assert not hasattr(view, "zzz")
+    assert "_shuffled" in dir(view)
+    assert counted.asked == []
+    assert_same(part(), counted.rows[4])
+    assert counted.asked == [4]
+
+
+def test_b08_iterating_reads_each_row_once(counted):
+    view = dv.View(counted, _length=10)
+    samples = list(view)
+    assert counted.asked == []
+    for number, sample in enumerate(samples):
+        assert_same(sample(), counted.rows[number])
+    assert sorted(counted.asked) == list(range(10))
+
+
+def test_b09_negative_indices_of_a_concatenation(a):
+    whole = np.concatenate([a[:2], a[3:]])
+    joined = dv.concat(dv.View(a[:2]), dv.View(a[3:]))
+    for key in [-1, -3, np.s_[-2:], np.s_[::-1], [-1, 0, -3]]:
+        assert_same(joined[key](), whole[key])
+    for outside in [-4, 3, [-4], [0, 3]]:
+        with pytest.raises(IndexError):
+            joined[outside]
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.int8, np.uint16, np.array, np.intp])
+def test_b10_ints_of_all_kinds(a, d, kind):
+    assert_same(d[kind(1)](), a[kind(1)])
+    assert_same(d[0][kind(1)](), a[0][kind(1)])
+    assert_same(d[kind(1) : kind(3)](), a[1:3])
+    assert_same(d[:, kind(1)](), a[:, 1])
+
+
+def test_b11_iteration(a, d):
+    assert len(list(d)) == 4
+    with pytest.raises(TypeError):
+        iter(d[0, 0, 0])
+    pairs = [(one(), other()) for one in d for other in d]
+    assert len(pairs) == 16
+    assert_same(pairs[7][0], a[1])
+    assert_same(pairs[7][1], a[3])
+
+
+# ---------------------------------------------------------------- what a view is
+
+
+def test_a_view_sees_later_writes(a, d):
+    part = d[[2, 0]][:, 1:]
+    a[2, 2, 1] = -5
+    assert_same(part(), a[[2, 0]][:, 1:])
+
+
+def test_a_view_keeps_the_key_it_was_made_with(a, d):
+    rows, mask = np.array([2, 0]), np.array([True, False, True, False])
+    taken, masked = d[rows], d[mask]
+    rows[0], mask[1] = 3, True
+    assert_same(taken(), a[[2, 0]])
+    assert_same(masked(), a[[0, 2]])
+
+
+def test_errors_rise_where_the_view_is_built(d):
+    for key in [4, -5, (0, 3), (0, 0, 0, 0), [7], np.ones(3, bool), np.s_[::0], "a", (..., ...)]:
+        with pytest.raises((IndexError, ValueError, KeyError)):
+            d[key]
+
+
+def test_the_message_of_an_index_error_says_what_and_where(d):
+    with pytest.raises(IndexError, match=r"(?s)9.*4"):
+        d[9]
+
+
+def test_indexing_a_huge_array_costs_nothing():
+    huge = np.broadcast_to(np.arange(4, dtype="i8"), (10**9, 4))
+    view = dv.View(huge)[::-1][5:][::3][:, ::-1]
+    assert len(view) == len(huge[::-1][5:][::3])
+    assert_same(view[10**8](), np.array([3, 2, 1, 0]))
+    assert view[None, :, None]._shape() == (1, len(view), 1, 4)
+    with pytest.raises(IndexError):
+        view[10**9]
+
+
+def test_a_view_as_a_key_is_evaluated(a, d):
+    rows, mask = np.array([3, 1]), np.array([True, False, False, True])
+    assert_same(d[dv.View(rows)](), a[rows])
+    assert_same(d[dv.View(mask)](), a[mask])
+    assert_same(d[d[:, 0, 0] > 6](), a[a[:, 0, 0] > 6])
+    assert_same(d[dv.View(np.array(2))](), a[2])
+
+
+def test_numbers_are_views_too():
+    view = dv.View(np.float32(2.5))
+    assert_same(view(), np.float32(2.5))
+    assert view._shape() == ()
+    assert view._size() == 1
+    assert_same(view[None](), np.array([2.5], "f4"))
+    assert_same(view[...](), np.float32(2.5))
+    with pytest.raises(IndexError):
+        view[0]
+
+
+def test_a_view_of_a_view_is_the_same_data(a, d):
+    again = dv.View(d[1:])
+    assert_same(again[0](), a[1])
+    again[0]._write(7)
+    assert (a[1] == 7).all()

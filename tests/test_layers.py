@@ -1,0 +1,269 @@
+"""The shape of the house: who imports whom, what an import costs, how long a file may grow."""
+
+import ast
+import graphlib
+import io
+import pathlib
+import subprocess
+import sys
+import tokenize
+from collections.abc import Iterator
+
+import pytest
+
+PACKAGE = pathlib.Path(__file__).parent.parent / "dataview"
+
+# Top to bottom: a module imports only what stands below it. `sources` is one layer of siblings.
+LAYERS = """
+    __main__ demo __init__ view display loader batches samplers collate specs spaces
+    declaring opening saving packing update streams evaluate reduce kernel rows expression
+    operators fields sources cache permutation gather keys index errors
+""".split()
+
+# All that is imported before it is used. numexpr and what the extras bring wait in functions.
+EAGER = {*sys.stdlib_module_names, "numpy"}
+
+CODE_LINES_OF_A_FILE = 400
+CODE_LINES_OF_A_FUNCTION = 60
+
+IGNORED_TOKENS = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
+}
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+DOCUMENTED = (ast.Module, ast.ClassDef, *FUNCTIONS)
+
+
+# -------------------- reading a package --------------------
+
+
+def modules(package: pathlib.Path) -> dict[str, ast.Module]:
+    """The modules by their dotted names: 'dataview', 'dataview.view', 'dataview.sources.npy'."""
+    return {
+        ".".join(path.relative_to(package.parent).with_suffix("").parts).removesuffix(
+            ".__init__"
+        ): ast.parse(path.read_text(encoding="utf-8"))
+        for path in sorted(package.rglob("*.py"))
+    }
+
+
+def layer(name: str) -> str:
+    """The layer of a module: 'dataview' is '__init__', 'dataview.sources.npy' is 'sources'."""
+    return [*name.split("."), "__init__"][1]
+
+
+def imported(name: str, trees: dict[str, ast.Module]) -> Iterator[tuple[str, ast.stmt]]:
+    """Each import of a module: the name of a module of the package or of another, and the place."""
+    for node in ast.walk(trees[name]):
+        if isinstance(node, ast.Import):
+            targets = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            origin = node.module or ""
+            if node.level:
+                is_package = any(other.startswith(f"{name}.") for other in trees)
+                parts = name.split(".")
+                parts = parts[: len(parts) + is_package - node.level]
+                origin = ".".join([*parts, *filter(None, [origin])])
+            targets = [f"{origin}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for target in targets:
+            found = target
+            while "." in found and found not in trees:  # a name in a module stands for the module
+                found = found.rpartition(".")[0]
+            yield found if found in trees else target.split(".")[0], node
+
+
+def inside_functions(tree: ast.Module) -> set[ast.AST]:
+    return {
+        inner
+        for outer in ast.walk(tree)
+        if isinstance(outer, FUNCTIONS)
+        for inner in ast.walk(outer)
+        if inner is not outer
+    }
+
+
+def for_types_only(tree: ast.Module) -> set[ast.AST]:
+    return {
+        inner
+        for outer in ast.walk(tree)
+        if isinstance(outer, ast.If) and ast.unparse(outer.test).endswith("TYPE_CHECKING")
+        for statement in outer.body
+        for inner in ast.walk(statement)
+    }
+
+
+def code_lines(tree: ast.Module, text: str) -> set[int]:
+    """The numbers of the lines that are not blank, not a comment, not in a docstring."""
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in IGNORED_TOKENS:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(tree):
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            doc = node.body[0]
+            lines.difference_update(range(doc.lineno, (doc.end_lineno or doc.lineno) + 1))
+    return lines
+
+
+# -------------------- the rules --------------------
+
+
+def against_the_layers(package: pathlib.Path) -> list[str]:
+    """What a package does against the order of the layers, one line each."""
+    trees = modules(package)
+    place = {name: LAYERS.index(layer(name)) for name in trees if layer(name) in LAYERS}
+    problems = [
+        f"{name} has no place in LAYERS: add it to tests/test_layers.py"
+        for name in trees
+        if name not in place
+    ]
+    siblings: dict[str, set[str]] = {}
+    for name, tree in trees.items():
+        late = inside_functions(tree)
+        unexecuted = late | for_types_only(tree)
+        for target, node in imported(name, trees):
+            where = f"{name}:{node.lineno} imports {target}"
+            if target not in trees:
+                if target not in EAGER and node not in unexecuted:
+                    problems.append(f"{where} before it is used")
+            elif node in late:
+                problems.append(f"{where} inside a function")
+            elif layer(name) == layer(target) == "sources":
+                siblings.setdefault(name, set()).add(target)
+            elif name in place and target in place and place[target] <= place[name]:
+                problems.append(f"{where}, which does not stand below it")
+    try:
+        graphlib.TopologicalSorter(siblings).prepare()
+    except graphlib.CycleError as error:
+        problems.append(f"a ring of imports: {' <- '.join(error.args[1])}")
+    return problems
+
+
+def past_the_budgets(package: pathlib.Path) -> list[str]:
+    """The files and functions of a package that have grown too long, one line each."""
+    problems = []
+    for path in sorted(package.rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        tree = ast.parse(text)
+        lines = code_lines(tree, text)
+        if len(lines) > CODE_LINES_OF_A_FILE:
+            problems.append(f"{path.name}: {len(lines)} lines of code")
+        for node in ast.walk(tree):
+            if isinstance(node, FUNCTIONS):
+                own = lines & set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+                if len(own) > CODE_LINES_OF_A_FUNCTION:
+                    problems.append(f"{path.name}:{node.lineno} {node.name}: {len(own)} lines")
+    return problems
+
+
+# -------------------- the package --------------------
+
+
+def test_imports_point_downwards() -> None:
+    assert modules(PACKAGE)
+    assert against_the_layers(PACKAGE) == []
+
+
+def test_files_and_functions_are_short() -> None:
+    assert past_the_budgets(PACKAGE) == []
+
+
+def test_import_loads_numpy_and_nothing_else() -> None:
+    program = (
+        "import sys, numpy, numpy.random; before = set(sys.modules); import dataview;"
+        "print(*sorted({name.partition('.')[0] for name in set(sys.modules) - before}))"
+    )
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    assert set(run.stdout.split()) - EAGER == {"dataview"}
+
+
+# -------------------- the rules themselves --------------------
+
+
+def toy(folder: pathlib.Path, files: dict[str, str]) -> pathlib.Path:
+    """A package of a few empty modules and of the files given."""
+    empty = "__init__ view fields index errors sources/__init__ sources/protocol".split()
+    for name, text in (dict.fromkeys((f"{name}.py" for name in empty), "") | files).items():
+        path = folder / "dataview" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder / "dataview"
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("view.py", "import dataview.index\nfrom dataview import fields, errors"),
+        ("view.py", "from . import index\nfrom .fields import Field"),
+        ("sources/npy.py", "from ..index import Rows\nfrom .protocol import Source"),
+        ("sources/npy.py", "from dataview.sources import protocol"),
+        ("sources/__init__.py", "from . import protocol\nfrom ..index import Rows"),
+        ("__init__.py", "from dataview.view import View\nfrom .errors import FieldError"),
+        ("demo.py", "import dataview as dv\nimport numpy.linalg, json"),
+        ("kernel.py", "def run():\n    import numexpr\n    return numexpr"),
+        ("kernel.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import h5py"),
+    ],
+)
+def test_a_package_that_keeps_the_layers(tmp_path: pathlib.Path, file: str, text: str) -> None:
+    assert against_the_layers(toy(tmp_path, {file: text})) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "problem"),
+    [
+        ("index.py", "from dataview.fields import a", "index:1 imports dataview.fields, {below}"),
+        ("fields.py", "from .view import View", "fields:1 imports dataview.view, {below}"),
+        ("fields.py", "from dataview import View", "fields:1 imports dataview, {below}"),
+        ("fields.py", "import dataview", "fields:1 imports dataview, {below}"),
+        ("fields.py", "import os, dataview.view", "fields:1 imports dataview.view, {below}"),
+        ("sources/a.py", "from .. import fields", "sources.a:1 imports dataview.fields, {below}"),
+        ("sources/__init__.py", "from ..view import a", "sources:1 imports dataview.view, {below}"),
+        ("index.py", "from .index import a", "index:1 imports dataview.index, {below}"),
+        ("view.py", "def f():\n    from . import index", "view:2 imports dataview.index {inside}"),
+        ("view.py", "class A:\n def f():\n  import dataview", "view:3 imports dataview {inside}"),
+        ("view.py", "import numexpr as ne", "view:1 imports numexpr before it is used"),
+        ("view.py", "if a:\n    from h5py import a", "view:2 imports h5py before it is used"),
+        ("utils.py", "", "utils has no place in LAYERS: add it to tests/test_layers.py"),
+    ],
+)
+def test_a_package_that_breaks_the_layers(
+    tmp_path: pathlib.Path, file: str, text: str, problem: str
+) -> None:
+    problem = problem.format(below="which does not stand below it", inside="inside a function")
+    assert against_the_layers(toy(tmp_path, {file: text})) == [f"dataview.{problem}"]
+
+
+def test_sources_in_a_ring(tmp_path: pathlib.Path) -> None:
+    files = {"sources/npy.py": "from . import protocol", "sources/protocol.py": "from . import npy"}
+    (problem,) = against_the_layers(toy(tmp_path, files))
+    assert problem.startswith("a ring of imports: dataview.sources.")
+
+
+def test_what_a_line_of_code_is() -> None:
+    text = '"""Doc.\n\nMore."""\n\n# why\nx = """\none\n\ntwo"""\ndef f():\n    "Doc."\n    y = 1\n'
+    assert code_lines(ast.parse(text), text) == {6, 7, 8, 9, 10, 12}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("x = 1\n" * 400, []),
+        ("x = 1\n\n# why\n" * 401, ["view.py: 401 lines of code"]),
+        ("def f():\n" + "    x = 1\n" * 59, []),
+        ("\ndef f():\n    '''Doc.'''\n" + "    x = 1\n" * 60, ["view.py:2 f: 61 lines"]),
+    ],
+)
+def test_a_package_against_the_budgets(
+    tmp_path: pathlib.Path, text: str, expected: list[str]
+) -> None:
+    (tmp_path / "view.py").write_text(text)
+    assert past_the_budgets(tmp_path) == expected

@@ -1,0 +1,613 @@
+"""Choosing, ordering and joining rows, and streams; the cases B48, B49, B50 and B55."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dataview as dv
+from oracle import assert_same, attempt, check_same, examples, fill, keys, public_class, slices
+
+SEEDS = [0, 1, 7, 2**40]
+
+
+@pytest.fixture
+def x():
+    return np.arange(28.0).reshape(7, 4)
+
+
+@pytest.fixture
+def y():
+    return np.array([3, 1, 2, 1, 3, 0, 1])
+
+
+@pytest.fixture
+def d(x):
+    return dv.View(x, input=np.s_[:3], target=3)
+
+
+@pytest.fixture
+def record(x, y):
+    return dv.View(image=x, label=y)
+
+
+def order_of(n, seed):
+    """Give the order in which a shuffled view has the rows of an array of n numbers."""
+    return dv.View(np.arange(n))._shuffled(seed)()
+
+
+# ---------------------------------------------------------------- shuffling
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 10, 100, 1000, 65535, 65536, 65537, 70001, 262145])
+@pytest.mark.parametrize("seed", [0, 12])
+def test_a_shuffled_view_has_every_row_once(n, seed):
+    order = order_of(n, seed)
+    assert order.shape == (n,)
+    assert np.array_equal(np.sort(order), np.arange(n))
+
+
+@pytest.mark.parametrize("n", [10, 1000, 70001])
+def test_shuffling_is_deterministic_and_depends_on_the_seed(n):
+    orders = [order_of(n, seed).tolist() for seed in SEEDS]
+    assert orders == [order_of(n, seed).tolist() for seed in SEEDS]
+    for one, other in itertools.combinations([*orders, list(range(n))], 2):
+        assert one != other
+
+
+def test_shuffling_uses_no_global_state():
+    first = order_of(50, 3)
+    np.random.seed(5)  # noqa: NPY002
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    assert_same(order_of(50, 3), first)
+    assert np.array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+
+
+@pytest.mark.parametrize("n", [0, 1, 9, 70001])
+@examples(60)
+@given(st.data())
+def test_slices_of_a_shuffled_view_are_slices_of_the_whole(n, data):
+    shuffled = dv.View(np.arange(n))._shuffled(5)
+    whole = shuffled()
+    key = data.draw(slices(n) | keys((n,)) if n < 100 else slices(n))
+    check_same(shuffled, whole, lambda subject: subject[key])
+
+
+def test_parts_of_a_shuffled_view_are_parts_of_the_whole():
+    shuffled = dv.View(np.arange(70001))._shuffled(5)
+    whole = shuffled()
+    for key in [0, -1, 35000, [70000, 0, -5], np.s_[100:70000:977], np.s_[69000:100:-333]]:
+        assert_same(shuffled[key](), whole[key])
+    assert_same(shuffled[1000:60000][::-7][[5, 3]](), whole[1000:60000][::-7][[5, 3]])
+    with pytest.raises(IndexError):
+        shuffled[70001]
+
+
+def test_every_row_of_a_few_comes_first_about_equally_often():
+    firsts = np.bincount([order_of(4, seed)[0] for seed in range(400)], minlength=4)
+    assert firsts.min() > 60
+
+
+def test_shuffling_a_huge_view_stores_no_order():
+    huge = dv.View(np.broadcast_to(np.arange(3, dtype="i8"), (10**9, 3)))
+    shuffled = huge._shuffled(11)
+    assert shuffled._shape() == (10**9, 3)
+    assert_same(shuffled[5 * 10**8 :][:4](), np.broadcast_to(np.arange(3), (4, 3)))
+    assert_same(shuffled[-1](), np.arange(3))
+    assert len(shuffled[::-2]) == 5 * 10**8
+
+
+def test_shuffling_a_function_asks_for_rows_inside_only():
+    asked = []
+
+    def row(number):
+        asked.append(int(number))
+        return np.int64(number)
+
+    shuffled = dv.View(row, _length=10**9)._shuffled(4)
+    part = shuffled[123_456_789 : 123_456_789 + 50]()
+    assert sorted(part.tolist()) == sorted(asked)
+    assert len(set(asked)) == 50
+    assert min(asked) >= 0
+    assert max(asked) < 10**9
+
+
+def test_shuffling_keeps_fields_aligned(d, x, record, y):
+    order = order_of(7, 2)
+    assert_same(d._shuffled(2)(), x[order])
+    assert_same(d._shuffled(2).input(), x[order, :3])
+    assert_same(d._shuffled(2)[1:].target(), x[order[1:], 3])
+    assert_same(record._shuffled(2).label(), y[order])
+    assert_same(record._shuffled(2)[3].image(), x[order[3]])
+
+
+def test_shuffling_twice(d, x):
+    once, order = d._shuffled(1), order_of(7, 1)
+    assert_same(once._shuffled(2)(), x[order][order_of(7, 2)])
+
+
+def test_writing_through_a_shuffled_view(d, x):
+    expected = x.copy()
+    order = order_of(7, 2)
+    expected[order[:3]] = 1
+    expected[order[5], :3] -= 5
+    shuffled = d._shuffled(2)
+    shuffled[:3]._write(1)
+    shuffled[5].input -= 5
+    assert_same(x, expected)
+
+
+# ---------------------------------------------------------------- sorting, filtering, taking
+
+
+def test_sorted_by_a_field(record, x, y):
+    order = np.argsort(y, kind="stable")
+    assert_same(record._sorted(by="label").label(), y[order])
+    assert_same(record._sorted(by="label").image(), x[order])
+    assert_same(record._sorted(by="label")[2:4].image(), x[order[2:4]])
+
+
+def test_sorted_by_a_window(x):
+    array = x[[3, 0, 6, 1, 2, 5, 4]].copy()
+    d = dv.View(array, key=0, rest=np.s_[1:])
+    assert_same(d._sorted(by="key")(), x)
+    d._sorted(by="key")[0].rest = -1
+    assert array[1].tolist() == [0, -1, -1, -1]
+
+
+def test_taking_rows(record, d, x, y):
+    for rows in [[2, 0, 0], np.array([-1]), [], np.array([], int), range(3)]:
+        rows_as_array = np.array(rows, int)
+        assert_same(d._take(rows)(), x[rows_as_array])
+        assert_same(record._take(rows).label(), y[rows_as_array])
+    with pytest.raises(IndexError):
+        d._take([7])
+
+
+def test_filtering_by_a_mask(record, d, x, y):
+    mask = y == 1
+    assert_same(d._filter(mask)(), x[mask])
+    assert_same(record._filter(mask).label(), y[mask])
+    assert len(record._filter(mask)) == 3
+    assert_same(record._filter(record.label == 1).image(), x[mask])
+    record._filter(mask).label = 9
+    assert y.tolist() == [3, 9, 2, 9, 3, 0, 9]
+    with pytest.raises(IndexError):
+        d._filter(mask[:3])
+
+
+def test_filtering_by_a_function_is_lazy(d, x):
+    calls = []
+
+    def chosen(row):
+        calls.append(1)
+        return row[0] > 8
+
+    part = d._filter(chosen)
+    assert part._length() is None
+    assert calls == []
+    assert_same(np.stack([row() for row in part]), x[x[:, 0] > 8])
+    assert len(calls) == 7
+    assert_same(part(), x[x[:, 0] > 8])
+
+
+def test_filtering_a_record_by_a_function(record, x, y):
+    part = record._filter(lambda sample: sample["label"] > 1)
+    assert_same(part()["label"], y[y > 1])
+    assert_same(np.stack([sample.image() for sample in part]), x[y > 1])
+
+
+def test_a_failing_filter_names_the_sample(d):
+    def fails(row):
+        if row[0] > 8:
+            raise ZeroDivisionError("no")
+        return True
+
+    with pytest.raises(Exception, match="3") as caught:
+        d._filter(fails)()
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_repeating(d, x):
+    assert_same(d._repeat(3)(), np.concatenate([x, x, x]))
+    assert_same(d._repeat(2)[5:9](), np.concatenate([x, x])[5:9])
+    assert_same(d._repeat(2)[::-3].input(), np.concatenate([x, x])[::-3, :3])
+    assert len(d._repeat(0)) == 0
+    with pytest.raises(IndexError):
+        d._repeat(2)[14]
+    with pytest.raises((TypeError, ValueError)):
+        d._repeat(-1)
+
+
+def test_repeating_for_ever(d, x):
+    endless = d._repeat()
+    assert endless._length() == math.inf
+    assert_same(endless[10](), x[3])
+    assert_same(endless[5:9](), np.concatenate([x, x])[5:9])
+    assert_same(endless[70:72].target(), x[0:2, 3])
+    firsts = [row() for row in itertools.islice(endless, 9)]
+    assert_same(firsts[8], x[1])
+    for refused in [len, bool, lambda view: view()]:
+        with pytest.raises(TypeError):
+            refused(endless)
+
+
+def test_freezing_is_a_photograph(d, x):
+    before = x.copy()
+    frozen, part = d._freeze(), (d.input * 2)._freeze()
+    x[:] = -1
+    assert_same(frozen(), before)
+    assert_same(frozen.input(), before[:, :3])
+    assert_same(part(), before[:, :3] * 2)
+    assert_same(d(), x)
+
+
+# ---------------------------------------------------------------- splitting
+
+
+@pytest.mark.parametrize(
+    ("sizes", "counts"),
+    [
+        (3, [3, 4]),
+        (0, [0, 7]),
+        (7, [7, 0]),
+        ([2, 5], [2, 5]),
+        ([1, 2, 4], [1, 2, 4]),
+        ([0, 7], [0, 7]),
+        ((3, 0, 4), [3, 0, 4]),
+    ],
+)
+def test_b50_splitting_by_sizes(d, x, sizes, counts):
+    parts = d._split(sizes)
+    assert [len(part) for part in parts] == counts
+    assert_same(np.concatenate([part() for part in parts]), x)
+
+
+def test_b50_splitting_by_fractions():
+    d = dv.View(np.arange(20))
+    assert [len(part) for part in d._split(0.8)] == [16, 4]
+    assert [len(part) for part in d._split([0.5, 0.25, 0.25])] == [10, 5, 5]
+    assert [len(part) for part in d._split([0.7, 0.2, 0.1])] == [14, 4, 2]
+
+
+@examples(100)
+@given(st.integers(0, 40), st.floats(0.01, 0.99), st.none() | st.integers(0, 9))
+def test_a_split_drops_and_repeats_no_row(n, fraction, seed):
+    parts = dv.View(np.arange(n))._split(fraction, seed=seed)
+    assert sorted(np.concatenate([part() for part in parts]).tolist()) == list(range(n))
+    assert abs(len(parts[0]) - n * fraction) <= 1
+
+
+@pytest.mark.parametrize("wrong", [8, -1, [5, 3], 1.5, 0.0, 1.0, -0.2, [0.7, 0.7], [-1, 8]])
+def test_b50_impossible_splits(d, wrong):
+    with pytest.raises(ValueError):
+        d._split(wrong)
+
+
+def test_b50_a_truth_is_no_size(d):
+    for wrong in [True, [True, 6], "3", None]:
+        with pytest.raises(TypeError):
+            d._split(wrong)
+
+
+def test_splitting_with_a_seed_keeps_targets_aligned(record, x, y):
+    train, test = record._split(5, seed=1)
+    again, _ = record._split(5, seed=1)
+    rows = np.concatenate([train.image(), test.image()])
+    assert sorted(rows[:, 0].tolist()) == x[:, 0].tolist()
+    assert rows[:, 0].tolist() != x[:, 0].tolist()
+    for part in [train, test]:
+        assert_same(part.label(), y[(part.image()[:, 0] // 4).astype(int)])
+    assert_same(train.image(), again.image())
+
+
+def test_splitting_by_a_field_drops_and_repeats_no_row(record, x):
+    parts = record._split([0.5, 0.5], by="label", seed=1)
+    rows = np.concatenate([part.image()[:, 0] for part in parts])
+    assert sorted(rows.tolist()) == x[:, 0].tolist()
+
+
+def test_writing_through_a_split(d, x):
+    first, second = d._split(3)
+    first._write(0)
+    second.target -= 1
+    assert (x[:3] == 0).all()
+    assert x[3:, 3].tolist() == [14, 18, 22, 26]
+    with pytest.raises(IndexError):
+        first[3]
+
+
+def test_b50_folds():
+    folds = list(dv.View(np.arange(7))._folds(3))
+    assert [test().tolist() for _, test in folds] == [[4, 5, 6], [2, 3], [0, 1]]
+    for train, test in folds:
+        assert sorted([*train().tolist(), *test().tolist()]) == list(range(7))
+
+
+@examples(100)
+@given(st.integers(10, 40), st.integers(2, 10), st.none() | st.integers(0, 5))
+def test_folds_cover_every_row_once(n, k, seed):
+    folds = list(dv.View(np.arange(n))._folds(k, seed=seed))
+    assert len(folds) == k
+    tests = [test().tolist() for _, test in folds]
+    assert sorted(itertools.chain(*tests)) == list(range(n))
+    assert max(map(len, tests)) - min(map(len, tests)) <= 1
+    for train, test in folds:
+        assert sorted([*train().tolist(), *test().tolist()]) == list(range(n))
+
+
+def test_folds_keep_fields(record, y):
+    for train, test in record._folds(3):
+        assert_same(test.label(), y[(test.image()[:, 0] // 4).astype(int)])
+        assert_same(train.label(), y[(train.image()[:, 0] // 4).astype(int)])
+
+
+# ---------------------------------------------------------------- concatenating
+
+
+def test_b55_every_slice_of_a_concatenation_is_numpys():
+    a, b = np.arange(6), np.arange(10, 14)
+    joined, whole = dv.concat(dv.View(a), dv.View(b)), np.concatenate([a, b])
+    bounds = [None, *range(-11, 12, 2), 5, 6, 7]
+    wrong = [
+        key
+        for start in bounds
+        for stop in bounds
+        for pace in [None, 1, 2, 3, 7, -1, -2, -3, -7]
+        if joined[key := slice(start, stop, pace)]().tolist() != whole[key].tolist()
+    ]
+    assert wrong == []
+
+
+def test_b55_a_negative_step_across_the_boundary():
+    a = np.arange(6)
+    view = dv.View(a)
+    assert dv.concat(view, view[::-1])[::-5]().tolist() == [0, 5, 1]
+
+
+@examples(200)
+@given(st.data())
+def test_any_key_of_a_concatenation_reads_what_numpy_reads(data):
+    trailing = data.draw(st.sampled_from([(), (3,), (2, 2)]))
+    counts = data.draw(st.lists(st.integers(0, 4), min_size=1, max_size=3))
+    parts = [fill((n, *trailing), "f4", 10 * n) for n in counts]
+    whole = np.concatenate(parts)
+    first = data.draw(keys(whole.shape))
+    check_same(dv.concat(*map(dv.View, parts)), whole, lambda subject: subject[first])
+
+
+@examples(100)
+@given(st.data())
+def test_writing_through_a_concatenation(data):
+    parts = [fill((n, 3), "f4") for n in data.draw(st.lists(st.integers(0, 4), min_size=1))]
+    whole = np.concatenate(parts)
+    key = data.draw(keys(whole.shape))
+    value = np.float32(7)
+
+    def write(subject):
+        subject[key] = value
+
+    _, refusal = attempt(write, whole)
+    joined = dv.concat(*map(dv.View, parts))
+    if refusal is not None:
+        with pytest.raises(public_class(refusal)):
+            write(joined)
+    else:
+        write(joined)
+    assert_same(np.concatenate(parts), whole)
+
+
+def test_b55_records_are_matched_by_name(x, y):
+    one, other = dv.View(image=x, label=y), dv.View(label=y + 10, image=-x)
+    joined = dv.concat(one, other)
+    assert joined._fields() == ("image", "label")
+    assert_same(joined.label(), np.concatenate([y, y + 10]))
+    assert_same(joined.image[5:9](), np.concatenate([x, -x])[5:9])
+    assert_same(joined[-1].label(), y[-1] + 10)
+    assert joined.label._dtype() == y.dtype
+    joined.label[[6, 7]] = 0
+    assert y[6] == 0
+    with pytest.raises((ValueError, KeyError), match="label"):
+        dv.concat(one, dv.View(image=x, target=y))
+
+
+def test_concatenating_nothing_or_misfits_is_refused(x):
+    with pytest.raises((TypeError, ValueError)):
+        dv.concat()
+    with pytest.raises(ValueError):
+        dv.concat(dv.View(x), dv.View(x[:, :2]))
+    with pytest.raises(ValueError):
+        dv.concat(dv.View(x[0, 0]), dv.View(x[0, 0]))
+
+
+def test_concatenating_promotes_dtypes(x, y):
+    joined = dv.concat(dv.View(y), dv.View(x[:, 0]))
+    assert_same(joined(), np.concatenate([y, x[:, 0]]))
+    assert joined._dtype() == np.float64
+
+
+def test_windows_of_a_concatenation(d, x):
+    joined = dv.concat(d, d[::-1])
+    assert_same(joined.input(), np.concatenate([x, x[::-1]])[:, :3])
+    assert_same(joined[8].target(), x[5, 3])
+
+
+# ---------------------------------------------------------------- zipping
+
+
+def test_zipping_views(x, y):
+    d = dv.zip(image=dv.View(x), label=dv.View(y))
+    assert d._fields() == ("image", "label")
+    assert len(d) == 7
+    assert_same(d[3].image(), x[3])
+    assert_same(d._shuffled(1)[2].label(), y[order_of(7, 1)[2]])
+    d[0].label = 50
+    assert y[0] == 50
+
+
+def test_b49_zipping_unequal_lengths_is_refused(x, y):
+    with pytest.raises(ValueError, match="label"):
+        dv.zip(image=dv.View(x), label=dv.View(y[:6]))
+    with pytest.raises(ValueError):
+        dv.zip()
+    assert len(dv.zip(a=dv.View(x), b=dv.View(x))) == 7
+
+
+def test_iterating_zipped_views_stays_aligned(record, y, x):
+    shuffled = record._shuffled(9)
+    for image, label in zip(shuffled.image, shuffled.label, strict=True):
+        assert label() == y[int(image[0]()) // 4]
+
+
+# ---------------------------------------------------------------- functions as data
+
+
+def test_a_function_of_the_row_number():
+    d = dv.View(lambda number: np.full(3, number), _length=5)
+    assert len(d) == 5
+    assert_same(d[2](), np.full(3, 2))
+    assert_same(d[-1](), np.full(3, 4))
+    assert_same(d[1:4](), np.array([[1] * 3, [2] * 3, [3] * 3]))
+    assert_same(d[[4, 0]](), np.array([[4] * 3, [0] * 3]))
+    assert_same(d(), np.repeat(np.arange(5), 3).reshape(5, 3))
+    assert [row()[0] for row in d[::-1]] == [4, 3, 2, 1, 0]
+    with pytest.raises(IndexError):
+        d[5]
+    with pytest.raises(ValueError):
+        d[0]._write(1)
+
+
+def test_an_endless_function():
+    d = dv.View(lambda number: number * 2, _length=math.inf)
+    assert d._length() == math.inf
+    assert d[10**6]() == 2 * 10**6
+    assert d[3:6]().tolist() == [6, 8, 10]
+    assert [row() for row in itertools.islice(d, 4)] == [0, 2, 4, 6]
+    for refused in [len, bool, lambda view: view()]:
+        with pytest.raises(TypeError):
+            refused(d)
+
+
+def test_a_failing_function_names_the_sample():
+    def row(number):
+        if number == 13:
+            raise LookupError("gone")
+        return number
+
+    d = dv.View(row, _length=20)
+    assert d[10:13]().tolist() == [10, 11, 12]
+    with pytest.raises(Exception, match="13") as caught:
+        d[10:15]()
+    assert isinstance(caught.value.__cause__, LookupError)
+
+
+# ---------------------------------------------------------------- streams
+
+
+def test_b48_a_factory_restarts_at_each_iteration():
+    d = dv.View(lambda: iter(np.arange(13)))
+    for _ in range(3):
+        assert [row() for row in d] == list(range(13))
+    assert_same(d(), np.arange(13))
+    assert_same(d(), np.arange(13))
+
+
+def test_b48_an_iterator_refuses_the_second_pass():
+    d = dv.View(iter([np.arange(2), np.arange(2) + 5]))
+    assert [row().tolist() for row in d] == [[0, 1], [5, 6]]
+    with pytest.raises((TypeError, RuntimeError, ValueError)):
+        list(d)
+
+
+def test_a_generator_is_a_stream():
+    d = dv.View(number * 2 for number in range(3))
+    assert [row() for row in d] == [0, 2, 4]
+    with pytest.raises((TypeError, RuntimeError, ValueError)):
+        next(iter(d))
+
+
+def test_streams_have_no_length_and_no_random_access():
+    d = dv.View(lambda: iter(np.arange(13)))
+    assert d._length() is None
+    for refused in [
+        len,
+        lambda view: view[-1],
+        lambda view: view[::-1],
+        lambda view: view[-3:],
+        lambda view: view[[2, 0]],
+        lambda view: view._sorted(),
+    ]:
+        with pytest.raises(TypeError):
+            refused(d)
+    with pytest.raises(ValueError):
+        d._write(0)
+
+
+def test_forward_slices_of_a_stream():
+    d = dv.View(lambda: iter(np.arange(13) * 10))
+    assert d[2:5]().tolist() == [20, 30, 40]
+    assert [row() for row in d[3::4]] == [30, 70, 110]
+    assert d[2:][1:8][::3]().tolist() == [30, 60, 90]
+    assert [row() for row in d[10:20]] == [100, 110, 120]
+    assert list(d[5:5]) == []
+
+
+def test_an_endless_stream():
+    d = dv.View(itertools.count)
+    assert d[2:5]().tolist() == [2, 3, 4]
+    assert [row() for row in itertools.islice(d[1::2], 3)] == [1, 3, 5]
+
+
+def test_nothing_of_a_stream_is_read_before_it_is_asked_for():
+    read = []
+
+    def rows():
+        for number in range(10):
+            read.append(number)
+            yield number
+
+    d = dv.View(rows)
+    part = d[2:][::2]
+    assert read == []
+    assert "_filter" in dir(part)
+    assert repr(part)
+    assert read == []
+    assert next(iter(part))() == 2
+    assert max(read) <= 4
+
+
+def test_filtering_a_stream():
+    d = dv.View(itertools.count)._filter(lambda number: number % 3 == 1)
+    assert [row() for row in itertools.islice(d, 3)] == [1, 4, 7]
+    assert d[1:4]().tolist() == [4, 7, 10]
+
+
+def test_shuffling_a_stream_needs_a_pool():
+    d = dv.View(lambda: iter(np.arange(50)))
+    with pytest.raises(TypeError, match="pool"):
+        d._shuffled(3)
+    shuffled = d._shuffled(3, pool=10)
+    order = [int(row()) for row in shuffled]
+    assert sorted(order) == list(range(50))
+    assert order != list(range(50))
+    assert order == [int(row()) for row in shuffled]
+    assert max(row - place for place, row in enumerate(order)) <= 10
+
+
+def test_repeating_a_stream():
+    d = dv.View(lambda: iter(np.arange(3)))
+    assert [row() for row in d._repeat(2)] == [0, 1, 2, 0, 1, 2]
+    assert [row() for row in itertools.islice(d._repeat(), 7)] == [0, 1, 2, 0, 1, 2, 0]
+
+
+def test_b21_an_endless_dataset_has_no_length():
+    d = dv.View(lambda number: number, _length=math.inf)
+    assert d._length() == math.inf
+    for refused in [len, bool]:
+        with pytest.raises(TypeError):
+            refused(d)

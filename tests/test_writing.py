@@ -1,0 +1,593 @@
+"""Writing through any view: law 6 and 7, and the cases B12 to B19."""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import dataview as dv
+from oracle import (
+    NUMBERS,
+    WRITABLE,
+    accepted_chains,
+    assert_same,
+    attempt,
+    bases,
+    cast_into,
+    chains,
+    check_refused,
+    check_write,
+    evaluated,
+    examples,
+    fill,
+    follow,
+    positions,
+    public_class,
+    step,
+    values,
+)
+
+INTEGERS = [np.dtype(code) for code in ["i1", "i4", "i8", "u1", "u8", ">i4"]]
+FLOATS = [np.dtype(code) for code in ["f2", "f4", "f8", ">f8", "g"]]
+COMPLEX = [np.dtype(code) for code in ["c8", "c16"]]
+IN_PLACE = {
+    "+=": (operator.iadd, np.add),
+    "-=": (operator.isub, np.subtract),
+    "*=": (operator.imul, np.multiply),
+    "/=": (operator.itruediv, np.true_divide),
+    "//=": (operator.ifloordiv, np.floor_divide),
+    "%=": (operator.imod, np.remainder),
+    "**=": (operator.ipow, np.power),
+    "&=": (operator.iand, np.bitwise_and),
+    "|=": (operator.ior, np.bitwise_or),
+    "^=": (operator.ixor, np.bitwise_xor),
+    "<<=": (operator.ilshift, np.left_shift),
+    ">>=": (operator.irshift, np.right_shift),
+}
+EXACT_ON_FLOATS = ["+=", "-=", "*=", "/=", "//=", "%="]
+
+
+@pytest.fixture
+def x():
+    return np.arange(24.0).reshape(6, 4)
+
+
+@pytest.fixture
+def d(x):
+    return dv.View(x, input=np.s_[:3], target=np.s_[3:4])
+
+
+# ---------------------------------------------------------------- (a) any array, any keys
+
+
+@examples(400)
+@given(st.data())
+def test_any_write_changes_what_numpys_positions_say(data):
+    base = data.draw(bases(WRITABLE))
+    array = base.array
+    chain = data.draw(accepted_chains(array))
+    places = positions(array, chain)
+    value = data.draw(values(places.shape, array.dtype))
+    landed, refusal = attempt(lambda v: cast_into(places.shape, array.dtype, v), value)
+    view = follow(dv.View(array), chain)
+    if refusal is not None:
+        check_refused(base, public_class(refusal), lambda: view._write(value))
+    else:
+        check_write(base, places, landed, lambda: view._write(value))
+
+
+@examples(300)
+@given(st.data())
+def test_any_assignment_changes_what_numpys_positions_say(data):
+    base = data.draw(bases(WRITABLE))
+    array = base.array
+    chain = data.draw(accepted_chains(array))
+    assume(chain)
+    places = positions(array, chain)
+    value = data.draw(values(places.shape, array.dtype))
+    landed, refusal = attempt(lambda v: cast_into(places.shape, array.dtype, v), value)
+    parent = follow(dv.View(array), chain[:-1])
+
+    def assign():
+        parent[chain[-1]] = value
+
+    if refusal is not None:
+        check_refused(base, public_class(refusal), assign)
+    else:
+        check_write(base, places, landed, assign)
+
+
+@examples(200)
+@given(st.data())
+def test_assigning_through_a_key_that_numpy_refuses_changes_nothing(data):
+    base = data.draw(bases(WRITABLE))
+    chain = data.draw(chains(base.array, 3))
+    _, refusal = attempt(lambda part: follow(part, chain), base.array)
+    assume(refusal is not None)
+    parent = follow(dv.View(base.array), chain[:-1])
+    check_refused(base, public_class(refusal), lambda: operator.setitem(parent, chain[-1], 0))
+
+
+@examples(150)
+@given(st.data())
+def test_read_only_arrays_are_never_written(data):
+    base = data.draw(bases(["readonly", "broadcast"]))
+    chain = data.draw(accepted_chains(base.array))
+    view = follow(dv.View(base.array), chain)
+    value = fill(view._shape(), base.array.dtype, 40)
+    check_refused(base, ValueError, lambda: view._write(value))
+    check_refused(base, ValueError, lambda: operator.setitem(view, ..., value))
+
+
+# ---------------------------------------------------------------- in place
+
+
+def check_in_place(data, dtypes, symbols, operands):
+    base = data.draw(bases(WRITABLE, dtypes))
+    array = base.array
+    chain = data.draw(accepted_chains(array, 3))
+    places = positions(array, chain)
+    symbol = data.draw(st.sampled_from(symbols))
+    operand = data.draw(operands(places.shape, array.dtype))
+    view = follow(dv.View(array), chain)
+    in_place, ufunc = IN_PLACE[symbol]
+    with np.errstate(all="ignore"):
+        landed, refusal = attempt(
+            lambda now: ufunc(now, evaluated(operand), out=now), step(array.flatten(), places)
+        )
+        if refusal is not None:
+            check_refused(base, public_class(refusal), lambda: in_place(view, operand))
+        else:
+            check_write(base, places, landed, lambda: assert_stays(view, in_place(view, operand)))
+
+
+def assert_stays(view, result):
+    assert isinstance(result, dv.View)
+    assert_same(result(), view())
+
+
+@st.composite
+def small_operands(draw, shape, dtype):
+    form = draw(st.sampled_from(["int", "float", "same", "row", "long", "view", "other"]))
+    if form == "int":
+        return draw(st.sampled_from([1, 2, 3, 2**70]))
+    if form == "float":
+        return 2.5
+    if form == "row":
+        return small(shape[1:], dtype)
+    if form == "long" and shape:
+        return small((*shape[:-1], shape[-1] + 2), dtype)
+    if form == "view":
+        return dv.View(small(shape, dtype))
+    if form == "other":
+        return small(shape, draw(st.sampled_from(NUMBERS[1:])))
+    return small(shape, dtype)
+
+
+def small(shape, dtype):
+    return (np.arange(int(np.prod(shape))) % 4 + 1).reshape(shape).astype(dtype)
+
+
+@examples(300)
+@given(st.data())
+def test_integers_in_place(data):
+    check_in_place(data, INTEGERS, list(IN_PLACE), small_operands)
+
+
+@examples(200)
+@given(st.data())
+def test_floats_in_place(data):
+    check_in_place(data, FLOATS, EXACT_ON_FLOATS, small_operands)
+
+
+@examples(100)
+@given(st.data())
+def test_complex_numbers_in_place(data):
+    check_in_place(data, COMPLEX, ["+=", "-=", "//=", "&="], small_operands)
+
+
+@examples(100)
+@given(st.data())
+def test_booleans_in_place(data):
+    check_in_place(data, [np.dtype(bool)], ["&=", "|=", "^=", "+=", "-=", "<<="], small_operands)
+
+
+@examples(300)
+@given(st.data())
+def test_in_place_with_an_overlapping_view_of_the_same_data(data):
+    base = data.draw(bases(WRITABLE, INTEGERS))
+    array = base.array
+    chain = data.draw(accepted_chains(array, 2))
+    target = positions(array, chain)
+    key = data.draw(st.sampled_from([np.s_[::-1], np.s_[:1], np.s_[-1:], np.s_[...]]))
+    assume(target.ndim)
+    view = follow(dv.View(array), chain)
+    symbol = data.draw(st.sampled_from(["+=", "-=", "*=", "^="]))
+    in_place, ufunc = IN_PLACE[symbol]
+    current = array.flatten()[target]
+    landed, refusal = attempt(lambda now: ufunc(now, now[key].copy(), out=now), current)
+    if refusal is not None:
+        check_refused(base, public_class(refusal), lambda: in_place(view, view[key]))
+    else:
+        check_write(base, target, landed, lambda: in_place(view, view[key]))
+
+
+@examples(300)
+@given(st.data())
+def test_writing_an_overlapping_view_reads_it_first(data):
+    base = data.draw(bases(WRITABLE, INTEGERS))
+    array = base.array
+    target_chain = data.draw(accepted_chains(array, 2))
+    source_chain = data.draw(accepted_chains(array, 2))
+    target, source = positions(array, target_chain), positions(array, source_chain)
+    view = dv.View(array)
+    into, out_of = follow(view, target_chain), follow(view, source_chain)
+    value = array.flatten()[source]
+    landed, refusal = attempt(lambda v: cast_into(target.shape, array.dtype, v), value)
+    if refusal is not None:
+        check_refused(base, public_class(refusal), lambda: into._write(out_of))
+    else:
+        check_write(base, target, landed, lambda: into._write(out_of))
+
+
+OVERLAPS = [(np.s_[1:], np.s_[:-1]), (np.s_[:-1], np.s_[1:]), (np.s_[::2], np.s_[1::2])]
+
+
+@pytest.mark.parametrize(("into", "out_of"), OVERLAPS)
+@pytest.mark.parametrize("symbol", ["+=", "-=", "*="])
+def test_neighbouring_rows_in_place(x, d, into, out_of, symbol):
+    expected = x.copy()
+    in_place, ufunc = IN_PLACE[symbol]
+    ufunc(expected[into], expected[out_of].copy(), out=expected[into])
+    view = d[into]
+    in_place(view, d[out_of])
+    assert_same(x, expected)
+
+
+def test_adding_the_reverse(x):
+    expected = x + x[::-1]
+    v = dv.View(x)
+    v += v[::-1]
+    assert isinstance(v, dv.View)
+    assert_same(x, expected)
+
+
+def test_moving_rows_by_one(x):
+    expected = np.concatenate([x[:1], x[:-1]])
+    v = dv.View(x)
+    v[1:] = v[:-1]
+    assert_same(x, expected)
+
+
+def test_repeated_rows_are_added_to_once(x):
+    expected = x.copy()
+    expected[[0, 0]] += 1
+    v = dv.View(x)
+    v[[0, 0]] += 1
+    assert_same(x, expected)
+
+
+def test_the_last_of_repeated_rows_wins(x):
+    v = dv.View(x)
+    v[[0, 0, 1]] = np.array([[1.0], [2.0], [3.0]])
+    assert (x[0] == 2).all()
+    assert (x[1] == 3).all()
+
+
+# ---------------------------------------------------------------- statements
+
+
+def test_minus_on_a_field(x, d):
+    expected = x.copy()
+    expected[:, :3] -= np.arange(3)
+    d.input -= np.arange(3)
+    assert isinstance(d, dv.View)
+    assert isinstance(d.input, dv.View)
+    assert_same(x, expected)
+
+
+def test_times_on_a_field_of_a_part(x, d):
+    expected = x.copy()
+    expected[0:5, :3] *= 2
+    d[0:5].input *= 2
+    assert_same(x, expected)
+
+
+def test_plus_on_an_element_of_a_list(x, d):
+    expected = x.copy()
+    expected[0] += 3
+    d[[2, 0]][1] += 3
+    assert_same(x, expected)
+
+
+def test_plus_on_a_field_by_its_name(x, d):
+    expected = x.copy()
+    expected[:, :3] += 1
+    d["input"] += 1
+    assert_same(x, expected)
+
+
+def test_plus_on_a_field_in_a_key(x, d):
+    expected = x.copy()
+    expected[1:3, :3] += 1
+    d[1:3, "input"] += 1
+    assert_same(x, expected)
+
+
+def test_plus_on_a_nested_field():
+    x = np.zeros((3, 4))
+    d = dv.View(x, position=dv.field(np.s_[0:3], x=0, y=1, z=2))
+    d.position.y += 2
+    d["position"]["z"] -= 1
+    d[1:].position.x += 5
+    assert_same(x, np.array([[0, 2, -1, 0], [5, 2, -1, 0], [5, 2, -1, 0]], float))
+
+
+def test_plus_on_a_row_of_a_field(x, d):
+    expected = x.copy()
+    expected[2, :3] += 1
+    d.input[2] += 1
+    assert_same(x, expected)
+
+
+def test_plus_through_a_mask(x, d):
+    expected = x.copy()
+    expected[expected > 10] += 100
+    d[x > 10] += 100
+    assert_same(x, expected)
+
+
+def test_the_key_of_a_statement_is_evaluated_once(x, d):
+    expected = x.copy()
+    expected[expected[:, 0] > 10] -= 50
+    d[d[:, 0] > 10] -= 50
+    assert_same(x, expected)
+
+
+def test_every_operator_on_a_part():
+    for symbol, (in_place, ufunc) in IN_PLACE.items():
+        a = np.arange(1, 13).reshape(4, 3).astype("f8" if symbol == "/=" else "i8")
+        expected = a.copy()
+        expected[1:3] = ufunc(expected[1:3], 2)
+        d = dv.View(a)
+        d[1:3] = in_place(d[1:3], 2)
+        assert_same(a, expected)
+
+
+def test_in_place_on_the_whole_keeps_the_view_and_its_fields(x, d):
+    whole, field = d, d.input
+    d *= 2
+    assert isinstance(d, dv.View)
+    assert d._fields() == ("input", "target")
+    assert_same(whole(), d())
+    assert_same(field(), x[:, :3])
+    assert_same(x, np.arange(24.0).reshape(6, 4) * 2)
+
+
+def test_an_in_place_result_assigned_elsewhere_is_written(x, d):
+    view = d[0:2]
+    view += 100
+    d[2:4] = view
+    assert_same(x[2:4], x[0:2])
+
+
+def test_an_operator_alone_writes_nothing(x, d):
+    before = x.copy()
+    view = d + 1
+    assert_same(x, before)
+    assert_same(view(), before + 1)
+
+
+# ---------------------------------------------------------------- the cases
+
+
+@pytest.fixture
+def a():
+    return np.arange(24).reshape(4, 3, 2)
+
+
+def test_b12_fancy_writes_reach_the_base(a):
+    d = dv.View(a)
+    d[[0, 2]]._write(7)
+    assert (a[[0, 2]] == 7).all()
+    assert_same(a[[1, 3]], np.arange(24).reshape(4, 3, 2)[[1, 3]])
+    d[[0, 2]][1]._write(9)
+    assert (a[2] == 9).all()
+    assert (a[0] == 7).all()
+    d[np.array([True, False, False, False])][:, 1:]._write(1)
+    assert (a[0, 1:] == 1).all()
+    assert (a[0, 0] == 7).all()
+
+
+def test_b13_in_place_on_an_attribute(x, d):
+    before = d.input
+    d.input -= 1
+    assert_same(x[:, :3], np.arange(24.0).reshape(6, 4)[:, :3] - 1)
+    assert_same(before(), x[:, :3])
+    x[0, 0] = 99
+    assert d.input[0, 0]() == 99
+    d[0] += 1
+    assert x[0, 0] == 100
+    d *= 2
+    assert isinstance(d, dv.View)
+    assert x[0, 0] == 200
+
+
+def test_b15_read_only(x, d):
+    readonly = d._readonly()
+    before = x.copy()
+    for part in [readonly, readonly[0], readonly[1:][::-1], readonly.input, readonly[[0, 1]]]:
+        for write in [
+            lambda part=part: part._write(1),
+            lambda part=part: operator.setitem(part, ..., 1),
+            lambda part=part: operator.imul(part, 2),
+        ]:
+            with pytest.raises(ValueError):
+                write()
+    with pytest.raises(ValueError):
+        readonly.input = 1
+    with pytest.raises(ValueError):
+        readonly.input -= 1
+    with pytest.raises(ValueError):
+        readonly["input"] = 1
+    assert_same(x, before)
+    d[0]._write(5)
+    assert (readonly[0]() == 5).all()
+
+
+def test_b15_arrays_of_a_read_only_view_stay_read_only(x, d):
+    readonly = d._readonly()
+    handed = [readonly(), readonly.input(), readonly[1:3](), np.asarray(readonly), readonly[0]()]
+    handed += [*readonly._asdict().values(), *readonly._astuple()]
+    for array in handed:
+        if not np.shares_memory(array, x):
+            continue
+        while isinstance(array, np.ndarray):
+            assert not array.flags.writeable
+            with pytest.raises(ValueError):
+                array.flags.writeable = True
+            array = array.base
+    assert_same(x, np.arange(24.0).reshape(6, 4))
+
+
+def test_b15_a_read_only_array_gives_a_read_only_view(x):
+    x.flags.writeable = False
+    view = dv.View(x)[1:]
+    with pytest.raises(ValueError):
+        view._write(1)
+    with pytest.raises(ValueError):
+        view()[0] = 1
+
+
+def test_b15_computed_views_are_read_only_and_name_the_step(x, d):
+    before = x.copy()
+    for computed in [d + 1, (d.input * 2)[1:], -d.input, d == 3]:
+        with pytest.raises(ValueError):
+            computed._write(0)
+        with pytest.raises(ValueError):
+            computed[0] = 0
+    assert_same(x, before)
+
+
+REFUSED = [
+    (np.zeros((6, 5)), ValueError),
+    (np.zeros((2, 6, 4)), ValueError),
+    (np.zeros(3), ValueError),
+    (2j, TypeError),
+    (np.zeros((6, 4), complex), TypeError),
+    ("text", (TypeError, ValueError)),
+    (None, (TypeError, ValueError)),
+    ([[1, 2], [3]], ValueError),
+]
+
+
+@pytest.mark.parametrize(("value", "error"), REFUSED)
+def test_b17_failed_writes_change_nothing(x, d, value, error):
+    before = x.copy()
+    for part in [d, d[::-1], d[[5, 4, 3, 2, 1, 0]]]:
+        with pytest.raises(error):
+            part._write(value)
+        with pytest.raises(error):
+            part[...] = value
+    assert_same(x, before)
+
+
+def test_b17_a_record_is_checked_whole_before_it_is_written():
+    a, b = np.arange(3.0), np.arange(3)
+    d = dv.View(a=a, b=b)
+    for value in [
+        {"a": [7.0, 8.0, 9.0], "b": [0.5, 1.5, 2.5]},
+        {"a": 7.0, "b": np.zeros(4, int)},
+        {"a": 7.0},
+        {"a": 7.0, "c": 1},
+        (7.0, 2.5),
+        (7.0,),
+    ]:
+        with pytest.raises((TypeError, ValueError, KeyError)):
+            d._write(value)
+    assert_same(a, np.arange(3.0))
+    assert_same(b, np.arange(3))
+
+
+def test_b18_overlapping_rows_are_read_first(x, d):
+    expected = x.copy()
+    expected[1:] = expected[:-1].copy()
+    d[1:]._write(d[:-1])
+    assert_same(x, expected)
+
+
+def test_b18_an_overlapping_array_is_read_first(x, d):
+    expected = x.copy()
+    expected[[1, 2, 3]] = expected[:3].copy()
+    d[[1, 2, 3]]._write(x[:3])
+    assert_same(x, expected)
+
+
+def test_b18_an_expression_over_the_target_is_read_first(x, d):
+    expected = x.copy()
+    expected[1:] = expected[:-1].copy() + expected[1:][::-1]
+    d[1:]._write(d[:-1] + d[1:][::-1])
+    assert_same(x, expected)
+
+
+def test_b19_dividing_integers_in_place_is_refused():
+    a = np.arange(4)
+    d = dv.View(a)
+    with pytest.raises(TypeError):
+        d /= 2
+    with pytest.raises(TypeError):
+        d += 0.5
+    assert_same(a, np.arange(4))
+
+
+# ---------------------------------------------------------------- casting
+
+
+def test_python_scalars_are_weak():
+    a = np.zeros(3, np.uint8)
+    d = dv.View(a)
+    d._write(7)
+    d[1] = 8
+    d[2:] += 9
+    assert_same(a, np.array([7, 8, 9], np.uint8))
+    for refused in [2.5, 1j, np.int64(7), np.array(7)]:
+        with pytest.raises(TypeError):
+            d._write(refused)
+    for outside in [256, -1, 2**70]:
+        with pytest.raises(OverflowError):
+            d._write(outside)
+        with pytest.raises(OverflowError):
+            d[0] = outside
+        with pytest.raises(OverflowError):
+            d += outside
+    assert_same(a, np.array([7, 8, 9], np.uint8))
+
+
+def test_values_are_cast_within_their_kind():
+    a = np.zeros(3, "f4")
+    d = dv.View(a)
+    d._write(np.array([0.1, 0.2, 0.3]))
+    assert_same(a, np.array([0.1, 0.2, 0.3], "f4"))
+    d._write([1, 2, 3])
+    assert_same(a, np.array([1, 2, 3], "f4"))
+    d._write(np.array([True, False, True]))
+    assert_same(a, np.array([1, 0, 1], "f4"))
+
+
+def test_a_view_is_written_as_its_data():
+    a, b = np.zeros((2, 3)), np.arange(3)
+    d = dv.View(a)
+    d._write(dv.View(b) * 2)
+    assert_same(a, np.array([[0, 2, 4], [0, 2, 4]], float))
+    d[0] = dv.View(b)
+    assert_same(a[0], np.arange(3.0))
+    with pytest.raises(ValueError):
+        d._write(dv.View(np.zeros((3, 3))))
+
+
+def test_writing_gives_nothing_back(d):
+    assert d._write(1) is None
