@@ -30,6 +30,8 @@ __all__ = ["attached", "chosen", "described", "driven", "frozen", "windowed"]
 
 def windowed(node: Node, specs: Mapping[str, Any]) -> Node:
     """Return the node with fields: windows on its last axes, or nodes of their own."""
+    if not specs:
+        return node
     fields = node.fields
     shape = known_shape(node)
     for name, spec in specs.items():
@@ -37,7 +39,7 @@ def windowed(node: Node, specs: Mapping[str, Any]) -> Node:
             node = attached(with_fields(node, fields), check_name(name), node_of(spec))
             fields = node.fields
             continue
-        axes: list[Any] = [(axis, range(length)) for axis, length in enumerate(shape)]
+        axes = [(axis, None) for axis in range(len(shape))]
         fields = fields.with_field(check_name(name), declared(name, spec, axes, shape))
     return with_fields(node, fields)
 

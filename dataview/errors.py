@@ -11,6 +11,7 @@ __all__ = [
     "ReadOnlyError",
     "StreamError",
     "UndeclaredError",
+    "located",
     "unknown_field",
 ]
 
@@ -51,3 +52,17 @@ def unknown_field(name: str, known: Iterable[str], where: str, reason: str | Non
     hint = f"; did you mean {close[0]!r}?" if close else ""
     listing = f" The fields are: {', '.join(names)}" if names else " It has no fields"
     return FieldError(f"no field {name!r} in {where}{hint or '.'}{listing}")
+
+
+def located(error: Exception, where: str) -> Exception:
+    """Return an error of the same class that also says where in the data a function failed.
+
+    >>> located(ValueError("no number"), "sample 3")
+    ValueError('sample 3: no number')
+    """
+    if not isinstance(error, StopIteration):  # which would end a loop instead of failing
+        try:
+            return type(error)(f"{where}: {error}")
+        except Exception:  # noqa: S110  a class with a constructor of its own
+            pass
+    return RuntimeError(f"{where}: {type(error).__name__}: {error}")

@@ -119,6 +119,15 @@ class Sampled(Node):
 
     __slots__ = ()
 
+    @property
+    def count(self) -> int | None:
+        """The number of samples, None where it is unknown."""
+        return None
+
+    def part(self, index: Index) -> Node:
+        """Return the samples that an index on the rows alone selects."""
+        raise NotImplementedError
+
     def answer(self, evaluate: Evaluate) -> np.ndarray:
         """Return the samples as one array."""
         raise NotImplementedError
@@ -229,6 +238,8 @@ def stored(source: Source, writable: bool | None = None) -> Stored:
 
 def select(node: Node, index: Index, key: Any = None, fields: Fields | None = None) -> Node:
     """Return the part of a node that an index selects, with the fields that survive."""
+    if isinstance(node, Sampled):
+        return node.part(index)
     shape = known_shape(node)
     if fields is None:
         if is_identity(index, shape) and not isinstance(node, Comparison):
@@ -268,7 +279,10 @@ def row_field(node: Node, name: str) -> Node | None:
         follows = bool(part.axes) and part.axes[0] == 0
     else:
         follows = part is not None and 0 not in part.positions
-    found = node.followed[name] = field(node, name) if follows else None
+    found = field(node, name) if follows else None
+    if found is not None and not found.shape:  # unknown until probed
+        found = None
+    node.followed[name] = found
     return found
 
 
@@ -277,7 +291,7 @@ def known_shape(node: Node) -> Shape:
     if node.shape is not None:
         return node.shape
     if isinstance(node, Record):
-        lengths = {name: rows_of(field.node) for name, field in members(node).items()}
+        lengths = {name: part.node.shape and part.node.shape[0] for name, part in members(node).items()}
         raise ValueError(
             "the fields have different lengths, so the view has no length, samples or data of its "
             f"own: {_listing(lengths)}; name the field that stands for it with _driver="
@@ -303,6 +317,7 @@ def record(named: Mapping[str, Node], rank: int | None = None) -> Record:
     """Return the record of named members; a 0-d member makes it a single sample."""
     if rank is None:
         rank = 0 if any(node.shape == () for node in named.values()) else 1
+    named = {name: _of_rank(node, rank) for name, node in named.items()}
     for name, node in named.items():
         if node.shape is not None and len(node.shape) < rank:
             raise ValueError(
@@ -311,6 +326,13 @@ def record(named: Mapping[str, Node], rank: int | None = None) -> Record:
             )
     axes = tuple(range(rank))
     return Record(Fields({name: Attached(node, axes) for name, node in named.items()}), rank)
+
+
+def _of_rank(node: Node, rank: int) -> Node:
+    """Return a record inside a record such that it shares as many axes."""
+    if isinstance(node, Record) and node.rank < rank:
+        return record({name: part.node for name, part in members(node).items()}, rank)
+    return node
 
 
 def concat(nodes: Sequence[Node]) -> Node:
@@ -484,11 +506,17 @@ def size_of(shape: Shape) -> int:
 
 def _shared_shape(fields: Fields, rank: int) -> Shape | None:
     shapes = {
-        field.node.shape[:rank]
+        _leading_shape(field.node, rank)
         for field in fields.named.values()
-        if isinstance(field, Attached) and field.node.shape is not None
+        if isinstance(field, Attached)
     }
     return shapes.pop() if len(shapes) == 1 else None
+
+
+def _leading_shape(node: Node, rank: int) -> Shape | None:
+    if isinstance(node, Sampled) and rank == 1 and node.count is not None:
+        return (node.count,)
+    return None if node.shape is None else node.shape[:rank]
 
 
 def _record_dtype(fields: Fields, rank: int) -> DType | None:

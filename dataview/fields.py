@@ -7,7 +7,7 @@ view they belong to, so nested windows and windows after a key are all of one ki
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeAlias, cast
 
@@ -158,13 +158,15 @@ def check_name(name: Any) -> str:
 def declared(
     name: str,
     spec: Any,
-    axes: list[tuple[int, range | np.ndarray]],
+    axes: Sequence[tuple[int, Positions | None]],
     shape: tuple[int, ...],
     meta: Mapping[str, Any] = NO_META,
 ) -> Window:
-    """Lay a declared window on the last of the given axes (number and positions of each).
+    """Lay a declared window on the last of the given axes of an array of this shape.
 
-    >>> declared("x", np.s_[2:], [(0, range(9)), (1, range(5))], (9, 5)).positions
+    The axes are numbers with the positions that an outer window left of them, None for all.
+
+    >>> declared("x", np.s_[2:], [(0, None), (1, None)], (9, 5)).positions
     {1: range(2, 5)}
     """
     if not isinstance(spec, WindowSpec):
@@ -175,17 +177,15 @@ def declared(
         raise IndexError(
             f"the window of field {name!r} has {len(entries)} entries, the data {len(axes)} axes"
         )
-    chosen: list[tuple[int, Positions]] = [*axes[:front]]
+    chosen = list(axes[:front])
     for entry, (axis, place) in zip(entries, axes[front:], strict=True):
-        chosen.append((axis, _chosen(name, entry, place)))
-    narrowed = {axis: place for axis, place in chosen if not _is_whole(place, shape[axis])}
+        if not (isinstance(entry, slice) and entry == slice(None)):
+            place = _chosen(name, entry, range(shape[axis]) if place is None else place)
+        chosen.append((axis, place))
+    narrowed = {axis: place for axis, place in chosen if place is not None}
     open_axes = [(axis, place) for axis, place in chosen if not isinstance(place, int)]
     inner = {sub: declared(sub, part, open_axes, shape) for sub, part in spec.fields.items()}
     return Window(narrowed, Fields(inner) if inner else NO_FIELDS, meta)
-
-
-def _is_whole(place: Positions, length: int) -> bool:
-    return isinstance(place, range) and place == range(length)
 
 
 def _entries(window: Any) -> tuple[Any, ...]:
@@ -195,7 +195,8 @@ def _entries(window: Any) -> tuple[Any, ...]:
     return entries
 
 
-def _chosen(name: str, entry: Any, place: range | np.ndarray) -> Positions:
+def _chosen(name: str, entry: Any, place: Positions) -> Positions:
+    assert not isinstance(place, int)
     length = len(place)
     if is_integer(entry):
         if not -length <= entry < length:
@@ -337,7 +338,7 @@ def _follow_attached(field: Attached, index: Index, select: Select) -> Attached 
     front = min(others, default=len(index.shape))
     kept = sorted(own | {axis for axis in unused if axis < front})
     over = renumbered(Index(index.shape, maps), kept)
-    trailing = field.node.shape[len(field.axes) :]
+    trailing = (field.node.shape or ())[len(field.axes) :]
     whole = [Affine(0, ((len(kept) + number, 1),)) for number in range(len(trailing))]
     selected = select(field.node, Index((*over.shape, *trailing), (*over.maps, *whole)))
     return Attached(selected, tuple(kept))

@@ -11,7 +11,7 @@ import numpy as np
 
 from dataview.expression import Argument, Node, is_scalar, record, stored
 from dataview.fields import check_name
-from dataview.index import ENDLESS
+from dataview.index import ENDLESS, identity
 from dataview.sources.memory import ArraySource
 from dataview.sources.npy import open_npy
 from dataview.streams import Made, Produced, Stream
@@ -68,10 +68,10 @@ def _array_of(value: Any) -> np.ndarray:
 def made(function: Callable[[int], Any], length: float) -> Made:
     """Return the samples that a function makes by number."""
     if length == math.inf:
-        return Made(function, range(ENDLESS), node_of)
+        return Made(function, ENDLESS, identity((ENDLESS,)), node_of)
     if isinstance(length, bool) or length != int(length) or length < 0:
         raise ValueError(f"_length is a number of samples or math.inf; got {length!r}")
-    return Made(function, range(int(length)), node_of)
+    return Made(function, int(length), identity((int(length),)), node_of)
 
 
 def open_node(target: Any, mode: str = "r") -> Node:

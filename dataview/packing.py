@@ -6,7 +6,7 @@ from typing import Any
 
 from dataview.expression import Comparison, Concat, Driven, Elementwise, Node, Select, Stored
 from dataview.fields import Attached, Fields
-from dataview.index import Index, identity
+from dataview.index import Index
 from dataview.sources.memory import ArraySource
 
 __all__ = ["packed"]
@@ -17,21 +17,20 @@ def packed(node: Node) -> Node:
 
     Each array is cut once, for all parts of the node together, so parts that shared memory still do.
     """
-    seen: dict[int, tuple[ArraySource, list[Index]]] = {}
+    seen: dict[int, tuple[ArraySource, list[Index | None]]] = {}
     _collect(node, seen)
     cuts = {key: source.slab(indices) for key, (source, indices) in seen.items()}
     return _rebuilt(node, cuts)
 
 
-def _collect(node: Node, seen: dict[int, tuple[ArraySource, list[Index]]]) -> None:
+def _collect(node: Node, seen: dict[int, tuple[ArraySource, list[Index | None]]]) -> None:
     for part in node.fields.named.values():
         if isinstance(part, Attached):
             _collect(part.node, seen)
     index = None
-    if isinstance(node, Select):
+    if isinstance(node, Select) and isinstance(node.node, Stored):
         node, index = node.node, node.index
     if isinstance(node, Stored) and isinstance(node.source, ArraySource):
-        index = identity(node.source.shape) if index is None else index
         seen.setdefault(id(node.source.root), (node.source.root, []))[1].append(index)
     for below in _arguments(node):
         _collect(below, seen)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dataview.errors import StreamError
-from dataview.expression import Node, known_shape, select
+from dataview.expression import Node, Sampled, known_shape, select
 from dataview.index import ENDLESS, Affine, Array, Computed, Index, Map, is_endless
 from dataview.permutation import Permutation
 
@@ -46,13 +46,21 @@ class Without:
 
 
 def _mapped(node: Node, rows: Map, count: int, what: str) -> Node:
-    shape = known_shape(node)
+    shape = _shape(node)
     rest = [Affine(0, ((axis, 1),)) for axis in range(1, len(shape))]
     return select(node, Index((count, *shape[1:]), [rows, *rest]), what)
 
 
+def _shape(node: Node) -> tuple[int, ...]:
+    if isinstance(node, Sampled) and node.count is not None:
+        return (node.count,)
+    if isinstance(node, Sampled):
+        raise StreamError("rows are chosen and ordered by number, which a stream does not allow")
+    return known_shape(node)
+
+
 def _length(node: Node, what: str) -> int:
-    shape = known_shape(node)
+    shape = _shape(node)
     if not shape:
         raise TypeError(f"{what}: the view has no rows, its shape is ()")
     if is_endless(shape[0]):

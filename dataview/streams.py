@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dataview.errors import StreamError, UndeclaredError
+from dataview.errors import StreamError, UndeclaredError, located
 from dataview.evaluate import evaluate
 from dataview.expression import (
     Evaluate,
@@ -29,8 +29,8 @@ from dataview.expression import (
     stored,
 )
 from dataview.fields import NO_FIELDS, Attached, Fields
-from dataview.index import Array, is_endless
-from dataview.keys import is_integer, parse
+from dataview.index import Affine, Index, compose, is_endless, positions
+from dataview.keys import parse
 from dataview.sources.samples import FunctionSource
 
 __all__ = [
@@ -39,9 +39,9 @@ __all__ = [
     "Produced",
     "Stream",
     "forward",
+    "keyed",
     "kept",
     "length_of",
-    "made_part",
     "partial_shape",
     "probed",
     "samples_of",
@@ -52,29 +52,50 @@ Wrap = Callable[[Any], Node]
 
 
 class Made(Sampled):
-    """Samples that `function` makes by number; `rows` are the numbers, or the one number, seen."""
+    """Samples that `function` makes by number; `index` says which of its `total` are seen."""
 
-    __slots__ = ("function", "rows", "wrap")
+    __slots__ = ("function", "index", "total", "wrap")
 
-    def __init__(self, function: Callable[[int], Any], rows: Any, wrap: Wrap) -> None:
+    def __init__(
+        self, function: Callable[[int], Any], total: int, index: Index, wrap: Wrap
+    ) -> None:
         super().__init__(None, None)
         self.function = function
-        self.rows = rows
+        self.total = total
+        self.index = index
         self.wrap = wrap
+
+    @property
+    def count(self) -> int | None:
+        """The number of samples, None for one alone."""
+        return self.index.shape[0] if self.index.shape else None
+
+    def part(self, index: Index) -> Made:
+        """Return the samples that an index on the rows alone selects."""
+        if len(index.maps) != 1 or len(index.shape) > 1:
+            raise UndeclaredError(_PROBE.format(what="the shape of the samples"))
+        return Made(self.function, self.total, compose(self.index, index), self.wrap)
+
+    def numbers(self) -> np.ndarray:
+        """Return the numbers of the samples."""
+        found = positions(self.index.maps[0], self.index.shape)
+        return np.broadcast_to(found, self.index.shape)
 
     def sample(self, number: int) -> Node:
         """Return one sample as a node; an error names it."""
         try:
             return self.wrap(self.function(number))
         except Exception as error:
-            error.add_note(f"while making sample {number} with {_name_of(self.function)}")
-            raise
+            where = f"sample {number}, made by {_name_of(self.function)}"
+            raise located(error, where) from error
 
     def answer(self, evaluate: Evaluate) -> np.ndarray:
         """Return the one sample, or all of them stacked."""
-        if isinstance(self.rows, int):
-            return evaluate(self.sample(self.rows))
-        return _stacked([evaluate(self.sample(int(number))) for number in self.rows])
+        if self.count is None:
+            return evaluate(self.sample(int(self.numbers())))
+        if is_endless(self.count):
+            raise StreamError("the view never ends, so its data cannot be returned; slice it first")
+        return _stacked([evaluate(self.sample(number)) for number in self.numbers().tolist()])
 
 
 class Samples(Protocol):
@@ -101,6 +122,10 @@ class Stream(Sampled):
         super().__init__(None, None, Fields(named) if named else NO_FIELDS)
         self.samples = samples
         self.sample = sample
+
+    def part(self, index: Index) -> Node:
+        """Refuse: a stream has no rows to choose from."""
+        raise StreamError("a stream is read in order: its samples cannot be asked for by number")
 
     def answer(self, evaluate: Evaluate) -> np.ndarray:
         """Return the samples stacked, if they surely end."""
@@ -205,8 +230,7 @@ class Kept:
             try:
                 accepted = bool(self.function(self.face(sample)))
             except Exception as error:
-                error.add_note(f"while filtering sample {number} with {_name_of(self.function)}")
-                raise
+                raise located(error, f"filter {_name_of(self.function)}, sample {number}") from error
             if accepted:
                 yield number, sample
 
@@ -232,17 +256,14 @@ def kept(node: Node, function: Callable[[Any], Any], face: Callable[..., Any]) -
 
 def length_of(node: Node) -> float | None:
     """Return the number of samples, `math.inf` for endless ones, None where it is unknown."""
-    if isinstance(node, Made):
-        count: float | None = len(node.rows) if hasattr(node.rows, "__len__") else None
-    else:
-        count = rows_of(node)
+    count = node.count if isinstance(node, Sampled) else rows_of(node)
     return math.inf if count is not None and is_endless(int(count)) else count
 
 
 def partial_shape(node: Sampled) -> tuple[int | None, ...]:
     """Return what is known of the shape of samples: None for each thing that is not."""
     sample = node.sample.shape if isinstance(node, Stream) and node.sample is not None else None
-    if isinstance(node, Made) and isinstance(node.rows, int):
+    if isinstance(node, Made) and node.count is None:
         return (None,)
     count = length_of(node)
     rows = None if count is None or math.isinf(count) else int(count)
@@ -253,36 +274,22 @@ def samples_of(node: Node) -> Iterator[Node]:
     """Return the samples of a node, in order, as nodes."""
     if isinstance(node, Stream):
         return node.samples.iterate()
-    if isinstance(node, Made):
-        return (made_part(node, number) for number in range(len(node.rows)))
+    if isinstance(node, Made) and node.count is not None:
+        count = node.count
+        return (node.part(parse(number, (count,))) for number in range(count))
     shape = known_shape(node)
     if not shape:
         raise TypeError("iteration over a view without axes: it is one element")
     return (select(node, parse(number, shape), number) for number in range(shape[0]))
 
 
-def made_part(node: Made, key: Any) -> Made:
-    """Return some of the samples that a function makes, by a key on their numbers alone."""
-    if isinstance(node.rows, int):
+def keyed(node: Sampled, key: Any) -> Node:
+    """Return the part for a key: of made samples any rows, of a stream what lies ahead."""
+    if isinstance(node, Stream):
+        return forward(node, key)
+    if node.count is None:
         raise UndeclaredError(_PROBE.format(what="the shape of the sample"))
-    if isinstance(key, tuple):
-        if len(key) != 1:
-            raise UndeclaredError(_PROBE.format(what="the shape of the samples"))
-        (key,) = key
-    if isinstance(node.rows, range) and isinstance(key, slice):
-        parse(key, (len(node.rows),))
-        return Made(node.function, node.rows[key], node.wrap)
-    if is_integer(key):
-        parse(key, (len(node.rows),))
-        return Made(node.function, int(node.rows[key]), node.wrap)
-    chosen = parse(key, (len(node.rows),))
-    if len(chosen.shape) != 1 or not isinstance(chosen.maps[0], Array):
-        raise UndeclaredError(_PROBE.format(what="the shape of the samples"))
-    numbers = np.asarray(node.rows)[chosen.maps[0].values]
-    return Made(node.function, numbers, node.wrap)
-
-
-_PROBE = "{what} is unknown until one has been read; call _probe() to read one"
+    return node.part(parse(key, (node.count,)))
 
 
 def forward(node: Stream, key: Any) -> Stream:
@@ -331,18 +338,15 @@ def _as_is(sample: Node) -> Node:
 
 
 def _probed_made(node: Made) -> Node:
-    if isinstance(node.rows, int):
-        return node.sample(node.rows)
-    if not len(node.rows):
+    if node.count is None:
+        return node.sample(int(node.numbers()))
+    if not node.count:
         raise UndeclaredError("there are no samples to learn from")
-    first = node.sample(int(node.rows[0]))
-    whole = _made_source(node, first, ())
-    if isinstance(node.rows, range) and node.rows == range(len(node.rows)):
-        return whole
-    if isinstance(node.rows, range):
-        start, stop, step = node.rows.start, node.rows.stop, node.rows.step
-        return select(whole, parse(slice(start, stop if stop >= 0 else None, step), known_shape(whole)))
-    return select(whole, parse(node.rows, known_shape(whole)))
+    first = node.part(parse(0, (node.count,)))
+    whole = _made_source(node, node.sample(int(first.numbers())), ())
+    shape = known_shape(whole)
+    rest = [Affine(0, ((axis, 1),)) for axis in range(1, len(shape))]
+    return select(whole, Index((node.count, *shape[1:]), [*node.index.maps, *rest]))
 
 
 def _made_source(node: Made, sample: Node, path: tuple[str, ...]) -> Node:
@@ -352,11 +356,8 @@ def _made_source(node: Made, sample: Node, path: tuple[str, ...]) -> Node:
             name: _made_source(node, field(sample, name), (*path, name)) for name in sample.fields
         }
         return record(named, 1)
-    count = node.rows[-1] + 1 if isinstance(node.rows, range) else int(np.max(node.rows)) + 1
-    if isinstance(node.rows, range):
-        count = max(count, node.rows[0] + 1)
     source = FunctionSource(
-        node.sample, count, known_shape(sample), known_dtype(sample), path, _member
+        node.sample, node.total, known_shape(sample), known_dtype(sample), path, _member
     )
     return stored(source)
 

@@ -23,6 +23,7 @@ from dataview.expression import (
     Record,
     Select,
     Stored,
+    is_scalar,
     known_dtype,
     known_shape,
     members,
@@ -161,6 +162,10 @@ def _fitted(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndar
 
 
 def _cast(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
+    if is_scalar(value) and dtype.names is None:
+        landed = np.empty((), dtype)
+        np.copyto(landed, value, casting="same_kind")
+        return landed
     given = value if isinstance(value, (np.ndarray, np.generic)) else np.asarray(value)
     if dtype.hasobject and dtype.names is None:
         return np.asarray(value, dtype)

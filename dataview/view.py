@@ -215,7 +215,6 @@ class View(NDArrayOperatorsMixin):
             raise _no_field(self, name)
         if name.startswith("_"):
             part = _viewed(field(node_of(self), name), name)
-            self.__dict__[name] = part
             return part
         return cast(View, self.__getattr__(name))
 
@@ -361,11 +360,11 @@ class View(NDArrayOperatorsMixin):
         >>> sorted(d().tolist()), bool(d[1:3] == d()[1:3])
         ([0, 1, 2, 3, 4], True)
         """
-        return _viewed(rows.shuffled(_with_rows(self, "_shuffled"), seed))
+        return _viewed(rows.shuffled(node_of(self), seed))
 
     def _sorted(self, by: Any = None) -> View:
         """Return the rows in ascending order of a field, of other data, or of their own values."""
-        node = _with_rows(self, "_sorted")
+        node = node_of(self)
         return _viewed(rows.ordered(node, np.argsort(_labels(self, by), axis=0, kind="stable")))
 
     def _filter(self, condition: Any) -> View:
@@ -389,7 +388,7 @@ class View(NDArrayOperatorsMixin):
         [8, 2]
         """
         labels = None if by is None else _labels(self, by)
-        return tuple(map(_viewed, rows.split(_with_rows(self, "_split"), sizes, seed, labels)))
+        return tuple(map(_viewed, rows.split(node_of(self), sizes, seed, labels)))
 
     def _folds(
         self, k: int, seed: int | None = None, by: Any = None
@@ -400,12 +399,12 @@ class View(NDArrayOperatorsMixin):
         [[4, 5, 6], [2, 3], [0, 1]]
         """
         labels = None if by is None else _labels(self, by)
-        pairs = rows.folds(_with_rows(self, "_folds"), k, seed, labels)
+        pairs = rows.folds(node_of(self), k, seed, labels)
         return [(_viewed(train), _viewed(test)) for train, test in pairs]
 
     def _repeat(self, n: float = math.inf) -> View:
         """Return the rows n times over, or without end."""
-        return _viewed(rows.repeated(_with_rows(self, "_repeat"), n))
+        return _viewed(rows.repeated(node_of(self), n))
 
     # --- operators -------------------------------------------------------------------------
 
@@ -557,15 +556,13 @@ def _part(view: View, key: Any) -> View:
     key, names = _without_names(key)
     if key is not _MISSING:
         node, plain = node_of(view), _plain_key(key)
-        if isinstance(node, streams.Made):
-            view = _made(streams.made_part(node, plain), None, view, key)
-        elif isinstance(node, streams.Stream):
-            view = _made(streams.forward(node, plain), None, view, key)
+        if isinstance(node, Sampled):
+            found = streams.keyed(node, plain)
         else:
             found = select(node, parse(plain, known_shape(node)), plain)
-            part = _new(View)
-            _begin(part, found, view, key)
-            view = part
+        part = _new(View)
+        _begin(part, found, view, key)
+        view = part
     if names is None:
         return view
     return view._field(names) if isinstance(names, str) else view._select(*names)
@@ -711,16 +708,6 @@ def _countable(node: Node) -> int:
     if not shape:
         raise TypeError("iteration over a view without axes: it is one element")
     return shape[0]
-
-
-def _with_rows(view: View, verb: str) -> Node:
-    node = node_of(view)
-    if isinstance(node, Sampled):
-        raise StreamError(
-            f"{verb} needs samples that can be asked for by number, of known shape; this view is "
-            f"a {type(node).__name__.lower()}"
-        )
-    return node
 
 
 def _no_field(view: View, name: str) -> Exception:

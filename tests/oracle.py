@@ -470,7 +470,8 @@ def values(draw, shape, dtype):
     numeric = np.dtype(dtype).kind in "biufc"
     form = draw(st.sampled_from(["same", "row", "one", "view", "long", "python", "cast"]))
     if form == "python" and numeric:
-        return draw(st.sampled_from(PYTHON_SCALARS))
+        scalars = [0, 1, 2.5, True, 2j] if np.dtype(dtype) == bool else PYTHON_SCALARS
+        return draw(st.sampled_from(scalars))
     if form == "cast" and numeric:
         return fill(shape, draw(st.sampled_from(NUMBERS)), 40)
     if form == "row":

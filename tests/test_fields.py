@@ -357,8 +357,8 @@ def test_b16_unknown_names(x, d):
         d["nothing"]
     with pytest.raises(KeyError, match="target"):
         d["nothing"] = 1
-    with pytest.raises(AttributeError, match="_minibatches"):
-        d._minibatch(batch_size=2)
+    with pytest.raises(AttributeError, match="_shuffled"):
+        d._shufled(2)
     with pytest.raises(AttributeError):
         d._anything = 1
     assert getattr(d, "nothing", None) is None

@@ -228,7 +228,7 @@ def test_b08_keys_and_questions_read_nothing(counted):
     assert isinstance(part, dv.View)
     assert len(view) == 10
     assert len(view[2:8]) == 6
-    assert view._shape()[0] == 10
+    assert view._length() == 10
     assert "10" in repr(view)
     assert not hasattr(view, "zzz")
     assert "_shuffled" in dir(view)

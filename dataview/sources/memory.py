@@ -41,7 +41,7 @@ class ArraySource:
     def __reduce__(self) -> tuple[Any, ...]:
         if self._root is not None:
             return self._root.descendant, (self.path,)
-        return _restored, (np.array(self.array, order="K"), self.writable)
+        return _restored, (np.array(self.array, order="K"), self.dtype, self.writable)
 
     def read(self, index: Index, memo: Memo) -> np.ndarray:
         """Return the elements that the index selects, an alias where strides can tell them."""
@@ -66,11 +66,16 @@ class ArraySource:
         """Say that this is memory."""
         return "memory"
 
-    def slab(self, indices: list[Index]) -> tuple[ArraySource, list[int]]:
-        """Return the smallest block that holds what the indices select, and where it begins."""
+    def slab(self, indices: list[Index | None]) -> tuple[ArraySource, list[int]]:
+        """Return the smallest block that holds what the indices select, and where it begins.
+
+        None stands for the whole array.
+        """
+        if None in indices:
+            return self, [0] * len(self.shape)
         low, high = list(self.shape), [0] * len(self.shape)
         for index in indices:
-            if 0 in index.shape:
+            if index is None or 0 in index.shape:
                 continue
             for axis, map_ in enumerate(index.maps[: len(low)]):
                 ends = extent(map_, index.shape)
@@ -87,6 +92,7 @@ class ArraySource:
         return Index(index.shape, list(map(shifted, index.maps, by)))
 
 
-def _restored(array: np.ndarray, writable: bool) -> ArraySource:
+def _restored(array: np.ndarray, dtype: np.dtype[Any], writable: bool) -> ArraySource:
+    array = array.astype(dtype, copy=False)  # NumPy's pickles forget the byte order
     array.flags.writeable = writable
     return ArraySource(array)

@@ -1,0 +1,418 @@
+"""A view as one line, as text and as HTML: compared with files, small, escaped, never reading.
+
+After a wanted change, DATAVIEW_UPDATE_SNAPSHOTS=1 pytest tests/test_display.py writes the files of
+tests/snapshots/display anew; read the difference before it is committed.
+"""
+
+from __future__ import annotations
+
+import ast
+import html.parser
+import itertools
+import math
+import operator
+import os
+import pathlib
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dataview as dv
+from dataview import display, expression, opening, streams
+from dataview.index import ENDLESS
+from dataview.view import node_of
+from oracle import arrays, attempt, examples, keys
+
+SNAPSHOTS = pathlib.Path(__file__).parent / "snapshots" / "display"
+UPDATE = os.environ.get("DATAVIEW_UPDATE_SNAPSHOTS") == "1"
+LINES = 45
+HOSTILE = ["<script>alert(1)</script>", "a\nb", "\u202eabc", "\ud800", "&amp;", '"\'>', "x" * 5000]
+
+
+class Unreadable:
+    """A source that says what it is, and fails when it is read."""
+
+    lends = False
+    writable = True
+
+    def __init__(self, shape, dtype=np.float64, place="nowhere"):
+        self.shape = shape
+        self.dtype = np.dtype(dtype)
+        self.place = place
+
+    def read(self, index, memo):
+        raise AssertionError("display has read")
+
+    write = read
+
+    def member(self, name):
+        inner = self.dtype[name]
+        return Unreadable(self.shape + inner.shape, inner.base, self.place)
+
+    def describe(self):
+        return self.place
+
+
+def unread(*shape, dtype=np.float64, place="nowhere"):
+    """A view of a source that cannot be read."""
+    return dv.View(expression.stored(Unreadable(shape, dtype, place)))
+
+
+def unmade(number):
+    raise AssertionError("display has made a sample")
+
+
+class Tags(html.parser.HTMLParser):
+    """The tags of a page, and the words between them; a tag that ends another is an error."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.seen, self.text = [], set(), ""
+        self.feed(page)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.open.append(tag)
+        self.seen.add((tag, *(name for name, _ in attrs)))
+        self.text += " " * (tag not in {"b", "span"})
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+        self.text += " " * (tag not in {"b", "span"})
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def check_shown(view):
+    """Assert what holds of any view's text and HTML."""
+    node = view if isinstance(view, expression.Node) else node_of(view)
+    line, text, page = display.title(node), display.text(node), display.html(node)
+    assert line.startswith("View ")
+    assert text.startswith("View ")
+    assert len(line) < 250
+    assert line.isprintable()
+    assert len(text.split("\n")) <= LINES
+    assert all(row.isprintable() and row == row.rstrip() for row in text.split("\n"))
+    assert len(page.encode()) < 5000
+    tags = Tags(page)
+    assert {tag for tag, *_ in tags.seen} <= set("div b span details summary table tr td".split())
+    assert {name for _, *names in tags.seen for name in names} <= {"style", "open", "colspan"}
+    if "… " not in text:
+        assert tags.text.replace("fields", "", bool(node.fields.named)).split() == text.split()
+    assert display.text(node) == text
+    return line, text, page
+
+
+# ---------------------------------------------------------------- files
+
+
+def rows(count, *shape, dtype=np.float64):
+    return np.zeros((count, *shape), dtype)
+
+
+def cases(folder):
+    """The views of the snapshots by name."""
+    np.save(folder / "x.npy", rows(60, 784, dtype=np.float32))
+    file, pixels = dv.open(folder / "x.npy", mode="r+"), dv.open(folder / "x.npy")
+    x = dv.View(rows(4, 3), input=np.s_[:2], target=2, _meta={"input": {"unit": "mm"}})
+    labels = np.zeros(60, np.int64)
+    inner = {"image": rows(5, 28, 28, dtype=np.uint8), "box": {"x": rows(5), "y": rows(5)}}
+    sample = {"input": rows(3), "target": np.int64(1)}
+    computed = dv.View(rows(4, 3), a=0)
+    computed.double = computed.a * 2
+    kind = np.dtype([("x", "<f8"), ("y", "<i4", (2,)), ("z", [("u", "S3"), ("v", "<M8[ns]")])])
+    return {
+        "array": dv.View(rows(4, 3)),
+        "scalar": dv.View(3.5),
+        "empty": dv.View(rows(0, 3)),
+        "text": dv.View(np.array(["ab", "cde"])),
+        "windows": x,
+        "windows_of_a_sample": x[1],
+        "nested_windows": dv.View(rows(100, 7), pos=dv.field(np.s_[:3], x=0, y=1, z=2), x=0),
+        "metadata": x._with_meta(source="lab", split=3, mean=rows(3), more=None),
+        "members": dv.View(input=file, target=labels),
+        "members_of_members": dv.View(scene=inner, y=rows(5)),
+        "structured": dv.View(np.zeros(5, kind)),
+        "readonly_file": pixels[5:50]._shuffled(3),
+        "readonly_member": dv.View(input=rows(2), target=dv.View(rows(2))._readonly()),
+        "one_sample": dv.View(a=rows(4), b=np.int64(1)),
+        "different_lengths": dv.View(a=rows(4), b=rows(7, 2)),
+        "driven": dv.View(a=rows(4), b=rows(7, 2), _driver="b"),
+        "attached": dv.View(rows(4, 3), other=dv.View(rows(4)), alone=dv.View(rows(9))),
+        "no_fields": dv.View(a=rows(4))._select(),
+        "shuffled_repeated": dv.View(a=rows(4), b=rows(4))._shuffled(1)._repeat(2),
+        "endless": dv.View(rows(4, 3))._repeat(),
+        "joined": dv.concat(file, dv.View(rows(4, 784, dtype=np.float32))),
+        "formula": (x - 3) / 2,
+        "formula_with_fields": -((dv.View(rows(4, 2)) + 1) ** 2) > np.sqrt(x.input),
+        "formula_of_a_part": ((x - x[0]) * 2)[1:3],
+        "long_formula": sum([dv.View(rows(4, 3))] * 30),
+        "two_results": np.modf(x)[1],
+        "comparison": x == dv.View(rows(2)),
+        "computed_field": computed,
+        "function": dv.View(unmade, _length=7),
+        "function_sample": dv.View(unmade, _length=7)[2],
+        "function_endless": dv.View(unmade, _length=math.inf),
+        "function_probed": dv.View(lambda number: sample, _length=7)._probe(),
+        "functions": dv.View(input=dv.View(unmade, _length=7), target=dv.View(unmade, _length=7)),
+        "stream": opening.node_of(lambda: iter([1, 2])),
+        "stream_probed": streams.probed(opening.node_of(lambda: iter([sample]))),
+        "stream_of_numbers": streams.probed(opening.node_of(lambda: iter([1.5]))),
+        "iterator": opening.node_of(iter([1, 2])),
+        "filtered": x._filter(bool),
+        "many_fields": dv.View(**{f"f{number}": rows(3) for number in range(51)}),
+        "hostile_names": dv.View(**{name: rows(3) for name in HOSTILE}),
+    }
+
+
+NAMES = sorted(path.stem for path in SNAPSHOTS.glob("*.txt"))
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory):
+    return cases(tmp_path_factory.mktemp("display"))
+
+
+def test_every_case_has_its_files(shown):
+    if UPDATE:
+        SNAPSHOTS.mkdir(parents=True, exist_ok=True)
+        for path in SNAPSHOTS.iterdir():
+            path.unlink()
+        for name, view in shown.items():
+            line, text, page = check_shown(view)
+            (SNAPSHOTS / f"{name}.txt").write_text(f"{text}\n\n{line}\n", encoding="utf-8")
+            (SNAPSHOTS / f"{name}.html").write_text(f"{page}\n", encoding="utf-8")
+    assert sorted(path.stem for path in SNAPSHOTS.glob("*.txt")) == sorted(shown)
+    assert sorted(path.stem for path in SNAPSHOTS.glob("*.html")) == sorted(shown)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_view_is_shown_as_in_its_files(name, shown):
+    line, text, page = check_shown(shown[name])
+    assert f"{text}\n\n{line}\n" == (SNAPSHOTS / f"{name}.txt").read_text(encoding="utf-8")
+    assert f"{page}\n" == (SNAPSHOTS / f"{name}.html").read_text(encoding="utf-8")
+
+
+def test_a_view_shows_its_node(shown):
+    for view in shown.values():
+        if isinstance(view, dv.View):
+            assert repr(view) == display.text(node_of(view))
+            assert view._repr_html_() == display.html(node_of(view))
+
+
+# ---------------------------------------------------------------- reading nothing
+
+
+def test_display_reads_nothing():
+    v = dv.View(unread(60, 4), input=np.s_[:3], target=3)
+    kind = [("a", "f8"), ("b", [("c", "i4", (2,))])]
+    views = [
+        *(v, v[2], v[::-2], v[[1, 0, 1]], v.input, v.input[:, 0], v._shuffled(0), v._repeat()),
+        *(v._shuffled(0)._repeat(2)[5:50], v._readonly(), dv.concat(v, v), v == v, v.input * 2),
+        *(np.exp(v)[3], v._filter(unmade), unread(5, dtype=kind), unread(5, dtype=kind)["b"]),
+        *(dv.View(a=v, b=v.target), dv.View(a=v, b=unread(3)), v._with_meta(unit="mm")),
+        *(dv.View(a=v, b=unread(3), _driver="b"), v == dv.View(unmade, _length=3)),
+        *(dv.View(unmade, _length=3), dv.View(a=dv.View(unmade, _length=3))),
+    ]
+    for view in views:
+        check_shown(view)
+        assert dv.View(unread(2))._field is not None
+    with pytest.raises(AssertionError):
+        v()
+
+
+def test_a_stream_is_not_begun():
+    begun = []
+
+    def numbers():
+        begun.append(1)
+        return itertools.count()
+
+    iterator = iter(range(5))
+    for origin in (numbers, iterator):
+        check_shown(opening.node_of(origin))
+        check_shown(streams.forward(opening.node_of(origin), np.s_[2:]))
+    assert begun == []
+    assert next(iterator) == 0
+
+
+def test_metadata_is_not_printed_by_its_own_repr():
+    class Loud:
+        def __repr__(self):
+            raise AssertionError("display has asked metadata for its repr")
+
+    view = dv.View([1])._with_meta(loud=Loud(), view=unread(3), huge=10**9000, n=np.float32(2))
+    assert "loud=Loud, view=View, huge=int" in check_shown(view)[1]
+
+
+# ---------------------------------------------------------------- bounds and escapes
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_words_are_escaped(name):
+    kind = np.dtype([(name, "f8"), ("b", "f8")])
+    x = dv.View(rows(3, 4))
+    views = [
+        dv.View(rows(3, 4), **{name: np.s_[:2]}),
+        dv.View(a={name: {name: rows(3)}}),
+        dv.View(**{f"{name}{number}": rows(3) for number in range(300)}),
+        dv.View(np.zeros(3, kind)) if name.isascii() else x,
+        x._with_meta(**{name: name}),
+        unread(3, place=name),
+        dv.concat(*(unread(3, place=f"{name}{number}") for number in range(9))),
+        np.frompyfunc(abs, 1, 1)(x),
+        x._shuffled(0) if "\ud800" in name else dv.View(x, **{name: x})[::-1],
+    ]
+    for view in views:
+        _, _, page = check_shown(view)
+        assert "<script" not in page
+        assert name not in page or len(name) < 6
+
+
+def test_much_is_cut():
+    alike = rows(3)
+    wide = dv.View(**{f"f{number}": alike for number in range(2000)})
+    assert "… 1980 more" in check_shown(wide)[1]
+    nested = alike
+    for _ in range(60):
+        nested = {"inner": nested, "other": alike}
+    check_shown(dv.View(nested))
+    many = {f"g{number}": {f"h{other}": alike for other in range(9)} for number in range(15)}
+    text = check_shown(dv.View(many))[1]
+    assert all(f"  g{number} " in text for number in range(15))
+    assert "… 4 more" in text
+    check_shown(dv.View(np.zeros((1,) * 40)))
+    check_shown(dv.View(np.broadcast_to(np.zeros(()), (2**40,) + (1,) * 20)))
+    check_shown(dv.View(np.zeros(2, [(f"f{number}", "f8") for number in range(500)])))
+
+
+def test_shared_parts_are_asked_once():
+    x = joined = unread(1, 2)
+    for _ in range(40):
+        x, joined = x + x, dv.concat(joined, joined)
+    assert "…" in check_shown(x)[1]
+    assert "joined (2 parts)" in check_shown(joined)[1]
+
+
+@pytest.mark.parametrize(
+    ("count", "dtype", "size"),
+    [
+        *((0, "u1", "0 B"), (999, "u1", "999 B"), (1000, "u1", "1 kB"), (999_499, "u1", "999 kB")),
+        *((999_500, "u1", "1 MB"), (12_345_678, "u1", "12.3 MB"), (2**40, "f8", "8.8 TB")),
+    ],
+)
+def test_sizes_are_readable(count, dtype, size):
+    assert f"{dtype.replace('u1', 'uint8').replace('f8', 'float64')}, {size}, " in repr(
+        unread(count, dtype=dtype)
+    )
+
+
+def test_an_endless_length_is_a_word():
+    assert display.text(node_of(unread(ENDLESS - 5, 3))) == "View (endless, 3) float64, nowhere"
+
+
+# ---------------------------------------------------------------- formulas
+
+BINARY = "+ - * / // % ** & | ^ << >> < <= > >= == !=".split()
+CALLS = dict(
+    zip(
+        BINARY,
+        (
+            *(operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv),
+            *(operator.mod, operator.pow, operator.and_, operator.or_, operator.xor),
+            *(operator.lshift, operator.rshift, operator.lt, operator.le, operator.gt, operator.ge),
+            *(operator.eq, operator.ne),
+        ),
+        strict=True,
+    )
+)
+UNARY = {"-": operator.neg, "+": operator.pos, "~": operator.invert}
+LEAVES = st.sampled_from(["x", 2, -3]).map(lambda leaf: (leaf, f"({leaf})"))
+
+
+def applied(pair):
+    """An operator applied to what has been made, or the first operand where NumPy refuses."""
+    symbol, *terms = pair
+    values = [X if value is X_NAME else value for value, _ in terms]
+    if not any(isinstance(value, dv.View) for value in values):
+        return terms[0]
+    call = CALLS[symbol] if len(terms) == 2 else UNARY[symbol]
+    made, refused = attempt(lambda operands: call(*operands), values)
+    words = f" {symbol} ".join(words for _, words in terms)
+    return terms[0] if refused else (made, f"({words})" if len(terms) == 2 else f"({symbol}{words})")
+
+
+X_NAME = "x"
+X = unread(3, dtype=np.int64)
+
+
+def larger(terms):
+    infix = st.tuples(st.sampled_from(BINARY), terms, terms)
+    prefix = st.tuples(st.sampled_from(sorted(UNARY)), terms)
+    return (infix | prefix).map(applied)
+
+
+@given(st.recursive(LEAVES, larger, max_leaves=6))
+@examples(300)
+def test_a_formula_means_what_it_says(term):
+    view, words = term
+    if not isinstance(view, dv.View):
+        return
+    _, shown, *_ = display.text(node_of(view)).split("\n")
+    formula = re.sub(r"int64\(3,\)", "x", shown.removeprefix("  = "))
+    if "…" not in formula:
+        assert ast.dump(ast.parse(formula)) == ast.dump(ast.parse(words))
+
+
+def test_other_functions_are_called_by_name():
+    x = unread(3)
+    named = np.frompyfunc(lambda a, b: a, 2, 1)(x, np.hypot(x, 2.5))
+    assert "  = <lambda>(float64(3,), hypot(float64(3,), 2.5))" in repr(named)
+    assert "  = divmod(float64(3,), 2)[1] * 3" in repr(np.divmod(x, 2)[1] * 3)
+
+
+# ---------------------------------------------------------------- any view
+
+STEPS = {
+    "part": lambda view, key: view[key],
+    "shuffled": lambda view, key: view._shuffled(len(str(key))),
+    "repeated": lambda view, key: view._repeat(3),
+    "endless": lambda view, key: view._repeat(),
+    "readonly": lambda view, key: view._readonly(),
+    "meta": lambda view, key: view._with_meta(key=key),
+    "negative": lambda view, key: -view,
+    "sum": lambda view, key: view + view[key],
+    "equal": lambda view, key: view[key] == view,
+    "joined": lambda view, key: dv.concat(view, view),
+    "member": lambda view, key: dv.View(a=view, b=view[key]),
+    "single": lambda view, key: dv.View(a=view, b=view[key], _rank=0),
+    "driven": lambda view, key: dv.View(a=view, b=view[key], _driver="b"),
+    "attached": lambda view, key: dv.View(view, a=view[key], b=view),
+    "window": lambda view, key: dv.View(view, w=dv.field(np.s_[:1], inner=0), v=key),
+    "field": lambda view, key: view._field(view._fields()[-1]),
+    "selected": lambda view, key: view._select(*view._fields()[:2]),
+    "filtered": lambda view, key: view._filter(bool),
+    "split": lambda view, key: view._split(0.5, seed=1)[0],
+    "function": lambda view, key: dv.View(lambda number: view[number], _length=len(view)),
+    "probed": lambda view, key: view._probe(),
+}
+
+
+@given(st.data())
+@examples(400)
+def test_any_view_can_be_shown(data):
+    array = data.draw(arrays())
+    view = dv.View(array)
+    check_shown(view)
+    names = data.draw(st.lists(st.sampled_from(sorted(STEPS)), max_size=6))
+    for name in names:
+        key = data.draw(keys(array.shape))
+        found, refused = attempt(lambda subject, n=name, k=key: STEPS[n](subject, k), view)
+        if refused is None:
+            view = found
+            check_shown(view)
