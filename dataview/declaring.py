@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from dataview.errors import unknown_field
+from dataview.evaluate import evaluate
 from dataview.expression import (
     Driven,
     Node,
@@ -21,14 +23,79 @@ from dataview.expression import (
     stored,
     with_fields,
 )
-from dataview.fields import NO_FIELDS, Attached, Field, Fields, Window, check_name, declared
-from dataview.opening import node_of
+from dataview.fields import (
+    NO_FIELDS,
+    Attached,
+    Field,
+    Fields,
+    Window,
+    WindowSpec,
+    check_name,
+    declared,
+)
+from dataview.opening import made, node_of
 from dataview.sources.memory import ArraySource
+from dataview.streams import length_of
 
-__all__ = ["attached", "chosen", "described", "driven", "frozen", "windowed"]
+__all__ = ["NOTHING", "attached", "chosen", "constructed", "described", "frozen", "zipped"]
+
+NOTHING: Any = object()
+"""Stands for data that was not given."""
 
 
-def windowed(node: Node, specs: Mapping[str, Any]) -> Node:
+def constructed(
+    data: Any,
+    fields: Mapping[str, Any],
+    rank: int | None,
+    length: float | None,
+    driver: str | None,
+) -> Node:
+    """Return the node of data with fields laid on it, or of members alone."""
+    for name in fields:
+        if name.startswith("_"):
+            raise TypeError(
+                f"View() has no option {name!r}; a field's name has no leading underscore"
+            )
+    if data is NOTHING:
+        if not fields:
+            raise TypeError("a view is made of data, of fields, or of both; got neither")
+        node: Node = record({name: _member(name, part) for name, part in fields.items()}, rank)
+    elif length is not None:
+        node = _made(data, length)
+    else:
+        node = _of_data(data, rank)
+        node = _windowed(node, fields)
+    if driver is None:
+        return node
+    if not isinstance(node, Record):
+        raise TypeError("_driver= names one of several members; the data is one array")
+    return _driven(node, driver)
+
+
+def _of_data(data: Any, rank: int | None) -> Node:
+    if isinstance(data, (str, bytes, os.PathLike)):
+        raise TypeError(f"to open a file, use dv.open({data!r})")
+    node = node_of(data)
+    if rank is None:
+        return node
+    if not isinstance(node, Record):
+        raise TypeError("_rank= goes with members; the data is one array")
+    return record({name: part.node for name, part in members(node).items()}, rank)
+
+
+def _made(function: Any, length: float) -> Node:
+    if not callable(function):
+        raise TypeError(f"_length= goes with a function of the sample's number; got {function!r}")
+    return made(function, length)
+
+
+def _member(name: str, part: Any) -> Node:
+    if isinstance(part, (slice, WindowSpec)):
+        raise TypeError(f"{name}={part!r} is a window, and there is no data to lay it on")
+    return node_of(part)
+
+
+def _windowed(node: Node, specs: Mapping[str, Any]) -> Node:
     """Return the node with fields: windows on its last axes, or nodes of their own."""
     if not specs:
         return node
@@ -76,7 +143,7 @@ def chosen(node: Node, names: Sequence[str]) -> Record:
     return Record(record(parts, rank).fields, rank, shape=rows if rank else ())
 
 
-def driven(node: Record, driver: str) -> Node:
+def _driven(node: Record, driver: str) -> Node:
     """Return the fields of a record, of which one stands for the whole dataset's data."""
     if driver not in node.fields:
         raise unknown_field(driver, node.fields, "_driver=")
@@ -89,7 +156,8 @@ def described(node: Node, meta: Mapping[str, Mapping[str, Any]]) -> Node:
     for name, items in meta.items():
         kept = MappingProxyType(dict(items))
         if not name:
-            node = node.replaced(meta=kept)
+            changed: Node = node.replaced(meta=kept)
+            node = changed
             continue
         if name not in node.fields:
             raise unknown_field(name, node.fields, "_meta=")
@@ -103,18 +171,31 @@ def described(node: Node, meta: Mapping[str, Mapping[str, Any]]) -> Node:
     return node
 
 
-def frozen(node: Node, evaluate: Callable[[Node], np.ndarray]) -> Node:
+def frozen(node: Node) -> Node:
     """Return a read-only copy of a node's data in memory, with its fields."""
     if isinstance(node, Record):
-        named = {name: frozen(part.node, evaluate) for name, part in members(node).items()}
-        return record(named, node.rank).replaced(meta=node.meta)
+        named = {name: frozen(part.node) for name, part in members(node).items()}
+        return Record(record(named, node.rank).fields, node.rank, node.meta, node.shape)
     array = np.array(evaluate(node))
     named_fields = {
         name: part
         if isinstance(part, Window)
-        else Attached(frozen(field(node, name), evaluate), part.axes)
+        else Attached(frozen(field(node, name)), part.axes)
         for name, part in node.fields.named.items()
     }
     fields = Fields(named_fields, node.fields.lost) if named_fields else NO_FIELDS
     copy = stored(ArraySource(array), writable=False)
-    return copy.replaced(fields=fields if not copy.fields.named else copy.fields, meta=node.meta)
+    kept: Node = copy.replaced(fields=copy.fields if copy.fields.named else fields, meta=node.meta)
+    return kept
+
+
+def zipped(named: Mapping[str, Node]) -> Record:
+    """Return the record of nodes of one length, or name the one that differs."""
+    if not named:
+        raise ValueError("there is nothing to zip: no view was given")
+    lengths = {name: length_of(node) for name, node in named.items()}
+    for name, length in lengths.items():
+        if length != next(iter(lengths.values())):
+            listing = ", ".join(f"{other} {count}" for other, count in lengths.items())
+            raise ValueError(f"{name!r} differs in length from the others: {listing}")
+    return record(named, 1)

@@ -27,9 +27,10 @@ from dataview.expression import (
 )
 from dataview.fields import Attached, Fields, Positions
 from dataview.index import Computed, Index, is_endless
+from dataview.made import Made
 from dataview.permutation import Permutation
 from dataview.rows import Cycle
-from dataview.streams import Kept, Made, Stream, length_of
+from dataview.streams import Kept, Stream, length_of
 
 __all__ = ["html", "text", "title"]
 

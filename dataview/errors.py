@@ -13,6 +13,7 @@ __all__ = [
     "UndeclaredError",
     "located",
     "unknown_field",
+    "unknown_verb",
 ]
 
 
@@ -39,7 +40,9 @@ class PartialWriteError(RuntimeError):
     """A write that failed midway and could not be undone; the message names what was written."""
 
 
-def unknown_field(name: str, known: Iterable[str], where: str, reason: str | None = None) -> FieldError:
+def unknown_field(
+    name: str, known: Iterable[str], where: str, reason: str | None = None
+) -> FieldError:
     """Return the error for a missing field: why it is missing, or the names that were meant.
 
     >>> print(unknown_field("lable", ["input", "label"], "View(10)"))
@@ -54,6 +57,15 @@ def unknown_field(name: str, known: Iterable[str], where: str, reason: str | Non
     return FieldError(f"no field {name!r} in {where}{hint or '.'}{listing}")
 
 
+def unknown_verb(name: str, known: Iterable[str]) -> AttributeError:
+    """Return the error for a name with an underscore that is no verb: the verb that was meant."""
+    if name.startswith("__"):  # asked by protocols all the time: no search for what was meant
+        return AttributeError(f"'View' object has no attribute {name!r}")
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    return AttributeError(f"a view has no verb {name!r}{hint}")
+
+
 def located(error: Exception, where: str) -> Exception:
     """Return an error of the same class that also says where in the data a function failed.
 
@@ -63,6 +75,6 @@ def located(error: Exception, where: str) -> Exception:
     if not isinstance(error, StopIteration):  # which would end a loop instead of failing
         try:
             return type(error)(f"{where}: {error}")
-        except Exception:  # noqa: S110  a class with a constructor of its own
-            pass
+        except Exception:  # a class with a constructor of its own
+            return RuntimeError(f"{where}: {type(error).__name__}: {error}")
     return RuntimeError(f"{where}: {type(error).__name__}: {error}")

@@ -43,7 +43,7 @@ from dataview.index import (
 )
 from dataview.sources.protocol import Memo
 
-__all__ = ["Part", "aliases", "blocks", "evaluate", "is_equal", "lent", "split_rows"]
+__all__ = ["Part", "aliases", "answered", "blocks", "evaluate", "is_equal", "lent", "split_rows"]
 
 BLOCK_BYTES = 4 << 20
 """How much is read at a time where a pass over all rows is enough."""
@@ -92,16 +92,16 @@ def _compared_records(node: Comparison, index: Index | None, memo: Memo) -> np.n
     assert shape is not None
     if left.keys() != right.keys():
         return np.full(shape, node.negated)
-    equal = np.ones(shape, bool)
+    equal: np.ndarray = np.ones(shape, bool)
     for name in left:
         pair = left[name].node, right[name].node
         rank = len(known_shape(node))
         if pair[0].shape[rank:] != pair[1].shape[rank:]:
             return np.full(shape, node.negated)
         same = evaluate(Comparison(pair, False, pair[0].shape), None, memo)
-        same = same.all(axis=tuple(range(rank, same.ndim)))
-        equal &= same if index is None else gather.read(same, index)
-    return ~equal if node.negated else equal
+        alike = np.asarray(same.all(axis=tuple(range(rank, same.ndim))))
+        np.logical_and(equal, alike if index is None else gather.read(alike, index), out=equal)
+    return np.logical_not(equal) if node.negated else equal
 
 
 def _spread(result: np.ndarray, node: Node, index: Index | None) -> np.ndarray:
@@ -156,7 +156,7 @@ def _concat(node: Concat, index: Index | None, memo: Memo) -> np.ndarray:
     index = identity(known_shape(node)) if index is None else index
     out = np.empty(index.shape, node.dtype)
     for part in split_rows(node, index):
-        part.of(out)[part.places] = evaluate(part.node, part.index, memo)
+        part.of(out)[part.places] = evaluate(part.node, part.where, memo)
     return out
 
 
@@ -178,7 +178,7 @@ class Part(NamedTuple):
     """What an index selects from one of several joined nodes, and where it belongs in the view."""
 
     node: Node
-    index: Index
+    where: Index
     axes: tuple[int, ...]
     places: tuple[Any, ...]
 
@@ -257,6 +257,21 @@ def aliases(node: Node) -> bool:
     if isinstance(node, Driven):
         return aliases(node.node)
     return isinstance(node, Stored) and node.source.lends
+
+
+def answered(node: Node, out: np.ndarray | None, copy: bool | None) -> Any:
+    """Return a node's data into `out`, or as a copy (True), or refusing to copy (False)."""
+    if copy is False and not aliases(node):
+        raise ValueError("the data cannot be had without a copy: it is not one run of memory")
+    found = evaluate(node)
+    if out is not None:
+        if out.shape != found.shape:
+            raise ValueError(f"out= has shape {out.shape}, the view {found.shape}")
+        np.copyto(out, found)
+        return out
+    if copy and aliases(node):
+        found = np.array(found)
+    return found[()]
 
 
 def lent(node: Node) -> np.ndarray | None:

@@ -7,16 +7,16 @@ build them, and check what can be known without data.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from dataview.errors import StreamError, UndeclaredError
+from dataview.errors import UndeclaredError
 from dataview.fields import NO_FIELDS, NO_META, Attached, Fields, through, window_index
-from dataview.index import Affine, Index, axes_of, compose, is_endless, is_identity
+from dataview.index import Affine, Index, axes_of, compose, is_identity
 from dataview.sources.protocol import Source
 
 __all__ = [
@@ -33,7 +33,6 @@ __all__ = [
     "Shape",
     "Stored",
     "comparison",
-    "concat",
     "elementwise",
     "field",
     "is_scalar",
@@ -249,7 +248,8 @@ def select(node: Node, index: Index, key: Any = None, fields: Fields | None = No
         return Record(fields, len(index.shape), node.meta, index.shape)
     if isinstance(node, Driven):
         whole = select(node.node, index, key)
-        return whole.replaced(fields=Fields(whole.fields.named, fields.lost | whole.fields.lost))
+        seen = Fields(whole.fields.named, fields.lost | whole.fields.lost)
+        return with_fields(whole, seen)
     meta = node.meta if _only_rows(index, shape) else NO_META
     if isinstance(node, Select):
         return Select(node.node, compose(node.index, index), fields, meta)
@@ -265,18 +265,20 @@ def field(node: Node, name: str) -> Node:
     index = window_index(found, known_shape(node))
     inside = through(found.fields, index, name, select)
     part = select(node, index, fields=inside)
-    return part.replaced(meta=found.meta) if found.meta is not part.meta else part
+    if found.meta is not part.meta:
+        part = part.replaced(meta=found.meta)
+    return part
 
 
 def row_field(node: Node, name: str) -> Node | None:
-    """Return a field's node if its rows are the node's rows, so that a key on rows is a key on it."""
+    """Return a field's node if its rows are the node's rows, so that row keys pass to it."""
     try:
         return node.followed[name]
     except KeyError:
         pass
     part = node.fields.named.get(name)
     if isinstance(part, Attached):
-        follows = bool(part.axes) and part.axes[0] == 0
+        follows = part.axes is not None and part.axes[:1] == (0,)
     else:
         follows = part is not None and 0 not in part.positions
     found = field(node, name) if follows else None
@@ -291,7 +293,8 @@ def known_shape(node: Node) -> Shape:
     if node.shape is not None:
         return node.shape
     if isinstance(node, Record):
-        lengths = {name: part.node.shape and part.node.shape[0] for name, part in members(node).items()}
+        parts = members(node).items()
+        lengths = {name: part.node.shape and part.node.shape[0] for name, part in parts}
         raise ValueError(
             "the fields have different lengths, so the view has no length, samples or data of its "
             f"own: {_listing(lengths)}; name the field that stands for it with _driver="
@@ -333,58 +336,6 @@ def _of_rank(node: Node, rank: int) -> Node:
     if isinstance(node, Record) and node.rank < rank:
         return record({name: part.node for name, part in members(node).items()}, rank)
     return node
-
-
-def concat(nodes: Sequence[Node]) -> Node:
-    """Return the nodes one after the other; records and windows are joined by field name."""
-    first = nodes[0]
-    _check_same_fields(nodes)
-    if isinstance(first, Record):
-        ranks = {node.rank for node in nodes if isinstance(node, Record)}
-        if len(ranks) > 1 or not first.rank:
-            raise ValueError(f"records of one rank of at least 1 can be joined; got ranks {ranks}")
-        parts = [members(node) for node in nodes if isinstance(node, Record)]
-        joined = {name: concat([part[name].node for part in parts]) for name in parts[0]}
-        return record(joined, first.rank)
-    shapes = [known_shape(node) for node in nodes]
-    for number, shape in enumerate(shapes):
-        if not shape:
-            raise ValueError(f"view {number} has no rows to join: its shape is ()")
-        if shape[1:] != shapes[0][1:]:
-            raise ValueError(
-                f"the rows of view {number} have shape {shape[1:]}, those of view 0 "
-                f"{shapes[0][1:]}; rows to be joined are alike"
-            )
-    if any(is_endless(shape[0]) for shape in shapes[:-1]):
-        raise StreamError("nothing can be joined after a view that never ends")
-    dtype = np.result_type(*(known_dtype(node) for node in nodes))
-    rows = sum(shape[0] for shape in shapes)
-    fields = first.fields.windows_only(0, bool)
-    return Concat(tuple(nodes), (rows, *shapes[0][1:]), dtype, fields)
-
-
-def _check_same_fields(nodes: Sequence[Node]) -> None:
-    names = set(nodes[0].fields)
-    for number, node in enumerate(nodes):
-        if isinstance(node, Record) != isinstance(nodes[0], Record) or set(node.fields) != names:
-            raise ValueError(
-                f"view {number} has the fields {list(node.fields)}, view 0 {list(nodes[0].fields)}"
-                "; views are joined by field name, so the names must be the same"
-            )
-        layout = {name: _layout(field) for name, field in node.fields.named.items()}
-        first = {name: _layout(field) for name, field in nodes[0].fields.named.items()}
-        for name, where in layout.items():
-            if where != first[name]:
-                raise ValueError(
-                    f"field {name!r} lies at other columns in view {number} than in view 0; "
-                    "join its parts by name: dv.concat(a.{0}, b.{0})".format(name)
-                )
-
-
-def _layout(field: Any) -> Any:
-    if isinstance(field, Attached):
-        return "attached"
-    return {axis: np.asarray(place).tolist() for axis, place in field.positions.items()}
 
 
 def known_dtype(node: Node) -> DType:
@@ -434,7 +385,8 @@ def _result_dtypes(ufunc: np.ufunc, operands: tuple[Any, ...], _: Any) -> tuple[
     empties = [np.empty(0, op) if isinstance(op, np.dtype) else op for op in operands]
     with np.errstate(all="ignore"):
         found = ufunc(*empties)
-    return tuple(np.asarray(part).dtype for part in (found if isinstance(found, tuple) else (found,)))
+    results = found if isinstance(found, tuple) else (found,)
+    return tuple(np.asarray(part).dtype for part in results)
 
 
 def comparison(left: Argument, right: Argument, negated: bool) -> Comparison:
@@ -443,7 +395,7 @@ def comparison(left: Argument, right: Argument, negated: bool) -> Comparison:
     shape: Shape | None = None
     if shapes[0] is not None and shapes[1] is not None:
         try:
-            shape = np.broadcast_shapes(*shapes)
+            shape = np.broadcast_shapes(shapes[0], shapes[1])
         except ValueError:
             shape = None
     return Comparison((left, right), negated, shape)
@@ -479,13 +431,15 @@ def read_only(node: Node) -> Node:
         for name, field in node.fields.named.items()
     }
     fields = Fields(named, node.fields.lost)
+    changes: dict[str, Any] = {}
     if isinstance(node, Stored):
-        return node.replaced(writable=False, fields=fields)
-    if isinstance(node, (Select, Driven)):
-        return node.replaced(node=read_only(node.node), fields=fields)
-    if isinstance(node, Concat):
-        return node.replaced(nodes=tuple(map(read_only, node.nodes)), fields=fields)
-    return with_fields(node, fields)
+        changes = {"writable": False}
+    elif isinstance(node, (Select, Driven)):
+        changes = {"node": read_only(node.node)}
+    elif isinstance(node, Concat):
+        changes = {"nodes": tuple(map(read_only, node.nodes))}
+    changed: Node = node.replaced(**changes)
+    return with_fields(changed, fields)
 
 
 # --- asking ----------------------------------------------------------------------------------

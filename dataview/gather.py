@@ -128,7 +128,7 @@ def _boxed(array: np.ndarray, index: Index) -> tuple[np.ndarray, Index]:
 
 
 def _groups(index: Index) -> list[list[int]]:
-    """Return the source axes to gather, those that share view axes together, small results first."""
+    """Return the source axes to gather, together where they share view axes, small ones first."""
     groups: list[tuple[set[int], list[int]]] = []
     for number, map_ in enumerate(index.maps):
         if isinstance(map_, Affine) and _is_free(index, number):
@@ -189,7 +189,8 @@ def _rows_at(array: np.ndarray, rows: np.ndarray) -> np.ndarray:
         return found
     width = array.itemsize * math.prod(array.shape[1:])
     runs = np.asarray(_Loan(array, f"|V{width}", array.shape[:1], array.strides[:1]))
-    return runs[rows].view(array.dtype).reshape(rows.shape + array.shape[1:])
+    moved: np.ndarray = runs[rows].view(array.dtype).reshape(rows.shape + array.shape[1:])
+    return moved
 
 
 def _keys(maps: Sequence[Map], axes: Sequence[int], shape: Sequence[int]) -> tuple[np.ndarray, ...]:

@@ -62,7 +62,7 @@ class Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Computed:
-    """``offset + stride * function(inner)``: positions made when they are needed, block by block."""
+    """``offset + stride * function(inner)``: positions made when they are needed."""
 
     function: Rows
     inner: Affine | Computed

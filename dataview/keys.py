@@ -13,7 +13,7 @@ import numpy as np
 from dataview.errors import StreamError
 from dataview.index import Affine, Array, Constant, Index, Map, is_endless
 
-__all__ = ["is_integer", "parse"]
+__all__ = ["NO_KEY", "is_integer", "parse", "without_names"]
 
 Item: TypeAlias = Any
 """A plain key item: int, range (a slice of its axis), None, Ellipsis or an integer array."""
@@ -265,3 +265,33 @@ def _wrapped(values: np.ndarray, length: int, axis: int) -> np.ndarray:
                 raise StreamError(f"an endless view has no end to count back from; got {low}")
             found[found < 0] += length
     return found
+
+
+# --- names ------------------------------------------------------------------------------------
+
+NO_KEY: Any = object()
+"""What remains of a key that is made of names alone."""
+
+
+def without_names(key: Any) -> tuple[Any, str | tuple[str, ...] | None]:
+    """Return the key without the names that stand last in it, and those names.
+
+    >>> without_names((slice(3), "a")), without_names((slice(3), 0))
+    ((slice(None, 3, None), 'a'), ((slice(None, 3, None), 0), None))
+    """
+    if isinstance(key, str):
+        return NO_KEY, key
+    if _is_names(key):
+        return NO_KEY, tuple(key)
+    if not isinstance(key, tuple) or not key:
+        return key, None
+    if all(isinstance(part, str) for part in key):
+        return NO_KEY, key
+    if isinstance(key[-1], str) or _is_names(key[-1]):
+        names = key[-1] if isinstance(key[-1], str) else tuple(key[-1])
+        return key[:-1] if len(key) > 2 else key[0], names
+    return key, None
+
+
+def _is_names(key: Any) -> bool:
+    return isinstance(key, list) and bool(key) and all(isinstance(part, str) for part in key)

@@ -12,9 +12,10 @@ import numpy as np
 from dataview.expression import Argument, Node, is_scalar, record, stored
 from dataview.fields import check_name
 from dataview.index import ENDLESS, identity
+from dataview.made import Made
 from dataview.sources.memory import ArraySource
 from dataview.sources.npy import open_npy
-from dataview.streams import Made, Produced, Stream
+from dataview.streams import Produced, Stream
 
 __all__ = ["argument_of", "made", "node_of", "open_node"]
 

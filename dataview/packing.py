@@ -15,7 +15,7 @@ __all__ = ["packed"]
 def packed(node: Node) -> Node:
     """Return an equal node whose sources in memory hold no more than it needs.
 
-    Each array is cut once, for all parts of the node together, so parts that shared memory still do.
+    Each array is cut once for all parts of the node, so parts that shared memory still do.
     """
     seen: dict[int, tuple[ArraySource, list[Index | None]]] = {}
     _collect(node, seen)
@@ -27,9 +27,9 @@ def _collect(node: Node, seen: dict[int, tuple[ArraySource, list[Index | None]]]
     for part in node.fields.named.values():
         if isinstance(part, Attached):
             _collect(part.node, seen)
-    index = None
+    index: Index | None = None
     if isinstance(node, Select) and isinstance(node.node, Stored):
-        node, index = node.node, node.index
+        index, node = node.index, node.node
     if isinstance(node, Stored) and isinstance(node.source, ArraySource):
         seen.setdefault(id(node.source.root), (node.source.root, []))[1].append(index)
     for below in _arguments(node):

@@ -12,6 +12,7 @@ from dataview.errors import StreamError
 from dataview.expression import Node, Sampled, known_shape, select
 from dataview.index import ENDLESS, Affine, Array, Computed, Index, Map, is_endless
 from dataview.permutation import Permutation
+from dataview.streams import Stream, again, pooled
 
 __all__ = ["Cycle", "Without", "folds", "ordered", "repeated", "shuffled", "split"]
 
@@ -42,7 +43,8 @@ class Without:
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
         """Return each row's number among all."""
-        return rows + self.count * (rows >= self.start)
+        passed: np.ndarray = rows + self.count * (rows >= self.start)
+        return passed
 
 
 def _mapped(node: Node, rows: Map, count: int, what: str) -> Node:
@@ -77,10 +79,14 @@ def ordered(node: Node, rows: np.ndarray) -> Node:
     return _mapped(node, Array(rows, (0,)), len(rows), "rows")
 
 
-def shuffled(node: Node, seed: int | Sequence[int]) -> Node:
+def shuffled(node: Node, seed: int | Sequence[int], pool: int | None = None) -> Node:
     """Return all rows in an order computed from the seed, block by block when it is needed."""
+    key = tuple(seed) if isinstance(seed, (tuple, list)) else (seed,)
+    if isinstance(node, Stream):
+        return pooled(node, pool, key)
+    if pool is not None:
+        raise ValueError("pool= is for streams; these rows are shuffled as a whole")
     count = _length(node, "_shuffled")
-    key = seed if isinstance(seed, (tuple, list)) else (seed,)
     if count < 2:
         return node
     return _mapped(node, Computed(Permutation(count, *key), _LINE), count, "rows")
@@ -88,9 +94,11 @@ def shuffled(node: Node, seed: int | Sequence[int]) -> Node:
 
 def repeated(node: Node, times: float = math.inf) -> Node:
     """Return the rows again and again, as often as asked for or without end."""
-    count = _length(node, "_repeat")
     if times != math.inf and (isinstance(times, bool) or times != int(times) or times < 0):
         raise ValueError(f"rows are repeated a whole number of times, or math.inf; got {times!r}")
+    if isinstance(node, Stream):
+        return again(node, times)
+    count = _length(node, "_repeat")
     if times == math.inf and not count:
         raise ValueError("no rows cannot be repeated without end")
     total = ENDLESS if times == math.inf else count * int(times)

@@ -1,4 +1,4 @@
-"""Nodes whose samples come one by one: made by a function of their number, or only in order.
+"""Samples that come in order, and what can be asked of any view about its samples.
 
 Nothing is known of a sample before one was read, so shape and dtype are None; `probed` reads one
 sample and returns a node that knows.
@@ -14,95 +14,55 @@ from typing import Any, Protocol
 import numpy as np
 
 from dataview.errors import StreamError, UndeclaredError, located
-from dataview.evaluate import evaluate
+from dataview.evaluate import evaluate, is_equal
 from dataview.expression import (
+    Comparison,
     Evaluate,
     Node,
-    Record,
     Sampled,
     field,
-    known_dtype,
+    is_scalar,
     known_shape,
-    record,
     rows_of,
     select,
-    stored,
+    size_of,
 )
-from dataview.fields import NO_FIELDS, Attached, Fields
-from dataview.index import Affine, Index, compose, is_endless, positions
+from dataview.fields import NO_FIELDS, Attached, Field, Fields
+from dataview.index import Index, is_endless
 from dataview.keys import parse
-from dataview.sources.samples import FunctionSource
+from dataview.made import Made, Wrap, name_of, stacked
+from dataview.permutation import Permutation
 
 __all__ = [
     "Kept",
-    "Made",
     "Produced",
     "Stream",
-    "forward",
-    "keyed",
+    "again",
+    "counted",
+    "iterable",
     "kept",
+    "keyed",
     "length_of",
     "partial_shape",
+    "pooled",
     "probed",
     "samples_of",
+    "truth",
 ]
-
-Wrap = Callable[[Any], Node]
-"""Makes a node of a sample as the user's code returns it."""
-
-
-class Made(Sampled):
-    """Samples that `function` makes by number; `index` says which of its `total` are seen."""
-
-    __slots__ = ("function", "index", "total", "wrap")
-
-    def __init__(
-        self, function: Callable[[int], Any], total: int, index: Index, wrap: Wrap
-    ) -> None:
-        super().__init__(None, None)
-        self.function = function
-        self.total = total
-        self.index = index
-        self.wrap = wrap
-
-    @property
-    def count(self) -> int | None:
-        """The number of samples, None for one alone."""
-        return self.index.shape[0] if self.index.shape else None
-
-    def part(self, index: Index) -> Made:
-        """Return the samples that an index on the rows alone selects."""
-        if len(index.maps) != 1 or len(index.shape) > 1:
-            raise UndeclaredError(_PROBE.format(what="the shape of the samples"))
-        return Made(self.function, self.total, compose(self.index, index), self.wrap)
-
-    def numbers(self) -> np.ndarray:
-        """Return the numbers of the samples."""
-        found = positions(self.index.maps[0], self.index.shape)
-        return np.broadcast_to(found, self.index.shape)
-
-    def sample(self, number: int) -> Node:
-        """Return one sample as a node; an error names it."""
-        try:
-            return self.wrap(self.function(number))
-        except Exception as error:
-            where = f"sample {number}, made by {_name_of(self.function)}"
-            raise located(error, where) from error
-
-    def answer(self, evaluate: Evaluate) -> np.ndarray:
-        """Return the one sample, or all of them stacked."""
-        if self.count is None:
-            return evaluate(self.sample(int(self.numbers())))
-        if is_endless(self.count):
-            raise StreamError("the view never ends, so its data cannot be returned; slice it first")
-        return _stacked([evaluate(self.sample(number)) for number in self.numbers().tolist()])
 
 
 class Samples(Protocol):
-    """Samples in order: whether they surely end, whether they can be read again, and they."""
+    """Where a stream's samples come from."""
 
-    finite: bool
-    restarts: bool
+    @property
+    def finite(self) -> bool:
+        """Whether the samples are known to end."""
+        ...
+
+    @property
+    def restarts(self) -> bool:
+        """Whether each pass begins anew."""
+        ...
 
     def iterate(self) -> Iterator[Node]:
         """Return the samples from the start."""
@@ -115,10 +75,11 @@ class Stream(Sampled):
     __slots__ = ("sample", "samples")
 
     def __init__(self, samples: Samples, sample: Node | None = None) -> None:
-        named = {
-            name: Attached(Stream(_Picked(samples, name), field(sample, name)), None)
-            for name in (sample.fields if sample is not None else ())
-        }
+        named: dict[str, Field] = {}
+        if sample is not None:
+            for name in sample.fields:
+                part = Stream(_Picked(samples, name), field(sample, name))
+                named[name] = Attached(part, None)
         super().__init__(None, None, Fields(named) if named else NO_FIELDS)
         self.samples = samples
         self.sample = sample
@@ -134,19 +95,7 @@ class Stream(Sampled):
                 "the stream may never end, so its data cannot be returned; iterate over it, or "
                 "take a slice of it: view[:n]()"
             )
-        return _stacked(list(map(evaluate, self.samples.iterate())))
-
-
-def _stacked(samples: list[np.ndarray]) -> np.ndarray:
-    if not samples:
-        return np.empty(0)
-    for number, sample in enumerate(samples):
-        if sample.shape != samples[0].shape:
-            raise ValueError(
-                f"sample {number} has shape {sample.shape}, sample 0 {samples[0].shape}: they do "
-                "not make one array; iterate over the view to have each as it is"
-            )
-    return np.stack(samples)
+        return stacked(list(map(evaluate, self.samples.iterate())))
 
 
 class Produced:
@@ -215,7 +164,9 @@ class Kept:
 
     __slots__ = ("face", "finite", "function", "node", "restarts")
 
-    def __init__(self, node: Node, function: Callable[[Any], Any], face: Callable[..., Any]) -> None:
+    def __init__(
+        self, node: Node, function: Callable[[Any], Any], face: Callable[..., Any]
+    ) -> None:
         self.node = node
         self.function = function
         self.face = face
@@ -230,7 +181,7 @@ class Kept:
             try:
                 accepted = bool(self.function(self.face(sample)))
             except Exception as error:
-                raise located(error, f"filter {_name_of(self.function)}, sample {number}") from error
+                raise located(error, f"filter {name_of(self.function)}, sample {number}") from error
             if accepted:
                 yield number, sample
 
@@ -239,8 +190,81 @@ class Kept:
         return (sample for _, sample in self.numbered())
 
 
-def _name_of(function: Any) -> str:
-    return str(getattr(function, "__qualname__", None) or type(function).__name__)
+class _Pooled:
+    """The samples of a stream, each drawn from a pool of the next ones as the seed says."""
+
+    __slots__ = ("key", "restarts", "samples", "size")
+
+    def __init__(self, samples: Samples, size: int, key: tuple[Any, ...]) -> None:
+        self.samples = samples
+        self.size = size
+        self.key = key
+        self.restarts = samples.restarts
+
+    @property
+    def finite(self) -> bool:
+        """Whether the samples are known to end."""
+        return self.samples.finite
+
+    def iterate(self) -> Iterator[Node]:
+        """Return the samples in the pool's order."""
+        draws = _draws(self.key)
+        passing = self.samples.iterate()
+        pool = list(itertools.islice(passing, self.size))
+        for sample in passing:
+            place = next(draws) % len(pool)
+            drawn, pool[place] = pool[place], sample
+            yield drawn
+        while pool:
+            place = next(draws) % len(pool)
+            pool[place], pool[-1] = pool[-1], pool[place]
+            yield pool.pop()
+
+
+def _draws(key: tuple[Any, ...]) -> Iterator[int]:
+    order = Permutation(1 << 40, "pool", *key)
+    for start in itertools.count(0, 1024):
+        yield from order.block(start, start + 1024).tolist()
+
+
+class _Again:
+    """The samples of a stream several times over, or without end."""
+
+    __slots__ = ("restarts", "samples", "times")
+
+    def __init__(self, samples: Samples, times: float) -> None:
+        self.samples = samples
+        self.times = times
+        self.restarts = True
+
+    @property
+    def finite(self) -> bool:
+        """Whether the samples are known to end."""
+        return self.samples.finite and not math.isinf(self.times)
+
+    def iterate(self) -> Iterator[Node]:
+        """Return the samples round after round."""
+        rounds = itertools.count() if math.isinf(self.times) else range(int(self.times))
+        return itertools.chain.from_iterable(self.samples.iterate() for _ in rounds)
+
+
+def pooled(node: Stream, size: int | None, key: tuple[Any, ...]) -> Stream:
+    """Return a stream shuffled within a pool of so many samples."""
+    if size is None:
+        raise StreamError(
+            "a stream is shuffled within a pool of its next samples; say how many: "
+            "_shuffled(seed, pool=1000)"
+        )
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        raise ValueError(f"a pool holds at least one sample; got {size!r}")
+    return Stream(_Pooled(node.samples, size, key), node.sample)
+
+
+def again(node: Stream, times: float) -> Stream:
+    """Return a stream read several times over."""
+    if not node.samples.restarts:
+        raise StreamError("the iterator behind this view is spent once read; it cannot be repeated")
+    return Stream(_Again(node.samples, times), node.sample)
 
 
 def kept(node: Node, function: Callable[[Any], Any], face: Callable[..., Any]) -> Stream:
@@ -258,6 +282,42 @@ def length_of(node: Node) -> float | None:
     """Return the number of samples, `math.inf` for endless ones, None where it is unknown."""
     count = node.count if isinstance(node, Sampled) else rows_of(node)
     return math.inf if count is not None and is_endless(int(count)) else count
+
+
+def counted(node: Node) -> int:
+    """Return the number of samples, or raise saying why there is none to tell."""
+    length = length_of(node)
+    if length == math.inf:
+        raise TypeError("the view never ends, so it has no len(); _length() returns math.inf")
+    if length is None and isinstance(node, Sampled):
+        raise StreamError("the length is unknown until all has been read; _length() returns None")
+    if length is None:
+        known_shape(node)
+        raise TypeError("len() of a view without axes: it is one element")
+    return int(length)
+
+
+def iterable(node: Node) -> int:
+    """Return how many samples iteration gives, endless ones included."""
+    shape = known_shape(node)
+    if not shape:
+        raise TypeError("iteration over a view without axes: it is one element")
+    return shape[0]
+
+
+def truth(node: Node) -> bool:
+    """Return the truth of a view: of a comparison its own, else that of its one element."""
+    if isinstance(node, Comparison) and not any(map(is_scalar, node.args)):
+        return is_equal(*node.args) is not node.negated
+    if isinstance(node, Sampled) or length_of(node) == math.inf:
+        raise StreamError("a view without a known end has no truth value")
+    size = size_of(known_shape(node))
+    if size != 1:
+        raise ValueError(
+            f"the truth of a view of {size} elements is ambiguous; compare it with ==, or use "
+            "numpy.any or numpy.all"
+        )
+    return bool(evaluate(node))
 
 
 def partial_shape(node: Sampled) -> tuple[int | None, ...]:
@@ -288,7 +348,7 @@ def keyed(node: Sampled, key: Any) -> Node:
     if isinstance(node, Stream):
         return forward(node, key)
     if node.count is None:
-        raise UndeclaredError(_PROBE.format(what="the shape of the sample"))
+        raise UndeclaredError("the shape of the sample is unknown; call _probe() to read it")
     return node.part(parse(key, (node.count,)))
 
 
@@ -313,7 +373,7 @@ def probed(node: Node) -> Node:
     if isinstance(node, Stream):
         return _probed_stream(node)
     if isinstance(node, Made):
-        return _probed_made(node)
+        return node.probed()
     return node
 
 
@@ -337,32 +397,3 @@ def _as_is(sample: Node) -> Node:
     return sample
 
 
-def _probed_made(node: Made) -> Node:
-    if node.count is None:
-        return node.sample(int(node.numbers()))
-    if not node.count:
-        raise UndeclaredError("there are no samples to learn from")
-    first = node.part(parse(0, (node.count,)))
-    whole = _made_source(node, node.sample(int(first.numbers())), ())
-    shape = known_shape(whole)
-    rest = [Affine(0, ((axis, 1),)) for axis in range(1, len(shape))]
-    return select(whole, Index((node.count, *shape[1:]), [*node.index.maps, *rest]))
-
-
-def _made_source(node: Made, sample: Node, path: tuple[str, ...]) -> Node:
-    """Return the node of all samples that are like this one, one source per member."""
-    if isinstance(sample, Record) and not sample.rank:
-        named = {
-            name: _made_source(node, field(sample, name), (*path, name)) for name in sample.fields
-        }
-        return record(named, 1)
-    source = FunctionSource(
-        node.sample, node.total, known_shape(sample), known_dtype(sample), path, _member
-    )
-    return stored(source)
-
-
-def _member(sample: Node, path: tuple[str, ...]) -> np.ndarray:
-    for name in path:
-        sample = field(sample, name)
-    return evaluate(sample)

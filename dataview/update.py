@@ -42,7 +42,7 @@ class _Write(NamedTuple):
     """A value on its way to one place in one source."""
 
     source: Source
-    index: Index
+    where: Index
     value: np.ndarray
 
 
@@ -70,7 +70,7 @@ def _planned(node: Node, value: Any) -> Iterator[_Write]:
     data = evaluate(value) if isinstance(value, Node) else value
     array = _fitted(data, known_shape(node), known_dtype(node))
     places = list(_places(node, None, array))
-    if len(places) > 1 or not places[:1] or not places[0].index.is_box:
+    if len(places) > 1 or not places[:1] or not places[0].where.is_box:
         # NumPy minds an overlap within one assignment to one box; elsewhere the value stands alone.
         places = [place._replace(value=_apart(place)) for place in places]
     yield from places
@@ -185,7 +185,8 @@ def _may_cast(given: np.ndarray | np.generic, dtype: np.dtype[Any], weak: bool) 
     if np.can_cast(given.dtype, dtype, "same_kind"):
         return True
     # Python's integers have no size of their own: they fit any integer that can hold them.
-    return weak and given.dtype.kind in "iu" and dtype.kind in "iu" or given.size == 0 and weak
+    integers = given.dtype.kind in "iu" and dtype.kind in "iu"
+    return weak and (integers or given.size == 0)
 
 
 def _check_range(given: np.ndarray | np.generic, dtype: np.dtype[Any]) -> None:
@@ -199,7 +200,7 @@ def _check_range(given: np.ndarray | np.generic, dtype: np.dtype[Any]) -> None:
             bad = low if low < bounds.min else high
             raise OverflowError(f"{bad} does not fit into {dtype}")
     if given.dtype.kind == dtype.kind and dtype.kind in "US":
-        longest = int(np.max(np.strings.str_len(given)))
+        longest = int(np.max(np.strings.str_len(np.asarray(given, given.dtype))))
         room = dtype.itemsize // (4 if dtype.kind == "U" else 1)
         if longest > room:
             raise ValueError(f"a text of {longest} characters does not fit into {dtype}")
@@ -213,7 +214,8 @@ def _places(node: Node, index: Index | None, value: np.ndarray) -> Iterator[_Wri
     if isinstance(node, Stored):
         yield _Write(node.source, identity(node.source.shape) if index is None else index, value)
     elif isinstance(node, Select):
-        yield from _places(node.node, node.index if index is None else compose(node.index, index), value)
+        below = node.index if index is None else compose(node.index, index)
+        yield from _places(node.node, below, value)
     elif isinstance(node, Driven):
         yield from _places(node.node, index, value)
     elif isinstance(node, Concat):
@@ -224,7 +226,7 @@ def _places(node: Node, index: Index | None, value: np.ndarray) -> Iterator[_Wri
 
 
 def _part_places(part: Part, whole: np.ndarray) -> Iterator[_Write]:
-    yield from _places(part.node, part.index, part.of(whole)[part.places])
+    yield from _places(part.node, part.where, part.of(whole)[part.places])
 
 
 # --- carrying out ----------------------------------------------------------------------------
@@ -233,17 +235,17 @@ def _part_places(part: Part, whole: np.ndarray) -> Iterator[_Write]:
 def _carry_out(writes: Sequence[_Write]) -> None:
     """Write everything, or undo what was written and raise."""
     if len(writes) == 1 and writes[0].source.lends:
-        writes[0].source.write(writes[0].index, writes[0].value)
+        writes[0].source.write(writes[0].where, writes[0].value)
         return
     old: list[np.ndarray] = []
     budget = UNDO_BYTES
     done = 0
     try:
         for place in writes:
-            budget -= size_of(place.index.shape) * place.source.dtype.itemsize
+            budget -= size_of(place.where.shape) * place.source.dtype.itemsize
             if budget >= 0:
-                old.append(np.array(place.source.read(place.index, {})))
-            place.source.write(place.index, place.value)
+                old.append(np.array(place.source.read(place.where, {})))
+            place.source.write(place.where, place.value)
             done += 1
     except BaseException as error:
         _undo(writes[: done + 1], old, error)
@@ -257,4 +259,4 @@ def _undo(begun: Sequence[_Write], old: Sequence[np.ndarray], error: BaseExcepti
             f"large to keep ({UNDO_BYTES >> 20} MB): {[part.source.describe() for part in begun]}"
         ) from error
     for place, values in zip(reversed(begun), reversed(old), strict=True):
-        place.source.write(place.index, values)
+        place.source.write(place.where, values)

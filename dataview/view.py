@@ -7,24 +7,22 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from dataview import declaring, display, opening, rows, streams, update
-from dataview.errors import StreamError, unknown_field
-from dataview.evaluate import aliases, evaluate, is_equal, lent
+from dataview.errors import unknown_field, unknown_verb
+from dataview.evaluate import answered, evaluate, lent
 from dataview.expression import (
-    Comparison,
     Node,
     Record,
     Sampled,
     comparison,
     elementwise,
     field,
-    is_scalar,
     known_shape,
     read_only,
     row_field,
@@ -32,11 +30,10 @@ from dataview.expression import (
     size_of,
     with_fields,
 )
-from dataview.expression import concat as concat_nodes
-from dataview.expression import record as record_node
 from dataview.fields import WindowSpec
 from dataview.index import is_endless
-from dataview.keys import parse
+from dataview.joining import concat as concat_nodes
+from dataview.keys import NO_KEY, parse, without_names
 from dataview.packing import packed
 from dataview.saving import save
 
@@ -83,7 +80,7 @@ class View(NDArrayOperatorsMixin):
 
     def __init__(
         self,
-        data: Any = _MISSING,
+        data: Any = declaring.NOTHING,
         /,
         *,
         _driver: str | None = None,
@@ -93,11 +90,8 @@ class View(NDArrayOperatorsMixin):
         _readonly: bool = False,
         **fields: Any,
     ) -> None:
-        node = _constructed(data, fields, _rank, _length)
-        if _driver is not None:
-            if not isinstance(node, Record):
-                raise TypeError("_driver= names one of several members; the data is one array")
-            node = declaring.driven(node, _driver)
+        parts = {name: _unwrapped(part) for name, part in fields.items()}
+        node = declaring.constructed(_unwrapped(data), parts, _rank, _length, _driver)
         if _meta is not None:
             node = declaring.described(node, _meta)
         _begin(self, read_only(node) if _readonly else node)
@@ -115,11 +109,11 @@ class View(NDArrayOperatorsMixin):
             memory = node.lent if node.lent is not None else lent(node)
             if memory is not False and memory is not None:
                 return memory[_as_key(rows)] if rows is not None else memory[()]
-        return _data(node_of(self), out, copy)
+        return answered(node_of(self), out, copy)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """Return the data as NumPy asks for it."""
-        found = np.asarray(_data(node_of(self), None, copy))
+        found = np.asarray(answered(node_of(self), None, copy))
         if dtype is None or found.dtype == dtype:
             return found
         if copy is False:
@@ -132,19 +126,17 @@ class View(NDArrayOperatorsMixin):
         >>> View(x=[1, 2], y=[3, 4])._asdict()
         {'x': array([1, 2]), 'y': array([3, 4])}
         """
-        return {name: part._asdict() if part._nested() else part() for name, part in self._iter_fields()}
+        parts = self._iter_fields()
+        return {name: part._asdict() if _is_record(part) else part() for name, part in parts}
 
     def _astuple(self) -> tuple[Any, ...]:
         """Return the fields' data in their order, nested as they are."""
-        return tuple(part._astuple() if part._nested() else part() for _, part in self._iter_fields())
-
-    def _nested(self) -> bool:
-        """Whether the view is made of members rather than of one array."""
-        return isinstance(node_of(self), Record)
+        parts = self._iter_fields()
+        return tuple(part._astuple() if _is_record(part) else part() for _, part in parts)
 
     def _freeze(self) -> View:
         """Return a read-only copy of the data in memory: what the view is now, for ever."""
-        return _viewed(declaring.frozen(node_of(self), evaluate))
+        return _viewed(declaring.frozen(node_of(self)))
 
     def _save(self, path: str | os.PathLike[str], format: str | None = None) -> None:
         """Write the data to a file, in blocks; the file appears when all of it is written."""
@@ -163,36 +155,23 @@ class View(NDArrayOperatorsMixin):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if isinstance(key, str):
-            self._assign(key, value)
+            _assign(self, key, value)
         elif not (isinstance(value, View) and _is_written(value, self, key)):
             update.write(node_of(self[key]), _unwrapped(value))
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("_"):
-            raise AttributeError(f"{name!r} is no verb that can be assigned; fields have no underscore")
-        self._assign(name, value)
-
-    def _assign(self, name: str, value: Any) -> None:
-        """Write data into a field, or make the field another view."""
-        if not isinstance(value, View):
-            update.write(node_of(self._field(name)), _unwrapped(value))
-        elif value is not self.__dict__.get(name, _MISSING) or name not in node_of(self).fields:
-            if self._state[3] is not None:
-                raise TypeError(
-                    f"a view assigned to a field re-points it, and {name!r} here would vanish with "
-                    f"the part it is set on; ._field({name!r})._write(other) writes the data, "
-                    f"._set_field({name!r}, other) on a view of its own re-points the field"
-                )
-            self._set_field(name, value)
+            raise AttributeError(f"{name!r} cannot be assigned; fields have no leading underscore")
+        _assign(self, name, value)
 
     def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"fields are not deleted; choose the ones to keep with _select(): {name!r}")
+        raise AttributeError(f"fields are not deleted; keep others with _select(): {name!r}")
 
     # --- fields ----------------------------------------------------------------------------
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
-            raise _no_verb(self, name)
+            raise unknown_verb(name, dir(View))
         node, rows, _, _ = self._state
         followed = row_field(node, name) if rows is not None else None
         if followed is not None:
@@ -214,8 +193,7 @@ class View(NDArrayOperatorsMixin):
         if name not in node_of(self).fields:
             raise _no_field(self, name)
         if name.startswith("_"):
-            part = _viewed(field(node_of(self), name), name)
-            return part
+            return _viewed(field(node_of(self), name), name)
         return cast(View, self.__getattr__(name))
 
     def _fields(self) -> tuple[str, ...]:
@@ -288,7 +266,7 @@ class View(NDArrayOperatorsMixin):
         """
         shape = known_shape(node_of(self))
         if len(shape) < 2:
-            raise TypeError(f"the view has no width: its samples have no axis, its shape is {shape}")
+            raise TypeError(f"there is no width: its samples have no axis; its shape is {shape}")
         return shape[1]
 
     def _dtype(self) -> np.dtype[Any] | None:
@@ -328,23 +306,21 @@ class View(NDArrayOperatorsMixin):
 
     def __getitem__(self, key: Any) -> View:
         node, rows, _, _ = self._state
-        if rows.__class__ is range:
-            kind = key.__class__
-            if kind is slice:
-                return _made(node, rows[key], self, key)  # type: ignore[index]
-            if kind is int and -len(rows) <= key < len(rows):  # type: ignore[arg-type]
-                return _made(node, rows[key], self, key)  # type: ignore[index]
+        if type(rows) is range:
+            kind = type(key)
+            if kind is slice or (kind is int and -len(rows) <= key < len(rows)):
+                return _made(node, rows[key], self, key)
         return _part(self, key)
 
     def __len__(self) -> int:
         node, rows, _, _ = self._state
-        return len(rows) if rows.__class__ is range else _length(node_of(self))  # type: ignore[arg-type]
+        return len(rows) if type(rows) is range else streams.counted(node_of(self))
 
     def __iter__(self) -> Iterator[View]:
         node = node_of(self)
         if isinstance(node, Sampled):
             return map(_viewed, streams.samples_of(node))
-        return map(self.__getitem__, range(_countable(node)))
+        return map(self.__getitem__, range(streams.iterable(node)))
 
     def __reversed__(self) -> Iterator[View]:
         return map(self.__getitem__, range(len(self) - 1, -1, -1))
@@ -353,14 +329,16 @@ class View(NDArrayOperatorsMixin):
         """Return these rows, in this order, as often as they are named."""
         return self[np.asarray(_evaluated(rows), np.intp) if not len(rows) else _evaluated(rows)]
 
-    def _shuffled(self, seed: int | Sequence[int]) -> View:
+    def _shuffled(self, seed: int | Sequence[int], pool: int | None = None) -> View:
         """Return the rows in an order made from the seed; no index is stored for many rows.
+
+        A stream is shuffled within a pool of its next samples.
 
         >>> d = View(np.arange(5))._shuffled(0)
         >>> sorted(d().tolist()), bool(d[1:3] == d()[1:3])
         ([0, 1, 2, 3, 4], True)
         """
-        return _viewed(rows.shuffled(node_of(self), seed))
+        return _viewed(rows.shuffled(node_of(self), seed, pool))
 
     def _sorted(self, by: Any = None) -> View:
         """Return the rows in ascending order of a field, of other data, or of their own values."""
@@ -376,7 +354,8 @@ class View(NDArrayOperatorsMixin):
             return _viewed(streams.kept(node_of(self), condition, _viewed))
         mask = np.asarray(_evaluated(condition))
         if mask.dtype != np.bool_ or mask.ndim != 1:
-            raise TypeError(f"a filter is a mask of the rows or a function; got {mask.dtype} {mask.shape}")
+            got = f"{mask.dtype} {mask.shape}"
+            raise TypeError(f"a filter is a mask of the rows or a function; got {got}")
         return self[mask]
 
     def _split(self, sizes: Any, seed: int | None = None, by: Any = None) -> tuple[View, ...]:
@@ -419,7 +398,7 @@ class View(NDArrayOperatorsMixin):
                 options["out"] = outs
             return getattr(ufunc, method)(*map(_evaluated, inputs), **options)
         if ufunc is np.equal or ufunc is np.not_equal:
-            return _compared(*inputs, ufunc is np.not_equal)
+            return _compared(inputs[0], inputs[1], ufunc is np.not_equal)
         found = tuple(map(_viewed, elementwise(ufunc, tuple(map(_argument, inputs)))))
         return found if len(found) > 1 else found[0]
 
@@ -430,7 +409,7 @@ class View(NDArrayOperatorsMixin):
         return _compared(self, other, True)
 
     def __bool__(self) -> bool:
-        return _truth(node_of(self))
+        return streams.truth(node_of(self))
 
     def __contains__(self, value: Any) -> bool:
         return bool(np.any(evaluate(node_of(self == value))))
@@ -481,8 +460,9 @@ def _made(node: Node, rows: Rows, parent: View | None, key: Any) -> View:
 
 
 def _begin(view: View, node: Node, parent: View | None = None, key: Any = None) -> None:
-    countable = bool(node.shape) and not is_endless(node.shape[0])  # type: ignore[index]
-    _put(view, (node, range(node.shape[0]) if countable else None, parent, key))  # type: ignore[index]
+    count = node.shape[0] if node.shape else None
+    rows = None if count is None or is_endless(count) else range(count)
+    _put(view, (node, rows, parent, key))
 
 
 def _viewed(node: Node, key: Any = None) -> View:
@@ -496,56 +476,26 @@ def node_of(view: View) -> Node:
     node, seen, parent, key = view._state
     if seen is None:
         return node
-    if seen.__class__ is range:
-        if len(seen) == node.shape[0] and (not seen or (seen.start == 0 and seen.step == 1)):  # type: ignore
-            return node
-        cut: Any = _as_key(seen)
-    else:
-        cut = seen
-    whole = select(node, parse(cut, node.shape), cut)  # type: ignore[arg-type]
-    countable = bool(whole.shape)
-    _put(view, (whole, range(whole.shape[0]) if countable else None, parent, key))  # type: ignore[index]
+    shape = known_shape(node)
+    if seen == range(shape[0]):
+        return node
+    cut = _as_key(seen)
+    whole = select(node, parse(cut, shape), cut)
+    _begin(view, whole, parent, key)
     return whole
 
 
+def _is_record(view: View) -> bool:
+    return isinstance(node_of(view), Record)
+
+
 def _as_key(rows: Rows) -> slice | int:
-    if rows.__class__ is int:
-        return cast(int, rows)
-    seen = cast(range, rows)
-    stop = seen.stop if seen.stop >= 0 else None
-    if not len(seen):
+    if not isinstance(rows, range):
+        assert rows is not None
+        return rows
+    if not rows:
         return slice(0, 0)
-    return slice(seen.start, stop, seen.step)
-
-
-def _constructed(
-    data: Any, fields: Mapping[str, Any], rank: int | None, length: float | None
-) -> Node:
-    for name in fields:
-        if name.startswith("_"):
-            raise TypeError(f"View() has no option {name!r}; a field's name has no leading underscore")
-    if data is _MISSING:
-        if not fields:
-            raise TypeError("a view is made of data, of fields, or of both; got neither")
-        return record_node({name: _member(name, part) for name, part in fields.items()}, rank)
-    if isinstance(data, (str, bytes, os.PathLike)):
-        raise TypeError(f"to open a file, use dv.open({data!r})")
-    if length is not None:
-        if not callable(data):
-            raise TypeError(f"_length= goes with a function of the sample's number; got {data!r}")
-        return opening.made(data, length)
-    node = opening.node_of(_unwrapped(data))
-    if rank is not None:
-        if not isinstance(node, Record):
-            raise TypeError("_rank= goes with members; the data is one array")
-        node = record_node({n: field(node, n) for n in node.fields}, rank)
-    return declaring.windowed(node, {name: _unwrapped(spec) for name, spec in fields.items()})
-
-
-def _member(name: str, part: Any) -> Node:
-    if isinstance(part, (slice, WindowSpec)):
-        raise TypeError(f"{name}={part!r} is a window, and there is no data to lay it on")
-    return opening.node_of(_unwrapped(part))
+    return slice(rows.start, rows.stop if rows.stop >= 0 else None, rows.step)
 
 
 # --- keys ------------------------------------------------------------------------------------
@@ -553,8 +503,8 @@ def _member(name: str, part: Any) -> Node:
 
 def _part(view: View, key: Any) -> View:
     """Return the part for a key of any kind: names, views, and what NumPy accepts."""
-    key, names = _without_names(key)
-    if key is not _MISSING:
+    key, names = without_names(key)
+    if key is not NO_KEY:
         node, plain = node_of(view), _plain_key(key)
         if isinstance(node, Sampled):
             found = streams.keyed(node, plain)
@@ -566,27 +516,6 @@ def _part(view: View, key: Any) -> View:
     if names is None:
         return view
     return view._field(names) if isinstance(names, str) else view._select(*names)
-
-
-def _without_names(key: Any) -> tuple[Any, Any]:
-    """Return the key without the names that stand last in it, and those names."""
-    if isinstance(key, str):
-        return _MISSING, key
-    if _is_names(key):
-        return _MISSING, tuple(key)
-    if not isinstance(key, tuple) or not key:
-        return key, None
-    if isinstance(key[-1], str) or _is_names(key[-1]):
-        names = [part for part in key if isinstance(part, str)]
-        if len(names) == len(key):
-            return _MISSING, key
-        rest = key[:-1] if len(key) > 2 else key[0]
-        return rest, key[-1] if isinstance(key[-1], str) else tuple(key[-1])
-    return key, None
-
-
-def _is_names(key: Any) -> bool:
-    return isinstance(key, list) and bool(key) and all(isinstance(part, str) for part in key)
 
 
 def _plain_key(key: Any) -> Any:
@@ -614,6 +543,20 @@ def _is_written(view: View, parent: View, key: Any) -> bool:
     return mark.key is key or (isinstance(key, slice) and mark.key == key)
 
 
+def _assign(view: View, name: str, value: Any) -> None:
+    """Write data into a field, or make the field another view."""
+    if not isinstance(value, View):
+        update.write(node_of(view._field(name)), _unwrapped(value))
+    elif value is not view.__dict__.get(name, _MISSING) or name not in node_of(view).fields:
+        if view._state[3] is not None:
+            raise TypeError(
+                f"a view assigned to a field re-points it, and {name!r} here would vanish with "
+                f"the part it is set on; ._field({name!r})._write(other) writes the data, "
+                f"._set_field({name!r}, other) on a view of its own re-points the field"
+            )
+        view._set_field(name, value)
+
+
 # --- values ----------------------------------------------------------------------------------
 
 
@@ -628,26 +571,16 @@ def _unwrapped(value: Any) -> Any:
     return value
 
 
+def _node(value: Any) -> Node:
+    return opening.node_of(_unwrapped(value))
+
+
 def _argument(value: Any) -> Any:
     return node_of(value) if isinstance(value, View) else opening.argument_of(value)
 
 
 def _evaluated(value: Any) -> Any:
     return value() if isinstance(value, View) else value
-
-
-def _data(node: Node, out: np.ndarray | None, copy: bool | None) -> Any:
-    if copy is False and not aliases(node):
-        raise ValueError("the data cannot be had without a copy: it is not one run of memory")
-    found = evaluate(node)
-    if out is not None:
-        if out.shape != found.shape:
-            raise ValueError(f"out= has shape {out.shape}, the view {found.shape}")
-        np.copyto(out, found)
-        return out
-    if copy and aliases(node):
-        found = np.array(found)
-    return found[()]
 
 
 def _labels(view: View, by: Any) -> np.ndarray:
@@ -664,65 +597,14 @@ def _labels(view: View, by: Any) -> np.ndarray:
     return values
 
 
-def _truth(node: Node) -> bool:
-    if isinstance(node, Comparison) and not any(map(_is_plain, node.args)):
-        equal = is_equal(*node.args)
-        return equal is not node.negated
-    length = streams.length_of(node)
-    if isinstance(node, Sampled) or length == math.inf:
-        raise StreamError("a view without a known end has no truth value")
-    shape = known_shape(node)
-    if size_of(shape) != 1:
-        raise ValueError(
-            f"the truth of a view of {size_of(shape)} elements is ambiguous; compare it with ==, or "
-            "use numpy.any or numpy.all"
-        )
-    return bool(evaluate(node))
-
-
-def _is_plain(argument: Any) -> bool:
-    return is_scalar(argument)
-
-
 def _compared(left: Any, right: Any, negated: bool) -> View:
     return _viewed(comparison(_argument(left), _argument(right), negated))
-
-
-# --- lengths and errors ----------------------------------------------------------------------
-
-
-def _length(node: Node) -> int:
-    length = streams.length_of(node)
-    if length == math.inf:
-        raise TypeError("the view never ends, so it has no len(); _length() returns math.inf")
-    if length is None:
-        if isinstance(node, Sampled):
-            raise StreamError("the length is unknown until all has been read; _length() returns None")
-        known_shape(node)
-        raise TypeError("len() of a view without axes: it is one element")
-    return int(length)
-
-
-def _countable(node: Node) -> int:
-    shape = known_shape(node)
-    if not shape:
-        raise TypeError("iteration over a view without axes: it is one element")
-    return shape[0]
 
 
 def _no_field(view: View, name: str) -> Exception:
     node = node_of(view)
     error = unknown_field(name, node.fields, display.title(node), node.fields.lost.get(name))
     error.name, error.obj = name, view
-    return error
-
-
-def _no_verb(view: View, name: str) -> AttributeError:
-    if name.startswith("__"):
-        return AttributeError(f"'View' has no attribute {name!r}")
-    verbs = [verb for verb in dir(View) if not verb.startswith("__")]
-    error = AttributeError(str(unknown_field(name, verbs, "View")).split(" The fields")[0].replace("field", "verb"))
-    error.name = name
     return error
 
 
@@ -757,24 +639,14 @@ def concat(*views: Any) -> View:
     array([2, 3])
     """
     parts = views[0] if len(views) == 1 and isinstance(views[0], (list, tuple)) else views
-    if not parts:
-        raise ValueError("there is nothing to join: no view was given")
-    return _viewed(concat_nodes([opening.node_of(_unwrapped(part)) for part in parts]))
+    return _viewed(concat_nodes([_node(part) for part in parts]))
 
 
 def zip_views(*views: Any, **fields: Any) -> View:
-    """Return the record of views of one length, row by row: given by name, or f0, f1, …
+    """Return the record of views of one length, row by row: given by name, or f0, f1 and so on.
 
     >>> zip_views(x=[1, 2], y=View([3, 4]))[0]._asdict()
-    {'x': 1, 'y': 3}
+    {'x': np.int64(1), 'y': np.int64(3)}
     """
     named = {f"f{number}": part for number, part in enumerate(views)} | fields
-    if not named:
-        raise ValueError("there is nothing to zip: no view was given")
-    nodes = {name: opening.node_of(_unwrapped(part)) for name, part in named.items()}
-    lengths = {name: streams.length_of(node) for name, node in nodes.items()}
-    for name, length in lengths.items():
-        if length != next(iter(lengths.values())):
-            listing = ", ".join(f"{other} {count}" for other, count in lengths.items())
-            raise ValueError(f"{name!r} differs in length from the others: {listing}")
-    return _viewed(record_node(nodes, 1))
+    return _viewed(declaring.zipped({name: _node(part) for name, part in named.items()}))

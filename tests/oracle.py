@@ -24,7 +24,9 @@ LAYOUTS = [*WRITABLE, "broadcast", "readonly"]
 
 
 def examples(count):
-    """Give the settings of a property that is tried on so many examples."""
+    """Give the settings of a property tried on so many examples, or as many as the profile asks."""
+    asked = settings.default.max_examples
+    count = asked if asked > 500 else count
     return settings(max_examples=count, deadline=None, suppress_health_check=SLOW)
 
 
@@ -449,6 +451,18 @@ def chains(draw, array, most=5):
         if refusal is not None or array.size > 2000:
             break
     return chain
+
+
+@st.composite
+def refused_keys(draw, shape):
+    """Draw a key that NumPy refuses for an array of this shape."""
+    outside = [n + past for n in shape[:1] for past in (0, 2)] + [-n - 1 for n in shape[:1]]
+    wrong = [[place] for place in outside] + [[0, place] for place in outside]
+    beyond = [(*[np.s_[:]] * len(shape), 0), (..., [0], *[0] * len(shape))]
+    misfits = [np.ones(n + 1, bool) for n in shape[:1]] + [np.ones((*shape, 1), bool)]
+    odd = [1.5, [1.0], np.array([0.5]), (..., 0, ...), 10**30, {}, [None], object()]
+    sliced = [np.s_[::0], np.s_[1.5:]] if shape else []
+    return draw(st.sampled_from([*outside, *wrong, *beyond, *misfits, *odd, *sliced]))
 
 
 @st.composite

@@ -267,4 +267,4 @@ class Verbs(RuleBasedStateMachine):
 
 
 TestVerbs = Verbs.TestCase
-TestVerbs.settings = settings(max_examples=100, stateful_step_count=25, deadline=None)
+TestVerbs.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)

@@ -18,7 +18,6 @@ from oracle import (
     attempt,
     bases,
     cast_into,
-    chains,
     check_refused,
     check_write,
     evaluated,
@@ -27,6 +26,7 @@ from oracle import (
     follow,
     positions,
     public_class,
+    refused_keys,
     step,
     values,
 )
@@ -105,11 +105,11 @@ def test_any_assignment_changes_what_numpys_positions_say(data):
 @given(st.data())
 def test_assigning_through_a_key_that_numpy_refuses_changes_nothing(data):
     base = data.draw(bases(WRITABLE))
-    chain = data.draw(chains(base.array, 3))
-    _, refusal = attempt(lambda part: follow(part, chain), base.array)
-    assume(refusal is not None)
-    parent = follow(dv.View(base.array), chain[:-1])
-    check_refused(base, public_class(refusal), lambda: operator.setitem(parent, chain[-1], 0))
+    chain = data.draw(accepted_chains(base.array, 2))
+    key = data.draw(refused_keys(follow(base.array, chain).shape))
+    _, refusal = attempt(lambda part: step(part, key), follow(base.array, chain))
+    parent = follow(dv.View(base.array), chain)
+    check_refused(base, public_class(refusal), lambda: operator.setitem(parent, key, 0))
 
 
 @examples(150)

@@ -83,7 +83,8 @@ class ArraySource:
                 low[axis] = min(low[axis], ends[0])
                 high[axis] = max(high[axis], ends[1] + 1)
         low = [min(pair) for pair in zip(low, high, strict=True)]
-        return ArraySource(self.array[(*map(slice, low, high), ...)]), low
+        key: tuple[Any, ...] = (*map(slice, low, high), ...)
+        return ArraySource(self.array[key]), low
 
     @staticmethod
     def moved(index: Index, low: list[int]) -> Index:

@@ -37,11 +37,11 @@ class NpySource:
         self.mode = mode
         self.whole, self.fortran, self.file_dtype, self.offset = header
         self.members = members
-        dtype, trailing = self.file_dtype, ()
+        dtype = self.file_dtype
+        trailing: tuple[int, ...] = ()
         for name in members:
-            assert dtype.fields is not None
-            dtype, inner = dtype.fields[name][0].base, dtype.fields[name][0].shape
-            trailing = trailing + inner
+            dtype = dtype[name]
+            dtype, trailing = dtype.base, trailing + dtype.shape
         self.shape = self.whole + trailing
         self.dtype = dtype
         self._mapped: np.ndarray | None = None

@@ -19,10 +19,16 @@ class Source(Protocol):
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    writable: bool
 
-    lends: bool
-    """Whether `read` may return an alias of the data, as memory does."""
+    @property
+    def writable(self) -> bool:
+        """Whether the data can be changed."""
+        ...
+
+    @property
+    def lends(self) -> bool:
+        """Whether `read` may return an alias of the data, as memory does."""
+        ...
 
     def read(self, index: Index, memo: Memo) -> np.ndarray:
         """Return the elements that the index selects."""
