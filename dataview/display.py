@@ -26,7 +26,7 @@ from dataview.expression import (
     size_of,
 )
 from dataview.fields import Attached, Fields, Positions
-from dataview.index import Computed, Index, is_endless
+from dataview.index import Computed, is_endless
 from dataview.made import Made
 from dataview.permutation import Permutation
 from dataview.rows import Cycle
@@ -92,7 +92,7 @@ def _lengths(node: Node) -> Lengths:
     """Return the shape as far as it is known."""
     node = _undriven(node)
     if isinstance(node, Made):
-        return None if isinstance(node.index, int) else (length_of(node), None)
+        return None if node.count is None else (length_of(node), None)
     if isinstance(node, Stream):
         inner = None if node.sample is None else _lengths(node.sample)
         return (None, None) if inner is None else (None, *inner)
@@ -170,9 +170,9 @@ def _states(node: Node, depth: int = 4) -> list[str]:
     """Return what was done to the rows, and what cannot be done with them."""
     words: dict[str, None] = {}
     while isinstance(node, (Select, Driven)):
-        if isinstance(node, Select):
-            words |= dict.fromkeys(_order_words(node.index))
+        words |= _order_words(node)
         node = node.node
+    words |= _order_words(node)
     if isinstance(node, (Concat, Record)) and depth:
         parts = [_states(part, depth - 1) for part in islice(_inside(node), NODES_ASKED)]
         words |= dict.fromkeys(word for word in chain(*parts[:1]) if all(word in p for p in parts))
@@ -180,14 +180,17 @@ def _states(node: Node, depth: int = 4) -> list[str]:
     return [*words, *(word.format(value) for word, value in found.items() if value)]
 
 
-def _order_words(index: Index) -> Iterator[str]:
-    for map_ in index.maps:
+def _order_words(node: Node) -> dict[str, None]:
+    words: dict[str, None] = {}
+    for map_ in node.index.maps if isinstance(node, (Select, Made)) else ():
         while isinstance(map_, Computed):
             if isinstance(map_.function, Permutation):
-                yield f"shuffled (seed {_listing(list(map(_value_text, map_.function.key)))})"
+                key = list(map(_value_text, map_.function.key))
+                words[f"shuffled (seed {_listing(key)})"] = None
             if isinstance(map_.function, Cycle):
-                yield "repeated"
+                words["repeated"] = None
             map_ = map_.inner
+    return words
 
 
 def _is_record(node: Node) -> bool:

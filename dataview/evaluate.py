@@ -18,15 +18,18 @@ from dataview.expression import (
     Elementwise,
     Node,
     Record,
+    Reduction,
     Sampled,
     Select,
     Stored,
+    arguments,
     known_dtype,
     known_shape,
     members,
     select,
     size_of,
 )
+from dataview.fused import fused
 from dataview.index import (
     Affine,
     Array,
@@ -41,9 +44,20 @@ from dataview.index import (
     renumbered,
     shifted,
 )
+from dataview.passes import pending, reduction, take
 from dataview.sources.protocol import Memo
 
-__all__ = ["Part", "aliases", "answered", "blocks", "evaluate", "is_equal", "lent", "split_rows"]
+__all__ = [
+    "Part",
+    "aliases",
+    "answered",
+    "blocks",
+    "evaluate",
+    "is_equal",
+    "lent",
+    "overlaps",
+    "split_rows",
+]
 
 BLOCK_BYTES = 4 << 20
 """How much is read at a time where a pass over all rows is enough."""
@@ -71,7 +85,45 @@ def _select(node: Select, index: Index | None, memo: Memo) -> np.ndarray:
     return evaluate(node.node, node.index if index is None else compose(node.index, index), memo)
 
 
+SMALL = 1 << 14
+"""Up to so many elements NumPy's own temporaries stay in the cache, and no plan pays."""
+
+
+def _reduction(node: Reduction, index: Index | None, memo: Memo) -> np.ndarray:
+    if node.taken is None and index is not None and 0 not in node.axes:
+        return _some_rows(node, index)
+    if node.taken is None:
+        take(pending(node), evaluate)
+    assert node.taken is not None
+    return node.taken if index is None else gather.read(node.taken, index)
+
+
+def _some_rows(node: Reduction, index: Index) -> np.ndarray:
+    """Return part of a statistic of each row, which needs those rows alone; nothing is kept."""
+    rows, *rest = index.maps
+    whole = known_shape(node.node)
+    numbers, places = np.unique(positions(rows, index.shape), return_inverse=True)
+    operand = select(node.node, Index((len(numbers), *whole[1:]), _of_rows(numbers, whole)))
+    part = reduction(node.kind, operand, node.axes, node.keepdims, node.options)
+    take(pending(part), evaluate)
+    assert part.taken is not None
+    over = axes_of(rows)
+    found = places.reshape([index.shape[axis] for axis in over])
+    first: Map = Array(found, over) if over else Constant(0)
+    return gather.read(part.taken, Index(index.shape, (first, *rest)))
+
+
+def _of_rows(numbers: np.ndarray, shape: Sequence[int]) -> list[Map]:
+    rest: list[Map] = [Affine(0, ((axis, 1),)) for axis in range(1, len(shape))]
+    return [_line_map(numbers), *rest]
+
+
 def _elementwise(node: Elementwise, index: Index | None, memo: Memo) -> np.ndarray:
+    if "taken" not in memo:  # once for all of the expression, so that one reading serves all
+        memo["taken"] = True
+        take([part for part in pending(node) if index is None or 0 in part.axes], evaluate)
+    if size_of(known_shape(node) if index is None else index.shape) > SMALL:
+        return fused(node, index, None, evaluate, _narrowed)
     found = node.ufunc(*_operands(node, index, memo))
     result = np.asarray(found[node.output] if isinstance(found, tuple) else found)
     return _spread(result, node, index)
@@ -166,6 +218,7 @@ _ANSWERS: dict[type[Node], Callable[[Any, Index | None, Memo], np.ndarray]] = {
     Elementwise: _elementwise,
     Comparison: _comparison,
     Record: _record,
+    Reduction: _reduction,
     Driven: _driven,
     Concat: _concat,
 }
@@ -263,15 +316,25 @@ def answered(node: Node, out: np.ndarray | None, copy: bool | None) -> Any:
     """Return a node's data into `out`, or as a copy (True), or refusing to copy (False)."""
     if copy is False and not aliases(node):
         raise ValueError("the data cannot be had without a copy: it is not one run of memory")
-    found = evaluate(node)
     if out is not None:
-        if out.shape != found.shape:
-            raise ValueError(f"out= has shape {out.shape}, the view {found.shape}")
-        np.copyto(out, found)
+        if out.shape != known_shape(node):
+            raise ValueError(f"out= has shape {out.shape}, the view {node.shape}")
+        if isinstance(node, Elementwise) and out.dtype == node.dtype and not overlaps(node, out):
+            return fused(node, None, out, evaluate, _narrowed)
+        np.copyto(out, evaluate(node))
         return out
+    found = evaluate(node)
     if copy and aliases(node):
         found = np.array(found)
     return found[()]
+
+
+def overlaps(node: Node, array: np.ndarray) -> bool:
+    """Whether a node may read the memory of an array."""
+    if isinstance(node, Stored):
+        memory = getattr(node.source, "array", None)
+        return memory is not None and bool(np.may_share_memory(memory, array))
+    return any(overlaps(below, array) for below in arguments(node))
 
 
 def lent(node: Node) -> np.ndarray | None:

@@ -28,10 +28,12 @@ __all__ = [
     "Evaluate",
     "Node",
     "Record",
+    "Reduction",
     "Sampled",
     "Select",
     "Shape",
     "Stored",
+    "arguments",
     "comparison",
     "elementwise",
     "field",
@@ -157,15 +159,21 @@ class Select(Node):
 class Elementwise(Node):
     """An elementwise ufunc of broadcast arguments; `output` is which of its results."""
 
-    __slots__ = ("args", "output", "ufunc")
+    __slots__ = ("args", "dtypes", "output", "ufunc")
 
     def __init__(
-        self, ufunc: np.ufunc, args: tuple[Argument, ...], output: int, shape: Shape, dtype: DType
+        self,
+        ufunc: np.ufunc,
+        args: tuple[Argument, ...],
+        output: int,
+        shape: Shape,
+        dtypes: tuple[DType, ...],
     ) -> None:
-        super().__init__(shape, dtype, _elementwise_fields(args, shape))
+        super().__init__(shape, dtypes[output], _elementwise_fields(args, shape))
         self.ufunc = ufunc
         self.args = args
         self.output = output
+        self.dtypes = dtypes
 
 
 class Comparison(Node):
@@ -219,6 +227,34 @@ class Concat(Node):
     def __init__(self, nodes: tuple[Node, ...], shape: Shape, dtype: DType, fields: Fields) -> None:
         super().__init__(shape, dtype, fields)
         self.nodes = nodes
+
+
+class Reduction(Node):
+    """A statistic over some axes; `taken` is its value once it has been needed, for good."""
+
+    __slots__ = ("axes", "keepdims", "kind", "node", "options", "taken")
+
+    def __init__(
+        self,
+        kind: str,
+        node: Node,
+        axes: tuple[int, ...],
+        keepdims: bool,
+        options: Mapping[str, Any],
+        dtype: DType,
+    ) -> None:
+        whole = known_shape(node)
+        kept = [1 if axis in axes else n for axis, n in enumerate(whole)]
+        shape = tuple(n for axis, n in enumerate(kept) if keepdims or axis not in axes)
+        super().__init__(shape, dtype)
+        self.kind = kind
+        self.node = node
+        self.axes = axes
+        self.keepdims = keepdims
+        self.options = dict(options)
+        self.taken: np.ndarray | None = None
+        if keepdims or axes == tuple(range(len(axes))):
+            self.fields = _elementwise_fields((node,), shape) if shape else NO_FIELDS
 
 
 # --- building --------------------------------------------------------------------------------
@@ -373,7 +409,7 @@ def elementwise(ufunc: np.ufunc, args: tuple[Argument, ...]) -> tuple[Elementwis
         ) from None
     operands = tuple(known_dtype(arg) if isinstance(arg, Node) else arg for arg in args)
     dtypes = _result_dtypes(ufunc, operands, tuple(map(type, operands)))
-    return tuple(Elementwise(ufunc, args, n, shape, dtype) for n, dtype in enumerate(dtypes))
+    return tuple(Elementwise(ufunc, args, number, shape, dtypes) for number in range(len(dtypes)))
 
 
 @lru_cache(maxsize=1024)
@@ -440,6 +476,19 @@ def read_only(node: Node) -> Node:
         changes = {"nodes": tuple(map(read_only, node.nodes))}
     changed: Node = node.replaced(**changes)
     return with_fields(changed, fields)
+
+
+def arguments(node: Node) -> list[Node]:
+    """Return the nodes that a node's data is made of."""
+    if isinstance(node, (Elementwise, Comparison)):
+        return [arg for arg in node.args if isinstance(arg, Node)]
+    if isinstance(node, Record):
+        return [part.node for part in members(node).values()]
+    if isinstance(node, Concat):
+        return list(node.nodes)
+    if isinstance(node, Reduction) and node.taken is not None:
+        return []
+    return [node.node] if isinstance(node, (Select, Driven, Reduction)) else []
 
 
 # --- asking ----------------------------------------------------------------------------------

@@ -206,8 +206,7 @@ def _chosen(name: str, entry: Any, place: Positions) -> Positions:
         for end in (entry.start, entry.stop):
             if end is not None and not -length <= end <= length:
                 raise IndexError(_OUTSIDE.format(name=name, entry=_spelt(entry), length=length))
-        sliced: range | np.ndarray = place[entry]
-        return sliced
+        return cast("range", place[entry])
     chosen = np.asarray(entry)
     if chosen.dtype == np.bool_ and chosen.shape == (length,):
         chosen = chosen.nonzero()[0]

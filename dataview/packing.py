@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from dataview.expression import Comparison, Concat, Driven, Elementwise, Node, Select, Stored
+from dataview.expression import (
+    Comparison,
+    Concat,
+    Driven,
+    Elementwise,
+    Node,
+    Record,
+    Select,
+    Stored,
+    arguments,
+)
 from dataview.fields import Attached, Fields
 from dataview.index import Index
 from dataview.sources.memory import ArraySource
@@ -25,23 +35,15 @@ def packed(node: Node) -> Node:
 
 def _collect(node: Node, seen: dict[int, tuple[ArraySource, list[Index | None]]]) -> None:
     for part in node.fields.named.values():
-        if isinstance(part, Attached):
+        if isinstance(part, Attached) and not isinstance(node, Record):
             _collect(part.node, seen)
     index: Index | None = None
     if isinstance(node, Select) and isinstance(node.node, Stored):
         index, node = node.index, node.node
     if isinstance(node, Stored) and isinstance(node.source, ArraySource):
         seen.setdefault(id(node.source.root), (node.source.root, []))[1].append(index)
-    for below in _arguments(node):
+    for below in arguments(node):
         _collect(below, seen)
-
-
-def _arguments(node: Node) -> list[Node]:
-    if isinstance(node, (Elementwise, Comparison)):
-        return [arg for arg in node.args if isinstance(arg, Node)]
-    if isinstance(node, Concat):
-        return list(node.nodes)
-    return [node.node] if isinstance(node, (Select, Driven)) else []
 
 
 def _rebuilt(node: Node, cuts: dict[int, Any]) -> Node:

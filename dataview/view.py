@@ -35,6 +35,7 @@ from dataview.index import is_endless
 from dataview.joining import concat as concat_nodes
 from dataview.keys import NO_KEY, parse, without_names
 from dataview.packing import packed
+from dataview.passes import reduction
 from dataview.saving import save
 
 __all__ = ["View", "concat", "field_spec", "open_view", "zip_views"]
@@ -306,14 +307,17 @@ class View(NDArrayOperatorsMixin):
 
     def __getitem__(self, key: Any) -> View:
         node, rows, _, _ = self._state
-        if type(rows) is range:
-            kind = type(key)
-            if kind is slice or (kind is int and -len(rows) <= key < len(rows)):
-                return _made(node, rows[key], self, key)
+        kind = type(key)
+        if type(rows) is range and (
+            kind is slice or (kind is int and -len(rows) <= key < len(rows))
+        ):
+            view = _new(View)
+            _put(view, (node, rows[key], self, key))
+            return view
         return _part(self, key)
 
     def __len__(self) -> int:
-        node, rows, _, _ = self._state
+        rows = self._state[1]
         return len(rows) if type(rows) is range else streams.counted(node_of(self))
 
     def __iter__(self) -> Iterator[View]:
@@ -384,6 +388,56 @@ class View(NDArrayOperatorsMixin):
     def _repeat(self, n: float = math.inf) -> View:
         """Return the rows n times over, or without end."""
         return _viewed(rows.repeated(node_of(self), n))
+
+    # --- statistics ------------------------------------------------------------------------
+
+    def _sum(self, axis: Any = None, *, keepdims: bool = False) -> View:
+        """Return the sum over some axes: lazy, and a photograph once it was needed.
+
+        >>> View([[1, 2], [3, 4]])._sum(axis=0)()
+        array([4, 6])
+        """
+        return _reduced(self, "sum", axis, keepdims)
+
+    def _prod(self, axis: Any = None, *, keepdims: bool = False) -> View:
+        """Return the product over some axes."""
+        return _reduced(self, "prod", axis, keepdims)
+
+    def _mean(self, axis: Any = None, *, keepdims: bool = False) -> View:
+        """Return the mean over some axes, exact to the last digits however many rows there are."""
+        return _reduced(self, "mean", axis, keepdims)
+
+    def _var(self, axis: Any = None, *, ddof: int = 0, keepdims: bool = False) -> View:
+        """Return the variance over some axes."""
+        return _reduced(self, "var", axis, keepdims, ddof=ddof)
+
+    def _std(self, axis: Any = None, *, ddof: int = 0, keepdims: bool = False) -> View:
+        """Return the standard deviation over some axes."""
+        return _reduced(self, "std", axis, keepdims, ddof=ddof)
+
+    def _min(self, axis: Any = None, *, keepdims: bool = False) -> View:
+        """Return the smallest element over some axes."""
+        return _reduced(self, "min", axis, keepdims)
+
+    def _max(self, axis: Any = None, *, keepdims: bool = False) -> View:
+        """Return the greatest element over some axes."""
+        return _reduced(self, "max", axis, keepdims)
+
+    def _argmin(self, axis: Any = None, *, keepdims: bool = False) -> View:
+        """Return where the smallest element is, over one axis or over all."""
+        return _reduced(self, "argmin", axis, keepdims)
+
+    def _argmax(self, axis: Any = None, *, keepdims: bool = False) -> View:
+        """Return where the greatest element is, over one axis or over all."""
+        return _reduced(self, "argmax", axis, keepdims)
+
+    def _any(self, axis: Any = None, *, keepdims: bool = False) -> View:
+        """Return whether any element is true, over some axes."""
+        return _reduced(self, "any", axis, keepdims)
+
+    def _all(self, axis: Any = None, *, keepdims: bool = False) -> View:
+        """Return whether all elements are true, over some axes."""
+        return _reduced(self, "all", axis, keepdims)
 
     # --- operators -------------------------------------------------------------------------
 
@@ -595,6 +649,10 @@ def _labels(view: View, by: Any) -> np.ndarray:
     if len(values) != len(view):
         raise ValueError(f"there are {len(view)} rows, and {len(values)} values to order them by")
     return values
+
+
+def _reduced(view: View, kind: str, axis: Any, keepdims: bool, **options: Any) -> View:
+    return _viewed(reduction(kind, node_of(view), axis, keepdims, options))
 
 
 def _compared(left: Any, right: Any, negated: bool) -> View:

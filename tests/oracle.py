@@ -380,7 +380,7 @@ def masks(draw, shape, count=None):
     """Draw a mask for the leading axes of a shape, as array or list, seldom of a wrong length."""
     shape = tuple(shape)
     if draw(st.integers(0, 19)) == 19:
-        shape = (*shape[:-1], shape[-1] + draw(st.sampled_from([1, -1])) if shape[-1] else 1)
+        shape = (*shape[:-1], shape[-1] + draw(st.sampled_from([1, -1] if shape[-1] > 1 else [1])))
     size = math.prod(shape)
     if count is not None and count <= size:
         chosen = draw(st.permutations(range(size)))[:count]

@@ -10,10 +10,8 @@ import ast
 import html.parser
 import itertools
 import math
-import operator
 import os
 import pathlib
-import re
 
 import numpy as np
 import pytest
@@ -157,6 +155,7 @@ def cases(folder):
         "computed_field": computed,
         "function": dv.View(unmade, _length=7),
         "function_sample": dv.View(unmade, _length=7)[2],
+        "function_shuffled": dv.View(unmade, _length=7)._shuffled(0),
         "function_endless": dv.View(unmade, _length=math.inf),
         "function_probed": dv.View(lambda number: sample, _length=7)._probe(),
         "functions": dv.View(input=dv.View(unmade, _length=7), target=dv.View(unmade, _length=7)),
@@ -221,7 +220,6 @@ def test_display_reads_nothing():
     ]
     for view in views:
         check_shown(view)
-        assert dv.View(unread(2))._field is not None
     with pytest.raises(AssertionError):
         v()
 
@@ -266,7 +264,7 @@ def test_hostile_words_are_escaped(name):
         unread(3, place=name),
         dv.concat(*(unread(3, place=f"{name}{number}") for number in range(9))),
         np.frompyfunc(abs, 1, 1)(x),
-        x._shuffled(0) if "\ud800" in name else dv.View(x, **{name: x})[::-1],
+        dv.View(x, **{name: x})[::-1],
     ]
     for view in views:
         _, _, page = check_shown(view)
@@ -318,53 +316,39 @@ def test_an_endless_length_is_a_word():
 
 # ---------------------------------------------------------------- formulas
 
-BINARY = "+ - * / // % ** & | ^ << >> < <= > >= == !=".split()
-CALLS = dict(
-    zip(
-        BINARY,
-        (
-            *(operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv),
-            *(operator.mod, operator.pow, operator.and_, operator.or_, operator.xor),
-            *(operator.lshift, operator.rshift, operator.lt, operator.le, operator.gt, operator.ge),
-            *(operator.eq, operator.ne),
-        ),
-        strict=True,
-    )
-)
-UNARY = {"-": operator.neg, "+": operator.pos, "~": operator.invert}
-LEAVES = st.sampled_from(["x", 2, -3]).map(lambda leaf: (leaf, f"({leaf})"))
-
-
-def applied(pair):
-    """An operator applied to what has been made, or the first operand where NumPy refuses."""
-    symbol, *terms = pair
-    values = [X if value is X_NAME else value for value, _ in terms]
-    if not any(isinstance(value, dv.View) for value in values):
-        return terms[0]
-    call = CALLS[symbol] if len(terms) == 2 else UNARY[symbol]
-    made, refused = attempt(lambda operands: call(*operands), values)
-    words = f" {symbol} ".join(words for _, words in terms)
-    return terms[0] if refused else (made, f"({words})" if len(terms) == 2 else f"({symbol}{words})")
-
-
-X_NAME = "x"
+SYMBOLS = "+ - * / // % ** & | ^ << >> < <= > >= == !=".split()
+UFUNCS = """
+    add subtract multiply divide floor_divide remainder power bitwise_and bitwise_or bitwise_xor
+    left_shift right_shift less less_equal greater greater_equal equal not_equal
+""".split()
+INFIX = {symbol: getattr(np, name) for symbol, name in zip(SYMBOLS, UFUNCS, strict=True)}
+PREFIX = {"-": np.negative, "+": np.positive, "~": np.invert}
 X = unread(3, dtype=np.int64)
+LEAVES = st.sampled_from([(X, "x"), (2, "2"), (-3, "(-3)")])
+
+
+def applied(symbol, *terms):
+    """The result of an operator as view and words, or the first operand where NumPy refuses."""
+    ufunc = INFIX[symbol] if len(terms) == 2 else PREFIX[symbol]
+    made, refused = attempt(lambda values: ufunc(*values), [value for value, _ in terms])
+    if refused or not isinstance(made, dv.View):
+        return terms[0]
+    words = [words for _, words in terms]
+    return made, f"({words[0]} {symbol} {words[1]})" if len(terms) == 2 else f"({symbol}{words[0]})"
 
 
 def larger(terms):
-    infix = st.tuples(st.sampled_from(BINARY), terms, terms)
-    prefix = st.tuples(st.sampled_from(sorted(UNARY)), terms)
-    return (infix | prefix).map(applied)
+    infix = st.builds(applied, st.sampled_from(sorted(INFIX)), terms, terms)
+    return infix | st.builds(applied, st.sampled_from(sorted(PREFIX)), terms)
 
 
 @given(st.recursive(LEAVES, larger, max_leaves=6))
 @examples(300)
 def test_a_formula_means_what_it_says(term):
     view, words = term
-    if not isinstance(view, dv.View):
+    if words in {"x", "2", "(-3)"}:
         return
-    _, shown, *_ = display.text(node_of(view)).split("\n")
-    formula = re.sub(r"int64\(3,\)", "x", shown.removeprefix("  = "))
+    formula = repr(view).split("\n  = ")[1].replace("int64(3,)", "x")
     if "…" not in formula:
         assert ast.dump(ast.parse(formula)) == ast.dump(ast.parse(words))
 
@@ -396,15 +380,15 @@ STEPS = {
     "window": lambda view, key: dv.View(view, w=dv.field(np.s_[:1], inner=0), v=key),
     "field": lambda view, key: view._field(view._fields()[-1]),
     "selected": lambda view, key: view._select(*view._fields()[:2]),
-    "filtered": lambda view, key: view._filter(bool),
+    "filtered": lambda view, key: view._filter(lambda row: True),
     "split": lambda view, key: view._split(0.5, seed=1)[0],
     "function": lambda view, key: dv.View(lambda number: view[number], _length=len(view)),
-    "probed": lambda view, key: view._probe(),
+    "probed": lambda view, key: view._probe() if view._length() in range(10**4) else view,
 }
 
 
 @given(st.data())
-@examples(400)
+@examples(200)
 def test_any_view_can_be_shown(data):
     array = data.draw(arrays())
     view = dv.View(array)

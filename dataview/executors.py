@@ -1,0 +1,110 @@
+"""Where blocks run: a pool of this machine's threads, or any executor that is chosen."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+__all__ = ["executor", "run_blocks", "shares_memory", "usable_cpus"]
+
+_chosen: ContextVar[Executor | None] = ContextVar("executor", default=None)
+_default: tuple[int, ThreadPoolExecutor] | None = None
+_lock = threading.Lock()
+_inside = threading.local()
+
+
+@contextlib.contextmanager
+def executor(pool: Executor) -> Iterator[Executor]:
+    """Run the blocks of every evaluation in this context on another executor.
+
+    >>> from concurrent.futures import ThreadPoolExecutor
+    >>> with ThreadPoolExecutor(1) as pool, executor(pool) as chosen:
+    ...     chosen is pool
+    True
+    """
+    if not isinstance(pool, Executor):
+        raise TypeError(f"an executor is a concurrent.futures.Executor; got {pool!r}")
+    token = _chosen.set(pool)
+    try:
+        yield pool
+    finally:
+        _chosen.reset(token)
+
+
+def usable_cpus() -> int:
+    """Return how many processors this process may use, by its affinity and its group's quota."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    count = len(affinity(0)) if affinity else os.cpu_count() or 1
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        if quota != "max":
+            count = min(count, math.ceil(int(quota) / int(period)))
+    except (OSError, ValueError):  # no such group on this system
+        return count
+    return max(1, count)
+
+
+def shares_memory() -> bool:
+    """Whether blocks run where they can write into an array of this process."""
+    pool = _chosen.get()
+    return pool is None or isinstance(pool, ThreadPoolExecutor) or _is_inside()
+
+
+def _is_inside() -> bool:
+    return getattr(_inside, "depth", 0) > 0
+
+
+def _pool() -> tuple[Executor, int]:
+    """Return the pool for this context and how many of its workers to keep busy."""
+    global _default
+    chosen = _chosen.get()
+    if chosen is not None:
+        return chosen, getattr(chosen, "_max_workers", None) or usable_cpus()
+    with _lock:
+        if _default is None or _default[0] != os.getpid():  # a fork has no threads of its parent
+            pool = ThreadPoolExecutor(usable_cpus(), thread_name_prefix="dataview")
+            _default = (os.getpid(), pool)
+        return _default[1], usable_cpus()
+
+
+def run_blocks(work: Callable[[Any], Any], items: list[Any]) -> list[Any]:
+    """Return `work(item)` for each item, in order; of several errors the first item's rises.
+
+    An evaluation that begins inside a block runs in the block's own thread.
+    """
+    if len(items) < 2 or _is_inside():
+        return [work(item) for item in items]
+    pool, workers = _pool()
+    if not isinstance(pool, ThreadPoolExecutor):
+        return list(pool.map(work, items))
+    results: list[Any] = [None] * len(items)
+    failures: dict[int, BaseException] = {}
+    numbers = iter(range(len(items)))
+
+    def drain() -> None:
+        _inside.depth = getattr(_inside, "depth", 0) + 1
+        try:
+            for number in numbers:
+                if failures:
+                    return
+                try:
+                    results[number] = work(items[number])
+                except BaseException as error:  # raised again below, in the caller's thread
+                    failures[number] = error
+        finally:
+            _inside.depth -= 1
+
+    running = [pool.submit(drain) for _ in range(min(workers, len(items)) - 1)]
+    drain()
+    for future in running:
+        future.result()
+    if failures:
+        raise failures[min(failures)]
+    return results

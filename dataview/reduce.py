@@ -1,0 +1,267 @@
+"""Statistics as (part, combine, finish), so that they stream and spread over threads.
+
+A part is what one block of rows contributes, with the reduced axes kept at length 1.  Floating
+sums add few numbers of the data's own precision at a time and carry on in double: their error does
+not grow with the number of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["KINDS", "Kind", "State", "result_dtype"]
+
+State = tuple[Any, ...]
+Axes = tuple[int, ...]
+
+
+class Kind(NamedTuple):
+    """How one statistic is made of parts; `reference` is NumPy's function of the same meaning."""
+
+    reference: Callable[..., Any]
+    part: Callable[[np.ndarray, Axes, int], State]
+    combine: Callable[[State, State], State]
+    finish: Callable[[State, dict[str, Any]], Any]
+    of_empty: bool
+
+
+def result_dtype(kind: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype of a statistic of data of this dtype, or raise what NumPy raises.
+
+    >>> result_dtype("mean", np.dtype("int8")), result_dtype("sum", np.dtype("int8"))
+    (dtype('float64'), dtype('int64'))
+    """
+    with np.errstate(all="ignore"):
+        return np.asarray(KINDS[kind].reference(np.ones(1, dtype), axis=0)).dtype
+
+
+# --- sums --------------------------------------------------------------------------------------
+
+WIDE = 1024
+"""Columns side by side while rows are added: a long inner loop, and few additions in a row."""
+
+DEEP = 64
+"""How many numbers are added in the data's own precision before the sum goes on in double."""
+
+
+def _wider(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    if dtype.kind == "c":
+        return np.result_type(dtype, np.complex128)
+    return np.result_type(dtype, np.float64) if dtype.kind == "f" else dtype
+
+
+def exact_sum(block: np.ndarray, axes: Axes) -> np.ndarray:
+    """Return the sum over some axes, kept at length 1, of floats carried on in double.
+
+    >>> a = np.full((100_000, 1), 0.1, "f4")
+    >>> round(exact_sum(a, (0,)).item() / 100_000, 5)
+    0.1
+    """
+    if block.dtype.kind not in "fc":
+        total: np.ndarray = np.sum(block, axis=axes, keepdims=True)
+        return total
+    wider = _wider(block.dtype)
+    if axes == (0,) and block.ndim > 1 and block.flags.c_contiguous and block.dtype.kind == "f":
+        with np.errstate(all="ignore"):
+            total = _tall_sum(block, wider)
+    else:
+        with np.errstate(all="ignore"):
+            total = np.add.reduce(block, axis=axes, dtype=wider, keepdims=True)
+    if block.dtype.itemsize <= 8 and not np.isfinite(total).all():
+        # Infinite on the way perhaps, and not in the end: a wider range tells.
+        with np.errstate(all="ignore"):
+            total = np.add.reduce(block, axis=axes, dtype=np.longdouble, keepdims=True)
+    return total
+
+
+def _tall_sum(block: np.ndarray, wider: np.dtype[Any]) -> np.ndarray:
+    """Add the rows of a block, several rows side by side as one long row."""
+    columns = block[0].size
+    together = max(1, WIDE // max(1, columns))
+    flat = block.reshape(len(block), columns)
+    total = np.zeros(columns, wider)
+    step = together * DEEP
+    for start in range(0, len(flat), step):
+        rows = flat[start : start + step]
+        even = len(rows) - len(rows) % together
+        wide = rows[:even].reshape(even // together, together * columns)
+        total += np.add.reduce(wide, axis=0).reshape(together, columns).sum(axis=0, dtype=wider)
+        if even < len(rows):
+            total += np.add.reduce(rows[even:], axis=0, dtype=wider)
+    return total.reshape((1, *block.shape[1:]))
+
+
+def _count(block: np.ndarray, axes: Axes) -> int:
+    count = 1
+    for axis in axes:
+        count *= block.shape[axis]
+    return count
+
+
+def _sum_part(block: np.ndarray, axes: Axes, first: int) -> State:
+    return (exact_sum(block, axes),)
+
+
+def _mean_part(block: np.ndarray, axes: Axes, first: int) -> State:
+    if block.dtype.kind in "biu":
+        return np.add.reduce(block, axis=axes, dtype=np.float64, keepdims=True), _count(block, axes)
+    return exact_sum(block, axes), _count(block, axes)
+
+
+def _add(left: State, right: State) -> State:
+    with np.errstate(all="ignore"):
+        return tuple(a + b for a, b in zip(left, right, strict=True))
+
+
+def _prod_part(block: np.ndarray, axes: Axes, first: int) -> State:
+    dtype = _wider(block.dtype) if block.dtype.kind in "fc" else None
+    with np.errstate(all="ignore"):
+        return (np.multiply.reduce(_as_counted(block), axis=axes, dtype=dtype, keepdims=True),)
+
+
+def _as_counted(block: np.ndarray) -> np.ndarray:
+    """Return small integers as the integers that NumPy sums and multiplies them in."""
+    if block.dtype.kind in "biu":
+        return block.astype(np.sum(np.ones(1, block.dtype)).dtype, copy=False)
+    return block
+
+
+def _multiply(left: State, right: State) -> State:
+    with np.errstate(all="ignore"):
+        return (left[0] * right[0],)
+
+
+def _alone(state: State, options: dict[str, Any]) -> Any:
+    return state[0]
+
+
+def _mean(state: State, options: dict[str, Any]) -> Any:
+    return state[0] / state[1]
+
+
+# --- moments ------------------------------------------------------------------------------------
+
+
+def _moments_part(block: np.ndarray, axes: Axes, first: int) -> State:
+    """Return count, mean and the sum of squared distances from the mean."""
+    count = _count(block, axes)
+    if block.dtype.kind in "biu":
+        block = block.astype(np.float64)
+    mean = exact_sum(block, axes) / count
+    with np.errstate(all="ignore"):
+        near = mean.astype(block.dtype)
+        distance = block - near
+        square = distance * distance
+        if block.dtype.kind == "c":
+            square = (distance * distance.conj()).real
+        # What the rounded mean is off by is taken out again.
+        off = mean - near
+        squares = exact_sum(square, axes) - count * (off * np.conj(off)).real
+    return count, mean, np.maximum(squares, 0)
+
+
+def _merge_moments(left: State, right: State) -> State:
+    (count, mean, squares), (more, other, further) = left, right
+    total = count + more
+    with np.errstate(all="ignore"):
+        apart = other - mean
+        spread = squares + further + (apart * np.conj(apart)).real * (count * more / total)
+        return total, mean + apart * (more / total), spread
+
+
+def _variance(state: State, options: dict[str, Any]) -> Any:
+    count, _, squares = state
+    with np.errstate(all="ignore"):
+        return np.divide(squares, max(count - options.get("ddof", 0), 0))
+
+
+def _deviation(state: State, options: dict[str, Any]) -> Any:
+    return np.sqrt(_variance(state, options))
+
+
+def _moments_mean(state: State, options: dict[str, Any]) -> Any:
+    return state[1]
+
+
+# --- extremes and truth ---------------------------------------------------------------------------
+
+
+def _min_part(block: np.ndarray, axes: Axes, first: int) -> State:
+    return (np.min(block, axis=axes, keepdims=True),)
+
+
+def _max_part(block: np.ndarray, axes: Axes, first: int) -> State:
+    return (np.max(block, axis=axes, keepdims=True),)
+
+
+def _smaller(left: State, right: State) -> State:
+    return (np.minimum(left[0], right[0]),)
+
+
+def _greater(left: State, right: State) -> State:
+    return (np.maximum(left[0], right[0]),)
+
+
+def _arg_part(find: Callable[..., Any]) -> Callable[[np.ndarray, Axes, int], State]:
+    def part(block: np.ndarray, axes: Axes, first: int) -> State:
+        if len(axes) == block.ndim:
+            place = np.asarray(find(block)).reshape((1,) * block.ndim)
+            value = block.reshape(-1)[place]
+            return value, place + first * _count(block, tuple(range(1, block.ndim)))
+        (axis,) = axes
+        place = find(block, axis=axis, keepdims=True)
+        value = np.take_along_axis(block, place, axis)
+        return value, place + (first if axis == 0 else 0)
+
+    return part
+
+
+def _better(less: bool) -> Callable[[State, State], State]:
+    def combine(left: State, right: State) -> State:
+        (value, place), (other, where) = left, right
+        wins = other < value if less else other > value
+        if value.dtype.kind in "fcmM":  # the first NaN wins, as in NumPy
+            unknown = np.isnan(value)
+            wins = ~unknown & (wins | np.isnan(other))
+        return np.where(wins, other, value), np.where(wins, where, place)
+
+    return combine
+
+
+def _place(state: State, options: dict[str, Any]) -> Any:
+    return state[1]
+
+
+def _any_part(block: np.ndarray, axes: Axes, first: int) -> State:
+    return (np.any(block, axis=axes, keepdims=True),)
+
+
+def _all_part(block: np.ndarray, axes: Axes, first: int) -> State:
+    return (np.all(block, axis=axes, keepdims=True),)
+
+
+def _either(left: State, right: State) -> State:
+    return (left[0] | right[0],)
+
+
+def _both(left: State, right: State) -> State:
+    return (left[0] & right[0],)
+
+
+KINDS: dict[str, Kind] = {
+    "sum": Kind(np.sum, _sum_part, _add, _alone, True),
+    "prod": Kind(np.prod, _prod_part, _multiply, _alone, True),
+    "mean": Kind(np.mean, _mean_part, _add, _mean, False),
+    "var": Kind(np.var, _moments_part, _merge_moments, _variance, False),
+    "std": Kind(np.std, _moments_part, _merge_moments, _deviation, False),
+    "min": Kind(np.min, _min_part, _smaller, _alone, False),
+    "max": Kind(np.max, _max_part, _greater, _alone, False),
+    "argmin": Kind(np.argmin, _arg_part(np.argmin), _better(True), _place, False),
+    "argmax": Kind(np.argmax, _arg_part(np.argmax), _better(False), _place, False),
+    "any": Kind(np.any, _any_part, _either, _alone, True),
+    "all": Kind(np.all, _all_part, _both, _alone, True),
+}
+"""Every statistic that streams, by the name of its verb."""
