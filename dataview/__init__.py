@@ -15,10 +15,9 @@ from dataview.errors import (
     StreamError,
     UndeclaredError,
 )
-from dataview.view import View, concat
-from dataview.view import field_spec as field
-from dataview.view import open_view as open
-from dataview.view import zip_views as zip
+from dataview.executors import executor
+from dataview.functions import concat, field, open, zip
+from dataview.view import View
 
 __version__ = "0.1.0"
 
@@ -30,6 +29,7 @@ __all__ = [
     "UndeclaredError",
     "View",
     "concat",
+    "executor",
     "field",
     "open",
     "zip",

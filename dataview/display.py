@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -40,7 +40,6 @@ FORMULA_LENGTH = 100
 FORMULA_STEPS = 12
 NODES_ASKED = 500
 Lengths: TypeAlias = "tuple[float | None, ...] | None"
-UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 
 
 def title(node: Node) -> str:
@@ -56,10 +55,9 @@ def text(node: Node) -> str:
     lines = [", ".join([f"View {_what(node)}", *_facts(whole)])]
     if formula := _formula(node):
         lines.append(f"  = {formula}")
-    cells = list(_cells(whole, "  "))
+    cells = [*_cells(whole, "  ")]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for row in cells:
-        lines.append("  ".join(map(str.ljust, row, widths)).rstrip())
+    lines += ["  ".join(map(str.ljust, row, widths)).rstrip() for row in cells]
     return "\n".join(lines)
 
 
@@ -77,9 +75,9 @@ def _what(node: Node) -> str:
     """Return the rows of a record or of unknown samples, shape and dtype of anything else."""
     node = _undriven(node)
     lengths = _lengths(node)
-    first = lengths[0] if lengths else None
+    first = (lengths or (None,))[0]
     rows = "1 row" if first == 1 else f"{_length_text(first)} rows"
-    if _is_unprobed(node):
+    if isinstance(node, Made) or (isinstance(node, Stream) and node.sample is None):
         return f"of {rows} of ?" if lengths else "of ?"
     if not _is_record(node):
         return f"{_shape_text(lengths)} {_dtype_text(node)}"
@@ -174,10 +172,12 @@ def _states(node: Node, depth: int = 4) -> list[str]:
         node = node.node
     words |= _order_words(node)
     if isinstance(node, (Concat, Record)) and depth:
-        parts = [_states(part, depth - 1) for part in islice(_inside(node), NODES_ASKED)]
-        words |= dict.fromkeys(word for word in chain(*parts[:1]) if all(word in p for p in parts))
-    found = {word: asked(node) for word, asked in STATES.get(type(node), {}).items()}
-    return [*words, *(word.format(value) for word, value in found.items() if value)]
+        parts = list(islice(_inside(node), NODES_ASKED))
+        for word in _states(parts[0], depth - 1) if parts else ():
+            if all(word in _states(part, depth - 1) for part in parts):
+                words[word] = None
+    states = STATES.get(type(node), {}).items()
+    return [*words, *(word.format(value) for word, ask in states if (value := ask(node)))]
 
 
 def _order_words(node: Node) -> dict[str, None]:
@@ -185,8 +185,8 @@ def _order_words(node: Node) -> dict[str, None]:
     for map_ in node.index.maps if isinstance(node, (Select, Made)) else ():
         while isinstance(map_, Computed):
             if isinstance(map_.function, Permutation):
-                key = list(map(_value_text, map_.function.key))
-                words[f"shuffled (seed {_listing(key)})"] = None
+                seed = _listing([*map(_value_text, map_.function.key)])
+                words[f"shuffled (seed {seed})"] = None
             if isinstance(map_.function, Cycle):
                 words["repeated"] = None
             map_ = map_.inner
@@ -211,13 +211,9 @@ def _filtered(node: Any) -> tuple[Node, ...]:
     return (samples.node,) if isinstance(samples, Kept) else ()
 
 
-def _is_unprobed(node: Node) -> bool:
-    return isinstance(node, Made) or (isinstance(node, Stream) and node.sample is None)
-
-
 def _lengths_differ(node: Record) -> bool:
-    lengths = set() if node.shape is not None else {*map(length_of, _inside(node))}
-    return node.rank > 0 and len(lengths - {None}) > 1
+    unshared = node.rank > 0 and node.shape is None
+    return unshared and len({*map(length_of, _inside(node))} - {None}) > 1
 
 
 # --- the field tree --------------------------------------------------------------------------
@@ -276,12 +272,10 @@ def _news(whole: _Part, part: _Part, axes: tuple[int, ...] | None) -> list[str]:
     """Return what is true of an array of its own, and is not told of the whole."""
     if isinstance(whole.node, Driven) and part.node is whole.node.node:
         return ["stands for the rows"]
+    places = part.places if part.places != whole.places else []
+    states = [word for word in part.states if word not in whole.states]
     apart = axes is None and not isinstance(whole.node, Stream)
-    return [
-        *(part.places if part.places != whole.places else ()),
-        *(word for word in part.states if word not in whole.states),
-        *(["does not follow rows"] if apart else ()),
-    ]
+    return places + states + ["does not follow rows"] * apart
 
 
 def _cells(part: _Part, indent: str) -> Iterator[tuple[str, ...]]:
@@ -295,7 +289,7 @@ def _cells(part: _Part, indent: str) -> Iterator[tuple[str, ...]]:
 # --- HTML ------------------------------------------------------------------------------------
 
 FRAME = (
-    "font-family:var(--jp-code-font-family,monospace);font-size:var(--jp-code-font-size,13px);"
+    "font:var(--jp-code-font-size,13px) var(--jp-code-font-family,monospace);"
     "color:var(--jp-content-font-color1,inherit)"
 )
 QUIET = "color:var(--jp-content-font-color2,inherit)"
@@ -304,8 +298,8 @@ LEFT = 'style="text-align:left"'
 
 def _page(node: Node, shown: int) -> str:
     whole, formula = _outline(node, shown), _formula(node)
-    facts = ", ".join(["", *_facts(whole)])
-    first = f'<b>View</b> {escape(_what(node))}<span style="{QUIET}">{escape(facts)}</span>'
+    facts = escape(", ".join(["", *_facts(whole)]))
+    first = f'<b>View</b> {escape(_what(node))}<span style="{QUIET}">{facts}</span>'
     lines = [f'<div style="{FRAME}">', f"<div>{first}</div>"]
     if formula:
         lines.append(f"<div>= {escape(formula)}</div>")
@@ -449,8 +443,8 @@ def _dtype_text(node: Node) -> str:
 
 
 def _size_text(size: float) -> str:
-    for unit in UNITS[:-1]:
+    for unit in ("B", "kB", "MB", "GB", "TB", "PB"):
         if size < 999.5:
             return f"{size:.3g} {unit}"
         size /= 1000
-    return f"{size:.3g} {UNITS[-1]}"
+    return f"{size:.3g} EB"

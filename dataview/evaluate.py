@@ -56,6 +56,7 @@ __all__ = [
     "is_equal",
     "lent",
     "overlaps",
+    "rewritten",
     "split_rows",
 ]
 
@@ -327,6 +328,11 @@ def answered(node: Node, out: np.ndarray | None, copy: bool | None) -> Any:
     if copy and aliases(node):
         found = np.array(found)
     return found[()]
+
+
+def rewritten(node: Elementwise, memory: np.ndarray) -> None:
+    """Compute an expression over the memory that it reads at the same places."""
+    fused(node, None, memory, evaluate, _narrowed)
 
 
 def overlaps(node: Node, array: np.ndarray) -> bool:

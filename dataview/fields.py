@@ -217,7 +217,7 @@ def _chosen(name: str, entry: Any, place: Positions) -> Positions:
         )
     if len(chosen) and not (-length <= chosen.min() and chosen.max() < length):
         raise IndexError(_OUTSIDE.format(name=name, entry=entry, length=length))
-    found = np.asarray(place)[chosen]
+    found: np.ndarray = np.asarray(place)[chosen]
     if len(np.unique(found)) < len(found):
         raise ValueError(f"the window of field {name!r} selects an entry twice: {entry!r}")
     return found

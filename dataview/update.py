@@ -14,7 +14,6 @@ import numpy as np
 from dataview.errors import FieldError, PartialWriteError, ReadOnlyError
 from dataview.evaluate import Part, evaluate, split_rows
 from dataview.expression import (
-    Argument,
     Comparison,
     Concat,
     Driven,
@@ -32,7 +31,7 @@ from dataview.expression import (
 from dataview.index import Index, compose, identity
 from dataview.sources.protocol import Source
 
-__all__ = ["UNDO_BYTES", "apply_in_place", "write"]
+__all__ = ["UNDO_BYTES", "check_writable", "write"]
 
 UNDO_BYTES = 256 << 20
 """How many bytes of old values a write keeps to undo itself."""
@@ -51,22 +50,11 @@ def write(node: Node, value: Any) -> None:
     _carry_out(list(_planned(node, value)))
 
 
-def apply_in_place(node: Node, ufunc: np.ufunc, args: Sequence[Argument]) -> None:
-    """Write `ufunc(*args)` into a node, with the result that NumPy's `out=` gives."""
-    if isinstance(node, Record):
-        names = ", ".join(map(repr, node.fields))
-        raise TypeError(f"{ufunc.__name__} of a record is not defined; choose a field: {names}")
-    _check_writable(node)
-    result = np.empty(known_shape(node), known_dtype(node))
-    ufunc(*(evaluate(arg) if isinstance(arg, Node) else arg for arg in args), out=result)
-    write(node, result)
-
-
 def _planned(node: Node, value: Any) -> Iterator[_Write]:
     if isinstance(node, Record):
         yield from _planned_record(node, value)
         return
-    _check_writable(node)
+    check_writable(node)
     data = evaluate(value) if isinstance(value, Node) else value
     array = _fitted(data, known_shape(node), known_dtype(node))
     places = list(_places(node, None, array))
@@ -120,16 +108,16 @@ def _parts_of(value: Any, names: tuple[str, ...]) -> Mapping[str, Any]:
 # --- before the first byte -------------------------------------------------------------------
 
 
-def _check_writable(node: Node) -> None:
+def check_writable(node: Node) -> None:
     """Raise unless every part of the node leads to a source that can be written."""
     if isinstance(node, Stored):
         if not node.writable:
             raise ReadOnlyError(f"the data ({node.source.describe()}) is read-only")
     elif isinstance(node, (Select, Driven)):
-        _check_writable(node.node)
+        check_writable(node.node)
     elif isinstance(node, Concat):
         for part in node.nodes:
-            _check_writable(part)
+            check_writable(part)
     else:
         raise ReadOnlyError(
             f"{_step(node)} is computed, so it cannot be written; write to what it is computed "

@@ -30,15 +30,14 @@ from dataview.expression import (
     size_of,
     with_fields,
 )
-from dataview.fields import WindowSpec
 from dataview.index import is_endless
-from dataview.joining import concat as concat_nodes
+from dataview.inplace import apply_in_place
 from dataview.keys import NO_KEY, parse, without_names
 from dataview.packing import packed
 from dataview.passes import reduction
 from dataview.saving import save
 
-__all__ = ["View", "concat", "field_spec", "open_view", "zip_views"]
+__all__ = ["View", "node_from", "node_of", "viewed"]
 
 _MISSING: Any = object()
 _PROTOCOL = ("shape", "dtype", "ndim", "to_numpy")
@@ -137,7 +136,7 @@ class View(NDArrayOperatorsMixin):
 
     def _freeze(self) -> View:
         """Return a read-only copy of the data in memory: what the view is now, for ever."""
-        return _viewed(declaring.frozen(node_of(self)))
+        return viewed(declaring.frozen(node_of(self)))
 
     def _save(self, path: str | os.PathLike[str], format: str | None = None) -> None:
         """Write the data to a file, in blocks; the file appears when all of it is written."""
@@ -183,7 +182,7 @@ class View(NDArrayOperatorsMixin):
                 if name in _PROTOCOL:
                     return _protocol(self, name)
                 raise _no_field(self, name)
-            part = _viewed(field(whole, name), name)
+            part = viewed(field(whole, name), name)
         self.__dict__[name] = part
         return part
 
@@ -194,7 +193,7 @@ class View(NDArrayOperatorsMixin):
         if name not in node_of(self).fields:
             raise _no_field(self, name)
         if name.startswith("_"):
-            return _viewed(field(node_of(self), name), name)
+            return viewed(field(node_of(self), name), name)
         return cast(View, self.__getattr__(name))
 
     def _fields(self) -> tuple[str, ...]:
@@ -226,7 +225,7 @@ class View(NDArrayOperatorsMixin):
         """
         for name in names:
             self._field(name)
-        return _viewed(declaring.chosen(node_of(self), names))
+        return viewed(declaring.chosen(node_of(self), names))
 
     def _rename(self, mapping: Mapping[str, str] | None = None, /, **names: str) -> View:
         """Return the view with fields under new names: `d._rename(old="new")`."""
@@ -238,11 +237,11 @@ class View(NDArrayOperatorsMixin):
         fields = node.fields.renamed(changes)
         if len(fields) < len(node.fields):
             raise ValueError(f"two fields would have one name after renaming {changes}")
-        return _viewed(with_fields(node, fields))
+        return viewed(with_fields(node, fields))
 
     def _readonly(self) -> View:
         """Return the same view such that nothing can be changed through it."""
-        return _viewed(read_only(node_of(self)))
+        return viewed(read_only(node_of(self)))
 
     # --- about -----------------------------------------------------------------------------
 
@@ -297,11 +296,11 @@ class View(NDArrayOperatorsMixin):
         {'unit': 'mm'}
         """
         node = node_of(self)
-        return _viewed(declaring.described(node, {"": {**node.meta, **items}}))
+        return viewed(declaring.described(node, {"": {**node.meta, **items}}))
 
     def _probe(self) -> View:
         """Return the view with shape, dtype and fields known, reading one sample to find out."""
-        return _viewed(streams.probed(node_of(self)))
+        return viewed(streams.probed(node_of(self)))
 
     # --- rows ------------------------------------------------------------------------------
 
@@ -323,7 +322,7 @@ class View(NDArrayOperatorsMixin):
     def __iter__(self) -> Iterator[View]:
         node = node_of(self)
         if isinstance(node, Sampled):
-            return map(_viewed, streams.samples_of(node))
+            return map(viewed, streams.samples_of(node))
         return map(self.__getitem__, range(streams.iterable(node)))
 
     def __reversed__(self) -> Iterator[View]:
@@ -342,12 +341,12 @@ class View(NDArrayOperatorsMixin):
         >>> sorted(d().tolist()), bool(d[1:3] == d()[1:3])
         ([0, 1, 2, 3, 4], True)
         """
-        return _viewed(rows.shuffled(node_of(self), seed, pool))
+        return viewed(rows.shuffled(node_of(self), seed, pool))
 
     def _sorted(self, by: Any = None) -> View:
         """Return the rows in ascending order of a field, of other data, or of their own values."""
         node = node_of(self)
-        return _viewed(rows.ordered(node, np.argsort(_labels(self, by), axis=0, kind="stable")))
+        return viewed(rows.ordered(node, np.argsort(_labels(self, by), axis=0, kind="stable")))
 
     def _filter(self, condition: Any) -> View:
         """Return the rows where a mask is true, or the samples that a function accepts.
@@ -355,7 +354,7 @@ class View(NDArrayOperatorsMixin):
         A function makes a view of unknown length, read in order; `_probe()` counts its samples.
         """
         if callable(condition) and not isinstance(condition, View):
-            return _viewed(streams.kept(node_of(self), condition, _viewed))
+            return viewed(streams.kept(node_of(self), condition, viewed))
         mask = np.asarray(_evaluated(condition))
         if mask.dtype != np.bool_ or mask.ndim != 1:
             got = f"{mask.dtype} {mask.shape}"
@@ -371,7 +370,7 @@ class View(NDArrayOperatorsMixin):
         [8, 2]
         """
         labels = None if by is None else _labels(self, by)
-        return tuple(map(_viewed, rows.split(node_of(self), sizes, seed, labels)))
+        return tuple(map(viewed, rows.split(node_of(self), sizes, seed, labels)))
 
     def _folds(
         self, k: int, seed: int | None = None, by: Any = None
@@ -383,11 +382,11 @@ class View(NDArrayOperatorsMixin):
         """
         labels = None if by is None else _labels(self, by)
         pairs = rows.folds(node_of(self), k, seed, labels)
-        return [(_viewed(train), _viewed(test)) for train, test in pairs]
+        return [(viewed(train), viewed(test)) for train, test in pairs]
 
     def _repeat(self, n: float = math.inf) -> View:
         """Return the rows n times over, or without end."""
-        return _viewed(rows.repeated(node_of(self), n))
+        return viewed(rows.repeated(node_of(self), n))
 
     # --- statistics ------------------------------------------------------------------------
 
@@ -445,7 +444,7 @@ class View(NDArrayOperatorsMixin):
         outs = options.pop("out", ())
         if any(isinstance(out, View) for out in outs) and method == "__call__" and not options:
             (out,) = outs
-            update.apply_in_place(node_of(out), ufunc, tuple(map(_argument, inputs)))
+            apply_in_place(node_of(out), ufunc, tuple(map(_argument, inputs)))
             return _marked(out)
         if method != "__call__" or options or outs or ufunc.signature is not None:
             if outs:
@@ -453,7 +452,7 @@ class View(NDArrayOperatorsMixin):
             return getattr(ufunc, method)(*map(_evaluated, inputs), **options)
         if ufunc is np.equal or ufunc is np.not_equal:
             return _compared(inputs[0], inputs[1], ufunc is np.not_equal)
-        found = tuple(map(_viewed, elementwise(ufunc, tuple(map(_argument, inputs)))))
+        found = tuple(map(viewed, elementwise(ufunc, tuple(map(_argument, inputs)))))
         return found if len(found) > 1 else found[0]
 
     def __eq__(self, other: object) -> View:  # type: ignore[override]
@@ -495,10 +494,10 @@ class View(NDArrayOperatorsMixin):
         return list(self._fields())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _viewed, (packed(node_of(self)),)
+        return viewed, (packed(node_of(self)),)
 
     def __copy__(self) -> View:
-        return _viewed(node_of(self))
+        return viewed(node_of(self))
 
 
 # --- making views ----------------------------------------------------------------------------
@@ -519,7 +518,8 @@ def _begin(view: View, node: Node, parent: View | None = None, key: Any = None) 
     _put(view, (node, rows, parent, key))
 
 
-def _viewed(node: Node, key: Any = None) -> View:
+def viewed(node: Node, key: Any = None) -> View:
+    """Return the view of a node; `key` marks one that is a part of another view."""
     view = _new(View)
     _begin(view, node, None, key)
     return view
@@ -625,7 +625,8 @@ def _unwrapped(value: Any) -> Any:
     return value
 
 
-def _node(value: Any) -> Node:
+def node_from(value: Any) -> Node:
+    """Return the node of a view, or of data as a user gives it."""
     return opening.node_of(_unwrapped(value))
 
 
@@ -652,11 +653,11 @@ def _labels(view: View, by: Any) -> np.ndarray:
 
 
 def _reduced(view: View, kind: str, axis: Any, keepdims: bool, **options: Any) -> View:
-    return _viewed(reduction(kind, node_of(view), axis, keepdims, options))
+    return viewed(reduction(kind, node_of(view), axis, keepdims, options))
 
 
 def _compared(left: Any, right: Any, negated: bool) -> View:
-    return _viewed(comparison(_argument(left), _argument(right), negated))
+    return viewed(comparison(_argument(left), _argument(right), negated))
 
 
 def _no_field(view: View, name: str) -> Exception:
@@ -670,41 +671,3 @@ def _protocol(view: View, name: str) -> Any:
     if name == "to_numpy":
         return view.__array__
     return {"shape": view._shape, "dtype": view._dtype, "ndim": view._ndim}[name]()
-
-
-# --- functions of the module -------------------------------------------------------------------
-
-
-def open_view(path: Any, mode: str = "r") -> View:
-    """Open a file as a view; `mode="r+"` lets the view write to it."""
-    return _viewed(opening.open_node(path, mode))
-
-
-def field_spec(window: Any, /, **fields: Any) -> WindowSpec:
-    """Declare a window that has windows of its own, counted from its start.
-
-    >>> d = View(np.arange(6).reshape(2, 3), pos=field_spec(np.s_[1:], x=0, y=1))
-    >>> d.pos.y()
-    array([2, 5])
-    """
-    return WindowSpec(window, fields)
-
-
-def concat(*views: Any) -> View:
-    """Return the views one after the other; fields are joined by name.
-
-    >>> concat(View([1, 2]), View([3]))[-2:]()
-    array([2, 3])
-    """
-    parts = views[0] if len(views) == 1 and isinstance(views[0], (list, tuple)) else views
-    return _viewed(concat_nodes([_node(part) for part in parts]))
-
-
-def zip_views(*views: Any, **fields: Any) -> View:
-    """Return the record of views of one length, row by row: given by name, or f0, f1 and so on.
-
-    >>> zip_views(x=[1, 2], y=View([3, 4]))[0]._asdict()
-    {'x': np.int64(1), 'y': np.int64(3)}
-    """
-    named = {f"f{number}": part for number, part in enumerate(views)} | fields
-    return _viewed(declaring.zipped({name: _node(part) for name, part in named.items()}))

@@ -27,7 +27,7 @@ from oracle import arrays, attempt, examples, keys
 SNAPSHOTS = pathlib.Path(__file__).parent / "snapshots" / "display"
 UPDATE = os.environ.get("DATAVIEW_UPDATE_SNAPSHOTS") == "1"
 LINES = 45
-HOSTILE = ["<script>alert(1)</script>", "a\nb", "\u202eabc", "\ud800", "&amp;", '"\'>', "x" * 5000]
+HOSTILE = ["<script>alert(1)</script>", "a\nb", "\u202eabc", "\ud800", "&amp;", "\"'>", "x" * 5000]
 
 
 class Unreadable:

@@ -15,8 +15,8 @@ PACKAGE = pathlib.Path(__file__).parent.parent / "dataview"
 
 # Top to bottom: a module imports only what stands below it. `sources` is one layer of siblings.
 LAYERS = """
-    __main__ demo __init__ view display loader batches samplers collate specs spaces
-    declaring opening saving packing rows streams made update joining evaluate passes
+    __main__ demo __init__ functions view display loader batches samplers collate specs spaces
+    declaring opening saving packing rows streams made inplace update joining evaluate passes
     fused kernel reduce executors expression
     operators fields sources cache permutation gather keys index errors
 """.split()

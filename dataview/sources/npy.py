@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from dataview import gather
-from dataview.index import Index
+from dataview.index import Affine, Index, extent, shifted
 from dataview.sources.protocol import Memo
 
 __all__ = ["NpySource", "open_npy", "write_header"]
@@ -84,13 +85,53 @@ class NpySource:
             )
 
     def read(self, index: Index, memo: Memo) -> np.ndarray:
-        """Return a fresh array: pages of the file are never handed out."""
+        """Return a fresh array: pages of the file are never handed out.
+
+        A run of rows is read by its position in the file: memory stays as small as the result.
+        """
+        slab = self._slab(index)
+        if slab is not None:
+            rows, within = slab
+            return np.ascontiguousarray(gather.read(self._rows(rows), within))
         found = gather.read(self.array, index)
         return np.array(found) if index.is_box else found
 
     def write(self, index: Index, value: np.ndarray) -> None:
         """Write through the index into the file."""
+        slab = self._slab(index)
+        if slab is not None:
+            rows, within = slab
+            block = self._rows(rows)
+            gather.assign(block, within, value)
+            self._put_rows(rows.start, block)
+            return
         gather.assign(self.array, index, value)
+
+    def _slab(self, index: Index) -> tuple[range, Index] | None:
+        """Return the run of whole rows that an index reads much of, and the index within it."""
+        if self.fortran or self.members or not self.whole or 0 in index.shape:
+            return None
+        first = index.maps[0]
+        if not isinstance(first, Affine) or len(first.strides) != 1 or not index.is_box:
+            return None
+        low, high = extent(first, index.shape) or (0, 0)
+        if (high - low + 1) * math.prod(self.whole[1:]) > 4 * math.prod(index.shape):
+            return None
+        within = Index(index.shape, (shifted(first, low), *index.maps[1:]))
+        return range(low, high + 1), within
+
+    def _rows(self, rows: range) -> np.ndarray:
+        block = np.empty((len(rows), *self.whole[1:]), self.file_dtype)
+        with open(self.path, "rb", buffering=0) as file:
+            _transfer(os.preadv, file.fileno(), block, self._place(rows.start))
+        return block
+
+    def _put_rows(self, start: int, block: np.ndarray) -> None:
+        with open(self.path, "r+b", buffering=0) as file:
+            _transfer(os.pwritev, file.fileno(), block, self._place(start))
+
+    def _place(self, row: int) -> int:
+        return self.offset + row * self.file_dtype.itemsize * math.prod(self.whole[1:])
 
     def member(self, name: str) -> NpySource:
         """Return one field of a structured file."""
@@ -138,3 +179,15 @@ def write_header(file: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Non
     """Write the header of a C-ordered array; its bytes follow."""
     described = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
     npy.write_array_header_1_0(file, described)
+
+
+def _transfer(move: Any, descriptor: int, block: np.ndarray, place: int) -> None:
+    """Read or write all bytes of a block at a place in a file; the system may take several goes."""
+    raw: Any = block.reshape(-1).view(np.uint8)
+    data = memoryview(raw)
+    done = 0
+    while done < len(data):
+        count = move(descriptor, [data[done:]], place + done)
+        if count == 0:
+            raise OSError("the file ended before all of the block was transferred")
+        done += count

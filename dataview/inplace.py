@@ -1,0 +1,244 @@
+"""In-place operators: the result is written over the data while it is computed, block by block.
+
+What an operand reads of the data that is being overwritten is looked at first: at the same places
+(one index map) a block may go straight into its own memory; anything else is copied before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from dataview.errors import PartialWriteError
+from dataview.evaluate import aliases, evaluate, lent, rewritten
+from dataview.executors import run_blocks
+from dataview.expression import (
+    Argument,
+    Elementwise,
+    Node,
+    Record,
+    Reduction,
+    Select,
+    Stored,
+    arguments,
+    elementwise,
+    known_dtype,
+    known_shape,
+    select,
+    size_of,
+    stored,
+)
+from dataview.fused import Cut, cuts
+from dataview.passes import pending, take
+from dataview.sources.memory import ArraySource
+from dataview.update import UNDO_BYTES, check_writable, write
+
+__all__ = ["apply_in_place"]
+
+STREAMED = 1 << 16
+"""From so many elements on, a result is written over the data as it is computed."""
+
+FILE_BLOCK = 1 << 19
+"""Elements that are read, changed and written back at a time in a file."""
+
+
+def apply_in_place(node: Node, ufunc: np.ufunc, args: Sequence[Argument]) -> None:
+    """Write `ufunc(*args)` into a node, with the result that NumPy's `out=` gives."""
+    if isinstance(node, Record):
+        names = ", ".join(map(repr, node.fields))
+        raise TypeError(f"{ufunc.__name__} of a record is not defined; choose a field: {names}")
+    check_writable(node)
+    _check_result(node, ufunc, args)
+    source = _source_of(node)
+    if source is None or size_of(known_shape(node)) < STREAMED:
+        _at_once(node, ufunc, args)
+        return
+    for arg in args:
+        if isinstance(arg, Node):
+            take(pending(arg), evaluate)
+    safe = tuple(_apart(arg, node) if isinstance(arg, Node) else arg for arg in args)
+    (expression,) = elementwise(ufunc, safe)
+    if source.lends:
+        _in_memory(node, expression, ufunc, safe)
+    else:
+        _in_file(node, expression)
+
+
+def _check_result(node: Node, ufunc: np.ufunc, args: Sequence[Argument]) -> None:
+    """Raise what NumPy raises for shapes and dtypes that do not fit, before the first byte."""
+    results = elementwise(ufunc, tuple(args))
+    if len(results) != 1:
+        raise TypeError(f"{ufunc.__name__} has {len(results)} results; give as many outputs")
+    shape = known_shape(node)
+    if results[0].shape != shape and np.broadcast_shapes(known_shape(results[0]), shape) != shape:
+        raise ValueError(
+            f"the result of {ufunc.__name__} has shape {results[0].shape}, which does not fit into "
+            f"the view's shape {shape}"
+        )
+    empties = [np.empty(0, known_dtype(arg)) if isinstance(arg, Node) else arg for arg in args]
+    with np.errstate(all="ignore"):
+        ufunc(*empties, out=np.empty(0, known_dtype(node)))
+
+
+def _source_of(node: Node) -> Any:
+    """Return the one source behind a view of it, None where there are several or none."""
+    below = node.node if isinstance(node, Select) else node
+    return below.source if isinstance(below, Stored) else None
+
+
+def _at_once(node: Node, ufunc: np.ufunc, args: Sequence[Argument]) -> None:
+    result = np.empty(known_shape(node), known_dtype(node))
+    ufunc(*(evaluate(arg) if isinstance(arg, Node) else arg for arg in args), out=result)
+    write(node, result)
+
+
+# --- overlap ---------------------------------------------------------------------------------
+
+
+def _apart(arg: Node, target: Node) -> Node:
+    """Return an operand that may be read while the target is written."""
+    if arg is target or not _reads(arg, target) or _same_places(arg, target):
+        return arg
+    if isinstance(arg, Elementwise):  # parts of it may read the same places, or nothing of it
+        parts = tuple(_apart(a, target) if isinstance(a, Node) else a for a in arg.args)
+        changed: Node = arg.replaced(args=parts)
+        return changed
+    return stored(ArraySource(np.array(evaluate(arg))))
+
+
+def _reads(arg: Node, target: Node) -> bool:
+    """Whether a node may read the source that a target writes to."""
+    if isinstance(arg, Reduction) and arg.taken is not None:
+        return False
+    if isinstance(arg, Stored):
+        source, other = arg.source, _source_of(target)
+        if not source.lends or not other.lends:
+            return getattr(source, "path", 0) == getattr(other, "path", 1)
+        return bool(np.may_share_memory(source.array, other.array))  # type: ignore[attr-defined]
+    return any(_reads(below, target) for below in arguments(arg))
+
+
+def _same_places(arg: Node, target: Node) -> bool:
+    """Whether two nodes view the same places of one source in the same order."""
+    if not (isinstance(arg, Select) and isinstance(target, Select)):
+        both = isinstance(arg, Stored) and isinstance(target, Stored)
+        return both and _source_of(arg) is _source_of(target)
+    return (
+        _source_of(arg) is _source_of(target)
+        and _source_of(arg) is not None
+        and arg.index.is_box
+        and target.index.is_box
+        and arg.index.shape == target.index.shape
+        and arg.index.maps == target.index.maps
+    )
+
+
+# --- memory ----------------------------------------------------------------------------------
+
+
+def _in_memory(
+    node: Node, expression: Elementwise, ufunc: np.ufunc, args: Sequence[Argument]
+) -> None:
+    memory = lent(node) if aliases(node) else None
+    plain = all(_is_in_memory(arg) for arg in args if isinstance(arg, Node))
+    if memory is None or not plain or known_dtype(node).hasobject or _may_raise():
+        _at_once(node, ufunc, args)
+        return
+    with _held_interrupt():
+        rewritten(expression, memory)
+
+
+def _is_in_memory(node: Node) -> bool:
+    """Whether a node's data can be had without anything that may fail."""
+    if isinstance(node, Stored):
+        return bool(node.source.lends)
+    if isinstance(node, (Select, Elementwise, Reduction)):
+        return all(map(_is_in_memory, arguments(node)))
+    return False
+
+
+def _may_raise() -> bool:
+    """Whether a floating-point error would raise, so that the old values must outlive it."""
+    if not {"ignore", "warn"}.issuperset(np.geterr().values()):
+        return True
+    return any(
+        action == "error" and issubclass(RuntimeWarning, category)
+        for action, _, category, *_ in warnings.filters
+    )
+
+
+@contextlib.contextmanager
+def _held_interrupt() -> Iterator[None]:
+    """Let Ctrl-C wait until memory is whole again: a pass takes about a second for gigabytes."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    pressed: list[Any] = []
+    previous = signal.signal(signal.SIGINT, lambda *event: pressed.append(event))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
+    if pressed:
+        raise KeyboardInterrupt
+
+
+# --- files -----------------------------------------------------------------------------------
+
+
+def _in_file(node: Node, expression: Elementwise) -> None:
+    """Change a file block by block, keeping old values to undo a failure within the budget."""
+    shape, dtype = known_shape(node), known_dtype(node)
+    keep = size_of(shape) * dtype.itemsize <= UNDO_BYTES
+    done: dict[Cut, np.ndarray | None] = {}
+
+    def change(cut: Cut) -> None:
+        index = cut.within(shape)
+        value = np.empty(index.shape, dtype)
+        np.copyto(value, evaluate(expression, index), casting="same_kind")
+        part = select(node, index)
+        old = np.array(evaluate(part)) if keep else None
+        done[cut] = old
+        write(part, value)
+
+    try:
+        run_blocks(change, cuts(shape, FILE_BLOCK))
+    except BaseException as error:
+        _undone(node, shape, done, error)
+        raise
+
+
+def _undone(
+    node: Node, shape: tuple[int, ...], done: dict[Cut, np.ndarray | None], error: BaseException
+) -> None:
+    for cut, old in list(done.items()):
+        if old is None:
+            rows = sorted((cut.start, cut.stop) for cut in done)
+            raise PartialWriteError(
+                f"the update failed, and the old values were more than {UNDO_BYTES >> 20} MB, too "
+                f"many to keep; changed, the last of them perhaps in part, are along axis "
+                f"{cut.axis} the positions {_joined(rows)}"
+            ) from error
+        write(select(node, cut.within(shape)), old)
+
+
+def _joined(spans: list[tuple[int, int]]) -> str:
+    """Write spans that follow each other as one.
+
+    >>> _joined([(0, 2), (2, 4), (6, 8)])
+    '0:4, 6:8'
+    """
+    joined: list[tuple[int, int]] = []
+    for start, stop in spans:
+        if joined and joined[-1][1] == start:
+            joined[-1] = (joined[-1][0], stop)
+        else:
+            joined.append((start, stop))
+    return ", ".join(f"{start}:{stop}" for start, stop in joined)
+
