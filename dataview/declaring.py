@@ -11,18 +11,7 @@ import numpy as np
 
 from dataview.errors import unknown_field
 from dataview.evaluate import evaluate
-from dataview.expression import (
-    Driven,
-    Node,
-    Record,
-    field,
-    known_shape,
-    members,
-    record,
-    rows_of,
-    stored,
-    with_fields,
-)
+from dataview.expression import field, record, rows_of, stored, with_fields
 from dataview.fields import (
     NO_FIELDS,
     Attached,
@@ -33,6 +22,7 @@ from dataview.fields import (
     check_name,
     declared,
 )
+from dataview.nodes import Driven, Node, Record, known_shape, members
 from dataview.opening import made, node_of
 from dataview.sources.memory import ArraySource
 from dataview.streams import length_of
@@ -178,9 +168,7 @@ def frozen(node: Node) -> Node:
         return Record(record(named, node.rank).fields, node.rank, node.meta, node.shape)
     array = np.array(evaluate(node))
     named_fields = {
-        name: part
-        if isinstance(part, Window)
-        else Attached(frozen(field(node, name)), part.axes)
+        name: part if isinstance(part, Window) else Attached(frozen(field(node, name)), part.axes)
         for name, part in node.fields.named.items()
     }
     fields = Fields(named_fields, node.fields.lost) if named_fields else NO_FIELDS

@@ -12,7 +12,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dataview.expression import (
+from dataview.fields import Attached, Fields, Positions
+from dataview.index import Computed, is_endless
+from dataview.made import Made
+from dataview.nodes import (
     Argument,
     Comparison,
     Concat,
@@ -25,9 +28,6 @@ from dataview.expression import (
     members,
     size_of,
 )
-from dataview.fields import Attached, Fields, Positions
-from dataview.index import Computed, is_endless
-from dataview.made import Made
 from dataview.permutation import Permutation
 from dataview.rows import Cycle
 from dataview.streams import Kept, Stream, length_of

@@ -10,25 +10,7 @@ import numpy as np
 
 from dataview import gather
 from dataview.errors import StreamError
-from dataview.expression import (
-    Argument,
-    Comparison,
-    Concat,
-    Driven,
-    Elementwise,
-    Node,
-    Record,
-    Reduction,
-    Sampled,
-    Select,
-    Stored,
-    arguments,
-    known_dtype,
-    known_shape,
-    members,
-    select,
-    size_of,
-)
+from dataview.expression import arguments, select
 from dataview.fused import fused
 from dataview.index import (
     Affine,
@@ -43,6 +25,23 @@ from dataview.index import (
     positions,
     renumbered,
     shifted,
+)
+from dataview.nodes import (
+    Argument,
+    Comparison,
+    Concat,
+    Driven,
+    Elementwise,
+    Node,
+    Record,
+    Reduction,
+    Sampled,
+    Select,
+    Stored,
+    known_dtype,
+    known_shape,
+    members,
+    size_of,
 )
 from dataview.passes import pending, reduction, take
 from dataview.sources.protocol import Memo

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dataview import executors, kernel
-from dataview.expression import Elementwise, Node, known_dtype, known_shape, size_of
 from dataview.index import Affine, Index, compose, identity
+from dataview.nodes import Elementwise, Node, known_dtype, known_shape, size_of
 
 __all__ = ["Cut", "cuts", "fused"]
 

@@ -139,9 +139,7 @@ def _groups(index: Index) -> list[list[int]]:
             axes |= other[0]
             members = other[1] + members
         groups.append((axes, members))
-    ratio = {
-        id(members): np.prod([index.shape[axis] for axis in axes]) for axes, members in groups
-    }
+    ratio = {id(members): np.prod([index.shape[axis] for axis in axes]) for axes, members in groups}
     return [members for _, members in sorted(groups, key=lambda group: ratio[id(group[1])])]
 
 
@@ -152,9 +150,7 @@ def _is_free(index: Index, number: int) -> bool:
     return not any(own & other for other in others)
 
 
-def _gathered(
-    array: np.ndarray, index: Index, group: Sequence[int]
-) -> tuple[np.ndarray, Index]:
+def _gathered(array: np.ndarray, index: Index, group: Sequence[int]) -> tuple[np.ndarray, Index]:
     """Replace a group of source axes by the view axes over which their positions vary."""
     maps = [index.maps[number] for number in group]
     axes = sorted({axis for map_ in maps for axis in axes_of(map_)})

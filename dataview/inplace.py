@@ -18,7 +18,9 @@ import numpy as np
 from dataview.errors import PartialWriteError
 from dataview.evaluate import aliases, evaluate, lent, rewritten
 from dataview.executors import run_blocks
-from dataview.expression import (
+from dataview.expression import arguments, elementwise, select, stored
+from dataview.fused import Cut, cuts
+from dataview.nodes import (
     Argument,
     Elementwise,
     Node,
@@ -26,15 +28,10 @@ from dataview.expression import (
     Reduction,
     Select,
     Stored,
-    arguments,
-    elementwise,
     known_dtype,
     known_shape,
-    select,
     size_of,
-    stored,
 )
-from dataview.fused import Cut, cuts
 from dataview.passes import pending, take
 from dataview.sources.memory import ArraySource
 from dataview.update import UNDO_BYTES, check_writable, write
@@ -241,4 +238,3 @@ def _joined(spans: list[tuple[int, int]]) -> str:
         else:
             joined.append((start, stop))
     return ", ".join(f"{start}:{stop}" for start, stop in joined)
-

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from dataview.errors import StreamError
-from dataview.expression import Concat, Node, Record, known_dtype, known_shape, members, record
+from dataview.expression import record
 from dataview.fields import Attached
 from dataview.index import is_endless
+from dataview.nodes import Concat, Node, Record, known_dtype, known_shape, members
 
 __all__ = ["concat"]
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.expression import Elementwise, Node
+from dataview.nodes import Elementwise, Node
 
 __all__ = ["Position", "Program", "Step", "compiled", "run_block", "tiled"]
 

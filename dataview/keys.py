@@ -205,9 +205,7 @@ def _place_of_arrays(items: list[tuple[Item, int]]) -> int:
 
     NumPy's rule: in place of the first if all arrays and integers stand side by side.
     """
-    numbers = [
-        number for number, (item, _) in enumerate(items) if isinstance(item, (int, _Fancy))
-    ]
+    numbers = [number for number, (item, _) in enumerate(items) if isinstance(item, (int, _Fancy))]
     side_by_side = numbers[-1] - numbers[0] == len(numbers) - 1
     return numbers[0] if side_by_side else -1
 

@@ -9,20 +9,10 @@ import numpy as np
 
 from dataview.errors import StreamError, UndeclaredError, located
 from dataview.evaluate import evaluate
-from dataview.expression import (
-    Evaluate,
-    Node,
-    Record,
-    Sampled,
-    field,
-    known_dtype,
-    known_shape,
-    record,
-    select,
-    stored,
-)
+from dataview.expression import field, record, select, stored
 from dataview.index import Affine, Index, compose, is_endless, positions
 from dataview.keys import parse
+from dataview.nodes import Evaluate, Node, Record, Sampled, known_dtype, known_shape
 from dataview.sources.samples import FunctionSource
 
 __all__ = ["Made", "Wrap", "name_of", "stacked"]

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from dataview.expression import Argument, Node, is_scalar, record, stored
+from dataview.expression import is_scalar, record, stored
 from dataview.fields import check_name
 from dataview.index import ENDLESS, identity
 from dataview.made import Made
+from dataview.nodes import Argument, Node
 from dataview.sources.memory import ArraySource
 from dataview.sources.npy import open_npy
 from dataview.streams import Produced, Stream

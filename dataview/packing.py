@@ -4,19 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from dataview.expression import (
-    Comparison,
-    Concat,
-    Driven,
-    Elementwise,
-    Node,
-    Record,
-    Select,
-    Stored,
-    arguments,
-)
+from dataview.expression import arguments
 from dataview.fields import Attached, Fields
 from dataview.index import Index
+from dataview.nodes import Comparison, Concat, Driven, Elementwise, Node, Record, Select, Stored
 from dataview.sources.memory import ArraySource
 
 __all__ = ["packed"]

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from dataview.executors import run_blocks
-from dataview.expression import Node, Reduction, arguments, known_dtype, known_shape, size_of
+from dataview.expression import arguments
 from dataview.fused import Cut
 from dataview.index import Index
+from dataview.nodes import Node, Reduction, known_dtype, known_shape, size_of
 from dataview.reduce import KINDS, State, result_dtype
 
 __all__ = ["pending", "reduction", "take"]

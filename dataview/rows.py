@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from dataview.errors import StreamError
-from dataview.expression import Node, Sampled, known_shape, select
+from dataview.expression import select
 from dataview.index import ENDLESS, Affine, Array, Computed, Index, Map, is_endless
+from dataview.nodes import Node, Sampled, known_shape
 from dataview.permutation import Permutation
 from dataview.streams import Stream, again, pooled
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from dataview.evaluate import blocks, evaluate
-from dataview.expression import Node, known_dtype, known_shape
+from dataview.nodes import Node, known_dtype, known_shape
 from dataview.sources.npy import write_header
 
 __all__ = ["save"]

@@ -15,22 +15,12 @@ import numpy as np
 
 from dataview.errors import StreamError, UndeclaredError, located
 from dataview.evaluate import evaluate, is_equal
-from dataview.expression import (
-    Comparison,
-    Evaluate,
-    Node,
-    Sampled,
-    field,
-    is_scalar,
-    known_shape,
-    rows_of,
-    select,
-    size_of,
-)
+from dataview.expression import field, is_scalar, rows_of, select
 from dataview.fields import NO_FIELDS, Attached, Field, Fields
 from dataview.index import Index, is_endless
 from dataview.keys import parse
 from dataview.made import Made, Wrap, name_of, stacked
+from dataview.nodes import Comparison, Evaluate, Node, Sampled, known_shape, size_of
 from dataview.permutation import Permutation
 
 __all__ = [
@@ -378,22 +368,21 @@ def probed(node: Node) -> Node:
 
 
 def _probed_stream(node: Stream) -> Node:
-    if isinstance(node.samples, Kept) and node.samples.node.shape is not None:
-        rows = [number for number, _ in node.samples.numbered()]
-        parent = node.samples.node
+    samples = node.samples
+    if isinstance(samples, Kept) and samples.finite and samples.node.shape is not None:
+        rows = [number for number, _ in samples.numbered()]
+        parent = samples.node
         return select(parent, parse(np.array(rows, np.intp), known_shape(parent)))
-    if not node.samples.restarts and not isinstance(node.samples, Produced):
+    if not samples.restarts and not isinstance(samples, Produced):
         raise StreamError("probing would lose a sample of an iterator; probe before slicing it")
-    passing = node.samples.iterate()
+    passing = samples.iterate()
     first = next(passing, None)
     if first is None:
         raise StreamError("the stream is empty: there is no sample to learn from")
-    if isinstance(node.samples, Produced) and not node.samples.restarts:
+    if not samples.restarts:
         node.samples = Produced(itertools.chain([first], passing), _as_is)
     return Stream(node.samples, first)
 
 
 def _as_is(sample: Node) -> Node:
     return sample
-
-

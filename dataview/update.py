@@ -13,7 +13,9 @@ import numpy as np
 
 from dataview.errors import FieldError, PartialWriteError, ReadOnlyError
 from dataview.evaluate import Part, evaluate, split_rows
-from dataview.expression import (
+from dataview.expression import is_scalar
+from dataview.index import Index, compose, identity
+from dataview.nodes import (
     Comparison,
     Concat,
     Driven,
@@ -22,13 +24,11 @@ from dataview.expression import (
     Record,
     Select,
     Stored,
-    is_scalar,
     known_dtype,
     known_shape,
     members,
     size_of,
 )
-from dataview.index import Index, compose, identity
 from dataview.sources.protocol import Source
 
 __all__ = ["UNDO_BYTES", "check_writable", "write"]

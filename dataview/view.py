@@ -17,22 +17,18 @@ from dataview import declaring, display, opening, rows, streams, update
 from dataview.errors import unknown_field, unknown_verb
 from dataview.evaluate import answered, evaluate, lent
 from dataview.expression import (
-    Node,
-    Record,
-    Sampled,
     comparison,
     elementwise,
     field,
-    known_shape,
     read_only,
     row_field,
     select,
-    size_of,
     with_fields,
 )
 from dataview.index import is_endless
 from dataview.inplace import apply_in_place
 from dataview.keys import NO_KEY, parse, without_names
+from dataview.nodes import Node, Record, Sampled, known_shape, size_of
 from dataview.packing import packed
 from dataview.passes import reduction
 from dataview.saving import save
@@ -372,9 +368,7 @@ class View(NDArrayOperatorsMixin):
         labels = None if by is None else _labels(self, by)
         return tuple(map(viewed, rows.split(node_of(self), sizes, seed, labels)))
 
-    def _folds(
-        self, k: int, seed: int | None = None, by: Any = None
-    ) -> list[tuple[View, View]]:
+    def _folds(self, k: int, seed: int | None = None, by: Any = None) -> list[tuple[View, View]]:
         """Return k pairs (training rows, test rows); each row is tested once.
 
         >>> [test().tolist() for _, test in View(np.arange(7))._folds(3)]

@@ -418,7 +418,7 @@ def tuples(draw, shape):
         elif kind == "list" and n:
             parts.append(draw(index_arrays(n, common)))
             axis += 1
-        elif kind == "mask" and math.prod(rest[:2]) <= 16:
+        elif kind == "mask" and 0 < math.prod(rest[:2]) <= 16:
             used = draw(st.integers(1, min(2, len(rest))))
             parts.append(draw(masks(rest[:used], common[-1] if common else 1)))
             axis += used

@@ -18,7 +18,7 @@ LAYERS = """
     __main__ demo __init__ functions view display loader batches samplers collate specs spaces
     declaring opening saving packing rows streams made inplace update joining evaluate passes
     fused kernel reduce executors expression
-    operators fields sources cache permutation gather keys index errors
+    nodes operators fields sources cache permutation gather keys index errors
 """.split()
 
 # All that is imported before it is used. numexpr and what the extras bring wait in functions.

@@ -23,8 +23,18 @@ class NpySource:
     It pickles as path and mode; every process maps the file for itself, when it first reads.
     """
 
-    __slots__ = ("_mapped", "dtype", "file_dtype", "fortran", "members", "mode", "offset", "path",
-                 "shape", "whole")
+    __slots__ = (
+        "_mapped",
+        "dtype",
+        "file_dtype",
+        "fortran",
+        "members",
+        "mode",
+        "offset",
+        "path",
+        "shape",
+        "whole",
+    )
     lends = False
 
     def __init__(

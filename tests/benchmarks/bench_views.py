@@ -26,7 +26,7 @@ BUILT = {
     "windows: w[5:10].input": "w[5:10].input",
 }
 PARTS = {
-    "arrays[\"input\"][7]": 'arrays["input"][7]',
+    'arrays["input"][7]': 'arrays["input"][7]',
     "members: d.input[7]": "d.input[7]",
     "members: d[7]": "d[7]",
     "windows: w[7]": "w[7]",

@@ -59,8 +59,10 @@ def _calls_in_a_turn(timer: timeit.Timer) -> int:
 def same(contestants: Mapping[str, str], names: Mapping[str, Any]) -> dict[str, str]:
     """Return the contestants whose result equals the base's; report and leave out the others."""
     expected, *others = (np.asarray(eval(code, dict(names))) for code in contestants.values())
-    equal = [True, *(found.dtype == expected.dtype and np.array_equal(found, expected)
-                     for found in others)]
+    equal = [
+        True,
+        *(found.dtype == expected.dtype and np.array_equal(found, expected) for found in others),
+    ]
     for name, is_equal in zip(contestants, equal, strict=True):
         if not is_equal:
             print(f"{name}: gives another result, and is not timed", file=sys.stderr)

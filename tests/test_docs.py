@@ -1,0 +1,103 @@
+"""The pages against the package: verbs, options, functions, commands and modules, none left out.
+
+That the examples of the pages run is the business of doctest.
+"""
+
+from __future__ import annotations
+
+import inspect
+import pathlib
+import re
+
+import pytest
+
+import dataview as dv
+from test_layers import LAYERS, PACKAGE
+
+ROOT = pathlib.Path(__file__).parent.parent
+GRAMMAR = (ROOT / "doc" / "grammar.rst").read_text(encoding="utf-8")
+README = (ROOT / "README.rst").read_text(encoding="utf-8")
+
+# Asked for by Python's tools, or inside the class.
+NO_VERBS = {"_repr_html_", "_ipython_key_completions_", "_state"}
+COMMANDS = [
+    'python3 -m venv .venv && .venv/bin/pip install ".[demo]" && .venv/bin/python -m dataview demo',
+    'python3 -m venv .venv && .venv/bin/pip install ".[test]" && .venv/bin/pytest',
+]
+
+
+def section(page, title):
+    """The lines under a heading, to the next one."""
+    return re.search(rf"^{title}\n-+\n(.*?)(?=^[^\n]+\n-+\n|\Z)", page, re.M | re.S)[1].splitlines()
+
+
+def first_cells(lines):
+    """The words in the first cells of the tables in these lines."""
+    cells = re.compile(r"^``(.+?)``(?:  |$)")
+    return " ".join(found[1] for line in lines if (found := cells.match(line)))
+
+
+def described_verbs():
+    """The verbs in the tables, each with its arguments as they are written there."""
+    words = first_cells(section(GRAMMAR, "Verbs"))
+    return dict(re.findall(r"(?<![\w.])(_[a-z]\w*)(?:\(([^()]*)\))?", words))
+
+
+def verbs():
+    """What the class has under one underscore and describes by a docstring."""
+    names = {
+        name
+        for name, value in vars(dv.View).items()
+        if re.fullmatch(r"_[a-z]\w*", name) and value.__doc__
+    }
+    return names - NO_VERBS
+
+
+def test_the_grammar_has_the_verbs_of_the_class():
+    assert set(described_verbs()) == verbs()
+
+
+@pytest.mark.parametrize("verb", sorted(verbs()))
+def test_every_verb_is_described_with_its_arguments(verb):
+    value = getattr(dv.View, verb)
+    if isinstance(value, property):
+        return
+    parameters = inspect.signature(value).parameters
+    written = described_verbs()[verb]
+    free = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    for name in re.findall(r"\*{0,2}(\w+)=?[^,]*", written):
+        assert name in parameters or free
+    if not free:
+        required = [
+            name
+            for name, parameter in list(parameters.items())[1:]
+            if parameter.default is parameter.empty
+        ]
+        assert [name for name in required if re.search(rf"\b{name}\b(?!=)", written)] == required
+
+
+def test_the_grammar_has_the_options_of_the_class():
+    options = {
+        name
+        for name, parameter in inspect.signature(dv.View).parameters.items()
+        if parameter.kind is parameter.KEYWORD_ONLY
+    }
+    cells = first_cells(section(GRAMMAR, "Making"))
+    assert set(re.findall(r"(?<!\w)(_[a-z]+)=", cells)) == options
+
+
+def test_the_grammar_has_the_functions_of_the_package():
+    functions = {name for name in dv.__all__ if inspect.isfunction(getattr(dv, name))}
+    assert functions == set(re.findall(r"``[^`]*\bdv\.([a-z]\w*)\(", GRAMMAR))
+
+
+def test_the_readme_has_its_two_commands():
+    assert re.findall(r"^    (python3 .+)$", README, re.M) == COMMANDS
+
+
+def test_the_drawing_has_the_modules_in_their_order():
+    page = (ROOT / "doc" / "developing.rst").read_text(encoding="utf-8")
+    rows = re.findall(r"^ {5}([a-z_][a-z_/, ]*?)  +\S", page, re.M)
+    drawn = [name.strip("/") for row in rows for name in row.split(", ")]
+    there = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()}
+    assert drawn == [name for name in LAYERS if name in there - {"__init__"}]
