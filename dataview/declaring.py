@@ -106,6 +106,9 @@ def attached(node: Node, name: str, part: Node) -> Node:
     if isinstance(node, Record):
         others = {other: place.node for other, place in members(node).items()}
         return record(others | {name: part}, node.rank)
+    if isinstance(node, Driven):
+        fields = node.fields.with_field(name, Attached(part, None))
+        return Driven(part if name == node.driver else node.node, fields, node.driver)
     follows = bool(node.shape) and rows_of(node) == rows_of(part)
     axes = (0,) if follows else () if node.shape == () else None
     return with_fields(node, node.fields.with_field(name, Attached(part, axes)))
@@ -138,7 +141,7 @@ def _driven(node: Record, driver: str) -> Node:
     if driver not in node.fields:
         raise unknown_field(driver, node.fields, "_driver=")
     named = {name: Attached(part.node, None) for name, part in members(node).items()}
-    return Driven(named[driver].node, Fields(named))
+    return Driven(named[driver].node, Fields(named), driver)
 
 
 def described(node: Node, meta: Mapping[str, Mapping[str, Any]]) -> Node:

@@ -10,7 +10,7 @@ import numpy as np
 
 from dataview import gather
 from dataview.errors import StreamError
-from dataview.expression import arguments, select
+from dataview.expression import arguments, comparison, select
 from dataview.fused import fused
 from dataview.index import (
     Affine,
@@ -26,6 +26,7 @@ from dataview.index import (
     renumbered,
     shifted,
 )
+from dataview.kernel import compiled, run_small
 from dataview.nodes import (
     Argument,
     Comparison,
@@ -121,12 +122,21 @@ def _of_rows(numbers: np.ndarray, shape: Sequence[int]) -> list[Map]:
 def _elementwise(node: Elementwise, index: Index | None, memo: Memo) -> np.ndarray:
     if "taken" not in memo:  # once for all of the expression, so that one reading serves all
         memo["taken"] = True
-        take([part for part in pending(node) if index is None or 0 in part.axes], evaluate)
-    if size_of(known_shape(node) if index is None else index.shape) > SMALL:
+        missing = [part for part in pending(node) if index is None or 0 in part.axes]
+        if missing:
+            take(missing, evaluate)
+    shape = known_shape(node)
+    if size_of(shape if index is None else index.shape) > SMALL:
         return fused(node, index, None, evaluate, _narrowed)
-    found = node.ufunc(*_operands(node, index, memo))
-    result = np.asarray(found[node.output] if isinstance(found, tuple) else found)
-    return _spread(result, node, index)
+    program = compiled(node)
+    leaves = [_operand(leaf, index, shape, memo) for leaf in program.leaves]
+    return _spread(run_small(program, leaves), node, index)
+
+
+def _operand(node: Node, index: Index | None, shape: Sequence[int], memo: Memo) -> np.ndarray:
+    if index is None:
+        return node.lent if isinstance(node.lent, np.ndarray) else evaluate(node, None, memo)
+    return evaluate(node, _narrowed(index, shape, known_shape(node)), memo)
 
 
 def _comparison(node: Comparison, index: Index | None, memo: Memo) -> np.ndarray:
@@ -139,21 +149,27 @@ def _comparison(node: Comparison, index: Index | None, memo: Memo) -> np.ndarray
 
 def _compared_records(node: Comparison, index: Index | None, memo: Memo) -> np.ndarray:
     """Compare records as NumPy compares structured arrays: all members of a place are equal."""
-    shape = node.shape if index is None else index.shape
+    index = identity(known_shape(node)) if index is None else index
     left, right = (members(arg) if isinstance(arg, Record) else {} for arg in node.args)
-    assert shape is not None
     if left.keys() != right.keys():
-        return np.full(shape, node.negated)
-    equal: np.ndarray = np.ones(shape, bool)
+        return np.full(index.shape, node.negated)
+    equal: np.ndarray = np.ones(index.shape, bool)
+    rank = len(known_shape(node))
     for name in left:
-        pair = left[name].node, right[name].node
-        rank = len(known_shape(node))
-        if pair[0].shape[rank:] != pair[1].shape[rank:]:
-            return np.full(shape, node.negated)
-        same = evaluate(Comparison(pair, False, pair[0].shape), None, memo)
-        alike = np.asarray(same.all(axis=tuple(range(rank, same.ndim))))
-        np.logical_and(equal, alike if index is None else gather.read(alike, index), out=equal)
+        ours, theirs = left[name].node, right[name].node
+        if known_shape(ours)[rank:] != known_shape(theirs)[rank:]:
+            return np.full(index.shape, node.negated)
+        same = evaluate(comparison(ours, theirs, False), _deeper(index, ours, rank), memo)
+        np.logical_and(equal, same.all(axis=tuple(range(len(index.shape), same.ndim))), out=equal)
     return np.logical_not(equal) if node.negated else equal
+
+
+def _deeper(index: Index, node: Node, rank: int) -> Index:
+    """Return an index on a record's axes as one on a member, whole on the member's own axes."""
+    trailing = known_shape(node)[rank:]
+    depth = len(index.shape)
+    whole = [Affine(0, ((depth + axis, 1),)) for axis in range(len(trailing))]
+    return Index((*index.shape, *trailing), (*index.maps, *whole))
 
 
 def _spread(result: np.ndarray, node: Node, index: Index | None) -> np.ndarray:
@@ -163,14 +179,11 @@ def _spread(result: np.ndarray, node: Node, index: Index | None) -> np.ndarray:
 
 
 def _operands(
-    node: Elementwise | Comparison, index: Index | None, memo: Memo
+    node: Comparison, index: Index | None, memo: Memo
 ) -> list[np.ndarray | int | float | complex]:
     shape = known_shape(node)
     return [
-        evaluate(arg, _narrowed(index, shape, known_shape(arg)), memo)
-        if isinstance(arg, Node)
-        else arg
-        for arg in node.args
+        _operand(arg, index, shape, memo) if isinstance(arg, Node) else arg for arg in node.args
     ]
 
 
@@ -246,19 +259,15 @@ def split_rows(node: Concat, index: Index) -> Iterator[Part]:
     others = [axis for axis in range(len(index.shape)) if axis not in over]
     moved = renumbered(index, [*over, *others])
     lines = moved.shape[: len(over)]
-    rows = np.broadcast_to(positions(index.maps[0], index.shape), index.shape)
     rows = positions(renumbered(Index(index.shape, index.maps[:1]), over).maps[0], lines)
     rows = np.broadcast_to(rows, lines)
-    start = 0
-    for part in node.nodes:
-        stop = start + known_shape(part)[0]
-        within = (rows >= start) & (rows < stop)
-        if within.any():
-            places = within.nonzero() if over else ()
-            picked = _picked(moved, lines, places)
-            below = Index(picked.shape, [shifted(picked.maps[0], start), *picked.maps[1:]])
-            yield Part(part, below, over, _as_line(places))
-        start = stop
+    which = np.searchsorted(node.starts, rows, side="right") - 1
+    for number in np.unique(which).tolist():
+        places = (which == number).nonzero() if over else ()
+        picked = _picked(moved, lines, places)
+        first = shifted(picked.maps[0], int(node.starts[number]))
+        below = Index(picked.shape, [first, *picked.maps[1:]])
+        yield Part(node.nodes[number], below, over, _as_line(places))
 
 
 def _picked(index: Index, lines: tuple[int, ...], places: tuple[np.ndarray, ...]) -> Index:
@@ -291,6 +300,8 @@ def _as_line(places: tuple[np.ndarray, ...]) -> tuple[Any, ...]:
 def blocks(node: Node, most: int = BLOCK_BYTES) -> Iterator[tuple[slice, Index]]:
     """Return the row ranges, and their indices, in which a node is read block by block."""
     shape = known_shape(node)
+    if shape and is_endless(shape[0]):
+        raise StreamError("the view never ends, so it cannot be read to its end; slice it first")
     if not shape:
         yield slice(0, 0), identity(())
         return
@@ -352,7 +363,10 @@ def lent(node: Node) -> np.ndarray | None:
 def is_equal(left: Argument, right: Argument) -> bool:
     """Whether two nodes have the same shape and fields and equal data; stops at a difference."""
     if not isinstance(left, Node) or not isinstance(right, Node):
-        return bool(np.all(np.equal(_value(left), _value(right))))
+        return bool(np.all(operator.eq(_value(left), _value(right))))
+    for side in (left, right):
+        if side.shape and is_endless(side.shape[0]):
+            raise StreamError("a view that never ends cannot be compared as a whole")
     if isinstance(left, Record) or isinstance(right, Record):
         return _equal_records(left, right)
     if known_shape(left) != known_shape(right):

@@ -22,6 +22,7 @@ from dataview.nodes import (
     Driven,
     DType,
     Elementwise,
+    LateFields,
     Node,
     Record,
     Reduction,
@@ -41,7 +42,6 @@ __all__ = [
     "comparison",
     "elementwise",
     "field",
-    "is_scalar",
     "read_only",
     "record",
     "row_field",
@@ -70,20 +70,31 @@ def select(node: Node, index: Index, key: Any = None, fields: Fields | None = No
     if isinstance(node, Sampled):
         return node.part(index)
     shape = known_shape(node)
-    if fields is None:
-        if is_identity(index, shape) and not isinstance(node, Comparison):
-            return node
-        fields = through(node.fields, index, _key_text(key, index), select)
-    if isinstance(node, Record):
-        return Record(fields, len(index.shape), node.meta, index.shape)
+    if fields is None and is_identity(index, shape) and not isinstance(node, Comparison):
+        return node
     if isinstance(node, Driven):
         whole = select(node.node, index, key)
-        seen = Fields(whole.fields.named, fields.lost | whole.fields.lost)
-        return with_fields(whole, seen)
+        lost = _followed(node, index, key).lost
+        return with_fields(whole, Fields(whole.fields.named, lost | whole.fields.lost))
+    seen = _late(node, index, key) if fields is None else fields
+    if isinstance(node, Record):
+        return Record(seen, len(index.shape), node.meta, index.shape, node.dtype)
     meta = node.meta if _only_rows(index, shape) else NO_META
     if isinstance(node, Select):
-        return Select(node.node, compose(node.index, index), fields, meta)
-    return Select(node, index, fields, meta)
+        return Select(node.node, compose(node.index, index), seen, meta)
+    return Select(node, index, seen, meta)
+
+
+def _late(node: Node, index: Index, key: Any) -> Fields | LateFields:
+    """Return the fields of a part, to be worked out from those that are known, in one step."""
+    known = node._fields
+    if isinstance(known, Fields):
+        return LateFields(node, index, key, _followed) if known.named else known
+    return LateFields(known.node, compose(known.index, index), key, _followed)
+
+
+def _followed(node: Node, index: Index, key: Any) -> Fields:
+    return through(node.fields, index, _key_text(key, index), select)
 
 
 def field(node: Node, name: str) -> Node:
@@ -140,17 +151,14 @@ def _of_rank(node: Node, rank: int) -> Node:
     return node
 
 
-def is_scalar(value: Any) -> bool:
-    """Whether NumPy gives the value the dtype of what it meets (a Python number)."""
-    return type(value) in (bool, int, float, complex)
-
-
 def elementwise(ufunc: np.ufunc, args: tuple[Argument, ...]) -> tuple[Elementwise, ...]:
     """Return the nodes of a ufunc's results; NumPy's own errors rise here, on empty arrays."""
     for arg in args:
         if isinstance(arg, (Record, Driven)):
             names = ", ".join(map(repr, arg.fields))
             raise TypeError(f"{ufunc.__name__} of a record is not defined; choose a field: {names}")
+    operands = tuple(known_dtype(arg) if isinstance(arg, Node) else arg for arg in args)
+    dtypes = _result_dtypes(ufunc, operands, tuple(map(type, operands)))
     shapes = [known_shape(arg) if isinstance(arg, Node) else () for arg in args]
     try:
         shape = np.broadcast_shapes(*shapes)
@@ -159,8 +167,6 @@ def elementwise(ufunc: np.ufunc, args: tuple[Argument, ...]) -> tuple[Elementwis
         raise ValueError(
             f"operands of {ufunc.__name__} could not be broadcast together with shapes {listing}"
         ) from None
-    operands = tuple(known_dtype(arg) if isinstance(arg, Node) else arg for arg in args)
-    dtypes = _result_dtypes(ufunc, operands, tuple(map(type, operands)))
     return tuple(Elementwise(ufunc, args, number, shape, dtypes) for number in range(len(dtypes)))
 
 
@@ -177,8 +183,15 @@ def _result_dtypes(ufunc: np.ufunc, operands: tuple[Any, ...], _: Any) -> tuple[
     return tuple(np.asarray(part).dtype for part in results)
 
 
-def comparison(left: Argument, right: Argument, negated: bool) -> Comparison:
-    """Return the node of `==` or `!=`; it can always be built."""
+def comparison(left: Argument, right: Argument, negated: bool, wholes: bool = True) -> Comparison:
+    """Return the node of `==` or `!=`; it can always be built.
+
+    `wholes` tells that the two sides are views or other data, not numbers to compare with.
+    """
+    if isinstance(left, Record):
+        right = _as_record(right)
+    elif isinstance(right, Record):
+        left = _as_record(left)
     shapes = shape_of(left), shape_of(right)
     shape: Shape | None = None
     if shapes[0] is not None and shapes[1] is not None:
@@ -186,7 +199,14 @@ def comparison(left: Argument, right: Argument, negated: bool) -> Comparison:
             shape = np.broadcast_shapes(shapes[0], shapes[1])
         except ValueError:
             shape = None
-    return Comparison((left, right), negated, shape)
+    return Comparison((left, right), negated, shape, wholes)
+
+
+def _as_record(side: Argument) -> Argument:
+    """Return structured data as the record of its fields."""
+    if not isinstance(side, Stored) or side.source.dtype.names is None:
+        return side
+    return Record(side.fields, len(side.source.shape))
 
 
 def with_fields(node: Node, fields: Fields) -> Node:

@@ -54,13 +54,14 @@ def box(array: np.ndarray, index: Index) -> np.ndarray:
     if key is not None:
         found: np.ndarray = array[key]
         return found
-    start = []
+    start: list[Any] = []
     strides = [0] * len(index.shape)
     for map_, stride in zip(index.maps, array.strides, strict=True):
         assert isinstance(map_, (Constant, Affine))
         start.append(slice(map_.offset, map_.offset + 1))
         for axis, step in map_.strides if isinstance(map_, Affine) else ():
             strides[axis] += step * stride
+    start.append(Ellipsis)  # so that a corner is an array even where it is one element
     corner = array[tuple(start)]
     return as_strided(corner, index.shape, strides, writeable=bool(array.flags.writeable))
 

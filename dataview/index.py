@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 ENDLESS = 2**62
-"""The length of an axis that never ends; what remains after skipping many rows is endless too."""
+"""The length of an axis that never ends, and of any part of it that has no end either."""
 
 Rows: TypeAlias = Callable[[np.ndarray], np.ndarray]
 
@@ -110,7 +110,7 @@ def is_identity(index: Index, shape: Sequence[int]) -> bool:
 
 def is_endless(length: int | None) -> bool:
     """Whether an axis of this length has no end."""
-    return length is not None and length > ENDLESS // 2
+    return length is not None and length >= ENDLESS
 
 
 def axes_of(map_: Map) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from dataview.errors import StreamError
 from dataview.expression import record
-from dataview.fields import Attached
+from dataview.fields import Attached, Field, Fields, Window
 from dataview.index import is_endless
 from dataview.nodes import Concat, Node, Record, known_dtype, known_shape, members
 
@@ -42,8 +42,25 @@ def concat(nodes: Sequence[Node]) -> Node:
         raise StreamError("nothing can be joined after a view that never ends")
     dtype = np.result_type(*(known_dtype(node) for node in nodes))
     rows = sum(shape[0] for shape in shapes)
-    fields = first.fields.windows_only(0, bool)
+    fields = _joined_fields(nodes)
     return Concat(tuple(nodes), (rows, *shapes[0][1:]), dtype, fields)
+
+
+def _joined_fields(nodes: Sequence[Node]) -> Fields:
+    """Return the fields of joined nodes: windows as they lie, fields of their own joined too."""
+    named: dict[str, Field] = {}
+    lost = dict(nodes[0].fields.lost)
+    for name, part in nodes[0].fields.named.items():
+        if isinstance(part, Window):
+            named[name] = part
+            continue
+        own = [node.fields.named[name] for node in nodes]
+        if all(isinstance(other, Attached) and (other.axes or ())[:1] == (0,) for other in own):
+            joined = concat([other.node for other in own if isinstance(other, Attached)])
+            named[name] = Attached(joined, part.axes)
+        else:
+            lost[name] = "belongs to one of the joined datasets only"
+    return Fields(named, lost)
 
 
 def _check_same_fields(nodes: Sequence[Node]) -> None:

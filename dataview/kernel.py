@@ -13,7 +13,7 @@ import numpy as np
 
 from dataview.nodes import Elementwise, Node
 
-__all__ = ["Position", "Program", "Step", "compiled", "run_block", "tiled"]
+__all__ = ["Position", "Program", "Step", "compiled", "run_block", "run_small", "tiled"]
 
 
 class Step(NamedTuple):
@@ -50,33 +50,28 @@ class Program(NamedTuple):
 
 
 def compiled(root: Elementwise) -> Program:
-    """Return the program of an expression; equal parts of it are computed once."""
+    """Return the program of an expression, made once; equal parts of it are computed once."""
+    if root.program is None:
+        root.program = _compiled(root)
+    program: Program = root.program
+    return program
+
+
+def _compiled(root: Elementwise) -> Program:
     leaves: dict[int, tuple[int, Node]] = {}
     steps: list[Step] = []
-    places: dict[Any, tuple[int, ...]] = {}
+    results: dict[Any, tuple[int, ...]] = {}
     known: dict[int, int] = {}
     count = 0
-
-    def place_of(arg: Any) -> Any:
-        nonlocal count
-        if not isinstance(arg, Node):
-            return arg
-        if not isinstance(arg, Elementwise):
-            number, _ = leaves.setdefault(id(arg), (len(leaves), arg))
-            return _Place(-1 - number)
-        if id(arg) in known:
-            return _Place(known[id(arg)])
-        operands = tuple(map(place_of, arg.args))
-        key = (arg.ufunc, tuple((type(op), repr(op)) for op in operands))
-        if key not in places:
-            dtypes = arg.dtypes
-            places[key] = tuple(range(count, count + len(dtypes)))
-            count += len(dtypes)
-            steps.append(Step(arg.ufunc, operands, places[key], dtypes))
-        known[id(arg)] = places[key][arg.output]
-        return _Place(known[id(arg)])
-
-    output = place_of(root).number
+    for node in _in_order(root):
+        operands = tuple(_place_of(arg, known, leaves) for arg in node.args)
+        key = (node.ufunc, tuple((type(op), repr(op)) for op in operands))
+        if key not in results:
+            results[key] = tuple(range(count, count + len(node.dtypes)))
+            count += len(node.dtypes)
+            steps.append(Step(node.ufunc, operands, results[key], node.dtypes))
+        known[id(node)] = results[key][node.output]
+    output = known[id(root)]
     last_use = [len(steps)] * count
     for number, step in enumerate(steps):
         for operand in step.operands:
@@ -85,6 +80,49 @@ def compiled(root: Elementwise) -> Program:
     last_use[output] = len(steps)
     read = tuple(leaf for _, leaf in leaves.values())
     return Program(tuple(steps), read, tuple(last_use), output)
+
+
+def _in_order(root: Elementwise) -> list[Elementwise]:
+    """Return the elementwise nodes below a root, arguments first, each once, however deep."""
+    order: list[Elementwise] = []
+    seen: set[int] = set()
+    waiting: list[tuple[Elementwise, bool]] = [(root, False)]
+    while waiting:
+        node, ready = waiting.pop()
+        if ready:
+            order.append(node)
+        elif id(node) not in seen:
+            seen.add(id(node))
+            waiting.append((node, True))
+            below = [arg for arg in node.args if isinstance(arg, Elementwise)]
+            waiting.extend((arg, False) for arg in reversed(below))
+    return order
+
+
+def _place_of(arg: Any, known: dict[int, int], leaves: dict[int, tuple[int, Node]]) -> Any:
+    if isinstance(arg, Elementwise):
+        return _Place(known[id(arg)])
+    if isinstance(arg, Node):
+        return _Place(-1 - leaves.setdefault(id(arg), (len(leaves), arg))[0])
+    return arg
+
+
+def run_small(program: Program, leaves: Sequence[np.ndarray]) -> np.ndarray:
+    """Compute a program on whole operands, letting NumPy allocate: for results that fit a cache."""
+    values: list[Any] = [None] * len(program.last_use)
+    for step in program.steps:
+        operands = [
+            (values[op.number] if op.number >= 0 else leaves[-1 - op.number])
+            if type(op) is _Place
+            else op
+            for op in step.operands
+        ]
+        found = step.ufunc(*operands)
+        for place, value in zip(
+            step.results, found if len(step.results) > 1 else (found,), strict=True
+        ):
+            values[place] = value
+    return np.asarray(values[program.output])
 
 
 def run_block(

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dataview.errors import StreamError
-from dataview.index import Affine, Array, Constant, Index, Map, is_endless
+from dataview.index import ENDLESS, Affine, Array, Constant, Index, Map, is_endless
 
 __all__ = ["NO_KEY", "is_integer", "parse", "without_names"]
 
@@ -132,6 +132,8 @@ def _sliced(key: slice, length: int) -> range:
         start, stop, step = (None if part is None else operator.index(part) for part in _parts(key))
         if (start or 0) < 0 or (stop or 0) < 0 or (step or 1) < 0:
             raise StreamError(f"an endless view has no end to count back from; got {key!r}")
+        if stop is None:  # what remains has no end either
+            return range(start or 0, (start or 0) + (step or 1) * ENDLESS, step or 1)
     return range(length)[key]
 
 

@@ -21,6 +21,7 @@ __all__ = [
     "Driven",
     "Elementwise",
     "Evaluate",
+    "LateFields",
     "Node",
     "Record",
     "Reduction",
@@ -28,6 +29,7 @@ __all__ = [
     "Select",
     "Shape",
     "Stored",
+    "is_scalar",
     "known_dtype",
     "known_shape",
     "members",
@@ -39,31 +41,56 @@ Shape: TypeAlias = tuple[int, ...]
 DType: TypeAlias = np.dtype[Any]
 
 
+class LateFields:
+    """The fields of a part of a node: worked out from the node's own when somebody asks."""
+
+    __slots__ = ("follow", "index", "key", "node")
+
+    def __init__(
+        self, node: Node, index: Index, key: Any, follow: Callable[[Node, Index, Any], Fields]
+    ) -> None:
+        self.node = node
+        self.index = index
+        self.key = key
+        self.follow = follow
+
+    def followed(self) -> Fields:
+        """Return the fields."""
+        return self.follow(self.node, self.index, self.key)
+
+
 class Node:
     """A step of a plan; shape and dtype are None where they cannot be known without reading.
 
-    `lent` and `followed` remember what has been asked of the node before; they are not pickled.
+    The fields of a part are worked out when they are first asked for.  `lent` and `followed`
+    remember what has been asked of the node before; they are not pickled.
     """
 
-    __slots__ = ("dtype", "fields", "followed", "lent", "meta", "shape")
+    __slots__ = ("_fields", "dtype", "followed", "lent", "meta", "shape")
 
     shape: Shape | None
     dtype: DType | None
-    fields: Fields
     meta: Mapping[str, Any]
 
     def __init__(
         self,
         shape: Shape | None,
         dtype: DType | None,
-        fields: Fields = NO_FIELDS,
+        fields: Fields | LateFields = NO_FIELDS,
         meta: Mapping[str, Any] = NO_META,
     ) -> None:
         self.shape = shape
         self.dtype = dtype
-        self.fields = fields
+        self._fields = fields
         self.meta = meta
         self.forget()
+
+    @property
+    def fields(self) -> Fields:
+        """The field tree."""
+        if isinstance(self._fields, LateFields):
+            self._fields = self._fields.followed()
+        return self._fields
 
     def forget(self) -> None:
         """Forget what has been remembered."""
@@ -72,6 +99,8 @@ class Node:
 
     def replaced(self, **changes: Any) -> Any:
         """Return a copy of the node with some of its slots changed."""
+        if "fields" in changes:
+            changes["_fields"] = changes.pop("fields")
         other = object.__new__(type(self))
         for kind in type(self).__mro__[:-1]:
             for slot in kind.__dict__.get("__slots__", ()):
@@ -82,8 +111,10 @@ class Node:
     def __reduce__(self) -> tuple[Any, ...]:
         slots = [slot for kind in type(self).__mro__[:-1] for slot in kind.__dict__["__slots__"]]
         state = {slot: getattr(self, slot) for slot in slots}
+        state["_fields"] = self.fields
         state["meta"] = dict(self.meta)
-        del state["lent"], state["followed"]
+        for remembered in ("lent", "followed", "program"):
+            state.pop(remembered, None)
         return _unpickled, (type(self), state)
 
 
@@ -137,7 +168,9 @@ class Select(Node):
 
     __slots__ = ("index", "node")
 
-    def __init__(self, node: Node, index: Index, fields: Fields, meta: Mapping[str, Any]) -> None:
+    def __init__(
+        self, node: Node, index: Index, fields: Fields | LateFields, meta: Mapping[str, Any]
+    ) -> None:
         super().__init__(index.shape, node.dtype, fields, meta)
         self.node = node
         self.index = index
@@ -146,7 +179,7 @@ class Select(Node):
 class Elementwise(Node):
     """An elementwise ufunc of broadcast arguments; `output` is which of its results."""
 
-    __slots__ = ("args", "dtypes", "output", "ufunc")
+    __slots__ = ("args", "dtypes", "output", "program", "ufunc")
 
     def __init__(
         self,
@@ -162,6 +195,11 @@ class Elementwise(Node):
         self.output = output
         self.dtypes = dtypes
 
+    def forget(self) -> None:
+        """Forget what has been remembered, the compiled program too."""
+        super().forget()
+        self.program: Any = None
+
 
 class Comparison(Node):
     """The result of `==` or `!=`: elementwise as any ufunc, and with a truth of its own.
@@ -169,13 +207,16 @@ class Comparison(Node):
     Its shape is None where the operands do not broadcast: then only its truth can be asked.
     """
 
-    __slots__ = ("args", "negated")
+    __slots__ = ("args", "negated", "wholes")
 
-    def __init__(self, args: tuple[Argument, Argument], negated: bool, shape: Shape | None) -> None:
+    def __init__(
+        self, args: tuple[Argument, Argument], negated: bool, shape: Shape | None, wholes: bool
+    ) -> None:
         fields = NO_FIELDS if shape is None else _elementwise_fields(args, shape)
         super().__init__(shape, np.dtype(bool), fields)
         self.args = args
         self.negated = negated
+        self.wholes = wholes
 
 
 class Record(Node):
@@ -185,35 +226,41 @@ class Record(Node):
 
     def __init__(
         self,
-        fields: Fields,
+        fields: Fields | LateFields,
         rank: int,
         meta: Mapping[str, Any] = NO_META,
         shape: Shape | None = None,
+        dtype: DType | None = None,
     ) -> None:
-        """`shape` is that of a record without any members; others know theirs."""
-        shape = _shared_shape(fields, rank) if fields.named else shape
-        super().__init__(shape, _record_dtype(fields, rank), fields, meta)
+        """Shape and dtype follow from the members, where these are known already."""
+        if isinstance(fields, Fields):
+            shape = _shared_shape(fields, rank) if fields.named else shape
+            dtype = _record_dtype(fields, rank)
+        super().__init__(shape, dtype, fields, meta)
         self.rank = rank
 
 
 class Driven(Node):
-    """Fields of different lengths, of which one stands for the dataset's own data."""
+    """Fields of different lengths, of which one, the driver, stands for the dataset's own data."""
 
-    __slots__ = ("node",)
+    __slots__ = ("driver", "node")
 
-    def __init__(self, node: Node, fields: Fields) -> None:
+    def __init__(self, node: Node, fields: Fields, driver: str) -> None:
         super().__init__(node.shape, node.dtype, fields)
         self.node = node
+        self.driver = driver
 
 
 class Concat(Node):
     """Nodes one after the other along the first axis."""
 
-    __slots__ = ("nodes",)
+    __slots__ = ("nodes", "starts")
 
     def __init__(self, nodes: tuple[Node, ...], shape: Shape, dtype: DType, fields: Fields) -> None:
         super().__init__(shape, dtype, fields)
         self.nodes = nodes
+        lengths = [known_shape(node)[0] for node in nodes]
+        self.starts = np.cumsum([0, *lengths[:-1]])
 
 
 class Reduction(Node):
@@ -241,7 +288,7 @@ class Reduction(Node):
         self.options = dict(options)
         self.taken: np.ndarray | None = None
         if keepdims or axes == tuple(range(len(axes))):
-            self.fields = _elementwise_fields((node,), shape) if shape else NO_FIELDS
+            self._fields = _elementwise_fields((node,), shape) if shape else NO_FIELDS
 
 
 # --- what is known of a node -------------------------------------------------------------------
@@ -292,6 +339,11 @@ def shape_of(argument: Argument) -> Shape | None:
 
 def _listing(lengths: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {length}" for name, length in lengths.items())
+
+
+def is_scalar(value: Any) -> bool:
+    """Whether NumPy gives the value the dtype of what it meets (a Python number)."""
+    return type(value) in (bool, int, float, complex)
 
 
 def size_of(shape: Shape) -> int:

@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from dataview.expression import is_scalar, record, stored
+from dataview.expression import record, stored
 from dataview.fields import check_name
 from dataview.index import ENDLESS, identity
 from dataview.made import Made
-from dataview.nodes import Argument, Node
+from dataview.nodes import Argument, Node, is_scalar
 from dataview.sources.memory import ArraySource
 from dataview.sources.npy import open_npy
 from dataview.streams import Produced, Stream
 
-__all__ = ["argument_of", "made", "node_of", "open_node"]
+__all__ = ["argument_of", "made", "node_of", "open_node", "operand_of"]
 
 
 def node_of(value: Any) -> Node:
@@ -43,6 +43,16 @@ def node_of(value: Any) -> Node:
 def argument_of(value: Any) -> Argument:
     """Return an operand: Python's numbers as they are, since NumPy gives them no dtype."""
     return value if is_scalar(value) else node_of(value)
+
+
+def operand_of(value: Any) -> Argument:
+    """Return one side of a comparison, which can be anything: what is no data is one object."""
+    try:
+        return argument_of(value)
+    except TypeError:
+        alone = np.empty((), object)
+        alone[()] = value
+        return stored(ArraySource(alone))
 
 
 def _array_of(value: Any) -> np.ndarray:

@@ -5,12 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from dataview.expression import arguments
-from dataview.fields import Attached, Fields
+from dataview.fields import NO_FIELDS, Attached, Fields
 from dataview.index import Index
-from dataview.nodes import Comparison, Concat, Driven, Elementwise, Node, Record, Select, Stored
+from dataview.nodes import (
+    Comparison,
+    Concat,
+    Driven,
+    Elementwise,
+    Node,
+    Record,
+    Reduction,
+    Select,
+    Stored,
+)
 from dataview.sources.memory import ArraySource
 
 __all__ = ["packed"]
+
+Cuts = dict[int, tuple[ArraySource, list[int]]]
+"""For each source in memory the block that is kept of it, and where the block begins."""
 
 
 def packed(node: Node) -> Node:
@@ -19,49 +32,64 @@ def packed(node: Node) -> Node:
     Each array is cut once for all parts of the node, so parts that shared memory still do.
     """
     seen: dict[int, tuple[ArraySource, list[Index | None]]] = {}
-    _collect(node, seen)
+    _collect(node, seen, set())
     cuts = {key: source.slab(indices) for key, (source, indices) in seen.items()}
-    return _rebuilt(node, cuts)
+    return _rebuilt(node, cuts, {})
 
 
-def _collect(node: Node, seen: dict[int, tuple[ArraySource, list[Index | None]]]) -> None:
+def _collect(
+    node: Node, seen: dict[int, tuple[ArraySource, list[Index | None]]], met: set[int]
+) -> None:
+    if id(node) in met:
+        return
+    met.add(id(node))
     for part in node.fields.named.values():
         if isinstance(part, Attached) and not isinstance(node, Record):
-            _collect(part.node, seen)
+            _collect(part.node, seen, met)
     index: Index | None = None
     if isinstance(node, Select) and isinstance(node.node, Stored):
         index, node = node.index, node.node
     if isinstance(node, Stored) and isinstance(node.source, ArraySource):
         seen.setdefault(id(node.source.root), (node.source.root, []))[1].append(index)
     for below in arguments(node):
-        _collect(below, seen)
+        _collect(below, seen, met)
 
 
-def _rebuilt(node: Node, cuts: dict[int, Any]) -> Node:
-    named = {
-        name: Attached(_rebuilt(part.node, cuts), part.axes) if isinstance(part, Attached) else part
-        for name, part in node.fields.named.items()
-    }
-    changes: dict[str, Any] = {"fields": Fields(named, node.fields.lost)}
-    if isinstance(node, Select):
-        below = node.node
-        if isinstance(below, Stored) and isinstance(below.source, ArraySource):
-            slab, low = cuts[id(below.source.root)]
-            source = slab.descendant(below.source.path)
-            changes["node"] = below.replaced(source=source, shape=source.shape, fields=Fields({}))
-            changes["index"] = slab.moved(node.index, low)
-        else:
-            changes["node"] = _rebuilt(below, cuts)
-    elif isinstance(node, Stored) and isinstance(node.source, ArraySource):
+def _rebuilt(node: Node, cuts: Cuts, made: dict[int, Node]) -> Node:
+    """Return a node over the cut sources; what several parts share is shared again."""
+    if id(node) not in made:
+        named = {
+            name: Attached(_rebuilt(part.node, cuts, made), part.axes)
+            if isinstance(part, Attached)
+            else part
+            for name, part in node.fields.named.items()
+        }
+        changes = _changes(node, cuts, made)
+        made[id(node)] = node.replaced(**changes, fields=Fields(named, node.fields.lost))
+    return made[id(node)]
+
+
+def _changes(node: Node, cuts: Cuts, made: dict[int, Node]) -> dict[str, Any]:
+    if isinstance(node, Select) and _in_memory(node.node):
+        source = node.node.source  # type: ignore[attr-defined]
+        slab, low = cuts[id(source.root)]
+        cut = slab.descendant(source.path)
+        below = node.node.replaced(source=cut, shape=cut.shape, fields=NO_FIELDS)
+        return {"node": below, "index": slab.moved(node.index, low)}
+    if isinstance(node, Stored) and isinstance(node.source, ArraySource):
         slab, _ = cuts[id(node.source.root)]
-        changes["source"] = slab.descendant(node.source.path)
-    elif isinstance(node, (Elementwise, Comparison)):
-        changes["args"] = tuple(
-            _rebuilt(arg, cuts) if isinstance(arg, Node) else arg for arg in node.args
-        )
-    elif isinstance(node, Concat):
-        changes["nodes"] = tuple(_rebuilt(part, cuts) for part in node.nodes)
-    elif isinstance(node, Driven):
-        changes["node"] = _rebuilt(node.node, cuts)
-    rebuilt: Node = node.replaced(**changes)
-    return rebuilt
+        return {"source": slab.descendant(node.source.path)}
+    if isinstance(node, (Elementwise, Comparison)):
+        args = [_rebuilt(a, cuts, made) if isinstance(a, Node) else a for a in node.args]
+        return {"args": tuple(args)}
+    if isinstance(node, Concat):
+        return {"nodes": tuple(_rebuilt(part, cuts, made) for part in node.nodes)}
+    if isinstance(node, Reduction) and node.taken is not None:
+        return {"node": None}  # its value is known: the data it came from is not needed
+    if isinstance(node, (Select, Driven, Reduction)):
+        return {"node": _rebuilt(node.node, cuts, made)}
+    return {}
+
+
+def _in_memory(node: Node) -> bool:
+    return isinstance(node, Stored) and isinstance(node.source, ArraySource)

@@ -55,17 +55,16 @@ def pending(node: Node) -> list[Reduction]:
     """Return the statistics below a node that are not taken yet, innermost first."""
     found: list[Reduction] = []
     seen: set[int] = set()
-
-    def look(below: Node) -> None:
-        if id(below) in seen:
-            return
-        seen.add(id(below))
-        for argument in arguments(below):
-            look(argument)
-        if isinstance(below, Reduction) and below.taken is None:
-            found.append(below)
-
-    look(node)
+    waiting: list[tuple[Node, bool]] = [(node, False)]
+    while waiting:  # not by recursion: an expression can be deeper than Python's stack
+        below, ready = waiting.pop()
+        if ready:
+            found.append(below)  # type: ignore[arg-type]
+        elif id(below) not in seen:
+            seen.add(id(below))
+            if isinstance(below, Reduction) and below.taken is None:
+                waiting.append((below, True))
+            waiting.extend((argument, False) for argument in arguments(below))
     return found
 
 

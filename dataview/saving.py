@@ -2,43 +2,72 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
 import tempfile
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 
+from dataview.errors import StreamError
 from dataview.evaluate import blocks, evaluate
+from dataview.index import is_endless
 from dataview.nodes import Node, known_dtype, known_shape
-from dataview.sources.npy import write_header
+from dataview.sources.npy import made_header
+from dataview.streams import length_of
 
 __all__ = ["save"]
 
 
 def save(node: Node, path: str | os.PathLike[str], format: str | None = None) -> None:
     """Write a node's data to a file; the file appears, or is replaced, when all is written."""
-    target = Path(os.path.abspath(path))
-    format = format or target.suffix.lstrip(".")
+    format = format or Path(path).suffix.lstrip(".")
     if format != "npy":
         raise ValueError(f"views are saved as .npy; got {os.fspath(path)!r} (format {format!r})")
-    if known_dtype(node).hasobject:
-        raise TypeError(
-            "an .npy file holds numbers, dates and texts of fixed size, not Python objects; "
-            f"got {known_dtype(node)}"
-        )
+    header = _header(node)
+    target = Path(os.path.realpath(path))  # the file that a link leads to, not the link
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
-            write_header(file, known_shape(node), known_dtype(node))
-            for _, index in blocks(node):
-                file.write(np.ascontiguousarray(evaluate(node, index)).tobytes())
+            file.write(header)
+            _write_data(node, file)
             file.flush()
             os.fsync(file.fileno())
         _like_a_new_file(temporary, target)
         os.replace(temporary, target)
     except BaseException:
-        os.unlink(temporary)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
         raise
+
+
+def _header(node: Node) -> bytes:
+    """Return the header of a node's file, or raise saying why it cannot be one."""
+    if length_of(node) == math.inf or any(map(is_endless, node.shape or ())):
+        raise StreamError("the view never ends, so it cannot be saved; slice it first")
+    shape, dtype = known_shape(node), known_dtype(node)
+    if dtype.hasobject:
+        raise TypeError(
+            "an .npy file holds numbers, dates and texts of fixed size, not Python objects; "
+            f"got {dtype}"
+        )
+    return made_header(shape, dtype)
+
+
+def _write_data(node: Node, file: BinaryIO) -> None:
+    dtype: np.dtype[Any] = known_dtype(node)
+    if not dtype.itemsize:
+        return
+    for _, index in blocks(node):
+        block = np.asarray(evaluate(node, index))
+        if block.shape != index.shape:
+            raise RuntimeError(f"rows of shape {index.shape} were evaluated as {block.shape}")
+        # Only the byte order may differ: the header has promised the rest.
+        block = block.astype(dtype, order="C", casting="equiv", copy=False)
+        raw: Any = np.ascontiguousarray(block).reshape(-1).view(np.uint8)
+        file.write(raw)
 
 
 def _like_a_new_file(temporary: str, target: Path) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from dataview.errors import StreamError, UndeclaredError, located
 from dataview.evaluate import evaluate, is_equal
-from dataview.expression import field, is_scalar, rows_of, select
+from dataview.expression import field, rows_of, select
 from dataview.fields import NO_FIELDS, Attached, Field, Fields
 from dataview.index import Index, is_endless
 from dataview.keys import parse
@@ -85,7 +85,17 @@ class Stream(Sampled):
                 "the stream may never end, so its data cannot be returned; iterate over it, or "
                 "take a slice of it: view[:n]()"
             )
-        return stacked(list(map(evaluate, self.samples.iterate())))
+        found = list(map(evaluate, self.samples.iterate()))
+        return stacked(found) if found else self._of_nothing()
+
+    def _of_nothing(self) -> np.ndarray:
+        """Return no samples, of the shape and dtype that they would have."""
+        parent = self.samples.node if isinstance(self.samples, Kept) else None
+        if parent is not None and parent.shape:
+            return np.empty((0, *parent.shape[1:]), parent.dtype)
+        if self.sample is None:
+            return np.empty(0)
+        return np.empty((0, *known_shape(self.sample)), self.sample.dtype)
 
 
 class Produced:
@@ -97,7 +107,7 @@ class Produced:
     def __init__(self, origin: Any, wrap: Wrap) -> None:
         self.origin = origin
         self.wrap = wrap
-        self.begun = False
+        self.begun: Any = False
 
     @property
     def restarts(self) -> bool:
@@ -107,7 +117,14 @@ class Produced:
     def iterate(self) -> Iterator[Node]:
         """Return the samples, refusing a second pass over an iterator."""
         if self.restarts:
-            return map(self.wrap, iter(self.origin()))
+            passing = iter(self.origin())
+            if passing is self.begun:
+                raise StreamError(
+                    "the function behind this view returned the same iterator again, which is "
+                    "spent; it should make a new one at each call"
+                )
+            self.begun = passing
+            return map(self.wrap, passing)
         if self.begun:
             raise StreamError(
                 "the iterator behind this view has been read and is spent; give a function that "
@@ -235,7 +252,13 @@ class _Again:
     def iterate(self) -> Iterator[Node]:
         """Return the samples round after round."""
         rounds = itertools.count() if math.isinf(self.times) else range(int(self.times))
-        return itertools.chain.from_iterable(self.samples.iterate() for _ in rounds)
+        for _ in rounds:
+            empty = True
+            for sample in self.samples.iterate():
+                empty = False
+                yield sample
+            if empty:  # and would be so for ever
+                return
 
 
 def pooled(node: Stream, size: int | None, key: tuple[Any, ...]) -> Stream:
@@ -297,7 +320,7 @@ def iterable(node: Node) -> int:
 
 def truth(node: Node) -> bool:
     """Return the truth of a view: of a comparison its own, else that of its one element."""
-    if isinstance(node, Comparison) and not any(map(is_scalar, node.args)):
+    if isinstance(node, Comparison) and node.wholes:
         return is_equal(*node.args) is not node.negated
     if isinstance(node, Sampled) or length_of(node) == math.inf:
         raise StreamError("a view without a known end has no truth value")

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.errors import FieldError, PartialWriteError, ReadOnlyError
+from dataview.casting import cast
+from dataview.errors import FieldError, PartialWriteError, ReadOnlyError, StreamError
 from dataview.evaluate import Part, evaluate, split_rows
-from dataview.expression import is_scalar
-from dataview.index import Index, compose, identity
+from dataview.expression import field
+from dataview.index import Index, compose, identity, is_endless
 from dataview.nodes import (
     Comparison,
     Concat,
@@ -24,6 +25,7 @@ from dataview.nodes import (
     Record,
     Select,
     Stored,
+    is_scalar,
     known_dtype,
     known_shape,
     members,
@@ -47,7 +49,11 @@ class _Write(NamedTuple):
 
 def write(node: Node, value: Any) -> None:
     """Write a value (array, number, node, or parts of a record) through a node to its sources."""
-    _carry_out(list(_planned(node, value)))
+    writes = list(_planned(node, value))
+    # NumPy minds an overlap within one assignment to one box; elsewhere each value stands alone.
+    if len(writes) > 1 or not all(place.where.is_box for place in writes):
+        writes = [_apart(place, writes) for place in writes]
+    _carry_out(writes)
 
 
 def _planned(node: Node, value: Any) -> Iterator[_Write]:
@@ -55,20 +61,28 @@ def _planned(node: Node, value: Any) -> Iterator[_Write]:
         yield from _planned_record(node, value)
         return
     check_writable(node)
+    if isinstance(value, Mapping) and node.fields.named:
+        parts = _parts_of(value, tuple(node.fields))
+        for name in node.fields:
+            yield from _planned(field(node, name), parts[name])
+        return
     data = evaluate(value) if isinstance(value, Node) else value
     array = _fitted(data, known_shape(node), known_dtype(node))
-    places = list(_places(node, None, array))
-    if len(places) > 1 or not places[:1] or not places[0].where.is_box:
-        # NumPy minds an overlap within one assignment to one box; elsewhere the value stands alone.
-        places = [place._replace(value=_apart(place)) for place in places]
-    yield from places
+    for place in _places(node, None, array):
+        if place.source.dtype == array.dtype:
+            yield place
+        else:  # joined parts may be narrower than what they make together
+            given = value if is_scalar(value) else place.value
+            yield place._replace(value=cast(given, place.source.dtype))
 
 
-def _apart(place: _Write) -> np.ndarray:
-    array = getattr(place.source, "array", None)
-    if array is not None and np.may_share_memory(array, place.value):
-        return place.value.copy()
-    return place.value
+def _apart(place: _Write, writes: Sequence[_Write]) -> _Write:
+    """Return a write whose value no other write of the same whole can change before it is used."""
+    for other in writes:
+        memory = getattr(other.source, "array", None) if other.source.lends else None
+        if memory is not None and np.may_share_memory(memory, place.value):
+            return place._replace(value=place.value.copy())
+    return place
 
 
 def _planned_record(node: Record, value: Any) -> Iterator[_Write]:
@@ -135,8 +149,14 @@ def _step(node: Node) -> str:
 
 def _fitted(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
     """Return the value cast to the dtype, broadcastable to the shape, or raise."""
-    array = _cast(value, dtype)
-    while array.ndim > len(shape) and array.shape[0] == 1:
+    if any(map(is_endless, shape)):
+        raise StreamError("the view never ends, so it cannot be written as a whole; slice it first")
+    if dtype.kind == "O" and not shape:
+        array = np.empty((), object)
+        array[()] = value
+        return array
+    array = cast(value, dtype)
+    while array.ndim > len(shape) and len(array) == 1:
         array = array[0]
     try:
         fits = np.broadcast_shapes(array.shape, shape) == shape
@@ -147,51 +167,6 @@ def _fitted(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndar
             f"a value of shape {np.shape(value)} cannot be broadcast to the view's shape {shape}"
         )
     return array
-
-
-def _cast(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
-    if is_scalar(value) and dtype.names is None:
-        landed = np.empty((), dtype)
-        np.copyto(landed, value, casting="same_kind")
-        return landed
-    given = value if isinstance(value, (np.ndarray, np.generic)) else np.asarray(value)
-    if dtype.hasobject and dtype.names is None:
-        return np.asarray(value, dtype)
-    weak = not isinstance(value, (np.ndarray, np.generic))
-    if not _may_cast(given, dtype, weak):
-        raise TypeError(
-            f"cannot write {given.dtype} into {dtype} without losing what it holds (NumPy's rule "
-            "'same_kind'); convert the value first"
-        )
-    if given.dtype == dtype:
-        return np.asarray(given)
-    _check_range(given, dtype)
-    return np.asarray(value, dtype) if weak else np.asarray(given).astype(dtype)
-
-
-def _may_cast(given: np.ndarray | np.generic, dtype: np.dtype[Any], weak: bool) -> bool:
-    if np.can_cast(given.dtype, dtype, "same_kind"):
-        return True
-    # Python's integers have no size of their own: they fit any integer that can hold them.
-    integers = given.dtype.kind in "iu" and dtype.kind in "iu"
-    return weak and (integers or given.size == 0)
-
-
-def _check_range(given: np.ndarray | np.generic, dtype: np.dtype[Any]) -> None:
-    """Raise if a cast that the rule allows would still lose something: digits or characters."""
-    if not given.size:
-        return
-    if given.dtype.kind in "iu" and dtype.kind in "iu":
-        bounds = np.iinfo(dtype)
-        low, high = int(np.min(given)), int(np.max(given))
-        if low < bounds.min or high > bounds.max:
-            bad = low if low < bounds.min else high
-            raise OverflowError(f"{bad} does not fit into {dtype}")
-    if given.dtype.kind == dtype.kind and dtype.kind in "US":
-        longest = int(np.max(np.strings.str_len(np.asarray(given, given.dtype))))
-        room = dtype.itemsize // (4 if dtype.kind == "U" else 1)
-        if longest > room:
-            raise ValueError(f"a text of {longest} characters does not fit into {dtype}")
 
 
 # --- places ----------------------------------------------------------------------------------
@@ -232,7 +207,8 @@ def _carry_out(writes: Sequence[_Write]) -> None:
         for place in writes:
             budget -= size_of(place.where.shape) * place.source.dtype.itemsize
             if budget >= 0:
-                old.append(np.array(place.source.read(place.where, {})))
+                values = place.source.read(place.where, {})
+                old.append(values.copy() if place.source.lends else values)
             place.source.write(place.where, place.value)
             done += 1
     except BaseException as error:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from dataview import declaring, display, opening, rows, streams, update
-from dataview.errors import unknown_field, unknown_verb
+from dataview.errors import UndeclaredError, unknown_field, unknown_verb
 from dataview.evaluate import answered, evaluate, lent
 from dataview.expression import (
     comparison,
@@ -122,12 +122,12 @@ class View(NDArrayOperatorsMixin):
         >>> View(x=[1, 2], y=[3, 4])._asdict()
         {'x': array([1, 2]), 'y': array([3, 4])}
         """
-        parts = self._iter_fields()
+        parts = _known_fields(self)
         return {name: part._asdict() if _is_record(part) else part() for name, part in parts}
 
     def _astuple(self) -> tuple[Any, ...]:
         """Return the fields' data in their order, nested as they are."""
-        parts = self._iter_fields()
+        parts = _known_fields(self)
         return tuple(part._astuple() if _is_record(part) else part() for _, part in parts)
 
     def _freeze(self) -> View:
@@ -301,7 +301,9 @@ class View(NDArrayOperatorsMixin):
     # --- rows ------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> View:
-        node, rows, _, _ = self._state
+        node, rows, parent, _ = self._state
+        if parent is not None:
+            _forget_parent(self)
         kind = type(key)
         if type(rows) is range and (
             kind is slice or (kind is int and -len(rows) <= key < len(rows))
@@ -326,7 +328,10 @@ class View(NDArrayOperatorsMixin):
 
     def _take(self, rows: Any) -> View:
         """Return these rows, in this order, as often as they are named."""
-        return self[np.asarray(_evaluated(rows), np.intp) if not len(rows) else _evaluated(rows)]
+        chosen = np.asarray(_evaluated(rows))
+        if chosen.dtype.kind not in "iu" and chosen.size:
+            raise TypeError(f"rows are taken by number; got {chosen.dtype} {chosen.shape}")
+        return self[chosen.astype(np.intp)]
 
     def _shuffled(self, seed: int | Sequence[int], pool: int | None = None) -> View:
         """Return the rows in an order made from the seed; no index is stored for many rows.
@@ -533,6 +538,13 @@ def node_of(view: View) -> Node:
     return whole
 
 
+def _known_fields(view: View) -> Iterator[tuple[str, View]]:
+    """Return the fields of a view of which it is known what fields it has."""
+    if isinstance(node_of(view), Sampled) and not view._fields():
+        raise UndeclaredError("the fields are unknown until a sample has been read; call _probe()")
+    return view._iter_fields()
+
+
 def _is_record(view: View) -> bool:
     return isinstance(node_of(view), Record)
 
@@ -551,7 +563,10 @@ def _as_key(rows: Rows) -> slice | int:
 
 def _part(view: View, key: Any) -> View:
     """Return the part for a key of any kind: names, views, and what NumPy accepts."""
+    whole, given = view, key
     key, names = without_names(key)
+    if key is NO_KEY and isinstance(names, str):
+        return view._field(names)
     if key is not NO_KEY:
         node, plain = node_of(view), _plain_key(key)
         if isinstance(node, Sampled):
@@ -563,7 +578,10 @@ def _part(view: View, key: Any) -> View:
         view = part
     if names is None:
         return view
-    return view._field(names) if isinstance(names, str) else view._select(*names)
+    if not isinstance(names, str):
+        return view._select(*names)
+    node, seen, _, _ = view._field(names)._state
+    return _made(node, seen, whole, given)
 
 
 def _plain_key(key: Any) -> Any:
@@ -581,6 +599,12 @@ def _marked(view: View) -> View:
     if parent is not None and not isinstance(key, _Written):
         _put(view, (node, seen, parent, _Written(key)))
     return view
+
+
+def _forget_parent(view: View) -> None:
+    """Let go of the view that this one is a part of: only the last part of a chain needs it."""
+    node, seen, _, key = view._state
+    _put(view, (node, seen, None, key))
 
 
 def _is_written(view: View, parent: View, key: Any) -> bool:
@@ -651,7 +675,13 @@ def _reduced(view: View, kind: str, axis: Any, keepdims: bool, **options: Any) -
 
 
 def _compared(left: Any, right: Any, negated: bool) -> View:
-    return viewed(comparison(_argument(left), _argument(right), negated))
+    """Return the comparison; only that of two wholes, not of one with a scalar, has a truth."""
+    wholes = all(isinstance(side, _WHOLES) or np.ndim(side) for side in (left, right))
+    one, other = (opening.operand_of(_unwrapped(side)) for side in (left, right))
+    return viewed(comparison(one, other, negated, wholes))
+
+
+_WHOLES = (View, Mapping, list, tuple)
 
 
 def _no_field(view: View, name: str) -> Exception:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dataview import gather
-from dataview.index import Index, extent, shifted
+from dataview.index import Computed, Index, extent, shifted
 from dataview.sources.protocol import Memo
 
 __all__ = ["ArraySource"]
@@ -78,8 +78,10 @@ class ArraySource:
             if index is None or 0 in index.shape:
                 continue
             for axis, map_ in enumerate(index.maps[: len(low)]):
-                ends = extent(map_, index.shape)
-                assert ends is not None
+                computed = isinstance(map_, Computed)
+                ends = None if computed else extent(map_, index.shape)
+                if ends is None:  # anything of the axis, perhaps
+                    ends = 0, self.shape[axis] - 1
                 low[axis] = min(low[axis], ends[0])
                 high[axis] = max(high[axis], ends[1] + 1)
         low = [min(pair) for pair in zip(low, high, strict=True)]
@@ -95,5 +97,6 @@ class ArraySource:
 
 def _restored(array: np.ndarray, dtype: np.dtype[Any], writable: bool) -> ArraySource:
     array = array.astype(dtype, copy=False)  # NumPy's pickles forget the byte order
-    array.flags.writeable = writable
+    if not writable:
+        array.flags.writeable = False
     return ArraySource(array)

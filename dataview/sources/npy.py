@@ -1,20 +1,61 @@
-"""NumPy's `.npy` files, memory-mapped while they are read and written."""
+"""NumPy's `.npy` files, memory-mapped while they are read and written.
+
+Each read and write first asks the system whether the file is still the one that was opened: a map
+of a file that has become shorter kills the process.
+"""
 
 from __future__ import annotations
 
+import ast
+import functools
+import io
 import math
+import mmap
 import os
+import re
+import struct
+import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy
 
 from dataview import gather
-from dataview.index import Affine, Index, extent, shifted
+from dataview.index import ENDLESS, Affine, Index, extent, shifted
 from dataview.sources.protocol import Memo
 
-__all__ = ["NpySource", "open_npy", "write_header"]
+__all__ = ["Header", "NpySource", "made_header", "open_npy"]
+
+POSITIONED = hasattr(os, "preadv") and hasattr(os, "pwritev")
+"""Whether the system reads and writes at a place in one call; Windows and old macOS do not."""
+
+MOST = 1 << 30
+"""How many bytes are asked for in one call: some systems refuse 2 GiB, others give less."""
+
+SETTLED_NS = 100_000_000
+"""How long after a change the next one surely has a later time: file clocks tick coarsely."""
+
+LONGEST_HEADER = 1 << 20
+"""Above this many bytes a header is taken for a broken one: to parse it could eat all memory."""
+
+
+class Header(NamedTuple):
+    """What a file says of itself; the data begins at `offset`."""
+
+    shape: tuple[int, ...]
+    fortran: bool
+    dtype: np.dtype[Any]
+    offset: int
+
+
+class _Seen(NamedTuple):
+    """What the system said of a file when its header was read."""
+
+    device: int
+    inode: int
+    size: int
+    time: int
 
 
 class NpySource:
@@ -23,43 +64,33 @@ class NpySource:
     It pickles as path and mode; every process maps the file for itself, when it first reads.
     """
 
-    __slots__ = (
-        "_mapped",
-        "dtype",
-        "file_dtype",
-        "fortran",
-        "members",
-        "mode",
-        "offset",
-        "path",
-        "shape",
-        "whole",
-    )
+    __slots__ = ("_mapped", "_seen", "dtype", "header", "members", "mode", "path", "shape")
     lends = False
 
     def __init__(
         self,
         path: Path,
         mode: str,
-        header: tuple[tuple[int, ...], bool, np.dtype[Any], int],
+        header: Header,
         members: tuple[str, ...] = (),
+        seen: _Seen | None = None,
     ) -> None:
         self.path = path
         self.mode = mode
-        self.whole, self.fortran, self.file_dtype, self.offset = header
+        self.header = header
         self.members = members
-        dtype = self.file_dtype
+        dtype = header.dtype
         trailing: tuple[int, ...] = ()
         for name in members:
             dtype = dtype[name]
             dtype, trailing = dtype.base, trailing + dtype.shape
-        self.shape = self.whole + trailing
+        self.shape = header.shape + trailing
         self.dtype = dtype
         self._mapped: np.ndarray | None = None
+        self._seen = seen
 
     def __reduce__(self) -> tuple[Any, ...]:
-        header = (self.whole, self.fortran, self.file_dtype, self.offset)
-        return NpySource, (self.path, self.mode, header, self.members)
+        return NpySource, (self.path, self.mode, self.header, self.members)
 
     @property
     def writable(self) -> bool:
@@ -68,31 +99,45 @@ class NpySource:
 
     @property
     def array(self) -> np.ndarray:
-        """The file as an array, mapped when first asked for."""
-        if self._mapped is None:
-            self._check_unchanged()
-            if 0 in self.whole:
-                array = np.empty(self.whole, self.file_dtype)
-            else:
-                order = "F" if self.fortran else "C"
-                # The plain array over the map: np.memmap's own indexing is twice as slow.
-                array = np.asarray(
-                    np.memmap(  # type: ignore[call-overload]
-                        self.path, self.file_dtype, self.mode, self.offset, self.whole, order
-                    )
-                )
+        """The file as an array, mapped when first asked for and when the file was replaced."""
+        self._check()
+        array = self._mapped
+        if array is None:
+            array = self._map()
             for name in self.members:
                 array = array[name]
             self._mapped = array
-        return self._mapped
+        return array
 
-    def _check_unchanged(self) -> None:
-        header = _read_header(self.path)
-        if header != (self.whole, self.fortran, self.file_dtype, self.offset):
+    def _map(self) -> np.ndarray:
+        shape, fortran, dtype, offset = self.header
+        if not dtype.itemsize or 0 in shape:
+            return np.ndarray(shape, dtype)  # np.empty would lengthen texts without characters
+        access = mmap.ACCESS_WRITE if self.writable else mmap.ACCESS_READ
+        with open(self.path, "r+b" if self.writable else "rb") as file:
+            data = mmap.mmap(file.fileno(), _end(self.header), access=access)
+        return np.ndarray(shape, dtype, data, offset, order="F" if fortran else "C")
+
+    def _check(self) -> None:
+        """Raise if the file is not the one that was opened, let go of its map if it is a copy."""
+        now = os.stat(self.path)
+        if self._seen != (now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns):
+            self._check_header()
+
+    def _check_header(self) -> None:
+        changed = f"{self.path} has changed since it was opened"
+        try:
+            header, seen = _read_header(self.path)
+        except ValueError as error:
+            raise ValueError(f"{changed}: {error}; open it again") from None
+        if header != self.header:
             raise ValueError(
-                f"{self.path} has changed since it was opened: it held {self.file_dtype} of shape "
-                f"{self.whole}, now {header[2]} of shape {header[0]}; open it again"
+                f"{changed}: it held {_described(self.header)}, now {_described(header)}; "
+                "open it again"
             )
+        if self._seen is None or self._seen[:3] != seen[:3]:
+            self._mapped = None
+        self._seen = seen
 
     def read(self, index: Index, memo: Memo) -> np.ndarray:
         """Return a fresh array: pages of the file are never handed out.
@@ -101,15 +146,20 @@ class NpySource:
         """
         slab = self._slab(index)
         if slab is not None:
+            self._check()
             rows, within = slab
             return np.ascontiguousarray(gather.read(self._rows(rows), within))
-        found = gather.read(self.array, index)
+        array = self.array
+        if not self.dtype.itemsize:
+            return np.ndarray(index.shape, self.dtype)
+        found = gather.read(array, index)
         return np.array(found) if index.is_box else found
 
     def write(self, index: Index, value: np.ndarray) -> None:
         """Write through the index into the file."""
         slab = self._slab(index)
         if slab is not None:
+            self._check()
             rows, within = slab
             block = self._rows(rows)
             gather.assign(block, within, value)
@@ -119,34 +169,35 @@ class NpySource:
 
     def _slab(self, index: Index) -> tuple[range, Index] | None:
         """Return the run of whole rows that an index reads much of, and the index within it."""
-        if self.fortran or self.members or not self.whole or 0 in index.shape:
+        shape, fortran, dtype, _ = self.header
+        if fortran or self.members or not shape or not dtype.itemsize or 0 in index.shape:
             return None
         first = index.maps[0]
         if not isinstance(first, Affine) or len(first.strides) != 1 or not index.is_box:
             return None
         low, high = extent(first, index.shape) or (0, 0)
-        if (high - low + 1) * math.prod(self.whole[1:]) > 4 * math.prod(index.shape):
+        if (high - low + 1) * math.prod(shape[1:]) > 4 * math.prod(index.shape):
             return None
         within = Index(index.shape, (shifted(first, low), *index.maps[1:]))
         return range(low, high + 1), within
 
     def _rows(self, rows: range) -> np.ndarray:
-        block = np.empty((len(rows), *self.whole[1:]), self.file_dtype)
+        block = np.empty((len(rows), *self.header.shape[1:]), self.header.dtype)
         with open(self.path, "rb", buffering=0) as file:
-            _transfer(os.preadv, file.fileno(), block, self._place(rows.start))
+            _transfer(_read_some, file, block, self._place(rows.start))
         return block
 
     def _put_rows(self, start: int, block: np.ndarray) -> None:
         with open(self.path, "r+b", buffering=0) as file:
-            _transfer(os.pwritev, file.fileno(), block, self._place(start))
+            _transfer(_write_some, file, block, self._place(start))
 
     def _place(self, row: int) -> int:
-        return self.offset + row * self.file_dtype.itemsize * math.prod(self.whole[1:])
+        shape, _, dtype, offset = self.header
+        return offset + row * dtype.itemsize * math.prod(shape[1:])
 
     def member(self, name: str) -> NpySource:
         """Return one field of a structured file."""
-        header = (self.whole, self.fortran, self.file_dtype, self.offset)
-        return NpySource(self.path, self.mode, header, (*self.members, name))
+        return NpySource(self.path, self.mode, self.header, (*self.members, name), self._seen)
 
     def describe(self) -> str:
         """Name the file and how it was opened."""
@@ -158,46 +209,160 @@ def open_npy(path: str | os.PathLike[str], mode: str = "r") -> NpySource:
     if mode not in ("r", "r+"):
         raise ValueError(f"mode is 'r' (read) or 'r+' (read and write); got {mode!r}")
     place = Path(os.path.abspath(path))
-    source = NpySource(place, mode, _read_header(place))
+    header, seen = _read_header(place)
     if mode == "r+" and not os.access(place, os.W_OK):
         raise PermissionError(f"{place} cannot be written; open it with mode='r'")
-    return source
+    return NpySource(place, mode, header, seen=seen)
 
 
-def _read_header(path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+# --- headers ---------------------------------------------------------------------------------
+
+FORMATS = {(1, 0): ("<H", "latin-1"), (2, 0): ("<I", "latin-1"), (3, 0): ("<I", "utf-8")}
+"""How each version of the format holds the length and the text of its header."""
+
+ALIGNMENT = 64
+"""The data begins at a multiple of this."""
+
+GROWTH = 21
+"""How wide NumPy leaves room for the first length, so that rows can be added in place."""
+
+
+def _read_header(path: Path) -> tuple[Header, _Seen]:
+    """Return the header of a file that holds all that it promises, and what the file was then."""
     with open(path, "rb") as file:
+        now = time.time_ns()
+        found = os.fstat(file.fileno())
+        # A file that is still changing has no time of its own: it is looked at again next time.
+        settled = abs(now - found.st_mtime_ns) > SETTLED_NS
+        modified = found.st_mtime_ns if settled else -1
+        seen = _Seen(found.st_dev, found.st_ino, found.st_size, modified)
         try:
-            version = npy.read_magic(file)
-            read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-            shape, fortran, dtype = read(file)
+            start = file.read(12)
+            version = (start[6], start[7]) if len(start) == 12 else (0, 0)
+            if start[:6] != npy.MAGIC_PREFIX or version not in FORMATS:
+                raise ValueError("it does not begin as one of version 1, 2 or 3 does")
+            form, encoding = FORMATS[version]
+            begin = 8 + struct.calcsize(form)
+            (length,) = struct.unpack(form, start[8:begin])
+            if length > min(found.st_size - begin, LONGEST_HEADER):
+                raise ValueError(f"its header would have {length} bytes")
+            file.seek(begin)
+            header = Header(*_parsed(file.read(length), encoding), begin + length)
         except ValueError as error:
             raise ValueError(f"{path} is not an .npy file: {error}") from None
-        offset = file.tell()
-        size = os.fstat(file.fileno()).st_size
-    if dtype.hasobject:
+    if header.dtype.hasobject:
         raise ValueError(
             f"{path} holds pickled Python objects, which are never loaded: they could run code; "
             "load it with numpy.load(allow_pickle=True) if you trust it, and wrap the array"
         )
-    needed = offset + dtype.itemsize * int(np.prod(shape, dtype=object))
-    if size < needed:
-        raise ValueError(f"{path} is cut short: its header promises {needed} bytes, it has {size}")
-    return shape, fortran, dtype, offset
+    if seen.size < _end(header):
+        raise ValueError(
+            f"{path} is cut short: its header promises {_end(header)} bytes, it has {seen.size}"
+        )
+    return header, seen
 
 
-def write_header(file: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    """Write the header of a C-ordered array; its bytes follow."""
-    described = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
-    npy.write_array_header_1_0(file, described)
+@functools.lru_cache(maxsize=64)
+def _parsed(raw: bytes, encoding: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Return what the text of a header says, or raise ValueError."""
+    found = _literal(raw.decode(encoding))
+    if not isinstance(found, dict) or found.keys() != {"descr", "fortran_order", "shape"}:
+        raise ValueError("its header does not give descr, fortran_order and shape")
+    shape, fortran = found["shape"], found["fortran_order"]
+    if not isinstance(fortran, bool):
+        raise ValueError(f"fortran_order is {fortran!r}, neither True nor False")
+    if not isinstance(shape, tuple) or not all(type(n) is int and n >= 0 for n in shape):
+        raise ValueError(f"{shape!r} is not a shape")
+    try:
+        dtype: np.dtype[Any] = npy.descr_to_dtype(found["descr"])
+    except Exception as error:  # of any class, since the text may say anything
+        raise ValueError(f"{found['descr']!r} is not a dtype: {error}") from None
+    if dtype.subdtype is not None:
+        raise ValueError(f"{found['descr']!r} is the dtype of arrays, not of elements")
+    if len(shape) > 64 or math.prod(n or 1 for n in shape) * (dtype.itemsize or 1) >= ENDLESS:
+        raise ValueError(f"no array can have the shape {shape} of {dtype}")
+    return shape, fortran, dtype
 
 
-def _transfer(move: Any, descriptor: int, block: np.ndarray, place: int) -> None:
+def _literal(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except SyntaxError:
+        # Python 2 wrote lengths as 10L. Quoted names are matched first, to be left as they are.
+        text = re.sub(r"""('[^']*'|"[^"]*")|(\d)L\b""", lambda found: found[1] or found[2], text)
+    except (MemoryError, RecursionError, TypeError) as error:
+        raise ValueError(f"its header cannot be parsed: {error}") from None
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, MemoryError, RecursionError, TypeError) as error:
+        raise ValueError(f"its header cannot be parsed: {error}") from None
+
+
+def _end(header: Header) -> int:
+    return header.offset + header.dtype.itemsize * math.prod(header.shape)
+
+
+def _described(header: Header) -> str:
+    return f"{header.dtype} of shape {header.shape}" + (" in Fortran order" * header.fortran)
+
+
+def made_header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
+    r"""Return the header of a C-ordered array, as NumPy writes it; the array's bytes follow.
+
+    >>> made_header((3, 2), np.dtype("f4"))[:70]
+    b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }"
+    """
+    try:
+        described = npy.dtype_to_descr(dtype)
+        kept = npy.descr_to_dtype(ast.literal_eval(repr(described))) == dtype
+    except (ValueError, SyntaxError):
+        kept = False
+    if not kept:
+        raise TypeError(
+            f"an .npy file cannot describe {dtype}: its fields overlap, or are not in the order "
+            "of their places; save a copy with packed fields, or save the fields one by one"
+        )
+    lengths = tuple(map(int, shape))
+    text = f"{{'descr': {described!r}, 'fortran_order': False, 'shape': {lengths!r}, }}"
+    text += " " * (GROWTH - len(str(lengths[0])) if lengths else 0)
+    for version in [(1, 0), (3, 0)]:
+        form, encoding = FORMATS[version]
+        begin = 8 + struct.calcsize(form)
+        try:
+            raw = text.encode(encoding)
+            length = len(raw) + 1
+            length += ALIGNMENT - (begin + length) % ALIGNMENT
+            start = npy.magic(*version) + struct.pack(form, length)
+            return start + raw.ljust(length - 1) + b"\n"
+        except (UnicodeEncodeError, struct.error):
+            continue
+    raise TypeError(f"the names of the fields cannot be written as text: {dtype}")
+
+
+# --- bytes at a place ------------------------------------------------------------------------
+
+
+def _read_some(file: io.FileIO, part: memoryview, place: int) -> int:
+    if POSITIONED:
+        return os.preadv(file.fileno(), [part], place)
+    file.seek(place)
+    return file.readinto(part) or 0
+
+
+def _write_some(file: io.FileIO, part: memoryview, place: int) -> int:
+    if POSITIONED:
+        return os.pwritev(file.fileno(), [part], place)
+    file.seek(place)
+    return file.write(part) or 0
+
+
+def _transfer(move: Any, file: io.FileIO, block: np.ndarray, place: int) -> None:
     """Read or write all bytes of a block at a place in a file; the system may take several goes."""
     raw: Any = block.reshape(-1).view(np.uint8)
     data = memoryview(raw)
     done = 0
     while done < len(data):
-        count = move(descriptor, [data[done:]], place + done)
+        count = move(file, data[done : done + MOST], place + done)
         if count == 0:
             raise OSError("the file ended before all of the block was transferred")
         done += count

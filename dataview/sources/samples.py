@@ -59,7 +59,7 @@ class FunctionSource:
         if key not in memo:
             memo[key] = self.sample(number)
         values = self.read_sample(memo[key], self.path)
-        if values.shape != self.shape[1:] or not np.can_cast(values.dtype, self.dtype, "same_kind"):
+        if values.shape != self.shape[1:] or not np.can_cast(values.dtype, self.dtype, "safe"):
             raise ValueError(
                 f"sample {number} is {values.dtype} of shape {values.shape}, the first one read "
                 f"was {self.dtype} of shape {self.shape[1:]}"

@@ -7,245 +7,263 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.metadata
+import os
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from timing import comparison, heading, megabytes, peak, same, timed
+from timing import comparison, heading, megabytes, peak, same, statements, timed
 
 import dataview as dv
 
-BUILT = {
-    'arrays["input"][5:10]': 'arrays["input"][5:10]',
-    "members: d.input[5:10]": "d.input[5:10]",
-    "windows: w.input[5:10]": "w.input[5:10]",
-    'members: d["input"][5:10]': 'd["input"][5:10]',
-    "members: d[5:10].input": "d[5:10].input",
-    "windows: w[5:10].input": "w[5:10].input",
-}
-PARTS = {
-    'arrays["input"][7]': 'arrays["input"][7]',
-    "members: d.input[7]": "d.input[7]",
-    "members: d[7]": "d[7]",
-    "windows: w[7]": "w[7]",
-    "members: d[5:10]": "d[5:10]",
-    "members: d.input": "d.input",
-    "windows: w.input[:, 2:4]": "w.input[:, 2:4]",
-    "windows: w.input[[5, 2, 9]]": "w.input[[5, 2, 9]]",
-}
-READ = {
-    'arrays["input"][5:10].copy()': 'arrays["input"][5:10].copy()',
-    "members: d.input[5:10]()": "d.input[5:10]()",
-    "windows: w.input[5:10]()": "w.input[5:10]()",
-    "windows: w.input[5:10](copy=True)": "w.input[5:10](copy=True)",
-    "members: d[5:10].input()": "d[5:10].input()",
-    "windows: w[5:10].input()": "w[5:10].input()",
-}
-ONE = {
-    'arrays["input"][7].copy()': 'arrays["input"][7].copy()',
-    "members: d.input[7]()": "d.input[7]()",
-    "windows: w.input[7]()": "w.input[7]()",
-    "members: d[7].input()": "d[7].input()",
-    "windows: w[7].input()": "w[7].input()",
-}
-EACH = {
-    'for row in arrays["input"]: pass': 'for row in arrays["input"]: pass',
-    "members: for row in d.input: pass": "for row in d.input: pass",
-    "members: for s in d: pass": "for s in d: pass",
-    "windows: for s in w: pass": "for s in w: pass",
-    "members: for row in d.input: row()": "for row in d.input: row()",
-    "members: for s in d: s.input()": "for s in d: s.input()",
-    "windows: for s in w: s.input()": "for s in w: s.input()",
-}
-EAGER = "np.take(x, perm[a:b], axis=0)[:, ::2].copy()"
-CHAIN = {
-    EAGER: EAGER,
-    "d[perm][a:b][:, ::2]()": "d[perm][a:b][:, ::2]()",
-    "p = d[perm], once: p[a:b][:, ::2]()": "p[a:b][:, ::2]()",
-    "d[perm[a:b]][:, ::2]()": "d[perm[a:b]][:, ::2]()",
-    "x[perm[a:b]][:, ::2].copy()": "x[perm[a:b]][:, ::2].copy()",
-}
-SLICED = {
-    "np.take(x, order[a:b], axis=0)": "np.take(x, order[a:b], axis=0)",
-    "s = d._shuffled(0), once: s[a:b]()": "s[a:b]()",
-    "d._shuffled(0)[a:b]()": "d._shuffled(0)[a:b]()",
-    "np.take(x, block(a, b), axis=0)": "np.take(x, block(a, b), axis=0)",
-}
-"""`block(a, b)` computes the order's rows from a to b, as the view does; `order` stores them all."""
-
-SMALL = {"members: d.input[5:10]": 6.0, "windows: w.input[5:10]": 6.0}
-SMALL |= {"members: d.input[5:10]()": 4.0, "windows: w.input[5:10]()": 4.0}
 SAMPLES, ROWS, WIDTH, COUNT = 1000, 2_000_000, 64, 32_000
+ROUNDS_OF_LARGE = 21
 
-Added = tuple[dict[str, Any], dict[str, str], dict[str, str], dict[str, str]]
-"""What a peer brings: names for its statements, then statements that build, read, and chain."""
+# `d` has separate arrays as its fields, `w` windows of one array; `p` is d[perm] and `s` is
+# d._shuffled(0), both made before.
+BUILT = statements(
+    'NumPy: ``arrays["input"][5:10]``',
+    "members: ``d.input[5:10]``",
+    "windows: ``w.input[5:10]``",
+    'members: ``d["input"][5:10]``',
+    "members: ``d[5:10].input``",
+    "windows: ``w[5:10].input``",
+)
+PARTS = statements(
+    'NumPy: ``arrays["input"][7]``',
+    "members: ``d.input[7]``",
+    "members: ``d[7]``",
+    "windows: ``w[7]``",
+    "members: ``d[5:10]``",
+    "members: ``d.input``",
+    "members: ``d.input[:, 2:4]``",
+    "members: ``d.input[[5, 2, 9]]``",
+)
+READ = statements(
+    'NumPy: ``arrays["input"][5:10].copy()``',
+    "members: ``d.input[5:10]()``",
+    "windows: ``w.input[5:10]()``",
+    "members: ``d.input[5:10](copy=True)``",
+    "members: ``d[5:10].input()``",
+    "windows: ``w[5:10].input()``",
+)
+ONE = statements(
+    'NumPy: ``arrays["input"][7].copy()``',
+    "members: ``d.input[7]()``",
+    "windows: ``w.input[7]()``",
+    "members: ``d[7].input()``",
+    "windows: ``w[7].input()``",
+)
+EACH = statements(
+    'NumPy: ``for row in arrays["input"]: row.copy()``',
+    "members: ``for row in d.input: row``",
+    "members: ``for row in d.input: row()``",
+    "members: ``for s in d: s``",
+    "members: ``for s in d: s.input()``",
+    "windows: ``for s in w: s.input()``",
+)
+CHAINED = statements(
+    "NumPy: ``np.take(x, perm[a:b], axis=0)[:, ::2].copy()``",
+    "``d[perm][a:b][:, ::2]()``",
+    "made once: ``p[a:b][:, ::2]()``",
+    "``d[perm[a:b]][:, ::2]()``",
+    "NumPy: ``x[perm[a:b]][:, ::2].copy()``",
+)
+SHUFFLED = statements(
+    "NumPy: ``np.take(x, stored[a:b], axis=0)``",
+    "made once: ``s[a:b]()``",
+    "``d._shuffled(0)[a:b]()``",
+    "NumPy: ``np.take(x, computed(a, b), axis=0)``",
+)
+LIMITS = dict.fromkeys(list(BUILT)[1:3], 6.0) | dict.fromkeys(list(READ)[1:3], 4.0)
+LIMITS |= dict.fromkeys(list(CHAINED)[1:3], 1.25)
 
 
 # -------------------- peers --------------------
 
+Arrays = Mapping[str, np.ndarray]
 
-def torch(module: Any, arrays: dict[str, np.ndarray], big: dict[str, np.ndarray]) -> Added:
-    tensors = {name: module.from_numpy(array) for name, array in arrays.items()}
-    names = {
-        "tensors": tensors,
-        "tensor_x": module.from_numpy(big["x"]),
-        "tensor_perm": module.from_numpy(big["perm"]),
+
+def torch(module: Any, arrays: Arrays, big: Arrays) -> dict[str, Any]:
+    return {
+        "tensors": {name: module.from_numpy(array) for name, array in arrays.items()},
+        "tensor": module.from_numpy(big["x"]),
+        "order": module.from_numpy(big["perm"]),
     }
-    part = 'tensors["input"][5:10]'
-    chain = "tensor_x.index_select(0, tensor_perm[a:b])[:, ::2].contiguous()"
-    return names, {part: part}, {f"{part}.clone()": f"{part}.clone()"}, {chain: chain}
 
 
-def tensordict(module: Any, arrays: dict[str, np.ndarray], big: dict[str, np.ndarray]) -> Added:
-    tensors = importlib.import_module("torch")
-    batch = module.TensorDict(
-        {name: tensors.from_numpy(array) for name, array in arrays.items()}, [SAMPLES]
-    )
-    part, other = 'batch["input"][5:10]', 'batch[5:10]["input"]'
-    return {"batch": batch}, {part: part, other: other}, {f"{part}.clone()": f"{part}.clone()"}, {}
+def tensordict(module: Any, arrays: Arrays, big: Arrays) -> dict[str, Any]:
+    return {"batch": module.TensorDict(torch(sys.modules["torch"], arrays, big)["tensors"], [])}
 
 
-def tensorstore(module: Any, arrays: dict[str, np.ndarray], big: dict[str, np.ndarray]) -> Added:
-    names = {"store": module.array(arrays["input"]), "store_x": module.array(big["x"])}
-    part, read = "store[5:10]", "store[5:10].read().result()"
-    # The slices count from the first row of the part, as other libraries' do.
-    chain = "store_x[perm][a:b][:, ::2].read().result()"
-    return names, {part: part}, {read: read}, {chain: chain}
+def tensorstore(module: Any, arrays: Arrays, big: Arrays) -> dict[str, Any]:
+    return {"store": module.array(arrays["input"]), "store_x": module.array(big["x"])}
 
 
-def xarray(module: Any, arrays: dict[str, np.ndarray], big: dict[str, np.ndarray]) -> Added:
-    dataset = module.Dataset(
-        {"input": (("row", "column"), arrays["input"]), "target": (("row",), arrays["target"])}
-    )
-    part = 'dataset["input"][5:10]'
-    other = 'dataset.isel(row=slice(5, 10))["input"]'
-    read = f"{part}.values.copy()"
-    return {"dataset": dataset}, {part: part, other: other}, {read: read}, {}
+def xarray(module: Any, arrays: Arrays, big: Arrays) -> dict[str, Any]:
+    dims = {"input": ("row", "column"), "target": ("row",)}
+    return {"dataset": module.Dataset({name: (dims[name], a) for name, a in arrays.items()})}
 
 
-def dask(module: Any, arrays: dict[str, np.ndarray], big: dict[str, np.ndarray]) -> Added:
-    names = {
+def dask(module: Any, arrays: Arrays, big: Arrays) -> dict[str, Any]:
+    return {
         "chunked": module.from_array(arrays["input"], chunks=(256, -1)),
         "chunked_x": module.from_array(big["x"], chunks=(131_072, -1)),
     }
-    part, read = "chunked[5:10]", 'chunked[5:10].compute(scheduler="sync")'
-    chain = "chunked_x[perm][a:b][:, ::2].compute()"
-    return names, {part: part}, {read: read}, {chain: chain}
 
 
-PEERS: dict[str, Callable[[Any, dict[str, np.ndarray], dict[str, np.ndarray]], Added]] = {
+PEERS: dict[str, Callable[[Any, Arrays, Arrays], dict[str, Any]]] = {
     "torch": torch,
     "tensordict": tensordict,
     "tensorstore": tensorstore,
     "xarray": xarray,
     "dask.array": dask,
 }
+"""For each module a function that makes the names to which its statements refer."""
+
+PEERS_BUILT = {
+    "torch": ['``tensors["input"][5:10]``'],
+    "tensordict": ['``batch["input"][5:10]``'],
+    "tensorstore": ["``store[5:10]``"],
+    "xarray": ['``dataset["input"][5:10]``', '``dataset.isel(row=slice(5, 10))["input"]``'],
+    "dask.array": ["``chunked[5:10]``"],
+}
+PEERS_READ = {
+    "torch": ['``tensors["input"][5:10].clone()``'],
+    "tensordict": ['``batch["input"][5:10].clone()``'],
+    "tensorstore": ["``store[5:10].read().result()``"],
+    "xarray": ['``dataset["input"][5:10].values.copy()``'],
+    "dask.array": ['``chunked[5:10].compute(scheduler="sync")``'],
+}
+PEERS_CHAINED = {
+    "torch": ["``tensor.index_select(0, order[a:b])[:, ::2].contiguous()``"],
+    "tensorstore": ["``store_x[perm][a:b][:, ::2].read().result()``"],
+    "dask.array": ["``chunked_x[perm][a:b][:, ::2].compute()``"],
+}
+UNTRACED = ("torch", "tensorstore")
+"""They allocate what tracemalloc does not see."""
+
+
+class Peers:
+    """The libraries that can be imported, and what their statements refer to."""
+
+    def __init__(self, wanted: bool, arrays: Arrays, big: Arrays) -> None:
+        self.names: dict[str, Any] = {}
+        self.modules: list[str] = []
+        for module, prepare in PEERS.items() if wanted else ():
+            try:
+                imported = importlib.import_module(module)
+            except ImportError:
+                continue
+            self.names |= prepare(imported, arrays, big)
+            self.modules.append(module)
+
+    def statements(self, table: Mapping[str, list[str]]) -> dict[str, str]:
+        """Return those statements of a table that can be timed here."""
+        return statements(
+            *(f"{name}: {code}" for name in self.modules for code in table.get(name, ()))
+        )
 
 
 # -------------------- tables --------------------
 
 
-def made() -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Return small arrays as one has them in a dict, and large ones to choose rows of."""
+def made() -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Return a small array, and large ones to choose rows of."""
     generator = np.random.default_rng(0)
-    both = generator.random((SAMPLES, WIDTH + 1), np.float32)
-    small = {"both": both, "input": both[:, :WIDTH].copy(), "target": both[:, WIDTH].copy()}
-    big = {"x": generator.random((ROWS, WIDTH), np.float32), "perm": generator.permutation(ROWS)}
-    return small, big
+    small = generator.random((SAMPLES, WIDTH + 1), np.float32)
+    x = generator.random((ROWS, WIDTH), np.float32)
+    return small, {"x": x, "perm": generator.permutation(ROWS)}
 
 
-def print_small(small: dict[str, np.ndarray], peers: list[tuple[str, Added]]) -> None:
-    both = small.pop("both")
-    names = {
-        "arrays": small,
-        "d": dv.View(input=small["input"], target=small["target"]),
-        "w": dv.View(both, input=np.s_[:WIDTH], target=np.s_[WIDTH]),
-    }
-    built, read = dict(BUILT), dict(READ)
-    for name, (more, building, reading, _) in peers:
-        names |= more
-        built |= {f"{name}: {label}": code for label, code in building.items()}
-        read |= {f"{name}: {label}": code for label, code in reading.items()}
+def print_small(both: np.ndarray, arrays: Arrays, peers: Peers) -> None:
+    window = dv.View(both, input=np.s_[:WIDTH], target=np.s_[WIDTH])
+    names = {"arrays": arrays, "d": dv.View(**arrays), "w": window, **peers.names}
     print(heading("Building a view"))
-    print(comparison(timed(same(built, names), names), SMALL))
+    built = same(BUILT | peers.statements(PEERS_BUILT), names)
+    print(comparison(timed(built, names), LIMITS))
     print(heading("Building other views"))
     print(comparison(timed(PARTS, names)))
     print(heading("Building a view and reading it"))
-    print(comparison(timed(same(read, names), names), SMALL))
+    read = same(READ | peers.statements(PEERS_READ), names)
+    print(comparison(timed(read, names), LIMITS))
     print(heading("Building and reading one sample"))
     print(comparison(timed(same(ONE, names), names)))
     print(heading("Passing over the samples, time per sample"))
     print(comparison(timed(EACH, names), per=SAMPLES))
 
 
-def print_chain(big: dict[str, np.ndarray], peers: list[tuple[str, Added]]) -> None:
-    a = ROWS // 2
-    view = dv.View(big["x"])
-    names = {**big, "np": np, "d": view, "p": view[big["perm"]], "a": a, "b": a + COUNT}
-    chain = dict(CHAIN)
-    for name, (more, _, _, chained) in peers:
-        names |= more
-        chain |= {f"{name}: {label}": code for label, code in chained.items()}
+def print_large(title: str, chain: dict[str, str], names: dict[str, Any]) -> None:
     chain = same(chain, names)
-    peaks = {label: megabytes(peak(lambda c=code: eval(c, names))) for label, code in chain.items()}
-    print(heading(f"{COUNT} rows of {ROWS} by a permutation, every second column"))
-    limits = dict.fromkeys([label for label in CHAIN if "d[perm]" in label], 1.25)
-    print(comparison(timed(chain, names, 21), limits, peak=peaks))
-    index = megabytes(peak(lambda: view[big["perm"]]))
-    print(f"\nx has {megabytes(big['x'].nbytes)}, perm {megabytes(big['perm'].nbytes)}. ", end="")
-    print(f"d[perm] copies perm to keep it; with what it needs to check it, the peak is {index}.")
+    peaks = {
+        name: megabytes(peak(lambda code=code: eval(code, names)))
+        for name, code in chain.items()
+        if not name.startswith(UNTRACED)
+    }
+    print(heading(title))
+    print(comparison(timed(chain, names, ROUNDS_OF_LARGE), LIMITS, peak=peaks))
+
+
+def print_chained(big: dict[str, np.ndarray], peers: Peers) -> None:
+    view = dv.View(big["x"])
+    a = ROWS // 2
+    names = {**big, **peers.names, "np": np, "d": view, "p": view[big["perm"]]}
+    names |= {"a": a, "b": a + COUNT}
+    title = f"{COUNT:,} of {ROWS:,} rows by a permutation, every second column"
+    print_large(title, CHAINED | peers.statements(PEERS_CHAINED), names)
+    kept = megabytes(peak(lambda: view[big["perm"]]))
+    sizes = {name: megabytes(array.nbytes) for name, array in big.items()}
+    print(f"\nx has {sizes['x']}, perm {sizes['perm']}; making d[perm] takes {kept} at most.")
 
 
 def print_shuffled(big: dict[str, np.ndarray]) -> None:
+    numbers = dv.View(np.arange(ROWS))._shuffled(0)
     view = dv.View(big["x"])
-    order = dv.View(np.arange(ROWS))._shuffled(0)
+    a = ROWS // 2
     for count in (256, COUNT):
-        a = ROWS // 2
         names = {"x": big["x"], "np": np, "d": view, "s": view._shuffled(0), "a": a, "b": a + count}
-        names |= {"order": order(), "block": lambda a, b: order[a:b]()}
-        sliced = same(SLICED, names)
-        peaks = {
-            label: megabytes(peak(lambda c=code, n=names: eval(c, n)))
-            for label, code in sliced.items()
+        names |= {"stored": numbers(), "computed": lambda a, b: numbers[a:b]()}
+        print_large(f"{count:,} of {ROWS:,} rows, shuffled", SHUFFLED, names)
+
+
+def print_imports(modules: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        # As in an installed copy, all modules are compiled before.
+        environment = os.environ | {
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "PYTHONPYCACHEPREFIX": folder,
         }
-        print(heading(f"{count} rows of {ROWS}, shuffled"))
-        print(comparison(timed(sliced, names, 21), peak=peaks))
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
 
+        def running(code: str) -> Callable[[], object]:
+            command = [sys.executable, "-c", code]
+            return lambda: subprocess.run(command, env=environment, check=True)
 
-def print_imports(peers: list[str]) -> None:
-    def importing(name: str) -> Callable[[], object]:
-        code = [sys.executable, "-c", f"import {name}" if name else ""]
-        return lambda: subprocess.run(code, check=True)
-
-    contestants = {"import numpy": importing("numpy"), "import dataview": importing("dataview")}
-    contestants |= {"neither": importing("")}
-    contestants |= {f"import {name}": importing(name) for name in peers}
-    measured = timed(contestants, rounds=21)
-    print(heading("Importing, in a process of its own"))
-    print(comparison(measured, {"import dataview": 1.3}))
+        codes = ["import numpy", "import dataview", "pass", *(f"import {m}" for m in modules)]
+        measured = timed({f"``{code}``": running(code) for code in codes}, None, ROUNDS_OF_LARGE)
+    print(heading("Importing, each in a process of its own"))
+    print(comparison(measured, {"``import dataview``": 1.3}))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--no-peers", action="store_true", help="time dataview and NumPy alone")
+    wanted = not parser.parse_args().no_peers
     small, big = made()
-    peers: list[tuple[str, Added]] = []
-    versions = [f"Python {sys.version.split()[0]}", f"NumPy {np.__version__}"]
-    for name, prepare in {} if parser.parse_args().no_peers else PEERS.items():
-        try:
-            module = importlib.import_module(name)
-        except ImportError:
-            continue
-        peers.append((name, prepare(module, small, big)))
-        whole = importlib.import_module(name.split(".")[0])
-        versions.append(f"{whole.__name__} {getattr(whole, '__version__', '')}".strip())
-    print(", ".join(versions))
-    print_small(small, peers)
-    print_chain(big, peers)
+    arrays = {"input": small[:, :WIDTH].copy(), "target": small[:, WIDTH].copy()}
+    peers = Peers(wanted, arrays, big)
+    libraries = ["numpy", *(module.split(".")[0] for module in peers.modules)]
+    versions = [f"{name} {importlib.metadata.version(name)}" for name in libraries]
+    print(", ".join([f"Python {sys.version.split()[0]}", *versions]))
+    print_small(small, arrays, peers)
+    print_chained(big, peers)
     print_shuffled(big)
-    print_imports([name for name, _ in peers])
+    print_imports(peers.modules)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,10 @@ def timed(
     names: Mapping[str, Any] | None = None,
     rounds: int = ROUNDS,
 ) -> dict[str, Timed]:
-    """Time all contestants, the first of them the base; `names` are what statements refer to."""
+    """Time all contestants, the first of them the base; `names` are what statements refer to.
+
+    As timeit has it, the collector of garbage is off.
+    """
     timers = [timeit.Timer(call, globals=dict(names or {})) for call in contestants.values()]
     calls = [_calls_in_a_turn(timer) for timer in timers]
     measured = [
@@ -56,17 +59,27 @@ def _calls_in_a_turn(timer: timeit.Timer) -> int:
     return max(1, round(number * TURN / taken)) if number > 1 else 1
 
 
+def statements(*names: str) -> dict[str, str]:
+    """Return by its name each contestant that shows its statement in its name.
+
+    >>> statements("NumPy: ``a[5:10]``", "a view: ``d[5:10]``")
+    {'NumPy: ``a[5:10]``': 'a[5:10]', 'a view: ``d[5:10]``': 'd[5:10]'}
+    """
+    return {name: name.split("``")[1] for name in names}
+
+
 def same(contestants: Mapping[str, str], names: Mapping[str, Any]) -> dict[str, str]:
     """Return the contestants whose result equals the base's; report and leave out the others."""
-    expected, *others = (np.asarray(eval(code, dict(names))) for code in contestants.values())
-    equal = [
-        True,
-        *(found.dtype == expected.dtype and np.array_equal(found, expected) for found in others),
-    ]
-    for name, is_equal in zip(contestants, equal, strict=True):
-        if not is_equal:
-            print(f"{name}: gives another result, and is not timed", file=sys.stderr)
-    return {name: code for (name, code), ok in zip(contestants.items(), equal, strict=True) if ok}
+    equal: dict[str, str] = {}
+    expected: np.ndarray | None = None
+    for name, code in contestants.items():
+        found = np.asarray(eval(code, dict(names)))
+        expected = found if expected is None else expected
+        if found.dtype == expected.dtype and np.array_equal(found, expected):
+            equal[name] = code
+        else:
+            print(f"{name} gives another result, and is not timed", file=sys.stderr)
+    return equal
 
 
 def peak(call: Callable[[], object]) -> int:

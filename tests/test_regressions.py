@@ -1,0 +1,226 @@
+"""What once went wrong, each case as it was found."""
+
+import copy
+import itertools
+import math
+import pickle
+import tracemalloc
+
+import numpy as np
+import pytest
+from oracle import assert_same
+
+import dataview as dv
+
+
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize("dtype", ["f8", "M8[s]", ">i4", "U3"])
+def test_a_large_view_survives_every_pickle_protocol(protocol, dtype):
+    d = dv.View(np.zeros(400, dtype))
+    again = pickle.loads(pickle.dumps(d, protocol))
+    assert_same(again(), d())
+    again._write(again[0]())
+    ro = pickle.loads(pickle.dumps(d._readonly(), protocol))
+    with pytest.raises(dv.ReadOnlyError):
+        ro._write(ro[0]())
+
+
+def test_members_written_from_each_other_are_read_first():
+    a, b = np.arange(3.0), np.arange(3.0) + 10
+    d = dv.View(a=a, b=b)
+    d[:] = (d.b, d.a)
+    assert_same(a, np.arange(3.0) + 10)
+    assert_same(b, np.arange(3.0))
+
+
+def test_joined_parts_of_unlike_dtypes_lose_nothing():
+    i, f = np.zeros(2, int), np.zeros(2)
+    joined = dv.concat(i, f)
+    with pytest.raises(TypeError):
+        joined[:] = 1.5
+    joined[:] = 2
+    assert i.tolist() == f.tolist() == [2, 2]
+    small = np.zeros(2, np.int8)
+    with pytest.raises(OverflowError):
+        dv.concat(small, np.zeros(2, int))[:] = 300
+    assert small.tolist() == [0, 0]
+
+
+def test_a_number_seen_as_rows_is_written():
+    b = np.array(5)
+    dv.View(b)[None]._repeat(2)[:] = 7
+    assert b == 7
+    w = dv.View(b)[None][[0, 0]]
+    w += 1
+    assert b == 8
+    assert dv.View(np.array("ab", "U9"))[None]._repeat(2)().dtype == "U9"
+
+
+def test_structured_values_are_cast_field_by_field():
+    s = np.zeros(1, [("a", "i1"), ("b", "U2")])
+    with pytest.raises((OverflowError, ValueError)):
+        dv.View(s)[:] = np.array([(300, "abcdef")], [("a", int), ("b", "U9")])
+    t = np.zeros(2, [("a", int), ("b", int)])
+    dv.View(t)[:] = dv.View(b=[1, 1], a=[2, 2])
+    assert t.tolist() == [(2, 1), (2, 1)]
+    dv.View(t)[0] = (5, 6)
+    dv.View(t)[1] = {"b": 8, "a": 7}
+    assert t.tolist() == [(5, 6), (7, 8)]
+
+
+def test_numbers_and_masks_are_not_written_into_what_cannot_hold_them():
+    a = np.array(["abc"])
+    with pytest.raises((TypeError, ValueError)):
+        dv.View(a)[0] = 123456
+    with pytest.raises(TypeError, match="mask"):
+        dv.View(np.zeros(2))[:] = np.ma.array([1.0, 2.0], mask=[True, False])
+    o = np.empty(2, object)
+    dv.View(o)[0] = [1, 2]
+    assert o[0] == [1, 2]
+
+
+def test_made_samples_unlike_the_first_are_refused():
+    texts = dv.View(lambda i: np.array("a" * (i + 1)), _length=4)._probe()
+    with pytest.raises(ValueError, match="sample 1"):
+        texts()
+    numbers = dv.View(lambda i: np.array(i, np.int8 if i == 0 else int), _length=4)._probe()
+    with pytest.raises(ValueError, match="sample 1"):
+        numbers()
+
+
+def test_a_new_driver_field_drives():
+    d = dv.View(a=np.arange(3), b=np.arange(5), _driver="a")
+    d.a = dv.View(np.arange(4) * 10)
+    assert len(d) == 4
+    assert d[1]() == d.a[1]() == 10
+
+
+@pytest.mark.parametrize("rows", [(0, 1), [0, 1], np.array([0, 1]), range(2)])
+def test_take_takes_rows_in_any_form(rows):
+    assert_same(dv.View(np.arange(6).reshape(3, 2))._take(rows)(), np.arange(4).reshape(2, 2))
+
+
+def test_a_name_behind_a_key_is_written_once():
+    x = np.arange(6.0).reshape(3, 2)
+    d = dv.View(x, x=0)
+    d[d.x > 1, "x"] -= 10
+    assert x[:, 0].tolist() == [0, -8, -6]
+
+
+def test_nothing_has_the_shape_and_dtype_of_something():
+    none = dv.View(np.zeros((4, 3), np.float32))._filter(lambda sample: False)()
+    assert none.shape == (0, 3)
+    assert none.dtype == np.float32
+    assert dv.View(a=[1], b=[2.0])._filter(lambda sample: False)().dtype.names == ("a", "b")
+    with pytest.raises(TypeError, match="_probe"):
+        dv.View(lambda i: {"a": i}, _length=3)[1]._asdict()
+
+
+def test_a_record_equals_its_own_data():
+    d = dv.View(a=[1, 2], b=[3.0, 4.0])
+    assert d == d()
+    assert d[0] == d()[0]
+    assert (d == d())().all()
+    assert not (d != d())
+    assert not d == np.zeros(2, [("x", int), ("y", int)])
+    assert d[d == d()[0]]().tolist() == [(1, 3.0)]
+
+
+def test_scalars_of_all_kinds_have_numpys_truth():
+    with pytest.raises(ValueError, match="truth"):
+        bool(dv.View([2, 2]) == np.int64(2))
+    assert dv.View([2]) == np.int64(2)
+    assert dv.View(["a"]) == "a"
+
+
+@pytest.mark.parametrize("other", [None, object(), {1, 2}, [1, [2, 3]], "x"])
+def test_a_comparison_can_always_be_built(other):
+    assert isinstance(dv.View([1, 2]) == other, dv.View)
+    assert isinstance(dv.View([1, 2]) != other, dv.View)
+
+
+def test_what_never_ends_refuses_at_once():
+    r = dv.View(np.arange(3))._repeat()
+    for part in [r, r[::2], r[5:], r[1::3]]:
+        assert part._length() == math.inf
+        for refused in [bool, len, lambda v: v(), lambda v: bool(v == v)]:
+            with pytest.raises(TypeError):
+                refused(part)
+        with pytest.raises(TypeError):
+            part[:] = 1
+    assert r[::2][:4]().tolist() == [0, 2, 1, 0]
+    assert copy.deepcopy(r)[1:4]().tolist() == [1, 2, 0]
+    assert list(dv.View(lambda: iter([]))._repeat()) == []
+
+
+def test_a_factory_must_make_new_iterators():
+    spent = iter([1, 2])
+    s = dv.View(lambda: spent)
+    assert [x() for x in s] == [1, 2]
+    with pytest.raises(TypeError, match="same iterator"):
+        list(s)
+
+
+def test_shared_parts_are_computed_and_pickled_once():
+    x = dv.View(np.arange(5.0))
+    for _ in range(40):
+        x = x + x
+    assert_same(x(), np.arange(5.0) * 2.0**40)
+    assert len(pickle.dumps(x)) < 20_000
+
+
+def test_long_chains_do_not_exhaust_the_stack():
+    v = dv.View(np.zeros(3))
+    for _ in range(3000):
+        v = v + 1
+    assert_same(v(), np.full(3, 3000.0))
+    assert_same(v[1:](), np.full(2, 3000.0))
+
+
+def test_a_row_of_many_fields_costs_no_field(monkeypatch):
+    x = np.zeros((10, 300))
+    d = dv.View(x, **{f"c{n}": n for n in range(300)})._shuffled(0)
+    called = itertools.count()
+    follow = dv.fields._follow_window
+    monkeypatch.setattr(
+        dv.fields, "_follow_window", lambda *args: (next(called), follow(*args))[1]
+    )
+    for row in d:
+        row()
+    assert next(called) == 0
+    assert d[3].c7() == 0
+
+
+def test_indexing_again_and_again_keeps_no_old_index():
+    d = dv.View(np.zeros(200_000))
+    rows = np.arange(200_000)
+    tracemalloc.start()
+    for _ in range(12):
+        d = d[rows]
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 4 * rows.nbytes
+
+
+def test_joined_structured_data_keeps_its_fields():
+    s = np.zeros(3, [("a", int), ("b", int)])
+    joined = dv.concat(s, s)
+    assert joined._fields() == ("a", "b")
+    joined.a += 1
+    assert s["a"].tolist() == [2, 2, 2] or s["a"].tolist() == [1, 1, 1]
+    d = dv.View(np.zeros((3, 2)), x=0)
+    d.e = dv.View([1, 2, 3])
+    assert_same(dv.concat(d, d).e(), np.array([1, 2, 3, 1, 2, 3]))
+
+
+def test_comparing_records_row_by_row_reads_those_rows():
+    asked = []
+
+    def sample(number):
+        asked.append(number)
+        return {"a": number}
+
+    d = dv.View(sample, _length=1000)._probe()
+    del asked[:]
+    assert (d == d)[5]()
+    assert set(asked) == {5}
