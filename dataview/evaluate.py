@@ -26,7 +26,7 @@ from dataview.index import (
     renumbered,
     shifted,
 )
-from dataview.kernel import compiled, run_small
+from dataview.kernel import leaves_of, run_small
 from dataview.nodes import (
     Argument,
     Comparison,
@@ -120,22 +120,21 @@ def _of_rows(numbers: np.ndarray, shape: Sequence[int]) -> list[Map]:
 
 
 def _elementwise(node: Elementwise, index: Index | None, memo: Memo) -> np.ndarray:
+    shape = known_shape(node)
     if "taken" not in memo:  # once for all of the expression, so that one reading serves all
         memo["taken"] = True
-        missing = [part for part in pending(node) if index is None or 0 in part.axes]
-        if missing:
-            take(missing, evaluate)
-    shape = known_shape(node)
+        if not all(isinstance(leaf, Stored) for leaf in leaves_of(node)):
+            missing = pending(node)
+            take([part for part in missing if index is None or 0 in part.axes], evaluate)
     if size_of(shape if index is None else index.shape) > SMALL:
         return fused(node, index, None, evaluate, _narrowed)
-    program = compiled(node)
-    leaves = [_operand(leaf, index, shape, memo) for leaf in program.leaves]
-    return _spread(run_small(program, leaves), node, index)
+    return _spread(run_small(node, lambda leaf: _operand(leaf, index, shape, memo)), node, index)
 
 
 def _operand(node: Node, index: Index | None, shape: Sequence[int], memo: Memo) -> np.ndarray:
     if index is None:
-        return node.lent if isinstance(node.lent, np.ndarray) else evaluate(node, None, memo)
+        memory = lent(node)
+        return evaluate(node, None, memo) if memory is None else memory
     return evaluate(node, _narrowed(index, shape, known_shape(node)), memo)
 
 

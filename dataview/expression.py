@@ -153,21 +153,32 @@ def _of_rank(node: Node, rank: int) -> Node:
 
 def elementwise(ufunc: np.ufunc, args: tuple[Argument, ...]) -> tuple[Elementwise, ...]:
     """Return the nodes of a ufunc's results; NumPy's own errors rise here, on empty arrays."""
+    operands: list[Any] = []
+    shapes: set[Shape] = set()
     for arg in args:
+        if not isinstance(arg, Node):
+            operands.append(arg)
+            continue
         if isinstance(arg, (Record, Driven)):
             names = ", ".join(map(repr, arg.fields))
             raise TypeError(f"{ufunc.__name__} of a record is not defined; choose a field: {names}")
-    operands = tuple(known_dtype(arg) if isinstance(arg, Node) else arg for arg in args)
-    dtypes = _result_dtypes(ufunc, operands, tuple(map(type, operands)))
-    shapes = [known_shape(arg) if isinstance(arg, Node) else () for arg in args]
+        operands.append(known_dtype(arg) if arg.dtype is None else arg.dtype)
+        shapes.add(known_shape(arg) if arg.shape is None else arg.shape)
+    dtypes = _result_dtypes(ufunc, tuple(operands), tuple(map(type, operands)))
+    shape = shapes.pop() if len(shapes) == 1 else _broadcast(ufunc, shapes)
+    if len(dtypes) == 1:
+        return (Elementwise(ufunc, args, 0, shape, dtypes),)
+    return tuple(Elementwise(ufunc, args, number, shape, dtypes) for number in range(len(dtypes)))
+
+
+def _broadcast(ufunc: np.ufunc, shapes: set[Shape]) -> Shape:
     try:
-        shape = np.broadcast_shapes(*shapes)
+        return np.broadcast_shapes(*shapes)
     except ValueError:
-        listing = " ".join(map(str, shapes))
+        listing = " ".join(map(str, sorted(shapes)))
         raise ValueError(
             f"operands of {ufunc.__name__} could not be broadcast together with shapes {listing}"
         ) from None
-    return tuple(Elementwise(ufunc, args, number, shape, dtypes) for number in range(len(dtypes)))
 
 
 @lru_cache(maxsize=1024)

@@ -6,14 +6,23 @@ values, dtypes and floating-point errors are those of the eager expression.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dataview.nodes import Elementwise, Node
 
-__all__ = ["Position", "Program", "Step", "compiled", "run_block", "run_small", "tiled"]
+__all__ = [
+    "Position",
+    "Program",
+    "Step",
+    "compiled",
+    "leaves_of",
+    "run_block",
+    "run_small",
+    "tiled",
+]
 
 
 class Step(NamedTuple):
@@ -64,8 +73,8 @@ def _compiled(root: Elementwise) -> Program:
     known: dict[int, int] = {}
     count = 0
     for node in _in_order(root):
-        operands = tuple(_place_of(arg, known, leaves) for arg in node.args)
-        key = (node.ufunc, tuple((type(op), repr(op)) for op in operands))
+        operands = tuple([_place_of(arg, known, leaves) for arg in node.args])
+        key = (node.ufunc, *[_told_apart(operand) for operand in operands])
         if key not in results:
             results[key] = tuple(range(count, count + len(node.dtypes)))
             count += len(node.dtypes)
@@ -94,9 +103,16 @@ def _in_order(root: Elementwise) -> list[Elementwise]:
         elif id(node) not in seen:
             seen.add(id(node))
             waiting.append((node, True))
-            below = [arg for arg in node.args if isinstance(arg, Elementwise)]
-            waiting.extend((arg, False) for arg in reversed(below))
+            for arg in reversed(node.args):
+                if isinstance(arg, Elementwise):
+                    waiting.append((arg, False))
     return order
+
+
+def leaves_of(root: Elementwise) -> list[Node]:
+    """Return the nodes that an expression reads, each once."""
+    found = {id(a): a for node in _in_order(root) for a in node.args if isinstance(a, Node)}
+    return [node for node in found.values() if not isinstance(node, Elementwise)]
 
 
 def _place_of(arg: Any, known: dict[int, int], leaves: dict[int, tuple[int, Node]]) -> Any:
@@ -107,22 +123,32 @@ def _place_of(arg: Any, known: dict[int, int], leaves: dict[int, tuple[int, Node
     return arg
 
 
-def run_small(program: Program, leaves: Sequence[np.ndarray]) -> np.ndarray:
-    """Compute a program on whole operands, letting NumPy allocate: for results that fit a cache."""
-    values: list[Any] = [None] * len(program.last_use)
-    for step in program.steps:
-        operands = [
-            (values[op.number] if op.number >= 0 else leaves[-1 - op.number])
-            if type(op) is _Place
-            else op
-            for op in step.operands
-        ]
-        found = step.ufunc(*operands)
-        for place, value in zip(
-            step.results, found if len(step.results) > 1 else (found,), strict=True
-        ):
-            values[place] = value
-    return np.asarray(values[program.output])
+def _told_apart(operand: Any) -> Any:
+    """Return a key for an operand: 0.0 and -0.0, or 1 and True, are equal and not alike."""
+    if type(operand) is _Place:
+        return operand.number
+    return type(operand), repr(operand)
+
+
+def run_small(root: Elementwise, leaf: Callable[[Node], Any]) -> np.ndarray:
+    """Compute an expression on whole operands, for results that fit a cache: NumPy allocates.
+
+    A shared part is computed once; a program is not worth making.
+    """
+    values: dict[int, Any] = {}
+    for node in _in_order(root):
+        operands = []
+        for arg in node.args:
+            if isinstance(arg, Node):
+                key = id(arg)
+                if key not in values:  # a leaf: what is computed stands there already
+                    values[key] = leaf(arg)
+                operands.append(values[key])
+            else:
+                operands.append(arg)
+        found = node.ufunc(*operands)
+        values[id(node)] = found if len(node.dtypes) == 1 else found[node.output]
+    return np.asarray(values[id(root)])
 
 
 def run_block(

@@ -15,7 +15,18 @@ from dataview.nodes import Node, Sampled, known_shape
 from dataview.permutation import Permutation
 from dataview.streams import Stream, again, pooled
 
-__all__ = ["Cycle", "Without", "folds", "ordered", "repeated", "shuffled", "split"]
+__all__ = [
+    "Cycle",
+    "Without",
+    "as_mask",
+    "as_numbers",
+    "folds",
+    "one_each",
+    "ordered",
+    "repeated",
+    "shuffled",
+    "split",
+]
 
 _LINE = Affine(0, ((0, 1),))
 
@@ -104,6 +115,33 @@ def repeated(node: Node, times: float = math.inf) -> Node:
         raise ValueError("no rows cannot be repeated without end")
     total = ENDLESS if times == math.inf else count * int(times)
     return _mapped(node, Computed(Cycle(max(count, 1)), _LINE), total, "rows")
+
+
+def as_numbers(values: np.ndarray) -> np.ndarray:
+    """Return row numbers, or raise if the values are something else."""
+    if values.size and values.dtype.kind not in "iu":
+        raise TypeError(f"rows are taken by number; got {values.dtype} {values.shape}")
+    return values.astype(np.intp)
+
+
+def as_mask(values: np.ndarray) -> np.ndarray:
+    """Return a mask of the rows, or raise if the values are something else."""
+    if values.dtype != np.bool_ or values.ndim != 1:
+        got = f"{values.dtype} {values.shape}"
+        raise TypeError(f"a filter is a mask of the rows or a function; got {got}")
+    return values
+
+
+def one_each(values: np.ndarray, count: int) -> np.ndarray:
+    """Return the values to order rows by, or raise if there is not one for each."""
+    if values.ndim != 1 or values.dtype.names:
+        raise ValueError(
+            "rows are ordered by one value each; name a field with by=, or give an array of "
+            f"{count} values; got shape {values.shape}"
+        )
+    if len(values) != count:
+        raise ValueError(f"there are {count} rows, and {len(values)} values to order them by")
+    return values
 
 
 # --- parts -----------------------------------------------------------------------------------

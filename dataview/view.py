@@ -31,6 +31,7 @@ from dataview.keys import NO_KEY, parse, without_names
 from dataview.nodes import Node, Record, Sampled, known_shape, size_of
 from dataview.packing import packed
 from dataview.passes import reduction
+from dataview.rows import as_numbers
 from dataview.saving import save
 
 __all__ = ["View", "node_from", "node_of", "viewed"]
@@ -328,10 +329,7 @@ class View(NDArrayOperatorsMixin):
 
     def _take(self, rows: Any) -> View:
         """Return these rows, in this order, as often as they are named."""
-        chosen = np.asarray(_evaluated(rows))
-        if chosen.dtype.kind not in "iu" and chosen.size:
-            raise TypeError(f"rows are taken by number; got {chosen.dtype} {chosen.shape}")
-        return self[chosen.astype(np.intp)]
+        return self[as_numbers(np.asarray(_evaluated(rows)))]
 
     def _shuffled(self, seed: int | Sequence[int], pool: int | None = None) -> View:
         """Return the rows in an order made from the seed; no index is stored for many rows.
@@ -356,11 +354,7 @@ class View(NDArrayOperatorsMixin):
         """
         if callable(condition) and not isinstance(condition, View):
             return viewed(streams.kept(node_of(self), condition, viewed))
-        mask = np.asarray(_evaluated(condition))
-        if mask.dtype != np.bool_ or mask.ndim != 1:
-            got = f"{mask.dtype} {mask.shape}"
-            raise TypeError(f"a filter is a mask of the rows or a function; got {got}")
-        return self[mask]
+        return self[rows.as_mask(np.asarray(_evaluated(condition)))]
 
     def _split(self, sizes: Any, seed: int | None = None, by: Any = None) -> tuple[View, ...]:
         """Return consecutive parts of these sizes or fractions, the rest as one more part.
@@ -440,6 +434,8 @@ class View(NDArrayOperatorsMixin):
     # --- operators -------------------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        if method == "__call__" and not options and ufunc.signature is None:
+            return _applied(ufunc, inputs)
         outs = options.pop("out", ())
         if any(isinstance(out, View) for out in outs) and method == "__call__" and not options:
             (out,) = outs
@@ -449,10 +445,7 @@ class View(NDArrayOperatorsMixin):
             if outs:
                 options["out"] = outs
             return getattr(ufunc, method)(*map(_evaluated, inputs), **options)
-        if ufunc is np.equal or ufunc is np.not_equal:
-            return _compared(inputs[0], inputs[1], ufunc is np.not_equal)
-        found = tuple(map(viewed, elementwise(ufunc, tuple(map(_argument, inputs)))))
-        return found if len(found) > 1 else found[0]
+        return _applied(ufunc, inputs)
 
     def __eq__(self, other: object) -> View:  # type: ignore[override]
         return _compared(self, other, False)
@@ -659,15 +652,14 @@ def _evaluated(value: Any) -> Any:
 def _labels(view: View, by: Any) -> np.ndarray:
     """Return the values to sort or split by: of a field, of a view or array, or the rows' own."""
     source = view if by is None else view._field(by) if isinstance(by, str) else by
-    values = np.asarray(source)
-    if values.ndim != 1 or values.dtype.names:
-        raise ValueError(
-            "rows are ordered by one value each; name a field with by=, or give an array of "
-            f"{len(view)} values; got shape {values.shape}"
-        )
-    if len(values) != len(view):
-        raise ValueError(f"there are {len(view)} rows, and {len(values)} values to order them by")
-    return values
+    return rows.one_each(np.asarray(source), len(view))
+
+
+def _applied(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
+    if ufunc is np.equal or ufunc is np.not_equal:
+        return _compared(inputs[0], inputs[1], ufunc is np.not_equal)
+    found = elementwise(ufunc, tuple([_argument(value) for value in inputs]))
+    return viewed(found[0]) if len(found) == 1 else tuple(map(viewed, found))
 
 
 def _reduced(view: View, kind: str, axis: Any, keepdims: bool, **options: Any) -> View:

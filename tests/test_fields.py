@@ -211,6 +211,18 @@ def test_a_window_keeps_its_own_order_under_a_reversal(x, d):
     assert_same(d[0][::-1].target(), x[0, 4:6])
 
 
+MASK = np.arange(6) == 4
+
+
+@pytest.mark.parametrize("key", [[4], np.s_[4:5], np.s_[4::-2], [2, 4], np.array([4, 3]), MASK])
+def test_an_integer_window_has_no_axis_under_any_key(x, key):
+    part = dv.View(x, f=4)[:, key]
+    assert_same(part.f(), x[:, 4])
+    assert_same(part[1].f(), x[1, 4])
+    part.f = -1
+    assert (x[:, 4] == -1).all()
+
+
 def test_a_window_that_is_only_partly_inside_says_so(d):
     part = d[:, 0:5]
     assert part._fields() == ("input",)

@@ -1,0 +1,670 @@
+"""`.npy` files: what is read and written is what NumPy would, and a broken file is refused."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import struct
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dataview as dv
+from dataview.errors import PartialWriteError, StreamError
+from dataview.index import Affine, Constant, Index, identity
+from dataview.sources import npy
+from oracle import (
+    NUMBERS,
+    RECORD,
+    accepted_chains,
+    arrays,
+    assert_same,
+    examples,
+    fill,
+    follow,
+    positions,
+    scatter,
+)
+
+ALIGNED = np.dtype({"names": ["a", "b"], "formats": ["i1", "f8"]}, align=True)
+NESTED = np.dtype([("x", ALIGNED, (2,)), ("y", [("z", ">i2", (2, 3)), ("w", "M8[us]")])])
+NAMES = np.dtype([("名", "<f4"), ("é", ">i2", (2,))])
+LATIN = np.dtype([("é", ">i2", (2,)), ("b", "S3")])
+TITLED = np.dtype([(("title", "n"), "<i4"), ("v", "V3")])
+MIXED_EMPTY = np.dtype([("a", "U0"), ("b", "<i4")])
+RECORDS = [RECORD, ALIGNED, NESTED, NAMES, LATIN, TITLED]
+CODES = [*NUMBERS, *"M8[s] m8[ms] M8[25us] U3 S3 V5 >i4 >f8 >c8 >U2 >M8[D]".split()]
+DTYPES = [*map(np.dtype, CODES), *RECORDS]
+NO_BYTES = [np.dtype("U0"), np.dtype("S0"), np.dtype("V0")]
+
+CHANGED = "has changed since it was opened"
+
+
+@pytest.fixture
+def x():
+    return np.arange(24.0).reshape(6, 4)
+
+
+@pytest.fixture
+def path(tmp_path, x):
+    file = tmp_path / "x.npy"
+    np.save(file, x)
+    return file
+
+
+@pytest.fixture(params=[True, False], ids=["positioned", "seek"])
+def positioned(request, monkeypatch):
+    monkeypatch.setattr(npy, "POSITIONED", request.param)
+
+
+def save(file, array):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # NumPy warns that it writes version 3
+        np.save(file, array)
+
+
+def bytes_of(array):
+    return np.ascontiguousarray(array).tobytes()
+
+
+def write_raw(file, text, version=(1, 0), data=b"\0" * 64, encoding="latin-1"):
+    """Write a file whose header is this text."""
+    raw = text.encode(encoding)
+    form = "<H" if version == (1, 0) else "<I"
+    file.write_bytes(b"\x93NUMPY" + bytes(version) + struct.pack(form, len(raw)) + raw + data)
+
+
+def header(shape="(2,)", descr="'<f8'", fortran="False"):
+    return f"{{'descr': {descr}, 'fortran_order': {fortran}, 'shape': {shape}, }}\n"
+
+
+def all_reads(view):
+    """Read by position, through the map, and by gathering."""
+    return [view(), view[1:3](), view[:, 0](), view[[2, 0]](), view[2, 1]()]
+
+
+def check_reads(view, model):
+    expected = [model, model[1:3], model[:, 0], model[[2, 0]], model[2, 1]]
+    for got, wanted in zip(all_reads(view), expected, strict=True):
+        assert_same(got, wanted)
+
+
+def check_refused(view, match=CHANGED):
+    for key in [np.s_[:], np.s_[1:3], np.s_[:, 0], [2, 0], (2, 1)]:
+        with pytest.raises(ValueError, match=match):
+            view[key]()
+
+
+# ---------------------------------------------------------------- a file that changes
+
+
+def test_a_source_refuses_to_write_to_another_file(path):
+    source = npy.open_npy(path, "r+")
+    value = np.zeros(())
+    rows = identity((6, 4))
+    column = Index((6,), [Affine(0, ((0, 1),)), Constant(0)])
+    np.save(path, np.arange(24).reshape(6, 4))
+    before = path.read_bytes()
+    for index in [rows, column]:
+        with pytest.raises(ValueError, match=CHANGED):
+            source.write(index, value)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+@pytest.mark.parametrize(
+    "other",
+    [
+        np.arange(24).reshape(6, 4),  # as many bytes, other numbers
+        np.arange(24.0).reshape(4, 6),
+        np.asfortranarray(np.arange(24.0).reshape(6, 4)),
+        np.arange(24.0, dtype=">f8").reshape(6, 4),
+        np.arange(4.0).reshape(1, 4),  # shorter: the map leads beyond the end
+        np.arange(4000.0).reshape(1000, 4),
+        np.array(1.0),
+    ],
+    ids=["dtype", "shape", "fortran", "swapped", "shorter", "longer", "0-d"],
+)
+def test_a_file_rewritten_with_another_header_is_refused(path, other, mapped):
+    view = dv.open(path, mode="r+")
+    if mapped:
+        all_reads(view)
+    np.save(path, other)
+    check_refused(view)
+    for key in [np.s_[:], np.s_[1:3], np.s_[:, 0], [2, 0]]:
+        with pytest.raises((ValueError, PartialWriteError)) as caught:
+            view[key] = 1.0
+        assert CHANGED in f"{caught.value} {caught.value.__cause__}"
+    assert_same(np.load(path), other)
+    check_refused(view)
+
+
+def test_a_file_with_new_data_under_the_same_header_is_read_anew(path, x, tmp_path):
+    view = dv.open(path, mode="r+")
+    check_reads(view, x)
+    np.save(path, x + 100)  # in place: the same inode
+    check_reads(view, x + 100)
+    np.save(tmp_path / "other.npy", x + 200)
+    os.replace(tmp_path / "other.npy", path)
+    check_reads(view, x + 200)
+    view[:, 0] = -1
+    view[[1, 4], 1] = -2
+    expected = x + 200
+    expected[:, 0] = -1
+    expected[[1, 4], 1] = -2
+    assert_same(np.load(path), expected)
+    os.unlink(path)
+    np.save(path, x + 300)
+    check_reads(view, x + 300)
+
+
+def test_a_file_replaced_by_a_longer_one_with_the_same_header_is_read_anew(path, x):
+    view = dv.open(path)
+    check_reads(view, x)
+    path.write_bytes(path.read_bytes() + b"more")
+    check_reads(view, x)
+
+
+def test_a_file_cut_short_is_refused_and_read_again_when_it_is_whole(path, x):
+    whole = path.read_bytes()
+    view = dv.open(path)
+    check_reads(view, x)
+    for size in [len(whole) - 1, 200, 128, 60, 9, 0]:
+        path.write_bytes(whole[:size])
+        check_refused(view)
+    path.write_bytes(b"no longer an array" * 100)
+    check_refused(view)
+    path.write_bytes(whole)
+    check_reads(view, x)
+
+
+def test_a_file_that_is_gone_is_named(path, x):
+    view = dv.open(path)
+    check_reads(view, x)
+    path.unlink()
+    for key in [np.s_[:], [2, 0]]:
+        with pytest.raises(FileNotFoundError, match="x\\.npy"):
+            view[key]()
+
+
+def test_a_large_mapped_file_cut_short_kills_nobody(tmp_path):
+    code = """
+import sys
+import numpy as np
+import dataview as dv
+path = sys.argv[1]
+np.save(path, np.ones((1000, 1000)))
+view = dv.open(path)
+assert view[[3, 999]]().sum() == 2000
+with open(path, "r+b") as file:
+    file.truncate(4096)
+try:
+    view[[3, 999]]()
+except ValueError as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "big.npy")], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert CHANGED in done.stdout
+
+
+def test_nothing_is_opened_while_nothing_changes(path, x, monkeypatch):
+    os.utime(path, (1e9, 1e9))
+    view = dv.open(path)
+    view[[2, 0]]()
+
+    def refuse(path):
+        raise AssertionError("the header was read again")
+
+    monkeypatch.setattr(npy, "_read_header", refuse)
+    check_reads(view, x)
+    assert_same(view[:, 1](), x[:, 1])
+
+
+def test_own_writes_read_the_header_once(path, monkeypatch):
+    os.utime(path, (1e9, 1e9))
+    view = dv.open(path, mode="r+")
+    asked = []
+    read = npy._read_header
+    monkeypatch.setattr(npy, "_read_header", lambda path: asked.append(path) or read(path))
+    view[1:3] = 7.0
+    assert not asked
+    os.utime(path, (1e9 + 5, 1e9 + 5))
+    view[0]()
+    view[0]()
+    view[[0, 2]]()
+    assert len(asked) == 1
+
+
+def test_a_change_is_seen_through_pickles_and_forks(path, x):
+    view = dv.open(path)
+    check_reads(view, x)
+    carried = pickle.dumps(view)
+    check_reads(pickle.loads(carried), x)
+    np.save(path, x + 1)
+    check_reads(pickle.loads(carried), x + 1)
+    assert forked(lambda: check_reads(view, x + 1)) == 0
+    np.save(path, np.arange(3))
+    check_refused(pickle.loads(carried))
+    assert forked(lambda: check_refused(view)) == 0
+    check_refused(view)
+
+
+def forked(action):
+    """Do an action in a child process; give its exit status."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of threads, which the child does not use
+        child = os.fork()
+    if not child:
+        try:
+            action()
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_a_write_of_another_process_is_seen(path, x):
+    view = dv.open(path, mode="r+")
+    check_reads(view, x)
+
+    def write():
+        view[[0, 5]] = -1.0
+
+    assert forked(write) == 0
+    x[[0, 5]] = -1
+    check_reads(view, x)
+
+
+def test_fields_of_a_structured_file_notice_a_change(tmp_path):
+    path = tmp_path / "r.npy"
+    data = fill((6,), RECORD)
+    np.save(path, data)
+    view = dv.open(path)
+    assert_same(view.c.e(), data["c"]["e"])
+    field = view.b
+    np.save(path, data[:2])
+    with pytest.raises(ValueError, match=CHANGED):
+        field()
+    with pytest.raises(ValueError, match=CHANGED):
+        view.c.e[1:3]()
+
+
+# ---------------------------------------------------------------- headers
+
+
+@pytest.mark.parametrize("dtype", [NAMES, LATIN, TITLED, *map(np.dtype, ["<f8", ">U3", "M8[ns]"])])
+@pytest.mark.parametrize("shape", [(), (0,), (5,), (3, 0, 2), (4, 3)])
+def test_headers_are_those_of_numpy(dtype, shape, tmp_path):
+    array = fill(shape, dtype)
+    save(tmp_path / "theirs.npy", array)
+    theirs = (tmp_path / "theirs.npy").read_bytes()
+    dv.View(array)._save(tmp_path / "ours.npy")
+    ours = (tmp_path / "ours.npy").read_bytes()
+    assert ours[: len(ours) - array.nbytes] == theirs[: len(theirs) - array.nbytes]
+    assert (len(ours) - array.nbytes) % 64 == 0
+    assert_same(np.load(tmp_path / "ours.npy"), array)
+    assert_same(dv.open(tmp_path / "theirs.npy")(), array)
+
+
+@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
+def test_each_version_is_read(tmp_path, version):
+    array = fill((4,), LATIN)
+    path = tmp_path / "v.npy"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with open(path, "wb") as file:
+            np.lib.format.write_array(file, array, version)
+    view = dv.open(path, mode="r+")
+    assert view.dtype == LATIN
+    assert_same(view(), array)
+    view[1:2] = array[3:]
+    assert_same(np.load(path)[1:2], array[3:])
+
+
+def test_names_in_any_script(tmp_path):
+    array = fill((5, 2), NAMES)
+    path = tmp_path / "n.npy"
+    save(path, array)
+    view = dv.open(path, mode="r+")
+    assert view.dtype.names == ("名", "é")
+    assert_same(view["名"](), array["名"])
+    view["名"] = np.float32(3)
+    array["名"] = 3
+    assert_same(np.load(path), array)
+    view[1:]._save(tmp_path / "part.npy")
+    assert (tmp_path / "part.npy").read_bytes()[6:8] == bytes((3, 0))
+    assert_same(np.load(tmp_path / "part.npy"), array[1:])
+
+
+def test_a_header_longer_than_version_1_can_hold(tmp_path):
+    dtype = np.dtype([(f"field_{number:05}", "i1") for number in range(5000)])
+    array = np.ones(2, dtype)
+    path = tmp_path / "long.npy"
+    dv.View(array)._save(path)
+    assert np.load(path, max_header_size=10**6).tobytes() == array.tobytes()
+    assert dv.open(path).dtype == dtype
+    assert bytes_of(dv.open(path)()) == bytes_of(array)
+
+
+def test_files_of_python_2_are_read(tmp_path):
+    path = tmp_path / "old.npy"
+    data = np.arange(8, dtype="<i4")
+    write_raw(path, header("(4L, 2L)", "[('a 5L', '<i4')]"), data=data.tobytes())
+    assert_same(dv.open(path)["a 5L"](), data.reshape(4, 2))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        header("(-3,)"),
+        header("(-1, -8)"),
+        header("(2.0,)"),
+        header("(True,)"),
+        header("[2]"),
+        header("2"),
+        header(f"({10**30},)"),
+        header(f"({10**30}, 0)"),
+        header(f"({2**62},)", "'|V0'"),
+        header(f"({2**40}, {2**40})"),
+        header(f"({'1, ' * 65})"),
+        header(fortran="1"),
+        header(descr="'no such dtype'"),
+        header(descr="None"),
+        header(descr="7"),
+        header(descr="[('a',)]"),
+        header(descr="[('a', '<i4'), ('a', '<i4')]"),
+        header(descr="('<i4', (2,))"),
+        header(descr="('<i4', (-2,))"),
+        header(descr="__import__('os').getcwd()"),
+        "{'descr': '<f8', 'shape': (2,)}\n",
+        "{'descr': '<f8', 'shape': (2,), 'fortran_order': False, 'more': 1}\n",
+        "{[]: 1}\n",
+        "{'descr\n",
+        "(" * 9000 + "\n",
+        "[2]\n",
+        "",
+        "\0\n",
+    ],
+    ids=range(28),
+)
+@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
+def test_a_broken_header_is_refused(tmp_path, text, version):
+    path = tmp_path / "broken.npy"
+    write_raw(path, text, version)
+    for mode in ["r", "r+"]:
+        with pytest.raises(ValueError, match=r"broken\.npy is not an \.npy file"):
+            dv.open(path, mode=mode)
+
+
+@pytest.mark.parametrize("shape", ["(9,)", "(1000, 1000)", f"({2**50},)"])
+def test_a_header_that_promises_more_than_there_is_is_refused(tmp_path, shape):
+    path = tmp_path / "broken.npy"
+    write_raw(path, header(shape))
+    size = path.stat().st_size
+    with pytest.raises(ValueError, match=r"broken\.npy is cut short"):
+        dv.open(path, mode="r+")
+    assert path.stat().st_size == size
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x93NUMPY",
+        b"PK\3\4" + b"\0" * 90,
+        b"\x93NUMPY\x04\x00" + b" " * 90,
+        b"\x93NUMPY\x01\x00\xff\xff{}",
+        b"\x93NUMPY\x02\x00\xff\xff\xff\xff" + b" " * 90,
+        b"\x93NUMPY\x03\x00\x02\x00\x00\x00\xff\xff" + b" " * 90,  # no utf-8
+    ],
+)
+def test_what_is_no_npy_file_is_refused(tmp_path, content):
+    path = tmp_path / "broken.npy"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"broken\.npy is not an \.npy file"):
+        dv.open(path)
+
+
+def test_python_objects_are_refused(tmp_path):
+    np.save(tmp_path / "o.npy", np.array([{}, []], object), allow_pickle=True)
+    np.save(tmp_path / "s.npy", np.zeros(2, [("a", "O")]), allow_pickle=True)
+    for name in ["o.npy", "s.npy"]:
+        with pytest.raises(ValueError, match="pickled Python objects"):
+            dv.open(tmp_path / name)
+
+
+# ---------------------------------------------------------------- saving
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("shape", [(), (0,), (7,), (3, 0, 2), (4, 3, 2)], ids=str)
+@pytest.mark.parametrize("order", "CF")
+def test_what_is_saved_is_what_was_viewed(dtype, shape, order, tmp_path):
+    array = np.array(fill(shape, dtype), order=order)
+    save(tmp_path / "theirs.npy", array)
+    view = dv.open(tmp_path / "theirs.npy")
+    view._save(tmp_path / "ours.npy")
+    dv.View(array)._save(tmp_path / "memory.npy")
+    for name in ["ours.npy", "memory.npy"]:
+        got = np.load(tmp_path / name)
+        assert got.dtype == dtype
+        assert_same(got, array)
+        assert_same(dv.open(tmp_path / name)(), array)
+
+
+@pytest.mark.parametrize("dtype", [*NO_BYTES, np.dtype([]), MIXED_EMPTY], ids=str)
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 3)], ids=str)
+def test_elements_without_bytes(dtype, shape, tmp_path):
+    array = np.ndarray(shape, dtype)
+    if dtype.itemsize:
+        array["b"] = 5
+    np.save(tmp_path / "a.npy", array)
+    view = dv.open(tmp_path / "a.npy", mode="r+")
+    assert view.shape == shape and view.dtype == dtype
+    if shape:  # a single element of NumPy's takes a character at least
+        assert bytes_of(view()) == bytes_of(array)
+    view[...] = view()
+    view._save(tmp_path / "b.npy")
+    got = np.load(tmp_path / "b.npy")
+    assert got.shape == shape and got.dtype == dtype and bytes_of(got) == bytes_of(array)
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        np.dtype({"names": ["a", "b"], "formats": ["i4", "i4"], "offsets": [0, 2]}),
+        np.dtype({"names": ["a", "b"], "formats": ["i4", "i4"], "offsets": [4, 0]}),
+        np.dtype([("x", {"names": ["a", "b"], "formats": ["i4", "i4"], "offsets": [4, 0]})]),
+        np.dtype(object),
+        np.dtype([("a", "O")]),
+    ],
+    ids=range(5),
+)
+def test_a_dtype_that_no_header_describes_is_refused(dtype, tmp_path):
+    with pytest.raises(TypeError, match=r"an \.npy file"):
+        dv.View(np.zeros(3, dtype))._save(tmp_path / "a.npy")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_endless_view_is_refused_before_a_file_exists(tmp_path):
+    x = dv.View(np.arange(6.0))
+    made = dv.View(lambda number: np.float64(number), _length=np.inf)
+    for view in [x._repeat(), x._repeat() * 2, x._repeat()[3:], made, made._probe()]:
+        with pytest.raises(StreamError, match="never ends"):
+            view._save(tmp_path / "a.npy")
+        assert not list(tmp_path.iterdir())
+    (x._repeat()[:9] * 2)._save(tmp_path / "a.npy")
+    assert_same(np.load(tmp_path / "a.npy"), np.arange(9) % 6 * 2.0)
+
+
+def test_other_formats_are_refused(tmp_path, x):
+    for name in ["a.txt", "a"]:
+        with pytest.raises(ValueError, match=r"\.npy"):
+            dv.View(x)._save(tmp_path / name)
+    dv.View(x)._save(tmp_path / "a.dat", format="npy")
+    assert_same(np.load(tmp_path / "a.dat"), x)
+    with pytest.raises(FileNotFoundError):
+        dv.View(x)._save(tmp_path / "missing" / "a.npy")
+
+
+@pytest.mark.parametrize("mode", ["r", "r+"])
+def test_saving_over_the_file_that_is_viewed(path, x, mode, tmp_path):
+    view = dv.open(path, mode=mode)
+    check_reads(view, x)
+    (view[::-1] * 2)._save(path)
+    assert_same(np.load(path), x[::-1] * 2)
+    check_reads(view, x[::-1] * 2)
+    view[1:4]._save(path)
+    assert_same(np.load(path), (x[::-1] * 2)[1:4])
+    check_refused(view)
+    assert [file.name for file in tmp_path.iterdir()] == ["x.npy"]
+
+
+def test_saving_through_a_link_and_with_its_permissions(path, x, tmp_path):
+    link = tmp_path / "link.npy"
+    link.symlink_to(path)
+    os.chmod(path, 0o640)
+    dv.View(x + 1)._save(link)
+    assert link.is_symlink()
+    assert_same(np.load(path), x + 1)
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_failed_save_leaves_all_as_it_was(path, error, tmp_path):
+    before = path.read_bytes()
+
+    def sample(number):
+        if number == 70:
+            raise error("no sample")
+        return np.zeros(1 << 17) + number  # 1 MiB: some blocks are written before
+
+    view = dv.View(sample, _length=100)._probe()
+    for target in [path, tmp_path / "new.npy"]:
+        with pytest.raises(error):
+            view._save(target)
+        assert [file.name for file in tmp_path.iterdir()] == ["x.npy"]
+        assert path.read_bytes() == before
+
+
+def test_many_blocks(tmp_path):
+    big = np.arange(3_000_000, dtype=">i4").reshape(3000, 1000)
+    dv.View(big)[::-1]._save(tmp_path / "big.npy")
+    assert_same(np.load(tmp_path / "big.npy"), big[::-1])
+    dv.View(big.T)._save(tmp_path / "big.npy")
+    assert_same(dv.open(tmp_path / "big.npy")(), big.T)
+
+
+# ---------------------------------------------------------------- reading and writing
+
+
+@examples(100)
+@given(st.data())
+def test_any_read_and_write_is_that_of_numpy(tmp_path_factory, data):
+    array = data.draw(arrays(layouts=["C", "F"], dtypes=DTYPES))
+    file = tmp_path_factory.mktemp("any") / "x.npy"
+    save(file, array)
+    view = dv.open(file, mode="r+")
+    model = np.load(file)
+    for start in [40, 80]:
+        chain = data.draw(accepted_chains(model, 2))
+        places = positions(model, chain)
+        assert_same(follow(view, chain)(), model.reshape(-1)[places])
+        value = fill(places.shape, model.dtype, start)
+        follow(view, chain)._write(value)
+        scatter(model, places, value)
+        assert_same(np.load(file), model)
+        assert_same(view(), model)
+
+
+@pytest.mark.usefixtures("positioned")
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_runs_of_rows(dtype, tmp_path):
+    array = fill((9, 3), dtype)
+    save(tmp_path / "a.npy", array)
+    view = dv.open(tmp_path / "a.npy", mode="r+")
+    for key in [np.s_[:], np.s_[2:7], np.s_[6:1:-2], np.s_[4:5], np.s_[1:8, 1:]]:
+        assert_same(view[key](), array[key])
+        view[key] = array[key][::-1].copy()
+        array[key] = array[key][::-1].copy()
+        assert_same(np.load(tmp_path / "a.npy"), array)
+
+
+@pytest.mark.usefixtures("positioned")
+def test_a_system_that_transfers_little_at_a_time(path, x, monkeypatch):
+    monkeypatch.setattr(npy, "MOST", 10)
+    view = dv.open(path, mode="r+")
+    check_reads(view, x)
+    view[1:5] = -x[1:5]
+    x[1:5] *= -1
+    assert_same(np.load(path), x)
+
+
+@pytest.mark.usefixtures("positioned")
+def test_a_file_that_ends_within_a_block(tmp_path):
+    path = tmp_path / "short"
+    path.write_bytes(b"12345")
+    block = np.zeros(8, np.uint8)
+    with open(path, "rb", buffering=0) as file, pytest.raises(OSError, match="ended"):
+        npy._transfer(npy._read_some, file, block, 0)
+
+
+@pytest.mark.usefixtures("positioned")
+@pytest.mark.parametrize("dtype", [*DTYPES, *NO_BYTES], ids=str)
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 2)], ids=str)
+def test_a_block_of_any_dtype_is_transferred(dtype, shape, tmp_path):
+    block = np.ndarray(shape, dtype) if not dtype.itemsize else fill(shape, dtype)
+    path = tmp_path / "bytes"
+    path.write_bytes(b"")
+    again = np.ndarray(shape, dtype)
+    with open(path, "r+b", buffering=0) as file:
+        assert isinstance(file, io.FileIO)
+        npy._transfer(npy._write_some, file, block, 7)
+        npy._transfer(npy._read_some, file, again, 7)
+    assert again.tobytes() == block.tobytes()
+    assert path.stat().st_size == (7 + block.nbytes if block.nbytes else 0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_a_file_of_one_element(dtype, tmp_path):
+    first, second = fill((), dtype, 3), fill((), dtype, 5)
+    save(tmp_path / "a.npy", first)
+    view = dv.open(tmp_path / "a.npy", mode="r+")
+    assert_same(view(), first)
+    view._write(second)
+    assert_same(np.load(tmp_path / "a.npy"), second)
+    assert_same(view[...](), second)
+
+
+# ---------------------------------------------------------------- modes
+
+
+def test_a_file_opened_for_reading_refuses_writes(path, x):
+    view = dv.open(path)
+    before = path.read_bytes()
+    for key in [np.s_[1:3], np.s_[:, 0], [0, 2]]:
+        with pytest.raises(ValueError, match="read-only"):
+            view[key] = 1.0
+    assert path.read_bytes() == before
+    check_reads(view, x)
+
+
+def test_a_read_only_file_is_not_opened_for_writing(path, x, monkeypatch):
+    os.chmod(path, 0o444)
+
+    def access(place, mode):  # as for a user who is not root
+        return not mode & os.W_OK or bool(os.stat(place).st_mode & 0o222)
+
+    monkeypatch.setattr(os, "access", access)
+    with pytest.raises(PermissionError, match="x\\.npy cannot be written"):
+        dv.open(path, mode="r+")
+    check_reads(dv.open(path), x)
