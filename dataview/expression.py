@@ -76,7 +76,12 @@ def select(node: Node, index: Index, key: Any = None, fields: Fields | None = No
         whole = select(node.node, index, key)
         lost = _followed(node, index, key).lost
         return with_fields(whole, Fields(whole.fields.named, lost | whole.fields.lost))
-    seen = _late(node, index, key) if fields is None else fields
+    if fields is not None:
+        seen: Fields | LateFields = fields
+    elif isinstance(node, Record) and node.dtype is None:  # a member may refuse the key
+        seen = _followed(node, index, key)
+    else:
+        seen = _late(node, index, key)
     if isinstance(node, Record):
         return Record(seen, len(index.shape), node.meta, index.shape, node.dtype)
     meta = node.meta if _only_rows(index, shape) else NO_META

@@ -35,7 +35,7 @@ def read(array: np.ndarray, index: Index) -> np.ndarray:
     array([10,  4])
     """
     if 0 in index.shape:
-        return np.empty(index.shape, array.dtype)
+        return np.ndarray(index.shape, array.dtype)
     if index.is_box:
         return box(array, index)
     boxed, rest = _boxed(array, index)

@@ -69,6 +69,9 @@ def apply_in_place(node: Node, ufunc: np.ufunc, args: Sequence[Argument]) -> Non
 
 def _check_result(node: Node, ufunc: np.ufunc, args: Sequence[Argument]) -> None:
     """Raise what NumPy raises for shapes and dtypes that do not fit, before the first byte."""
+    empties = [np.empty(0, known_dtype(arg)) if isinstance(arg, Node) else arg for arg in args]
+    with np.errstate(all="ignore"):
+        ufunc(*empties, out=np.empty(0, known_dtype(node)))
     results = elementwise(ufunc, tuple(args))
     if len(results) != 1:
         raise TypeError(f"{ufunc.__name__} has {len(results)} results; give as many outputs")
@@ -78,9 +81,6 @@ def _check_result(node: Node, ufunc: np.ufunc, args: Sequence[Argument]) -> None
             f"the result of {ufunc.__name__} has shape {results[0].shape}, which does not fit into "
             f"the view's shape {shape}"
         )
-    empties = [np.empty(0, known_dtype(arg)) if isinstance(arg, Node) else arg for arg in args]
-    with np.errstate(all="ignore"):
-        ufunc(*empties, out=np.empty(0, known_dtype(node)))
 
 
 def _source_of(node: Node) -> Any:

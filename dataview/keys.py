@@ -13,7 +13,7 @@ import numpy as np
 from dataview.errors import StreamError
 from dataview.index import ENDLESS, Affine, Array, Constant, Index, Map, is_endless
 
-__all__ = ["NO_KEY", "is_integer", "parse", "without_names"]
+__all__ = ["NO_KEY", "Written", "is_integer", "parse", "without_names"]
 
 Item: TypeAlias = Any
 """A plain key item: int, range (a slice of its axis), None, Ellipsis or an integer array."""
@@ -295,3 +295,16 @@ def without_names(key: Any) -> tuple[Any, str | tuple[str, ...] | None]:
 
 def _is_names(key: Any) -> bool:
     return isinstance(key, list) and bool(key) and all(isinstance(part, str) for part in key)
+
+
+class Written:
+    """Marks the key of a part that was just changed in place, until Python assigns it back."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: Any) -> None:
+        self.key = key
+
+    def of(self, key: Any) -> bool:
+        """Whether this is the key: Python 3.12 makes an equal slice for half of `d[a:b] += x`."""
+        return self.key is key or (isinstance(key, slice) and bool(self.key == key))

@@ -38,6 +38,7 @@ __all__ = [
     "probed",
     "samples_of",
     "truth",
+    "width",
 ]
 
 
@@ -308,6 +309,14 @@ def counted(node: Node) -> int:
         known_shape(node)
         raise TypeError("len() of a view without axes: it is one element")
     return int(length)
+
+
+def width(node: Node) -> int:
+    """Return the length of a row."""
+    shape = known_shape(node)
+    if len(shape) < 2:
+        raise TypeError(f"there is no width: the samples have no axis; the shape is {shape}")
+    return shape[1]
 
 
 def iterable(node: Node) -> int:

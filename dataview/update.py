@@ -202,17 +202,17 @@ def _carry_out(writes: Sequence[_Write]) -> None:
         return
     old: list[np.ndarray] = []
     budget = UNDO_BYTES
-    done = 0
+    begun = 0
     try:
         for place in writes:
             budget -= size_of(place.where.shape) * place.source.dtype.itemsize
             if budget >= 0:
                 values = place.source.read(place.where, {})
                 old.append(values.copy() if place.source.lends else values)
+            begun += 1
             place.source.write(place.where, place.value)
-            done += 1
     except BaseException as error:
-        _undo(writes[: done + 1], old, error)
+        _undo(writes[:begun], old[:begun], error)
         raise
 
 

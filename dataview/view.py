@@ -27,7 +27,7 @@ from dataview.expression import (
 )
 from dataview.index import is_endless
 from dataview.inplace import apply_in_place
-from dataview.keys import NO_KEY, parse, without_names
+from dataview.keys import NO_KEY, Written, parse, without_names
 from dataview.nodes import Node, Record, Sampled, known_shape, size_of
 from dataview.packing import packed
 from dataview.passes import reduction
@@ -42,15 +42,6 @@ _PROTOCOL = ("shape", "dtype", "ndim", "to_numpy")
 
 Rows: TypeAlias = "range | int | None"
 State: TypeAlias = "tuple[Node, Rows, View | None, Any]"
-
-
-class _Written:
-    """Marks a part that was just changed in place, until Python assigns it back."""
-
-    __slots__ = ("key",)
-
-    def __init__(self, key: Any) -> None:
-        self.key = key
 
 
 class View(NDArrayOperatorsMixin):
@@ -124,12 +115,17 @@ class View(NDArrayOperatorsMixin):
         {'x': array([1, 2]), 'y': array([3, 4])}
         """
         parts = _known_fields(self)
-        return {name: part._asdict() if _is_record(part) else part() for name, part in parts}
+        return {
+            name: part._asdict() if isinstance(node_of(part), Record) else part()
+            for name, part in parts
+        }
 
     def _astuple(self) -> tuple[Any, ...]:
         """Return the fields' data in their order, nested as they are."""
         parts = _known_fields(self)
-        return tuple(part._astuple() if _is_record(part) else part() for _, part in parts)
+        return tuple(
+            part._astuple() if isinstance(node_of(part), Record) else part() for _, part in parts
+        )
 
     def _freeze(self) -> View:
         """Return a read-only copy of the data in memory: what the view is now, for ever."""
@@ -261,10 +257,7 @@ class View(NDArrayOperatorsMixin):
         >>> View(np.zeros((5, 3)))._width()
         3
         """
-        shape = known_shape(node_of(self))
-        if len(shape) < 2:
-            raise TypeError(f"there is no width: its samples have no axis; its shape is {shape}")
-        return shape[1]
+        return streams.width(node_of(self))
 
     def _dtype(self) -> np.dtype[Any] | None:
         """Return the dtype of the data, None where it is unknown without reading."""
@@ -538,10 +531,6 @@ def _known_fields(view: View) -> Iterator[tuple[str, View]]:
     return view._iter_fields()
 
 
-def _is_record(view: View) -> bool:
-    return isinstance(node_of(view), Record)
-
-
 def _as_key(rows: Rows) -> slice | int:
     if not isinstance(rows, range):
         assert rows is not None
@@ -589,8 +578,8 @@ def _plain_key(key: Any) -> Any:
 def _marked(view: View) -> View:
     """Return a view that was changed in place, marked so that assigning it back does nothing."""
     node, seen, parent, key = view._state
-    if parent is not None and not isinstance(key, _Written):
-        _put(view, (node, seen, parent, _Written(key)))
+    if parent is not None and not isinstance(key, Written):
+        _put(view, (node, seen, parent, Written(key)))
     return view
 
 
@@ -602,10 +591,7 @@ def _forget_parent(view: View) -> None:
 
 def _is_written(view: View, parent: View, key: Any) -> bool:
     _, _, where, mark = view._state
-    if where is not parent or not isinstance(mark, _Written):
-        return False
-    # Python 3.12 makes a new, equal slice for the second half of `d[a:b] += x`.
-    return mark.key is key or (isinstance(key, slice) and mark.key == key)
+    return where is parent and isinstance(mark, Written) and mark.of(key)
 
 
 def _assign(view: View, name: str, value: Any) -> None:

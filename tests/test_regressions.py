@@ -8,9 +8,9 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from oracle import assert_same
 
 import dataview as dv
+from oracle import assert_same
 
 
 @pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
@@ -121,8 +121,8 @@ def test_a_record_equals_its_own_data():
     assert d == d()
     assert d[0] == d()[0]
     assert (d == d())().all()
-    assert not (d != d())
-    assert not d == np.zeros(2, [("x", int), ("y", int)])
+    assert bool(d != d()) is False
+    assert bool(d == np.zeros(2, [("x", int), ("y", int)])) is False
     assert d[d == d()[0]]().tolist() == [(1, 3.0)]
 
 
@@ -182,9 +182,7 @@ def test_a_row_of_many_fields_costs_no_field(monkeypatch):
     d = dv.View(x, **{f"c{n}": n for n in range(300)})._shuffled(0)
     called = itertools.count()
     follow = dv.fields._follow_window
-    monkeypatch.setattr(
-        dv.fields, "_follow_window", lambda *args: (next(called), follow(*args))[1]
-    )
+    monkeypatch.setattr(dv.fields, "_follow_window", lambda *args: (next(called), follow(*args))[1])
     for row in d:
         row()
     assert next(called) == 0

@@ -1,0 +1,776 @@
+"""Elementwise expressions against eager NumPy: values, errors, warnings, what is read, and how."""
+
+import contextlib
+import math
+import multiprocessing
+import operator
+import pickle
+import threading
+import warnings
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dataview as dv
+from dataview import evaluate, fused, passes
+from oracle import (
+    LAYOUTS,
+    NUMBERS,
+    OTHERS,
+    SWAPPED,
+    as_array,
+    assert_same,
+    attempt,
+    check_same,
+    comparable,
+    evaluated,
+    examples,
+    fill,
+    keys,
+    lay_out,
+    public_class,
+)
+
+SIZES = [(evaluate.SMALL, fused.BLOCK_ELEMENTS), (8, 16), (0, 1), (0, 7)]
+"""Thresholds (small, block) to compute under: the package's own, and ones that cut everything."""
+
+
+@contextlib.contextmanager
+def thresholds(small, block):
+    """Compute in blocks of so many elements from so many elements on."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evaluate, "SMALL", small)
+        patch.setattr(fused, "BLOCK_ELEMENTS", block)
+        patch.setattr(fused.cuts, "__defaults__", (block,))
+        patch.setattr(passes, "PART_BYTES", min(passes.PART_BYTES, 8 * block))
+        yield
+
+
+@contextlib.contextmanager
+def silence():
+    """Let floating-point errors and warnings pass."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def views_of(leaves):
+    """Give the leaves of an expression as views, numbers as they are."""
+    return [dv.View(leaf) if isinstance(leaf, np.ndarray) else leaf for leaf in leaves]
+
+
+# ---------------------------------------------------------------- random trees
+
+EXACT_ONE = [
+    *(operator.neg, operator.pos, abs, operator.invert, np.square, np.sign, np.floor, np.rint),
+    *(np.isnan, np.isfinite, np.logical_not, np.conjugate, np.spacing, np.trunc, np.sqrt),
+]
+EXACT_TWO = [
+    *(operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv),
+    *(operator.mod, operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift),
+    *(operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne),
+    *(np.maximum, np.minimum, np.fmax, np.logical_and, np.heaviside, np.fmod, np.remainder),
+    *(np.nextafter, np.gcd, np.bitwise_xor),
+]
+SEVERAL = [np.divmod, np.modf, np.frexp, divmod]
+TRANSCENDENTAL = [np.exp, np.sin, np.cos, np.log, np.log1p, np.tanh, np.cbrt, np.arctan2, np.hypot]
+POWERS = [2, 3, 0.5, 1, 0, -1, 2.0, -2.0, 1.5]
+SCALARS = [
+    *(0, 1, 2, -1, 3, 300, True, 0.5, -2.5, 2j, math.nan, math.inf, 2**40),
+    *(np.float32(1.5), np.int8(3), np.float64(-0.0), np.uint64(7), np.bool_(True)),
+]
+TIMES = [np.timedelta64(3, "s"), np.datetime64("1970-01-02"), np.timedelta64("NaT"), 2, 0.5]
+TEXTS = ["a", "7", ""]
+
+
+class Tree:
+    """An operation on trees, leaves by number and scalars; it computes on arrays or on views."""
+
+    def __init__(self, operation, *parts, output=None):
+        self.operation = operation
+        self.parts = parts
+        self.output = output
+
+    def __call__(self, leaves):
+        parts = [part(leaves) if callable(part) else part for part in self.parts]
+        found = self.operation(*parts)
+        return found if self.output is None else found[self.output]
+
+    def __repr__(self):
+        name = getattr(self.operation, "__name__", repr(self.operation))
+        text = f"{name}({', '.join(map(repr, self.parts))})"
+        return text if self.output is None else f"{text}[{self.output}]"
+
+
+class Leaf:
+    """The leaf with this number."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def __call__(self, leaves):
+        return leaves[self.number]
+
+    def __repr__(self):
+        return f"leaf{self.number}"
+
+
+@st.composite
+def trees(draw, count, scalars, depth):
+    """Draw a tree of operations that NumPy computes to the last bit, over so many leaves."""
+    if depth == 0:
+        return Leaf(draw(st.integers(0, count - 1)))
+    form = draw(st.integers(0, 9))
+    first = draw(trees(count, scalars, depth - 1))
+    if form < 2:
+        return Tree(draw(st.sampled_from(EXACT_ONE)), first)
+    if form == 2:
+        operation = draw(st.sampled_from(SEVERAL))
+        parts = [first] if operation in (np.modf, np.frexp) else [first, draw(scalars)]
+        return Tree(operation, *parts, output=draw(st.integers(0, 1)))
+    if form < 6:
+        parts = [first, draw(scalars)]
+    else:
+        parts = [first, draw(trees(count, scalars, draw(st.integers(0, min(1, depth - 1)))))]
+    if draw(st.booleans()):
+        parts.reverse()
+    return Tree(draw(st.sampled_from(EXACT_TWO)), *parts)
+
+
+@st.composite
+def leaves_of(draw, dtypes, layouts=LAYOUTS):
+    """Draw one to three arrays that mostly broadcast together, of any layout."""
+    side = st.sampled_from([3, 4, 2, 5, 1, 7, 3, 4, 0])
+    shape = tuple(draw(st.lists(side, max_size=4)))
+    found = []
+    for number in range(draw(st.integers(1, 3))):
+        own = shape
+        if number:
+            own = tuple(1 if draw(st.integers(0, 3)) == 0 else n for n in shape)
+            own = own[draw(st.sampled_from([0, 0, 1, 2, 4])) :]
+            if own and draw(st.integers(0, 24)) == 24:
+                own = (*own[:-1], own[-1] + 1)
+        base = lay_out(draw(st.sampled_from(layouts)), own, np.dtype(draw(dtypes)))
+        found.append(base.array)
+    return found
+
+
+FAMILIES = {
+    "numbers": (NUMBERS, SCALARS),
+    "floats": (["f2", "f4", "f8", "g"], [0, 2, 0.5, -2.5, math.inf, np.float32(1.5)]),
+    "integers": ([code for code in NUMBERS if code[0] in "?iu"], [0, 1, 2, -1, 300, True]),
+    "times": (["M8[s]", "m8[ms]", "i4", "f8", ">M8[D]"], TIMES),
+    "texts": (["U3", "S3", ">U2"], TEXTS),
+    "anything": (NUMBERS + OTHERS + SWAPPED, SCALARS + TIMES + TEXTS),
+}
+
+
+@st.composite
+def expressions(draw, families=tuple(FAMILIES), depth=6):
+    """Draw the leaves of an expression and its tree."""
+    dtypes, scalars = FAMILIES[draw(st.sampled_from(families))]
+    leaves = draw(leaves_of(st.sampled_from(dtypes)))
+    # A single object is no array to NumPy: what it computes with is of any type.
+    leaves = [leaf if leaf.dtype != object or leaf.ndim else leaf[None] for leaf in leaves]
+    tree = draw(trees(len(leaves), st.sampled_from(scalars), draw(st.integers(1, depth))))
+    return leaves, tree
+
+
+def check_expression(leaves, tree):
+    """Compare an expression with NumPy's; give the view and the model, None where both refuse."""
+    with silence():
+        expected, refusal = attempt(tree, leaves)
+        if refusal is not None:
+            with pytest.raises(public_class(refusal)):
+                evaluated(tree(views_of(leaves)))
+            return None
+        view = tree(views_of(leaves))
+        assert isinstance(view, dv.View), "an operation on a view gives a view"
+        known = view._shape(), view._dtype()
+        got = view()
+    assert_same(got, expected)
+    model = as_array(expected)
+    assert known[0] == model.shape
+    assert (
+        comparable(np.empty((), known[1])) == comparable(model.reshape(-1)[:0].sum(initial=0))
+        if False
+        else known[1] == as_array(got).dtype or not model.ndim
+    )
+    return view, model
+
+
+@examples(400)
+@given(expressions(), st.sampled_from(SIZES))
+def test_an_expression_is_what_numpy_computes(expression, sizes):
+    with thresholds(*sizes):
+        check_expression(*expression)
+
+
+@examples(150)
+@given(expressions(("numbers",)), st.sampled_from(SIZES[1:]))
+def test_numbers_of_any_two_dtypes_meet_as_in_numpy(expression, sizes):
+    with thresholds(*sizes):
+        check_expression(*expression)
+
+
+@examples(250)
+@given(st.data(), expressions(depth=3), st.sampled_from(SIZES))
+def test_a_part_of_an_expression_is_the_part_of_its_data(data, expression, sizes):
+    with thresholds(*sizes):
+        found = check_expression(*expression)
+        if found is None:
+            return
+        view, model = found
+        key = data.draw(keys(model.shape))
+        with silence():
+            check_same(view, model, lambda subject: subject[key])
+
+
+@examples(60)
+@given(expressions(depth=4), st.sampled_from(SIZES[1:]))
+def test_a_pickled_expression_is_the_same(expression, sizes):
+    leaves, tree = expression
+    with thresholds(*sizes), silence():
+        expected, refusal = attempt(tree, leaves)
+        if refusal is None:
+            assert_same(pickle.loads(pickle.dumps(tree(views_of(leaves))))(), expected)
+
+
+@examples(100)
+@given(st.data(), expressions(("numbers", "times"), depth=4), st.sampled_from(SIZES))
+def test_an_expression_fills_a_buffer(data, expression, sizes):
+    leaves, tree = expression
+    with thresholds(*sizes), silence():
+        expected, refusal = attempt(tree, leaves)
+        if refusal is not None:
+            return
+        expected = as_array(expected)
+        layout = data.draw(st.sampled_from(["C", "F", "strided", "negative"]))
+        dtype = data.draw(st.sampled_from([expected.dtype, np.dtype("c16"), np.dtype("i2")]))
+        buffer, own = (lay_out(layout, expected.shape, dtype).array for _ in range(2))
+        _, refusal = attempt(lambda out: np.copyto(out, expected), own)
+        view = tree(views_of(leaves))
+        if refusal is not None:
+            with pytest.raises(public_class(refusal)):
+                view(out=buffer)
+        else:
+            assert view(out=buffer) is buffer
+        assert_same(buffer, own)
+
+
+def test_a_buffer_that_does_not_fit_is_refused():
+    v = dv.View(np.arange(6.0)) * 2
+    for buffer in [np.empty(5), np.empty((1, 6)), np.empty(()), np.empty((2, 6))]:
+        before = buffer.copy()
+        with pytest.raises(ValueError):
+            v(out=buffer)
+        assert_same(buffer, before)
+    sealed = np.zeros(6)
+    sealed.flags.writeable = False
+    with pytest.raises(ValueError):
+        v(out=sealed)
+    assert not sealed.any()
+
+
+@pytest.mark.parametrize("small", [True, False])
+def test_a_buffer_may_be_the_memory_that_is_read(small):
+    with thresholds(*((1 << 14, 1 << 17) if small else (0, 8))):
+        a = np.arange(48.0).reshape(12, 4)
+        expected = a[::-1] + a * 2
+        v = dv.View(a)
+        (v[::-1] + v * 2)(out=a)
+        assert_same(a, expected)
+
+
+# ---------------------------------------------------------------- functions of floats
+
+
+def ulps(got, expected):
+    """Give the greatest distance of two arrays, in units of the last place of the expected."""
+    if expected.dtype.kind == "c":
+        return max(ulps(got.real, expected.real), ulps(got.imag, expected.imag))
+    ordinary = np.isfinite(expected)
+    assert np.array_equal(got[~ordinary], expected[~ordinary], equal_nan=True)
+    distance = np.abs(got[ordinary] - expected[ordinary])
+    return float(np.max(distance / np.spacing(np.abs(expected[ordinary])), initial=0))
+
+
+@examples(200)
+@given(st.data(), st.sampled_from(["f2", "f4", "f8", "g", "c8", "c16", "i2"]))
+def test_transcendental_functions_are_numpys_within_4_ulp(data, dtype):
+    (first, *rest) = data.draw(leaves_of(st.just(dtype)))
+    function = data.draw(st.sampled_from(TRANSCENDENTAL))
+    args = (first, *(rest or [first])) if function.nin == 2 else (first,)
+    with thresholds(*data.draw(st.sampled_from(SIZES))), silence():
+        expected, refusal = attempt(lambda given: function(*given), args[:2])
+        if refusal is not None:
+            with pytest.raises(public_class(refusal)):
+                function(*views_of(args[:2]))()
+            return
+        got = function(*views_of(args[:2]))()
+        assert np.shape(got) == np.shape(expected) and got.dtype == expected.dtype
+        assert ulps(np.atleast_1d(got), np.atleast_1d(expected)) <= 4
+
+
+@pytest.mark.parametrize("exponent", POWERS, ids=repr)
+@pytest.mark.parametrize("dtype", [*NUMBERS, "m8[s]"])
+def test_powers_are_those_of_the_operator(dtype, exponent):
+    special = [0, 1, 2, 3, 0, 7, 0, 0]
+    a = np.array(special).astype(dtype)
+    if a.dtype.kind in "fc":
+        a = np.array([0.0, -0.0, 1.5, -2.5, math.inf, -math.inf, math.nan, 1e-3]).astype(dtype)
+    with silence(), thresholds(0, 3):
+        expected, refusal = attempt(lambda data: data**exponent, a)
+        if refusal is not None:
+            with pytest.raises(public_class(refusal)):
+                (dv.View(a) ** exponent)()
+            return
+        got = (dv.View(a) ** exponent)()
+        assert got.dtype == expected.dtype
+        if a.dtype.kind in "fc":
+            assert ulps(got, expected) <= 4
+        else:
+            assert_same(got, expected)
+
+
+def test_a_negative_power_of_integers_is_refused_as_by_numpy():
+    a, b = np.arange(1, 40), np.full(39, -1)
+    for small, block in SIZES:
+        with thresholds(small, block), pytest.raises(ValueError):
+            (dv.View(a) ** dv.View(b))()
+
+
+# ---------------------------------------------------------------- true sizes
+
+AROUND = [
+    evaluate.SMALL - 1,
+    evaluate.SMALL,
+    evaluate.SMALL + 1,
+    fused.BLOCK_ELEMENTS - 1,
+    fused.BLOCK_ELEMENTS,
+    fused.BLOCK_ELEMENTS + 1,
+    3 * fused.BLOCK_ELEMENTS + 5,
+]
+
+
+@pytest.mark.parametrize("size", AROUND)
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i2", "c8", "?"])
+def test_sizes_around_the_thresholds(size, dtype, rng):
+    a, b = rng.normal(0, 50, (2, size)).astype(dtype)
+    zero = np.array(3).astype(dtype)
+
+    def line(a, b, zero):
+        return (a + b) * a + zero * b + 1
+
+    with silence():
+        assert_same(line(dv.View(a), dv.View(b), dv.View(zero))(), line(a, b, zero))
+        rows = size // 7
+        a, b = a[: rows * 7].reshape(rows, 7), b[: rows * 7].reshape(rows, 7)
+        for other in [b[0], b[:, :1], b[:1], b[:1, :1], b[0, 0], b.reshape(7, rows).T]:
+            got = line(dv.View(a), dv.View(other), dv.View(zero))
+            assert_same(got(), line(a, other, zero))
+            assert_same(got[::-3, 1:](), line(a, other, zero)[::-3, 1:])
+        got = line(dv.View(a.T), dv.View(b[:, 0]), dv.View(zero))
+        assert_same(got(), line(a.T, b[:, 0], zero))
+
+
+SHAPES = [(), (1,), (5,), (40,), (40, 1), (1, 40), (2, 40), (40, 3), (3, 4, 5), (2, 1, 30), (0, 3)]
+
+
+@pytest.mark.parametrize("small", [0, 8])
+@pytest.mark.parametrize("block", [1, 5, 16])
+def test_every_two_shapes_broadcast_as_in_numpy(block, small):
+    with thresholds(small, block):
+        for one in SHAPES:
+            for other in SHAPES:
+                a, b = fill(one, "f8", 3), fill(other, "f4", 40)
+                tree = Tree(np.add, Tree(np.multiply, Leaf(0), Leaf(1)), Leaf(0))
+                check_expression([a, b], tree)
+
+
+def test_a_single_number_meets_a_large_array():
+    a = np.arange(3 * evaluate.SMALL * 8.0).reshape(-1, 3)
+    v = dv.View(a)
+    for one in [np.array(2.0), np.array([2.0]), np.array([[2.0]])]:
+        assert_same((v * dv.View(one))(), a * one)
+        assert_same((v.reshape(-1) if False else dv.View(a.ravel()) * one)(), a.ravel() * one)
+    assert_same((v - v._min())(), a - a.min())
+    assert_same((dv.View(a.ravel()) - v._max())(), a.ravel() - a.max())
+
+
+# ---------------------------------------------------------------- what meets a view
+
+
+def test_arrays_and_numbers_meet_a_view_lazily():
+    a = np.arange(6.0)
+    v = dv.View(a)
+    pairs = [
+        (a + v, a + a),
+        (2 - v, 2 - a),
+        (np.float32(2) / (v + 1), np.float32(2) / (a + 1)),
+        (np.int8(3) ** v, np.int8(3) ** a),
+        ([1, 2, 3, 4, 5, 6] * v, [1, 2, 3, 4, 5, 6] * a),
+        (a < v, a < a),
+        (v[:, None] + a, a[:, None] + a),
+    ]
+    for view, expected in pairs:
+        assert isinstance(view, dv.View)
+        assert_same(view(), expected)
+
+
+def test_an_array_changed_by_a_view_stays_an_array():
+    a, b = np.arange(6.0), np.arange(6.0)
+    v = dv.View(np.arange(6.0) * 3)
+    kept = a
+    a -= v
+    b -= v()
+    assert a is kept
+    assert_same(a, b)
+
+
+def test_results_given_by_a_ufunc_with_options_are_numpys():
+    a = np.arange(6.0)
+    v, mask = dv.View(a), a > 2
+    assert_same(evaluated(np.add(v, 1, dtype="f4")), np.add(a, 1, dtype="f4"))
+    out = np.zeros(6)
+    assert np.multiply(v, 2, out=out) is out
+    assert_same(out, a * 2)
+    out, own = np.zeros(6), np.zeros(6)
+    np.add(v, 1, out=out, where=mask)
+    np.add(a, 1, out=own, where=mask)
+    assert_same(out, own)
+    assert_same(evaluated(np.add.reduce(v)), np.add.reduce(a))
+    assert_same(evaluated(np.add.outer(v, v)), np.add.outer(a, a))
+    assert_same(evaluated(np.add.accumulate(v)), np.add.accumulate(a))
+
+
+def test_a_ufunc_of_several_results_gives_as_many_views():
+    a = np.array([1.5, -2.25, 0.0, math.inf])
+    for ufunc in [np.modf, np.frexp]:
+        with silence():
+            for view, expected in zip(ufunc(dv.View(a)), ufunc(a), strict=True):
+                assert isinstance(view, dv.View)
+                assert_same(view[1:](), expected[1:])
+    quotient, rest = divmod(dv.View(np.arange(9)), 4)
+    assert_same((quotient * 4 + rest)(), np.arange(9))
+
+
+def test_an_expression_sees_later_writes():
+    a = np.arange(40.0)
+    v = dv.View(a)
+    doubled = v * 2
+    assert_same(doubled(), a * 2)
+    v[3] = 50
+    a[4] = 60
+    assert_same(doubled(), a * 2)
+    assert doubled[3]() == 100
+
+
+def test_what_cannot_be_computed_is_refused_when_it_is_written():
+    v, text = dv.View(np.zeros((3, 2))), dv.View(np.array(["a", "b"]))
+    with pytest.raises(TypeError):
+        v + text
+    with pytest.raises(ValueError):
+        v + np.zeros(3)
+    with pytest.raises(TypeError):
+        v & 1
+    with pytest.raises(OverflowError):
+        dv.View(np.zeros(3, "u1")) + 300
+    with pytest.raises(TypeError):
+        v + None
+    with pytest.raises(TypeError, match="x"):
+        dv.View(x=v) + 1
+
+
+# ---------------------------------------------------------------- floating-point errors
+
+FAULTS = {
+    "divide": lambda a: 1 / a,
+    "invalid": lambda a: (a - a) / (a - a),
+    "over": lambda a: a * 1e300 * 1e300,
+    "under": lambda a: (a + 1) * 1e-300 * 1e-300,
+    "none": lambda a: a * 2 + 1,
+    "root": lambda a: np.sqrt(a - 5) + 1,
+    "logarithm": lambda a: np.log(a) * 2,
+    "two kinds": lambda a: 1 / a + np.sqrt(a - 5),
+    "twice": lambda a: 1 / a + 2 / a,
+    "integers": lambda a: a.astype(int) // 0 if isinstance(a, np.ndarray) else None,
+    "part": lambda a: (1 / a)[::-1] + 1,
+    "part of a part": lambda a: np.sqrt((1 / a)[1:] - 5)[::2],
+}
+FAULTS["integers"] = lambda a: (a > 3) // (a < 0)
+
+
+def told(compute, subject, mode):
+    """Give what is told of floating-point errors: the exception, the warnings, the calls."""
+    calls = set()
+    modes = {"over": mode, "divide": mode, "invalid": mode, "under": mode}
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        with np.errstate(**modes, call=lambda kind, flag: calls.add(kind)):
+            _, error = attempt(lambda data: evaluated(compute(data)), subject)
+    kinds = {(note.category, str(note.message).split(" encountered")[0]) for note in seen}
+    return type(error), kinds, calls
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+@pytest.mark.parametrize("mode", ["ignore", "warn", "raise", "call"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_floating_point_errors_are_told_as_by_numpy(fault, mode, sizes):
+    a = np.arange(60.0).reshape(20, 3)
+    with thresholds(*sizes):
+        assert told(FAULTS[fault], dv.View(a), mode) == told(FAULTS[fault], a, mode)
+
+
+@pytest.mark.parametrize("mode", ["ignore", "warn", "raise", "call"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_floating_point_errors_of_large_arrays_are_told_as_by_numpy(fault, mode):
+    a = np.ones((9, fused.BLOCK_ELEMENTS // 4))
+    a[-2:] = 0
+    with ThreadPoolExecutor(3) as pool, dv.executor(pool):
+        for _ in range(2):
+            assert told(FAULTS[fault], dv.View(a), mode) == told(FAULTS[fault], a, mode)
+
+
+@examples(80)
+@given(
+    expressions(("floats",), depth=4),
+    st.sampled_from(SIZES[1:]),
+    st.sampled_from(["ignore", "warn", "raise", "call"]),
+)
+def test_floating_point_errors_of_any_expression_are_numpys(expression, sizes, mode):
+    leaves, tree = expression
+    with thresholds(*sizes):
+        got = told(lambda data: tree(views_of(data)), leaves, mode)
+    error, kinds, calls = told(tree, leaves, mode)
+    if error is not type(None):
+        error = public_class(error())
+    assert issubclass(got[0], error) and got[1:] == (kinds, calls)
+
+
+def test_modes_of_one_kind_leave_the_others():
+    a = np.arange(40.0) - 20
+    for small, block in SIZES:
+        with thresholds(small, block):
+            with np.errstate(divide="raise", invalid="ignore"):
+                np.sqrt(dv.View(a))()
+                with pytest.raises(FloatingPointError):
+                    (1 / dv.View(a))()
+            with np.errstate(divide="ignore", invalid="raise"):
+                (1 / dv.View(a))()
+                with pytest.raises(FloatingPointError):
+                    np.sqrt(dv.View(a))()
+
+
+# ---------------------------------------------------------------- computed once
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_a_shared_part_is_computed_once(sizes):
+    calls = []
+
+    def counted(value):
+        calls.append(value)
+        return value * 2
+
+    double = np.frompyfunc(counted, 1, 1)
+    a = np.arange(40).astype(object)
+    with thresholds(*sizes):
+        v = dv.View(a)
+        shared = double(v)
+        assert_same((shared * shared + shared)(), (a * 2) ** 2 + a * 2)
+        assert sorted(calls) == a.tolist()
+        calls.clear()
+        assert_same((double(v) + double(v))(), a * 4)
+        assert sorted(calls) == a.tolist()
+        calls.clear()
+        (shared + shared)[3:5]()
+        assert sorted(calls) == [3, 4]
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_the_results_of_one_call_are_computed_once(sizes):
+    calls = []
+
+    def counted(value, other):
+        calls.append(value)
+        return value // other, value % other
+
+    split = np.frompyfunc(counted, 2, 2)
+    a = np.arange(40).astype(object)
+    with thresholds(*sizes):
+        quotient, rest = split(dv.View(a), 7)
+        assert_same((quotient * 7 + rest)(), a)
+        assert sorted(calls) == a.tolist()
+
+
+def test_a_failing_function_fails_the_expression_and_no_other():
+    def fails(value):
+        if value == 33:
+            raise KeyError("thirty-three")
+        return value
+
+    function = np.frompyfunc(fails, 1, 1)
+    a = np.arange(40).astype(object)
+    for small, block in SIZES:
+        with thresholds(small, block):
+            v = function(dv.View(a)) + 1
+            with pytest.raises(KeyError, match="thirty-three"):
+                v()
+            assert_same(v[:33](), a[:33] + 1)
+            assert_same((dv.View(a) + 1)(), a + 1)
+
+
+# ---------------------------------------------------------------- executors and threads
+
+
+def sample_expression(a, b):
+    return np.maximum((a - b) * a / (b + 3), a[::-1]) + np.exp(-a / 50)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 4])
+def test_every_number_of_threads_gives_the_same(workers, rng):
+    a, b = rng.normal(0, 9, (999, 7)), rng.normal(0, 9, 7)
+    with thresholds(100, 64):
+        view = sample_expression(dv.View(a), dv.View(b))
+        default = view()
+        with ThreadPoolExecutor(workers) as pool, dv.executor(pool):
+            assert_same(view(), default)
+            assert_same(view[5:-5:3](), default[5:-5:3])
+            with pytest.raises(FloatingPointError), np.errstate(divide="raise"):
+                (1 / (dv.View(a) * 0))()
+    assert ulps(default, sample_expression(a, b)) <= 4
+
+
+def test_a_pool_of_processes_gives_the_same():
+    a, b = np.linspace(-9, 9, 300).reshape(100, 3), np.array([1.0, 2, 4])
+    view = sample_expression(dv.View(a), dv.View(b))
+    default = view()
+    context = multiprocessing.get_context("spawn")
+    with thresholds(10, 100), ProcessPoolExecutor(1, context) as pool, dv.executor(pool):
+        assert_same(view(), default)
+        assert_same(view[::2](), default[::2])
+        buffer = np.empty((100, 3))
+        assert_same(view(out=buffer), default)
+        with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
+            (1 / (dv.View(a) * 0))()
+
+
+def test_four_threads_at_once_give_the_same(rng):
+    a, b = rng.normal(0, 9, (999, 7)), rng.normal(0, 9, 7)
+    expected = sample_expression(dv.View(a), dv.View(b))()
+    v = dv.View(a)
+    centred = (v - v._mean(axis=0)) / v._std(axis=0)
+    alone = ((dv.View(a) - dv.View(a)._mean(axis=0)) / dv.View(a)._std(axis=0))()
+    with thresholds(100, 64):
+        view = sample_expression(v, dv.View(b))
+        start = threading.Barrier(4)
+
+        def work(number):
+            start.wait()
+            return [view(), view[number:](), centred()]
+
+        with ThreadPoolExecutor(4) as pool:
+            for number, (whole, part, middle) in enumerate(pool.map(work, range(4))):
+                assert_same(whole, expected)
+                assert_same(part, expected[number:])
+                np.testing.assert_allclose(middle, alone, rtol=1e-12)
+
+
+def test_what_is_no_executor_is_refused():
+    with pytest.raises(TypeError), dv.executor(4):
+        pass
+
+
+# ---------------------------------------------------------------- what is read
+
+
+class Rows:
+    """Data made by a function that notes which rows were read."""
+
+    def __init__(self, n, width=3):
+        self.data = np.arange(n * width, dtype=float).reshape(n, width) ** 1.5
+        self.read = []
+        self.view = dv.View(self.row, _length=n)._probe()
+        self.read.clear()
+
+    def row(self, number):
+        self.read.append(number)
+        return self.data[number]
+
+    def counts(self):
+        """Give how often each row was read since the last time."""
+        found = Counter(self.read)
+        self.read.clear()
+        return [found[number] for number in range(len(self.data))]
+
+
+def test_building_an_expression_reads_nothing():
+    rows = Rows(50)
+    v = rows.view
+    z = np.sqrt((v - v._mean(axis=0)) / v._std(axis=0) + v[::-1] * 2)[3:7]
+    assert z._shape() == (4, 3) and z._dtype() == np.float64 and len(z) == 4
+    repr(z)
+    dir(z)
+    list(z)
+    assert rows.read == []
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_a_part_of_an_expression_reads_the_rows_it_needs(sizes):
+    rows = Rows(50)
+    v = rows.view
+    with thresholds(*sizes):
+        for key in [5, np.s_[3:40:7], [4, 4, -1], np.s_[::-1], np.s_[:0], (np.s_[2:30], 1)]:
+            got = ((v * 2 + v) / (v + 1))[key]()
+            needed = np.unique(np.arange(50)[key[0] if isinstance(key, tuple) else key])
+            assert sorted(rows.read) == needed.tolist(), key
+            rows.read.clear()
+            assert_same(got, ((rows.data * 2 + rows.data) / (rows.data + 1))[key])
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_standardising_reads_every_row_twice(sizes):
+    rows = Rows(600)
+    with thresholds(*sizes):
+        d = dv.View(input=rows.view, target=np.zeros(600))
+        z = (d.input - d.input._mean(axis=0)) / d.input._std(axis=0)
+        got = z()
+    assert rows.counts() == [2] * 600
+    expected = (rows.data - rows.data.mean(axis=0)) / rows.data.std(axis=0)
+    np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_standardising_in_slices_reads_every_row_twice(sizes):
+    rows = Rows(600)
+    with thresholds(*sizes):
+        d = dv.View(input=rows.view, target=np.zeros(600))
+        z = (d.input - d.input._mean(axis=0)) / d.input._std(axis=0)
+        parts = [z[start : start + 256]() for start in range(0, 600, 256)]
+        assert rows.counts() == [2] * 600
+        assert_same(np.concatenate(parts), z())
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_standardising_into_a_buffer_reads_every_row_twice(sizes):
+    rows = Rows(100)
+    with thresholds(*sizes):
+        v = rows.view
+        ((v - v._mean(axis=0)) / v._std(axis=0))(out=np.empty((100, 3)))
+    assert rows.counts() == [2] * 100
+
+
+def test_some_rows_of_standardised_data_need_the_statistics_and_these_rows():
+    rows = Rows(600)
+    d = dv.View(input=rows.view, target=np.zeros(600))
+    z = (d.input - d.input._mean(axis=0)) / d.input._std(axis=0)
+    z[:5]()
+    assert rows.counts() == [2] * 5 + [1] * 595
+    z[:5]()
+    z[7]()
+    assert rows.counts() == [1] * 5 + [0, 0, 1] + [0] * 592
