@@ -14,13 +14,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from dataview.errors import StreamError, UndeclaredError, located
-from dataview.evaluate import evaluate, is_equal
 from dataview.expression import field, rows_of, select
 from dataview.fields import NO_FIELDS, Attached, Field, Fields
 from dataview.index import Index, is_endless
 from dataview.keys import parse
 from dataview.made import Made, Wrap, name_of, stacked
-from dataview.nodes import Comparison, Evaluate, Node, Sampled, known_shape, size_of
+from dataview.nodes import Evaluate, Node, Sampled, known_shape
 from dataview.permutation import Permutation
 
 __all__ = [
@@ -28,17 +27,12 @@ __all__ = [
     "Produced",
     "Stream",
     "again",
-    "counted",
-    "iterable",
     "kept",
     "keyed",
     "length_of",
-    "partial_shape",
     "pooled",
     "probed",
     "samples_of",
-    "truth",
-    "width",
 ]
 
 
@@ -296,60 +290,6 @@ def length_of(node: Node) -> float | None:
     """Return the number of samples, `math.inf` for endless ones, None where it is unknown."""
     count = node.count if isinstance(node, Sampled) else rows_of(node)
     return math.inf if count is not None and is_endless(int(count)) else count
-
-
-def counted(node: Node) -> int:
-    """Return the number of samples, or raise saying why there is none to tell."""
-    length = length_of(node)
-    if length == math.inf:
-        raise TypeError("the view never ends, so it has no len(); _length() returns math.inf")
-    if length is None and isinstance(node, Sampled):
-        raise StreamError("the length is unknown until all has been read; _length() returns None")
-    if length is None:
-        known_shape(node)
-        raise TypeError("len() of a view without axes: it is one element")
-    return int(length)
-
-
-def width(node: Node) -> int:
-    """Return the length of a row."""
-    shape = known_shape(node)
-    if len(shape) < 2:
-        raise TypeError(f"there is no width: the samples have no axis; the shape is {shape}")
-    return shape[1]
-
-
-def iterable(node: Node) -> int:
-    """Return how many samples iteration gives, endless ones included."""
-    shape = known_shape(node)
-    if not shape:
-        raise TypeError("iteration over a view without axes: it is one element")
-    return shape[0]
-
-
-def truth(node: Node) -> bool:
-    """Return the truth of a view: of a comparison its own, else that of its one element."""
-    if isinstance(node, Comparison) and node.wholes:
-        return is_equal(*node.args) is not node.negated
-    if isinstance(node, Sampled) or length_of(node) == math.inf:
-        raise StreamError("a view without a known end has no truth value")
-    size = size_of(known_shape(node))
-    if size != 1:
-        raise ValueError(
-            f"the truth of a view of {size} elements is ambiguous; compare it with ==, or use "
-            "numpy.any or numpy.all"
-        )
-    return bool(evaluate(node))
-
-
-def partial_shape(node: Sampled) -> tuple[int | None, ...]:
-    """Return what is known of the shape of samples: None for each thing that is not."""
-    sample = node.sample.shape if isinstance(node, Stream) and node.sample is not None else None
-    if isinstance(node, Made) and node.count is None:
-        return (None,)
-    count = length_of(node)
-    rows = None if count is None or math.isinf(count) else int(count)
-    return (rows, None) if sample is None else (rows, *sample)
 
 
 def samples_of(node: Node) -> Iterator[Node]:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from dataview import declaring, display, opening, rows, streams, update
+from dataview import asking, declaring, display, opening, rows, streams, update
 from dataview.errors import UndeclaredError, unknown_field, unknown_verb
 from dataview.evaluate import answered, evaluate, lent
 from dataview.expression import (
@@ -241,7 +241,7 @@ class View(NDArrayOperatorsMixin):
     def _shape(self) -> tuple[int | None, ...]:
         """Return the shape of the data; None stands for what is unknown without reading."""
         node = node_of(self)
-        return streams.partial_shape(node) if isinstance(node, Sampled) else known_shape(node)
+        return asking.partial_shape(node) if isinstance(node, Sampled) else known_shape(node)
 
     def _ndim(self) -> int:
         """Return the number of axes."""
@@ -257,7 +257,7 @@ class View(NDArrayOperatorsMixin):
         >>> View(np.zeros((5, 3)))._width()
         3
         """
-        return streams.width(node_of(self))
+        return asking.width(node_of(self))
 
     def _dtype(self) -> np.dtype[Any] | None:
         """Return the dtype of the data, None where it is unknown without reading."""
@@ -309,13 +309,13 @@ class View(NDArrayOperatorsMixin):
 
     def __len__(self) -> int:
         rows = self._state[1]
-        return len(rows) if type(rows) is range else streams.counted(node_of(self))
+        return len(rows) if type(rows) is range else asking.counted(node_of(self))
 
     def __iter__(self) -> Iterator[View]:
         node = node_of(self)
         if isinstance(node, Sampled):
             return map(viewed, streams.samples_of(node))
-        return map(self.__getitem__, range(streams.iterable(node)))
+        return map(self.__getitem__, range(asking.iterable(node)))
 
     def __reversed__(self) -> Iterator[View]:
         return map(self.__getitem__, range(len(self) - 1, -1, -1))
@@ -447,7 +447,7 @@ class View(NDArrayOperatorsMixin):
         return _compared(self, other, True)
 
     def __bool__(self) -> bool:
-        return streams.truth(node_of(self))
+        return asking.truth(node_of(self))
 
     def __contains__(self, value: Any) -> bool:
         return bool(np.any(evaluate(node_of(self == value))))

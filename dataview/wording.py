@@ -1,0 +1,136 @@
+"""Short words for what is shown: texts from outside made harmless, sizes, shapes, dtypes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import islice
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dataview.index import is_endless
+from dataview.made import Made
+from dataview.nodes import Concat, Driven, Node, Record, Select, members
+from dataview.streams import Kept, Stream, length_of
+
+__all__ = [
+    "Lengths",
+    "dtype_text",
+    "few",
+    "harmless",
+    "inside",
+    "length_text",
+    "lengths_of",
+    "listing",
+    "meta_words",
+    "shape_text",
+    "size_text",
+    "undriven",
+    "value_text",
+]
+
+Lengths: TypeAlias = "tuple[float | None, ...] | None"
+
+_INSIDE: dict[type[Node], Callable[[Any], Sequence[Node]]] = {
+    Select: lambda node: (node.node,),
+    Driven: lambda node: (node.node,),
+    Concat: lambda node: node.nodes,
+    Record: lambda node: [part.node for part in members(node).values()],
+    Stream: lambda node: _filtered(node),
+}
+
+
+def _filtered(node: Any) -> tuple[Node, ...]:
+    samples = node.samples
+    while hasattr(samples, "samples"):
+        samples = samples.samples
+    return (samples.node,) if isinstance(samples, Kept) else ()
+
+
+def inside(node: Node) -> Sequence[Node]:
+    """Return the nodes that a node's data comes from as it is, without arithmetic."""
+    return _INSIDE[type(node)](node) if type(node) in _INSIDE else ()
+
+
+def harmless(words: str, limit: int = 32) -> str:
+    """Return a text from outside cut to the limit, such that it stays on its line."""
+    cut = words if len(words) <= limit else words[: limit - 1] + "…"
+    if cut.isprintable():
+        return cut
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
+
+
+def few(words: Collection[str], limit: int = 32) -> list[str]:
+    """Return the first of the words from outside, and how many more there are."""
+    first = [harmless(word, limit) for word in islice(words, 3)]
+    return [*first, f"… {len(words) - 3} more"] if len(words) > 3 else first
+
+
+def listing(words: Collection[str]) -> str:
+    return ", ".join(few(words))
+
+
+def value_text(value: Any) -> str:
+    """Return a number or a string; of anything else only what it is, since printing may read."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if type(value) is str:
+        return harmless(value, 20)
+    huge = type(value) is int and value.bit_length() > 128
+    plain = value is None or type(value) in (bool, int, float, complex)
+    return repr(value) if plain and not huge else type(value).__name__
+
+
+def meta_words(meta: Mapping[str, Any]) -> list[str]:
+    return few([f"{value_text(name)}={value_text(value)}" for name, value in meta.items()])
+
+
+def length_text(length: float | None) -> str:
+    if length is None:
+        return "?"
+    return "endless" if length == math.inf or is_endless(int(length)) else str(int(length))
+
+
+def shape_text(lengths: Lengths) -> str:
+    if lengths is None:
+        return "?"
+    words = list(map(length_text, lengths))
+    words = words if len(words) <= 8 else [*words[:6], "…", words[-1]]
+    return f"({words[0]},)" if len(words) == 1 else f"({', '.join(words)})"
+
+
+def dtype_text(node: Node) -> str:
+    if isinstance(node, Stream) and node.sample is not None:
+        return dtype_text(node.sample)
+    names = node.fields.named if isinstance(node, Record) else node.dtype and node.dtype.names
+    if names:
+        return f"{{{harmless(listing(names), 30)}}}"
+    return "?" if node.dtype is None else harmless(str(node.dtype).removeprefix("|"))
+
+
+def size_text(size: float) -> str:
+    for unit in ("B", "kB", "MB", "GB", "TB", "PB"):
+        if size < 999.5:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} EB"
+
+
+def lengths_of(node: Node) -> Lengths:
+    """Return the shape as far as it is known."""
+    node = undriven(node)
+    if isinstance(node, Made):
+        return None if node.count is None else (length_of(node), None)
+    if isinstance(node, Stream):
+        inner = None if node.sample is None else lengths_of(node.sample)
+        return (None, None) if inner is None else (None, *inner)
+    if isinstance(node, Record) and node.shape is None:
+        common = set(map(length_of, inside(node)))
+        return (common.pop() if len(common) == 1 else None, *[None] * node.rank)[: node.rank]
+    return node.shape
+
+
+def undriven(node: Node) -> Node:
+    while isinstance(node, Driven):
+        node = node.node
+    return node
