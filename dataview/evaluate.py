@@ -322,7 +322,7 @@ def aliases(node: Node) -> bool:
     return isinstance(node, Stored) and node.source.lends
 
 
-def answered(node: Node, out: np.ndarray | None, copy: bool | None) -> Any:
+def answered(node: Node, out: np.ndarray | None, copy: bool | None) -> np.ndarray:
     """Return a node's data into `out`, or as a copy (True), or refusing to copy (False)."""
     if copy is False and not aliases(node):
         raise ValueError("the data cannot be had without a copy: it is not one run of memory")
@@ -330,18 +330,19 @@ def answered(node: Node, out: np.ndarray | None, copy: bool | None) -> Any:
         if out.shape != known_shape(node):
             raise ValueError(f"out= has shape {out.shape}, the view {node.shape}")
         if isinstance(node, Elementwise) and out.dtype == node.dtype and not overlaps(node, out):
+            take(pending(node), evaluate)
             return fused(node, None, out, evaluate, _narrowed)
         np.copyto(out, evaluate(node))
         return out
     found = evaluate(node)
     if copy and aliases(node):
         found = np.array(found)
-    return found[()]
+    return found
 
 
 def rewritten(node: Elementwise, memory: np.ndarray) -> None:
     """Compute an expression over the memory that it reads at the same places."""
-    fused(node, None, memory, evaluate, _narrowed)
+    fused(node, None, memory, evaluate, _narrowed, spare=False)
 
 
 def overlaps(node: Node, array: np.ndarray) -> bool:

@@ -72,13 +72,17 @@ def fused(
     out: np.ndarray | None,
     evaluate: Evaluate,
     narrow: Narrow,
+    spare: bool = True,
 ) -> np.ndarray:
-    """Return the data of an elementwise node, computed block by block on the executor."""
+    """Return the data of an elementwise node, computed block by block on the executor.
+
+    `spare` tells that the expression reads nothing of the memory of `out`.
+    """
     shape = known_shape(node) if index is None else index.shape
     out = np.empty(shape, known_dtype(node)) if out is None else out
     blocks = cuts(shape)
     if executors.shares_memory():
-        run = _Run(node, index, out, evaluate, narrow)
+        run = _Run(node, index, out, evaluate, narrow, spare)
         executors.run_blocks(run.block, blocks)
         noted = run.noted
     else:
@@ -117,7 +121,9 @@ class _Run:
         out: np.ndarray,
         evaluate: Evaluate,
         narrow: Narrow,
+        spare: bool = True,
     ) -> None:
+        self.spare = spare
         self.program = kernel.compiled(node)
         self.out = out
         self.noted: dict[tuple[int, str], str] = {}
@@ -133,14 +139,16 @@ class _Run:
         if not hasattr(self.local, "scratch"):
             self.local.scratch = {}
         target = cut.of(self.out)
-        leaves = [leaf.block(cut, target.shape) for leaf in self.leaves]
         at = kernel.Position()
 
         def note(kind: str, flag: int) -> None:
-            self.noted[at.step, kind] = self.program.steps[at.step].ufunc.__name__
+            steps = self.program.steps
+            name = steps[at.step].ufunc.__name__ if at.step >= 0 else "an operand"
+            self.noted[at.step, kind] = name
 
         with np.errstate(all="call", call=note):
-            kernel.run_block(self.program, leaves, target, self.local.scratch, at)
+            leaves = [leaf.block(cut, target.shape) for leaf in self.leaves]
+            kernel.run_block(self.program, leaves, target, self.local.scratch, at, self.spare)
 
 
 class _Leaf:
@@ -163,16 +171,20 @@ class _Leaf:
     def block(self, cut: Cut, shape: tuple[int, ...]) -> np.ndarray:
         """Return the part of the leaf that a block of the result needs."""
         axis = cut.axis - self.shift
-        varies = axis >= 0 and self.index.shape[axis] != 1
-        own = Cut(axis, cut.start, cut.stop)
+        own = self.index.shape
+        varies = 0 <= axis < len(own) and own[axis] != 1
+        part = Cut(axis, cut.start, cut.stop)
         if self.array is None:
-            part = own.within(self.index.shape) if varies else identity(self.index.shape)
-            return self.evaluate(self.node, compose(self.index, part))
+            below = part.within(own) if varies else identity(own)
+            return self.evaluate(self.node, compose(self.index, below))
         if varies:
-            return own.of(self.array)
-        if self.tile is None or self.tile.shape[0] < shape[0]:
+            return part.of(self.array)
+        if not shape or cut.axis:
+            return self.array
+        if self.tile is None or self.tile.shape[:1] < shape[:1]:
             self.tile = kernel.tiled(self.array, shape)
-        return self.tile[: shape[0]] if self.tile.shape[1:] == shape[1:] and shape else self.array
+        whole = self.tile.ndim == len(shape) and self.tile.shape[1:] == shape[1:]
+        return self.tile[: shape[0]] if whole else self.array
 
 
 def _is_lent(node: Node, index: Index) -> bool:

@@ -6,7 +6,7 @@ values, dtypes and floating-point errors are those of the eager expression.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,7 +46,7 @@ class Position:
     __slots__ = ("step",)
 
     def __init__(self) -> None:
-        self.step = 0
+        self.step = -1  # while operands are read
 
 
 class Program(NamedTuple):
@@ -135,20 +135,32 @@ def run_small(root: Elementwise, leaf: Callable[[Node], Any]) -> np.ndarray:
 
     A shared part is computed once; a program is not worth making.
     """
-    values: dict[int, Any] = {}
+    values: dict[Any, Any] = {}
+    calls: dict[Any, Any] = {}
     for node in _in_order(root):
-        operands = []
-        for arg in node.args:
-            if isinstance(arg, Node):
-                key = id(arg)
-                if key not in values:  # a leaf: what is computed stands there already
-                    values[key] = leaf(arg)
-                operands.append(values[key])
-            else:
-                operands.append(arg)
-        found = node.ufunc(*operands)
+        call = (node.ufunc, *[_identity(arg, values) for arg in node.args])
+        if call not in calls:
+            operands = [_operand(arg, values, leaf) for arg in node.args]
+            calls[call] = node.ufunc(*operands), len(calls)
+        found, number = calls[call]
         values[id(node)] = found if len(node.dtypes) == 1 else found[node.output]
+        values["same", id(node)] = number, node.output
     return np.asarray(values[id(root)])
+
+
+def _identity(arg: Any, values: dict[Any, Any]) -> Any:
+    """Return a key by which equal operands are known again."""
+    if isinstance(arg, Elementwise):
+        return values["same", id(arg)]
+    return id(arg) if isinstance(arg, Node) else (type(arg), repr(arg))
+
+
+def _operand(arg: Any, values: dict[Any, Any], leaf: Callable[[Node], Any]) -> Any:
+    if not isinstance(arg, Node):
+        return arg
+    if id(arg) not in values:  # a leaf: what is computed stands there already
+        values[id(arg)] = leaf(arg)
+    return values[id(arg)]
 
 
 def run_block(
@@ -157,55 +169,76 @@ def run_block(
     out: np.ndarray,
     scratch: dict[Any, list[np.ndarray]],
     at: Position,
+    spare: bool,
 ) -> None:
-    """Compute one block into `out`; `scratch` holds this thread's buffers between blocks."""
+    """Compute one block into `out`; `scratch` holds this thread's buffers between blocks.
+
+    `spare` tells that no leaf lies in `out`, so that it may hold results on the way: the fewer
+    buffers there are, the more of them stay in the cache.
+    """
+    buffers = _Buffers(out, scratch, spare)
     values: dict[int, np.ndarray] = {}
     for number, step in enumerate(program.steps):
         at.step = number
         operands = [
             (values[op.number] if op.number >= 0 else leaves[-1 - op.number])
-            if isinstance(op, _Place)
+            if type(op) is _Place
             else op
             for op in step.operands
         ]
-        shape = np.broadcast_shapes(*(np.shape(op) for op in operands))
-        dying = [
+        dying = {
             op.number
             for op in step.operands
-            if isinstance(op, _Place) and op.number >= 0 and program.last_use[op.number] == number
-        ]
+            if type(op) is _Place and op.number >= 0 and program.last_use[op.number] == number
+        }
+        shape = _shape_of(operands, out.shape)
+        released = [values.pop(place) for place in dying]
+        if len(step.results) == 1:  # in place: the ufunc reads each element before it writes it
+            buffers.free.extend(released)
         targets = [
-            out
-            if place == program.output and out.dtype == dtype and out.shape == shape
-            else _buffer(scratch, shape, dtype)
+            buffers.take(shape, dtype, place == program.output)
             for place, dtype in zip(step.results, step.dtypes, strict=True)
         ]
+        if len(step.results) > 1:
+            buffers.free.extend(released)
         step.ufunc(*operands, out=tuple(targets))
-        for place in dying:
-            _give_back(scratch, values.pop(place, None), out)
         values.update(zip(step.results, targets, strict=True))
-    result = values[program.output]
-    if result is not out:
-        np.copyto(out, result)
-    for value in values.values():
-        _give_back(scratch, value, out)
+    if values[program.output] is not out:
+        np.copyto(out, values[program.output])
+    buffers.give_back(values.values())
 
 
-def _buffer(
-    scratch: dict[Any, list[np.ndarray]],
-    shape: tuple[int, ...],
-    dtype: np.dtype[Any],
-) -> np.ndarray:
-    """Return a buffer that was given back, or a new one."""
-    free = scratch.setdefault((shape, dtype), [])
-    return free.pop() if free else np.empty(shape, dtype)
+class _Buffers:
+    """The buffers of one block: those that are free now, and those kept between blocks."""
+
+    def __init__(self, out: np.ndarray, scratch: dict[Any, list[np.ndarray]], spare: bool) -> None:
+        self.out = out
+        self.scratch = scratch
+        self.free: list[np.ndarray] = [out] if spare else []
+
+    def take(self, shape: tuple[int, ...], dtype: np.dtype[Any], last: bool) -> np.ndarray:
+        """Return a buffer of this shape and dtype; the last result goes straight to its place."""
+        if last and self.out.shape == shape and self.out.dtype == dtype:
+            return self.out
+        for number, buffer in enumerate(self.free):
+            if buffer.shape == shape and buffer.dtype == dtype:
+                return self.free.pop(number)
+        kept = self.scratch.get((shape, dtype))
+        return kept.pop() if kept else np.empty(shape, dtype)
+
+    def give_back(self, values: Iterable[np.ndarray]) -> None:
+        """Keep the buffers for the next block."""
+        for buffer in {id(part): part for part in (*self.free, *values)}.values():
+            if buffer is not self.out:
+                self.scratch.setdefault((buffer.shape, buffer.dtype), []).append(buffer)
 
 
-def _give_back(
-    scratch: dict[Any, list[np.ndarray]], value: np.ndarray | None, out: np.ndarray
-) -> None:
-    if value is not None and value is not out:
-        scratch.setdefault((value.shape, value.dtype), []).append(value)
+def _shape_of(operands: list[Any], whole: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape of a step's results: mostly that of the block, which one operand shows."""
+    for operand in operands:
+        if isinstance(operand, np.ndarray) and operand.shape == whole:
+            return whole
+    return np.broadcast_shapes(*map(np.shape, operands))
 
 
 def tiled(leaf: np.ndarray, block: tuple[int, ...]) -> np.ndarray:

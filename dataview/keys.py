@@ -198,7 +198,7 @@ def _advanced(items: list[tuple[Item, int]], shape: tuple[int, ...]) -> Index:
         arrays = {axis: np.zeros(common, np.intp) for axis in arrays}
     for axis, values in arrays.items():
         wrapped = _wrapped(values, shape[axis], axis)
-        maps[axis] = _array_map(wrapped, start + len(common))
+        maps[axis] = _array_map(wrapped, start + len(common), common)
     return Index(view, [maps[axis] for axis in range(len(shape))])
 
 
@@ -242,10 +242,12 @@ def _positions_of(item: _Fancy) -> tuple[np.ndarray, ...]:
     return item.values.nonzero()
 
 
-def _array_map(values: np.ndarray, end: int) -> Map:
+def _array_map(values: np.ndarray, end: int, common: tuple[int, ...]) -> Map:
     """Return the map of an array of positions whose last axis is the view axis before `end`."""
     first = end - values.ndim
     axes = [number for number, count in enumerate(values.shape) if count != 1]
+    if not axes and values.ndim and common[-1] == 1:
+        return Affine(int(values.reshape(())), ((end - 1, 1),))  # one position, along its axis
     if not axes:
         return Constant(int(values.reshape(())))
     squeezed = values.reshape([values.shape[number] for number in axes])

@@ -97,11 +97,12 @@ class View(NDArrayOperatorsMixin):
             memory = node.lent if node.lent is not None else lent(node)
             if memory is not False and memory is not None:
                 return memory[_as_key(rows)] if rows is not None else memory[()]
-        return answered(node_of(self), out, copy)
+        found = answered(node_of(self), out, copy)
+        return found if out is not None else found[()]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """Return the data as NumPy asks for it."""
-        found = np.asarray(answered(node_of(self), None, copy))
+        found = answered(node_of(self), None, copy)
         if dtype is None or found.dtype == dtype:
             return found
         if copy is False:

@@ -73,6 +73,13 @@ def test_asarray_is_the_data(data):
     assert not np.may_share_memory(np.asarray(own), array)
 
 
+@pytest.mark.parametrize("element", [7, "text", None, (1, 2), 2.5])
+def test_asarray_of_a_single_object_is_an_array_of_objects(element):
+    objects = np.empty(2, object)
+    objects[1] = element
+    assert_same(np.asarray(dv.View(objects)[1]), objects[1:].reshape(()))
+
+
 @examples(100)
 @given(st.sampled_from(NUMBERS), st.sampled_from(NUMBERS))
 def test_asarray_with_a_dtype_is_numpys(kept, asked):

@@ -567,6 +567,16 @@ def test_python_scalars_are_weak():
     assert_same(a, np.array([7, 8, 16], np.uint8))
 
 
+def test_of_two_mistakes_numpy_tells_the_dtype_first():
+    a = np.arange(3)
+    d = dv.View(a)
+    with pytest.raises(TypeError):
+        d /= np.ones(5, int)
+    with pytest.raises(TypeError):
+        dv.View(np.array(["a", "b"])) * np.ones(5)
+    assert_same(a, np.arange(3))
+
+
 def test_values_are_cast_within_their_kind():
     a = np.zeros(3, "f4")
     d = dv.View(a)

@@ -44,11 +44,12 @@ def timed(
     """
     timers = [timeit.Timer(call, globals=dict(names or {})) for call in contestants.values()]
     calls = [_calls_in_a_turn(timer) for timer in timers]
-    measured = [
-        [timer.timeit(number) / number for timer, number in zip(timers, calls, strict=True)]
-        for _ in range(rounds)
-    ]
-    seconds = np.array(measured).T
+    generator = np.random.default_rng(0)
+    seconds = np.empty((len(timers), rounds))
+    for turn in range(rounds):
+        # The order changes: what ran before leaves the caches warm for some and cold for others.
+        for number in generator.permutation(len(timers)):
+            seconds[number, turn] = timers[number].timeit(calls[number]) / calls[number]
     return dict(zip(contestants, map(Timed, seconds, seconds / seconds[0]), strict=True))
 
 
