@@ -91,7 +91,7 @@ SMALL = 1 << 14
 
 
 def _reduction(node: Reduction, index: Index | None, memo: Memo) -> np.ndarray:
-    if node.taken is None and index is not None and 0 not in node.axes:
+    if node.taken is None and index is not None and node.node.shape and 0 not in node.axes:
         return _some_rows(node, index)
     if node.taken is None:
         take(pending(node), evaluate)
@@ -105,7 +105,8 @@ def _some_rows(node: Reduction, index: Index) -> np.ndarray:
     whole = known_shape(node.node)
     numbers, places = np.unique(positions(rows, index.shape), return_inverse=True)
     operand = select(node.node, Index((len(numbers), *whole[1:]), _of_rows(numbers, whole)))
-    part = reduction(node.kind, operand, node.axes, node.keepdims, node.options)
+    axis = node.axes[0] if node.kind.startswith("arg") else node.axes
+    part = reduction(node.kind, operand, axis, node.keepdims, node.options)
     take(pending(part), evaluate)
     assert part.taken is not None
     over = axes_of(rows)

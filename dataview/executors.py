@@ -8,7 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from pathlib import Path
 from typing import Any
 
@@ -74,16 +74,17 @@ def _pool() -> tuple[Executor, int]:
         return _default[1], usable_cpus()
 
 
-def run_blocks(work: Callable[[Any], Any], items: list[Any]) -> list[Any]:
+def run_blocks(work: Callable[[Any], Any], items: list[Any], portable: bool = False) -> list[Any]:
     """Return `work(item)` for each item, in order; of several errors the first item's rises.
 
-    An evaluation that begins inside a block runs in the block's own thread.
+    An evaluation that begins inside a block runs in the block's own thread.  Work that another
+    process cannot do (it is not `portable`) is done here if the executor is one of processes.
     """
     if len(items) < 2 or _is_inside():
         return [work(item) for item in items]
     pool, workers = _pool()
     if not isinstance(pool, ThreadPoolExecutor):
-        return list(pool.map(work, items))
+        return list(pool.map(work, items)) if portable else [work(item) for item in items]
     results: list[Any] = [None] * len(items)
     failures: dict[int, BaseException] = {}
     numbers = iter(range(len(items)))
@@ -101,7 +102,9 @@ def run_blocks(work: Callable[[Any], Any], items: list[Any]) -> list[Any]:
         finally:
             _inside.depth -= 1
 
-    running = [pool.submit(drain) for _ in range(min(workers, len(items)) - 1)]
+    # The workers see what the caller has set for its context: errstate, and an engine.
+    contexts = [copy_context() for _ in range(min(workers, len(items)) - 1)]
+    running = [pool.submit(context.run, drain) for context in contexts]
     drain()
     for future in running:
         future.result()

@@ -14,7 +14,7 @@ from dataview import executors, kernel
 from dataview.index import Affine, Index, compose, identity
 from dataview.nodes import Elementwise, Node, known_dtype, known_shape, size_of
 
-__all__ = ["Cut", "cuts", "fused"]
+__all__ = ["Cut", "cuts", "fused", "tell"]
 
 BLOCK_ELEMENTS = 1 << 17
 """Elements of a block: the buffers of a few steps stay in a core's own cache."""
@@ -49,18 +49,20 @@ class Cut(NamedTuple):
         return found
 
 
-def cuts(shape: Sequence[int], elements: int = BLOCK_ELEMENTS) -> list[Cut]:
+def cuts(shape: Sequence[int], elements: int | None = None, whole_rows: bool = False) -> list[Cut]:
     """Return the blocks of an array, along its first axis that is long enough.
 
     >>> cuts((5, 2), 4)
     [Cut(axis=0, start=0, stop=2), Cut(axis=0, start=2, stop=4), Cut(axis=0, start=4, stop=5)]
     """
+    elements = BLOCK_ELEMENTS if elements is None else elements
     size = size_of(tuple(shape))
     if not shape or size <= elements:
         return [Cut(0, 0, shape[0] if shape else 0)]
     wanted = -(-size // elements)
     enough = [axis for axis, length in enumerate(shape) if length >= wanted]
     axis = enough[0] if enough else int(np.argmax(shape))
+    axis = 0 if whole_rows else axis
     step = max(1, elements // (size // shape[axis]))
     ends = range(0, shape[axis], step)
     return [Cut(axis, start, min(start + step, shape[axis])) for start in ends]
@@ -80,18 +82,22 @@ def fused(
     """
     shape = known_shape(node) if index is None else index.shape
     out = np.empty(shape, known_dtype(node)) if out is None else out
-    blocks = cuts(shape)
     if executors.shares_memory():
         run = _Run(node, index, out, evaluate, narrow, spare)
-        executors.run_blocks(run.block, blocks)
+        # What is made or read from elsewhere is read once: its rows are not cut.
+        read = any(leaf.array is None for leaf in run.leaves)
+        executors.run_blocks(run.block, cuts(shape, whole_rows=read))
         noted = run.noted
     else:
         noted = {}
+        blocks = cuts(shape, whole_rows=True)
         task = functools.partial(_remote_block, node, index, shape, evaluate, narrow)
-        for cut, (block, seen) in zip(blocks, executors.run_blocks(task, blocks), strict=True):
+        for cut, (block, seen) in zip(
+            blocks, executors.run_blocks(task, blocks, portable=True), strict=True
+        ):
             cut.of(out)[...] = block
             noted.update(seen)
-    _tell(noted)
+    tell(noted)
     return out
 
 
@@ -181,10 +187,11 @@ class _Leaf:
             return part.of(self.array)
         if not shape or cut.axis:
             return self.array
-        if self.tile is None or self.tile.shape[:1] < shape[:1]:
-            self.tile = kernel.tiled(self.array, shape)
-        whole = self.tile.ndim == len(shape) and self.tile.shape[1:] == shape[1:]
-        return self.tile[: shape[0]] if whole else self.array
+        tile = self.tile  # threads share it, so that it is looked at once
+        if tile is None or tile.shape[:1] < shape[:1]:
+            tile = self.tile = kernel.tiled(self.array, shape)
+        whole = tile.ndim == len(shape) and tile.shape[1:] == shape[1:]
+        return tile[: shape[0]] if whole else self.array
 
 
 def _is_lent(node: Node, index: Index) -> bool:
@@ -206,7 +213,7 @@ _KINDS = {
 }
 
 
-def _tell(noted: dict[tuple[int, str], str]) -> None:
+def tell(noted: dict[tuple[int, str], str]) -> None:
     """Treat the floating-point errors of all blocks once, as the caller's `errstate` says."""
     modes = np.geterr()
     for (_, kind), name in sorted(noted.items()):

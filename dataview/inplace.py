@@ -19,7 +19,8 @@ from dataview.errors import PartialWriteError
 from dataview.evaluate import aliases, evaluate, lent, rewritten
 from dataview.executors import run_blocks
 from dataview.expression import arguments, elementwise, select, stored
-from dataview.fused import Cut, cuts
+from dataview.fused import Cut, tell
+from dataview.index import axes_of
 from dataview.nodes import (
     Argument,
     Elementwise,
@@ -53,7 +54,7 @@ def apply_in_place(node: Node, ufunc: np.ufunc, args: Sequence[Argument]) -> Non
     check_writable(node)
     _check_result(node, ufunc, args)
     source = _source_of(node)
-    if source is None or size_of(known_shape(node)) < STREAMED:
+    if source is None or size_of(known_shape(node)) < STREAMED or not _is_one_box(node):
         _at_once(node, ufunc, args)
         return
     for arg in args:
@@ -61,6 +62,9 @@ def apply_in_place(node: Node, ufunc: np.ufunc, args: Sequence[Argument]) -> Non
             take(pending(arg), evaluate)
     safe = tuple(_apart(arg, node) if isinstance(arg, Node) else arg for arg in args)
     (expression,) = elementwise(ufunc, safe)
+    if expression.shape != node.shape:
+        _at_once(node, ufunc, args)
+        return
     if source.lends:
         _in_memory(node, expression, ufunc, safe)
     else:
@@ -89,6 +93,15 @@ def _source_of(node: Node) -> Any:
     return below.source if isinstance(below, Stored) else None
 
 
+def _is_one_box(node: Node) -> bool:
+    """Whether each place is viewed once, so that blocks do not meet in any."""
+    if not isinstance(node, Select):
+        return bool(node.shape)
+    used = [axis for map_ in node.index.maps for axis in axes_of(map_)]
+    spread = all(length == 1 or axis in used for axis, length in enumerate(node.index.shape))
+    return node.index.is_box and bool(node.shape) and spread and len(set(used)) == len(used)
+
+
 def _at_once(node: Node, ufunc: np.ufunc, args: Sequence[Argument]) -> None:
     result = np.empty(known_shape(node), known_dtype(node))
     ufunc(*(evaluate(arg) if isinstance(arg, Node) else arg for arg in args), out=result)
@@ -115,9 +128,9 @@ def _reads(arg: Node, target: Node) -> bool:
         return False
     if isinstance(arg, Stored):
         source, other = arg.source, _source_of(target)
-        if not source.lends or not other.lends:
-            return getattr(source, "path", 0) == getattr(other, "path", 1)
-        return bool(np.may_share_memory(source.array, other.array))  # type: ignore[attr-defined]
+        if source.lends and other.lends:
+            return bool(np.may_share_memory(source.array, other.array))  # type: ignore[attr-defined]
+        return True  # one file has many names, and memory may be mapped from it
     return any(_reads(below, target) for below in arguments(arg))
 
 
@@ -144,7 +157,8 @@ def _in_memory(
 ) -> None:
     memory = lent(node) if aliases(node) else None
     plain = all(_is_in_memory(arg) for arg in args if isinstance(arg, Node))
-    if memory is None or not plain or known_dtype(node).hasobject or _may_raise():
+    raising = _may_raise() or _has_power(expression)
+    if memory is None or not plain or known_dtype(node).hasobject or raising:
         _at_once(node, ufunc, args)
         return
     with _held_interrupt():
@@ -160,14 +174,19 @@ def _is_in_memory(node: Node) -> bool:
     return False
 
 
+def _has_power(node: Node) -> bool:
+    """Whether a power of integers is taken, which refuses a negative exponent when it meets it."""
+    if isinstance(node, Elementwise) and node.ufunc is np.power and node.dtype.kind in "iu":  # type: ignore[union-attr]
+        return True
+    return any(map(_has_power, arguments(node)))
+
+
 def _may_raise() -> bool:
     """Whether a floating-point error would raise, so that the old values must outlive it."""
     if not {"ignore", "warn"}.issuperset(np.geterr().values()):
         return True
-    return any(
-        action == "error" and issubclass(RuntimeWarning, category)
-        for action, _, category, *_ in warnings.filters
-    )
+    told = (rule for rule in warnings.filters if issubclass(RuntimeWarning, rule[2]))
+    return next(told, ("default",))[0] == "error"
 
 
 @contextlib.contextmanager
@@ -190,25 +209,38 @@ def _held_interrupt() -> Iterator[None]:
 
 
 def _in_file(node: Node, expression: Elementwise) -> None:
-    """Change a file block by block, keeping old values to undo a failure within the budget."""
+    """Change a file by runs of rows, keeping old values to undo a failure within the budget."""
     shape, dtype = known_shape(node), known_dtype(node)
     keep = size_of(shape) * dtype.itemsize <= UNDO_BYTES
     done: dict[Cut, np.ndarray | None] = {}
+    noted: dict[tuple[int, str], str] = {}
 
     def change(cut: Cut) -> None:
         index = cut.within(shape)
         value = np.empty(index.shape, dtype)
-        np.copyto(value, evaluate(expression, index), casting="same_kind")
+
+        def note(kind: str, flag: int) -> None:
+            noted[0, kind] = expression.ufunc.__name__
+
+        with np.errstate(all="call", call=note):
+            np.copyto(value, evaluate(expression, index), casting="same_kind")
         part = select(node, index)
         old = np.array(evaluate(part)) if keep else None
         done[cut] = old
         write(part, value)
 
     try:
-        run_blocks(change, cuts(shape, FILE_BLOCK))
+        run_blocks(change, _runs_of_rows(shape))
+        tell(noted)
     except BaseException as error:
         _undone(node, shape, done, error)
         raise
+
+
+def _runs_of_rows(shape: tuple[int, ...]) -> list[Cut]:
+    """Return blocks of whole rows: no two of them meet in a page that both would write."""
+    step = max(1, FILE_BLOCK // max(1, size_of(shape[1:])))
+    return [Cut(0, n, min(n + step, shape[0])) for n in range(0, shape[0], step)]
 
 
 def _undone(

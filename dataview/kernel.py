@@ -219,6 +219,7 @@ class _Buffers:
     def take(self, shape: tuple[int, ...], dtype: np.dtype[Any], last: bool) -> np.ndarray:
         """Return a buffer of this shape and dtype; the last result goes straight to its place."""
         if last and self.out.shape == shape and self.out.dtype == dtype:
+            self.free = [buffer for buffer in self.free if buffer is not self.out]
             return self.out
         for number, buffer in enumerate(self.free):
             if buffer.shape == shape and buffer.dtype == dtype:

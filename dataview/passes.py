@@ -47,6 +47,8 @@ def reduction(
 
 
 def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    if not ndim and axis in (0, -1):  # NumPy lets a single number have an axis
+        return ()
     given = axis if isinstance(axis, tuple) else (axis,)
     return tuple(sorted(np.lib.array_utils.normalize_axis_tuple(given, ndim)))
 

@@ -7,6 +7,7 @@ not grow with the number of rows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -34,6 +35,8 @@ def result_dtype(kind: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
     >>> result_dtype("mean", np.dtype("int8")), result_dtype("sum", np.dtype("int8"))
     (dtype('float64'), dtype('int64'))
     """
+    if dtype.hasobject and kind in ("sum", "prod", "mean", "min", "max"):
+        return dtype
     with np.errstate(all="ignore"):
         return np.asarray(KINDS[kind].reference(np.ones(1, dtype), axis=0)).dtype
 
@@ -73,13 +76,14 @@ def exact_sum(block: np.ndarray, axes: Axes) -> np.ndarray:
     if block.dtype.itemsize <= 8 and not np.isfinite(total).all():
         # Infinite on the way perhaps, and not in the end: a wider range tells.
         with np.errstate(all="ignore"):
-            total = np.add.reduce(block, axis=axes, dtype=np.longdouble, keepdims=True)
+            widest = np.clongdouble if block.dtype.kind == "c" else np.longdouble
+            total = np.add.reduce(block, axis=axes, dtype=widest, keepdims=True)
     return total
 
 
 def _tall_sum(block: np.ndarray, wider: np.dtype[Any]) -> np.ndarray:
     """Add the rows of a block, several rows side by side as one long row."""
-    columns = block[0].size
+    columns = math.prod(block.shape[1:])
     together = max(1, WIDE // max(1, columns))
     flat = block.reshape(len(block), columns)
     total = np.zeros(columns, wider)
@@ -88,10 +92,23 @@ def _tall_sum(block: np.ndarray, wider: np.dtype[Any]) -> np.ndarray:
         rows = flat[start : start + step]
         even = len(rows) - len(rows) % together
         wide = rows[:even].reshape(even // together, together * columns)
-        total += np.add.reduce(wide, axis=0).reshape(together, columns).sum(axis=0, dtype=wider)
+        if even:
+            total += _in_pairs(wide).reshape(together, columns).sum(axis=0, dtype=wider)
         if even < len(rows):
             total += np.add.reduce(rows[even:], axis=0, dtype=wider)
     return total.reshape((1, *block.shape[1:]))
+
+
+def _in_pairs(rows: np.ndarray) -> np.ndarray:
+    """Add rows two by two: each number takes part in a few additions only."""
+    while len(rows) > 1:
+        half = len(rows) // 2
+        sums = rows[:half] + rows[half : 2 * half]
+        if len(rows) % 2:
+            sums[0] += rows[-1]
+        rows = sums
+    found: np.ndarray = rows[0]
+    return found
 
 
 def _count(block: np.ndarray, axes: Axes) -> int:
@@ -222,7 +239,8 @@ def _arg_part(find: Callable[..., Any]) -> Callable[[np.ndarray, Axes, int], Sta
 def _better(less: bool) -> Callable[[State, State], State]:
     def combine(left: State, right: State) -> State:
         (value, place), (other, where) = left, right
-        wins = other < value if less else other > value
+        with np.errstate(invalid="ignore"):
+            wins = other < value if less else other > value
         if value.dtype.kind in "fcmM":  # the first NaN wins, as in NumPy
             unknown = np.isnan(value)
             wins = ~unknown & (wins | np.isnan(other))

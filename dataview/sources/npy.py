@@ -16,7 +16,7 @@ import re
 import struct
 import time
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy
@@ -49,8 +49,13 @@ class Header(NamedTuple):
     offset: int
 
 
-_Seen: TypeAlias = tuple[int, int, int, int]
-"""What the system said of a file when its header was read: device, inode, size, time."""
+class _Seen(NamedTuple):
+    """What the system said of a file when its header was read."""
+
+    device: int
+    inode: int
+    size: int
+    time: int
 
 
 class NpySource:
@@ -142,7 +147,8 @@ class NpySource:
         slab = self._slab(index)
         if slab is not None:
             self._check()
-            return np.ascontiguousarray(gather.read(self._rows(slab[0]), slab[1]))
+            rows, within = slab
+            return np.ascontiguousarray(gather.read(self._rows(rows), within))
         array = self.array
         if not self.dtype.itemsize:
             return np.ndarray(index.shape, self.dtype)
@@ -152,15 +158,14 @@ class NpySource:
     def write(self, index: Index, value: np.ndarray) -> None:
         """Write through the index into the file."""
         slab = self._slab(index)
-        if slab is None:
-            gather.assign(self.array, index, value)
+        if slab is not None:
+            self._check()
+            rows, within = slab
+            block = self._rows(rows)
+            gather.assign(block, within, value)
+            self._put_rows(rows.start, block)
             return
-        self._check()
-        rows, within = slab
-        block = self._rows(rows)
-        gather.assign(block, within, value)
-        with open(self.path, "r+b", buffering=0) as file:
-            _transfer(_write_some, file, block, self._place(rows.start))
+        gather.assign(self.array, index, value)
 
     def _slab(self, index: Index) -> tuple[range, Index] | None:
         """Return the run of whole rows that an index reads much of, and the index within it."""
@@ -181,6 +186,10 @@ class NpySource:
         with open(self.path, "rb", buffering=0) as file:
             _transfer(_read_some, file, block, self._place(rows.start))
         return block
+
+    def _put_rows(self, start: int, block: np.ndarray) -> None:
+        with open(self.path, "r+b", buffering=0) as file:
+            _transfer(_write_some, file, block, self._place(start))
 
     def _place(self, row: int) -> int:
         shape, _, dtype, offset = self.header
@@ -208,23 +217,31 @@ def open_npy(path: str | os.PathLike[str], mode: str = "r") -> NpySource:
 
 # --- headers ---------------------------------------------------------------------------------
 
-V1, V2, V3 = (npy.magic(version, 0) for version in (1, 2, 3))
-FORMATS = {V1: ("<H", "latin-1"), V2: ("<I", "latin-1"), V3: ("<I", "utf-8")}
+FORMATS = {(1, 0): ("<H", "latin-1"), (2, 0): ("<I", "latin-1"), (3, 0): ("<I", "utf-8")}
 """How each version of the format holds the length and the text of its header."""
+
+ALIGNMENT = 64
+"""The data begins at a multiple of this."""
+
+GROWTH = 21
+"""How wide NumPy leaves room for the first length, so that rows can be added in place."""
 
 
 def _read_header(path: Path) -> tuple[Header, _Seen]:
     """Return the header of a file that holds all that it promises, and what the file was then."""
     with open(path, "rb") as file:
+        now = time.time_ns()
         found = os.fstat(file.fileno())
         # A file that is still changing has no time of its own: it is looked at again next time.
-        settled = abs(time.time_ns() - found.st_mtime_ns) > SETTLED_NS
-        seen = found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns if settled else -1
+        settled = abs(now - found.st_mtime_ns) > SETTLED_NS
+        modified = found.st_mtime_ns if settled else -1
+        seen = _Seen(found.st_dev, found.st_ino, found.st_size, modified)
         try:
             start = file.read(12)
-            if start[:8] not in FORMATS or len(start) < 12:
+            version = (start[6], start[7]) if len(start) == 12 else (0, 0)
+            if start[:6] != npy.MAGIC_PREFIX or version not in FORMATS:
                 raise ValueError("it does not begin as one of version 1, 2 or 3 does")
-            form, encoding = FORMATS[start[:8]]
+            form, encoding = FORMATS[version]
             begin = 8 + struct.calcsize(form)
             (length,) = struct.unpack(form, start[8:begin])
             if length > min(found.st_size - begin, LONGEST_HEADER):
@@ -238,9 +255,9 @@ def _read_header(path: Path) -> tuple[Header, _Seen]:
             f"{path} holds pickled Python objects, which are never loaded: they could run code; "
             "load it with numpy.load(allow_pickle=True) if you trust it, and wrap the array"
         )
-    if found.st_size < _end(header):
+    if seen.size < _end(header):
         raise ValueError(
-            f"{path} is cut short: its header promises {_end(header)} bytes, it has {found.st_size}"
+            f"{path} is cut short: its header promises {_end(header)} bytes, it has {seen.size}"
         )
     return header, seen
 
@@ -249,7 +266,7 @@ def _read_header(path: Path) -> tuple[Header, _Seen]:
 def _parsed(raw: bytes, encoding: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """Return what the text of a header says, or raise ValueError."""
     found = _literal(raw.decode(encoding))
-    if not isinstance(found, dict) or found.keys() != npy.EXPECTED_KEYS:
+    if not isinstance(found, dict) or found.keys() != {"descr", "fortran_order", "shape"}:
         raise ValueError("its header does not give descr, fortran_order and shape")
     shape, fortran = found["shape"], found["fortran_order"]
     if not isinstance(fortran, bool):
@@ -269,11 +286,14 @@ def _parsed(raw: bytes, encoding: str) -> tuple[tuple[int, ...], bool, np.dtype[
 
 def _literal(text: str) -> Any:
     try:
-        try:
-            return ast.literal_eval(text)
-        except SyntaxError:  # Python 2 wrote lengths as 10L, which may stand within a name too
-            longs = r"""('[^']*'|"[^"]*")|(\d)L\b"""
-            return ast.literal_eval(re.sub(longs, lambda part: part[1] or part[2], text))
+        return ast.literal_eval(text)
+    except SyntaxError:
+        # Python 2 wrote lengths as 10L. Quoted names are matched first, to be left as they are.
+        text = re.sub(r"""('[^']*'|"[^"]*")|(\d)L\b""", lambda found: found[1] or found[2], text)
+    except (MemoryError, RecursionError, TypeError) as error:
+        raise ValueError(f"its header cannot be parsed: {error}") from None
+    try:
+        return ast.literal_eval(text)
     except (SyntaxError, MemoryError, RecursionError, TypeError) as error:
         raise ValueError(f"its header cannot be parsed: {error}") from None
 
@@ -287,10 +307,10 @@ def _described(header: Header) -> str:
 
 
 def made_header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
-    r"""Return the header of a C-ordered array, as NumPy writes it; the array's bytes follow.
+    """Return the header of a C-ordered array, as NumPy writes it; the array's bytes follow.
 
-    >>> made_header((3, 2), np.dtype("f4"))[:69]
-    b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }"
+    >>> made_header((3, 2), np.dtype("f4"))[:70]
+    b"\\x93NUMPY\\x01\\x00v\\x00{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }"
     """
     try:
         described = npy.dtype_to_descr(dtype)
@@ -304,16 +324,16 @@ def made_header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
         )
     lengths = tuple(map(int, shape))
     text = f"{{'descr': {described!r}, 'fortran_order': False, 'shape': {lengths!r}, }}"
-    if lengths:  # room to write a greater length when rows are added in place
-        text += " " * (npy.GROWTH_AXIS_MAX_DIGITS - len(str(lengths[0])))
-    for magic in (V1, V3):
-        form, encoding = FORMATS[magic]
+    text += " " * (GROWTH - len(str(lengths[0])) if lengths else 0)
+    for version in [(1, 0), (3, 0)]:
+        form, encoding = FORMATS[version]
         begin = 8 + struct.calcsize(form)
         try:
             raw = text.encode(encoding)
             length = len(raw) + 1
-            length += npy.ARRAY_ALIGN - (begin + length) % npy.ARRAY_ALIGN
-            return magic + struct.pack(form, length) + raw.ljust(length - 1) + b"\n"
+            length += ALIGNMENT - (begin + length) % ALIGNMENT
+            start = npy.magic(*version) + struct.pack(form, length)
+            return start + raw.ljust(length - 1) + b"\n"
         except (UnicodeEncodeError, struct.error):
             continue
     raise TypeError(f"the names of the fields cannot be written as text: {dtype}")
