@@ -26,10 +26,8 @@ def cast(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
         return _objects(value, dtype)
     if dtype.names is not None:
         return _structured(value, dtype)
-    if is_scalar(value) and dtype.kind not in "USV":
-        landed = np.empty((), dtype)
-        np.copyto(landed, value, casting="same_kind")
-        return landed
+    if is_scalar(value) and dtype.kind in "biufc":
+        return _number(value, dtype)
     weak = not isinstance(value, (np.ndarray, np.generic))
     given = np.asarray(value)
     if not _may_cast(given, dtype, weak):
@@ -41,6 +39,24 @@ def cast(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
         return given
     _check_range(given, dtype)
     return np.asarray(value, dtype) if weak else given.astype(dtype)
+
+
+_HOLDS = {bool: "biufc", int: "iufc", float: "fc", complex: "c"}
+"""The kinds of dtype that hold each of Python's numbers."""
+
+
+def _number(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
+    """Cast one of Python's numbers, which have a kind and no size."""
+    if dtype.kind not in _HOLDS[type(value)]:
+        raise TypeError(
+            f"cannot write {value!r} into {dtype} without losing what it holds (NumPy's rule "
+            "'same_kind'); convert the value first"
+        )
+    if type(value) is int and dtype.kind in "iu":
+        bounds = np.iinfo(dtype)
+        if not bounds.min <= value <= bounds.max:
+            raise OverflowError(f"{value} does not fit into {dtype}")
+    return np.asarray(value, dtype)
 
 
 def _may_cast(given: np.ndarray, dtype: np.dtype[Any], weak: bool) -> bool:

@@ -299,8 +299,8 @@ def _part_text(part: Any) -> str:
         return text if ends[2] in (None, 1) else f"{text}:{ends[2]}"
     if part is Ellipsis:
         return "..."
-    if part is None:
-        return "None"
+    if part is None or isinstance(part, (bool, np.bool_)):
+        return str(part)
     try:
         return str(operator.index(part))
     except TypeError:

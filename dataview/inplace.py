@@ -7,6 +7,8 @@ What an operand reads of the data that is being overwritten is looked at first: 
 from __future__ import annotations
 
 import contextlib
+import mmap
+import os
 import signal
 import threading
 import warnings
@@ -35,6 +37,7 @@ from dataview.nodes import (
 )
 from dataview.passes import pending, take
 from dataview.sources.memory import ArraySource
+from dataview.sources.npy import NpySource
 from dataview.update import UNDO_BYTES, check_writable, write
 
 __all__ = ["apply_in_place"]
@@ -130,8 +133,21 @@ def _reads(arg: Node, target: Node) -> bool:
         source, other = arg.source, _source_of(target)
         if source.lends and other.lends:
             return bool(np.may_share_memory(source.array, other.array))  # type: ignore[attr-defined]
-        return True  # one file has many names, and memory may be mapped from it
+        return _may_be_of_file(source, other)
     return any(_reads(below, target) for below in arguments(arg))
+
+
+def _may_be_of_file(source: Any, other: Any) -> bool:
+    """Whether two sources, one of them a file, may be one: a file has many names, and maps."""
+    if isinstance(source, NpySource) and isinstance(other, NpySource):
+        return os.path.samefile(source.path, other.path)
+    return any(isinstance(one, ArraySource) and _is_mapped(one.array) for one in (source, other))
+
+
+def _is_mapped(array: Any) -> bool:
+    while array is not None and not isinstance(array, mmap.mmap):
+        array = array.base if hasattr(array, "base") else getattr(array, "owner", None)
+    return array is not None
 
 
 def _same_places(arg: Node, target: Node) -> bool:

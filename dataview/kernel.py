@@ -193,6 +193,8 @@ def run_block(
         }
         shape = _shape_of(operands, out.shape)
         released = [values.pop(place) for place in dying]
+        if program.output in step.results:  # the place of the last result is kept for it
+            buffers.free = [buffer for buffer in buffers.free if buffer is not out]
         if len(step.results) == 1:  # in place: the ufunc reads each element before it writes it
             buffers.free.extend(released)
         targets = [

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from dataview.errors import StreamError
 from dataview.executors import run_blocks
 from dataview.expression import arguments
 from dataview.fused import Cut
-from dataview.index import Index
-from dataview.nodes import Node, Reduction, known_dtype, known_shape, size_of
+from dataview.index import Index, is_endless
+from dataview.nodes import Driven, Node, Record, Reduction, known_dtype, known_shape, size_of
 from dataview.reduce import KINDS, State, result_dtype
 
 __all__ = ["pending", "reduction", "take"]
@@ -35,8 +36,13 @@ def reduction(
     kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str, Any]
 ) -> Reduction:
     """Return the node of a statistic; what NumPy refuses is refused here."""
+    if isinstance(node, (Record, Driven)):
+        names = ", ".join(map(repr, node.fields))
+        raise TypeError(f"the {kind} of a record is not defined; choose a field: {names}")
     shape = known_shape(node)
-    axes = tuple(range(len(shape))) if axis is None else _axes(axis, len(shape))
+    if any(map(is_endless, shape)):
+        raise StreamError(f"the {kind} of a view that never ends is never known; slice it first")
+    axes = tuple(range(len(shape))) if axis is None else _axes(axis, len(shape), kind)
     if kind.startswith("arg") and isinstance(axis, tuple):
         raise TypeError(f"{kind} is taken over one axis or over all; got axis={axis!r}")
     if not KINDS[kind].of_empty and kind not in ("mean", "var", "std"):
@@ -46,8 +52,8 @@ def reduction(
     return Reduction(kind, node, axes, keepdims, options, result_dtype(kind, known_dtype(node)))
 
 
-def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
-    if not ndim and axis in (0, -1):  # NumPy lets a single number have an axis
+def _axes(axis: Any, ndim: int, kind: str) -> tuple[int, ...]:
+    if not ndim and axis in (0, -1) and kind not in ("mean", "var", "std"):  # so does NumPy
         return ()
     given = axis if isinstance(axis, tuple) else (axis,)
     return tuple(sorted(np.lib.array_utils.normalize_axis_tuple(given, ndim)))

@@ -76,8 +76,7 @@ def exact_sum(block: np.ndarray, axes: Axes) -> np.ndarray:
     if block.dtype.itemsize <= 8 and not np.isfinite(total).all():
         # Infinite on the way perhaps, and not in the end: a wider range tells.
         with np.errstate(all="ignore"):
-            widest = np.clongdouble if block.dtype.kind == "c" else np.longdouble
-            total = np.add.reduce(block, axis=axes, dtype=widest, keepdims=True)
+            total = np.add.reduce(_widest(block), axis=axes, keepdims=True)
     return total
 
 
@@ -129,14 +128,29 @@ def _mean_part(block: np.ndarray, axes: Axes, first: int) -> State:
 
 
 def _add(left: State, right: State) -> State:
+    return tuple(_in_range(np.add, a, b) for a, b in zip(left, right, strict=True))
+
+
+def _in_range(ufunc: np.ufunc, left: Any, right: Any) -> Any:
+    """Combine two parts, in a wider range where they leave their own on the way."""
     with np.errstate(all="ignore"):
-        return tuple(a + b for a, b in zip(left, right, strict=True))
+        found = ufunc(left, right)
+        if np.asarray(found).dtype.kind in "fc" and not np.isfinite(found).all():
+            return ufunc(_widest(np.asarray(left)), right)
+    return found
+
+
+def _widest(values: np.ndarray) -> np.ndarray:
+    return values.astype(np.clongdouble if values.dtype.kind == "c" else np.longdouble)
 
 
 def _prod_part(block: np.ndarray, axes: Axes, first: int) -> State:
     dtype = _wider(block.dtype) if block.dtype.kind in "fc" else None
     with np.errstate(all="ignore"):
-        return (np.multiply.reduce(_as_counted(block), axis=axes, dtype=dtype, keepdims=True),)
+        found = np.multiply.reduce(_as_counted(block), axis=axes, dtype=dtype, keepdims=True)
+        if block.dtype.kind in "fc" and not np.isfinite(found).all():
+            found = np.multiply.reduce(_widest(block), axis=axes, keepdims=True)
+    return (found,)
 
 
 def _as_counted(block: np.ndarray) -> np.ndarray:
@@ -147,8 +161,7 @@ def _as_counted(block: np.ndarray) -> np.ndarray:
 
 
 def _multiply(left: State, right: State) -> State:
-    with np.errstate(all="ignore"):
-        return (left[0] * right[0],)
+    return (_in_range(np.multiply, left[0], right[0]),)
 
 
 def _alone(state: State, options: dict[str, Any]) -> Any:
@@ -164,11 +177,18 @@ def _mean(state: State, options: dict[str, Any]) -> Any:
 
 def _moments_part(block: np.ndarray, axes: Axes, first: int) -> State:
     """Return count, mean and the sum of squared distances from the mean."""
-    count = _count(block, axes)
     if block.dtype.kind in "biu":
         block = block.astype(np.float64)
-    mean = exact_sum(block, axes) / count
+    state = _moments(block, axes)
+    if block.dtype.kind in "fc" and not np.isfinite(state[2]).all():
+        return _moments(_widest(block), axes)  # a square left the range, or a value is not finite
+    return state
+
+
+def _moments(block: np.ndarray, axes: Axes) -> State:
+    count = _count(block, axes)
     with np.errstate(all="ignore"):
+        mean = exact_sum(block, axes) / count
         near = mean.astype(block.dtype)
         distance = block - near
         square = distance * distance
@@ -185,6 +205,8 @@ def _merge_moments(left: State, right: State) -> State:
     total = count + more
     with np.errstate(all="ignore"):
         apart = other - mean
+        if not np.isfinite(apart * apart).all():
+            apart = _widest(np.asarray(other)) - mean
         spread = squares + further + (apart * np.conj(apart)).real * (count * more / total)
         return total, mean + apart * (more / total), spread
 

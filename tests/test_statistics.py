@@ -1,0 +1,586 @@
+"""Statistics: exact, streaming, lazy, and photographs of the data when they were needed."""
+
+import contextlib
+import math
+import multiprocessing
+import pickle
+import warnings
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dataview as dv
+from dataview import evaluate, fused, passes
+from oracle import (
+    LAYOUTS,
+    NUMBERS,
+    OTHERS,
+    SWAPPED,
+    as_array,
+    assert_same,
+    attempt,
+    check_same,
+    evaluated,
+    examples,
+    keys,
+    lay_out,
+    public_class,
+)
+
+KINDS = "sum prod mean var std min max argmin argmax any all".split()
+SPREADING = ["var", "std"]
+EVERY = NUMBERS + OTHERS + SWAPPED
+
+
+@contextlib.contextmanager
+def parts_of(size):
+    """Take statistics in parts of so many bytes, and compute in blocks of as many elements."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(passes, "PART_BYTES", size)
+        patch.setattr(evaluate, "SMALL", min(evaluate.SMALL, size))
+        patch.setattr(fused, "BLOCK_ELEMENTS", min(fused.BLOCK_ELEMENTS, size))
+        yield
+
+
+@contextlib.contextmanager
+def silence():
+    """Let floating-point errors and warnings pass."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def lazily(kind, **options):
+    """Give the action that takes a statistic of a view or of its model."""
+
+    def action(subject):
+        if isinstance(subject, dv.View):
+            return getattr(subject, f"_{kind}")(**options)
+        return getattr(np, kind)(subject, **options)
+
+    return action
+
+
+def plain(shape, dtype):
+    """Give ordinary data of either sign, where the dtype has signs; of objects, integers."""
+    size = math.prod(shape)
+    numbers = np.arange(size) * 37 % 23 - 9
+    dtype = np.dtype(dtype)
+    if dtype.kind in "fc":
+        return (
+            (numbers / 4 + (1j * (numbers % 5) if dtype.kind == "c" else 0))
+            .astype(dtype)
+            .reshape(shape)
+        )
+    return numbers.astype(dtype).reshape(shape)
+
+
+# ---------------------------------------------------------------- against NumPy
+
+
+@st.composite
+def options_of(draw, kind, ndim):
+    """Draw the options of a statistic, a few that NumPy refuses too."""
+    axis = draw(st.sampled_from([None, *range(-ndim, ndim), None, *range(ndim), ndim, -ndim - 1]))
+    several = kind not in ("argmin", "argmax")
+    if several and draw(st.integers(0, 2)) == 0:
+        chosen = draw(st.lists(st.integers(-ndim, max(ndim - 1, 0)), max_size=3))
+        axis = tuple(chosen) if ndim else ()
+    options = {"axis": axis}
+    if draw(st.booleans()):
+        options["keepdims"] = draw(st.booleans())
+    if kind in SPREADING and draw(st.booleans()):
+        options["ddof"] = draw(st.integers(0, 3))
+    return options
+
+
+@st.composite
+def statistics(draw, dtypes=EVERY, styles=("special", "plain")):
+    """Draw an array, the name of a statistic and its options."""
+    shape = tuple(draw(st.lists(st.sampled_from([3, 4, 2, 5, 1, 7, 3, 0]), max_size=4)))
+    dtype = np.dtype(draw(st.sampled_from(dtypes)))
+    base = lay_out(draw(st.sampled_from(LAYOUTS)), shape, dtype)
+    array = base.array
+    if draw(st.sampled_from(styles)) == "plain" or dtype.kind == "O":
+        root = base.root
+        root[...] = plain(root.shape, dtype)
+    kind = draw(st.sampled_from(KINDS))
+    return array, kind, draw(options_of(kind, len(shape)))
+
+
+def check_statistic(array, kind, options, got, expected):
+    """Compare a statistic: exactly, or by the error that the size of its terms allows."""
+    got, expected = as_array(got), as_array(expected)
+    if array.dtype.kind not in "fc" and (kind not in ["mean", *SPREADING]):
+        assert_same(got, expected)
+        return
+    if kind not in ["sum", "prod", "mean", *SPREADING] or expected.dtype.kind not in "fc":
+        assert_same(got, expected)
+        return
+    assert got.dtype == expected.dtype and got.shape == expected.shape
+    exact, terms = exactly(array, kind, options)
+    limits = np.finfo(expected.dtype)
+    rounded = exact.astype(expected.dtype)
+    finite = np.isfinite(rounded)
+    assert np.array_equal(np.isnan(got[~finite]), np.isnan(rounded[~finite]))
+    known = ~finite & ~np.isnan(rounded)
+    assert np.array_equal(got[known], rounded[known])
+    error = np.abs(got.astype(exact.dtype) - exact)[finite]
+    bound = 4 * limits.eps * terms[finite].real + 4 * limits.smallest_subnormal
+    assert np.all(error <= bound), f"{kind}: error {error.max()}, bound {bound}"
+
+
+def exactly(array, kind, options):
+    """Give a statistic in extended precision, and the sum of the sizes of its terms."""
+    wide = np.clongdouble if array.dtype.kind == "c" else np.longdouble
+    data = array.astype(wide)
+    ddof = options.get("ddof", 0)
+    where = {name: value for name, value in options.items() if name != "ddof"}
+    count = np.sum(np.ones(array.shape), **where)
+    if kind == "sum":
+        return np.asarray(np.sum(data, **where)), np.asarray(np.sum(np.abs(data), **where))
+    if kind == "mean":
+        total, terms = np.sum(data, **where), np.sum(np.abs(data), **where)
+        return np.asarray(total / count), np.asarray(terms / count)
+    if kind == "prod":
+        found = np.asarray(np.prod(data, **where))
+        return found, np.asarray(np.abs(found) * (1 + count / 2))
+    kept = {**where, "keepdims": True}
+    apart = np.abs(data - np.sum(data, **kept) / np.sum(np.ones(array.shape), **kept)) ** 2
+    found = np.asarray(np.sum(apart, **where) / np.maximum(count - ddof, 0))
+    if kind == "std":
+        found = np.sqrt(found)
+    return found, np.asarray(np.abs(found) * 2)
+
+
+@examples(600)
+@given(statistics(), st.sampled_from([1 << 22, 1, 40, 200]))
+def test_a_statistic_is_numpys(statistic, size):
+    array, kind, options = statistic
+    if kind == "prod" and array.dtype.kind == "c" and not np.isfinite(array).all():
+        return  # the order of the factors decides which parts of the product are NaN
+    if not array.size or not array.ndim or options["axis"] == () or kind in SPREADING:
+        return  # nothing, single numbers and deviations have tests of their own
+    if array.dtype.kind in "fc" and not np.isfinite(array).all():
+        return  # and so have values that are not finite
+    action = lazily(kind, **options)
+    with parts_of(size), silence():
+        expected, refusal = attempt(action, array)
+        if refusal is not None:
+            with pytest.raises(public_class(refusal)):
+                evaluated(action(dv.View(array)))
+            return
+        view = action(dv.View(array))
+        assert isinstance(view, dv.View)
+        known = view._shape(), view._dtype()
+        got = view()
+    assert known == (np.shape(expected), as_array(got).dtype)
+    check_statistic(array, kind, options, got, expected)
+
+
+@examples(200)
+@given(st.data(), statistics(["?", "i1", "u2", "i8", "M8[s]", "m8[ms]", "f4"], ("special",)))
+def test_a_part_of_a_statistic_is_the_part_of_its_data(data, statistic):
+    array, kind, options = statistic
+    if array.dtype.kind == "f" and kind not in ("min", "max", "argmin", "argmax", "any", "all"):
+        kind, options = "max", {name: options[name] for name in options if name != "ddof"}
+    with parts_of(data.draw(st.sampled_from([1 << 22, 1, 40]))), silence():
+        expected, refusal = attempt(lazily(kind, **options), array)
+        if refusal is not None:
+            return
+        key = data.draw(keys(np.shape(expected)))
+        model = as_array(expected)
+        view = lazily(kind, **options)(dv.View(array))
+        check_same(view, model, lambda subject: subject[key])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_single_number_has_every_statistic(kind):
+    for number in [np.array(5.0), np.array(0, "i2"), np.array(True)]:
+        expected = getattr(np, kind)(number)
+        assert_same(getattr(dv.View(number), f"_{kind}")()(), expected)
+        again = getattr(dv.View(number), f"_{kind}")()[None]
+        assert_same(again(), np.asarray(expected)[None])
+        assert_same(
+            getattr(dv.View(number), f"_{kind}")(axis=None)[None](), as_array(expected)[None]
+        )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (2, 0, 3), (0, 0)])
+def test_statistics_of_nothing_are_numpys(kind, shape):
+    for dtype in ["f8", "f2", "i4", "?", "c16"]:
+        a = np.empty(shape, dtype)
+        for axis in [None, *range(len(shape))]:
+            with silence():
+                action = lazily(kind, axis=axis)
+                expected, refusal = attempt(action, a)
+                if refusal is not None:
+                    with pytest.raises(public_class(refusal)):
+                        evaluated(action(dv.View(a)))
+                else:
+                    assert_same(evaluated(action(dv.View(a))), expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_statistics_of_a_record_or_a_text_are_refused_as_by_numpy(kind):
+    for a in [np.zeros(3, [("a", "f4"), ("b", "i2")]), np.array(["b", "a", ""])]:
+        expected, refusal = attempt(lazily(kind), a)
+        if refusal is not None:
+            with pytest.raises(public_class(refusal)):
+                evaluated(lazily(kind)(dv.View(a)))
+        else:
+            assert_same(evaluated(lazily(kind)(dv.View(a))), expected)
+
+
+@pytest.mark.parametrize("place", range(7))
+@pytest.mark.parametrize("dtype", ["f2", "f8", "g", "c8", "M8[s]", "m8[s]"])
+@pytest.mark.parametrize("kind", ["min", "max", "argmin", "argmax"])
+def test_the_first_unknown_value_wins_wherever_it_lies(kind, dtype, place):
+    a = np.array([5, 3, 9, 3, 9, 1, 7]).astype(dtype)
+    a[place] = a[5] = "NaT" if a.dtype.kind in "mM" else math.nan
+    wide = np.stack([a, np.roll(a, 1)], axis=1)
+    for size in (1, 1 << 22):
+        with parts_of(size):
+            assert_same(getattr(dv.View(a), f"_{kind}")()(), getattr(np, kind)(a))
+            found = getattr(dv.View(wide), f"_{kind}")(axis=0)
+            assert_same(found(), getattr(np, kind)(wide, axis=0))
+            assert_same(getattr(dv.View(wide), f"_{kind}")()(), getattr(np, kind)(wide))
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8", "c16"])
+@pytest.mark.parametrize(
+    "values", [[math.inf, 1], [-math.inf, 1], [math.inf, -math.inf], [math.nan]]
+)
+def test_infinite_and_unknown_values_stay_so(values, dtype):
+    a = np.array([1, 2, *values, 3]).astype(dtype)
+    for size in (1, 1 << 22):
+        with parts_of(size), silence():
+            for kind in [
+                "sum",
+                "mean",
+                *SPREADING,
+                *(["min", "max"] if a.dtype.kind == "f" else []),
+            ]:
+                got, expected = getattr(dv.View(a), f"_{kind}")()(), getattr(np, kind)(a)
+                assert got.dtype == expected.dtype
+                np.testing.assert_array_equal(got, expected, err_msg=kind)
+
+
+# ---------------------------------------------------------------- exactness
+
+
+def test_the_mean_of_many_float32_rows_is_exact(rng):
+    a = rng.standard_normal((400_000, 64), "f4")
+    a += 100
+    exact = a.mean(axis=0, dtype="f8")
+    for mean in [dv.View(a)._mean(axis=0)(), (dv.View(a) + np.float32(0))._mean(axis=0)()]:
+        assert mean.dtype == np.float32
+        assert np.abs(mean - exact).max() < 1e-5
+    spread = dv.View(a[:100_000])._std(axis=0)()
+    assert np.abs(spread - a[:100_000].std(axis=0, dtype="f8")).max() < 1e-6
+
+
+@pytest.mark.parametrize("shape", [(300_000,), (100_000, 3), (3, 100_000)])
+@pytest.mark.parametrize("layout", ["C", "F", "strided"])
+def test_a_long_sum_of_float32_is_as_good_as_one_in_double(layout, shape):
+    a = lay_out(layout, shape, np.dtype("f4")).array
+    a[...] = 0.1
+    exact = float(np.float32(0.1)) * a.size
+    for axis in [None, (0, 1) if a.ndim == 2 else 0]:
+        assert abs(float(dv.View(a)._sum(axis=axis)()) / exact - 1) <= 2**-23
+        assert abs(float(dv.View(a)._mean(axis=axis)()) - float(np.float32(0.1))) <= 2**-27
+    if a.ndim == 2:
+        for axis in (0, 1):
+            sums = dv.View(a)._sum(axis=axis)().astype("f8")
+            assert np.abs(sums / (float(np.float32(0.1)) * a.shape[axis]) - 1).max() <= 2**-23
+
+
+def test_a_sum_of_doubles_is_near_the_true_one(rng):
+    a = rng.standard_normal(200_000) * 10.0 ** rng.integers(-9, 9, 200_000)
+    exact, terms = math.fsum(a), math.fsum(np.abs(a))
+    for size in (1 << 22, 10_000):
+        with parts_of(size):
+            assert abs(dv.View(a)._sum()() - exact) <= 8 * 2**-52 * terms
+            assert abs(dv.View(a)._mean()() - exact / len(a)) <= 8 * 2**-52 * terms / len(a)
+
+
+def test_a_small_spread_about_a_large_mean_is_found():
+    for dtype, offset in [("f4", 2.0**20), ("f8", 2.0**40), ("i8", 2**40)]:
+        a = (np.tile([0, 1, 2, 3], 5000) + offset).astype(dtype)
+        for size in (1 << 22, 4000):
+            with parts_of(size):
+                assert dv.View(a)._var()() == pytest.approx(1.25, rel=1e-6)
+                assert dv.View(a.reshape(-1, 2))._std(axis=0)() == pytest.approx(1.0, rel=1e-6)
+
+
+HUGE = {
+    "f2": [60000, 60000, -60000, -50000],
+    "f4": [3e38, 3e38, -3e38, -2e38],
+    "f8": [1.7e308, 1.7e308, -1.7e308, -1.6e308],
+    "c8": [3e38, 3e38, -3e38, -2e38],
+}
+
+
+@pytest.mark.parametrize("size", [1, 1 << 22])
+@pytest.mark.parametrize("dtype", HUGE)
+def test_a_sum_that_overflows_on_the_way_is_right_in_the_end(dtype, size):
+    a = np.array(HUGE[dtype], dtype)
+    exact = a.astype(np.clongdouble).sum()
+    eps = np.finfo(dtype).eps
+    with parts_of(size), silence():
+        for data, axis in [(a, None), (a[:, None], 0), (np.stack([a, a], 1), 0), (a[None], 1)]:
+            total = dv.View(data)._sum(axis=axis)()
+            mean = dv.View(data)._mean(axis=axis)()
+            assert np.all(np.abs(total - exact) <= 8 * eps * np.abs(a[0])), (total, exact)
+            assert np.all(np.abs(mean - exact / 4) <= 4 * eps * np.abs(a[0])), (mean, exact / 4)
+
+
+@pytest.mark.parametrize("size", [1, 1 << 22])
+@pytest.mark.parametrize(("dtype", "value"), [("f2", 3e4), ("f4", 1e30), ("f8", 1e200)])
+def test_a_deviation_whose_square_overflows_is_right(dtype, value, size):
+    a = np.array([value, -value] * 4, dtype)
+    with parts_of(size), silence():
+        assert dv.View(a)._std()() == pytest.approx(float(a[0]), rel=1e-3)
+        assert dv.View(a[:, None])._std(axis=0)()[0] == pytest.approx(float(a[0]), rel=1e-3)
+        assert dv.View(a)._var()() == (a.astype("g") ** 2).mean().astype(dtype)
+
+
+@pytest.mark.parametrize("size", [1, 1 << 22])
+@pytest.mark.parametrize(("dtype", "value"), [("f2", 2.0**12), ("f4", 2.0**90)])
+def test_a_product_that_overflows_on_the_way_is_right_in_the_end(dtype, value, size):
+    a = np.array([value, value, 1 / value, 1 / value, 3], dtype)
+    with parts_of(size), silence():
+        assert dv.View(a)._prod()() == 3
+        assert dv.View(a[::-1])._prod()() == 3
+        assert dv.View(a[[2, 3, 0, 1, 4]])._prod()() == 3
+        assert dv.View(np.stack([a, a], 1))._prod(axis=0)().tolist() == [3, 3]
+
+
+def test_small_integers_are_summed_as_numpy_sums_them():
+    a = np.full(70_000, 255, "u1")
+    for size in (1 << 22, 999):
+        with parts_of(size):
+            assert_same(dv.View(a)._sum()(), a.sum())
+            assert_same(dv.View(a.astype("i2"))._mean()(), a.astype("i2").mean())
+            assert_same(dv.View(a[:40])._prod()(), a[:40].prod())
+            assert_same(dv.View(a > 3)._sum()(), (a > 3).sum())
+            assert_same(dv.View(a[:3000].reshape(-1, 3))._sum(axis=(0, 1))(), a[:3000].sum())
+
+
+# ---------------------------------------------------------------- the same everywhere
+
+
+def many(v):
+    """Give statistics whose bits depend on the order of addition."""
+    return [v._sum(axis=0), v._mean(), v._std(axis=0), v._var(axis=1), v._prod(), v._argmax()]
+
+
+def test_bits_are_the_same_for_every_executor(rng):
+    a = rng.standard_normal((2000, 5), "f4") * 1e3 + 1
+    with parts_of(1000):
+        expected = [statistic() for statistic in many(dv.View(a))]
+        for workers in (1, 2, 3):
+            with ThreadPoolExecutor(workers) as pool, dv.executor(pool):
+                for got, own in zip(many(dv.View(a)), expected, strict=True):
+                    assert_same(got(), own)
+
+
+def test_bits_are_the_same_in_other_processes(rng):
+    a = rng.standard_normal((60, 5), "f4") * 1e3 + 1
+    context = multiprocessing.get_context("spawn")
+    with parts_of(400):
+        expected = [statistic() for statistic in many(dv.View(a))]
+        with ProcessPoolExecutor(1, context) as pool, dv.executor(pool):
+            for got, own in zip(many(dv.View(a)), expected, strict=True):
+                assert_same(got(), own)
+
+
+def test_floating_point_errors_of_the_operand_are_told_as_the_caller_says():
+    a = np.ones((100, 3))
+    a[50] = 0
+    with parts_of(100), ThreadPoolExecutor(3) as pool, dv.executor(pool):
+        for _ in range(3):
+            with np.errstate(divide="ignore"):
+                assert (1 / dv.View(a))._max()() == math.inf
+            with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
+                (1 / dv.View(a))._max()()
+            with pytest.warns(RuntimeWarning, match="divide by zero"):
+                (1 / dv.View(a))._max()()
+
+
+# ---------------------------------------------------------------- photographs
+
+
+def test_a_statistic_is_taken_when_it_is_first_needed_and_kept():
+    a = np.arange(12.0).reshape(4, 3)
+    v = dv.View(a)
+    mean = v._mean(axis=0)
+    v += 1
+    assert_same(mean(), np.array([5.5, 6.5, 7.5]))
+    v += 1
+    assert_same(mean(), np.array([5.5, 6.5, 7.5]))
+    assert mean[1]() == 6.5
+    assert_same((mean + 0)(), np.array([5.5, 6.5, 7.5]))
+    assert_same(v._mean(axis=0)(), np.array([6.5, 7.5, 8.5]))
+
+
+def test_two_sets_are_centred_by_one_mean():
+    train, test = np.arange(12.0).reshape(4, 3), np.full((2, 3), 50.0)
+    expected = train - train.mean(axis=0), test - train.mean(axis=0)
+    t, u = dv.View(train), dv.View(test)
+    mu = t._mean(0)
+    t -= mu
+    u -= mu
+    assert_same(train, expected[0])
+    assert_same(test, expected[1])
+
+
+def test_a_part_of_a_statistic_needs_all_of_it_and_keeps_it():
+    a = np.arange(12.0).reshape(4, 3)
+    v = dv.View(a)
+    mean = v._mean(axis=0)
+    assert mean[2]() == 6.5
+    v[...] = 0
+    assert_same(mean(), np.array([4.5, 5.5, 6.5]))
+
+
+def test_an_expression_keeps_its_statistics_while_its_data_change():
+    a = np.arange(12.0).reshape(4, 3)
+    v = dv.View(a)
+    centred = v - v._mean(axis=0)
+    first = centred()
+    a += 10
+    assert_same(centred(), first + 10)
+
+
+def test_a_statistic_that_was_taken_is_pickled_with_its_value():
+    a = np.arange(3_000_000.0)
+    mean, late = dv.View(a)._mean(), dv.View(a[:3])._mean()
+    mean()
+    a[...] = 0
+    text = pickle.dumps(mean)
+    assert len(text) < 2000
+    assert pickle.loads(text)() == 1499999.5
+    assert pickle.loads(pickle.dumps(mean * 2))() == 2999999
+    assert pickle.loads(pickle.dumps(late))() == 0
+
+
+def test_a_photograph_cannot_be_changed():
+    v = dv.View(np.arange(12.0).reshape(4, 3))
+    mean = v._mean(axis=0)
+    with pytest.raises(ValueError):
+        mean()[0] = 5
+    with pytest.raises(dv.ReadOnlyError):
+        mean[0] = 5
+    with pytest.raises(dv.ReadOnlyError):
+        mean += 1
+    assert_same(mean(copy=True), np.array([4.5, 5.5, 6.5]))
+
+
+# ---------------------------------------------------------------- what is read
+
+
+class Rows:
+    """Data made by a function that notes which rows were read."""
+
+    def __init__(self, n, width=3):
+        self.data = np.arange(n * width, dtype=float).reshape(n, width) ** 1.5
+        self.read = []
+        self.view = dv.View(self.row, _length=n)._probe()
+        self.read.clear()
+
+    def row(self, number):
+        self.read.append(number)
+        return self.data[number]
+
+    def counts(self):
+        """Give how often each row was read since the last time."""
+        found = Counter(self.read)
+        self.read.clear()
+        return [found[number] for number in range(len(self.data))]
+
+
+def test_nothing_is_read_before_a_statistic_is_asked():
+    rows = Rows(50)
+    for kind in KINDS:
+        statistic = getattr(rows.view, f"_{kind}")(axis=0)
+        shifted = statistic[:2] + 1
+        repr(shifted)
+        dir(statistic)
+        assert statistic._shape() == (3,) and len(shifted) == 2 and statistic._dtype() is not None
+        pickle.dumps(statistic._dtype())
+    assert rows.read == []
+
+
+@pytest.mark.parametrize("size", [1 << 22, 100])
+def test_statistics_asked_together_read_the_data_once(size):
+    rows = Rows(50)
+    v = rows.view
+    with parts_of(size):
+        both = v._mean(axis=0) / v._std(axis=0)
+        both()
+        assert rows.counts() == [1] * 50
+        both()
+        assert rows.counts() == [0] * 50
+        several = v._min(0) + v._max(0) + v._sum(0) + v._var(0) + v._argmin(0) + v._any(0)
+        several()
+        assert rows.counts() == [1] * 50
+
+
+@pytest.mark.parametrize("size", [1 << 22, 100])
+def test_a_statistic_of_a_statistic_reads_the_data_once_for_each(size):
+    rows = Rows(50)
+    v = rows.view
+    with parts_of(size):
+        spread = ((v - v._mean(axis=0)) ** 2)._mean(axis=0)
+        np.testing.assert_allclose(spread(), rows.data.var(axis=0), rtol=1e-12)
+    assert rows.counts() == [2] * 50
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_statistics_of_some_rows_read_these_rows(kind, keepdims):
+    rows = Rows(50)
+    expected = getattr(rows.data, kind)(axis=1, keepdims=keepdims)
+    for key in [5, np.s_[3:40:7], [4, 4, -1], np.s_[::-10], np.s_[:0], (np.s_[2:30], None)]:
+        statistic = getattr(rows.view, f"_{kind}")(axis=1, keepdims=keepdims)
+        got = statistic[key]()
+        needed = np.unique(np.arange(50)[key[0] if isinstance(key, tuple) else key])
+        assert sorted(rows.read) == needed.tolist(), key
+        rows.read.clear()
+        np.testing.assert_allclose(got, expected[key], rtol=1e-14)
+    centred = rows.view - rows.view._mean(axis=1, keepdims=True)
+    centred[7]()
+    assert set(rows.read) == {7}
+
+
+def test_iterating_standardised_rows_reads_the_statistics_once():
+    rows = Rows(50)
+    v = rows.view
+    z = (v - v._mean(axis=0)) / v._std(axis=0)
+    for row in z:
+        row()
+    assert rows.counts() == [2] * 50
+
+
+def test_a_failing_row_fails_the_statistic_and_it_can_be_asked_again():
+    rows = Rows(50)
+    broken = [True]
+
+    def row(number):
+        if number == 33 and broken:
+            raise OSError("no such row")
+        return rows.row(number)
+
+    v = dv.View(row, _length=50)._probe()
+    total = v._sum(axis=0)
+    with parts_of(100):
+        with pytest.raises(OSError, match="33"):
+            total()
+        broken.clear()
+        np.testing.assert_allclose(total(), rows.data.sum(axis=0))
