@@ -7,10 +7,12 @@ import math
 import os
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor, ThreadPoolExecutor
 
 __all__ = ["executor", "run_blocks", "shares_memory", "usable_cpus"]
 
@@ -29,6 +31,8 @@ def executor(pool: Executor) -> Iterator[Executor]:
     ...     chosen is pool
     True
     """
+    from concurrent.futures import Executor
+
     if not isinstance(pool, Executor):
         raise TypeError(f"an executor is a concurrent.futures.Executor; got {pool!r}")
     token = _chosen.set(pool)
@@ -54,7 +58,11 @@ def usable_cpus() -> int:
 def shares_memory() -> bool:
     """Whether blocks run where they can write into an array of this process."""
     pool = _chosen.get()
-    return pool is None or isinstance(pool, ThreadPoolExecutor) or _is_inside()
+    if pool is None:
+        return True
+    from concurrent.futures import ThreadPoolExecutor
+
+    return isinstance(pool, ThreadPoolExecutor) or _is_inside()
 
 
 def _is_inside() -> bool:
@@ -64,6 +72,9 @@ def _is_inside() -> bool:
 def _pool() -> tuple[Executor, int]:
     """Return the pool for this context and how many of its workers to keep busy."""
     global _default
+    # Imported when first used: it brings logging along, which costs as much as all of this package.
+    from concurrent.futures import ThreadPoolExecutor
+
     chosen = _chosen.get()
     if chosen is not None:
         return chosen, getattr(chosen, "_max_workers", None) or usable_cpus()
@@ -82,6 +93,8 @@ def run_blocks(work: Callable[[Any], Any], items: list[Any], portable: bool = Fa
     """
     if len(items) < 2 or _is_inside():
         return [work(item) for item in items]
+    from concurrent.futures import ThreadPoolExecutor
+
     pool, workers = _pool()
     if not isinstance(pool, ThreadPoolExecutor):
         return list(pool.map(work, items)) if portable else [work(item) for item in items]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import tempfile
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -28,6 +27,8 @@ def save(node: Node, path: str | os.PathLike[str], format: str | None = None) ->
         raise ValueError(f"views are saved as .npy; got {os.fspath(path)!r} (format {format!r})")
     header = _header(node)
     target = Path(os.path.realpath(path))  # the file that a link leads to, not the link
+    import tempfile  # it brings half a dozen modules along, and few views are saved
+
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
