@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from dataview import declaring, opening
+from dataview.face import node_from
 from dataview.fields import WindowSpec
 from dataview.joining import concat as concat_nodes
-from dataview.view import View, node_from, viewed
+from dataview.view import View, viewed
 
 __all__ = ["concat", "field", "open", "zip"]
 

@@ -7,44 +7,35 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
-from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from dataview import asking, declaring, display, opening, rows, streams, update
+from dataview import asking, declaring, display, face, rows, streams, update
+from dataview.arithmetic import Arithmetic
 from dataview.errors import UndeclaredError, unknown_field, unknown_verb
 from dataview.evaluate import answered, evaluate, lent
-from dataview.expression import (
-    comparison,
-    elementwise,
-    field,
-    read_only,
-    row_field,
-    select,
-    with_fields,
-)
-from dataview.index import is_endless
-from dataview.inplace import apply_in_place
+from dataview.expression import field, read_only, row_field, select, with_fields
+from dataview.face import as_key, begin, evaluated, node_of, put_state, shown_by, unwrapped
 from dataview.keys import NO_KEY, Written, parse, without_names
-from dataview.nodes import Node, Record, Sampled, known_shape, size_of
+from dataview.nodes import Record, Sampled, known_shape, size_of
 from dataview.packing import packed
-from dataview.passes import reduction
 from dataview.rows import as_numbers
 from dataview.saving import save
+from dataview.summaries import Summaries
 
-__all__ = ["View", "node_from", "node_of", "viewed"]
+__all__ = ["View", "viewed"]
+
+viewed = cast("Callable[..., View]", face.viewed)
 
 _MISSING: Any = object()
 _PROTOCOL = ("shape", "dtype", "ndim", "to_numpy")
 """Names without underscore that libraries ask arrays for; a field of that name wins."""
 
-Rows: TypeAlias = "range | int | None"
-State: TypeAlias = "tuple[Node, Rows, View | None, Any]"
 
-
-class View(NDArrayOperatorsMixin):
+@shown_by
+class View(Arithmetic, Summaries):
     """A lazy view of data: an array, a number, a sample, a dataset or a dataset of minibatches.
 
     Building a view reads nothing; calling it returns its data.
@@ -58,13 +49,7 @@ class View(NDArrayOperatorsMixin):
     array([0, 1, 0])
     """
 
-    # `_state` is (node, rows, parent, key): the view is those rows of the node. A slice of a view
-    # shares the node, and its own node is made when first asked for. Fields once asked for stand
-    # in `__dict__`, where Python finds them without calling anything.
-    __slots__ = ("__dict__", "__weakref__", "_state")
-
-    _state: State
-    __hash__ = None  # type: ignore[assignment]
+    __slots__ = ()
 
     def __init__(
         self,
@@ -78,11 +63,11 @@ class View(NDArrayOperatorsMixin):
         _readonly: bool = False,
         **fields: Any,
     ) -> None:
-        parts = {name: _unwrapped(part) for name, part in fields.items()}
-        node = declaring.constructed(_unwrapped(data), parts, _rank, _length, _driver)
+        parts = {name: unwrapped(part) for name, part in fields.items()}
+        node = declaring.constructed(unwrapped(data), parts, _rank, _length, _driver)
         if _meta is not None:
             node = declaring.described(node, _meta)
-        _begin(self, read_only(node) if _readonly else node)
+        begin(self, read_only(node) if _readonly else node)
 
     # --- data out --------------------------------------------------------------------------
 
@@ -96,7 +81,7 @@ class View(NDArrayOperatorsMixin):
             node, rows, _, _ = self._state
             memory = node.lent if node.lent is not None else lent(node)
             if memory is not False and memory is not None:
-                return memory[_as_key(rows)] if rows is not None else memory[()]
+                return memory[as_key(rows)] if rows is not None else memory[()]
         found = answered(node_of(self), out, copy)
         return found if out is not None else found[()]
 
@@ -145,13 +130,13 @@ class View(NDArrayOperatorsMixin):
         >>> View(a)[[0, 2]]._write(7); a
         array([7, 0, 7, 0])
         """
-        update.write(node_of(self), _unwrapped(value))
+        update.write(node_of(self), unwrapped(value))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if isinstance(key, str):
             _assign(self, key, value)
         elif not (isinstance(value, View) and _is_written(value, self, key)):
-            update.write(node_of(self[key]), _unwrapped(value))
+            update.write(node_of(self[key]), unwrapped(value))
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("_"):
@@ -169,7 +154,7 @@ class View(NDArrayOperatorsMixin):
         node, rows, _, _ = self._state
         followed = row_field(node, name) if rows is not None else None
         if followed is not None:
-            part = _made(followed, rows, None, name)
+            part = face.made(followed, rows, None, name)
         else:
             whole = node_of(self)
             if name not in whole.fields:
@@ -209,7 +194,7 @@ class View(NDArrayOperatorsMixin):
         node = declaring.attached(node_of(self), name, node_of(other))
         parent, key = self._state[2:]
         self.__dict__.clear()
-        _begin(self, node, parent, key)
+        begin(self, node, parent, key)
 
     def _select(self, *names: str) -> View:
         """Return the record of these fields, in this order.
@@ -304,7 +289,7 @@ class View(NDArrayOperatorsMixin):
             kind is slice or (kind is int and -len(rows) <= key < len(rows))
         ):
             view = _new(View)
-            _put(view, (node, rows[key], self, key))
+            put_state(view, (node, rows[key], self, key))
             return view
         return _part(self, key)
 
@@ -323,7 +308,7 @@ class View(NDArrayOperatorsMixin):
 
     def _take(self, rows: Any) -> View:
         """Return these rows, in this order, as often as they are named."""
-        return self[as_numbers(np.asarray(_evaluated(rows)))]
+        return self[as_numbers(np.asarray(evaluated(rows)))]
 
     def _shuffled(self, seed: int | Sequence[int], pool: int | None = None) -> View:
         """Return the rows in an order made from the seed; no index is stored for many rows.
@@ -348,7 +333,7 @@ class View(NDArrayOperatorsMixin):
         """
         if callable(condition) and not isinstance(condition, View):
             return viewed(streams.kept(node_of(self), condition, viewed))
-        return self[rows.as_mask(np.asarray(_evaluated(condition)))]
+        return self[rows.as_mask(np.asarray(evaluated(condition)))]
 
     def _split(self, sizes: Any, seed: int | None = None, by: Any = None) -> tuple[View, ...]:
         """Return consecutive parts of these sizes or fractions, the rest as one more part.
@@ -375,77 +360,7 @@ class View(NDArrayOperatorsMixin):
         """Return the rows n times over, or without end."""
         return viewed(rows.repeated(node_of(self), n))
 
-    # --- statistics ------------------------------------------------------------------------
-
-    def _sum(self, axis: Any = None, *, keepdims: bool = False) -> View:
-        """Return the sum over some axes: lazy, and a photograph once it was needed.
-
-        >>> View([[1, 2], [3, 4]])._sum(axis=0)()
-        array([4, 6])
-        """
-        return _reduced(self, "sum", axis, keepdims)
-
-    def _prod(self, axis: Any = None, *, keepdims: bool = False) -> View:
-        """Return the product over some axes."""
-        return _reduced(self, "prod", axis, keepdims)
-
-    def _mean(self, axis: Any = None, *, keepdims: bool = False) -> View:
-        """Return the mean over some axes, exact to the last digits however many rows there are."""
-        return _reduced(self, "mean", axis, keepdims)
-
-    def _var(self, axis: Any = None, *, ddof: int = 0, keepdims: bool = False) -> View:
-        """Return the variance over some axes."""
-        return _reduced(self, "var", axis, keepdims, ddof=ddof)
-
-    def _std(self, axis: Any = None, *, ddof: int = 0, keepdims: bool = False) -> View:
-        """Return the standard deviation over some axes."""
-        return _reduced(self, "std", axis, keepdims, ddof=ddof)
-
-    def _min(self, axis: Any = None, *, keepdims: bool = False) -> View:
-        """Return the smallest element over some axes."""
-        return _reduced(self, "min", axis, keepdims)
-
-    def _max(self, axis: Any = None, *, keepdims: bool = False) -> View:
-        """Return the greatest element over some axes."""
-        return _reduced(self, "max", axis, keepdims)
-
-    def _argmin(self, axis: Any = None, *, keepdims: bool = False) -> View:
-        """Return where the smallest element is, over one axis or over all."""
-        return _reduced(self, "argmin", axis, keepdims)
-
-    def _argmax(self, axis: Any = None, *, keepdims: bool = False) -> View:
-        """Return where the greatest element is, over one axis or over all."""
-        return _reduced(self, "argmax", axis, keepdims)
-
-    def _any(self, axis: Any = None, *, keepdims: bool = False) -> View:
-        """Return whether any element is true, over some axes."""
-        return _reduced(self, "any", axis, keepdims)
-
-    def _all(self, axis: Any = None, *, keepdims: bool = False) -> View:
-        """Return whether all elements are true, over some axes."""
-        return _reduced(self, "all", axis, keepdims)
-
-    # --- operators -------------------------------------------------------------------------
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-        if method == "__call__" and not options and ufunc.signature is None:
-            return _applied(ufunc, inputs)
-        outs = options.pop("out", ())
-        if any(isinstance(out, View) for out in outs) and method == "__call__" and not options:
-            (out,) = outs
-            apply_in_place(node_of(out), ufunc, tuple(map(_argument, inputs)))
-            return _marked(out)
-        if method != "__call__" or options or outs or ufunc.signature is not None:
-            if outs:
-                options["out"] = outs
-            return getattr(ufunc, method)(*map(_evaluated, inputs), **options)
-        return _applied(ufunc, inputs)
-
-    def __eq__(self, other: object) -> View:  # type: ignore[override]
-        return _compared(self, other, False)
-
-    def __ne__(self, other: object) -> View:  # type: ignore[override]
-        return _compared(self, other, True)
+    # --- Python's and IPython's protocols ----------------------------------------------------
 
     def __bool__(self) -> bool:
         return asking.truth(node_of(self))
@@ -461,8 +376,6 @@ class View(NDArrayOperatorsMixin):
 
     def __complex__(self) -> complex:
         return complex(self())
-
-    # --- Python's and IPython's protocols ----------------------------------------------------
 
     def __repr__(self) -> str:
         return display.text(node_of(self))
@@ -486,43 +399,7 @@ class View(NDArrayOperatorsMixin):
         return viewed(node_of(self))
 
 
-# --- making views ----------------------------------------------------------------------------
-
 _new = object.__new__
-_put = cast(Any, View.__dict__["_state"]).__set__
-
-
-def _made(node: Node, rows: Rows, parent: View | None, key: Any) -> View:
-    view = _new(View)
-    _put(view, (node, rows, parent, key))
-    return view
-
-
-def _begin(view: View, node: Node, parent: View | None = None, key: Any = None) -> None:
-    count = node.shape[0] if node.shape else None
-    rows = None if count is None or is_endless(count) else range(count)
-    _put(view, (node, rows, parent, key))
-
-
-def viewed(node: Node, key: Any = None) -> View:
-    """Return the view of a node; `key` marks one that is a part of another view."""
-    view = _new(View)
-    _begin(view, node, None, key)
-    return view
-
-
-def node_of(view: View) -> Node:
-    """Return the node of a view, made now if the view was a slice that nobody had asked."""
-    node, seen, parent, key = view._state
-    if seen is None:
-        return node
-    shape = known_shape(node)
-    if seen == range(shape[0]):
-        return node
-    cut = _as_key(seen)
-    whole = select(node, parse(cut, shape), cut)
-    _begin(view, whole, parent, key)
-    return whole
 
 
 def _known_fields(view: View) -> Iterator[tuple[str, View]]:
@@ -530,15 +407,6 @@ def _known_fields(view: View) -> Iterator[tuple[str, View]]:
     if isinstance(node_of(view), Sampled) and not view._fields():
         raise UndeclaredError("the fields are unknown until a sample has been read; call _probe()")
     return view._iter_fields()
-
-
-def _as_key(rows: Rows) -> slice | int:
-    if not isinstance(rows, range):
-        assert rows is not None
-        return rows
-    if not rows:
-        return slice(0, 0)
-    return slice(rows.start, rows.stop if rows.stop >= 0 else None, rows.step)
 
 
 # --- keys ------------------------------------------------------------------------------------
@@ -557,14 +425,14 @@ def _part(view: View, key: Any) -> View:
         else:
             found = select(node, parse(plain, known_shape(node)), plain)
         part = _new(View)
-        _begin(part, found, view, key)
+        begin(part, found, view, key)
         view = part
     if names is None:
         return view
     if not isinstance(names, str):
         return view._select(*names)
     node, seen, _, _ = view._field(names)._state
-    return _made(node, seen, whole, given)
+    return cast(View, face.made(node, seen, whole, given))
 
 
 def _plain_key(key: Any) -> Any:
@@ -576,18 +444,10 @@ def _plain_key(key: Any) -> Any:
     return key
 
 
-def _marked(view: View) -> View:
-    """Return a view that was changed in place, marked so that assigning it back does nothing."""
-    node, seen, parent, key = view._state
-    if parent is not None and not isinstance(key, Written):
-        _put(view, (node, seen, parent, Written(key)))
-    return view
-
-
 def _forget_parent(view: View) -> None:
     """Let go of the view that this one is a part of: only the last part of a chain needs it."""
     node, seen, _, key = view._state
-    _put(view, (node, seen, None, key))
+    put_state(view, (node, seen, None, key))
 
 
 def _is_written(view: View, parent: View, key: Any) -> bool:
@@ -598,7 +458,7 @@ def _is_written(view: View, parent: View, key: Any) -> bool:
 def _assign(view: View, name: str, value: Any) -> None:
     """Write data into a field, or make the field another view."""
     if not isinstance(value, View):
-        update.write(node_of(view._field(name)), _unwrapped(value))
+        update.write(node_of(view._field(name)), unwrapped(value))
     elif value is not view.__dict__.get(name, _MISSING) or name not in node_of(view).fields:
         if view._state[3] is not None:
             raise TypeError(
@@ -609,58 +469,10 @@ def _assign(view: View, name: str, value: Any) -> None:
         view._set_field(name, value)
 
 
-# --- values ----------------------------------------------------------------------------------
-
-
-def _unwrapped(value: Any) -> Any:
-    """Return a value with views in it as nodes."""
-    if isinstance(value, View):
-        return node_of(value)
-    if isinstance(value, Mapping):
-        return {name: _unwrapped(part) for name, part in value.items()}
-    if type(value) is tuple and any(isinstance(part, View) for part in value):
-        return tuple(map(_unwrapped, value))
-    return value
-
-
-def node_from(value: Any) -> Node:
-    """Return the node of a view, or of data as a user gives it."""
-    return opening.node_of(_unwrapped(value))
-
-
-def _argument(value: Any) -> Any:
-    return node_of(value) if isinstance(value, View) else opening.argument_of(value)
-
-
-def _evaluated(value: Any) -> Any:
-    return value() if isinstance(value, View) else value
-
-
 def _labels(view: View, by: Any) -> np.ndarray:
     """Return the values to sort or split by: of a field, of a view or array, or the rows' own."""
     source = view if by is None else view._field(by) if isinstance(by, str) else by
     return rows.one_each(np.asarray(source), len(view))
-
-
-def _applied(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
-    if ufunc is np.equal or ufunc is np.not_equal:
-        return _compared(inputs[0], inputs[1], ufunc is np.not_equal)
-    found = elementwise(ufunc, tuple([_argument(value) for value in inputs]))
-    return viewed(found[0]) if len(found) == 1 else tuple(map(viewed, found))
-
-
-def _reduced(view: View, kind: str, axis: Any, keepdims: bool, **options: Any) -> View:
-    return viewed(reduction(kind, node_of(view), axis, keepdims, options))
-
-
-def _compared(left: Any, right: Any, negated: bool) -> View:
-    """Return the comparison; only that of two wholes, not of one with a scalar, has a truth."""
-    wholes = all(isinstance(side, _WHOLES) or np.ndim(side) for side in (left, right))
-    one, other = (opening.operand_of(_unwrapped(side)) for side in (left, right))
-    return viewed(comparison(one, other, negated, wholes))
-
-
-_WHOLES = (View, Mapping, list, tuple)
 
 
 def _no_field(view: View, name: str) -> Exception:

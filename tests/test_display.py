@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 import dataview as dv
 from dataview import display, expression, opening, streams
+from dataview.face import node_of
 from dataview.index import ENDLESS
-from dataview.view import node_of
 from oracle import arrays, attempt, examples, keys
 
 SNAPSHOTS = pathlib.Path(__file__).parent / "snapshots" / "display"

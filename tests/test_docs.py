@@ -47,7 +47,8 @@ def verbs():
     """What the class has under one underscore and describes by a docstring."""
     names = {
         name
-        for name, value in vars(dv.View).items()
+        for kind in dv.View.__mro__
+        for name, value in vars(kind).items()
         if re.fullmatch(r"_[a-z]\w*", name) and value.__doc__
     }
     return names - NO_VERBS

@@ -1,0 +1,72 @@
+"""Statistics as verbs: lazy, streaming, and photographs once their value was needed."""
+
+from __future__ import annotations
+
+from typing import Any, Self, TypeVar, cast
+
+from dataview.face import Face, node_of, viewed
+from dataview.passes import reduction
+
+__all__ = ["Summaries"]
+
+
+class Summaries(Face):
+    """The statistics of a view."""
+
+    __slots__ = ()
+
+    def _sum(self, axis: Any = None, *, keepdims: bool = False) -> Self:
+        """Return the sum over some axes: lazy, and a photograph once it was needed.
+
+        >>> import dataview as dv
+        >>> dv.View([[1, 2], [3, 4]])._sum(axis=0)()
+        array([4, 6])
+        """
+        return _reduced(self, "sum", axis, keepdims)
+
+    def _prod(self, axis: Any = None, *, keepdims: bool = False) -> Self:
+        """Return the product over some axes."""
+        return _reduced(self, "prod", axis, keepdims)
+
+    def _mean(self, axis: Any = None, *, keepdims: bool = False) -> Self:
+        """Return the mean over some axes, exact to the last digits however many rows there are."""
+        return _reduced(self, "mean", axis, keepdims)
+
+    def _var(self, axis: Any = None, *, ddof: int = 0, keepdims: bool = False) -> Self:
+        """Return the variance over some axes."""
+        return _reduced(self, "var", axis, keepdims, ddof=ddof)
+
+    def _std(self, axis: Any = None, *, ddof: int = 0, keepdims: bool = False) -> Self:
+        """Return the standard deviation over some axes."""
+        return _reduced(self, "std", axis, keepdims, ddof=ddof)
+
+    def _min(self, axis: Any = None, *, keepdims: bool = False) -> Self:
+        """Return the smallest element over some axes."""
+        return _reduced(self, "min", axis, keepdims)
+
+    def _max(self, axis: Any = None, *, keepdims: bool = False) -> Self:
+        """Return the greatest element over some axes."""
+        return _reduced(self, "max", axis, keepdims)
+
+    def _argmin(self, axis: Any = None, *, keepdims: bool = False) -> Self:
+        """Return where the smallest element is, over one axis or over all."""
+        return _reduced(self, "argmin", axis, keepdims)
+
+    def _argmax(self, axis: Any = None, *, keepdims: bool = False) -> Self:
+        """Return where the greatest element is, over one axis or over all."""
+        return _reduced(self, "argmax", axis, keepdims)
+
+    def _any(self, axis: Any = None, *, keepdims: bool = False) -> Self:
+        """Return whether any element is true, over some axes."""
+        return _reduced(self, "any", axis, keepdims)
+
+    def _all(self, axis: Any = None, *, keepdims: bool = False) -> Self:
+        """Return whether all elements are true, over some axes."""
+        return _reduced(self, "all", axis, keepdims)
+
+
+_Some = TypeVar("_Some", bound=Face)
+
+
+def _reduced(view: _Some, kind: str, axis: Any, keepdims: bool, **options: Any) -> _Some:
+    return cast(_Some, viewed(reduction(kind, node_of(view), axis, keepdims, options)))
