@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from dataview.errors import StreamError
-from dataview.evaluate import evaluate, is_equal
+from dataview.evaluation import evaluate, is_equal
 from dataview.made import Made
 from dataview.nodes import Comparison, Node, Sampled, known_shape, size_of
 from dataview.streams import Stream, length_of

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dataview.errors import unknown_field
-from dataview.evaluate import evaluate
+from dataview.evaluation import evaluate
 from dataview.expression import field, record, rows_of, stored, with_fields
 from dataview.fields import (
     NO_FIELDS,

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from dataview.errors import PartialWriteError
-from dataview.evaluate import aliases, evaluate, lent, rewritten
+from dataview.evaluation import aliases, evaluate, lent, rewritten
 from dataview.executors import run_blocks
 from dataview.expression import arguments, elementwise, select, stored
 from dataview.fused import Cut, tell

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dataview.errors import StreamError, UndeclaredError, located
-from dataview.evaluate import evaluate
+from dataview.evaluation import evaluate
 from dataview.expression import field, record, select, stored
 from dataview.index import Affine, Index, compose, is_endless, positions
 from dataview.keys import parse

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from dataview.errors import StreamError
-from dataview.evaluate import blocks, evaluate
+from dataview.evaluation import blocks, evaluate
 from dataview.index import is_endless
 from dataview.nodes import Node, known_dtype, known_shape
 from dataview.sources.npy import made_header

@@ -13,7 +13,7 @@ import numpy as np
 
 from dataview.casting import cast
 from dataview.errors import FieldError, PartialWriteError, ReadOnlyError, StreamError
-from dataview.evaluate import Part, evaluate, split_rows
+from dataview.evaluation import Part, evaluate, split_rows
 from dataview.expression import field
 from dataview.index import Index, compose, identity, is_endless
 from dataview.nodes import (

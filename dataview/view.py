@@ -15,7 +15,7 @@ import numpy as np
 from dataview import asking, declaring, display, face, rows, streams, update
 from dataview.arithmetic import Arithmetic
 from dataview.errors import UndeclaredError, unknown_field, unknown_verb
-from dataview.evaluate import answered, evaluate, lent
+from dataview.evaluation import answered, evaluate, lent
 from dataview.expression import field, read_only, row_field, select, with_fields
 from dataview.face import as_key, begin, evaluated, node_of, put_state, shown_by, unwrapped
 from dataview.keys import NO_KEY, Written, parse, without_names

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
-from dataview import evaluate, fused, passes
+from dataview import evaluation, fused, passes
 from oracle import (
     LAYOUTS,
     NUMBERS,
@@ -34,7 +34,7 @@ from oracle import (
     public_class,
 )
 
-SIZES = [(evaluate.SMALL, fused.BLOCK_ELEMENTS), (8, 16), (0, 1), (0, 7)]
+SIZES = [(evaluation.SMALL, fused.BLOCK_ELEMENTS), (8, 16), (0, 1), (0, 7)]
 """Thresholds (small, block) to compute under: the package's own, and ones that cut everything."""
 
 
@@ -42,7 +42,7 @@ SIZES = [(evaluate.SMALL, fused.BLOCK_ELEMENTS), (8, 16), (0, 1), (0, 7)]
 def thresholds(small, block):
     """Compute in blocks of so many elements from so many elements on."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evaluate, "SMALL", small)
+        patch.setattr(evaluation, "SMALL", small)
         patch.setattr(fused, "BLOCK_ELEMENTS", block)
         patch.setattr(passes, "PART_BYTES", min(passes.PART_BYTES, 8 * block))
         yield
@@ -319,9 +319,9 @@ def test_a_negative_power_of_integers_is_refused_as_by_numpy():
 # ---------------------------------------------------------------- true sizes
 
 AROUND = [
-    evaluate.SMALL - 1,
-    evaluate.SMALL,
-    evaluate.SMALL + 1,
+    evaluation.SMALL - 1,
+    evaluation.SMALL,
+    evaluation.SMALL + 1,
     fused.BLOCK_ELEMENTS - 1,
     fused.BLOCK_ELEMENTS,
     fused.BLOCK_ELEMENTS + 1,
@@ -365,7 +365,7 @@ def test_every_two_shapes_broadcast_as_in_numpy(block, small):
 
 
 def test_a_single_number_meets_a_large_array():
-    a = np.arange(3 * evaluate.SMALL * 8.0).reshape(-1, 3)
+    a = np.arange(3 * evaluation.SMALL * 8.0).reshape(-1, 3)
     v = dv.View(a)
     for one in [np.array(2.0), np.array([2.0]), np.array([[2.0]])]:
         assert_same((v * dv.View(one))(), a * one)

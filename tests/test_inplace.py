@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
-from dataview import evaluate, fused, inplace, passes, update
+from dataview import evaluation, fused, inplace, passes, update
 from oracle import assert_same, attempt, examples, fill, public_class
 
 OPERATORS = {
@@ -41,7 +41,7 @@ def streamed(least=8, block=16):
         warnings.simplefilter("ignore")
         patch.setattr(inplace, "STREAMED", least)
         patch.setattr(inplace, "FILE_BLOCK", block)
-        patch.setattr(evaluate, "SMALL", min(8, block))
+        patch.setattr(evaluation, "SMALL", min(8, block))
         patch.setattr(fused, "BLOCK_ELEMENTS", block)
         patch.setattr(passes, "PART_BYTES", 8 * block)
         yield

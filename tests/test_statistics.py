@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
-from dataview import evaluate, fused, passes
+from dataview import evaluation, fused, passes
 from oracle import (
     LAYOUTS,
     NUMBERS,
@@ -41,7 +41,7 @@ def parts_of(size):
     """Take statistics in parts of so many bytes, and compute in blocks of as many elements."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(passes, "PART_BYTES", size)
-        patch.setattr(evaluate, "SMALL", min(evaluate.SMALL, size))
+        patch.setattr(evaluation, "SMALL", min(evaluation.SMALL, size))
         patch.setattr(fused, "BLOCK_ELEMENTS", min(fused.BLOCK_ELEMENTS, size))
         yield
 
