@@ -8,6 +8,7 @@ array([[3, 4],
        [6, 7]])
 """
 
+from dataview.engines import engine
 from dataview.errors import (
     FieldError,
     PartialWriteError,
@@ -29,6 +30,7 @@ __all__ = [
     "UndeclaredError",
     "View",
     "concat",
+    "engine",
     "executor",
     "field",
     "open",

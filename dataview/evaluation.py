@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview import gather
+from dataview import engines, gather
 from dataview.errors import StreamError
 from dataview.expression import arguments, comparison, select
 from dataview.fused import fused
@@ -26,7 +26,7 @@ from dataview.index import (
     renumbered,
     shifted,
 )
-from dataview.kernel import leaves_of, run_small
+from dataview.kernel import run_small
 from dataview.nodes import (
     Argument,
     Comparison,
@@ -45,6 +45,7 @@ from dataview.nodes import (
     size_of,
 )
 from dataview.passes import pending, reduction, take
+from dataview.programs import leaves_of
 from dataview.sources.protocol import Memo
 
 __all__ = [
@@ -127,9 +128,10 @@ def _elementwise(node: Elementwise, index: Index | None, memo: Memo) -> np.ndarr
         if not all(isinstance(leaf, Stored) for leaf in leaves_of(node)):
             missing = pending(node)
             take([part for part in missing if index is None or 0 in part.axes], evaluate)
-    if size_of(shape if index is None else index.shape) > SMALL:
-        return fused(node, index, None, evaluate, _narrowed)
-    return _spread(run_small(node, lambda leaf: _operand(leaf, index, shape, memo)), node, index)
+    if size_of(shape if index is None else index.shape) > SMALL or engines.current() == "numexpr":
+        return fused([node], index, None, evaluate, _narrowed)[0]
+    (found,) = run_small([node], lambda leaf: _operand(leaf, index, shape, memo))
+    return _spread(found, node, index)
 
 
 def _operand(node: Node, index: Index | None, shape: Sequence[int], memo: Memo) -> np.ndarray:
@@ -332,7 +334,7 @@ def answered(node: Node, out: np.ndarray | None, copy: bool | None) -> np.ndarra
             raise ValueError(f"out= has shape {out.shape}, the view {node.shape}")
         if isinstance(node, Elementwise) and out.dtype == node.dtype and not overlaps(node, out):
             take(pending(node), evaluate)
-            return fused(node, None, out, evaluate, _narrowed)
+            return fused([node], None, [out], evaluate, _narrowed)[0]
         np.copyto(out, evaluate(node))
         return out
     found = evaluate(node)
@@ -343,7 +345,7 @@ def answered(node: Node, out: np.ndarray | None, copy: bool | None) -> np.ndarra
 
 def rewritten(node: Elementwise, memory: np.ndarray) -> None:
     """Compute an expression over the memory that it reads at the same places."""
-    fused(node, None, memory, evaluate, _narrowed, spare=False)
+    fused([node], None, [memory], evaluate, _narrowed, spare=False)
 
 
 def overlaps(node: Node, array: np.ndarray) -> bool:

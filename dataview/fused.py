@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 import warnings
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from dataview import executors, kernel
+from dataview import engines, executors, kernel
 from dataview.index import Affine, Index, compose, identity
+from dataview.kernel import Position
 from dataview.nodes import Elementwise, Node, known_dtype, known_shape, size_of
+from dataview.programs import compiled
 
 __all__ = ["Cut", "cuts", "fused", "tell"]
 
@@ -21,6 +24,9 @@ BLOCK_ELEMENTS = 1 << 17
 
 Evaluate = Callable[[Node, "Index | None"], np.ndarray]
 Narrow = Callable[["Index | None", Sequence[int], Sequence[int]], "Index | None"]
+
+Noted: TypeAlias = dict[tuple[int, str], str]
+"""The floating-point errors that happened: in which step of which kind, and the step's name."""
 
 
 class Cut(NamedTuple):
@@ -69,52 +75,59 @@ def cuts(shape: Sequence[int], elements: int | None = None, whole_rows: bool = F
 
 
 def fused(
-    node: Elementwise,
+    nodes: Sequence[Elementwise],
     index: Index | None,
-    out: np.ndarray | None,
+    outs: Sequence[np.ndarray] | None,
     evaluate: Evaluate,
     narrow: Narrow,
     spare: bool = True,
-) -> np.ndarray:
-    """Return the data of an elementwise node, computed block by block on the executor.
+) -> list[np.ndarray]:
+    """Return the data of elementwise nodes of one shape, computed together block by block.
 
-    `spare` tells that the expression reads nothing of the memory of `out`.
+    `spare` tells that the expressions read nothing of the memory of `outs`.
     """
-    shape = known_shape(node) if index is None else index.shape
-    out = np.empty(shape, known_dtype(node)) if out is None else out
-    if executors.shares_memory():
-        run = _Run(node, index, out, evaluate, narrow, spare)
-        # What is made or read from elsewhere is read once: its rows are not cut.
-        read = any(leaf.array is None for leaf in run.leaves)
-        executors.run_blocks(run.block, cuts(shape, whole_rows=read))
-        noted = run.noted
-    else:
-        noted = {}
-        blocks = cuts(shape, whole_rows=True)
-        task = functools.partial(_remote_block, node, index, shape, evaluate, narrow)
-        for cut, (block, seen) in zip(
-            blocks, executors.run_blocks(task, blocks, portable=True), strict=True
-        ):
-            cut.of(out)[...] = block
-            noted.update(seen)
+    shape = known_shape(nodes[0]) if index is None else index.shape
+    outs = [np.empty(shape, known_dtype(node)) for node in nodes] if outs is None else list(outs)
+    blocks = cuts(shape)
+    if executors.shares_memory() or len(blocks) == 1:
+        run = _Run(nodes, index, outs, evaluate, narrow, spare)
+        with engines.one_thread(run.program):
+            # What is made or read from elsewhere is read once: its rows are not cut.
+            executors.run_blocks(run.block, blocks if run.in_memory else cuts(shape, None, True))
+        tell(run.noted)
+        return outs
+    blocks = cuts(shape, None, True)
+    caller = engines.current(), np.geterr()
+    task = functools.partial(_remote_block, nodes, index, shape, evaluate, narrow, caller)
+    noted: Noted = {}
+    found = executors.run_blocks(task, blocks, portable=True)
+    for cut, (parts, seen) in zip(blocks, found, strict=True):
+        for out, part in zip(outs, parts, strict=True):
+            cut.of(out)[...] = part
+        noted.update(seen)
     tell(noted)
-    return out
+    return outs
 
 
 def _remote_block(
-    node: Elementwise,
+    nodes: Sequence[Elementwise],
     index: Index | None,
     shape: Sequence[int],
     evaluate: Evaluate,
     narrow: Narrow,
+    caller: tuple[str, Any],
     cut: Cut,
-) -> tuple[np.ndarray, dict[tuple[int, str], str]]:
-    """Compute one block in another process."""
+) -> tuple[list[np.ndarray], Noted]:
+    """Compute one block in another process, as the caller's context has it."""
     part = cut.within(shape)
     block = part if index is None else compose(index, part)
-    run = _Run(node, block, np.empty(block.shape, node.dtype), evaluate, narrow)
-    run.block(cuts(block.shape, size_of(block.shape))[0])
-    return run.out, run.noted
+    name, modes = caller
+    with engines.engine(name), np.errstate(**modes):
+        outs = [np.empty(block.shape, known_dtype(node)) for node in nodes]
+        run = _Run(nodes, block, outs, evaluate, narrow)
+        with engines.one_thread(run.program):
+            run.block(cuts(block.shape, size_of(block.shape))[0])
+    return outs, run.noted
 
 
 class _Run:
@@ -122,62 +135,87 @@ class _Run:
 
     def __init__(
         self,
-        node: Elementwise,
+        nodes: Sequence[Elementwise],
         index: Index | None,
-        out: np.ndarray,
+        outs: Sequence[np.ndarray],
         evaluate: Evaluate,
         narrow: Narrow,
         spare: bool = True,
     ) -> None:
         self.spare = spare
-        self.program = kernel.compiled(node)
-        self.out = out
-        self.noted: dict[tuple[int, str], str] = {}
+        self.program = engines.arranged(compiled(*nodes))
+        self.outs = outs
+        self.noted: Noted = {}
         self.local = threading.local()
-        whole = known_shape(node)
-        self.leaves = [
-            _Leaf(leaf, narrow(index, whole, known_shape(leaf)), out.shape, evaluate)
-            for leaf in self.program.leaves
-        ]
+        shape, whole = outs[0].shape, known_shape(nodes[0])
+        with _noting(self.noted) as at:
+            parts = self._parts(
+                at, lambda leaf: evaluate(leaf, narrow(index, whole, known_shape(leaf)))
+            )
+            at.step, at.name = -1, "an operand"
+            self.leaves = [
+                _Leaf(leaf, narrow(index, whole, known_shape(leaf)), shape, evaluate, parts)
+                for leaf in self.program.leaves
+            ]
+        # Of memory, and of what is small, any part of a row can be had by itself.
+        self.in_memory = all(leaf.array is not None for leaf in self.leaves)
+
+    def _parts(self, at: Position, leaf: Callable[[Node], np.ndarray]) -> dict[int, np.ndarray]:
+        """Compute the small parts of the expression, which all blocks share."""
+        held = [node for node in self.program.leaves if isinstance(node, Elementwise)]
+        return dict(zip(map(id, held), kernel.run_small(held, leaf, at), strict=True))
 
     def block(self, cut: Cut) -> None:
         """Compute one block into its place."""
         if not hasattr(self.local, "scratch"):
             self.local.scratch = {}
-        target = cut.of(self.out)
-        at = kernel.Position()
+        targets = [cut.of(out) for out in self.outs]
+        with _noting(self.noted) as at:
+            leaves = [leaf.block(cut, targets[0].shape) for leaf in self.leaves]
+            kernel.run_block(self.program, leaves, targets, self.local.scratch, at, self.spare)
 
-        def note(kind: str, flag: int) -> None:
-            steps = self.program.steps
-            name = steps[at.step].ufunc.__name__ if at.step >= 0 else "an operand"
-            self.noted[at.step, kind] = name
 
-        with np.errstate(all="call", call=note):
-            leaves = [leaf.block(cut, target.shape) for leaf in self.leaves]
-            kernel.run_block(self.program, leaves, target, self.local.scratch, at, self.spare)
+@contextlib.contextmanager
+def _noting(noted: Noted) -> Iterator[Position]:
+    """Note floating-point errors, each with the step that is blamed for it."""
+    at = Position()
+
+    def note(kind: str, flag: int) -> None:
+        noted[at.step, kind] = at.name
+
+    with np.errstate(all="call", call=note):
+        yield at
 
 
 class _Leaf:
     """An operand of the program: an array, or a node that is read block by block."""
 
     def __init__(
-        self, node: Node, index: Index | None, shape: tuple[int, ...], evaluate: Evaluate
+        self,
+        node: Node,
+        index: Index | None,
+        shape: tuple[int, ...],
+        evaluate: Evaluate,
+        parts: Mapping[int, np.ndarray],
     ) -> None:
         self.node = node
         self.index = identity(known_shape(node)) if index is None else index
-        self.shift = len(shape) - len(self.index.shape)
         self.evaluate = evaluate
-        self.array = None if self._is_large(shape) else evaluate(node, index)
+        self.array = parts.get(id(node))
+        if self.array is None and not self._is_large():
+            self.array = evaluate(node, index)
+        own = self.index.shape if self.array is None else self.array.shape
+        self.shift = len(shape) - len(own)
         self.tile: np.ndarray | None = None
 
-    def _is_large(self, shape: tuple[int, ...]) -> bool:
-        """Whether the leaf varies with the result's blocks and is not memory that is lent."""
+    def _is_large(self) -> bool:
+        """Whether the leaf is read block by block: not if it is small, or memory that is lent."""
         return size_of(self.index.shape) > BLOCK_ELEMENTS and not _is_lent(self.node, self.index)
 
     def block(self, cut: Cut, shape: tuple[int, ...]) -> np.ndarray:
         """Return the part of the leaf that a block of the result needs."""
         axis = cut.axis - self.shift
-        own = self.index.shape
+        own = self.index.shape if self.array is None else self.array.shape
         varies = 0 <= axis < len(own) and own[axis] != 1
         part = Cut(axis, cut.start, cut.stop)
         if self.array is None:
@@ -213,7 +251,7 @@ _KINDS = {
 }
 
 
-def tell(noted: dict[tuple[int, str], str]) -> None:
+def tell(noted: Noted) -> None:
     """Treat the floating-point errors of all blocks once, as the caller's `errstate` says."""
     modes = np.geterr()
     for (_, kind), name in sorted(noted.items()):

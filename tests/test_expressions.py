@@ -38,6 +38,13 @@ SIZES = [(evaluation.SMALL, fused.BLOCK_ELEMENTS), (8, 16), (0, 1), (0, 7)]
 """Thresholds (small, block) to compute under: the package's own, and ones that cut everything."""
 
 
+@pytest.fixture(scope="module", params=["numpy", "numexpr"], autouse=True)
+def engine(request):
+    """Run every test with each engine."""
+    with dv.engine(request.param) as name:
+        yield name
+
+
 @contextlib.contextmanager
 def thresholds(small, block):
     """Compute in blocks of so many elements from so many elements on."""
@@ -171,8 +178,8 @@ def expressions(draw, families=tuple(FAMILIES), depth=6):
     """Draw the leaves of an expression and its tree."""
     dtypes, scalars = FAMILIES[draw(st.sampled_from(families))]
     leaves = draw(leaves_of(st.sampled_from(dtypes)))
-    # A single object is no array to NumPy: what it computes with is of any type.
-    leaves = [leaf if leaf.dtype != object or leaf.ndim else leaf[None] for leaf in leaves]
+    # A single object or text is no array to NumPy: what it computes with is of any type.
+    leaves = [leaf if leaf.dtype.kind not in "OSU" or leaf.ndim else leaf[None] for leaf in leaves]
     tree = draw(trees(len(leaves), st.sampled_from(scalars), draw(st.integers(1, depth))))
     return leaves, tree
 
