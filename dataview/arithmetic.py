@@ -8,11 +8,14 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from dataview import opening
+from dataview import layouts, opening, translating
 from dataview.expression import comparison, elementwise
 from dataview.face import Face, argument, evaluated, node_of, put_state, unwrapped, viewed
 from dataview.inplace import apply_in_place
 from dataview.keys import Written
+from dataview.operators import power_of
+from dataview.products import matmul
+from dataview.update import check_writable, write
 
 __all__ = ["Arithmetic"]
 
@@ -25,24 +28,65 @@ class Arithmetic(Face, NDArrayOperatorsMixin):
     __hash__ = None  # type: ignore[assignment]
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-        if method == "__call__" and not options and ufunc.signature is None:
-            return _applied(ufunc, inputs)
-        outs = options.pop("out", ())
-        if any(isinstance(out, Face) for out in outs) and method == "__call__" and not options:
-            (out,) = outs
-            apply_in_place(node_of(out), ufunc, tuple(map(argument, inputs)))
-            return _marked(out)
-        if method != "__call__" or options or outs or ufunc.signature is not None:
-            if outs:
-                options["out"] = outs
-            return getattr(ufunc, method)(*map(evaluated, inputs), **options)
-        return _applied(ufunc, inputs)
+        if method == "__call__" and ufunc.signature is None:
+            if not options:
+                return _applied(ufunc, inputs)
+            if options.keys() == {"out"} and ufunc.nout == 1:
+                (out,) = options["out"]
+                apply_in_place(argument(out), ufunc, tuple(map(argument, inputs)))
+                return _marked(out) if isinstance(out, Face) else out
+        if ufunc is np.matmul and method == "__call__" and not options:
+            return viewed(matmul(*map(argument, inputs)))
+        return _left_to_numpy(ufunc, method, inputs, options)
+
+    def __array_function__(
+        self, function: Any, types: Any, args: tuple[Any, ...], options: dict[str, Any]
+    ) -> Any:
+        return translating.called(function, args, options)
+
+    def __pow__(self, exponent: Any) -> Self:
+        return cast(Self, _applied(*_power(self, exponent)))
+
+    def __ipow__(self, exponent: Any) -> Self:
+        ufunc, operands = _power(self, exponent)
+        return cast(Self, ufunc(*operands, out=(self,)))
 
     def __eq__(self, other: object) -> Self:  # type: ignore[override]
         return cast(Self, _compared(self, other, False))
 
     def __ne__(self, other: object) -> Self:  # type: ignore[override]
         return cast(Self, _compared(self, other, True))
+
+    # --- values ----------------------------------------------------------------------------
+
+    def _astype(self, dtype: Any, casting: str = "unsafe") -> Self:
+        """Return the elements converted to another dtype.
+
+        >>> import dataview as dv
+        >>> dv.View([1.5, 2.5])._astype("i4")()
+        array([1, 2], dtype=int32)
+        """
+        return cast(Self, viewed(translating.astype(node_of(self), dtype, casting)))
+
+    def _reshape(self, *shape: Any, order: str = "C") -> Self:
+        """Return the elements under another shape: writes pass through it.
+
+        >>> import dataview as dv
+        >>> dv.View(np.arange(6))._reshape(-1, 3)[1]()
+        array([3, 4, 5])
+        """
+        wanted = shape[0] if len(shape) == 1 else shape
+        return cast(Self, viewed(layouts.reshaped(node_of(self), wanted, order)))
+
+    def _transpose(self, *axes: Any) -> Self:
+        """Return the axes in another order, reversed if none is given: writes pass through it.
+
+        >>> import dataview as dv
+        >>> dv.View(np.zeros((2, 3, 4)))._transpose(1, 0, 2)._shape()
+        (3, 2, 4)
+        """
+        order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
+        return cast(Self, viewed(layouts.transposed(node_of(self), order)))
 
 
 def _marked(view: Face) -> Face:
@@ -58,6 +102,39 @@ def _applied(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
         return _compared(inputs[0], inputs[1], ufunc is np.not_equal)
     found = elementwise(ufunc, tuple([argument(value) for value in inputs]))
     return viewed(found[0]) if len(found) == 1 else tuple(map(viewed, found))
+
+
+def _power(view: Face, exponent: Any) -> tuple[np.ufunc, tuple[Any, ...]]:
+    """Return the ufunc by which an array takes this power, and its operands."""
+    dtype = node_of(view).dtype
+    if dtype is not None and isinstance(exponent, (int, float, np.generic)):
+        ufunc = power_of(dtype, exponent)
+        if ufunc.nin == 1:
+            return ufunc, (view,)
+    return np.power, (view, exponent)
+
+
+def _left_to_numpy(
+    ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]
+) -> Any:
+    """Let NumPy compute with the data; what it puts into views is written to them."""
+    changed = list(inputs[:1]) if method == "at" else list(options.pop("out", ()))
+    for view in changed:
+        if isinstance(view, Face):
+            check_writable(node_of(view))
+    data = [np.array(evaluated(view)) if isinstance(view, Face) else view for view in changed]
+    values = [evaluated(value) for value in inputs]
+    if method == "at":
+        values[0] = data[0]
+    elif data:
+        options["out"] = tuple(data)
+    found = getattr(ufunc, method)(*values, **{k: evaluated(v) for k, v in options.items()})
+    for view, array in zip(changed, data, strict=True):
+        if isinstance(view, Face):
+            write(node_of(view), array)
+    if method == "at" or not data:
+        return found
+    return changed[0] if len(changed) == 1 else tuple(changed)
 
 
 _WHOLES = (Face, Mapping, list, tuple)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview import engines, gather
+from dataview import engines, gather, products
 from dataview.errors import StreamError
 from dataview.expression import arguments, comparison, select
 from dataview.fused import fused
@@ -33,9 +33,11 @@ from dataview.nodes import (
     Concat,
     Driven,
     Elementwise,
+    MatMul,
     Node,
     Record,
     Reduction,
+    Reshaped,
     Sampled,
     Select,
     Stored,
@@ -206,6 +208,40 @@ def _narrowed(index: Index | None, shape: Sequence[int], own: Sequence[int]) -> 
     return Index(view, maps)
 
 
+def _reshaped(node: Reshaped, index: Index | None, memo: Memo) -> np.ndarray:
+    if index is None:
+        return evaluate(node.node, None, memo).reshape(known_shape(node))
+    rows = _rows_of_reshaped(node, index)
+    if rows is not None:
+        return evaluate(node.node, rows, memo).reshape(index.shape)
+    return evaluate(node.node, compose(node.index, index), memo)
+
+
+def _rows_of_reshaped(node: Reshaped, index: Index) -> Index | None:
+    """Return what to read where an index takes the axes that were reshaped whole."""
+    own, shape = known_shape(node.node), known_shape(node)
+    kept = 0
+    while node.index.maps[kept : kept + 1] == (Affine(0, ((kept, 1),)),) and (
+        own[kept] == shape[kept]
+    ):
+        kept += 1
+    lead = len(index.shape) - len(shape) + kept
+    trailing = tuple(Affine(0, ((lead + n, 1),)) for n in range(len(shape) - kept))
+    lent = {axis for map_ in index.maps[:kept] for axis in axes_of(map_)}
+    if (
+        index.maps[kept:] != trailing
+        or index.shape[lead:] != shape[kept:]
+        or max(lent, default=-1) >= lead
+    ):
+        return None
+    whole = [Affine(0, ((lead + n, 1),)) for n in range(len(own) - kept)]
+    return Index((*index.shape[:lead], *own[kept:]), (*index.maps[:kept], *whole))
+
+
+def _matmul(node: MatMul, index: Index | None, memo: Memo) -> np.ndarray:
+    return products.answer(node, index, evaluate)
+
+
 def _record(node: Record, index: Index | None, memo: Memo) -> np.ndarray:
     if index is not None:
         return evaluate(select(node, index), None, memo)
@@ -230,6 +266,8 @@ def _concat(node: Concat, index: Index | None, memo: Memo) -> np.ndarray:
 _ANSWERS: dict[type[Node], Callable[[Any, Index | None, Memo], np.ndarray]] = {
     Stored: _stored,
     Select: _select,
+    Reshaped: _reshaped,
+    MatMul: _matmul,
     Elementwise: _elementwise,
     Comparison: _comparison,
     Record: _record,

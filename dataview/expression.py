@@ -23,6 +23,7 @@ from dataview.nodes import (
     DType,
     Elementwise,
     LateFields,
+    MatMul,
     Node,
     Record,
     Reduction,
@@ -35,6 +36,7 @@ from dataview.nodes import (
     members,
     shape_of,
 )
+from dataview.operators import Ufunc
 from dataview.sources.protocol import Source
 
 __all__ = [
@@ -85,7 +87,7 @@ def select(node: Node, index: Index, key: Any = None, fields: Fields | None = No
     if isinstance(node, Record):
         return Record(seen, len(index.shape), node.meta, index.shape, node.dtype)
     meta = node.meta if _only_rows(index, shape) else NO_META
-    if isinstance(node, Select):
+    if type(node) is Select:
         return Select(node.node, compose(node.index, index), seen, meta)
     return Select(node, index, seen, meta)
 
@@ -156,7 +158,7 @@ def _of_rank(node: Node, rank: int) -> Node:
     return node
 
 
-def elementwise(ufunc: np.ufunc, args: tuple[Argument, ...]) -> tuple[Elementwise, ...]:
+def elementwise(ufunc: Ufunc, args: tuple[Argument, ...]) -> tuple[Elementwise, ...]:
     """Return the nodes of a ufunc's results; NumPy's own errors rise here, on empty arrays."""
     operands: list[Any] = []
     shapes: set[Shape] = set()
@@ -176,7 +178,7 @@ def elementwise(ufunc: np.ufunc, args: tuple[Argument, ...]) -> tuple[Elementwis
     return tuple(Elementwise(ufunc, args, number, shape, dtypes) for number in range(len(dtypes)))
 
 
-def _broadcast(ufunc: np.ufunc, shapes: set[Shape]) -> Shape:
+def _broadcast(ufunc: Ufunc, shapes: set[Shape]) -> Shape:
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError:
@@ -187,7 +189,7 @@ def _broadcast(ufunc: np.ufunc, shapes: set[Shape]) -> Shape:
 
 
 @lru_cache(maxsize=1024)
-def _result_dtypes(ufunc: np.ufunc, operands: tuple[Any, ...], _: Any) -> tuple[DType, ...]:
+def _result_dtypes(ufunc: Ufunc, operands: tuple[Any, ...], _: Any) -> tuple[DType, ...]:
     """Return the dtypes of a ufunc's results, by asking NumPy about empty arrays.
 
     The operands' types are part of the cache's key: 1, 1.0 and True are equal, and not alike.
@@ -253,7 +255,7 @@ def read_only(node: Node) -> Node:
 
 def arguments(node: Node) -> list[Node]:
     """Return the nodes that a node's data is made of."""
-    if isinstance(node, (Elementwise, Comparison)):
+    if isinstance(node, (Elementwise, Comparison, MatMul)):
         return [arg for arg in node.args if isinstance(arg, Node)]
     if isinstance(node, Record):
         return [part.node for part in members(node).values()]

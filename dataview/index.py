@@ -23,6 +23,7 @@ __all__ = [
     "Index",
     "Map",
     "axes_of",
+    "boxed",
     "compose",
     "extent",
     "identity",
@@ -205,6 +206,39 @@ def leading(index: Index, axes: int) -> Index | None:
         return None
     kept = [axis for axis in range(len(index.shape)) if axis not in others]
     return renumbered(Index(index.shape, index.maps[:axes]), kept)
+
+
+def boxed(index: Index, axes: int) -> tuple[Index, Index]:
+    """Return the box of all source positions that an index uses, and the index within this box.
+
+    The box has an axis of its own for each source axis; composed, the two are the index again.
+
+    >>> box, rest = boxed(Index((3,), [Array(np.array([7, 2, 7]), (0,)), Constant(5)]), 2)
+    >>> box.maps[0].values, rest.maps[0].values
+    (array([2, 7]), array([1, 0, 1]))
+    """
+    lengths: list[int] = []
+    maps: list[Map] = []
+    within: list[Map] = []
+    for axis, map_ in enumerate(index.maps[:axes]):
+        if isinstance(map_, Constant):
+            lengths.append(1)
+            maps.append(map_)
+            within.append(Constant(0))
+        elif isinstance(map_, Affine) and len(map_.strides) == 1:
+            ((seen, stride),) = map_.strides
+            lengths.append(index.shape[seen])
+            maps.append(Affine(map_.offset, ((axis, stride),)))
+            within.append(Affine(0, ((seen, 1),)))
+        else:
+            over = axes_of(map_)
+            alone = renumbered(Index(index.shape, [map_]), over)
+            found = positions(alone.maps[0], alone.shape)
+            numbers, places = np.unique(found, return_inverse=True)
+            lengths.append(len(numbers))
+            maps.append(Array(numbers, (axis,)))
+            within.append(Array(places.reshape(alone.shape), over))
+    return Index(lengths, maps), Index(index.shape, within)
 
 
 def renumbered(index: Index, kept: Sequence[int]) -> Index:

@@ -11,6 +11,7 @@ import numpy as np
 from dataview.errors import UndeclaredError
 from dataview.fields import NO_FIELDS, NO_META, Attached, Fields
 from dataview.index import Index
+from dataview.operators import Ufunc
 from dataview.sources.protocol import Source
 
 __all__ = [
@@ -22,9 +23,11 @@ __all__ = [
     "Elementwise",
     "Evaluate",
     "LateFields",
+    "MatMul",
     "Node",
     "Record",
     "Reduction",
+    "Reshaped",
     "Sampled",
     "Select",
     "Shape",
@@ -176,6 +179,22 @@ class Select(Node):
         self.index = index
 
 
+class Reshaped(Select):
+    """All of another node under another shape; the index tells where each element lies there."""
+
+    __slots__ = ()
+
+
+class MatMul(Node):
+    """The matrix product of two nodes."""
+
+    __slots__ = ("args",)
+
+    def __init__(self, args: tuple[Node, Node], shape: Shape, dtype: DType) -> None:
+        super().__init__(shape, dtype)
+        self.args = args
+
+
 class Elementwise(Node):
     """An elementwise ufunc of broadcast arguments; `output` is which of its results."""
 
@@ -183,7 +202,7 @@ class Elementwise(Node):
 
     def __init__(
         self,
-        ufunc: np.ufunc,
+        ufunc: Ufunc,
         args: tuple[Argument, ...],
         output: int,
         shape: Shape,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
 import math
+import numbers
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -19,6 +21,10 @@ from dataview.sources.npy import open_npy
 from dataview.streams import Produced, Stream
 
 __all__ = ["argument_of", "made", "node_of", "open_node", "operand_of"]
+
+
+_OBJECTS = (numbers.Number, datetime.date, datetime.timedelta)
+"""What NumPy computes with as an object where it has no dtype for it: a fraction, a decimal."""
 
 
 def node_of(value: Any) -> Node:
@@ -42,7 +48,14 @@ def node_of(value: Any) -> Node:
 
 def argument_of(value: Any) -> Argument:
     """Return an operand: Python's numbers as they are, since NumPy gives them no dtype."""
-    return value if is_scalar(value) else node_of(value)
+    if is_scalar(value):
+        return cast("int | float | complex", value)
+    try:
+        return node_of(value)
+    except TypeError:
+        if isinstance(value, _OBJECTS):
+            return _alone(value)
+        raise
 
 
 def operand_of(value: Any) -> Argument:
@@ -50,9 +63,14 @@ def operand_of(value: Any) -> Argument:
     try:
         return argument_of(value)
     except TypeError:
-        alone = np.empty((), object)
-        alone[()] = value
-        return stored(ArraySource(alone))
+        return _alone(value)
+
+
+def _alone(value: Any) -> Node:
+    """Return the node of one object."""
+    cell = np.empty((), object)
+    cell[()] = value
+    return stored(ArraySource(cell))
 
 
 def _array_of(value: Any) -> np.ndarray:

@@ -12,6 +12,7 @@ from dataview.nodes import (
     Concat,
     Driven,
     Elementwise,
+    MatMul,
     Node,
     Record,
     Reduction,
@@ -79,7 +80,7 @@ def _changes(node: Node, cuts: Cuts, made: dict[int, Node]) -> dict[str, Any]:
     if isinstance(node, Stored) and isinstance(node.source, ArraySource):
         slab, _ = cuts[id(node.source.root)]
         return {"source": slab.descendant(node.source.path)}
-    if isinstance(node, (Elementwise, Comparison)):
+    if isinstance(node, (Elementwise, Comparison, MatMul)):
         args = [_rebuilt(a, cuts, made) if isinstance(a, Node) else a for a in node.args]
         return {"args": tuple(args)}
     if isinstance(node, Concat):

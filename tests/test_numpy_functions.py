@@ -1,0 +1,454 @@
+"""NumPy's functions of views: lazy where a plan can say them, and always with NumPy's result."""
+
+from __future__ import annotations
+
+import datetime
+import fractions
+import operator
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dataview as dv
+from oracle import (
+    NUMBERS,
+    OTHERS,
+    SWAPPED,
+    WRITABLE,
+    arrays,
+    as_array,
+    assert_same,
+    attempt,
+    bases,
+    check_same,
+    evaluated,
+    examples,
+    keys,
+    public_class,
+)
+
+DTYPES = [np.dtype(code) for code in NUMBERS + OTHERS + SWAPPED]
+FLOATS = [np.dtype(code) for code in "f2 f4 f8 g >f8".split()]
+SHAPES = st.lists(st.sampled_from([2, 3, 1, 4, 0]), min_size=0, max_size=4).map(tuple)
+
+
+def quietly(compute, subject):
+    """Give the result of a function of one argument, or its exception, without warnings."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        return attempt(lambda given: evaluated(compute(given)), subject)
+
+
+def check_function(compute, array, data):
+    """Compare a function of a view with NumPy's of the array, and a part of its result too."""
+    expected, refusal = quietly(compute, array)
+    if refusal is not None:
+        got, error = quietly(compute, dv.View(array))
+        assert isinstance(error, public_class(refusal)), (got, error, refusal)
+        return
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        view = compute(dv.View(array))
+        assert isinstance(view, dv.View), "the result of a row of the table is lazy"
+        expected = as_array(expected)
+        assert view._shape() == expected.shape
+        assert_same(view(), expected)
+        key = data.draw(keys(expected.shape))
+        check_same(view, expected, lambda a: a[key])
+        assert_same(pickle.loads(pickle.dumps(view))(), expected)
+
+
+# ---------------------------------------------------------------- layouts
+
+
+def factors(draw, size):
+    """Draw a shape of so many elements."""
+    shape = []
+    while size > 1 and len(shape) < 4:
+        part = draw(st.sampled_from([n for n in range(1, size + 1) if size % n == 0]))
+        shape.append(part)
+        size //= part
+    return (*shape, size) if size != 1 or not shape else tuple(shape)
+
+
+@st.composite
+def layouts(draw, shape):
+    """Draw a function that lays out an array of this shape anew."""
+    ndim = len(shape)
+    axis = st.integers(-ndim - 1, ndim)
+    kind = draw(st.sampled_from(["reshape", "transpose", "axis", "move", "broadcast", "ravel"]))
+    if kind == "reshape":
+        wanted = list(factors(draw, int(np.prod(shape))))
+        if draw(st.integers(0, 3)) == 0:
+            wanted[draw(st.integers(0, len(wanted) - 1))] = draw(st.sampled_from([-1, 5]))
+        order = draw(st.sampled_from(["C", "C", "F"]))
+        return lambda a: np.reshape(a, tuple(wanted), order=order)
+    if kind == "transpose":
+        axes = draw(st.none() | st.permutations(range(ndim)) | st.lists(axis, max_size=3))
+        return lambda a: np.transpose(a, axes)
+    if kind == "axis":
+        function = draw(st.sampled_from([np.expand_dims, np.squeeze, np.flip]))
+        where = draw(axis | st.lists(axis, max_size=2).map(tuple))
+        return lambda a: function(a, where)
+    if kind == "move":
+        function = draw(st.sampled_from([np.moveaxis, np.swapaxes]))
+        source, place = draw(axis), draw(axis)
+        return lambda a: function(a, source, place)
+    if kind == "broadcast":
+        front = draw(st.lists(st.sampled_from([2, 1, 3]), max_size=2))
+        wide = tuple(draw(st.sampled_from([n, 3])) if n == 1 else n for n in shape)
+        return lambda a: np.broadcast_to(a, (*front, *wide))
+    order = draw(st.sampled_from(["C", "F"]))
+    return lambda a: np.ravel(a, order)
+
+
+@examples(300)
+@given(st.data(), arrays(dtypes=DTYPES, shapes=SHAPES))
+def test_a_layout_is_numpys(data, array):
+    first = data.draw(layouts(array.shape))
+    found, refusal = quietly(first, array)
+    if refusal is None:
+        second = data.draw(layouts(found.shape))
+        check_function(lambda a: second(first(a)), array, data)
+    else:
+        check_function(first, array, data)
+
+
+@examples(200)
+@given(st.data(), bases(layouts=WRITABLE, dtypes=[np.dtype("i4"), np.dtype("f8")], shapes=SHAPES))
+def test_a_layout_is_written_through(data, base):
+    compute = data.draw(layouts(base.array.shape))
+    numbers = np.arange(base.array.size).reshape(base.array.shape)
+    places, refusal = quietly(compute, numbers)
+    if refusal is not None:
+        return
+    view = compute(dv.View(base.array))
+    key = data.draw(keys(places.shape))
+    before = base.array.copy()
+    chosen, refusal = quietly(lambda a: a[key], places)
+    if refusal is not None:
+        return
+    try:
+        view[key] = 7
+    except dv.ReadOnlyError:
+        assert not places.flags.writeable
+        assert_same(base.array, before)
+        return
+    expected = before.flatten()
+    expected[np.ravel(chosen)] = 7
+    assert_same(base.array, expected.reshape(before.shape))
+
+
+def test_rows_of_a_reshape_are_rows_of_the_data():
+    read = []
+
+    def rows(number):
+        read.append(number)
+        return np.full((4, 6), float(number))
+
+    made = dv.View(rows, _length=100)._probe()
+    read.clear()
+    flat = np.reshape(made, (100, 24))
+    assert flat._shape() == (100, 24)
+    assert_same(flat[5:7](), np.repeat([[5.0], [6.0]], 24, axis=1))
+    assert sorted(set(read)) == [5, 6]
+
+
+def test_a_contiguous_array_is_reshaped_without_a_copy():
+    a = np.arange(12.0)
+    v = dv.View(a)._reshape(3, 4)
+    assert np.shares_memory(v(), a)
+    v[1:, ::2] = -1
+    assert a.tolist() == [0, 1, 2, 3, -1, 5, -1, 7, -1, 9, -1, 11]
+
+
+def test_a_copy_of_a_reshape_is_a_copy():
+    a = np.arange(24.0).reshape(4, 6)
+    v = dv.View(a, left=np.s_[:3])._reshape(-1)
+    found = v(copy=True)
+    found += 1
+    assert a[0, 0] == 0
+    assert not v._fields()
+    with pytest.raises(AttributeError, match="left"):
+        v._field("left")
+
+
+def test_fields_follow_the_axes_that_a_layout_keeps():
+    a = np.arange(24).reshape(2, 3, 4)
+    v = dv.View(a, left=np.s_[:2])
+    assert_same(v._transpose(1, 0, 2).left(), a.transpose(1, 0, 2)[..., :2])
+    assert_same(v._reshape(6, 4).left(), a.reshape(6, 4)[:, :2])
+    assert_same(np.expand_dims(v, 0).left(), a[None, ..., :2])
+
+
+# ---------------------------------------------------------------- elements
+
+OF_ONE = [
+    *(np.real, np.imag, np.angle, np.fix, np.isreal, np.iscomplex, np.isposinf, np.isneginf),
+    *(np.nan_to_num, np.round, lambda a: np.round(a, 1), lambda a: np.round(a, -1)),
+    *(lambda a: np.clip(a, 1, 3), lambda a: np.clip(a, None, 2), lambda a: np.clip(a, 0.5, None)),
+    *(lambda a: np.clip(a, min=1, max=a), lambda a: np.where(a, a, 0), lambda a: np.where(a, 1, a)),
+    *(lambda a: np.where(a == a, a[..., :1], 2), lambda a: np.isclose(a, 1, equal_nan=True)),
+    *(lambda a: np.isclose(a, a, rtol=0.1), lambda a: np.nan_to_num(a, nan=7, posinf=1)),
+]
+POWERS = [2, 2.0, 0.5, -1, -1.0, 0, 1, 3, True, np.float32(2), np.int64(2), 2j]
+
+
+@examples(300)
+@given(st.data(), arrays(dtypes=DTYPES, shapes=SHAPES), st.sampled_from(OF_ONE))
+def test_a_function_of_elements_is_numpys(data, array, compute):
+    if array.dtype.kind in "USO":
+        return
+    check_function(compute, array if array.ndim else array[None], data)
+
+
+@examples(200)
+@given(st.data(), arrays(dtypes=DTYPES, shapes=SHAPES), st.sampled_from(POWERS))
+def test_a_power_is_what_the_operator_of_arrays_gives(data, array, exponent):
+    array = array if array.ndim else array[None]
+    check_function(lambda a: a**exponent, array, data)
+    mine, own = array.copy(), array.copy()
+    view = dv.View(mine)
+    _, refusal = quietly(lambda a: operator.ipow(a, exponent), own)
+    _, error = quietly(lambda a: operator.ipow(a, exponent), view)
+    assert (refusal is None) == (error is None)
+    assert_same(mine, own if refusal is None else array)  # a failure changes nothing
+
+
+@examples(300)
+@given(
+    st.data(),
+    arrays(dtypes=DTYPES, shapes=SHAPES),
+    st.sampled_from("? i1 u2 i8 f2 f4 f8 c8 U S U5 S9 O M8[D] m8[s] M8 >f4".split()),
+    st.sampled_from(["unsafe", "same_kind", "safe"]),
+)
+def test_elements_in_another_dtype_are_numpys(data, array, dtype, casting):
+    if dtype == "O" and array.dtype.kind in "fc":  # as an object, NaN is equal to nothing
+        array = np.nan_to_num(array)
+    compute = lambda a: (  # noqa: E731
+        a._astype(dtype, casting) if isinstance(a, dv.View) else a.astype(dtype, casting=casting)
+    )
+    _, refusal = quietly(compute, dv.View(array))
+    if isinstance(refusal, TypeError) and "depends on the values" in str(refusal):
+        assert array.dtype.kind in "OUS"
+        return
+    check_function(compute, array if array.ndim else array[None], data)
+
+
+def test_the_result_of_a_conversion_is_read_only():
+    v = dv.View(np.zeros(3))._astype("f8")
+    with pytest.raises(dv.ReadOnlyError, match="astype"):
+        v[0] = 1
+
+
+def test_fields_stay_in_another_dtype():
+    d = dv.View(np.arange(6.0).reshape(2, 3), input=np.s_[:2])
+    assert_same(d._astype("f4").input(), np.array([[0, 1], [3, 4]], "f4"))
+
+
+def test_numbers_that_numpy_knows_as_objects_are_operands():
+    half = fractions.Fraction(1, 2)
+    v = dv.View(np.array([1, 2], object))
+    assert_same((v + half)(), np.array([1, 2], object) + half)
+    day = dv.View(np.array(["2020-01-01"], "M8[D]"))
+    assert bool((day == datetime.date(2020, 1, 1))()[0])
+
+
+# ---------------------------------------------------------------- several arrays
+
+
+@examples(200)
+@given(st.data(), arrays(dtypes=DTYPES, shapes=SHAPES), st.integers(-3, 3))
+def test_arrays_joined_are_numpys(data, array, axis):
+    join = data.draw(st.sampled_from([np.concatenate, np.stack, np.vstack, np.hstack]))
+    options = {} if join in (np.vstack, np.hstack) else {"axis": axis}
+    more = array[:1] if array.ndim and data.draw(st.booleans()) else array
+    check_function(lambda a: join([a, more, a[:1] if a.ndim else a], **options), array, data)
+
+
+def test_arrays_joined_over_all_axes():
+    a = np.arange(6).reshape(2, 3)
+    joined = np.concatenate([dv.View(a), a], axis=None)
+    assert isinstance(joined, dv.View)
+    assert_same(joined(), np.concatenate([a, a], axis=None))
+
+
+@examples(200)
+@given(st.data(), arrays(dtypes=DTYPES, shapes=SHAPES), st.integers(-3, 2) | st.none())
+def test_elements_taken_are_numpys(data, array, axis):
+    numbers = data.draw(
+        st.sampled_from(
+            [0, [0, 0], [[1, 0], [0, -1]], np.array(0), [], [5], [True], np.array([0.5])]
+        )
+    )
+    if not array.size or not array.ndim:  # NumPy checks neither bounds nor dtypes there
+        return
+    check_function(lambda a: np.take(a, numbers, axis=axis), array, data)
+
+
+# ---------------------------------------------------------------- matrix products
+
+SIDES = st.lists(st.sampled_from([2, 3, 1, 0]), min_size=0, max_size=2).map(tuple)
+
+
+@examples(300)
+@given(
+    st.data(),
+    st.sampled_from("? i4 u1 f4 f8 c16 O".split()),
+    st.sampled_from("i2 f4 f8".split()),
+    SIDES,
+    SIDES,
+    st.sampled_from([2, 3, 1, 0]),
+)
+def test_a_matrix_product_is_numpys(data, one, other, lead, trail, inner):
+    rng = np.random.default_rng(0)
+    left = rng.integers(-4, 4, (*lead, inner)).astype(one)
+    columns = data.draw(st.sampled_from([(), (2,), (1,), (3,)]))
+    right = rng.integers(-4, 4, (*(trail if columns else ()), inner, *columns)).astype(other)
+    multiply = data.draw(st.sampled_from([np.matmul, np.dot, operator.matmul]))
+    view_first = data.draw(st.booleans())
+
+    def compute(a):
+        if not isinstance(a, dv.View):
+            return multiply(left, right)
+        return multiply(a, right) if view_first else multiply(left, dv.View(right))
+
+    if multiply is np.dot and max(left.ndim, right.ndim) > 2:
+        expected, refusal = quietly(compute, left)
+        got, error = quietly(compute, dv.View(left))
+        assert (refusal is None) == (error is None)
+        if refusal is None:
+            assert_same(got, expected)
+        return
+    check_function(compute, left, data)
+
+
+def test_rows_and_columns_are_pushed_into_a_product(rng):
+    read = []
+
+    def row(number):
+        read.append(number)
+        return np.full(4, float(number))
+
+    x = dv.View(row, _length=1000)._probe()
+    read.clear()
+    w, b = rng.normal(size=(4, 3)), rng.normal(size=3)
+    found = (x @ w + b)[:5]()
+    assert sorted(set(read)) == list(range(5))
+    assert np.allclose(found, np.arange(5.0)[:, None] * w.sum(0) + b)
+    read.clear()
+    assert (x @ w)[[7, 3, 7], 1]().shape == (3,)
+    assert sorted(set(read)) == [3, 7]
+
+
+def test_a_product_of_wrong_shapes_is_refused_when_it_is_built():
+    v = dv.View(np.zeros((2, 3)))
+    for other in [np.zeros((2, 3)), np.zeros(2), 3.0]:
+        with pytest.raises(ValueError, match="matmul"):
+            v @ other
+    with pytest.raises(TypeError, match="choose a field: 'a'"):
+        dv.View(a=[1.0, 2.0]) @ v
+
+
+def test_a_product_in_place():
+    a = np.arange(4.0).reshape(2, 2)
+    v = dv.View(a)
+    v @= np.eye(2)[::-1]
+    assert a.tolist() == [[1, 0], [3, 2]]
+
+
+# ---------------------------------------------------------------- the rest of NumPy
+
+
+@pytest.mark.parametrize("name", "sum prod min max argmin argmax any all mean var std".split())
+@pytest.mark.parametrize("axis", [None, 0, 1, -1])
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_statistics_by_numpys_names_are_lazy(name, axis, keepdims):
+    a = np.arange(12).reshape(3, 4) % 5
+    view = getattr(np, name)(dv.View(a), axis=axis, keepdims=keepdims)
+    assert isinstance(view, dv.View)
+    assert_same(view(), getattr(np, name)(a, axis=axis, keepdims=keepdims))
+
+
+CALLS = {
+    "sort": np.sort,
+    "cumsum": lambda a: np.cumsum(a, axis=0),
+    "sum in another dtype": lambda a: np.sum(a, dtype="f4"),
+    "sum from a start": lambda a: np.sum(a, initial=5),
+    "sum of some": lambda a: np.sum(a, where=a > 2),
+    "percentile of rows": lambda a: np.percentile(a, 30, axis=1, method="lower"),
+    "searchsorted": lambda a: np.searchsorted(np.arange(5), a),
+    "einsum": lambda a: np.einsum("ij->j", a),
+    "histogram": lambda a: np.histogram(a, 3)[0],
+    "norm": np.linalg.norm,
+    "where alone": lambda a: np.where(a > 3)[1],
+    "column_stack": lambda a: np.column_stack([a, a]),
+    "a list of views": lambda a: np.array_equiv(a, [a, a][0]),
+    "allclose": lambda a: np.allclose(a, a + 1e-9),
+    "array_equal": lambda a: np.array_equal(a, a),
+    "array_equal of others": lambda a: np.array_equal(a, a[:1]),
+    "count_nonzero": lambda a: np.count_nonzero(a, axis=0),
+    "a negative power": lambda a: np.power(a, 2.0),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_any_function_of_a_view_is_numpys(call):
+    a = np.arange(12).reshape(3, 4)
+    assert_same(evaluated(call(dv.View(a))), call(a))
+
+
+def test_what_is_known_of_a_view_is_told_without_reading():
+    read = []
+    made = dv.View(lambda n: read.append(n) or np.zeros(3), _length=10)._probe()
+    read.clear()
+    assert np.shape(made) == (10, 3)
+    assert (np.ndim(made), np.size(made), np.size(made, 1)) == (2, 30, 3)
+    assert np.result_type(made, np.float32) == np.float64
+    assert np.can_cast(np.float32, np.float64) and not np.iscomplexobj(made)
+    like = np.full_like(made, 2.5)
+    assert_same(like, np.full((10, 3), 2.5))
+    like[0] = 1
+    assert not read
+
+
+def test_functions_that_change_an_array_change_the_data_of_a_view():
+    for change in [
+        lambda a: np.copyto(a[1:], [9.0]),
+        lambda a: np.copyto(a, 7, where=np.arange(6) > 3),
+        lambda a: np.put(a, [0, 2], [5, 6]),
+        lambda a: np.place(a, np.arange(6) > 4, [1]),
+        lambda a: np.putmask(a, np.arange(6) > 2, 8),
+        lambda a: np.add.at(a, [1, 1], 2),
+        lambda a: np.add(a, 1, out=a, where=np.arange(6) > 3),
+        lambda a: np.cumsum(a, out=a),
+        lambda a: np.modf(np.arange(6.0) + 0.5, out=(a, None)),
+        lambda a: np.nan_to_num(a, copy=False),
+    ]:
+        own, mine = np.arange(6.0), np.arange(6.0)
+        change(own)
+        change(dv.View(mine))
+        assert_same(mine, own)
+        with pytest.raises(ValueError, match="read-only"):
+            change(dv.View(mine.copy())._readonly())
+        assert_same(mine, own)
+
+
+def test_a_result_is_written_into_a_view():
+    a, b = np.arange(6.0), np.zeros(6)
+    out = dv.View(b)
+    assert np.add(a, 1, out=out) is out
+    assert np.sum(np.ones((6, 6)), axis=0, out=out) is out
+    assert_same(b, np.full(6, 6.0))
+
+
+def test_a_record_is_no_array():
+    d = dv.View(a=[1.0, 2.0], b=[3, 4])
+    with pytest.raises(TypeError, match="choose a field"):
+        np.where(d, 1, 0)
+    with pytest.raises(TypeError, match="choose a field"):
+        np.mean(d)
