@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataview.nodes import Elementwise, Node, known_shape, size_of
+from dataview.operators import Ufunc
 
 __all__ = ["Place", "Program", "Step", "compiled", "in_order", "leaves_of", "squared", "told_apart"]
 
@@ -141,7 +142,7 @@ def told_apart(operand: Any) -> Any:
     return type(operand), repr(operand)
 
 
-def squared(node: Elementwise, operands: tuple[Any, ...]) -> tuple[np.ufunc, tuple[Any, ...]]:
+def squared(node: Elementwise, operands: tuple[Any, ...]) -> tuple[Ufunc, tuple[Any, ...]]:
     """Return the call of a node, where x**2 = x*x: NumPy's operator does the same, power not."""
     if node.ufunc is np.power and type(operands[1]) in (int, float) and operands[1] == 2:
         base = node.args[0]

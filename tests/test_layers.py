@@ -19,7 +19,8 @@ LAYERS = """
     pictures formulas explaining wording loader batches samplers collate specs spaces declaring
     opening saving packing rows describing asking mapping streams made inplace update casting
     joining symbols evaluation products layouts quantiles passes fused kernel engines programs
-    reduce executors expression nodes operators fields sources cache permutation gather keys index errors
+    reduce executors expression nodes operators fields sources cache permutation gather
+    keys index errors
 """.split()
 
 # All that is imported before it is used. numexpr and what the extras bring wait in functions.

@@ -55,6 +55,8 @@ def check_function(compute, array, data):
         view = compute(dv.View(array))
         assert isinstance(view, dv.View), "the result of a row of the table is lazy"
         expected = as_array(expected)
+        if expected.dtype.kind in "US":  # a single text loses its width
+            expected = expected.astype(view._dtype())
         assert view._shape() == expected.shape
         assert_same(view(), expected)
         key = data.draw(keys(expected.shape))
