@@ -21,6 +21,7 @@ __all__ = [
     "as_mask",
     "as_numbers",
     "folds",
+    "group_folds",
     "one_each",
     "ordered",
     "repeated",
@@ -166,10 +167,7 @@ def folds(
 ) -> Iterator[tuple[Node, Node]]:
     """Return pairs (training rows, test rows); the test parts cover all rows, the last first."""
     count = _length(node, "_folds")
-    if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
-        raise TypeError(f"the number of folds is an integer; got {number!r}")
-    if not 2 <= number <= count:
-        raise ValueError(f"the number of folds is from 2 to the {count} rows; got {number}")
+    _check_folds(number, count, "rows")
     if labels is not None:
         order = _interleaved(labels, count, seed)
     elif seed is not None:
@@ -185,6 +183,41 @@ def folds(
             test = _part(order, start, stop, seed)
             yield ordered(node, _part(rest, 0, len(rest), seed)), ordered(node, test)
         stop = start
+
+
+def group_folds(
+    node: Node, groups: np.ndarray, number: int | None = None, seed: int | None = None
+) -> Iterator[tuple[Node, Node]]:
+    """Return pairs (training rows, test rows) that share no group; each group is tested once.
+
+    Without a number each fold leaves one group out; with one, the groups are dealt out, the
+    largest first, each to the fold that has fewest rows.
+    """
+    _length(node, "_folds")
+    names, codes, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    _check_folds(len(names) if number is None else number, len(names), "groups")
+    fold_of = np.arange(len(names))
+    if number is not None:
+        ties = fold_of if seed is None else Permutation(len(names), seed).block(0, len(names))
+        sizes = np.zeros(number, np.intp)
+        for group in np.lexsort((ties, -counts)):
+            fold_of[group] = np.argmin(sizes)
+            sizes[fold_of[group]] += counts[group]
+    fold = fold_of[codes]
+    for chosen in range(len(names) if number is None else number):
+        test, train = (np.flatnonzero(mask) for mask in (fold == chosen, fold != chosen))
+        yield ordered(node, _mixed(train, seed)), ordered(node, _mixed(test, seed))
+
+
+def _check_folds(number: int, most: int, what: str) -> None:
+    if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
+        raise TypeError(f"the number of folds is an integer; got {number!r}")
+    if not 2 <= number <= most:
+        raise ValueError(f"the number of folds is from 2 to the {most} {what}; got {number}")
+
+
+def _mixed(rows: np.ndarray, seed: int | None) -> np.ndarray:
+    return _part(rows, 0, len(rows), seed)
 
 
 def _bounds(sizes: Any, count: int) -> list[tuple[int, int]]:

@@ -346,14 +346,24 @@ class View(Arithmetic, Summaries):
         labels = None if by is None else _labels(self, by)
         return tuple(map(viewed, rows.split(node_of(self), sizes, seed, labels)))
 
-    def _folds(self, k: int, seed: int | None = None, by: Any = None) -> list[tuple[View, View]]:
+    def _folds(
+        self, k: int | None = None, seed: int | None = None, by: Any = None, groups: Any = None
+    ) -> list[tuple[View, View]]:
         """Return k pairs (training rows, test rows); each row is tested once.
+
+        `by` names a field of labels of which each part gets its share; with `groups` no group is
+        on both sides of a pair, and without k each pair leaves one group out.
 
         >>> [test().tolist() for _, test in View(np.arange(7))._folds(3)]
         [[4, 5, 6], [2, 3], [0, 1]]
         """
-        labels = None if by is None else _labels(self, by)
-        pairs = rows.folds(node_of(self), k, seed, labels)
+        if groups is not None and by is None:
+            pairs = rows.group_folds(node_of(self), _labels(self, groups), k, seed)
+        elif groups is not None or k is None:
+            raise ValueError("folds are made by a number k, with by= at will, or by groups=")
+        else:
+            labels = None if by is None else _labels(self, by)
+            pairs = rows.folds(node_of(self), k, seed, labels)
         return [(viewed(train), viewed(test)) for train, test in pairs]
 
     def _repeat(self, n: float = math.inf) -> View:

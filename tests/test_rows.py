@@ -341,6 +341,38 @@ def test_folds_cover_every_row_once(n, k, seed):
         assert sorted([*train().tolist(), *test().tolist()]) == list(range(n))
 
 
+@examples(100)
+@given(
+    st.lists(st.sampled_from("abcdef"), min_size=2, max_size=40),
+    st.none() | st.integers(2, 4),
+    st.none() | st.integers(0, 5),
+)
+def test_folds_by_groups_share_no_group(names, k, seed):
+    n, groups = len(names), np.array(names)
+    count = len(set(names))
+    d = dv.View(row=np.arange(n), group=groups)
+    if (k or count) > count or count < 2:
+        with pytest.raises(ValueError, match=f"from 2 to the {count} groups"):
+            d._folds(k, seed=seed, groups="group")
+        return
+    folds = d._folds(k, seed=seed, groups="group")
+    assert len(folds) == (k or count)
+    assert sorted(itertools.chain(*(test.row().tolist() for _, test in folds))) == list(range(n))
+    for train, test in folds:
+        assert not set(train.group().tolist()) & set(test.group().tolist())
+        assert sorted([*train.row().tolist(), *test.row().tolist()]) == list(range(n))
+        assert_same(train.group(), groups[train.row()])
+
+
+def test_leaving_one_group_out():
+    d = dv.View(np.arange(5))
+    pairs = d._folds(groups=["x", "y", "x", "z", "y"])
+    assert [test().tolist() for _, test in pairs] == [[0, 2], [1, 4], [3]]
+    for refused in [{}, {"k": 2, "by": d, "groups": d}]:
+        with pytest.raises(ValueError, match="groups="):
+            d._folds(**refused)
+
+
 def test_folds_keep_fields(record, y):
     for train, test in record._folds(3):
         assert_same(test.label(), y[(test.image()[:, 0] // 4).astype(int)])
