@@ -64,4 +64,5 @@ def partial_shape(node: Sampled) -> tuple[int | None, ...]:
         return (None,)
     count = length_of(node)
     rows = None if count is None or math.isinf(count) else int(count)
+    sample = node.row_shape if sample is None else sample
     return (rows, None) if sample is None else (rows, *sample)

@@ -17,6 +17,7 @@ from dataview.nodes import (
     Comparison,
     Concat,
     Driven,
+    Mapped,
     Node,
     Record,
     Select,
@@ -25,6 +26,7 @@ from dataview.nodes import (
 )
 from dataview.permutation import Permutation
 from dataview.rows import Cycle
+from dataview.steps import Undeclared
 from dataview.streams import Stream, length_of
 from dataview.wording import (
     dtype_text,
@@ -112,9 +114,10 @@ def _nbytes(node: Node) -> int | None:
 PLACES: dict[type[Node], Callable[[Any], str]] = {
     Stored: lambda node: node.source.describe(),
     Made: lambda node: "function",
+    Undeclared: lambda node: "computed",
     Stream: lambda node: "stream",
 }
-STATES: dict[type[Node], dict[str, Callable[[Any], int]]] = {
+STATES: dict[type[Node], dict[str, Callable[[Any], int | str]]] = {
     Concat: {"joined ({} parts)": lambda node: len(node.nodes)},
     Stream: {
         "filtered": lambda node: len(inside(node)),
@@ -122,6 +125,8 @@ STATES: dict[type[Node], dict[str, Callable[[Any], int]]] = {
         "not probed": lambda node: node.sample is None,
     },
     Made: {"not probed": lambda node: True},
+    Mapped: {"{}": lambda node: node.step.title},
+    Undeclared: {"{}": lambda node: node.step.title, "not probed": lambda node: True},
     Stored: {"read-only": lambda node: not node.writable},
     Comparison: {"sides do not broadcast": lambda node: node.shape is None},
     Record: {"no common length": lambda node: _lengths_differ(node)},

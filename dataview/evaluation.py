@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -10,8 +11,8 @@ import numpy as np
 
 from dataview import engines, gather, products
 from dataview.errors import StreamError
-from dataview.expression import arguments, comparison, select
-from dataview.fused import fused
+from dataview.expression import arguments, comparison, field, select
+from dataview.fused import Cut, fused
 from dataview.index import (
     Affine,
     Array,
@@ -33,6 +34,7 @@ from dataview.nodes import (
     Concat,
     Driven,
     Elementwise,
+    Mapped,
     MatMul,
     Node,
     Record,
@@ -55,7 +57,9 @@ __all__ = [
     "aliases",
     "answered",
     "blocks",
+    "by_name",
     "evaluate",
+    "in_order",
     "is_equal",
     "lent",
     "overlaps",
@@ -69,9 +73,9 @@ BLOCK_BYTES = 4 << 20
 
 def evaluate(node: Node, index: Index | None = None, memo: Memo | None = None) -> np.ndarray:
     """Return the data of a node, or of the part that an index selects."""
-    memo = {} if memo is None else memo
+    memo = {"roots": (node,)} if memo is None else memo
     if isinstance(node, Sampled):
-        return node.answer(evaluate)
+        return node.answer(evaluate, memo)
     shape = known_shape(node) if index is None else index.shape
     if any(map(is_endless, shape)):
         raise StreamError("the view never ends, so its data cannot be returned; slice it first")
@@ -251,6 +255,25 @@ def _record(node: Record, index: Index | None, memo: Memo) -> np.ndarray:
     return out
 
 
+def _mapped(node: Mapped, index: Index | None, memo: Memo) -> np.ndarray:
+    index = identity(known_shape(node)) if index is None else index
+    fetch = functools.partial(node.step.rows, node, memo=memo)
+    over = axes_of(index.maps[0])
+    rows = size_of(tuple(index.shape[axis] for axis in over))
+    row = size_of(known_shape(node)[1:]) * known_dtype(node).itemsize
+    asked = size_of(index.shape) * known_dtype(node).itemsize
+    if not over or rows * row <= max(2 * asked, BLOCK_BYTES):
+        return gather.by_rows(index, fetch)
+    # Whole rows are made where little of each is asked for: so a few at a time.
+    out = np.empty(index.shape, node.dtype)
+    length = index.shape[over[0]]
+    step = max(1, length * BLOCK_BYTES // (rows * row))
+    for start in range(0, length, step):
+        cut = Cut(over[0], start, min(start + step, length))
+        cut.of(out)[...] = gather.by_rows(compose(index, cut.within(index.shape)), fetch)
+    return out
+
+
 def _driven(node: Driven, index: Index | None, memo: Memo) -> np.ndarray:
     return evaluate(node.node, index, memo)
 
@@ -273,6 +296,7 @@ _ANSWERS: dict[type[Node], Callable[[Any, Index | None, Memo], np.ndarray]] = {
     Record: _record,
     Reduction: _reduction,
     Driven: _driven,
+    Mapped: _mapped,
     Concat: _concat,
 }
 
@@ -379,6 +403,21 @@ def answered(node: Node, out: np.ndarray | None, copy: bool | None) -> np.ndarra
     if copy and aliases(node):
         found = np.array(found)
     return found
+
+
+def by_name(node: Node, memo: Memo | None = None) -> dict[str, Any]:
+    """Return the data of a node's fields, nested as they are, in one evaluation."""
+    parts = {name: field(node, name) for name in node.fields}
+    memo = {"roots": tuple(parts.values())} if memo is None else memo
+    return {
+        name: by_name(part, memo) if isinstance(part, Record) else evaluate(part, None, memo)[()]
+        for name, part in parts.items()
+    }
+
+
+def in_order(parts: dict[str, Any]) -> tuple[Any, ...]:
+    """Return the data of fields without their names."""
+    return tuple(in_order(part) if isinstance(part, dict) else part for part in parts.values())
 
 
 def rewritten(node: Elementwise, memory: np.ndarray) -> None:

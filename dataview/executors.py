@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import os
+import pickle
 import threading
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar, copy_context
@@ -97,7 +99,9 @@ def run_blocks(work: Callable[[Any], Any], items: list[Any], portable: bool = Fa
 
     pool, workers = _pool()
     if not isinstance(pool, ThreadPoolExecutor):
-        return list(pool.map(work, items)) if portable else [work(item) for item in items]
+        if not portable or not _travels(work):
+            return [work(item) for item in items]
+        return list(pool.map(functools.partial(_as_block, work), items))
     results: list[Any] = [None] * len(items)
     failures: dict[int, BaseException] = {}
     numbers = iter(range(len(items)))
@@ -124,3 +128,21 @@ def run_blocks(work: Callable[[Any], Any], items: list[Any], portable: bool = Fa
     if failures:
         raise failures[min(failures)]
     return results
+
+
+def _travels(work: Callable[[Any], Any]) -> bool:
+    """Whether work can be sent to another process: not what was written on the spot, a lambda."""
+    try:
+        pickle.dumps(work)
+    except (AttributeError, TypeError, pickle.PicklingError):
+        return False
+    return True
+
+
+def _as_block(work: Callable[[Any], Any], item: Any) -> Any:
+    """Do work in another process as in a block here: what it evaluates stays in its thread."""
+    _inside.depth = getattr(_inside, "depth", 0) + 1
+    try:
+        return work(item)
+    finally:
+        _inside.depth -= 1

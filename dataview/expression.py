@@ -23,6 +23,7 @@ from dataview.nodes import (
     DType,
     Elementwise,
     LateFields,
+    Mapped,
     MatMul,
     Node,
     Record,
@@ -263,7 +264,9 @@ def arguments(node: Node) -> list[Node]:
         return list(node.nodes)
     if isinstance(node, Reduction) and node.taken is not None:
         return []
-    return [node.node] if isinstance(node, (Select, Driven, Reduction)) else []
+    if isinstance(node, Sampled):
+        return [] if node.node is None else [node.node]
+    return [node.node] if isinstance(node, (Select, Driven, Reduction, Mapped)) else []
 
 
 # --- asking ----------------------------------------------------------------------------------

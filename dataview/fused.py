@@ -16,13 +16,14 @@ from dataview.index import Affine, Index, compose, identity
 from dataview.kernel import Position
 from dataview.nodes import Elementwise, Node, known_dtype, known_shape, size_of
 from dataview.programs import compiled
+from dataview.sources.protocol import Memo
 
 __all__ = ["Cut", "cuts", "fused", "tell"]
 
 BLOCK_ELEMENTS = 1 << 17
 """Elements of a block: the buffers of a few steps stay in a core's own cache."""
 
-Evaluate = Callable[[Node, "Index | None"], np.ndarray]
+Evaluate = Callable[..., np.ndarray]
 Narrow = Callable[["Index | None", Sequence[int], Sequence[int]], "Index | None"]
 
 Noted: TypeAlias = dict[tuple[int, str], str]
@@ -142,19 +143,21 @@ class _Run:
         narrow: Narrow,
         spare: bool = True,
     ) -> None:
+        self.nodes = tuple(nodes)
         self.spare = spare
         self.program = engines.arranged(compiled(*nodes))
         self.outs = outs
         self.noted: Noted = {}
         self.local = threading.local()
+        memo = {"roots": self.nodes}
         shape, whole = outs[0].shape, known_shape(nodes[0])
         with _noting(self.noted) as at:
             parts = self._parts(
-                at, lambda leaf: evaluate(leaf, narrow(index, whole, known_shape(leaf)))
+                at, lambda leaf: evaluate(leaf, narrow(index, whole, known_shape(leaf)), memo)
             )
             at.step, at.name = -1, "an operand"
             self.leaves = [
-                _Leaf(leaf, narrow(index, whole, known_shape(leaf)), shape, evaluate, parts)
+                _Leaf(leaf, narrow(index, whole, known_shape(leaf)), shape, evaluate, parts, memo)
                 for leaf in self.program.leaves
             ]
         # Of memory, and of what is small, any part of a row can be had by itself.
@@ -171,7 +174,8 @@ class _Run:
             self.local.scratch = {}
         targets = [cut.of(out) for out in self.outs]
         with _noting(self.noted) as at:
-            leaves = [leaf.block(cut, targets[0].shape) for leaf in self.leaves]
+            memo = {"roots": self.nodes}  # what leaves have in common is made once a block
+            leaves = [leaf.block(cut, targets[0].shape, memo) for leaf in self.leaves]
             kernel.run_block(self.program, leaves, targets, self.local.scratch, at, self.spare)
 
 
@@ -197,13 +201,14 @@ class _Leaf:
         shape: tuple[int, ...],
         evaluate: Evaluate,
         parts: Mapping[int, np.ndarray],
+        memo: Memo,
     ) -> None:
         self.node = node
         self.index = identity(known_shape(node)) if index is None else index
         self.evaluate = evaluate
         self.array = parts.get(id(node))
         if self.array is None and not self._is_large():
-            self.array = evaluate(node, index)
+            self.array = evaluate(node, index, memo)
         own = self.index.shape if self.array is None else self.array.shape
         self.shift = len(shape) - len(own)
         self.tile: np.ndarray | None = None
@@ -212,7 +217,7 @@ class _Leaf:
         """Whether the leaf is read block by block: not if it is small, or memory that is lent."""
         return size_of(self.index.shape) > BLOCK_ELEMENTS and not _is_lent(self.node, self.index)
 
-    def block(self, cut: Cut, shape: tuple[int, ...]) -> np.ndarray:
+    def block(self, cut: Cut, shape: tuple[int, ...], memo: Memo) -> np.ndarray:
         """Return the part of the leaf that a block of the result needs."""
         axis = cut.axis - self.shift
         own = self.index.shape if self.array is None else self.array.shape
@@ -220,7 +225,7 @@ class _Leaf:
         part = Cut(axis, cut.start, cut.stop)
         if self.array is None:
             below = part.within(own) if varies else identity(own)
-            return self.evaluate(self.node, compose(self.index, below))
+            return self.evaluate(self.node, compose(self.index, below), memo)
         if varies:
             return part.of(self.array)
         if not shape or cut.axis:

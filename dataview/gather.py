@@ -7,7 +7,7 @@ first, then gathers: one `take` along an axis for each independent group of inde
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from dataview.index import (
     Affine,
+    Array,
     Constant,
     Index,
     Map,
@@ -24,7 +25,7 @@ from dataview.index import (
     renumbered,
 )
 
-__all__ = ["assign", "box", "frozen", "read"]
+__all__ = ["assign", "box", "by_rows", "frozen", "read"]
 
 
 def read(array: np.ndarray, index: Index) -> np.ndarray:
@@ -46,6 +47,21 @@ def read(array: np.ndarray, index: Index) -> np.ndarray:
     while groups := _groups(index):
         array, index = _gathered(array, index, groups[0])
     return box(array, index)
+
+
+def by_rows(index: Index, fetch: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """Return what an index selects of an array of which whole rows are made, each row once.
+
+    `fetch` returns rows by their numbers, which ascend.
+    """
+    first, *rest = index.maps
+    numbers, places = np.unique(positions(first, index.shape), return_inverse=True)
+    axes = axes_of(first)
+    found = places.reshape([index.shape[axis] for axis in axes])
+    rows: Map = Array(found, axes) if axes else Constant(0)
+    if axes == (0,) and np.array_equal(found, np.arange(len(numbers))):
+        rows = Affine(0, ((0, 1),))
+    return read(fetch(numbers), Index(index.shape, (rows, *rest)))
 
 
 def box(array: np.ndarray, index: Index) -> np.ndarray:

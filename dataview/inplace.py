@@ -38,9 +38,9 @@ from dataview.nodes import (
 from dataview.passes import pending, take
 from dataview.sources.memory import ArraySource
 from dataview.sources.npy import NpySource
-from dataview.update import UNDO_BYTES, check_writable, write
+from dataview.update import UNDO_BYTES, announce, check_writable, write
 
-__all__ = ["apply_in_place"]
+__all__ = ["apply_in_place", "may_share"]
 
 STREAMED = 1 << 16
 """From so many elements on, a result is written over the data as it is computed."""
@@ -130,11 +130,15 @@ def _reads(arg: Node, target: Node) -> bool:
     if isinstance(arg, Reduction) and arg.taken is not None:
         return False
     if isinstance(arg, Stored):
-        source, other = arg.source, _source_of(target)
-        if source.lends and other.lends:
-            return bool(np.may_share_memory(source.array, other.array))  # type: ignore[attr-defined]
-        return _may_be_of_file(source, other)
+        return may_share(arg.source, _source_of(target))
     return any(_reads(below, target) for below in arguments(arg))
+
+
+def may_share(source: Any, other: Any) -> bool:
+    """Whether what is written to one source may be read from another."""
+    if source.lends and other.lends:
+        return bool(np.may_share_memory(source.array, other.array))
+    return _may_be_of_file(source, other)
 
 
 def _may_be_of_file(source: Any, other: Any) -> bool:
@@ -177,8 +181,11 @@ def _in_memory(
     if memory is None or not plain or known_dtype(node).hasobject or raising:
         _at_once(node, ufunc, args)
         return
-    with _held_interrupt():
-        rewritten(expression, memory)
+    try:
+        with _held_interrupt():
+            rewritten(expression, memory)
+    finally:
+        announce([_source_of(node)])
 
 
 def _is_in_memory(node: Node) -> bool:

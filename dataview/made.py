@@ -13,6 +13,7 @@ from dataview.expression import field, record, select, stored
 from dataview.index import Affine, Index, compose, is_endless, positions
 from dataview.keys import parse
 from dataview.nodes import Evaluate, Node, Record, Sampled, known_dtype, known_shape
+from dataview.sources.protocol import Memo
 from dataview.sources.samples import FunctionSource
 
 __all__ = ["Made", "Wrap", "name_of", "stacked"]
@@ -31,7 +32,7 @@ class Made(Sampled):
     def __init__(
         self, function: Callable[[int], Any], total: int, index: Index, wrap: Wrap
     ) -> None:
-        super().__init__(None, None)
+        super().__init__()
         self.function = function
         self.total = total
         self.index = index
@@ -46,7 +47,13 @@ class Made(Sampled):
         """Return the samples that an index on the rows alone selects."""
         if len(index.maps) != 1 or len(index.shape) > 1:
             raise UndeclaredError(_PROBE.format(what="the shape of the samples"))
-        return Made(self.function, self.total, compose(self.index, index), self.wrap)
+        changed: Made = self.replaced(index=compose(self.index, index))
+        return changed
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether the function makes the same sample of a number: unless it says it does not."""
+        return bool(getattr(self.function, "deterministic", True))
 
     def numbers(self) -> np.ndarray:
         """Return the numbers of the samples."""
@@ -61,7 +68,7 @@ class Made(Sampled):
             where = f"sample {number}, made by {name_of(self.function)}"
             raise located(error, where) from error
 
-    def answer(self, evaluate: Evaluate) -> np.ndarray:
+    def answer(self, evaluate: Evaluate, memo: Memo) -> np.ndarray:
         """Return the one sample, or all of them stacked."""
         if self.count is None:
             return evaluate(self.sample(int(self.numbers())))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from dataview.errors import UndeclaredError
 from dataview.fields import NO_FIELDS, NO_META, Attached, Fields
 from dataview.index import Index
 from dataview.operators import Ufunc
-from dataview.sources.protocol import Source
+from dataview.sources.protocol import Memo, Source
 
 __all__ = [
     "Argument",
@@ -23,6 +23,7 @@ __all__ = [
     "Elementwise",
     "Evaluate",
     "LateFields",
+    "Mapped",
     "MatMul",
     "Node",
     "Record",
@@ -133,13 +134,20 @@ def _unpickled(kind: type[Node], state: dict[str, Any]) -> Node:
 Argument: TypeAlias = "Node | int | float | complex"
 
 
-Evaluate: TypeAlias = "Callable[[Node], np.ndarray]"
+Evaluate: TypeAlias = "Callable[..., np.ndarray]"
 
 
 class Sampled(Node):
-    """Samples that are made or arrive one by one; the kinds are in `streams`."""
+    """Samples that are made or arrive one by one; the kinds are in `streams`.
 
-    __slots__ = ()
+    `node` is the one whose rows they are made of, None where there is none.
+    """
+
+    __slots__ = ("node",)
+
+    def __init__(self, fields: Fields = NO_FIELDS, node: Node | None = None) -> None:
+        super().__init__(None, None, fields)
+        self.node = node
 
     @property
     def count(self) -> int | None:
@@ -150,7 +158,12 @@ class Sampled(Node):
         """Return the samples that an index on the rows alone selects."""
         raise NotImplementedError
 
-    def answer(self, evaluate: Evaluate) -> np.ndarray:
+    @property
+    def row_shape(self) -> Shape | None:
+        """The shape of each row, None where it is unknown."""
+        return None
+
+    def answer(self, evaluate: Evaluate, memo: Memo) -> np.ndarray:
         """Return the samples as one array."""
         raise NotImplementedError
 
@@ -236,6 +249,45 @@ class Comparison(Node):
         self.args = args
         self.negated = negated
         self.wholes = wholes
+
+
+class Rows(Protocol):
+    """What makes the rows of a `Mapped` node."""
+
+    @property
+    def title(self) -> str:
+        """What it is called in a message."""
+        ...
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether it makes the same of the same row."""
+        ...
+
+    def rows(self, node: Any, numbers: np.ndarray, memo: Memo) -> np.ndarray:
+        """Return rows of a node, numbered upwards."""
+        ...
+
+
+class Mapped(Node):
+    """What a step makes of each row of a node; `path` is the way to one of its members."""
+
+    __slots__ = ("node", "path", "step")
+
+    def __init__(
+        self,
+        node: Node,
+        step: Rows,
+        path: tuple[str, ...],
+        shape: Shape,
+        dtype: DType,
+        fields: Fields = NO_FIELDS,
+        meta: Mapping[str, Any] = NO_META,
+    ) -> None:
+        super().__init__(shape, dtype, fields, meta)
+        self.node = node
+        self.step = step
+        self.path = path
 
 
 class Record(Node):

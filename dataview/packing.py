@@ -12,10 +12,12 @@ from dataview.nodes import (
     Concat,
     Driven,
     Elementwise,
+    Mapped,
     MatMul,
     Node,
     Record,
     Reduction,
+    Sampled,
     Select,
     Stored,
 )
@@ -87,8 +89,8 @@ def _changes(node: Node, cuts: Cuts, made: dict[int, Node]) -> dict[str, Any]:
         return {"nodes": tuple(_rebuilt(part, cuts, made) for part in node.nodes)}
     if isinstance(node, Reduction) and node.taken is not None:
         return {"node": None}  # its value is known: the data it came from is not needed
-    if isinstance(node, (Select, Driven, Reduction)):
-        return {"node": _rebuilt(node.node, cuts, made)}
+    if isinstance(node, (Select, Driven, Reduction, Mapped, Sampled)):
+        return {"node": node.node and _rebuilt(node.node, cuts, made)}
     return {}
 
 

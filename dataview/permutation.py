@@ -39,7 +39,7 @@ from typing import Any, Final, SupportsIndex, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["ALGORITHM", "VERSION", "Permutation"]
+__all__ = ["ALGORITHM", "VERSION", "Permutation", "words"]
 
 ALGORITHM: Final = "feistel-8"
 VERSION: Final = 1
@@ -215,6 +215,11 @@ class _Network:
             np.minimum(high, spare, out=high)
         np.left_shift(high, self._low_bits, out=words)
         np.bitwise_or(words, low, out=words)
+
+
+def words(*key: SupportsIndex | str) -> tuple[int, ...]:
+    """Return eight words of 64 bits that follow from all parts of a key of ints and strings."""
+    return _round_keys(tuple(map(_key_part, key)))
 
 
 def _integer(value: object, rule: str) -> int:

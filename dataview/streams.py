@@ -21,10 +21,13 @@ from dataview.keys import parse
 from dataview.made import Made, Wrap, name_of, stacked
 from dataview.nodes import Evaluate, Node, Sampled, known_shape
 from dataview.permutation import Permutation
+from dataview.sources.protocol import Memo
 
 __all__ = [
     "Kept",
+    "Picked",
     "Produced",
+    "Samples",
     "Stream",
     "again",
     "kept",
@@ -63,9 +66,9 @@ class Stream(Sampled):
         named: dict[str, Field] = {}
         if sample is not None:
             for name in sample.fields:
-                part = Stream(_Picked(samples, name), field(sample, name))
+                part = Stream(Picked(samples, name), field(sample, name))
                 named[name] = Attached(part, None)
-        super().__init__(None, None, Fields(named) if named else NO_FIELDS)
+        super().__init__(Fields(named) if named else NO_FIELDS)
         self.samples = samples
         self.sample = sample
 
@@ -73,7 +76,7 @@ class Stream(Sampled):
         """Refuse: a stream has no rows to choose from."""
         raise StreamError("a stream is read in order: its samples cannot be asked for by number")
 
-    def answer(self, evaluate: Evaluate) -> np.ndarray:
+    def answer(self, evaluate: Evaluate, memo: Memo) -> np.ndarray:
         """Return the samples stacked, if they surely end."""
         if not self.samples.finite:
             raise StreamError(
@@ -145,7 +148,7 @@ class _Sliced:
         return itertools.islice(self.samples.iterate(), *self.bounds)
 
 
-class _Picked:
+class Picked:
     """One field of every sample of a stream."""
 
     __slots__ = ("finite", "name", "restarts", "samples")

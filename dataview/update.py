@@ -6,7 +6,8 @@ undone from a copy of the old values, within a budget.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from dataview.nodes import (
     Concat,
     Driven,
     Elementwise,
+    Mapped,
     Node,
     Record,
     Select,
@@ -33,10 +35,25 @@ from dataview.nodes import (
 )
 from dataview.sources.protocol import Source
 
-__all__ = ["UNDO_BYTES", "check_writable", "write"]
+__all__ = ["UNDO_BYTES", "announce", "check_writable", "listen", "write"]
 
 UNDO_BYTES = 256 << 20
 """How many bytes of old values a write keeps to undo itself."""
+
+
+_listening: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def listen(store: Any) -> None:
+    """Tell a store of each source that is written from now on, by calling `written(source)`."""
+    _listening.add(store)
+
+
+def announce(sources: Iterable[Source]) -> None:
+    """Tell all that listen which sources have been written."""
+    for store in list(_listening):
+        for source in sources:
+            store.written(source)
 
 
 class _Write(NamedTuple):
@@ -144,6 +161,8 @@ def _step(node: Node) -> str:
         return f"the result of {node.ufunc.__name__}"
     if isinstance(node, Comparison):
         return "the result of a comparison"
+    if isinstance(node, Mapped):
+        return f"the result of {node.step.title}"
     return f"the result of {type(node).__name__.lower()}"
 
 
@@ -196,7 +215,14 @@ def _part_places(part: Part, whole: np.ndarray) -> Iterator[_Write]:
 
 
 def _carry_out(writes: Sequence[_Write]) -> None:
-    """Write everything, or undo what was written and raise."""
+    """Write everything, or undo what was written and raise; tell who keeps rows of it."""
+    try:
+        _written(writes)
+    finally:
+        announce([place.source for place in writes])
+
+
+def _written(writes: Sequence[_Write]) -> None:
     if len(writes) == 1 and writes[0].source.lends:
         writes[0].source.write(writes[0].where, writes[0].value)
         return

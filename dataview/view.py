@@ -12,14 +12,14 @@ from typing import Any, cast
 
 import numpy as np
 
-from dataview import asking, declaring, display, face, rows, streams, update
+from dataview import asking, caching, declaring, display, face, mapping, rows, streams, update
 from dataview.arithmetic import Arithmetic
 from dataview.errors import UndeclaredError, unknown_field, unknown_verb
-from dataview.evaluation import answered, evaluate, lent
+from dataview.evaluation import answered, by_name, evaluate, in_order, lent
 from dataview.expression import field, read_only, row_field, select, with_fields
 from dataview.face import as_key, begin, evaluated, node_of, put_state, shown_by, unwrapped
 from dataview.keys import NO_KEY, Written, parse, without_names
-from dataview.nodes import Record, Sampled, known_shape, size_of
+from dataview.nodes import Node, Sampled, known_shape, size_of
 from dataview.packing import packed
 from dataview.rows import as_numbers
 from dataview.saving import save
@@ -100,18 +100,11 @@ class View(Arithmetic, Summaries):
         >>> View(x=[1, 2], y=[3, 4])._asdict()
         {'x': array([1, 2]), 'y': array([3, 4])}
         """
-        parts = _known_fields(self)
-        return {
-            name: part._asdict() if isinstance(node_of(part), Record) else part()
-            for name, part in parts
-        }
+        return by_name(_with_known_fields(self))
 
     def _astuple(self) -> tuple[Any, ...]:
         """Return the fields' data in their order, nested as they are."""
-        parts = _known_fields(self)
-        return tuple(
-            part._astuple() if isinstance(node_of(part), Record) else part() for _, part in parts
-        )
+        return in_order(by_name(_with_known_fields(self)))
 
     def _freeze(self) -> View:
         """Return a read-only copy of the data in memory: what the view is now, for ever."""
@@ -274,9 +267,14 @@ class View(Arithmetic, Summaries):
         node = node_of(self)
         return viewed(declaring.described(node, {"": {**node.meta, **items}}))
 
+    @property
+    def _deterministic(self) -> bool:
+        """Whether the data are the same each time they are asked for, as far as is said."""
+        return mapping.deterministic(node_of(self))
+
     def _probe(self) -> View:
         """Return the view with shape, dtype and fields known, reading one sample to find out."""
-        return viewed(streams.probed(node_of(self)))
+        return viewed(mapping.probed(node_of(self)))
 
     # --- rows ------------------------------------------------------------------------------
 
@@ -370,6 +368,55 @@ class View(Arithmetic, Summaries):
         """Return the rows n times over, or without end."""
         return viewed(rows.repeated(node_of(self), n))
 
+    # --- values ----------------------------------------------------------------------------
+
+    def _map(
+        self,
+        function: Any,
+        fields: Any = None,
+        shape: Any = None,
+        dtype: Any = None,
+        reads: Any = None,
+        seed: Any = None,
+    ) -> View:
+        """Return what a function, or one after the other of a list, makes of each row.
+
+        The function gets a read-only view of the row and returns data, or a mapping of fields.
+        With a seed it also gets a random generator, the row's own.
+
+        >>> d = View(x=[1, 2, 3], y=[4, 5, 6])
+        >>> d._map(lambda s: s.x() + s.y())[1:]()
+        array([7, 9])
+        """
+        step = mapping.step(function, fields, shape, dtype, reads, None, viewed, face.node_from)
+        return viewed(mapping.mapped(node_of(self), step, seed))
+
+    def _map_batches(
+        self,
+        function: Any,
+        fields: Any = None,
+        shape: Any = None,
+        dtype: Any = None,
+        reads: Any = None,
+        seed: Any = None,
+        batch_size: int = mapping.BATCH,
+    ) -> View:
+        """Return what a function makes of blocks of rows: as many rows, each from its own alone.
+
+        Which rows share a block is not settled.  With a seed it gets a list of random generators.
+
+        >>> View([3, 1, 2])._map_batches(lambda rows: rows() * 2, shape=(), dtype=int)[::-1]()
+        array([4, 2, 6])
+        """
+        step = mapping.step(
+            function, fields, shape, dtype, reads, batch_size, viewed, face.node_from
+        )
+        return viewed(mapping.mapped(node_of(self), step, seed))
+
+    def _cached(self, bytes: float) -> View:
+        """Return the same view, which keeps up to so many bytes of its rows in memory."""
+        return viewed(caching.cached(node_of(self), bytes))
+
     # --- Python's and IPython's protocols ----------------------------------------------------
 
     def __bool__(self) -> bool:
@@ -412,11 +459,12 @@ class View(Arithmetic, Summaries):
 _new = object.__new__
 
 
-def _known_fields(view: View) -> Iterator[tuple[str, View]]:
-    """Return the fields of a view of which it is known what fields it has."""
-    if isinstance(node_of(view), Sampled) and not view._fields():
+def _with_known_fields(view: View) -> Node:
+    """Return the node of a view of which it is known what fields it has."""
+    node = node_of(view)
+    if isinstance(node, Sampled) and not node.fields.named:
         raise UndeclaredError("the fields are unknown until a sample has been read; call _probe()")
-    return view._iter_fields()
+    return node
 
 
 # --- keys ------------------------------------------------------------------------------------
@@ -487,7 +535,10 @@ def _labels(view: View, by: Any) -> np.ndarray:
 
 def _no_field(view: View, name: str) -> Exception:
     node = node_of(view)
-    error = unknown_field(name, node.fields, display.title(node), node.fields.lost.get(name))
+    reason = node.fields.lost.get(name)
+    if isinstance(node, Sampled) and not node.fields.named:
+        reason = "is unknown until a sample has been read; call _probe()"
+    error = unknown_field(name, node.fields, display.title(node), reason)
     error.name, error.obj = name, view
     return error
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from dataview import gather
 from dataview.errors import ReadOnlyError
-from dataview.index import Array, Constant, Index, axes_of, positions
+from dataview.index import Index
 from dataview.sources.protocol import Memo
 
 __all__ = ["FunctionSource"]
@@ -44,15 +44,19 @@ class FunctionSource:
 
     def read(self, index: Index, memo: Memo) -> np.ndarray:
         """Return what the index selects, making only the samples it needs."""
-        wanted = positions(index.maps[0], index.shape)
-        numbers, places = np.unique(wanted, return_inverse=True)
-        made = np.empty((len(numbers), *self.shape[1:]), self.dtype)
-        for place, number in enumerate(numbers.tolist()):
-            made[place] = self._made(number, memo)
-        axes = axes_of(index.maps[0])
-        found = places.reshape([index.shape[axis] for axis in axes])
-        rows = Array(found, axes) if axes else Constant(0)
-        return gather.read(made, Index(index.shape, (rows, *index.maps[1:])))
+
+        def fetch(numbers: np.ndarray) -> np.ndarray:
+            made = np.empty((len(numbers), *self.shape[1:]), self.dtype)
+            for place, number in enumerate(numbers.tolist()):
+                made[place] = self._made(number, memo)
+            return made
+
+        return gather.by_rows(index, fetch)
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether the same number always makes the same sample."""
+        return bool(getattr(getattr(self.sample, "__self__", None), "deterministic", True))
 
     def _made(self, number: int, memo: Memo) -> np.ndarray:
         key = (self.sample, number)
