@@ -27,7 +27,6 @@ from dataview.steps import (
     guarded,
     only,
     seeds,
-    together,
 )
 from dataview.streams import Picked, Samples, Stream
 
@@ -171,21 +170,21 @@ class _MappedSamples:
             yield from self._in_blocks(self.step.batch)
             return
         for number, sample in enumerate(self.samples.iterate()):
-            yield self._fitted(sample, (number,))
+            yield self._fitted([sample], (number,))
 
     def _in_blocks(self, size: int) -> Iterator[Node]:
         passing = self.samples.iterate()
         start = 0
         while block := list(itertools.islice(passing, size)):
             numbers = tuple(range(start, start + len(block)))
-            made = self._fitted(together(block), numbers)
+            made = self._fitted(block, numbers)
             shape = known_shape(made)
             yield from (select(made, parse(place, shape), place) for place in range(len(block)))
             start += len(block)
 
-    def _fitted(self, given: Node, numbers: tuple[int, ...]) -> Node:
+    def _fitted(self, samples: Sequence[Node], numbers: tuple[int, ...]) -> Node:
         """Return what is made of samples, as data that is like what was declared."""
-        result = self.step.applied(given, numbers)
+        result = self.step.applied(self.step.shown(samples), numbers)
         rank = 0 if self.step.batch is None else 1
 
         def fitted(node: Node, spec: Spec, path: Path) -> Node:

@@ -181,23 +181,26 @@ class Step:
         found: Result = kept[numbers]
         return found
 
-    def _given(self, parent: Node, numbers: tuple[int, ...]) -> Node:
+    def _given(self, parent: Node, numbers: tuple[int, ...]) -> Any:
+        """Return the view of a row, or of a block of rows, of a parent that is guarded."""
         if isinstance(parent, Made):
             count = parent.count
             assert count is not None
             ones = [parent.part(parse(number, (count,))) for number in numbers]
-            samples = [one.sample(int(one.numbers())) for one in ones]
-            return samples[0] if self.batch is None else together(samples)
-        key: Any = numbers[0]
-        if self.batch is not None:
-            run = len(numbers) == numbers[-1] - numbers[0] + 1
-            key = slice(numbers[0], numbers[-1] + 1) if run else np.array(numbers)
-        return select(parent, parse(key, known_shape(parent)), key)
+            return self.shown([one.sample(int(one.numbers())) for one in ones])
+        if self.batch is None:
+            return self.face(parent)[numbers[0]]
+        run = len(numbers) == numbers[-1] - numbers[0] + 1
+        key = slice(numbers[0], numbers[-1] + 1) if run else np.array(numbers)
+        return self.face(parent)[key]
 
-    def applied(self, given: Node, numbers: tuple[int, ...]) -> Result:
+    def shown(self, samples: Sequence[Node]) -> Any:
+        """Return the view of samples, or of one, as the functions may see it."""
+        node = samples[0] if self.batch is None else together(samples)
+        return self.face(guarded(node if self.reads is None else only(node, self.reads)))
+
+    def applied(self, view: Any, numbers: tuple[int, ...]) -> Result:
         """Return what the functions make of the rows that have these numbers."""
-        if self.reads is not None:
-            given = only(given, self.reads)
         scope = _Scope(len(numbers), {})
         token = _scope.set(scope)
         try:
@@ -205,18 +208,19 @@ class Step:
                 last = place == len(self.functions) - 1
                 spec = self.spec if last else Like()
                 try:
-                    value = self._called(function, place, given, numbers)
-                    given = self._checked(self._noded(value, spec), spec, (), len(numbers))
+                    value = self._called(function, place, view, numbers)
+                    node = self._checked(self._noded(value, spec), spec, (), len(numbers))
                 except Exception as error:
                     raise located(error, self._where(function, numbers)) from error
+                if not last:
+                    view = self.face(guarded(node))
         finally:
             _scope.reset(token)
-        return Result(given, scope)
+        return Result(node, scope)
 
     def _called(
-        self, function: Callable[..., Any], place: int, given: Node, numbers: tuple[int, ...]
+        self, function: Callable[..., Any], place: int, view: Any, numbers: tuple[int, ...]
     ) -> Any:
-        view = self.face(guarded(given))
         if self.keys is None:
             return function(view)
         generators = [_generator(self.keys.words[place], number) for number in numbers]
