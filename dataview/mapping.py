@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -30,7 +31,7 @@ from dataview.steps import (
 )
 from dataview.streams import Picked, Samples, Stream
 
-__all__ = ["BATCH", "below", "deterministic", "mapped", "probed", "step"]
+__all__ = ["BATCH", "at_epoch", "below", "deterministic", "mapped", "probed", "step"]
 
 BATCH = 1024
 """How many rows a function of blocks gets at a time, unless it is said."""
@@ -217,6 +218,50 @@ def _sample(spec: Spec) -> Node | None:
     if spec.shape is None or spec.dtype is None:
         return None
     return stored(ArraySource(np.broadcast_to(np.zeros((), spec.dtype), spec.shape)))
+
+
+# --- epochs ------------------------------------------------------------------------------------
+
+
+def at_epoch(node: Node, epoch: int) -> Node:
+    """Return the same node with the random numbers of an epoch; 0 is the one to begin with."""
+    if all(other.keys is None for other in _steps_below(node)):
+        return node
+    changed: Node = _changed(node, epoch, {})
+    return changed
+
+
+def _changed(part: Any, epoch: int, made: dict[int, Any]) -> Any:
+    """Return a part of a plan at an epoch; what several parts share is shared again."""
+    if id(part) in made:
+        return made[id(part)]
+    found = part
+    if isinstance(part, Step) and part.keys is not None:
+        keys = seeds(part.keys.seed, epoch, part.keys.first, len(part.functions))
+        found = part.replaced(keys=keys)
+    elif isinstance(part, tuple):
+        found = tuple(_changed(inner, epoch, made) for inner in part)
+    elif isinstance(part, Node):
+        slots = [slot for slot in _PARTS if hasattr(part, slot)]
+        changes = {slot: _changed(getattr(part, slot), epoch, made) for slot in slots}
+        named = {
+            name: Attached(_changed(other.node, epoch, made), other.axes)
+            if isinstance(other, Attached)
+            else other
+            for name, other in part.fields.named.items()
+        }
+        found = part.replaced(**changes, fields=Fields(named, part.fields.lost))
+    elif hasattr(part, "iterate") and (hasattr(part, "samples") or hasattr(part, "node")):
+        found = copy.copy(part)
+        for slot in ("samples", "node", "step"):
+            if hasattr(part, slot):
+                setattr(found, slot, _changed(getattr(part, slot), epoch, made))
+    made[id(part)] = found
+    return found
+
+
+_PARTS = ("node", "nodes", "args", "step", "samples", "sample")
+"""The slots of nodes in which other parts of a plan stand."""
 
 
 # --- asking ------------------------------------------------------------------------------------

@@ -12,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
+from dataview.face import node_of, viewed
+from dataview.mapping import at_epoch
 from oracle import accepted_chains, assert_same, check_same, examples, follow
 
 Pair = collections.namedtuple("Pair", "a b")
@@ -354,6 +356,27 @@ def test_random_numbers_follow_the_sample(d):
 def test_random_numbers_are_these():
     m = dv.View(np.arange(3))._map(lambda s, rng: rng.integers(1000), seed=0)
     assert m().tolist() == [824, 706, 119]
+
+
+@pytest.mark.parametrize("form", ["rows", "expression", "record", "cached", "stream", "chain"])
+def test_an_epoch_has_its_own_numbers(d, form):
+    m = d._map(lambda s, rng: s.x() + rng.random(), shape=(), dtype=float, seed=3)
+    stream = dv.View(lambda: iter(range(9)))._map(lambda s, rng: rng.random(), seed=3)
+    views = {
+        "rows": m[2:6],
+        "expression": (m * 2 - d.row)[::2],
+        "record": dv.zip(a=m, b=d.x).a,
+        "cached": m._cached(1e6),
+        "stream": stream[2:5],
+        "chain": m._map(lambda s: s() * 2)._filter(lambda s: True)[:4],
+    }
+    view = views[form]
+    epochs = [viewed(at_epoch(node_of(view), epoch)) for epoch in (0, 1, 2, 1)]
+    first, second, third, again = [epoch() for epoch in epochs]
+    assert_same(first, view())
+    assert_same(second, again)
+    assert (first != second).all() and (second != third).all() and (view() == first).all()
+    assert at_epoch(node_of(d), 1) is node_of(d)
 
 
 def test_steps_draw_different_numbers(d):
