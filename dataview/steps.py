@@ -101,7 +101,7 @@ _scope: ContextVar[_Scope | None] = ContextVar("scope", default=None)
 
 
 def member(node: Node, path: Path) -> Node:
-    """Return the field of a field ... that a path leads to."""
+    """Return the field that a path of names leads to, the node itself for an empty one."""
     for name in path:
         node = field(node, name)
     return node
