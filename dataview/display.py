@@ -25,6 +25,7 @@ from dataview.nodes import (
     size_of,
 )
 from dataview.permutation import Permutation
+from dataview.pictures import picture
 from dataview.rows import Cycle
 from dataview.steps import Undeclared
 from dataview.streams import Stream, length_of
@@ -70,10 +71,15 @@ def text(node: Node) -> str:
 
 
 def html(node: Node) -> str:
-    """Return the same as HTML without scripts or sheets: fewer fields where it would grow long."""
-    pages = (_page(node, shown) for shown in (FIELDS_SHOWN, FIELDS_SHOWN // 2, FIELDS_SHOWN // 5))
-    small = (page for page in pages if len(page.encode()) < HTML_BYTES)
-    return next(small, None) or _page(node, 0)
+    """Return the same as HTML without scripts or sheets, and the picture of what is computed.
+
+    Fewer fields are told where it would grow long.
+    """
+    drawn = picture(node)
+    most = HTML_BYTES + len(drawn.encode())
+    pages = [FIELDS_SHOWN, FIELDS_SHOWN // 2, FIELDS_SHOWN // 5]
+    small = (page for shown in pages if len((page := _page(node, shown, drawn)).encode()) < most)
+    return next(small, None) or _page(node, 0, drawn)
 
 
 # --- the first line --------------------------------------------------------------------------
@@ -272,7 +278,7 @@ QUIET = "color:var(--jp-content-font-color2,inherit)"
 LEFT = 'style="text-align:left"'
 
 
-def _page(node: Node, shown: int) -> str:
+def _page(node: Node, shown: int, drawn: str) -> str:
     whole, formula = _outline(node, shown), formula_of(node)
     facts = escape(", ".join(["", *_facts(whole)]))
     first = f'<b>View</b> {escape(_what(node))}<span style="{QUIET}">{facts}</span>'
@@ -280,19 +286,21 @@ def _page(node: Node, shown: int) -> str:
     if formula:
         lines.append(f"<div>= {escape(formula)}</div>")
     if node.fields.named:
-        lines.append(_folded("<details open><summary>fields", whole))
+        table = '<table style="color:inherit;margin:0">'
+        lines += [f"<details open><summary>fields</summary>{table}", *_rows(whole)]
+        lines.append("</table></details>")
+    if drawn:
+        lines.append(f"<details open><summary>picture</summary>\n{drawn}\n</details>")
     return "\n".join([*lines, "</div>"])
 
 
-def _folded(opening: str, part: _Part) -> str:
-    rows = [*map(_row, part.parts), *(f"<tr><td {LEFT}>{line}</td></tr>" for line in part.hidden)]
-    table = '<table style="color:inherit">'
-    return "\n".join([f"{opening}</summary>{table}", *rows, "</table></details>"])
-
-
-def _row(part: _Part) -> str:
-    cells = [escape(cell) for cell in part.cells if cell]
-    if not part.fields.named:
-        return f"<tr>{''.join(f'<td {LEFT}>{cell}</td>' for cell in cells)}</tr>"
-    inside = _folded(f"<details><summary>{' '.join(cells)}", part)
-    return f'<tr><td colspan="4" {LEFT}>{inside}</td></tr>'
+def _rows(part: _Part, depth: int = 0) -> Iterator[str]:
+    """Return the rows of one table, so that columns stand in line; inner names are set in."""
+    name = f'<td style="text-align:left;padding-left:{depth * 1.5 + 0.5:g}em">'
+    for inner in part.parts:
+        word, *cells = [escape(cell) for cell in inner.cells if cell]
+        rest = "".join(f"<td {LEFT}>{cell}</td>" for cell in cells)
+        yield f"<tr>{name}{word}</td>{rest}</tr>"
+        yield from _rows(inner, depth + 1)
+    for line in part.hidden:
+        yield f"<tr>{name}{line}</td></tr>"

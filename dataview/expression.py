@@ -22,6 +22,7 @@ from dataview.nodes import (
     Driven,
     DType,
     Elementwise,
+    Label,
     LateFields,
     Mapped,
     MatMul,
@@ -75,6 +76,13 @@ def select(node: Node, index: Index, key: Any = None, fields: Fields | None = No
     shape = known_shape(node)
     if fields is None and is_identity(index, shape) and not isinstance(node, Comparison):
         return node
+    found = _selected(node, index, key, fields, shape)
+    if node.label is not None:
+        found.label = node.label.of_part(index)
+    return found
+
+
+def _selected(node: Node, index: Index, key: Any, fields: Fields | None, shape: Shape) -> Node:
     if isinstance(node, Driven):
         whole = select(node.node, index, key)
         lost = _followed(node, index, key).lost
@@ -106,17 +114,37 @@ def _followed(node: Node, index: Index, key: Any) -> Fields:
 
 
 def field(node: Node, name: str) -> Node:
-    """Return the node of a field that the node has."""
+    """Return the node of a field that the node has, labelled by its name."""
     found = node.fields.named[name]
+    names = (name,) if node.label is None else (*node.label.names, name)
     if isinstance(found, Attached):
-        attached: Node = found.node
-        return attached
+        return _labelled(found.node, names)
     index = window_index(found, known_shape(node))
     inside = through(found.fields, index, name, select)
     part = select(node, index, fields=inside)
     if found.meta is not part.meta:
         part = part.replaced(meta=found.meta)
+    if _is_data(part):
+        part.label = Label(names, part.shape)
     return part
+
+
+def _labelled(node: Node, names: tuple[str, ...]) -> Node:
+    """Return a node of data under these names; what is computed is shown by its own formula.
+
+    What is computed is never copied: a statistic is a photograph in one place.
+    """
+    label = Label(names, node.shape)
+    if not _is_data(node) or node.label == label:
+        return node
+    copy: Node = node.replaced(label=label)
+    return copy
+
+
+def _is_data(node: Node) -> bool:
+    while isinstance(node, Select):
+        node = node.node
+    return isinstance(node, (Stored, Concat, Record, Driven))
 
 
 def row_field(node: Node, name: str) -> Node | None:
@@ -231,7 +259,9 @@ def _as_record(side: Argument) -> Argument:
 def with_fields(node: Node, fields: Fields) -> Node:
     """Return the node under another field tree."""
     if isinstance(node, Record):
-        return Record(fields, node.rank, node.meta)
+        record = Record(fields, node.rank, node.meta)
+        record.label = node.label
+        return record
     changed: Node = node.replaced(fields=fields)
     return changed
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -22,6 +22,7 @@ __all__ = [
     "Driven",
     "Elementwise",
     "Evaluate",
+    "Label",
     "LateFields",
     "Mapped",
     "MatMul",
@@ -63,14 +64,31 @@ class LateFields:
         return self.follow(self.node, self.index, self.key)
 
 
+class Label(NamedTuple):
+    """The fields by whose names a node was reached, their shape, and which part of it this is."""
+
+    names: tuple[str, ...]
+    shape: Shape | None
+    part: Index | None = None
+
+    def of_part(self, index: Index) -> Label:
+        """Return the label of a part; of a part that is no plain slice, only that it is one."""
+        plain = self.part is None and index.is_box
+        return Label(self.names, self.shape, index if plain else SOME_PART)
+
+
+SOME_PART = Index((), ())
+
+
 class Node:
     """A step of a plan; shape and dtype are None where they cannot be known without reading.
 
-    The fields of a part are worked out when they are first asked for.  `lent` and `followed`
-    remember what has been asked of the node before; they are not pickled.
+    The fields of a part are worked out when they are first asked for.  `label` is how the node was
+    reached, for those who show it.  `lent` and `followed` remember what has been asked of the node
+    before; they are not pickled.
     """
 
-    __slots__ = ("_fields", "dtype", "followed", "lent", "meta", "shape")
+    __slots__ = ("_fields", "dtype", "followed", "label", "lent", "meta", "shape")
 
     shape: Shape | None
     dtype: DType | None
@@ -87,6 +105,7 @@ class Node:
         self.dtype = dtype
         self._fields = fields
         self.meta = meta
+        self.label: Label | None = None
         self.forget()
 
     @property

@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dataview.index import is_endless
+from dataview.index import Affine, Constant, Index, is_endless
 from dataview.made import Made
-from dataview.nodes import Concat, Driven, Node, Record, Select, members
+from dataview.nodes import Concat, Driven, Label, Node, Record, Reshaped, Select, Shape, members
 from dataview.streams import Kept, Stream, length_of
 
 __all__ = [
@@ -20,10 +20,12 @@ __all__ = [
     "few",
     "harmless",
     "inside",
+    "key_text",
     "length_text",
     "lengths_of",
     "listing",
     "meta_words",
+    "name_text",
     "shape_text",
     "size_text",
     "undriven",
@@ -34,6 +36,7 @@ Lengths: TypeAlias = "tuple[float | None, ...] | None"
 
 _INSIDE: dict[type[Node], Callable[[Any], Sequence[Node]]] = {
     Select: lambda node: (node.node,),
+    Reshaped: lambda node: (node.node,),
     Driven: lambda node: (node.node,),
     Concat: lambda node: node.nodes,
     Record: lambda node: [part.node for part in members(node).values()],
@@ -83,6 +86,53 @@ def value_text(value: Any) -> str:
 
 def meta_words(meta: Mapping[str, Any]) -> list[str]:
     return few([f"{value_text(name)}={value_text(value)}" for name, value in meta.items()])
+
+
+def name_text(label: Label) -> str:
+    """Return the names by which something was reached, as one would write them after the view.
+
+    >>> name_text(Label(("pos", "x"), (3,))), name_text(Label(("two words",), (3,)))
+    ('pos.x', '["two words"]')
+    """
+    words = [harmless(name) for name in label.names]
+    steps = [f".{word}" if word.isidentifier() else f'["{word}"]' for word in words]
+    return harmless("".join(steps).removeprefix("."), 48)
+
+
+def key_text(index: Index, shape: Shape | None) -> str:
+    """Return the key of integers and slices that an index comes from, "…" for any other.
+
+    >>> key_text(Index((2,), [Affine(3, ((0, 2),)), Constant(1)]), (9, 2))
+    '3:6:2, 1'
+    """
+    words: list[str] = []
+    view = 0
+    for map_, length in zip(index.maps, shape or (), strict=False):
+        if isinstance(map_, Constant):
+            words.append(str(map_.offset))
+        elif isinstance(map_, Affine) and [axis for axis, _ in map_.strides] == [view]:
+            words.append(_slice_text(map_.offset, index.shape[view], map_.strides[0][1], length))
+            view += 1
+        else:
+            return "…"
+    while words[1:] and words[-1] == ":":
+        words.pop()
+    known = len(words) and len(index.maps) == len(shape or ()) and view == len(index.shape)
+    return ", ".join(words) if known else "…"
+
+
+def _slice_text(start: int, count: int, step: int, length: int) -> str:
+    """Return the slice that takes so many positions of an axis; its whole is ":"."""
+    if not count:
+        return "0:0"
+    if is_endless(count):
+        return f"{start or ''}:"
+    last = start + step * (count - 1)
+    ends = (0, length - 1) if step > 0 else (length - 1, 0)
+    first = "" if start == ends[0] else str(start)
+    stop = last + (1 if step > 0 else -1)
+    after = "" if step * (ends[1] - last) < step * step or stop < 0 else str(stop)
+    return f"{first}:{after}" + ("" if step == 1 else f":{step}")
 
 
 def length_text(length: float | None) -> str:
