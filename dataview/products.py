@@ -21,7 +21,7 @@ from dataview.nodes import (
     size_of,
 )
 
-__all__ = ["answer", "matmul"]
+__all__ = ["answer", "matmul", "needed"]
 
 BLOCK_BYTES = 1 << 24
 """How much of the left operand is read at a time."""
@@ -69,7 +69,7 @@ def answer(node: MatMul, index: Index | None, evaluate: Evaluate) -> np.ndarray:
 def _product(node: MatMul, box: Index, evaluate: Evaluate) -> np.ndarray:
     """Return the product of chosen rows and chosen columns."""
     left, right = node.args
-    rows, columns = _needed(node, box)
+    rows, columns = needed(node, box)
     other = evaluate(right, columns)
     if len(rows.shape) != 2 or len(columns.shape) > 2:
         return np.asarray(np.matmul(evaluate(left, rows), other), node.dtype)
@@ -81,7 +81,7 @@ def _product(node: MatMul, box: Index, evaluate: Evaluate) -> np.ndarray:
     return out
 
 
-def _needed(node: MatMul, box: Index) -> tuple[Index, Index]:
+def needed(node: MatMul, box: Index) -> tuple[Index, Index]:
     """Return what a box of the product needs of the two operands."""
     ours, theirs = map(known_shape, node.args)
     parts = list(zip(box.maps, box.shape, known_shape(node), strict=True))

@@ -12,7 +12,18 @@ from typing import Any, cast
 
 import numpy as np
 
-from dataview import asking, caching, declaring, display, face, mapping, rows, streams, update
+from dataview import (
+    asking,
+    caching,
+    declaring,
+    display,
+    explaining,
+    face,
+    mapping,
+    rows,
+    streams,
+    update,
+)
 from dataview.arithmetic import Arithmetic
 from dataview.errors import UndeclaredError, unknown_field, unknown_verb
 from dataview.evaluation import answered, by_name, evaluate, in_order, lent
@@ -275,6 +286,14 @@ class View(Arithmetic, Summaries):
     def _probe(self) -> View:
         """Return the view with shape, dtype and fields known, reading one sample to find out."""
         return viewed(mapping.probed(node_of(self)))
+
+    def _explain(self) -> explaining.Explanation:
+        """Return what calling the view would do: what is read, computed and held; reads nothing.
+
+        >>> (View(np.ones((9, 4)))[2:5] * 2)._explain().readings[0].nbytes
+        96
+        """
+        return explaining.explained(node_of(self))
 
     # --- rows ------------------------------------------------------------------------------
 

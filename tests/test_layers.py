@@ -15,8 +15,8 @@ PACKAGE = pathlib.Path(__file__).parent.parent / "dataview"
 
 # Top to bottom: a module imports only what stands below it. `sources` is one layer of siblings.
 LAYERS = """
-    __main__ demo __init__ functions view arithmetic translating summaries exchanges face display
-    pictures formulas explaining wording loader batches samplers collate specs spaces caching
+    __main__ demo __init__ functions view arithmetic translating summaries exchanges face explaining
+    display pictures formulas wording loader batches samplers collate specs spaces caching
     mapping steps declaring opening saving packing rows describing asking streams made inplace
     update casting joining symbols evaluation products layouts quantiles passes fused kernel
     engines programs reduce executors expression nodes operators fields sources cache permutation

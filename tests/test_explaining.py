@@ -1,0 +1,204 @@
+"""Plans told before they are run: compared with files, and with what is read when they are run.
+
+After a wanted change, DATAVIEW_UPDATE_SNAPSHOTS=1 pytest tests/test_explaining.py writes the files
+of tests/snapshots/explaining anew; read the difference before it is committed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import pathlib
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dataview as dv
+from dataview import expression, gather
+from oracle import examples
+
+SNAPSHOTS = pathlib.Path(__file__).parent / "snapshots" / "explaining"
+UPDATE = os.environ.get("DATAVIEW_UPDATE_SNAPSHOTS") == "1"
+
+
+class Counted:
+    """A source that counts the bytes it is asked for."""
+
+    lends = False
+    writable = False
+
+    def __init__(self, array):
+        self.kept = array
+        self.shape, self.dtype = array.shape, array.dtype
+        self.nbytes = 0
+
+    def read(self, index, memo):
+        found = np.array(gather.read(self.kept, index))
+        self.nbytes += found.nbytes
+        return found
+
+    def describe(self):
+        return "counted"
+
+
+def counted(*shape, dtype=np.float32):
+    """A source, and the view of it."""
+    count = math.prod(shape)
+    source = Counted((np.arange(count) % 97 + 1).astype(dtype).reshape(shape))
+    return source, dv.View(expression.stored(source))
+
+
+def unmade(number):
+    raise AssertionError("a plan has made a sample")
+
+
+def cases(folder):
+    """The views of the snapshots by name."""
+    np.save(folder / "x.npy", np.ones((6000, 50), np.float32))
+    d = dv.View(dv.open(folder / "x.npy"), input=np.s_[:40], target=np.s_[40:])
+    z = (d.input - d.input._mean(axis=0)) / d.input._std(axis=0)
+    taken = np.ones(3) * dv.View([1.0, 2.0])._mean()
+    taken()
+    large = dv.View(np.ones((1000, 1000)))
+    return {
+        "data_of_a_file": d.input,
+        "memory": dv.View(np.ones((4, 3)))[1:],
+        "standardised": z,
+        "standardised_rows": z[5:10],
+        "standardised_column": z[:, 0],
+        "statistic": d.input._mean(axis=0),
+        "statistic_taken": taken,
+        "statistic_of_each_row": (d.input - d.input._max(axis=1, keepdims=True))[7:9],
+        "two_passes": (d.input - d.input._mean(axis=0))._std(axis=1) + d.target._sum(),
+        "memory_in_blocks": np.sqrt(large**2.0 + np.divmod(large, 3)[0]) * 2,
+        "comparison": d.input == d.input * 2,
+        "record": dv.View(input=d.input, z=z),
+        "joined": dv.concat(d.input, d.input * 2)[5990:6010],
+        "many_steps": sum(itertools.repeat(d.target, 30)),
+        "function": dv.View(unmade, _length=7),
+        "stream": dv.View(lambda: iter([1, 2])),
+        "filtered": d._filter(unmade),
+        "endless": d.input._repeat(),
+        "endless_expression": d.input._repeat() * 2,
+        "do_not_broadcast": d.input == d.target,
+        "empty": d.input[:0] * 2,
+        "number": dv.View(3.0) + 1,
+    }
+
+
+@pytest.fixture(autouse=True)
+def by_numpy():
+    with dv.engine("numpy"):
+        yield
+
+
+NAMES = sorted(path.stem for path in SNAPSHOTS.glob("*.txt"))
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory):
+    return cases(tmp_path_factory.mktemp("explaining"))
+
+
+def test_every_case_has_its_file(shown):
+    if UPDATE:
+        SNAPSHOTS.mkdir(parents=True, exist_ok=True)
+        for path in SNAPSHOTS.iterdir():
+            path.unlink()
+        for name, view in shown.items():
+            (SNAPSHOTS / f"{name}.txt").write_text(f"{view._explain()}\n", encoding="utf-8")
+    assert sorted(path.name for path in SNAPSHOTS.iterdir()) == sorted(f"{n}.txt" for n in shown)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_plan_is_told_as_in_its_file(name, shown):
+    plan = shown[name]._explain()
+    assert f"{plan}\n" == (SNAPSHOTS / f"{name}.txt").read_text(encoding="utf-8")
+    assert all(line == line.rstrip() and line.isprintable() for line in repr(plan).split("\n"))
+
+
+def test_the_page_is_the_text():
+    plan = dv.View(**{"<b>": np.ones(3)})["<b>"] * 2
+    page = plan._explain()._repr_html_()
+    assert page.startswith("<pre ")
+    assert "&lt;b&gt;" in page
+    assert "<b>" not in page
+
+
+def test_a_plan_is_a_value():
+    _, x = counted(5, 4)
+    plan = (x - x._mean(axis=0))._explain()
+    assert pickle.loads(pickle.dumps(plan)) == plan
+    assert [one.statistics for one in plan.passes] == [("mean(float32(5, 4), axis=0)",)]
+    assert plan.readings[0].nbytes == plan.passes[0].readings[0].nbytes == 80
+    assert [step.engine for step in plan.steps] == ["numpy"]
+
+
+KEYS = [
+    *(np.s_[:], np.s_[5:9], np.s_[::-3], 3, np.s_[2:5, 1], np.s_[:, ::2], np.s_[[4, 1, 2]]),
+    *(np.s_[:0], np.s_[None, 1:3], np.s_[..., 0]),
+]
+EXPRESSIONS = {
+    "data": lambda x: x,
+    "scaled": lambda x: x * 2 + 1,
+    "centred": lambda x: x - x._mean(axis=0),
+    "standardised": lambda x: (x - x._mean(axis=0)) / x._std(axis=0),
+    "by_row": lambda x: x - x._max(axis=1, keepdims=True),
+    "joined": lambda x: dv.concat(x, x * 3),
+    "shuffled": lambda x: x._shuffled(1) * 2,
+    "mirrored": lambda x: x + x[::-1],
+    "outer": lambda x: x[:, :1] * x[0],
+    "product": lambda x: x @ np.ones((4, 3)) + 1,
+    "reshaped": lambda x: np.reshape(x, (60, 2)) * 2,
+    "split": lambda x: np.reshape(x, (30, 2, 2)),
+    "field": lambda x: dv.View(x, w=np.s_[1:3]).w * 2,
+}
+
+
+@given(st.sampled_from(sorted(EXPRESSIONS)), st.sampled_from(KEYS))
+@examples(100)
+def test_a_plan_foretells_what_is_read(name, key):
+    source, x = counted(30, 4)
+    part = EXPRESSIONS[name](x)[key]
+    plan = part._explain()
+    assert source.nbytes == 0
+    found = part()
+    foretold = [*plan.readings, *(reading for one in plan.passes for reading in one.readings)]
+    ours = [reading for reading in foretold if reading.place == "counted"]
+    assert source.nbytes == sum(reading.nbytes for reading in ours)
+    assert plan.result_bytes == found.nbytes
+    assert part._explain().passes == ()
+
+
+def test_any_view_has_a_plan_with_any_engine(shown):
+    for view in shown.values():
+        with dv.engine("numexpr"):
+            assert repr(view._explain()).startswith("Plan of View ")
+
+
+def test_of_very_many_rows_no_positions_are_made():
+    x = dv.View(np.broadcast_to(np.float32(1), (2**40, 2)))
+    (reading,) = dv.concat(x, x)._shuffled(1)._explain().readings
+    assert reading.nbytes == 2**44
+
+
+def test_a_plan_names_the_engine():
+    _, x = counted(5, 4)
+    with dv.engine("numexpr"):
+        plan = (np.sin(x) + x)._explain()
+    assert [step.name for step in plan.steps] == ["sin", "add"]
+    assert [step.engine for step in plan.steps] == ["numpy", "numexpr"]
+
+
+def test_blocks_are_those_that_are_computed():
+    source, x = counted(3000, 200)
+    plan = (np.sqrt(x) * x + 1)._explain()
+    assert plan.blocks == math.ceil(3000 / plan.block_rows) > 1
+    assert plan.block_elements == plan.block_rows * 200
+    assert plan.thread_bytes == plan.block_elements * 4
+    (np.sqrt(x) * x + 1)()
+    assert source.nbytes == plan.readings[0].nbytes == 3000 * 200 * 4
