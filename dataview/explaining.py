@@ -23,6 +23,7 @@ from dataview.nodes import (
     Concat,
     Driven,
     Elementwise,
+    Mapped,
     MatMul,
     Node,
     Record,
@@ -241,10 +242,25 @@ def _of_statistic(node: Reduction, index: Index | None) -> Sequence[_Part]:
     """Return the rows that a part of a statistic of each row needs; others are passes."""
     if node.taken is not None or index is None or 0 in node.axes:
         return []
-    trailing = known_shape(node.node)[1:]
+    return _of_rows(node, index)
+
+
+def _of_rows(node: Reduction | Mapped, index: Index | None) -> Sequence[_Part]:
+    """Return the whole rows that some elements are made of."""
+    return [(node.node, None if index is None else _deeper(index, node.node, 1))]
+
+
+def _of_members(node: Record, index: Index | None) -> Sequence[_Part]:
+    parts = [part.node for part in members(node).values()]
+    return [(part, None if index is None else _deeper(index, part, node.rank)) for part in parts]
+
+
+def _deeper(index: Index, node: Node, rank: int) -> Index:
+    """Return the part of a node whose first axes an index selects from, whole on the others."""
+    trailing = known_shape(node)[rank:]
     depth = len(index.shape)
     whole: list[Map] = [Affine(0, ((depth + axis, 1),)) for axis in range(len(trailing))]
-    return [(node.node, Index((*index.shape, *trailing), [index.maps[0], *whole]))]
+    return Index((*index.shape, *trailing), [*index.maps[:rank], *whole])
 
 
 _BELOW: dict[type[Node], Callable[[Any, Index | None], Sequence[_Part]]] = {
@@ -254,6 +270,8 @@ _BELOW: dict[type[Node], Callable[[Any, Index | None], Sequence[_Part]]] = {
     Elementwise: _of_operands,
     Comparison: _of_operands,
     Concat: _of_concat,
+    Mapped: _of_rows,
+    Record: _of_members,
     Reduction: _of_statistic,
 }
 """Which part of its operands a part of a node needs; of any other kind, all of them."""

@@ -12,6 +12,7 @@ from dataview.nodes import (
     Argument,
     Comparison,
     Elementwise,
+    Mapped,
     MatMul,
     Node,
     Reduction,
@@ -184,6 +185,13 @@ def _axes_order(index: Index, shape: Shape | None) -> tuple[int, ...] | None:
     return tuple(axes.index(place) for place in places)
 
 
+def _mapped_term(node: Node, whole: Mapped) -> Term:
+    kind, _, name = harmless(whole.step.title, 60).partition(" ")
+    path = "".join(f".{harmless(part)}" for part in whole.path)
+    term = f"{kind}({name}){path}", ATOM
+    return _part(node, [term]) if isinstance(node, Select) else term
+
+
 def _is_reshape(index: Index, shape: Shape | None) -> bool:
     """Whether an index numbers all elements as they are numbered in their own shape."""
     if shape is None or size_of(shape) != size_of(index.shape):
@@ -256,6 +264,8 @@ def step_term(node: Node, terms: Sequence[Term]) -> Term:
 def _data_term(node: Node) -> Term:
     if node.label is None:
         whole = node.node if isinstance(node, Select) else node
+        if isinstance(whole, Mapped):
+            return _mapped_term(node, whole)
         if whole.label is not None and isinstance(node, Select):
             return _part(node, [_data_term(whole)])
         return f"{dtype_text(node)}{shape_text(lengths_of(node))}", ATOM

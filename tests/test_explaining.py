@@ -202,3 +202,12 @@ def test_blocks_are_those_that_are_computed():
     assert plan.thread_bytes == plan.block_elements * 4
     (np.sqrt(x) * x + 1)()
     assert source.nbytes == plan.readings[0].nbytes == 3000 * 200 * 4
+
+
+def test_rows_of_a_mapped_view_need_the_rows_of_its_data():
+    d = dv.View(x=np.ones((1000, 4)), y=np.ones(1000, "f4"))
+    mapped = d._map(lambda sample: sample.x() * 2, shape=(4,), dtype="f8")
+    (one,) = (mapped[5:8] + 1)._explain().readings
+    assert one.name.startswith("map(") and one.nbytes == 3 * (4 * 8 + 4)
+    few = d._map(lambda sample: sample.x() * 2, shape=(4,), dtype="f8", reads=["x"])
+    assert few[5:8]._explain().readings[0].nbytes == 3 * 4 * 8
