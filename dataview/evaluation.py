@@ -12,7 +12,7 @@ import numpy as np
 from dataview import engines, gather, products
 from dataview.errors import StreamError
 from dataview.expression import arguments, comparison, field, select
-from dataview.fused import Cut, fused
+from dataview.fused import Cut, fused, is_one_block
 from dataview.index import (
     Affine,
     Array,
@@ -27,7 +27,7 @@ from dataview.index import (
     renumbered,
     shifted,
 )
-from dataview.kernel import run_small
+from dataview.kernel import run_small, run_whole
 from dataview.nodes import (
     Argument,
     Comparison,
@@ -49,7 +49,6 @@ from dataview.nodes import (
     size_of,
 )
 from dataview.passes import pending, reduction, take
-from dataview.programs import leaves_of
 from dataview.sources.protocol import Memo
 
 __all__ = [
@@ -93,7 +92,7 @@ def _select(node: Select, index: Index | None, memo: Memo) -> np.ndarray:
     return evaluate(node.node, node.index if index is None else compose(node.index, index), memo)
 
 
-SMALL = 1 << 14
+SMALL = 1 << 15
 """Up to so many elements NumPy's own temporaries stay in the cache, and no plan pays."""
 
 
@@ -128,16 +127,39 @@ def _of_rows(numbers: np.ndarray, shape: Sequence[int]) -> list[Map]:
 
 
 def _elementwise(node: Elementwise, index: Index | None, memo: Memo) -> np.ndarray:
-    shape = known_shape(node)
-    if "taken" not in memo:  # once for all of the expression, so that one reading serves all
+    (found,) = _together([node], index, memo)
+    return found
+
+
+def _together(
+    nodes: Sequence[Elementwise], index: Index | None, memo: Memo
+) -> Sequence[np.ndarray]:
+    """Return the data of elementwise nodes of one shape, equal parts of them computed once."""
+    shape = known_shape(nodes[0])
+    size = size_of(shape if index is None else index.shape)
+    if not is_one_block(size) or engines.current() == "numexpr":
+        _take_once(nodes, index, memo)
+        return fused(nodes, index, None, evaluate, _narrowed)
+
+    def leaf(part: Node) -> np.ndarray:
+        if index is None:
+            memory = lent(part) if part.lent is None else part.lent
+            if memory is not None and memory is not False:
+                return memory
+        _take_once(nodes, index, memo)
+        return _operand(part, index, shape, memo)
+
+    if size > SMALL:
+        return run_whole(nodes, shape if index is None else index.shape, leaf)
+    return [_spread(found, nodes[0], index) for found in run_small(nodes, leaf)]
+
+
+def _take_once(nodes: Sequence[Node], index: Index | None, memo: Memo) -> None:
+    """Take the statistics below expressions, all of them together, so that one reading serves."""
+    if "taken" not in memo:
         memo["taken"] = True
-        if not all(isinstance(leaf, Stored) for leaf in leaves_of(node)):
-            missing = pending(node)
-            take([part for part in missing if index is None or 0 in part.axes], evaluate)
-    if size_of(shape if index is None else index.shape) > SMALL or engines.current() == "numexpr":
-        return fused([node], index, None, evaluate, _narrowed)[0]
-    (found,) = run_small([node], lambda leaf: _operand(leaf, index, shape, memo))
-    return _spread(found, node, index)
+        missing = {id(part): part for node in nodes for part in pending(node)}.values()
+        take([part for part in missing if index is None or 0 in part.axes], evaluate)
 
 
 def _operand(node: Node, index: Index | None, shape: Sequence[int], memo: Memo) -> np.ndarray:

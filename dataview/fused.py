@@ -18,7 +18,7 @@ from dataview.nodes import Elementwise, Node, known_dtype, known_shape, size_of
 from dataview.programs import compiled
 from dataview.sources.protocol import Memo
 
-__all__ = ["Cut", "cuts", "fused", "tell"]
+__all__ = ["Cut", "cuts", "fused", "is_one_block", "tell"]
 
 BLOCK_ELEMENTS = 1 << 17
 """Elements of a block: the buffers of a few steps stay in a core's own cache."""
@@ -73,6 +73,11 @@ def cuts(shape: Sequence[int], elements: int | None = None, whole_rows: bool = F
     step = max(1, elements // (size // shape[axis]))
     ends = range(0, shape[axis], step)
     return [Cut(axis, start, min(start + step, shape[axis])) for start in ends]
+
+
+def is_one_block(elements: int) -> bool:
+    """Whether a result of so many elements is computed as one block."""
+    return elements <= BLOCK_ELEMENTS
 
 
 def fused(

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from dataview.engines import Joined
-from dataview.nodes import Elementwise, Node
-from dataview.programs import Place, Program, Step, in_order, squared, told_apart
+from dataview.nodes import Elementwise, Node, known_dtype
+from dataview.programs import Place, Program, Step, compiled, in_order, squared, told_apart
 
-__all__ = ["Position", "run_block", "run_small", "tiled"]
+__all__ = ["Position", "run_block", "run_small", "run_whole", "tiled"]
 
 
 class Position:
@@ -42,37 +42,49 @@ def run_small(
     A shared part is computed once; a program is not worth making.
     """
     order = in_order(roots)
-    values: dict[int, Any] = {}
+    values: dict[Any, Any] = {}
     calls: dict[Any, Any] = {}
     # Equal calls are looked for where a ufunc comes twice: to look costs as much as to compute.
-    repeats = len({node.ufunc for node in order}) < len(order)
-    numbers: dict[int, Any] = {}
+    repeats = len(order) > 1 and len({node.ufunc for node in order}) < len(order)
     for node in order:
-        ufunc, args = squared(node, node.args)
-        call = (ufunc, *[_known_as(arg, numbers) for arg in args]) if repeats else id(node)
-        if call not in calls:
+        ufunc, args = node.ufunc, node.args
+        if ufunc is np.power:
+            ufunc, args = squared(node, args)
+        call = (ufunc, *[_known_as(arg, values) for arg in args]) if repeats else node
+        found = calls.get(call)
+        if found is None:
             operands = []
             for arg in args:
                 if isinstance(arg, Node):
-                    if id(arg) not in values:  # a leaf: what is computed stands there already
-                        values[id(arg)] = leaf(arg)
-                    operands.append(values[id(arg)])
-                else:
-                    operands.append(arg)
+                    if arg not in values:  # a leaf: what is computed stands there already
+                        values[arg] = leaf(arg)
+                    arg = values[arg]
+                operands.append(arg)
             if at is not None:
                 at.name = ufunc.__name__
-            calls[call] = ufunc(*operands), len(calls)
-        found, number = calls[call]
-        numbers[id(node)] = number, node.output
-        values[id(node)] = found if len(node.dtypes) == 1 else found[node.output]
-    return [np.asarray(values[id(root)]) for root in roots]
+            found = calls[call] = ufunc(*operands)
+        values[node] = found if len(node.dtypes) == 1 else found[node.output]
+    return [np.asarray(values[root]) for root in roots]
 
 
-def _known_as(arg: Any, numbers: dict[int, Any]) -> Any:
-    """Return a key by which equal operands are known again."""
-    if isinstance(arg, Node):
-        return numbers.get(id(arg), id(arg))
-    return told_apart(arg)
+def _known_as(arg: Any, values: dict[Any, Any]) -> Any:
+    """Return a key by which equal operands are known again; `values` lives as long as the keys."""
+    if isinstance(arg, Elementwise):
+        return id(values[arg])
+    return arg if isinstance(arg, Node) else told_apart(arg)
+
+
+def run_whole(
+    roots: Sequence[Elementwise], shape: tuple[int, ...], leaf: Callable[[Node], Any]
+) -> list[np.ndarray]:
+    """Compute expressions as one block, under the caller's errstate, with few temporaries."""
+    program = compiled(*roots)
+    parts = [node for node in program.leaves if isinstance(node, Elementwise)]
+    values = dict(zip(parts, run_small(parts, leaf), strict=True))
+    leaves = [values[node] if node in values else leaf(node) for node in program.leaves]
+    outs = [np.empty(shape, known_dtype(root)) for root in roots]
+    run_block(program, leaves, outs, {}, Position(), True)
+    return outs
 
 
 def run_block(

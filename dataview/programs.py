@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from dataview.nodes import Elementwise, Node, known_shape, size_of
 from dataview.operators import Ufunc
 
-__all__ = ["Place", "Program", "Step", "compiled", "in_order", "leaves_of", "squared", "told_apart"]
+__all__ = ["Place", "Program", "Step", "compiled", "in_order", "squared", "told_apart"]
 
 HELD = 1 << 14
 """A part of so many elements at most, fewer than the whole has, is computed before the blocks."""
@@ -106,17 +106,21 @@ def in_order(
     """
     order: list[Elementwise] = []
     seen: set[int] = set()
-    waiting: list[tuple[Elementwise, bool]] = [(root, False) for root in reversed(roots)]
+    waiting: list[Any] = list(reversed(roots))
     while waiting:
-        node, ready = waiting.pop()
-        if ready:
-            order.append(node)
+        node = waiting.pop()
+        if type(node) is tuple:  # its arguments are through
+            order.append(node[0])
         elif id(node) not in seen:
             seen.add(id(node))
-            waiting.append((node, True))
-            for arg in reversed(node.args):
-                if isinstance(arg, Elementwise) and not (shape and is_held(arg, shape)):
-                    waiting.append((arg, False))
+            below = [arg for arg in node.args if isinstance(arg, Elementwise)]
+            if shape is not None:
+                below = [part for part in below if not is_held(part, shape)]
+            if below:
+                waiting.append((node,))
+                waiting.extend(reversed(below))
+            else:
+                order.append(node)
     return order
 
 
@@ -127,12 +131,6 @@ def is_held(part: Elementwise, whole: tuple[int, ...]) -> bool:
     """
     own = known_shape(part)
     return own != whole and size_of(own) <= HELD and 2 * size_of(own) <= size_of(whole)
-
-
-def leaves_of(root: Elementwise) -> Iterator[Node]:
-    """Return the nodes that an expression reads, each once."""
-    found = {id(a): a for node in in_order([root]) for a in node.args if isinstance(a, Node)}
-    return (node for node in found.values() if not isinstance(node, Elementwise))
 
 
 def told_apart(operand: Any) -> Any:
