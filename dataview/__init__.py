@@ -17,7 +17,7 @@ from dataview.errors import (
     UndeclaredError,
 )
 from dataview.executors import executor
-from dataview.functions import concat, field, open, zip
+from dataview.functions import concat, evaluate, field, open, zip
 from dataview.view import View
 
 __version__ = "0.1.0"
@@ -31,6 +31,7 @@ __all__ = [
     "View",
     "concat",
     "engine",
+    "evaluate",
     "executor",
     "field",
     "open",

@@ -58,6 +58,7 @@ __all__ = [
     "blocks",
     "by_name",
     "evaluate",
+    "evaluate_all",
     "in_order",
     "is_equal",
     "lent",
@@ -321,6 +322,25 @@ _ANSWERS: dict[type[Node], Callable[[Any, Index | None, Memo], np.ndarray]] = {
     Mapped: _mapped,
     Concat: _concat,
 }
+
+
+def evaluate_all(nodes: Sequence[Node]) -> list[np.ndarray]:
+    """Return the data of several nodes: what they share is computed and read once.
+
+    All statistics are taken together; expressions of one shape run through the same blocks.
+    """
+    memo: Memo = {}
+    _take_once(nodes, None, memo)
+    found: dict[Node, np.ndarray] = {}
+    alike: dict[Any, list[Elementwise]] = {}
+    for node in dict.fromkeys(nodes):
+        if isinstance(node, Elementwise):
+            alike.setdefault(known_shape(node), []).append(node)
+        else:
+            found[node] = evaluate(node, None, memo)
+    for group in alike.values():
+        found.update(zip(group, _together(group, None, memo), strict=True))
+    return [found[node] for node in nodes]
 
 
 # --- joined rows -----------------------------------------------------------------------------

@@ -2,20 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from dataview import declaring, opening
-from dataview.face import node_from
+from dataview.evaluation import evaluate_all
+from dataview.face import Face, node_from, node_of
 from dataview.fields import WindowSpec
 from dataview.joining import concat as concat_nodes
 from dataview.view import View, viewed
 
-__all__ = ["concat", "field", "open", "zip"]
+__all__ = ["concat", "evaluate", "field", "open", "zip"]
 
 
 def open(path: Any, mode: str = "r") -> View:
     """Open a file as a view; `mode="r+"` lets the view write to it."""
     return viewed(opening.open_node(path, mode))
+
+
+def evaluate(*views: Any) -> Any:
+    """Return the data of several views, in tuples, lists and mappings as they are given.
+
+    What they share is computed once, and what they read is read once.
+
+    >>> v = View([1.0, 3.0])
+    >>> evaluate(v - v._mean(), {"mean": v._mean()})
+    (array([-1.,  1.]), {'mean': np.float64(2.0)})
+    """
+    found = iter(evaluate_all([node_of(view) for view in _views_in(views)]))
+    return _answered(views, found)
+
+
+def _views_in(nested: Any) -> Iterator[Face]:
+    if isinstance(nested, Face):
+        yield nested
+    elif isinstance(nested, (tuple, list, Mapping)):
+        for part in nested.values() if isinstance(nested, Mapping) else nested:
+            yield from _views_in(part)
+    else:
+        raise TypeError(
+            f"evaluate takes views, and tuples, lists and mappings of them; got {nested!r}"
+        )
+
+
+def _answered(nested: Any, found: Iterator[np.ndarray]) -> Any:
+    """Return what is nested with the data of each view, in order, in its place."""
+    if isinstance(nested, Face):
+        return next(found)[()]
+    if isinstance(nested, Mapping):
+        return {name: _answered(part, found) for name, part in nested.items()}
+    parts = [_answered(part, found) for part in nested]
+    if hasattr(nested, "_make"):
+        return nested._make(parts)
+    return parts if isinstance(nested, list) else tuple(parts)
 
 
 def field(window: Any, /, **fields: Any) -> WindowSpec:

@@ -7,6 +7,7 @@ expression.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -78,6 +79,9 @@ def run_whole(
     roots: Sequence[Elementwise], shape: tuple[int, ...], leaf: Callable[[Node], Any]
 ) -> list[np.ndarray]:
     """Compute expressions as one block, under the caller's errstate, with few temporaries."""
+    order = in_order(roots)
+    if len(roots) == 1 and len({node.ufunc for node in order}) == len(order):
+        return [_run_in_turn(order, shape, leaf)]  # no calls are equal: no program is needed
     program = compiled(*roots)
     parts = [node for node in program.leaves if isinstance(node, Elementwise)]
     values = dict(zip(parts, run_small(parts, leaf), strict=True))
@@ -85,6 +89,36 @@ def run_whole(
     outs = [np.empty(shape, known_dtype(root)) for root in roots]
     run_block(program, leaves, outs, {}, Position(), True)
     return outs
+
+
+def _run_in_turn(
+    order: Sequence[Elementwise], shape: tuple[int, ...], leaf: Callable[[Node], Any]
+) -> np.ndarray:
+    """Compute the last of some nodes; a result that is read for the last time is written over."""
+    values: dict[Any, Any] = {}
+    readers = Counter(arg for node in order for arg in node.args if isinstance(arg, Elementwise))
+    for node in order:
+        ufunc, args = squared(node, node.args)
+        operands = []
+        spare: tuple[np.ndarray, ...] = ()
+        for arg in args:
+            if isinstance(arg, Elementwise):
+                value = values[arg]
+                readers[arg] -= 1
+                if not readers[arg] and value.shape == shape and value.dtype == node.dtype:
+                    spare = (value,)
+            elif isinstance(arg, Node):
+                value = values[arg] if arg in values else values.setdefault(arg, leaf(arg))
+            else:
+                value = arg
+            operands.append(value)
+        if spare and len(node.dtypes) == 1:
+            values[node] = ufunc(*operands, out=spare[0])
+        else:
+            found = ufunc(*operands)
+            values[node] = found if len(node.dtypes) == 1 else found[node.output]
+    found = np.asarray(values[order[-1]])
+    return found if found.shape == shape else np.array(np.broadcast_to(found, shape))
 
 
 def run_block(
