@@ -75,9 +75,15 @@ def cuts(shape: Sequence[int], elements: int | None = None, whole_rows: bool = F
     return [Cut(axis, start, min(start + step, shape[axis])) for start in ends]
 
 
+def block_elements(nodes: Sequence[Elementwise]) -> int:
+    """Return the elements of a block of these results: narrow ones have more, in as many bytes."""
+    size = max(known_dtype(node).itemsize for node in nodes)
+    return BLOCK_ELEMENTS * 8 // min(max(size, 4), 8)
+
+
 def is_one_block(elements: int) -> bool:
-    """Whether a result of so many elements is computed as one block."""
-    return elements <= BLOCK_ELEMENTS
+    """Whether a result of so many elements is computed as one: to divide it takes longer."""
+    return elements <= 2 * BLOCK_ELEMENTS
 
 
 def fused(
@@ -94,7 +100,7 @@ def fused(
     """
     shape = known_shape(nodes[0]) if index is None else index.shape
     outs = [np.empty(shape, known_dtype(node)) for node in nodes] if outs is None else list(outs)
-    blocks = cuts(shape)
+    blocks = cuts(shape, block_elements(nodes))
     if executors.shares_memory() or len(blocks) == 1:
         run = _Run(nodes, index, outs, evaluate, narrow, spare)
         with engines.one_thread(run.program):

@@ -15,7 +15,7 @@ import numpy as np
 
 from dataview.engines import Joined
 from dataview.nodes import Elementwise, Node, known_dtype
-from dataview.programs import Place, Program, Step, compiled, in_order, squared, told_apart
+from dataview.programs import Place, Program, Step, compiled, in_order, told_apart
 
 __all__ = ["Position", "run_block", "run_small", "run_whole", "tiled"]
 
@@ -49,8 +49,6 @@ def run_small(
     repeats = len(order) > 1 and len({node.ufunc for node in order}) < len(order)
     for node in order:
         ufunc, args = node.ufunc, node.args
-        if ufunc is np.power:
-            ufunc, args = squared(node, args)
         call = (ufunc, *[_known_as(arg, values) for arg in args]) if repeats else node
         found = calls.get(call)
         if found is None:
@@ -98,22 +96,23 @@ def _run_in_turn(
     values: dict[Any, Any] = {}
     readers = Counter(arg for node in order for arg in node.args if isinstance(arg, Elementwise))
     for node in order:
-        ufunc, args = squared(node, node.args)
+        ufunc, args = node.ufunc, node.args
         operands = []
         spare: tuple[np.ndarray, ...] = ()
         for arg in args:
             if isinstance(arg, Elementwise):
                 value = values[arg]
                 readers[arg] -= 1
-                if not readers[arg] and value.shape == shape and value.dtype == node.dtype:
+                own = isinstance(value, np.ndarray) and isinstance(arg.ufunc, np.ufunc)
+                if own and not readers[arg] and value.shape == shape and value.dtype == node.dtype:
                     spare = (value,)
             elif isinstance(arg, Node):
                 value = values[arg] if arg in values else values.setdefault(arg, leaf(arg))
             else:
                 value = arg
             operands.append(value)
-        if spare and len(node.dtypes) == 1:
-            values[node] = ufunc(*operands, out=spare[0])
+        if spare and len(node.dtypes) == 1 and isinstance(ufunc, np.ufunc):
+            values[node] = ufunc(*operands, out=spare)
         else:
             found = ufunc(*operands)
             values[node] = found if len(node.dtypes) == 1 else found[node.output]
@@ -150,20 +149,20 @@ def run_block(
                     dying.append(op.number)
         shape = _shape_of(operands, outs[0].shape)
         released = [values.pop(place) for place in dying]
-        joined = type(step.ufunc) is Joined
         # In place: a ufunc with one result reads each element before it writes it.
-        in_place = len(step.results) == 1 and not joined
+        elementwise = isinstance(step.ufunc, np.ufunc)
+        in_place = elementwise and len(step.results) == 1
         if in_place:
             buffers.free.extend(released)
         buffers.keep(step.results)
-        apart = operands if joined else ()
+        apart = () if elementwise else operands
         targets = [
             buffers.take(shape, dtype, place, apart)
             for place, dtype in zip(step.results, step.dtypes, strict=True)
         ]
         if not in_place:
             buffers.free.extend(released)
-        if joined:
+        if type(step.ufunc) is Joined:
             step.ufunc(operands, targets[0], at.reach)
         else:
             at.reach(step)

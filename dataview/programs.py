@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataview.nodes import Elementwise, Node, known_shape, size_of
-from dataview.operators import Ufunc
 
-__all__ = ["Place", "Program", "Step", "compiled", "in_order", "squared", "told_apart"]
+__all__ = ["Place", "Program", "Step", "compiled", "in_order", "told_apart"]
 
 HELD = 1 << 14
 """A part of so many elements at most, fewer than the whole has, is computed before the blocks."""
@@ -64,12 +63,11 @@ def _compiled(roots: Sequence[Elementwise]) -> Program:
     count = 0
     for node in in_order(roots, shape):
         operands = tuple([_operand(arg, places, leaves) for arg in node.args])
-        ufunc, operands = squared(node, operands)
-        call = (ufunc, *map(told_apart, operands))
+        call = (node.ufunc, *map(told_apart, operands))
         if call not in calls:
             calls[call] = tuple(range(count, count + len(node.dtypes)))
             count += len(node.dtypes)
-            steps.append(Step(len(steps), ufunc, operands, calls[call], node.dtypes))
+            steps.append(Step(len(steps), node.ufunc, operands, calls[call], node.dtypes))
         places[id(node)] = Place(calls[call][node.output])
     outputs = tuple([places[id(root)].number for root in roots])
     return Program(tuple(steps), tuple(leaves), last_uses(steps, outputs, count), outputs)
@@ -138,12 +136,3 @@ def told_apart(operand: Any) -> Any:
     if type(operand) is Place:
         return operand.number
     return type(operand), repr(operand)
-
-
-def squared(node: Elementwise, operands: tuple[Any, ...]) -> tuple[Ufunc, tuple[Any, ...]]:
-    """Return the call of a node, where x**2 = x*x: NumPy's operator does the same, power not."""
-    if node.ufunc is np.power and type(operands[1]) in (int, float) and operands[1] == 2:
-        base = node.args[0]
-        if isinstance(base, Node) and base.dtype == node.dtype and node.dtype.kind in "iufc":  # type: ignore[union-attr]
-            return np.square, operands[:1]
-    return node.ufunc, operands

@@ -33,6 +33,13 @@ OPERATORS = {
 }
 
 
+@pytest.fixture(scope="module", params=["numpy", "numexpr"], autouse=True)
+def engine(request):
+    """Run every test with each engine."""
+    with dv.engine(request.param) as name:
+        yield name
+
+
 @contextlib.contextmanager
 def streamed(least=8, block=16):
     """Stream from so many elements on, in blocks of so many; warnings are shown and no errors."""
