@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -24,8 +24,6 @@ from dataview.index import (
     identity,
     is_endless,
     positions,
-    renumbered,
-    shifted,
 )
 from dataview.kernel import run_small, run_whole
 from dataview.nodes import (
@@ -50,9 +48,9 @@ from dataview.nodes import (
 )
 from dataview.passes import pending, reduction, take
 from dataview.sources.protocol import Memo
+from dataview.splitting import line_map, split_rows
 
 __all__ = [
-    "Part",
     "aliases",
     "answered",
     "blocks",
@@ -64,7 +62,6 @@ __all__ = [
     "lent",
     "overlaps",
     "rewritten",
-    "split_rows",
 ]
 
 BLOCK_BYTES = 4 << 20
@@ -124,7 +121,7 @@ def _some_rows(node: Reduction, index: Index) -> np.ndarray:
 
 def _of_rows(numbers: np.ndarray, shape: Sequence[int]) -> list[Map]:
     rest: list[Map] = [Affine(0, ((axis, 1),)) for axis in range(1, len(shape))]
-    return [_line_map(numbers), *rest]
+    return [line_map(numbers), *rest]
 
 
 def _elementwise(node: Elementwise, index: Index | None, memo: Memo) -> np.ndarray:
@@ -341,63 +338,6 @@ def evaluate_all(nodes: Sequence[Node]) -> list[np.ndarray]:
     for group in alike.values():
         found.update(zip(group, _together(group, None, memo), strict=True))
     return [found[node] for node in nodes]
-
-
-# --- joined rows -----------------------------------------------------------------------------
-
-
-class Part(NamedTuple):
-    """What an index selects from one of several joined nodes, and where it belongs in the view."""
-
-    node: Node
-    where: Index
-    axes: tuple[int, ...]
-    places: tuple[Any, ...]
-
-    def of(self, whole: np.ndarray) -> np.ndarray:
-        """Return the view's array with the axes first over which the rows vary."""
-        return np.moveaxis(whole, self.axes, range(len(self.axes)))
-
-
-def split_rows(node: Concat, index: Index) -> Iterator[Part]:
-    """Return the parts of what an index selects from joined nodes, one for each node it meets."""
-    over = axes_of(index.maps[0])
-    others = [axis for axis in range(len(index.shape)) if axis not in over]
-    moved = renumbered(index, [*over, *others])
-    lines = moved.shape[: len(over)]
-    rows = positions(renumbered(Index(index.shape, index.maps[:1]), over).maps[0], lines)
-    rows = np.broadcast_to(rows, lines)
-    which = np.searchsorted(node.starts, rows, side="right") - 1
-    for number in np.unique(which).tolist():
-        places = (which == number).nonzero() if over else ()
-        picked = _picked(moved, lines, places)
-        first = shifted(picked.maps[0], int(node.starts[number]))
-        below = Index(picked.shape, [first, *picked.maps[1:]])
-        yield Part(node.nodes[number], below, over, _as_line(places))
-
-
-def _picked(index: Index, lines: tuple[int, ...], places: tuple[np.ndarray, ...]) -> Index:
-    """Return the index at some places of its first axes, which become one axis."""
-    if not lines:
-        return index
-    count = len(places[0])
-    rest = index.shape[len(lines) :]
-    inner: list[Map] = [_line_map(place) for place in places]
-    inner += [Affine(0, ((1 + number, 1),)) for number in range(len(rest))]
-    return compose(index, Index((count, *rest), inner))
-
-
-def _line_map(place: np.ndarray) -> Map:
-    """Return the map of these positions, affine where they follow each other."""
-    if len(place) and place[-1] - place[0] == len(place) - 1 and (np.diff(place) == 1).all():
-        return Affine(int(place[0]), ((0, 1),))
-    return Array(place, (0,))
-
-
-def _as_line(places: tuple[np.ndarray, ...]) -> tuple[Any, ...]:
-    if len(places) == 1 and isinstance(_line_map(places[0]), Affine):
-        return (slice(int(places[0][0]), int(places[0][-1]) + 1),)
-    return places
 
 
 # --- passes over rows ------------------------------------------------------------------------

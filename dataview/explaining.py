@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from dataview import engines
 from dataview.display import FRAME, title
-from dataview.evaluation import SMALL, aliases, split_rows
+from dataview.evaluation import SMALL, aliases
 from dataview.expression import arguments
 from dataview.formulas import formula_of, is_symbolic, term_of
 from dataview.fused import BLOCK_ELEMENTS, cuts
@@ -42,6 +42,7 @@ from dataview.nodes import (
 from dataview.passes import pending
 from dataview.products import needed
 from dataview.programs import Program, compiled, leaves_of
+from dataview.splitting import split_rows
 from dataview.streams import Stream, length_of
 from dataview.wording import (
     harmless,

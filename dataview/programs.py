@@ -9,7 +9,7 @@ import numpy as np
 
 from dataview.nodes import Elementwise, Node, known_shape, size_of
 
-__all__ = ["Place", "Program", "Step", "compiled", "in_order", "told_apart"]
+__all__ = ["Place", "Program", "Step", "compiled", "in_order", "leaves_of", "told_apart"]
 
 HELD = 1 << 14
 """A part of so many elements at most, fewer than the whole has, is computed before the blocks."""
@@ -129,6 +129,12 @@ def is_held(part: Elementwise, whole: tuple[int, ...]) -> bool:
     """
     own = known_shape(part)
     return own != whole and size_of(own) <= HELD and 2 * size_of(own) <= size_of(whole)
+
+
+def leaves_of(root: Elementwise) -> list[Node]:
+    """Return the nodes that an expression reads, each once."""
+    found = {id(a): a for node in in_order([root]) for a in node.args if isinstance(a, Node)}
+    return [node for node in found.values() if not isinstance(node, Elementwise)]
 
 
 def told_apart(operand: Any) -> Any:

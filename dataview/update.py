@@ -14,7 +14,7 @@ import numpy as np
 
 from dataview.casting import cast
 from dataview.errors import FieldError, PartialWriteError, ReadOnlyError, StreamError
-from dataview.evaluation import Part, evaluate, split_rows
+from dataview.evaluation import evaluate
 from dataview.expression import field
 from dataview.index import Index, compose, identity, is_endless
 from dataview.nodes import (
@@ -34,6 +34,7 @@ from dataview.nodes import (
     size_of,
 )
 from dataview.sources.protocol import Source
+from dataview.splitting import Part, split_rows
 
 __all__ = ["UNDO_BYTES", "announce", "check_writable", "listen", "write"]
 

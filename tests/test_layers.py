@@ -19,8 +19,8 @@ LAYERS = """
     display pictures formulas wording loader batches samplers collate specs spaces caching
     mapping steps declaring opening saving packing rows describing asking streams made inplace
     update casting joining symbols evaluation products layouts quantiles passes fused kernel
-    engines programs reduce executors expression nodes operators fields sources cache permutation
-    gather keys index errors
+    engines programs reduce executors splitting expression nodes operators fields
+    sources cache permutation gather keys index errors
 """.split()
 
 # All that is imported before it is used. numexpr and what the extras bring wait in functions.
