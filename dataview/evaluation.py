@@ -15,7 +15,6 @@ from dataview.expression import arguments, comparison, field, select
 from dataview.fused import Cut, fused, is_one_block
 from dataview.index import (
     Affine,
-    Array,
     Constant,
     Index,
     Map,
@@ -23,7 +22,6 @@ from dataview.index import (
     compose,
     identity,
     is_endless,
-    positions,
 )
 from dataview.kernel import run_small, run_whole
 from dataview.nodes import (
@@ -46,9 +44,9 @@ from dataview.nodes import (
     members,
     size_of,
 )
-from dataview.passes import pending, reduction, take
+from dataview.passes import pending, some_rows, take
 from dataview.sources.protocol import Memo
-from dataview.splitting import line_map, split_rows
+from dataview.splitting import split_rows
 
 __all__ = [
     "aliases",
@@ -96,32 +94,11 @@ SMALL = 1 << 15
 
 def _reduction(node: Reduction, index: Index | None, memo: Memo) -> np.ndarray:
     if node.taken is None and index is not None and node.node.shape and 0 not in node.axes:
-        return _some_rows(node, index)
+        return some_rows(node, index, evaluate)
     if node.taken is None:
         take(pending(node), evaluate)
     assert node.taken is not None
     return node.taken if index is None else gather.read(node.taken, index)
-
-
-def _some_rows(node: Reduction, index: Index) -> np.ndarray:
-    """Return part of a statistic of each row, which needs those rows alone; nothing is kept."""
-    rows, *rest = index.maps
-    whole = known_shape(node.node)
-    numbers, places = np.unique(positions(rows, index.shape), return_inverse=True)
-    operand = select(node.node, Index((len(numbers), *whole[1:]), _of_rows(numbers, whole)))
-    axis = node.axes[0] if node.kind.startswith("arg") else node.axes
-    part = reduction(node.kind, operand, axis, node.keepdims, node.options)
-    take(pending(part), evaluate)
-    assert part.taken is not None
-    over = axes_of(rows)
-    found = places.reshape([index.shape[axis] for axis in over])
-    first: Map = Array(found, over) if over else Constant(0)
-    return gather.read(part.taken, Index(index.shape, (first, *rest)))
-
-
-def _of_rows(numbers: np.ndarray, shape: Sequence[int]) -> list[Map]:
-    rest: list[Map] = [Affine(0, ((axis, 1),)) for axis in range(1, len(shape))]
-    return [line_map(numbers), *rest]
 
 
 def _elementwise(node: Elementwise, index: Index | None, memo: Memo) -> np.ndarray:

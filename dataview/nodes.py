@@ -354,9 +354,12 @@ class Concat(Node):
 
 
 class Reduction(Node):
-    """A statistic over some axes; `taken` is its value once it has been needed, for good."""
+    """A statistic over some axes; `taken` is its value once it has been needed, for good.
 
-    __slots__ = ("axes", "keepdims", "kind", "node", "options", "taken")
+    `rows` holds those of its rows that have been needed before it was taken as a whole.
+    """
+
+    __slots__ = ("axes", "keepdims", "kind", "node", "options", "rows", "taken")
 
     def __init__(
         self,
@@ -369,7 +372,8 @@ class Reduction(Node):
     ) -> None:
         whole = known_shape(node)
         kept = [1 if axis in axes else n for axis, n in enumerate(whole)]
-        shape = tuple(n for axis, n in enumerate(kept) if keepdims or axis not in axes)
+        own = tuple(n for axis, n in enumerate(kept) if keepdims or axis not in axes)
+        shape = np.shape(options.get("q", 0)) + own  # several quantiles are the first axes
         super().__init__(shape, dtype)
         self.kind = kind
         self.node = node
@@ -377,8 +381,10 @@ class Reduction(Node):
         self.keepdims = keepdims
         self.options = dict(options)
         self.taken: np.ndarray | None = None
+        self.rows: Any = None
         if keepdims or axes == tuple(range(len(axes))):
-            self._fields = _elementwise_fields((node,), shape) if shape else NO_FIELDS
+            shift = len(shape) - len(whole)
+            self._fields = node.fields.windows_only(shift, lambda axis: axis not in axes)
 
 
 # --- what is known of a node -------------------------------------------------------------------

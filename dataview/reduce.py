@@ -7,6 +7,7 @@ not grow with the number of rows.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -73,10 +74,9 @@ def exact_sum(block: np.ndarray, axes: Axes) -> np.ndarray:
     else:
         with np.errstate(all="ignore"):
             total = np.add.reduce(block, axis=axes, dtype=wider, keepdims=True)
-    if block.dtype.itemsize <= 8 and not np.isfinite(total).all():
-        # Infinite on the way perhaps, and not in the end: a wider range tells.
-        with np.errstate(all="ignore"):
-            total = np.add.reduce(_widest(block), axis=axes, keepdims=True)
+    if not np.isfinite(total).all():
+        # Infinite on the way perhaps, and not in the end: a wider range tells, of errors too.
+        total = np.add.reduce(_widest(block), axis=axes, keepdims=True)
     return total
 
 
@@ -135,22 +135,13 @@ def _in_range(ufunc: np.ufunc, left: Any, right: Any) -> Any:
     """Combine two parts, in a wider range where they leave their own on the way."""
     with np.errstate(all="ignore"):
         found = ufunc(left, right)
-        if np.asarray(found).dtype.kind in "fc" and not np.isfinite(found).all():
-            return ufunc(_widest(np.asarray(left)), right)
+    if np.asarray(found).dtype.kind in "fc" and not np.isfinite(found).all():
+        return ufunc(_widest(np.asarray(left)), right)
     return found
 
 
 def _widest(values: np.ndarray) -> np.ndarray:
     return values.astype(np.clongdouble if values.dtype.kind == "c" else np.longdouble)
-
-
-def _prod_part(block: np.ndarray, axes: Axes, first: int) -> State:
-    dtype = _wider(block.dtype) if block.dtype.kind in "fc" else None
-    with np.errstate(all="ignore"):
-        found = np.multiply.reduce(_as_counted(block), axis=axes, dtype=dtype, keepdims=True)
-        if block.dtype.kind in "fc" and not np.isfinite(found).all():
-            found = np.multiply.reduce(_widest(block), axis=axes, keepdims=True)
-    return (found,)
 
 
 def _as_counted(block: np.ndarray) -> np.ndarray:
@@ -160,16 +151,78 @@ def _as_counted(block: np.ndarray) -> np.ndarray:
     return block
 
 
-def _multiply(left: State, right: State) -> State:
-    return (_in_range(np.multiply, left[0], right[0]),)
+def _mean(state: State, options: dict[str, Any]) -> Any:
+    return state[0] / state[1]
 
 
 def _alone(state: State, options: dict[str, Any]) -> Any:
     return state[0]
 
 
-def _mean(state: State, options: dict[str, Any]) -> Any:
-    return state[0] / state[1]
+# --- products ------------------------------------------------------------------------------------
+
+FACTORS = 256
+"""So many numbers between 1/4 and 1 have a product of doubles that is far from underflow."""
+
+
+def _prod_part(block: np.ndarray, axes: Axes, first: int) -> State:
+    """Return the product, of floats as a number and a power of two, so that it has any size."""
+    if block.dtype.kind not in "fc":
+        return (np.multiply.reduce(_as_counted(block), axis=axes, keepdims=True),)
+    with np.errstate(all="ignore"):
+        found = np.multiply.reduce(block, axis=axes, dtype=_wider(block.dtype), keepdims=True)
+        size = np.abs(found)
+        if ((size >= np.finfo(found.dtype).tiny) & np.isfinite(size)).all():
+            return _scaled(found)
+    kept = [1 if axis in axes else n for axis, n in enumerate(block.shape)]
+    others = [axis for axis in range(block.ndim) if axis not in axes]
+    lines = block.astype(found.dtype).transpose([*axes, *others])
+    lines = lines.reshape(_count(block, axes), *(block.shape[axis] for axis in others))
+    number, power = _product(*_scaled(lines))
+    return number.reshape(kept), power.reshape(kept)
+
+
+def _product(number: np.ndarray, power: np.ndarray) -> State:
+    """Return the product of scaled numbers along the first axis."""
+    total = power.sum(axis=0)
+    while len(number) > 1:
+        starts = range(0, len(number), FACTORS)
+        number, power = _scaled(np.multiply.reduceat(number, starts, axis=0))
+        total = total + power.sum(axis=0)
+    return (number[0], total) if len(number) else (np.ones(number.shape[1:], number.dtype), total)
+
+
+def _scaled(values: np.ndarray) -> State:
+    """Return numbers near one and the powers of two that they have lost.
+
+    >>> _scaled(np.array([12.0, 0.0, np.inf]))
+    (array([0.75, 0.  ,  inf]), array([4, 0, 0]))
+    """
+    parts = [values.real, values.imag] if values.dtype.kind == "c" else [values]
+    size = functools.reduce(np.maximum, map(np.abs, parts))
+    power = np.where(np.isfinite(size), np.frexp(size)[1], 0).astype(np.int64)
+    return _times_power(values, -power), power
+
+
+def _times_power(values: np.ndarray, power: np.ndarray) -> np.ndarray:
+    shift = np.clip(power, -(2**20), 2**20).astype(np.int32)
+    if values.dtype.kind != "c":
+        found: np.ndarray = np.ldexp(values, shift)
+        return found
+    found = np.empty(values.shape, values.dtype)
+    found.real, found.imag = np.ldexp(values.real, shift), np.ldexp(values.imag, shift)
+    return found
+
+
+def _multiply(left: State, right: State) -> State:
+    if len(left) == 1:
+        return (left[0] * right[0],)
+    number, power = _scaled(left[0] * right[0])
+    return number, left[1] + right[1] + power
+
+
+def _product_value(state: State, options: dict[str, Any]) -> Any:
+    return state[0] if len(state) == 1 else _times_power(*state)
 
 
 # --- moments ------------------------------------------------------------------------------------
@@ -179,7 +232,8 @@ def _moments_part(block: np.ndarray, axes: Axes, first: int) -> State:
     """Return count, mean and the sum of squared distances from the mean."""
     if block.dtype.kind in "biu":
         block = block.astype(np.float64)
-    state = _moments(block, axes)
+    with np.errstate(all="ignore"):
+        state = _moments(block, axes)
     if block.dtype.kind in "fc" and not np.isfinite(state[2]).all():
         return _moments(_widest(block), axes)  # a square left the range, or a value is not finite
     return state
@@ -187,16 +241,16 @@ def _moments_part(block: np.ndarray, axes: Axes, first: int) -> State:
 
 def _moments(block: np.ndarray, axes: Axes) -> State:
     count = _count(block, axes)
-    with np.errstate(all="ignore"):
-        mean = exact_sum(block, axes) / count
-        near = mean.astype(block.dtype)
-        distance = block - near
-        square = distance * distance
-        if block.dtype.kind == "c":
-            square = (distance * distance.conj()).real
-        # What the rounded mean is off by is taken out again.
-        off = mean - near
-        squares = exact_sum(square, axes) - count * (off * np.conj(off)).real
+    if not count:
+        nothing = np.zeros([1 if axis in axes else n for axis, n in enumerate(block.shape)])
+        return count, nothing, nothing
+    mean = exact_sum(block, axes) / count
+    near = mean.astype(block.dtype)
+    distance = block - near
+    square = (distance * distance.conj()).real if block.dtype.kind == "c" else distance * distance
+    # What the rounded mean is off by is taken out again.
+    off = mean - near
+    squares = exact_sum(square, axes) - count * (off * np.conj(off)).real
     return count, mean, np.maximum(squares, 0)
 
 
@@ -205,24 +259,20 @@ def _merge_moments(left: State, right: State) -> State:
     total = count + more
     with np.errstate(all="ignore"):
         apart = other - mean
-        if not np.isfinite(apart * apart).all():
-            apart = _widest(np.asarray(other)) - mean
-        spread = squares + further + (apart * np.conj(apart)).real * (count * more / total)
-        return total, mean + apart * (more / total), spread
+        far = not np.isfinite(apart * apart).all()
+    if far:
+        apart = _widest(np.asarray(other)) - mean
+    spread = squares + further + (apart * np.conj(apart)).real * (count * more / total)
+    return total, mean + apart * (more / total), spread
 
 
 def _variance(state: State, options: dict[str, Any]) -> Any:
     count, _, squares = state
-    with np.errstate(all="ignore"):
-        return np.divide(squares, max(count - options.get("ddof", 0), 0))
+    return np.divide(squares, max(count - options.get("ddof", 0), 0))
 
 
 def _deviation(state: State, options: dict[str, Any]) -> Any:
     return np.sqrt(_variance(state, options))
-
-
-def _moments_mean(state: State, options: dict[str, Any]) -> Any:
-    return state[1]
 
 
 # --- extremes and truth ---------------------------------------------------------------------------
@@ -293,7 +343,7 @@ def _both(left: State, right: State) -> State:
 
 KINDS: dict[str, Kind] = {
     "sum": Kind(np.sum, _sum_part, _add, _alone, True),
-    "prod": Kind(np.prod, _prod_part, _multiply, _alone, True),
+    "prod": Kind(np.prod, _prod_part, _multiply, _product_value, True),
     "mean": Kind(np.mean, _mean_part, _add, _mean, False),
     "var": Kind(np.var, _moments_part, _merge_moments, _variance, False),
     "std": Kind(np.std, _moments_part, _merge_moments, _deviation, False),

@@ -325,6 +325,7 @@ HUGE = {
     "f4": [3e38, 3e38, -3e38, -2e38],
     "f8": [1.7e308, 1.7e308, -1.7e308, -1.6e308],
     "c8": [3e38, 3e38, -3e38, -2e38],
+    "c16": [1.7e308, 1.7e308j, -1.7e308, -1.6e308j],
 }
 
 
@@ -352,15 +353,23 @@ def test_a_deviation_whose_square_overflows_is_right(dtype, value, size):
         assert dv.View(a)._var()() == (a.astype("g") ** 2).mean().astype(dtype)
 
 
-@pytest.mark.parametrize("size", [1, 1 << 22])
-@pytest.mark.parametrize(("dtype", "value"), [("f2", 2.0**12), ("f4", 2.0**90)])
-def test_a_product_that_overflows_on_the_way_is_right_in_the_end(dtype, value, size):
-    a = np.array([value, value, 1 / value, 1 / value, 3], dtype)
+PRODUCTS = [("f2", 12), ("f4", 90), ("f8", 700), ("c8", 90), ("c16", 700), ("g", 9000), ("G", 9000)]
+
+
+@pytest.mark.parametrize("size", [1, 64, 1 << 22])
+@pytest.mark.parametrize(("dtype", "power"), PRODUCTS)
+def test_a_product_that_leaves_the_range_on_the_way_is_right_in_the_end(dtype, power, size):
+    large, small = (np.ldexp(np.ones(1, "g"), [p])[0] for p in (power, -power))
+    turn = 1j if np.dtype(dtype).kind == "c" else 1
+    a = (np.array([large] * 20 + [small] * 20 + [3]) * turn).astype(dtype)
+    expected = np.dtype(dtype).type(3 * turn)
     with parts_of(size), silence():
-        assert dv.View(a)._prod()() == 3
-        assert dv.View(a[::-1])._prod()() == 3
-        assert dv.View(a[[2, 3, 0, 1, 4]])._prod()() == 3
-        assert dv.View(np.stack([a, a], 1))._prod(axis=0)().tolist() == [3, 3]
+        for data in (a, a[::-1], np.roll(a, 10)):
+            assert dv.View(data)._prod()() == expected
+            assert dv.View(np.stack([data, data], 1))._prod(axis=0)().tolist() == [expected] * 2
+            assert dv.View(np.stack([data, data]))._prod(axis=1)().tolist() == [expected] * 2
+        assert dv.View(np.append(a[:20], a.dtype.type(0)))._prod()() == 0
+        assert dv.View(a[:20])._prod()() in (np.inf, large**20)
 
 
 def test_small_integers_are_summed_as_numpy_sums_them():
@@ -384,7 +393,7 @@ def many(v):
 
 def test_bits_are_the_same_for_every_executor(rng):
     a = rng.standard_normal((2000, 5), "f4") * 1e3 + 1
-    with parts_of(1000):
+    with parts_of(1000), silence():
         expected = [statistic() for statistic in many(dv.View(a))]
         for workers in (1, 2, 3):
             with ThreadPoolExecutor(workers) as pool, dv.executor(pool):
@@ -395,7 +404,7 @@ def test_bits_are_the_same_for_every_executor(rng):
 def test_bits_are_the_same_in_other_processes(rng):
     a = rng.standard_normal((60, 5), "f4") * 1e3 + 1
     context = multiprocessing.get_context("spawn")
-    with parts_of(400):
+    with parts_of(400), silence():
         expected = [statistic() for statistic in many(dv.View(a))]
         with ProcessPoolExecutor(1, context) as pool, dv.executor(pool):
             for got, own in zip(many(dv.View(a)), expected, strict=True):
@@ -586,3 +595,109 @@ def test_a_failing_row_fails_the_statistic_and_it_can_be_asked_again():
             total()
         broken.clear()
         np.testing.assert_allclose(total(), rows.data.sum(axis=0))
+
+
+# ---------------------------------------------------------------- warnings
+
+WARNED = [
+    ("mean", np.empty(0), "Mean of empty slice"),
+    ("mean", np.empty(0, "i4"), "Mean of empty slice"),
+    ("var", np.empty((0, 3)), "Degrees of freedom <= 0"),
+    ("std", np.empty(0, "f4"), "Degrees of freedom <= 0"),
+]
+
+
+@pytest.mark.parametrize(("kind", "a", "message"), WARNED)
+def test_too_few_elements_are_warned_of(kind, a, message):
+    with pytest.warns(RuntimeWarning, match=message), np.errstate(all="ignore"):
+        getattr(dv.View(a), f"_{kind}")(axis=0)()
+    with pytest.warns(RuntimeWarning, match="Degrees"), np.errstate(all="ignore"):
+        assert dv.View([1.0, 2.0])._var(ddof=2)() == math.inf
+
+
+NOTED = [
+    ("sum", [1e308, 1e308], "over"),
+    ("sum", [math.inf, -math.inf], "invalid"),
+    ("mean", [math.inf, -math.inf], "invalid"),
+    ("prod", [1e300, 1e300], "over"),
+    ("prod", [math.inf, 0.0], "invalid"),
+    ("var", [math.inf, 1.0], "invalid"),
+    ("var", [1e200, -1e200], "over"),
+    ("sum", np.array([6e4, 6e4], "f2"), "over"),
+    ("prod", np.array([1e30, 1e30], "f4"), "over"),
+    ("sum", np.array([math.inf, -math.inf], "g"), "invalid"),
+]
+WORDS = {"over": "overflow", "invalid": "invalid value"}
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("size", [1, 1 << 22])
+@pytest.mark.parametrize(("kind", "values", "error"), NOTED)
+def test_floating_point_errors_are_told_once_as_the_caller_says(kind, values, error, size, axis):
+    a = np.stack([np.asarray(values)] * 2, axis=1 - axis)
+    with np.errstate(**{error: "raise"}), pytest.raises(FloatingPointError):
+        getattr(np, kind)(a, axis=axis)
+    with parts_of(size):
+        statistic = getattr(dv.View(a), f"_{kind}")(axis=axis)
+        with np.errstate(**{error: "raise"}), pytest.raises(FloatingPointError):
+            statistic()
+        with pytest.warns(RuntimeWarning) as told:
+            statistic()
+        assert [WORDS[error] in str(warning.message) for warning in told] == [True]
+        statistic()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_stays_in_range_in_the_end_is_not_warned_of(kind):
+    a = np.array([1e308, 1e308, -1e308, -1e308, 1e-300, math.nan][: 5 if kind != "sum" else 6])
+    if kind in ("prod", *SPREADING):
+        a = np.array([1e150, 1e150, -1e150, 1e-150])
+    for size in (1, 1 << 22):
+        with parts_of(size):
+            getattr(dv.View(a), f"_{kind}")()()
+
+
+# ---------------------------------------------------------------- rows of photographs
+
+
+def test_rows_that_were_asked_alone_stay_as_they_were():
+    a = np.arange(12.0).reshape(4, 3)
+    v = dv.View(a)
+    mean, middle = v._mean(axis=1), v._quantile([0.5, 1], axis=1)
+    assert mean[1]() == 4
+    assert_same(middle[:, 2](), np.array([7.0, 8.0]))
+    v += 100
+    assert mean[1]() == 4
+    assert_same(mean[1:3](), np.array([4.0, 107.0]))
+    assert_same(middle[0, [3, 2, 3]](), np.array([110.0, 7.0, 110.0]))
+    again = pickle.loads(pickle.dumps((mean, middle)))
+    for own, other in [(mean, middle), again]:
+        v += 100
+        now = 100 if own is again[0] else 200
+        assert_same(own(), np.array([1.0 + now, 4.0, 107.0, 10.0 + now]))
+        assert_same(other()[0], np.array([1.0 + now, 4.0 + now, 7.0, 110.0]))
+
+
+def test_rows_are_read_once_when_they_are_asked_again():
+    rows = Rows(50)
+    z = rows.view - rows.view._mean(axis=1, keepdims=True)
+    z[3:9]()
+    rows.counts()
+    z[3:9]()
+    assert rows.counts() == [int(3 <= number < 9) for number in range(50)]
+
+
+def test_rows_of_a_statistic_too_large_to_be_kept_are_taken_anew(monkeypatch):
+    monkeypatch.setattr(passes, "KEPT_BYTES", 8)
+    a = np.arange(12.0).reshape(4, 3)
+    mean = dv.View(a)._mean(axis=1)
+    assert mean[1]() == 4
+    a += 1
+    assert mean[1]() == 5
+
+
+def test_a_window_over_an_axis_is_gone_with_the_axis():
+    d = dv.View(np.arange(9.0).reshape(3, 3), top=np.s_[:2, :], left=np.s_[:, :2])
+    assert d._mean(axis=0)._fields() == ("left",)
+    assert d._quantile([0.0, 0.5, 1.0], axis=0)._fields() == ("left",)
+    assert_same(d._quantile([0.0, 0.5, 1.0], axis=0).left(), np.arange(9.0).reshape(3, 3)[:, :2])

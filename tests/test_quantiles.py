@@ -1,0 +1,251 @@
+"""Quantiles and distinct values: NumPy's, in few passes and a bounded memory."""
+
+import contextlib
+import math
+import pickle
+import tracemalloc
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dataview as dv
+from dataview import quantiles
+from oracle import (
+    LAYOUTS,
+    as_array,
+    assert_same,
+    attempt,
+    examples,
+    identical,
+    lay_out,
+    public_class,
+)
+from test_statistics import Rows, plain
+
+METHODS = [
+    "linear",
+    "lower",
+    "higher",
+    "nearest",
+    "midpoint",
+    "inverted_cdf",
+    "averaged_inverted_cdf",
+    "closest_observation",
+    "interpolated_inverted_cdf",
+    "hazen",
+    "weibull",
+    "median_unbiased",
+    "normal_unbiased",
+]
+DTYPES = "? i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8 g >i4 >f8 M8[s] m8[ms] >M8[D] O".split()
+QUANTILES = [0.5, 0, 1, 0.25, 0.9, 0.1, 1 / 3, [0.5], [0.0, 1.0], [0.25, 0.5, 0.75], [[0.1, 0.2]]]
+
+
+@contextlib.contextmanager
+def memory_of(size):
+    """Let a quantile hold so many bytes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(quantiles, "MEMORY", size)
+        yield
+
+
+@contextlib.contextmanager
+def silence():
+    """Let floating-point errors and warnings pass."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
+
+
+@st.composite
+def questions(draw):
+    """Draw an array and the arguments of a quantile, some that NumPy refuses too."""
+    shape = tuple(draw(st.lists(st.sampled_from([3, 4, 2, 17, 1, 30, 3, 0]), max_size=3)))
+    dtype = np.dtype(draw(st.sampled_from(DTYPES)))
+    base = lay_out(draw(st.sampled_from(LAYOUTS)), shape, dtype)
+    if draw(st.booleans()) or dtype.kind == "O":
+        base.root[...] = plain(base.root.shape, dtype)
+    q = draw(st.sampled_from(QUANTILES))
+    axes = st.sampled_from([None, *range(len(shape)), None, -1, len(shape)])
+    several = st.lists(st.integers(0, max(len(shape) - 1, 0)), max_size=2).map(tuple)
+    options = {
+        "axis": draw(axes | several),
+        "method": draw(st.sampled_from(["linear", "linear", *METHODS])),
+        "keepdims": draw(st.booleans()) and dtype.kind != "O",  # NumPy fails on a single object
+    }
+    return base.array, np.array(q) if isinstance(q, list) else q, options
+
+
+@examples(600)
+@given(questions(), st.sampled_from([1 << 26, 1, 64, 1 << 10, 1 << 15]))
+def test_a_quantile_is_numpys(question, size):
+    array, q, options = question
+    if not array.size and (options["axis"] == () or array.dtype.kind == "b"):
+        return  # NumPy fails at its own reshape; and of no booleans it takes differences
+    with memory_of(size), silence():
+        expected, refusal = attempt(lambda a: np.quantile(a, q, **options), array)
+        if refusal is not None:
+            with pytest.raises(public_class(refusal)):
+                dv.View(array)._quantile(q, **options)()
+            return
+        view = dv.View(array)._quantile(q, **options)
+        known = view._shape(), view._dtype()
+        got = as_array(view())
+    expected = as_array(expected)
+    assert known == (expected.shape, got.dtype) and got.shape == expected.shape
+    if array.dtype.kind == "O":
+        assert got.tolist() == expected.tolist()
+        return
+    assert got.dtype == expected.dtype
+    if array.dtype.kind == "i" and not identical(got, expected):
+        exact = np.quantile(array.astype("g"), q, **options)
+        np.testing.assert_allclose(got.astype("g"), as_array(exact), rtol=1e-15)
+        return
+    np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("dtype", ["i8", "u1", "f2", "f4", "f8", ">f4", "m8[s]"])
+def test_every_method_is_numpys_for_every_rank(dtype, method):
+    a = (np.arange(101) * 37 % 101 - 50 * (dtype[0] != "u")).astype(dtype)
+    for q in [np.linspace(0, 1, 21), 0.3, 1]:
+        for data in (a, a[:6], a[:1]):
+            expected = np.quantile(data, q, method=method)
+            for size in (1 << 26, 1 << 5):
+                with memory_of(size):
+                    assert_same(dv.View(data)._quantile(q, method=method)(), expected)
+
+
+def test_columns_are_done_in_groups_and_blocks(rng):
+    a = rng.standard_normal((300, 12))
+    a[::7] = np.round(a[::7]) + 0.0  # NumPy leaves open which of two zeros comes first
+    a[3, 5] = math.nan
+    q = [0.0, 0.01, 0.25, 0.5, 0.75, 1.0]
+    expected = np.quantile(a, q, axis=0)
+    for size in (1 << 26, 1 << 14, 1 << 12):
+        with memory_of(size):
+            assert_same(dv.View(a)._quantile(q, axis=0)(), expected)
+            assert_same(dv.View(a.T)._quantile(q, axis=1)(), expected)
+            assert_same(dv.View(a)._quantile(0.5, axis=(0, 1))(), np.array(math.nan)[()])
+            assert_same((dv.View(a) * 2)._quantile(q, axis=0)(), expected * 2)
+            assert_same(dv.View(a)._quantile(q, axis=0)[2:4, 3:9](), expected[2:4, 3:9])
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1", "i8"])
+def test_a_distance_that_leaves_the_range_is_right(dtype):
+    limits = np.finfo(dtype) if dtype[0] == "f" else np.iinfo(dtype)
+    a = np.array([limits.min, limits.max] * 50, dtype)
+    for size in (1 << 26, 1):
+        with memory_of(size):
+            middle = dv.View(a)._quantile(0.5)()
+            assert abs(middle) <= 0.5
+            assert dv.View(a)._quantile(0.25)() == limits.min
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "g", "M8[s]", "m8[s]"])
+def test_unknown_values_make_the_quantile_unknown(dtype):
+    a = np.arange(60).reshape(20, 3).astype(dtype)
+    a[7, 1] = "NaT" if a.dtype.kind in "mM" else math.nan
+    for size in (1 << 26, 1 << 9, 1):
+        with memory_of(size):
+            for method in ("linear", "lower"):
+                found = dv.View(a)._quantile([0.0, 0.4], axis=0, method=method)()
+                assert_same(found, np.quantile(a, [0.0, 0.4], axis=0, method=method))
+                assert_same(dv.View(a)._quantile(0.4)(), np.quantile(a, 0.4))
+
+
+def test_infinite_values_are_numpys():
+    a = np.array([math.inf, -math.inf, 1.0, 2.0, math.inf])
+    for q in (0.0, 0.2, 0.5, 0.6, 1.0):
+        for size in (1 << 26, 1):
+            with memory_of(size), silence():
+                assert_same(dv.View(a)._quantile(q)(), np.quantile(a, q))
+
+
+@pytest.mark.parametrize("q", [-0.1, 1.1, [0.5, 2], math.nan])
+def test_what_is_no_quantile_is_refused_when_it_is_written(q):
+    with pytest.raises(ValueError):
+        dv.View([1.0, 2.0])._quantile(q)
+    with pytest.raises(ValueError):
+        dv.View([1.0, 2.0])._quantile(0.5, method="middle")
+    with pytest.raises(TypeError):
+        dv.View([1j])._quantile(0.5)
+    with pytest.raises(TypeError):
+        dv.View(x=[1.0, 2.0])._quantile(0.5)
+
+
+# ---------------------------------------------------------------- passes and memory
+
+
+def test_several_quantiles_share_few_passes(rng):
+    rows = Rows(400)
+    rows.data = rng.standard_normal((400, 3))
+    with memory_of(1 << 12):
+        found = rows.view._quantile([0.25, 0.5, 0.75], axis=0)
+        assert rows.read == []
+        assert_same(found(), np.quantile(rows.data, [0.25, 0.5, 0.75], axis=0))
+        counts = rows.counts()
+        assert len(set(counts)) == 1 and counts[0] <= 9
+        found()
+        assert rows.counts() == [0] * 400
+    with memory_of(1 << 14):
+        rows.view._quantile([0.25, 0.5, 0.75], axis=0)()
+        assert max(rows.counts()) <= 4
+
+
+def test_a_quantile_is_a_photograph():
+    a = np.arange(12.0).reshape(4, 3)
+    v = dv.View(a)
+    median = v._quantile(0.5, axis=0)
+    v += 1
+    assert_same(median(), np.array([5.5, 6.5, 7.5]))
+    v += 1
+    assert_same(median(), np.array([5.5, 6.5, 7.5]))
+    assert_same(pickle.loads(pickle.dumps(median))(), np.array([5.5, 6.5, 7.5]))
+    assert_same((v - median)(), a - [5.5, 6.5, 7.5])
+
+
+def computed(n, width):
+    """Give rows that are computed from their numbers, so that none is held."""
+    numbers = dv.View(np.arange(n, dtype="u4").reshape(n, 1))
+    return numbers * (np.arange(1, 2 * width, 2, dtype="u4") * np.uint32(2654435761)) / 2.0**32
+
+
+@pytest.mark.parametrize("n", [50_000, 400_000])
+def test_memory_is_bounded_whatever_the_number_of_rows(n):
+    v = computed(n, 4)
+    expected = np.quantile(v(), [0.25, 0.5], axis=0)
+    quartiles = v._quantile([0.25, 0.5], axis=0)
+    with memory_of(1 << 20):
+        tracemalloc.start()
+        try:
+            got = quartiles()
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert_same(got, expected)
+    assert peak < 6 << 20
+
+
+@pytest.mark.parametrize("axis", [0, None])
+def test_an_approximate_quantile_reads_a_sample_of_the_rows_once(axis, monkeypatch, rng):
+    monkeypatch.setattr(quantiles, "SAMPLED_ROWS", (100, 1000))
+    rows = Rows(4000)
+    rows.data = rng.standard_normal((4000, 3)) + 5
+    with memory_of(1 << 16):
+        got = rows.view._quantile([0.1, 0.5], axis=axis, approx=True)()
+        again = rows.view._quantile([0.1, 0.5], axis=axis, approx=True)()
+    counts = rows.counts()
+    assert set(counts) == {0, 2} and 1000 <= sum(counts) <= 2000
+    assert_same(got, again)
+    got = got.reshape(2, 1, -1)
+    below = (rows.data <= got).mean(axis=(1, 2) if axis is None else 1)
+    assert np.abs(below.T - [0.1, 0.5]).max() < 2.7 / math.sqrt(500)
+
+
+def test_an_approximate_quantile_of_few_rows_is_exact(rng):
+    a = rng.standard_normal((300, 3))
+    assert_same(dv.View(a)._quantile(0.3, axis=0, approx=True)(), np.quantile(a, 0.3, axis=0))
