@@ -47,8 +47,9 @@ def quantile_dtype(
     q, method = options["q"], options["method"]
     if not size_of(tuple(shape[axis] for axis in axes)):
         np.quantile(np.empty(shape, dtype), q, axis=axes, method=method)
+    one = np.zeros(1 if len(axes) == len(shape) else (1, 1), dtype)
     with np.errstate(all="ignore"):
-        found = np.quantile(np.zeros(1, dtype), q, method=method)
+        found = np.quantile(one, q, axis=0, method=method)
     return dtype if dtype.hasobject else np.asarray(found).dtype
 
 

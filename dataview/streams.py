@@ -86,6 +86,10 @@ class Stream(Sampled):
         found = list(map(evaluate, self.samples.iterate()))
         return stacked(found) if found else self._of_nothing()
 
+    def probed(self) -> Node:
+        """Return the samples as nodes that know shape, dtype and fields, reading the first."""
+        return _probed_stream(self)
+
     def _of_nothing(self) -> np.ndarray:
         """Return no samples, of the shape and dtype that they would have."""
         parent = self.samples.node if isinstance(self.samples, Kept) else None
@@ -335,11 +339,7 @@ def forward(node: Stream, key: Any) -> Stream:
 
 def probed(node: Node) -> Node:
     """Return the node with shape, dtype and fields known, reading one sample to find out."""
-    if isinstance(node, Stream):
-        return _probed_stream(node)
-    if isinstance(node, Made):
-        return node.probed()
-    return node
+    return node.probed() if isinstance(node, (Stream, Made)) else node
 
 
 def _probed_stream(node: Stream) -> Node:

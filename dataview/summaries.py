@@ -6,6 +6,8 @@ from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 
+from dataview.describing import Description, described
+from dataview.distinct import distinct
 from dataview.face import Face, evaluated, node_of, viewed
 from dataview.passes import reduction
 
@@ -87,6 +89,28 @@ class Summaries(Face):
         q = q if type(q) in (int, float) else np.array(evaluated(q))
         options = {"q": q, "method": method, "approx": approx}
         return _reduced(self, "quantile", axis, keepdims, **options)
+
+    def _unique(self, counts: bool = False) -> Self:
+        """Return the distinct values in ascending order, with `counts` as fields value and count.
+
+        Lazy; how many they are is unknown until they are taken, `_probe()` makes them plain data.
+
+        >>> import dataview as dv
+        >>> dv.View(["b", "a", "b"])._unique()()
+        array(['a', 'b'], dtype='<U1')
+        """
+        return cast(Self, viewed(distinct(node_of(self), counts)))
+
+    def _describe(self) -> Description:
+        """Return what the data of each field are like: a table, and a mapping, by field.
+
+        All is read in one pass; `≈` marks what a sample tells where there are many rows.
+
+        >>> import dataview as dv
+        >>> dv.View(x=[1.0, 2.0, 3.0])._describe()["x"]["mean"]
+        2.0
+        """
+        return described(node_of(self))
 
 
 _Some = TypeVar("_Some", bound=Face)

@@ -15,11 +15,11 @@ PACKAGE = pathlib.Path(__file__).parent.parent / "dataview"
 
 # Top to bottom: a module imports only what stands below it. `sources` is one layer of siblings.
 LAYERS = """
-    __main__ demo __init__ functions view arithmetic translating summaries exchanges face explaining
-    display pictures formulas wording loader batches samplers collate specs spaces caching
-    mapping steps declaring opening saving packing rows describing asking streams made inplace
-    update casting joining symbols evaluation products layouts passes quantiles fused kernel
-    engines programs reduce executors splitting expression nodes operators fields
+    __main__ demo __init__ functions view arithmetic translating summaries exchanges face
+    explaining display pictures formulas wording loader batches samplers collate specs spaces
+    caching mapping steps declaring opening saving packing rows describing distinct asking streams
+    made inplace update casting joining symbols evaluation products layouts passes quantiles fused
+    kernel engines programs reduce executors splitting expression nodes operators fields
     sources cache permutation gather keys index errors
 """.split()
 

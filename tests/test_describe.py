@@ -1,0 +1,191 @@
+"""Descriptions: every field in one pass, exact where nothing marks it."""
+
+import math
+import pickle
+import tracemalloc
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dataview as dv
+from dataview import describing, quantiles
+from oracle import examples, fill
+from test_statistics import Rows
+
+ENDS = {"25%": 0.25, "50%": 0.5, "75%": 0.75}
+
+
+@pytest.fixture(params=[1 << 22, 200])
+def _blocks(request, monkeypatch):
+    monkeypatch.setattr(describing, "BLOCK_BYTES", request.param)
+
+
+@examples(150)
+@given(
+    st.lists(st.integers(0, 7), min_size=1, max_size=3).map(tuple),
+    st.sampled_from("? i1 u2 i8 f2 f4 f8 g >f8 M8[s] m8[ms] c8 U3 S3".split()),
+    st.sampled_from([1 << 22, 1, 60]),
+)
+def test_a_description_is_numpys(shape, dtype, size):
+    a = fill(shape, dtype)
+    if a.dtype.kind == "f":
+        a[np.isinf(a)] = 7
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        patch.setattr(describing, "BLOCK_BYTES", size)
+        warnings.simplefilter("error")
+        found = dv.View(a)._describe()[""]
+    flat = a.reshape(-1)
+    unknown = np.isnan(flat) if a.dtype.kind in "fcmM" else np.zeros(flat.shape, bool)
+    known = flat[~unknown]
+    assert found["count"] == a.size and found.get("unknown", 0) == unknown.sum()
+    assert found["distinct"] == len(np.unique(known))
+    if not len(known):
+        assert "min" not in found and "mean" not in found
+        return
+    if a.dtype.kind in "biufmM":
+        assert (found["min"], found["max"]) == (known.min(), known.max())
+        numbers = known.astype("u1") if a.dtype.kind == "b" else known
+        for name, q in ENDS.items():
+            assert found[name] == np.quantile(numbers, q, method="linear")
+    if a.dtype.kind in "biufc":
+        wide = known.astype(np.result_type(known, "f8"))
+        near = 1e-3 if dtype == "f2" else 1e-6
+        np.testing.assert_allclose(found["mean"], wide.mean(), rtol=near)
+        np.testing.assert_allclose(found["std"], wide.std(), rtol=near, atol=1e-12)
+    if a.dtype.kind in "US":
+        values, counts = np.unique(known, return_counts=True)
+        assert found["times"] == counts.max()
+        assert counts[values.tolist().index(found["most frequent"])] == counts.max()
+        lengths = np.strings.str_len(known)
+        assert (found["shortest"], found["longest"]) == (lengths.min(), lengths.max())
+
+
+@pytest.mark.usefixtures("_blocks")
+def test_every_field_is_described_nested_ones_too(rng):
+    points = rng.standard_normal((50, 4))
+    pair = dv.View(points, xy=dv.field(np.s_[:2], x=0, y=1), z=2)
+    d = dv.View(
+        points=pair, label=np.arange(50) % 3, nested=dv.View(a=points[:, 3], b=points[:, :2])
+    )
+    d.twice = d.label * 2
+    found = d._describe()
+    data = {
+        "points": points,
+        "points.xy": points[:, :2],
+        "points.xy.x": points[:, 0],
+        "points.xy.y": points[:, 1],
+        "points.z": points[:, 2],
+        "label": np.arange(50) % 3,
+        "nested.a": points[:, 3],
+        "nested.b": points[:, :2],
+        "twice": np.arange(50) % 3 * 2,
+    }
+    assert list(found) == list(data) and len(found) == len(data)
+    for name, array in data.items():
+        assert found[name]["mean"] == pytest.approx(array.mean())
+        assert found[name]["50%"] == np.quantile(array, 0.5)
+        assert found[name]["count"] == array.size
+    windows = dv.View(points, left=np.s_[:2])
+    assert list(windows._describe()) == ["left"]
+    assert list(windows.left._describe()) == [""]
+
+
+def test_fields_of_other_lengths_and_single_samples_are_described():
+    d = dv.View(short=np.arange(3), long=np.arange(9.0), _driver="long")
+    found = d._describe()
+    assert (found["short"]["count"], found["long"]["count"]) == (3, 9)
+    sample = dv.View(np.arange(6), head=np.s_[:2], last=-1)._describe()
+    assert (sample["head"]["max"], sample["last"]["max"]) == (1, 5)
+    assert dv.View(4.0)._describe()[""]["mean"] == 4
+    assert dv.View(image=np.ones((2, 2)), label=3, _rank=0)._describe()["label"]["max"] == 3
+    assert dv.View(np.zeros(3, [("a", "f4"), ("b", "S2")]))._describe()["a"]["count"] == 3
+
+
+def test_objects_are_described_as_far_as_they_are_plain():
+    plain = np.array(["a", None, "a", 3], object)
+    found = dv.View(plain)._describe()[""]
+    assert (found["count"], found["unknown"], found["distinct"]) == (4, 1, 2)
+    assert (found["most frequent"], found["times"]) == ("a", 2)
+    other = np.empty(2, object)
+    other[:] = [[1], {}]
+    assert dict(dv.View(other)._describe()[""]) == {"dtype": "object", "count": 2, "unknown": 0}
+
+
+@pytest.mark.usefixtures("_blocks")
+def test_all_is_read_once():
+    rows = Rows(50)
+    view = rows.view
+    found = dv.View(view, first=0, rest=np.s_[1:])._describe()
+    assert rows.counts() == [1] * 50
+    assert found["rest"]["max"] == rows.data.max()
+    made = dv.View(lambda i: {"a": rows.row(i), "b": i}, _length=50)._probe()
+    rows.counts()
+    assert made._describe()["b"]["mean"] == 24.5
+    assert rows.counts() == [1] * 50
+
+
+@pytest.mark.usefixtures("_blocks")
+def test_of_many_rows_a_sample_tells_and_is_marked(monkeypatch, rng):
+    monkeypatch.setattr(describing, "SAMPLED_ROWS", 1000)
+    a = rng.standard_normal(20_000)
+    d = dv.View(
+        a=a, label=np.arange(20_000) % 7, word=np.array(["no", "yes", "no"] * 7000)[:20_000]
+    )
+    found = d._describe()
+    assert found.sampled == {"a", "label", "word"}
+    assert found["a"]["mean"] == pytest.approx(a.mean()) and found["a"]["min"] == a.min()
+    assert abs((a <= found["a"]["50%"]).mean() - 0.5) < 2.7 / math.sqrt(1000)
+    assert (found["a"]["distinct"], found["label"]["distinct"]) == (20_000, 7)
+    assert found["word"]["most frequent"] == "no"
+    assert found["word"]["times"] == pytest.approx(13_333, rel=0.1)
+    again = d._describe()
+    assert found == again and repr(found) == repr(again)
+    line = repr(found).splitlines()[1]
+    assert line.count("≈") == 4
+    assert not d[:900]._describe().sampled and "≈" not in repr(d[:900]._describe())
+
+
+def test_memory_is_bounded_whatever_the_number_of_rows(monkeypatch):
+    monkeypatch.setattr(describing, "SAMPLED_ROWS", 1000)
+    monkeypatch.setattr(describing, "BLOCK_BYTES", 1 << 16)
+    a = np.zeros((400_000, 4))
+    v = dv.View(a) + 1.0
+    tracemalloc.start()
+    try:
+        v._describe()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 << 20 < a.nbytes
+
+
+def test_a_description_is_text_html_and_plain_dictionaries():
+    d = dv.View(x=[1.0, 2.0, math.nan], **{"<b>": ["a\n", "<i>", "c" * 50]})
+    found = d._describe()
+    assert repr(found).count("\n") == 2
+    html = found._repr_html_()
+    assert "<b>" not in html and "<i>" not in html and "&lt;b&gt;" in html
+    plain = found.asdict()
+    assert type(plain["x"]) is dict and plain["x"]["unknown"] == 1 and plain["x"]["mean"] == 1.5
+    plain["x"]["mean"] = 0
+    assert found["x"]["mean"] == 1.5
+    with pytest.raises(TypeError):
+        found["x"]["mean"] = 0
+    assert pickle.loads(pickle.dumps(found)) == found
+
+
+def test_what_has_no_end_is_refused():
+    with pytest.raises(dv.StreamError, match="never ends"):
+        dv.View(np.arange(3))._repeat()._describe()
+    with pytest.raises(dv.UndeclaredError, match="_probe"):
+        dv.View(lambda: iter([1, 2]))._describe()
+
+
+def test_the_sample_is_one_row_of_each_stretch():
+    for count, wanted in [(10, 3), (1000, 7), (5, 5), (5, 9), (0, 4)]:
+        rows = quantiles.sampled_rows(count, wanted)
+        assert len(rows) == min(count, wanted) and (np.diff(rows) > 0).all()
+        assert not len(rows) or 0 <= rows[0] <= rows[-1] < count
