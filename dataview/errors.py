@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 from collections.abc import Iterable
+from typing import Any
 
 __all__ = [
     "FieldError",
@@ -12,6 +14,7 @@ __all__ = [
     "StreamError",
     "UndeclaredError",
     "located",
+    "needed",
     "unknown_field",
     "unknown_verb",
 ]
@@ -78,3 +81,14 @@ def located(error: Exception, where: str) -> Exception:
         except Exception:  # a class with a constructor of its own
             return RuntimeError(f"{where}: {type(error).__name__}: {error}")
     return RuntimeError(f"{where}: {type(error).__name__}: {error}")
+
+
+def needed(library: str, package: str) -> Any:
+    """Return a library that is imported when it is used, or raise saying how to install it."""
+    try:
+        return importlib.import_module(library)
+    except ImportError as error:
+        raise ImportError(
+            f"this needs {library}, which cannot be imported ({error}); "
+            f'it comes with: pip install "{package}"'
+        ) from error

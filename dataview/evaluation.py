@@ -78,8 +78,9 @@ def evaluate(node: Node, index: Index | None = None, memo: Memo | None = None) -
 
 
 def _stored(node: Stored, index: Index | None, memo: Memo) -> np.ndarray:
-    found = node.source.read(identity(node.source.shape) if index is None else index, memo)
-    if node.source.lends and not node.writable and found.flags.writeable:
+    index = identity(node.source.shape) if index is None else index
+    found = node.source.read(index, memo)
+    if node.source.lends and index.is_box and not node.writable and found.flags.writeable:
         return gather.frozen(found)
     return found
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
 from dataview import opening
@@ -15,6 +16,7 @@ __all__ = [
     "Face",
     "Rows",
     "argument",
+    "arrivals",
     "as_key",
     "begin",
     "evaluated",
@@ -52,6 +54,9 @@ _kind: type[Face] = Face
 _new = object.__new__
 put_state: Any = Face.__dict__["_state"].__set__
 
+arrivals: dict[str, Callable[[type[Face]], None]] = {}
+"""What to do with the class of views once somebody has imported a library, by its name."""
+
 
 def shown_by(kind: _Kind) -> _Kind:
     """Make a class the one that views are objects of."""
@@ -69,9 +74,19 @@ def made(node: Node, rows: Rows, parent: Face | None, key: Any) -> Any:
 
 def begin(view: Face, node: Node, parent: Face | None = None, key: Any = None) -> None:
     """Make a view that of a whole node."""
+    if arrivals:
+        _welcome()
     count = node.shape[0] if node.shape else None
     rows = None if count is None or is_endless(count) else range(count)
     put_state(view, (node, rows, parent, key))
+
+
+def _welcome() -> None:
+    for library in list(arrivals):
+        if sys.modules.get(library) is not None:
+            welcome = arrivals.pop(library, None)  # of several threads one gets it
+            if welcome is not None:
+                welcome(_kind)
 
 
 def viewed(node: Node, key: Any = None) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 
 from dataview.expression import record, stored
 from dataview.fields import check_name
+from dataview.importing import imported
 from dataview.index import ENDLESS, identity
 from dataview.made import Made
 from dataview.nodes import Argument, Node, is_scalar
@@ -35,6 +36,9 @@ def node_of(value: Any) -> Node:
     """
     if isinstance(value, Node):
         return value
+    found = imported(value)
+    if found is not None:
+        return found
     if isinstance(value, Mapping):
         return record({check_name(name): node_of(part) for name, part in value.items()})
     if isinstance(value, tuple) and hasattr(value, "_fields"):

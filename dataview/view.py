@@ -27,6 +27,7 @@ from dataview import (
 from dataview.arithmetic import Arithmetic
 from dataview.errors import UndeclaredError, unknown_field, unknown_verb
 from dataview.evaluation import answered, by_name, evaluate, in_order, lent
+from dataview.exchanges import Exchanges
 from dataview.expression import field, read_only, row_field, select, with_fields
 from dataview.face import as_key, begin, evaluated, node_of, put_state, shown_by, unwrapped
 from dataview.keys import NO_KEY, Written, parse, without_names
@@ -46,7 +47,7 @@ _PROTOCOL = ("shape", "dtype", "ndim", "to_numpy")
 
 
 @shown_by
-class View(Arithmetic, Summaries):
+class View(Arithmetic, Summaries, Exchanges):
     """A lazy view of data: an array, a number, a sample, a dataset or a dataset of minibatches.
 
     Building a view reads nothing; calling it returns its data.
