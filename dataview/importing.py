@@ -5,10 +5,10 @@ A library is recognised by where the class of a value comes from, so that none i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -26,7 +26,7 @@ Reader = Callable[[Any], Node]
 
 def imported(value: object) -> Node | None:
     """Return the node of what another library holds, None for anything else."""
-    reader = _reader_of(type(value))
+    reader = _reader_of(cast("Hashable", type(value)))  # mypy takes object's hash for a class's
     return None if reader is None else reader(value)
 
 

@@ -1,0 +1,834 @@
+"""How other libraries take a view, and how a view takes what they hold: with the libraries.
+
+Each test imports the library it is about, since the file is collected where none is installed.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+import subprocess
+import sys
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import dataview as dv
+from oracle import assert_same
+
+pytestmark = pytest.mark.clients
+
+
+@pytest.fixture
+def x():
+    return np.arange(24.0).reshape(6, 4)
+
+
+@pytest.fixture
+def d(x):
+    return dv.View(x, input=np.s_[:3], target=3)
+
+
+@pytest.fixture
+def r(x):
+    """A record of an array, numbers and texts."""
+    return dv.View(image=x, label=np.arange(6), name=np.array(list("abcdef")))
+
+
+@pytest.fixture
+def file(tmp_path, x):
+    np.save(tmp_path / "x.npy", x)
+    return dv.open(tmp_path / "x.npy", mode="r+")
+
+
+def each_view_of(x, file):
+    """The same data in memory, read-only, in a file, computed, in another order of rows."""
+    rows = np.arange(6)[::-1]
+    return [
+        dv.View(x),
+        dv.View(x)._readonly(),
+        file,
+        dv.View(x - 1) + 1,
+        dv.View(x[::-1])[::-1],
+        dv.View(x[rows])[rows],
+        dv.View(x.astype(">f8")),
+        dv.View(np.asfortranarray(x)),
+    ]
+
+
+# ---------------------------------------------------------------- matplotlib
+
+
+@pytest.fixture
+def plt():
+    import matplotlib
+
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    yield plt
+    plt.close("all")
+
+
+def test_a_histogram_has_one_series_of_all_values(plt, d, x):
+    counts, edges, _ = plt.hist(d.target, bins=4)
+    expected = np.histogram(x[:, 3], bins=4)
+    assert_same(counts, expected[0].astype(float))
+    assert_same(edges, expected[1])
+    counts, _, _ = plt.hist(d.input * 2)
+    assert np.asarray(counts).shape == (3, 10)
+
+
+def test_lines_points_and_images_are_drawn(plt, d, x):
+    (line,) = plt.plot(d.target)
+    assert_same(line.get_ydata(), x[:, 3])
+    (line,) = plt.plot(d.input[:, 0], d.target - 1)
+    assert_same(line.get_xydata(), np.stack([x[:, 0], x[:, 3] - 1], axis=1))
+    assert len(plt.plot(d)) == 4
+    points = plt.scatter(d.input[:, 0], d.target, c=d.target)
+    assert_same(np.asarray(points.get_offsets()), x[:, [0, 3]])
+    assert_same(np.asarray(plt.imshow(d).get_array()), x)
+    bars = plt.bar(np.arange(6), d.target)
+    assert [bar.get_height() for bar in bars] == x[:, 3].tolist()
+    plt.errorbar(np.arange(6), d.target, yerr=d.target / 10)
+    plt.boxplot(d.target)
+    plt.savefig("/dev/null", format="png")
+
+
+# ---------------------------------------------------------------- pandas
+
+
+def test_pandas_takes_a_view(x, file):
+    import pandas as pd
+
+    for view in each_view_of(x, file):
+        assert_same(pd.DataFrame(view).to_numpy().astype(float), x)
+        assert_same(pd.Series(view[:, 1]).to_numpy().astype(float), x[:, 1])
+        frame = pd.DataFrame({"a": np.arange(6)})
+        frame["z"] = view[:, 0]
+        frame.loc[:, "y"] = view[:, 1]
+        assert_same(frame["z"].to_numpy().astype(float), x[:, 0])
+        assert_same(frame["y"].to_numpy().astype(float), x[:, 1])
+        assert_same(frame[view[:, 0] > 8]["a"].to_numpy(), np.arange(6)[x[:, 0] > 8])
+    assert_same((pd.Series(x[:, 0]) + dv.View(x[:, 1])).to_numpy(), x[:, 0] + x[:, 1])
+
+
+def test_a_frame_of_a_view_shares_nothing(x):
+    import pandas as pd
+
+    view = dv.View(x)
+    for frame in [pd.DataFrame(view._readonly()), view._to_pandas(), dv.View(a=x)._to_pandas()]:
+        frame.iloc[0, 0] = -1
+    assert x[0, 0] == 0
+
+
+def test_fields_become_columns(d, r, x):
+    frame = d._to_pandas()
+    assert list(frame.columns) == ["input_0", "input_1", "input_2", "target"]
+    assert_same(frame.to_numpy(), x)
+    frame = r._to_pandas()
+    assert list(frame.columns) == ["image_0", "image_1", "image_2", "image_3", "label", "name"]
+    assert frame["name"].tolist() == list("abcdef")
+    assert frame["label"].dtype == np.int64
+    nested = dv.View(at={"x": x[:, 0], "y": x[:, 1]}, when=np.arange(6).astype("M8[D]"))
+    assert list(nested._to_pandas().columns) == ["at_x", "at_y", "when"]
+    assert list(r[2]._to_pandas()[["label", "name"]]) == [2, "c"]
+    structured = np.array([(1, b"u"), (2, b"v")], [("a", ">i4"), ("b", "S1")])
+    assert dv.View(structured)._to_pandas()["a"].tolist() == [1, 2]
+
+
+def test_what_makes_no_table_is_refused(x):
+    pytest.importorskip("pandas")
+    with pytest.raises(TypeError, match="two axes"):
+        dv.View(x.reshape(2, 3, 4))._to_pandas()
+    with pytest.raises(ValueError, match="'a_0'"):
+        dv.View(**{"a": x, "a_0": x[:, 0]})._to_pandas()
+
+
+def test_arrays_become_frames_and_series(x):
+    import pandas as pd
+
+    assert_same(dv.View(x)._to_pandas().to_numpy(), x)
+    assert isinstance(dv.View(x)[:, 0]._to_pandas(), pd.Series)
+    assert dv.View(x)[0, 1]._to_pandas().tolist() == [1.0]
+    assert dv.View(x.astype(">f4"))._to_pandas()[0].dtype == np.dtype("f4")
+
+
+def test_a_frame_becomes_fields():
+    import pandas as pd
+
+    frame = pd.DataFrame(
+        {
+            "a": [1, 2, 3],
+            "text": ["x", "yy", None],
+            "when": pd.to_datetime(["2020-01-01", None, "2021-01-01"]),
+            "maybe": pd.array([1, None, 3], "Int64"),
+            "sure": pd.array([1, 2, 3], "Int32"),
+            "kind": pd.Categorical(["u", "v", "u"]),
+            "_id": [7, 8, 9],
+        }
+    )
+    d = dv.View(frame)
+    assert d._fields() == tuple(frame.columns)
+    assert_same(d.a(), np.array([1, 2, 3]))
+    assert d.text[:2]().tolist() == ["x", "yy"]
+    assert d.when().dtype.kind == "M"
+    assert d.maybe().tolist() == [1, None, 3]
+    assert_same(d.sure(), np.array([1, 2, 3], "i4"))
+    assert d.kind().tolist() == ["u", "v", "u"]
+    assert_same(d["_id"](), np.array([7, 8, 9]))
+    assert len(d[d.a > 1]) == 2
+    assert_same(dv.View(x=frame["a"]).x(), np.array([1, 2, 3]))
+    assert_same(dv.View(frame["a"])(), np.array([1, 2, 3]))
+
+
+def test_the_index_of_a_frame_is_a_field_unless_it_only_counts():
+    import pandas as pd
+
+    numbers = {"a": [1.0, 2.0]}
+    assert dv.View(pd.DataFrame(numbers))._fields() == ("a",)
+    assert dv.View(pd.DataFrame(numbers)[::-1])._fields() == ("a",)
+    assert dv.View(pd.DataFrame(numbers, index=["u", "v"]))._fields() == ("index", "a")
+    named = pd.DataFrame(numbers, index=pd.Index([5, 6], name="key"))
+    assert_same(dv.View(named).key(), np.array([5, 6]))
+    levels = pd.MultiIndex.from_tuples([(1, "u"), (2, "v")], names=["n", "s"])
+    assert dv.View(pd.DataFrame(numbers, index=levels))._fields() == ("n", "s", "a")
+
+
+def test_columns_that_make_no_fields_are_refused(x):
+    import pandas as pd
+
+    assert dv.View(pd.DataFrame(x))._fields() == ("0", "1", "2", "3")
+    with pytest.raises(ValueError, match="'a'"):
+        dv.View(pd.DataFrame(x[:, :2], columns=["a", "a"]))
+    with pytest.raises(TypeError, match="string"):
+        dv.View(pd.DataFrame(x[:, :1], columns=pd.MultiIndex.from_tuples([("a", "b")])))
+    with pytest.raises(ValueError, match="columns"):
+        dv.View(pd.DataFrame())
+
+
+def test_a_frame_is_never_written_without_its_knowing():
+    import pandas as pd
+
+    frame = pd.DataFrame({"a": [1, 2, 3], "text": ["x", "y", "z"]})
+    d = dv.View(frame)
+    for name in d._fields():
+        if not np.shares_memory(d._field(name)(), frame[name].to_numpy()):
+            with pytest.raises(ValueError):
+                d._field(name)[0] = d._field(name)[1]()
+    with pytest.raises(ValueError):
+        d.text[0] = "w"
+
+
+def test_a_frame_goes_there_and_back():
+    import pandas as pd
+
+    frame = pd.DataFrame({"a": [1, 2], "b": [0.5, np.nan], "c": ["u", "v"]})
+    pd.testing.assert_frame_equal(dv.View(frame)._to_pandas(), frame)
+
+
+# ---------------------------------------------------------------- xarray
+
+
+def test_xarray_takes_a_view(x, file):
+    import xarray as xr
+
+    for view in each_view_of(x, file):
+        array = xr.DataArray(view, dims=("time", "place"))
+        assert_same(array.mean("time").to_numpy().astype(float), x.mean(axis=0))
+        assert_same(array.isel(time=[3, 1]).to_numpy().astype(float), x[[3, 1]])
+    data = xr.Dataset({"a": (("time", "place"), dv.View(x)), "b": ("time", dv.View(x)[:, 0])})
+    assert_same(data.sel(time=slice(1, 3)).b.to_numpy(), x[1:3, 0])
+
+
+def test_a_labelled_array_goes_there_and_back(x):
+    import xarray as xr
+
+    array = xr.DataArray(x, dims=("time", "place"), attrs={"unit": "K"})
+    view = dv.View(array)
+    assert view._meta["unit"] == "K"
+    xr.testing.assert_identical(view._to_xarray(), array)
+    xr.testing.assert_identical(view[2:]._to_xarray(), array[2:])
+    assert view[:, 0]._to_xarray().dims == ("dim_0",)
+    assert view._to_xarray(dims=("u", "v")).dims == ("u", "v")
+    view += 1
+    assert array.values[0, 0] == 1
+
+
+def test_a_dataset_goes_there_and_back(x):
+    import xarray as xr
+
+    data = xr.Dataset(
+        {"a": (("time", "place"), x, {"unit": "K"}), "b": ("time", x[:, 0])},
+        coords={"time": np.arange(6).astype("M8[D]"), "place": list("uvwz")},
+    )
+    d = dv.View(data)
+    assert d._fields() == ("a", "b", "time")
+    assert len(d) == 6
+    assert_same(d[2].a(), x[2])
+    back = d._to_xarray(dims=("time",))
+    assert back.a.dims == ("time", "a_dim_0")
+    assert back.a.attrs == {"unit": "K"}
+    assert_same(back.b.to_numpy(), x[:, 0])
+    with pytest.raises(ValueError, match="share 1"):
+        d._to_xarray(dims=("time", "place"))
+
+
+# ---------------------------------------------------------------- jax
+
+
+def test_jax_takes_a_view(x, file):
+    import jax
+    import jax.numpy as jnp
+
+    for view in each_view_of(x, file):
+        assert_same(np.asarray(jnp.asarray(view)), x.astype("f4"))
+        assert np.allclose(jnp.sin(view), np.sin(x), atol=1e-5)
+        assert np.allclose(jnp.sum(view[2:] * 2, axis=0), x[2:].sum(axis=0) * 2)
+        assert np.allclose(jax.jit(lambda one: one @ one.T)(view), x @ x.T)
+        assert np.allclose(jax.grad(lambda one: (one**2).sum())(view), 2 * x)
+        assert np.allclose(jax.vmap(jnp.sum)(view), x.sum(axis=1))
+        assert_same(np.asarray(jnp.ones((6, 4)) + view), (x + 1).astype("f4"))
+
+
+def test_a_record_is_a_dict_of_jax_arrays(x):
+    import jax
+
+    batch = dv.View(input=x, target=x[:, 0])[1:3]
+
+    @jax.jit
+    def loss(arrays):
+        return ((arrays["input"].sum(axis=1) - arrays["target"]) ** 2).sum()
+
+    expected = ((x[1:3].sum(axis=1) - x[1:3, 0]) ** 2).sum()
+    assert np.isclose(loss(batch), expected)
+    assert {name: part.shape for name, part in jax.device_put(batch).items()} == {
+        "input": (2, 4),
+        "target": (2,),
+    }
+
+
+def test_what_jax_was_given_does_not_see_later_writes(x):
+    import jax.numpy as jnp
+
+    view = dv.View(x.astype("f4"))
+    given = jnp.asarray(view)
+    view[:] = -1
+    assert_same(np.asarray(given), x.astype("f4"))
+
+
+def test_a_view_is_made_of_a_jax_array(x):
+    import jax.numpy as jnp
+
+    view = dv.View(jnp.asarray(x, dtype="f4"))
+    assert_same((view + 1)[2](), x.astype("f4")[2] + 1)
+    with pytest.raises(ValueError):
+        view[0] = 1
+
+
+def test_jax_has_no_texts(r):
+    import jax.numpy as jnp
+
+    with pytest.raises(TypeError, match="number them"):
+        jnp.asarray(r.name)
+
+
+# ---------------------------------------------------------------- torch
+
+
+def test_torch_takes_a_view(x, file):
+    import torch
+
+    for view in each_view_of(x, file):
+        for take in [torch.as_tensor, torch.tensor, torch.from_dlpack, dv.View._to_torch]:
+            assert torch.equal(take(view), torch.tensor(x))
+            assert torch.equal(take(view[::-1, 1:]), torch.tensor(x[::-1, 1:].copy()))
+    assert torch.nn.functional.mse_loss(torch.tensor(x), torch.as_tensor(dv.View(x))) == 0
+
+
+def test_tensors_share_memory_that_can_be_written_and_no_other(x, file):
+    import torch
+
+    before = x.copy()
+    for view in each_view_of(x, file)[1:]:
+        for take in [torch.as_tensor, torch.from_dlpack, dv.View._to_torch]:
+            view = view._readonly()
+            take(view)[:] = -1
+            assert_same(np.asarray(view).astype(float), before)
+    for take in [torch.as_tensor, torch.from_dlpack, dv.View._to_torch]:
+        take(file)[:] = -1
+        assert_same(file(), before)
+    dv.View(x)._to_torch(copy=True)[:] = -1
+    assert_same(x, before)
+    for number, take in enumerate([torch.as_tensor, torch.from_dlpack, dv.View._to_torch]):
+        take(dv.View(x)[2:])[0, 0] = -number
+        assert x[2, 0] == -number
+    with pytest.raises(BufferError):
+        file._to_torch(copy=False)
+
+
+@pytest.mark.parametrize("code", "? i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8 c8 c16 >i2 >f4".split())
+def test_every_number_that_torch_has(code):
+    import torch
+
+    array = np.arange(6).reshape(3, 2).astype(code)
+    tensor = dv.View(array)._to_torch()
+    native = array.astype(array.dtype.newbyteorder("="))
+    assert_same(tensor.numpy(), native)
+    assert_same(dv.View(array)[0, 1]._to_torch().numpy(), native[0, 1])
+    assert_same(dv.View(torch.from_numpy(native))(), native)
+
+
+@pytest.mark.parametrize(
+    ("data", "advice"),
+    [
+        (["a", "b"], "number them"),
+        ([b"a"], "number them"),
+        (np.array(["2020"], "M8[s]"), "subtract"),
+        (np.array([1], "m8[s]"), "divide"),
+        ([None, 1], "numbers of them"),
+        (np.zeros(2, np.longdouble), "float64"),
+    ],
+)
+def test_what_torch_has_not_is_refused_with_advice(data, advice):
+    pytest.importorskip("torch")
+    with pytest.raises(TypeError, match=advice):
+        dv.View(data)._to_torch()
+
+
+def test_a_record_becomes_a_dict_of_tensors(x):
+    import torch
+
+    d = dv.View(input=x, at={"row": np.arange(6)})
+    tensors = d[1:3]._to_torch()
+    assert torch.equal(tensors["input"], torch.tensor(x[1:3]))
+    assert torch.equal(tensors["at"]["row"], torch.tensor([1, 2]))
+    assert d[0]._to_torch(device="cpu")["at"]["row"] == 0
+    assert d._to_torch(device="meta")["input"].shape == (6, 4)
+
+
+def test_a_view_of_a_tensor_shares_its_memory():
+    import torch
+
+    tensor = torch.arange(6.0).reshape(3, 2)
+    view = dv.View(tensor, a=0)
+    view.a -= 10
+    assert tensor[:, 0].tolist() == [-10, -8, -6]
+    weights = torch.nn.Parameter(torch.ones(3))
+    dv.View(weights)[1] = 5
+    assert weights[1] == 5
+    assert_same((dv.View(tensor) * tensor)(), tensor.numpy() ** 2)
+    assert_same((tensor * dv.View(tensor))(), tensor.numpy() ** 2)
+    conjugate = torch.tensor([1 + 2j]).conj()
+    assert_same(dv.View(conjugate)(), np.array([1 - 2j], "c8"))
+
+
+def test_tensors_that_no_array_can_share_are_refused():
+    import torch
+
+    for tensor in [
+        torch.ones(2, dtype=torch.bfloat16),
+        torch.ones(2, 2).to_sparse(),
+        torch.ones(2, device="meta"),
+    ]:
+        with pytest.raises(TypeError, match="no array shares"):
+            dv.View(tensor)
+
+
+def batches_of(view, **options):
+    from torch.utils.data import DataLoader
+
+    return list(DataLoader(view, batch_size=4, **options))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_torchs_loader_takes_a_view(x, file, workers):
+    import torch
+
+    options = {"num_workers": workers}
+    if workers:
+        options["multiprocessing_context"] = "spawn"
+    for view in [dv.View(x), file, (dv.View(x) * 2)._readonly()]:
+        found = batches_of(view, **options)
+        assert [len(batch) for batch in found] == [4, 2]
+        assert torch.equal(torch.cat(found), torch.tensor(np.asarray(view)))
+
+
+def test_torchs_loader_takes_a_record(r, x):
+    import torch
+
+    first, last = batches_of(r)
+    assert torch.equal(first["image"], torch.tensor(x[:4]))
+    assert last["label"].tolist() == [4, 5]
+    assert last["name"] == ["e", "f"]
+    generator = torch.Generator().manual_seed(0)
+    shuffled = batches_of(r, shuffle=True, generator=generator)
+    assert sorted(torch.cat([batch["label"] for batch in shuffled]).tolist()) == list(range(6))
+
+
+LOADER = """
+import numpy as np, torch, dataview as dv
+from torch.utils.data import DataLoader
+x = np.arange(2_000_000.0).reshape(-1, 4)
+d = dv.View(input=x, target=dv.View(x)[:, 0] * 2)
+(d.input + 1)()  # starts the pool of threads, which no child has
+loader = DataLoader(d, batch_size=100_000, num_workers=2)
+found = torch.cat([batch["target"] for batch in loader])
+assert torch.equal(found, torch.tensor(x[:, 0] * 2))
+"""
+
+
+def test_torchs_workers_start_in_their_usual_way():
+    subprocess.run([sys.executable, "-W", "error", "-c", LOADER], check=True, timeout=120)
+
+
+# ---------------------------------------------------------------- scikit-learn
+
+
+@pytest.fixture
+def cases(rng):
+    inputs = rng.normal(size=(60, 3))
+    return dv.View(input=inputs, target=(inputs[:, 0] > 0).astype(int))
+
+
+def test_estimators_fit_and_predict(cases):
+    from sklearn.linear_model import LinearRegression, LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    inputs, targets = cases.input(), cases.target()
+    model = make_pipeline(StandardScaler(), LogisticRegression())
+    expected = model.fit(inputs, targets).predict(inputs)
+    assert_same(model.fit(cases.input, cases.target).predict(cases.input), expected)
+    assert model.score(cases.input[:20], cases.target[:20]) > 0.8
+    scaled = StandardScaler().fit_transform(cases.input)
+    assert np.allclose(scaled, (inputs - inputs.mean(axis=0)) / inputs.std(axis=0))
+    line = LinearRegression().fit(cases.input, cases.input[:, 0] * 2)
+    assert np.allclose(line.coef_, [2, 0, 0])
+
+
+def test_a_model_is_trained_by_batches(cases):
+    from sklearn.linear_model import SGDClassifier
+
+    model = SGDClassifier(random_state=0)
+    for start in range(0, 60, 20):
+        batch = cases._shuffled(0)[start : start + 20]
+        model.partial_fit(batch.input, batch.target, classes=[0, 1])
+    assert model.score(cases.input, cases.target) > 0.7
+
+
+def test_models_are_validated(cases):
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_val_score
+
+    inputs, targets = cases.input(), cases.target()
+    model = LogisticRegression()
+    for cv in [3, KFold(4, shuffle=True, random_state=0), StratifiedKFold(3)]:
+        expected = cross_val_score(model, inputs, targets, cv=cv)
+        assert_same(cross_val_score(model, cases.input, cases.target, cv=cv), expected)
+    train, test = next(KFold(3).split(cases.input))
+    assert_same(cases.input[test](), inputs[test])
+    assert len(cases[train]) == 40
+    search = GridSearchCV(model, {"C": [0.1, 1.0]}, cv=2).fit(cases.input, cases.target)
+    assert set(search.best_params_) == {"C"}
+    parallel = cross_val_score(model, cases.input, cases.target, cv=3, n_jobs=2)
+    assert_same(parallel, cross_val_score(model, inputs, targets, cv=3))
+
+
+def test_views_are_split(cases):
+    from sklearn.model_selection import train_test_split
+
+    expected = train_test_split(cases.input(), cases.target(), random_state=0)
+    parts = train_test_split(cases.input, cases.target, random_state=0)
+    for part, model in zip(parts, expected, strict=True):
+        assert_same(np.asarray(part), model)
+    labels = cases.target
+    train, test = train_test_split(cases, random_state=0, stratify=labels, test_size=20)
+    assert (len(train), len(test)) == (40, 20)
+    assert set(test._fields()) == {"input", "target"}
+
+
+def test_metrics_take_views(cases):
+    from sklearn.metrics import accuracy_score, confusion_matrix, mean_squared_error
+    from sklearn.neighbors import KNeighborsClassifier
+
+    assert accuracy_score(cases.target, cases.target) == 1
+    assert confusion_matrix(cases.target, cases.target).sum() == 60
+    assert mean_squared_error(cases.input, cases.input * 1) == 0
+    near = KNeighborsClassifier(1).fit(cases.input, cases.target)
+    assert_same(near.predict(cases.input), cases.target())
+
+
+# ---------------------------------------------------------------- dask
+
+
+def test_dask_takes_a_view(x, file):
+    import dask.array as da
+
+    for view in each_view_of(x, file):
+        array = da.from_array(view, chunks=(2, 4))
+        assert_same(np.asarray(array).astype(float), x)
+        assert_same(array.sum(axis=0).compute().astype(float), x.sum(axis=0))
+        assert_same((array + 1)[::-1, 1].compute().astype(float), (x + 1)[::-1, 1])
+
+
+def test_a_dask_array_reads_when_it_is_computed(x, file):
+    import dask
+
+    asked = []
+
+    def row(number):
+        asked.append(number)
+        return x[number]
+
+    array = dv.View(row, _length=6)._probe()._to_dask(chunks=(2, 4))
+    asked.clear()
+    part = (array * 2)[2:4]
+    assert asked == []
+    assert_same(part.compute(scheduler="synchronous"), x[2:4] * 2)
+    assert asked == [2, 3]
+    for view in each_view_of(x, file):
+        array = view._to_dask()
+        assert (array.shape, array.dtype) == (view._shape(), view._dtype())
+        assert_same(np.asarray(array).astype(float), x)
+    later = dv.View(x)
+    array = later._to_dask()
+    later[0] = 9
+    assert_same(array[0].compute(), x[0])
+    parts = dv.View(a=x, b=x[:, 0])._to_dask(chunks=3)
+    both = dask.compute(parts)[0]
+    assert_same(both["b"], x[:, 0])
+    objects = dv.View(np.array(["a", None, 3], object))._to_dask()
+    assert objects.compute().tolist() == ["a", None, 3]
+
+
+def test_dask_arrays_of_a_file_are_small_when_pickled(file, x):
+    import cloudpickle
+
+    text = cloudpickle.dumps(file._to_dask(chunks=(2, 4)))
+    assert len(text) < 10_000
+    assert_same(np.asarray(pickle.loads(text)), x)
+
+
+def test_blocks_are_read_by_a_cluster(file, x):
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster),
+    ):
+        assert_same((file._to_dask(chunks=(2, 4)) + 1).sum(axis=0).compute(), (x + 1).sum(axis=0))
+
+
+def test_a_view_of_a_dask_array_is_lazy(x):
+    import dask.array as da
+
+    counted = []
+
+    def block(block_info=None):
+        counted.append(1)
+        start, stop = block_info[None]["array-location"][0]
+        return x[start:stop]
+
+    array = da.map_blocks(block, chunks=((2, 2, 2), (4,)), dtype=float, meta=np.empty((0, 0)))
+    view = dv.View(array, a=0)
+    part = view[4:].a * 2
+    assert counted == []
+    assert_same(part(), x[4:, 0] * 2)
+    assert counted == [1]
+    assert_same(view._mean(axis=0)(), x.mean(axis=0))
+    assert_same(view[[5, 0, 5], ::-1](), x[[5, 0, 5], ::-1])
+    assert_same(pickle.loads(pickle.dumps(view[1:]))(), x[1:])
+    with pytest.raises(ValueError, match="dask"):
+        view[0] = 1
+    with pytest.raises(ValueError, match="compute_chunk_sizes"):
+        dv.View(array[array[:, 0] > 3])
+
+
+def test_labelled_arrays_of_dask_stay_lazy(x):
+    import dask.array as da
+    import xarray as xr
+
+    view = dv.View(xr.DataArray(da.from_array(x, chunks=2), dims=("time", "place")))
+    assert "dask" in repr(view)
+    assert_same(view[1:3](), x[1:3])
+
+
+# ---------------------------------------------------------------- Arrow and polars
+
+
+def test_arrow_takes_a_view(r, d, x, file):
+    import pyarrow as pa
+
+    table = pa.table(r)
+    assert table.column_names == ["image", "label", "name"]
+    assert table["image"].to_pylist() == x.tolist()
+    assert table["name"].to_pylist() == list("abcdef")
+    assert pa.table(d).column_names == ["input", "target"]
+    assert pa.array(d.target).to_pylist() == x[:, 3].tolist()
+    assert pa.chunked_array(d.target).to_pylist() == x[:, 3].tolist()
+    assert pa.array(d.input).to_pylist() == x[:, :3].tolist()
+    for view in each_view_of(x, file):
+        table = pa.table(view)
+        assert table.column_names == ["0", "1", "2", "3"]
+        assert table["2"].to_pylist() == x[:, 2].tolist()
+    nested = dv.View(at={"x": x[:, 0], "y": x}, when=np.arange(6).astype("M8[s]"))
+    assert pa.table(nested)["at"][1].as_py() == {"x": 4.0, "y": [4.0, 5.0, 6.0, 7.0]}
+
+
+def test_a_table_is_read_batch_by_batch(monkeypatch, x):
+    import pyarrow as pa
+
+    from dataview import tables
+
+    asked = []
+
+    def row(number):
+        asked.append(number)
+        return {"a": x[number], "b": number}
+
+    d = dv.View(row, _length=6)._probe()
+    asked.clear()
+    monkeypatch.setattr(tables, "BATCH_BYTES", 80)
+    reader = pa.RecordBatchReader.from_stream(d)
+    assert asked == []
+    assert reader.read_next_batch()["b"].to_pylist() == [0, 1]
+    assert asked == [0, 1]
+    assert reader.read_all()["b"].to_pylist() == [2, 3, 4, 5]
+
+
+def test_what_arrow_has_not_is_refused(x):
+    import pyarrow as pa
+
+    with pytest.raises(TypeError, match="complex128"):
+        pa.table(dv.View(a=x.astype(complex)))
+    with pytest.raises(TypeError, match="view"):
+        pa.table(dv.View(a=x)[0])
+
+
+def test_a_table_becomes_fields():
+    import pyarrow as pa
+
+    columns = {
+        "a": [1, 2, 3],
+        "text": ["x", None, "yy"],
+        "maybe": [1, None, 3],
+        "real": [0.5, None, 2.0],
+        "flag": [True, None, False],
+        "kind": pa.array(["u", "v", "u"]).dictionary_encode(),
+        "pair": pa.array([[1, 2], [3, 4], [5, 6]], pa.list_(pa.int32(), 2)),
+        "at": [{"u": 1, "v": "p"}, {"u": 2, "v": "q"}, {"u": 3, "v": "r"}],
+    }
+    table = pa.table(columns)
+    chunked = pa.concat_tables([table[:1], table[1:]])
+    for data in [table, chunked, table.to_batches()[0], table.to_reader()]:
+        d = dv.View(data)
+        assert d._fields() == tuple(columns)
+        assert_same(d.a(), np.array([1, 2, 3]))
+        assert d.text().tolist() == ["x", None, "yy"]
+        assert d.maybe().tolist() == [1, None, 3]
+        assert_same(d.real(), np.array([0.5, np.nan, 2.0]))
+        assert d.flag().tolist() == [True, None, False]
+        assert d.kind().tolist() == ["u", "v", "u"]
+        assert_same(d.pair(), np.array([[1, 2], [3, 4], [5, 6]], "i4"))
+        assert_same(d.at.u(), np.array([1, 2, 3]))
+        assert d[1].at.v() == "q"
+        for write in [d.a, d.text]:
+            with pytest.raises(ValueError):
+                write[0] = write[1]()
+    assert_same(dv.View(pa.chunked_array([[1, 2], [3]]))(), np.array([1, 2, 3]))
+    assert_same(dv.View(pa.array([1.5]))(), np.array([1.5]))
+    assert len(dv.View(table[:0])) == 0
+    assert np.shares_memory(dv.View(table).a(), table["a"].chunk(0).to_numpy())
+
+
+def test_polars_takes_a_view(r, x):
+    import polars as pl
+
+    frame = pl.DataFrame(r)
+    assert frame.columns == ["image", "label", "name"]
+    assert frame["name"].to_list() == list("abcdef")
+    assert_same(frame["image"].to_numpy(), x)
+    assert_same(pl.DataFrame(dv.View(x)).to_numpy(), x)
+    assert pl.Series(r.label).to_list() == list(range(6))
+
+
+def test_a_polars_frame_becomes_fields():
+    import polars as pl
+
+    frame = pl.DataFrame(
+        {
+            "a": [1, 2, 3],
+            "text": ["x", None, "yy"],
+            "maybe": [1, None, 3],
+            "real": [0.5, None, 2.0],
+            "at": [{"u": 1}, {"u": 2}, {"u": 3}],
+            "pair": pl.Series([[1, 2], [3, 4], [5, 6]], dtype=pl.Array(pl.Int32, 2)),
+        }
+    )
+    d = dv.View(frame)
+    assert d._fields() == tuple(frame.columns)
+    assert_same(d.a(), np.array([1, 2, 3]))
+    assert d.text().tolist() == ["x", None, "yy"]
+    assert d.maybe().tolist() == [1, None, 3]
+    assert_same(d.real(), np.array([0.5, np.nan, 2.0]))
+    assert_same(d.at.u(), np.array([1, 2, 3]))
+    assert_same(d.pair(), np.array([[1, 2], [3, 4], [5, 6]], "i4"))
+    assert_same(dv.View(frame["a"])(), np.array([1, 2, 3]))
+    with pytest.raises(ValueError):
+        d.text[0] = "w"
+
+
+def test_what_has_arrows_stream_alone_becomes_fields():
+    import pyarrow as pa
+
+    class Stream:
+        def __arrow_c_stream__(self, requested_schema=None):
+            return pa.table({"a": [1, 2]}).__arrow_c_stream__(requested_schema)
+
+    assert_same(dv.View(Stream()).a(), np.array([1, 2]))
+
+
+# ---------------------------------------------------------------- SciPy
+
+
+def test_scipy_takes_a_view(x, file):
+    import scipy.linalg
+    import scipy.ndimage
+    import scipy.sparse
+    import scipy.special
+    import scipy.stats
+
+    for view in each_view_of(x, file):
+        assert_same(scipy.sparse.csr_matrix(view).toarray().astype(float), x)
+        assert_same(scipy.sparse.coo_array(view[:2]).toarray().astype(float), x[:2])
+        assert np.allclose(scipy.stats.zscore(view), scipy.stats.zscore(x))
+        assert np.allclose(scipy.stats.describe(view).mean, x.mean(axis=0))
+        assert scipy.stats.pearsonr(view[:, 0], view[:, 1]) == scipy.stats.pearsonr(
+            x[:, 0], x[:, 1]
+        )
+        assert_same(scipy.ndimage.uniform_filter(view), scipy.ndimage.uniform_filter(x))
+        assert np.allclose(scipy.linalg.svdvals(view), scipy.linalg.svdvals(x))
+        assert np.allclose(scipy.special.expit(view)(), scipy.special.expit(x))
+    product = scipy.sparse.eye_array(6, format="csr") @ dv.View(x)
+    assert_same(np.asarray(product), x)
+
+
+# ---------------------------------------------------------------- executors
+
+
+@pytest.mark.parametrize("kind", [ThreadPoolExecutor, ProcessPoolExecutor])
+def test_expressions_and_statistics_run_on_any_pool(kind, rng):
+    x = rng.normal(size=(300_000, 4))
+    options = {"mp_context": multiprocessing.get_context("spawn")}
+    d = dv.View(x)
+    expression = (d - d._mean(axis=0)) / d._std(axis=0)
+    with (
+        kind(2, **options if kind is ProcessPoolExecutor else {}) as pool,
+        dv.executor(pool),
+    ):
+        found, low = expression(), d._min(axis=0)()
+    again = dv.View(x)
+    assert_same(found, ((again - again._mean(axis=0)) / again._std(axis=0))())
+    assert_same(low, x.min(axis=0))

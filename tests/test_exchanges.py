@@ -1,0 +1,366 @@
+"""Exchanges with other libraries, as far as NumPy alone can show them; `test_clients` has the rest.
+
+Other libraries are played by classes that bear the names of theirs.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import types
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dataview as dv
+from dataview import face
+from dataview.sources import delayed
+from oracle import LAYOUTS, accepted_chains, arrays, assert_same, attempt, examples, follow
+
+EXCHANGED = [np.dtype(code) for code in "? i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8 c8 c16 >i4 >f8".split()]
+PROTOCOLS = [
+    "__dlpack__",
+    "__dlpack_device__",
+    "__arrow_c_stream__",
+    "__arrow_array__",
+    "__jax_array__",
+    "__getitems__",
+    "__dask_tokenize__",
+]
+VERBS = {"_to_torch": "torch", "_to_pandas": "pandas", "_to_xarray": "xarray", "_to_dask": "dask"}
+
+
+@pytest.fixture
+def x():
+    return np.arange(24.0).reshape(6, 4)
+
+
+@pytest.fixture
+def path(tmp_path, x):
+    file = tmp_path / "x.npy"
+    np.save(file, x)
+    return file
+
+
+def unreadable(number):
+    raise AssertionError(f"row {number} was read")
+
+
+# ---------------------------------------------------------------- DLPack
+
+
+@examples(150)
+@given(st.data())
+def test_dlpack_hands_out_the_data(data):
+    array = data.draw(arrays(dtypes=EXCHANGED))
+    chain = data.draw(accepted_chains(array, 2))
+    view, model = follow(dv.View(array), chain), follow(array, chain)
+    expected = np.asarray(model)
+    expected = expected.astype(expected.dtype.newbyteorder("="))
+    assert_same(np.from_dlpack(view), expected)
+    assert_same(np.from_dlpack(view, copy=True), expected)
+    assert not np.may_share_memory(np.from_dlpack(view, copy=True), array)
+
+
+@examples(100)
+@given(st.data())
+def test_dlpack_lends_what_can_be_written_and_nothing_else(data):
+    array = data.draw(arrays(layouts=LAYOUTS, dtypes=EXCHANGED))
+    view = dv.View(array)
+    found, refusal = attempt(lambda one: np.from_dlpack(one, copy=False), view)
+    forwards = all(step >= 0 for step in array.strides)
+    if array.flags.writeable and array.dtype.isnative and forwards:
+        assert refusal is None
+        assert (
+            not array.size or found.__array_interface__["data"] == array.__array_interface__["data"]
+        )
+        return
+    assert isinstance(refusal, BufferError)
+    found = np.from_dlpack(view)
+    assert not array.size or not np.may_share_memory(found, array)
+
+
+def test_what_is_written_through_dlpack_reaches_the_data(x):
+    shared = np.from_dlpack(dv.View(x)[1:, ::2])
+    shared[0, 0] = -7
+    assert x[1, 0] == -7
+
+
+def test_dlpack_never_lends_what_is_read_only(x, path):
+    before = x.copy()
+    readonly = np.arange(24.0).reshape(6, 4)
+    readonly.flags.writeable = False
+    kept = dv.View(x)._freeze()
+    for view in [
+        dv.View(x, _readonly=True),
+        dv.View(x)._readonly()[1:, 0],
+        dv.View(readonly),
+        kept,
+        dv.open(path),
+        dv.open(path, mode="r+"),
+        dv.open(path, mode="r+")[2:],
+        dv.View(x) + 0,
+        dv.View(x)[[0, 2]],
+        dv.View(x)._mean(axis=0),
+        dv.View(np.broadcast_to(x[0], (6, 4))),
+    ]:
+        with pytest.raises(BufferError):
+            np.from_dlpack(view, copy=False)
+        expected = np.array(view())
+        handed = np.from_dlpack(view)
+        handed[...] = -1
+        assert_same(np.array(view()), expected)
+    assert_same(x, before)
+    assert_same(np.load(path), before)
+
+
+def test_strides_that_run_backwards_are_never_lent(x):
+    for view in [dv.View(x)[::-1], dv.View(x)[:, ::-1], dv.View(x[::-1])]:
+        found = np.from_dlpack(view)
+        assert min(found.strides) > 0
+        assert_same(found, view())
+
+
+def test_strides_between_elements_are_never_lent():
+    packed = np.zeros(3, [("a", "i1"), ("b", "f8")])
+    packed["b"] = [1, 2, 3]
+    assert_same(np.from_dlpack(dv.View(packed).b), packed["b"])
+
+
+def test_dlpack_of_what_is_no_number_is_refused(x):
+    for data in [["a", "b"], np.array(["2020"], "M8[s]"), np.array([None])]:
+        with pytest.raises(BufferError):
+            np.from_dlpack(dv.View(data))
+    with pytest.raises(TypeError, match="'x', 'y'"):
+        np.from_dlpack(dv.View(x=x, y=x))
+
+
+def test_dlpack_knows_one_device(x):
+    view = dv.View(x)
+    assert view.__dlpack_device__() == (1, 0)
+    assert_same(np.from_dlpack(view, device="cpu"), x)
+    with pytest.raises(BufferError):
+        view.__dlpack__(dl_device=(2, 0))
+
+
+class Capsule:
+    """Something that has DLPack and nothing else."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def test_a_view_is_made_of_what_has_dlpack_alone(x):
+    view = dv.View(Capsule(x))
+    view += 1
+    assert_same(x, np.arange(24.0).reshape(6, 4) + 1)
+    assert_same((dv.View(x) - Capsule(x))(), np.zeros((6, 4)))
+
+
+# ---------------------------------------------------------------- samples of a batch
+
+
+def test_a_batch_is_fetched_as_samples(x):
+    found = dv.View(x).__getitems__([4, -1, 0])
+    assert_same(np.stack(found), x[[4, -1, 0]])
+    assert all(sample.flags.writeable for sample in found)
+    assert not np.may_share_memory(found[0], x)
+
+
+def test_a_batch_of_a_record_is_fetched_as_dicts(x):
+    d = dv.View(image=x, at={"row": np.arange(6), "name": np.array(list("abcdef"))})
+    first, last = d.__getitems__([5, 2])
+    assert_same(first["image"], x[5])
+    assert (last["at"]["row"], last["at"]["name"]) == (2, "c")
+
+
+def test_a_batch_of_a_structured_array_is_fetched_as_dicts():
+    rows = np.array([(1, 2.0), (3, 4.0)], [("a", "i4"), ("b", "f8")])
+    assert dv.View(rows).__getitems__([1]) == [{"a": 3, "b": 4.0}]
+
+
+def test_a_batch_is_read_at_once_and_only_its_rows(x):
+    asked = []
+
+    def row(number):
+        asked.append(number)
+        return {"input": x[number], "target": number}
+
+    d = dv.View(row, _length=6)._probe()
+    asked.clear()
+    found = d.__getitems__([3, 1, 3])
+    assert sorted(asked) == [1, 3]
+    assert [int(sample["target"]) for sample in found] == [3, 1, 3]
+    asked.clear()
+    raw = dv.View(row, _length=6).__getitems__([2, 5])
+    assert asked == [2, 5]
+    assert_same(raw[1]["input"], x[5])
+
+
+def test_a_batch_of_read_only_data_is_a_copy_of_ones_own(x):
+    for view in [dv.View(x)._readonly(), dv.View(x)._freeze(), dv.View(x)._mean(axis=1)]:
+        for sample in view.__getitems__([0, 2]):
+            assert np.asarray(sample).ndim == 0 or sample.flags.writeable
+    with pytest.raises(IndexError):
+        dv.View(x).__getitems__([6])
+    with pytest.raises(TypeError):
+        dv.View(lambda: iter(x)).__getitems__([0])
+
+
+def test_a_copy_of_rows_of_read_only_data_can_be_written(x):
+    own = dv.View(x)._readonly()[[2, 0]]()
+    own[...] = 0
+    assert_same(x, np.arange(24.0).reshape(6, 4))
+
+
+# ---------------------------------------------------------------- what is not installed
+
+
+@pytest.mark.parametrize(("verb", "library"), list(VERBS.items()))
+def test_a_library_that_is_missing_is_named(monkeypatch, x, verb, library):
+    monkeypatch.setitem(sys.modules, library, None)
+    monkeypatch.setitem(sys.modules, f"{library}.array", None)
+    with pytest.raises(ImportError, match=f'pip install "(dataview\\[)?{library}') as caught:
+        getattr(dv.View(x), verb)()
+    assert isinstance(caught.value.__cause__, ImportError)
+
+
+@pytest.mark.parametrize("protocol", ["__arrow_c_stream__", "__arrow_array__"])
+def test_pyarrow_that_is_missing_is_named_by_its_extra(monkeypatch, x, protocol):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r'pip install "dataview\[arrow\]"'):
+        getattr(dv.View(x), protocol)()
+
+
+def test_jax_that_is_missing_is_named(monkeypatch, x):
+    monkeypatch.setitem(sys.modules, "jax", None)
+    monkeypatch.setitem(sys.modules, "jax.numpy", None)
+    with pytest.raises(ImportError, match='pip install "jax"'):
+        dv.View(x).__jax_array__()
+
+
+# ---------------------------------------------------------------- laziness
+
+
+def test_asking_for_protocols_reads_nothing():
+    never = dv.View(unreadable, _length=7)
+    for view in [never, never[1:5], dv.View(a=never, b=never)]:
+        assert all(hasattr(view, name) for name in [*PROTOCOLS, *VERBS])
+        assert set(VERBS) < set(dir(view))
+        assert view.__dlpack_device__() == (1, 0)
+        assert view.__dask_tokenize__() != view.__dask_tokenize__()
+
+
+def test_a_field_of_a_protocols_name_is_no_protocol(x):
+    d = dv.View(dlpack=x, array=x)
+    assert_same(d.dlpack(), x)
+    assert callable(d.__dlpack__)
+
+
+# ---------------------------------------------------------------- libraries that come later
+
+
+def test_a_library_meets_the_class_once_it_was_imported(monkeypatch, x):
+    met = []
+    monkeypatch.setitem(face.arrivals, "library_to_come", met.append)
+    dv.View(x)
+    assert met == []
+    monkeypatch.setitem(sys.modules, "library_to_come", None)  # a failed import
+    dv.View(x)
+    assert met == []
+    monkeypatch.setitem(sys.modules, "library_to_come", types.ModuleType("library_to_come"))
+    dv.View(x)
+    dv.View(x) + 1
+    assert met == [dv.View]
+
+
+# ---------------------------------------------------------------- arrays that are computed
+
+
+class Array:
+    """What dask's array answers, counting the rows of chunks that are computed."""
+
+    __module__ = "dask.array.core"
+
+    def __init__(self, data, rows, keys=(), counted=None):
+        self.data = data
+        self.shape, self.dtype = data.shape, data.dtype
+        self.chunks = ((rows,) * (len(data) // rows),) if data.ndim else ()
+        self.keys = keys
+        self.counted = [] if counted is None else counted
+
+    def __getitem__(self, key):
+        lists = [part for part in key if not isinstance(part, slice)]
+        assert len(lists) < 2, "dask takes one list in a key"
+        return Array(self.data[key], 1, (*self.keys, key), self.counted)
+
+    def compute(self):
+        self.counted.append(self.keys)
+        return self.data
+
+
+@examples(100)
+@given(st.data())
+def test_any_part_of_a_delayed_array_is_numpys(data):
+    array = data.draw(arrays(layouts=["C"], dtypes=[np.dtype("i4"), np.dtype("U3")]))
+    chain = data.draw(accepted_chains(array, 3))
+    view = dv.View(Array(array, 1))
+    assert_same(np.asarray(follow(view, chain)), np.asarray(follow(array, chain)))
+
+
+def test_a_delayed_array_computes_each_chunk_once_in_a_pass(monkeypatch):
+    array = np.arange(80_000.0).reshape(8000, 10)
+    counted = []
+    view = dv.View(Array(array, 2000, counted=counted))
+    assert_same(np.vstack([view[i : i + 100]() for i in range(0, 8000, 100)]), array)
+    assert len(counted) == 4
+    monkeypatch.setattr(delayed, "HELD_BYTES", 1000)
+    counted.clear()
+    assert_same(view[10:20](), array[10:20])
+    assert counted == [((slice(10, 20), slice(0, 10)),)]
+
+
+def test_building_on_a_delayed_array_computes_nothing():
+    counted = []
+    view = dv.View(Array(np.ones((10, 2)), 5, counted=counted))
+    part = (view[3:] * 2)[::-1]
+    assert part._shape() == (7, 2)
+    assert "dask" in repr(view)
+    assert counted == []
+
+
+def test_a_delayed_array_cannot_be_written(x):
+    view = dv.View(Array(x, 2))
+    with pytest.raises(dv.ReadOnlyError, match="dask"):
+        view[0] = 1
+
+
+def test_a_delayed_array_of_unknown_shape_is_refused(x):
+    unknown = Array(x, 2)
+    unknown.shape = (float("nan"), 4)
+    with pytest.raises(ValueError, match="compute_chunk_sizes"):
+        dv.View(unknown)
+
+
+def test_a_delayed_array_is_read_by_several_threads():
+    array = np.arange(4000).reshape(400, 10)
+    view = dv.View(Array(array, 100))
+    found = {}
+
+    def read(start):
+        found[start] = view[start : start + 50]()
+
+    threads = [threading.Thread(target=read, args=(start,)) for start in range(0, 400, 50)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert_same(np.vstack([found[start] for start in sorted(found)]), array)
