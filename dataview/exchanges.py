@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dataview import exporting, tables
-from dataview.face import Face, arrivals, node_of, viewed
+from dataview.face import Face, arrivals, node_of
 
 __all__ = ["Exchanges"]
 
@@ -37,7 +37,7 @@ class Exchanges(Face):
 
     def _to_dask(self, chunks: Any = None) -> Any:
         """Return a dask array that reads the view when computed, of a record a dict of them."""
-        return exporting.to_dask(node_of(self), chunks, viewed)
+        return exporting.to_dask(node_of(self), chunks)
 
     # --- what libraries ask of an array ------------------------------------------------------
 

@@ -21,6 +21,7 @@ from dataview.nodes import (
     known_shape,
     size_of,
 )
+from dataview.packing import packed
 from dataview.sources.protocol import Memo
 from dataview.streams import keyed, samples_of
 
@@ -270,16 +271,32 @@ def to_xarray(node: Node, dims: Sequence[str] | None) -> Any:
     return xarray.Dataset(variables, attrs=meta)
 
 
-def to_dask(node: Node, chunks: Any, viewed: Callable[[Node], Any]) -> Any:
-    """Return a dask array whose blocks read from the view when they are computed."""
-    array = needed("dask.array", "dataview[dask]")
+class Blocks:
+    """What dask asks for blocks: each is read when it is computed, and is an array."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.shape, self.dtype = known_shape(node), known_dtype(node)
+        self.ndim = len(self.shape)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Blocks, (packed(self.node),)
+
+    def __getitem__(self, key: Any) -> np.ndarray:
+        return evaluate(select(self.node, parse(key, self.shape), key))
+
+
+def to_dask(node: Node, chunks: Any) -> Any:
+    """Return a dask array whose blocks read from the node when they are computed."""
+    dask = needed("dask.array", "dataview[dask]")
 
     def lazy(part: Node, memo: Memo) -> Any:
-        shape, dtype = known_shape(part), known_dtype(part)
-        rows = max(1, CHUNK_BYTES // max(1, size_of(shape[1:]) * dtype.itemsize))
-        cut = ((rows, *shape[1:]) if shape else ()) if chunks is None else chunks
-        return array.from_array(
-            viewed(part), chunks=cut, asarray=True, name=False, meta=np.empty(0, dtype)
+        blocks = Blocks(part)
+        row = size_of(blocks.shape[1:]) * blocks.dtype.itemsize
+        rows = (max(1, CHUNK_BYTES // max(1, row)),) if blocks.shape else ()
+        cut = (*rows, *blocks.shape[1:]) if chunks is None else chunks
+        return dask.from_array(
+            blocks, chunks=cut, name=False, meta=np.empty((0,) * blocks.ndim, blocks.dtype)
         )
 
     return as_parts(node, lazy)

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from dataview import opening
 from dataview.expression import select
+from dataview.importing import is_foreign
 from dataview.index import is_endless
 from dataview.keys import parse
 from dataview.nodes import Node, known_shape
@@ -124,7 +125,7 @@ def unwrapped(value: Any) -> Any:
     """Return a value with views in it as nodes."""
     if isinstance(value, Face):
         return node_of(value)
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping) and not is_foreign(value):
         return {name: unwrapped(part) for name, part in value.items()}
     if type(value) is tuple and any(isinstance(part, Face) for part in value):
         return tuple(map(unwrapped, value))

@@ -5,10 +5,10 @@ A library is recognised by where the class of a value comes from, so that none i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -19,15 +19,24 @@ from dataview.nodes import Node
 from dataview.sources.delayed import DelayedSource
 from dataview.sources.memory import ArraySource
 
-__all__ = ["imported"]
+__all__ = ["imported", "is_foreign"]
 
 Reader = Callable[[Any], Node]
 
 
 def imported(value: object) -> Node | None:
     """Return the node of what another library holds, None for anything else."""
-    reader = _reader_of(cast("Hashable", type(value)))  # mypy takes object's hash for a class's
+    reader = _reader_of(_kind(value))
     return None if reader is None else reader(value)
+
+
+def is_foreign(value: object) -> bool:
+    """Whether another library holds a value, whatever else it looks like."""
+    return _reader_of(_kind(value)) is not None
+
+
+def _kind(value: object) -> Any:
+    return type(value)  # Any: mypy takes the hash of an object for that of its class
 
 
 @lru_cache(maxsize=256)
