@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Self, cast
 
 import numpy as np
@@ -18,6 +18,22 @@ from dataview.products import matmul
 from dataview.update import check_writable, write
 
 __all__ = ["Arithmetic"]
+
+
+class OfTheClass:
+    """A method that the class has and its objects do not seem to have.
+
+    NumPy asks the class for `__array_function__`. xarray, dask and others ask the object, and then
+    keep it in place of an array and call methods of arrays, which a view has not.
+    """
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self.method = method
+
+    def __get__(self, view: Any, kind: type) -> Callable[..., Any]:
+        if view is not None:
+            raise AttributeError("__array_function__ is of the class")
+        return self.method
 
 
 class Arithmetic(Face, NDArrayOperatorsMixin):
@@ -39,6 +55,7 @@ class Arithmetic(Face, NDArrayOperatorsMixin):
             return viewed(matmul(*map(argument, inputs)))
         return _left_to_numpy(ufunc, method, inputs, options)
 
+    @OfTheClass
     def __array_function__(
         self, function: Any, types: Any, args: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:

@@ -364,3 +364,13 @@ def test_a_delayed_array_is_read_by_several_threads():
     for thread in threads:
         thread.join()
     assert_same(np.vstack([found[start] for start in sorted(found)]), array)
+
+
+# ---------------------------------------------------------------- what a view does not claim
+
+
+def test_numpy_finds_functions_of_views_and_others_find_no_array(x):
+    view = dv.View(x)
+    assert isinstance(np.transpose(view), dv.View)
+    assert not hasattr(view, "__array_function__")
+    assert callable(dv.View.__array_function__)
