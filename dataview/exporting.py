@@ -177,17 +177,17 @@ def introduce_to_jax(kind: type, arrays: Callable[[Any], Any]) -> None:
 
 def samples(node: Node, numbers: Sequence[int]) -> list[Any]:
     """Return some samples, read together: arrays, or dicts of them, as a loader stacks them."""
-    chosen_rows = np.asarray(numbers, dtype=np.intp)
+    rows = np.asarray(numbers, dtype=np.intp)
     if isinstance(node, Sampled):
-        return [as_parts(sample, _own) for sample in samples_of(keyed(node, chosen_rows))]
-    batch = as_parts(select(node, parse(chosen_rows, known_shape(node)), chosen_rows), _own)
-    return [_sample(batch, number) for number in range(len(chosen_rows))]
+        return [as_parts(sample, _own) for sample in samples_of(keyed(node, rows))]
+    return _one_by_one(as_parts(select(node, parse(rows, known_shape(node)), rows), _own))
 
 
-def _sample(batch: Any, number: int) -> Any:
-    if isinstance(batch, dict):
-        return {name: _sample(part, number) for name, part in batch.items()}
-    return batch[number]
+def _one_by_one(batch: Any) -> list[Any]:
+    if not isinstance(batch, dict):
+        return list(batch)
+    columns = map(_one_by_one, batch.values())
+    return [dict(zip(batch, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 # --- pandas ----------------------------------------------------------------------------------

@@ -169,10 +169,7 @@ def _of_arrow(column: Any) -> Node:
     pyarrow = needed("pyarrow", "dataview[arrow]")
     kinds, kind = pyarrow.types, column.type
     if isinstance(column, pyarrow.ChunkedArray):
-        one = column.num_chunks == 1
-        column = column.chunk(0) if one else column.combine_chunks()
-        if isinstance(column, pyarrow.ChunkedArray):  # of no chunks, or too long for one
-            column = pyarrow.concat_arrays(column.chunks) if column.num_chunks else kind
+        column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     if isinstance(column, pyarrow.ExtensionArray):
         return _of_arrow(column.storage)
     if kinds.is_struct(kind):
