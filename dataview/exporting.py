@@ -30,6 +30,7 @@ __all__ = [
     "as_parts",
     "dlpack",
     "introduce_to_jax",
+    "own",
     "samples",
     "table_of",
     "to_dask",
@@ -52,7 +53,7 @@ CHUNK_BYTES = 1 << 25
 # --- arrays for others -----------------------------------------------------------------------
 
 
-def _own(node: Node, memo: Memo) -> np.ndarray:
+def own(node: Node, memo: Memo) -> np.ndarray:
     """Return a node's data as an array of its own, in this machine's byte order."""
     found = evaluate(node, None, memo)
     owned = found.flags.writeable and not aliases(node) and not isinstance(node, Sampled)
@@ -85,7 +86,7 @@ def _array(node: Node, copy: bool | None, memo: Memo) -> np.ndarray:
             "the data cannot be handed out without a copy: it is not memory that can be written "
             "and lies forwards in this machine's byte order"
         )
-    return _own(node, memo) if memory is None else memory
+    return own(node, memo) if memory is None else memory
 
 
 def as_parts(node: Node, made: Callable[[Node, Memo], Any], memo: Memo | None = None) -> Any:
@@ -179,8 +180,8 @@ def samples(node: Node, numbers: Sequence[int]) -> list[Any]:
     """Return some samples, read together: arrays, or dicts of them, as a loader stacks them."""
     rows = np.asarray(numbers, dtype=np.intp)
     if isinstance(node, Sampled):
-        return [as_parts(sample, _own) for sample in samples_of(keyed(node, rows))]
-    return _one_by_one(as_parts(select(node, parse(rows, known_shape(node)), rows), _own))
+        return [as_parts(sample, own) for sample in samples_of(keyed(node, rows))]
+    return _one_by_one(as_parts(select(node, parse(rows, known_shape(node)), rows), own))
 
 
 def _one_by_one(batch: Any) -> list[Any]:
@@ -210,15 +211,15 @@ def to_pandas(node: Node) -> Any:
     """Return a node's data as a frame, or as a series if it has one column or is one row."""
     pandas = needed("pandas", "pandas")
     if isinstance(node, Sampled) and node.fields.named:
-        return pandas.DataFrame(dict(_flat("", as_parts(node, _own), 1)))
+        return pandas.DataFrame(dict(_flat("", as_parts(node, own), 1)))
     table = table_of(node)
     if table is None:
-        data = _own(node, {})
+        data = own(node, {})
         if data.ndim > 2:
             raise TypeError(f"a table has two axes, the view has the shape {data.shape}")
         return pandas.DataFrame(data) if data.ndim == 2 else pandas.Series(np.atleast_1d(data))
     columns: dict[str, Any] = {}
-    for name, column in _flat("", as_parts(table, _own), table.rank):
+    for name, column in _flat("", as_parts(table, own), table.rank):
         if name in columns:
             raise ValueError(f"two columns would have the name {name!r}; rename a field")
         columns[name] = column

@@ -1,4 +1,7 @@
-"""A node becomes a stream of Arrow batches: columns of numbers, texts, lists and structs."""
+"""A node becomes a stream of Arrow batches: columns of numbers, texts, lists and structs.
+
+Arrow takes what it is given for constant, so that it is given copies.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,10 @@ from typing import Any
 import numpy as np
 
 from dataview.errors import needed
-from dataview.evaluation import evaluate
-from dataview.exporting import as_parts, table_of
+from dataview.exporting import as_parts, own, table_of
 from dataview.expression import select
 from dataview.keys import parse
 from dataview.nodes import Node, Record, Sampled, known_dtype, known_shape, members, size_of
-from dataview.sources.protocol import Memo
 
 __all__ = ["arrow_array", "arrow_stream"]
 
@@ -24,7 +25,7 @@ BATCH_BYTES = 1 << 24
 def arrow_array(node: Node, kind: Any) -> Any:
     """Return a node's data as an Arrow array, a record's as structs."""
     pyarrow = needed("pyarrow", "dataview[arrow]")
-    found = _column(as_parts(node, _read), pyarrow)
+    found = _column(as_parts(node, own), pyarrow)
     return found if kind is None else found.cast(kind)
 
 
@@ -34,9 +35,11 @@ def arrow_stream(node: Node, schema: Any) -> Any:
     Fields are columns; without fields, so are the columns of an array, named by their numbers.
     """
     pyarrow = needed("pyarrow", "dataview[arrow]")
+    if isinstance(node, Sampled) and node.fields.named:
+        return pyarrow.table(_batch(as_parts(node, own), pyarrow)).__arrow_c_stream__(schema)
     table = table_of(node)
     if table is None:
-        data = evaluate(node)
+        data = own(node, {})
         if data.ndim < 2:
             column = _column(np.atleast_1d(data), pyarrow)
             return pyarrow.chunked_array([column]).__arrow_c_stream__(schema)
@@ -54,10 +57,10 @@ def _reader(table: Record, pyarrow: Any) -> Any:
     """
     leaves = list(_leaves(table))
     if any(isinstance(leaf, Sampled) or known_dtype(leaf).hasobject for leaf in leaves):
-        batch = _batch(as_parts(table, _read), pyarrow)
+        batch = _batch(as_parts(table, own), pyarrow)
         return pyarrow.RecordBatchReader.from_batches(batch.schema, [batch])
     nothing = select(table, parse(slice(0, 0), known_shape(table)), slice(0, 0))
-    types = _batch(as_parts(nothing, _read), pyarrow).schema
+    types = _batch(as_parts(nothing, own), pyarrow).schema
     row = sum(size_of(known_shape(leaf)[1:]) * known_dtype(leaf).itemsize for leaf in leaves)
     step = max(1, BATCH_BYTES // max(1, row))
     return pyarrow.RecordBatchReader.from_batches(types, _batches(table, step, pyarrow))
@@ -67,7 +70,7 @@ def _batches(table: Record, step: int, pyarrow: Any) -> Iterator[Any]:
     shape = known_shape(table)
     for start in range(0, shape[0], step):
         rows = slice(start, start + step)
-        yield _batch(as_parts(select(table, parse(rows, shape), rows), _read), pyarrow)
+        yield _batch(as_parts(select(table, parse(rows, shape), rows), own), pyarrow)
 
 
 def _leaves(node: Node) -> Iterator[Node]:
@@ -76,10 +79,6 @@ def _leaves(node: Node) -> Iterator[Node]:
         return
     for part in members(node).values():
         yield from _leaves(part.node)
-
-
-def _read(node: Node, memo: Memo) -> np.ndarray:
-    return evaluate(node, None, memo)
 
 
 def _batch(columns: dict[str, Any], pyarrow: Any) -> Any:
@@ -98,8 +97,7 @@ def _column(part: Any, pyarrow: Any) -> Any:
         if not part.shape[1]:
             return pyarrow.array([[]] * len(part), lists)
         return pyarrow.FixedSizeListArray.from_arrays(flat, type=lists)
-    native = part.astype(part.dtype.newbyteorder("="), copy=False)
     try:
-        return pyarrow.array(native)
+        return pyarrow.array(part)
     except pyarrow.ArrowNotImplementedError as error:
         raise TypeError(f"Arrow has no columns of {part.dtype}: {error}") from None

@@ -698,6 +698,21 @@ def test_arrow_takes_a_view(r, d, x, file):
     assert pa.table(nested)["at"][1].as_py() == {"x": 4.0, "y": [4.0, 5.0, 6.0, 7.0]}
 
 
+def test_what_arrow_was_given_does_not_see_later_writes(x):
+    import polars as pl
+    import pyarrow as pa
+
+    before = x.copy()
+    for take in [pa.table, pl.DataFrame]:
+        view = dv.View(before.copy())
+        given = [take(view), take(dv.View(a=view))]
+        view[:] = -1
+        assert_same(np.stack([given[0][str(number)] for number in range(4)], axis=1), before)
+        assert (
+            np.asarray(given[1]["a"].to_pylist() if take is pa.table else given[1]["a"]).min() == 0
+        )
+
+
 def test_a_table_is_read_batch_by_batch(monkeypatch, x):
     import pyarrow as pa
 
@@ -717,6 +732,21 @@ def test_a_table_is_read_batch_by_batch(monkeypatch, x):
     assert reader.read_next_batch()["b"].to_pylist() == [0, 1]
     assert asked == [0, 1]
     assert reader.read_all()["b"].to_pylist() == [2, 3, 4, 5]
+
+
+def test_the_samples_of_a_stream_become_rows():
+    import pandas as pd
+    import pyarrow as pa
+
+    samples = [{"a": number, "b": [number, 0.5]} for number in range(5)]
+    stream = dv.View(lambda: iter(samples))._probe()
+    expected = pd.DataFrame({"a": range(3), "b_0": [0.0, 1.0, 2.0], "b_1": 0.5})
+    pd.testing.assert_frame_equal(stream[:3]._to_pandas(), expected)
+    assert pa.table(stream[:3])["b"].to_pylist() == [[0.0, 0.5], [1.0, 0.5], [2.0, 0.5]]
+    assert stream[:3]._to_torch()["a"].tolist() == [0, 1, 2]
+    for take in [dv.View._to_pandas, pa.table, dv.View._to_torch]:
+        with pytest.raises(TypeError, match="may never end"):
+            take(stream)
 
 
 def test_what_arrow_has_not_is_refused(x):
