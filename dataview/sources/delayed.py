@@ -86,7 +86,7 @@ class DelayedSource:
         for axis, key in enumerate(keys):  # dask takes one list in a key
             if not isinstance(key, slice):
                 part = part[(slice(None),) * axis + (key,)]
-        return np.asarray(part.compute())
+        return np.asarray(part.compute(), dtype=self.dtype)  # one element comes as a scalar
 
     def write(self, index: Index, value: np.ndarray) -> None:
         """Refuse: what is computed cannot be written."""
