@@ -65,6 +65,7 @@ POWERS: dict[np.ufunc, str] = {np.square: "2"}
 """What NumPy computes in place of a power."""
 
 DEFAULTS: dict[str, Any] = {
+    "approx": False,
     "atol": 1e-08,
     "casting": "unsafe",
     "ddof": 0,
@@ -72,6 +73,7 @@ DEFAULTS: dict[str, Any] = {
     "deg": False,
     "equal_nan": False,
     "keepdims": False,
+    "method": "linear",
     "nan": 0.0,
     "neginf": None,
     "posinf": None,
@@ -153,6 +155,8 @@ def _call(name: str, terms: Sequence[Term], options: Mapping[str, Any]) -> Term:
 def _option(value: Any) -> str:
     if isinstance(value, np.dtype):
         return harmless(str(value))
+    if isinstance(value, np.ndarray):
+        value = value.tolist() if value.size <= 6 else [*value.ravel()[:7]]
     if isinstance(value, (tuple, list)):
         inner = ", ".join(map(value_text, value[:6])) + (", …" if value[6:] else "")
         return f"({inner},)" if len(value) == 1 else f"({inner})"

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from dataview import asking, layouts, update
+from dataview.distinct import distinct
 from dataview.expression import comparison, elementwise, select, with_fields
 from dataview.face import Face, argument, evaluated, node_from, node_of, viewed
 from dataview.fields import NO_FIELDS
@@ -279,6 +280,26 @@ def _spread(kind: str, a: Any, axis: Any = None, *, ddof: int = 0, keepdims: boo
     return reduction(kind, node_from(a), axis, keepdims, {"ddof": ddof})
 
 
+def _quantile(
+    a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
+) -> Node:
+    q = q if type(q) in (int, float) else np.array(evaluated(q))
+    options = {"q": q, "method": method, "approx": False}
+    return reduction("quantile", node_from(a), axis, keepdims, options)
+
+
+def _percentile(
+    a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
+) -> Node:
+    return _quantile(a, np.true_divide(evaluated(q), 100), axis, method=method, keepdims=keepdims)
+
+
+def _unique(ar: Any, *, return_counts: bool = False) -> Any:
+    """Return arrays, as their length is to be known, read in a streaming pass."""
+    found = viewed(distinct(node_from(ar), return_counts))()
+    return (found["value"], found["count"]) if return_counts else found
+
+
 def _count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Node:
     return reduction("sum", astype(node_from(a), bool), axis, keepdims, {})
 
@@ -314,6 +335,8 @@ _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.isclose: _isclose,
     np.moveaxis: _laid(layouts.moved),
     np.nan_to_num: _nan_to_num,
+    np.percentile: _percentile,
+    np.quantile: _quantile,
     np.ravel: _ravel,
     np.reshape: _reshape,
     np.round: _round,
@@ -323,6 +346,7 @@ _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.swapaxes: _swapaxes,
     np.take: _take,
     np.transpose: _laid(layouts.transposed),
+    np.unique: _unique,
     np.var: partial(_spread, "var"),
     np.vstack: _vstack,
     np.where: _where,

@@ -366,6 +366,27 @@ def test_a_product_in_place():
 # ---------------------------------------------------------------- the rest of NumPy
 
 
+@pytest.mark.parametrize("q", [0.5, [0.1, 0.9], np.array([[0.25], [1.0]])])
+@pytest.mark.parametrize("options", [{}, {"axis": 1}, {"axis": 0, "method": "nearest"}])
+def test_quantiles_by_numpys_names_are_lazy(q, options, rng):
+    a = rng.normal(size=(7, 5))
+    for function, scale in [(np.quantile, 1), (np.percentile, 100)]:
+        wanted = np.multiply(q, scale)
+        view = function(dv.View(a), wanted, **options)
+        assert isinstance(view, dv.View)
+        assert_same(view(), function(a, wanted, **options))
+
+
+def test_distinct_values_by_numpys_name():
+    a = np.array(["b", "a", "b", "c"])
+    assert_same(np.unique(dv.View(a)), np.unique(a))
+    for got, expected in zip(
+        np.unique(dv.View(a), return_counts=True), np.unique(a, return_counts=True), strict=True
+    ):
+        assert_same(got, expected)
+    assert_same(np.unique(dv.View(a), return_index=True)[1], np.unique(a, return_index=True)[1])
+
+
 @pytest.mark.parametrize("name", "sum prod min max argmin argmax any all mean var std".split())
 @pytest.mark.parametrize("axis", [None, 0, 1, -1])
 @pytest.mark.parametrize("keepdims", [False, True])
