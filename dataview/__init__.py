@@ -17,7 +17,7 @@ from dataview.errors import (
     UndeclaredError,
 )
 from dataview.executors import executor
-from dataview.functions import concat, evaluate, field, open, zip
+from dataview.functions import concat, evaluate, field, function, open, symbol, zip
 from dataview.view import View
 
 __version__ = "0.1.0"
@@ -34,6 +34,8 @@ __all__ = [
     "evaluate",
     "executor",
     "field",
+    "function",
     "open",
+    "symbol",
     "zip",
 ]

@@ -7,10 +7,10 @@ import math
 from dataview.errors import StreamError
 from dataview.evaluation import evaluate, is_equal
 from dataview.made import Made
-from dataview.nodes import Comparison, Node, Sampled, known_shape, size_of
+from dataview.nodes import Comparison, Extents, Node, Sampled, Unbound, known_shape, size_of
 from dataview.streams import Stream, length_of
 
-__all__ = ["counted", "iterable", "partial_shape", "truth", "width"]
+__all__ = ["counted", "iterable", "ndim", "partial_shape", "truth", "width"]
 
 
 def counted(node: Node) -> int:
@@ -28,10 +28,15 @@ def counted(node: Node) -> int:
 
 def width(node: Node) -> int:
     """Return the length of a row."""
-    shape = known_shape(node)
+    shape = node.extents if isinstance(node, Unbound) else known_shape(node)
     if len(shape) < 2:
         raise TypeError(f"there is no width: the samples have no axis; the shape is {shape}")
-    return shape[1]
+    return known_shape(node)[1] if shape[1] is None else shape[1]
+
+
+def ndim(node: Node) -> int:
+    """Return the number of axes."""
+    return len(node.extents if isinstance(node, Unbound) else known_shape(node))
 
 
 def iterable(node: Node) -> int:
@@ -57,8 +62,10 @@ def truth(node: Node) -> bool:
     return bool(evaluate(node))
 
 
-def partial_shape(node: Sampled) -> tuple[int | None, ...]:
+def partial_shape(node: Sampled | Unbound) -> Extents:
     """Return what is known of the shape of samples: None for each thing that is not."""
+    if isinstance(node, Unbound):
+        return node.extents
     sample = node.sample.shape if isinstance(node, Stream) and node.sample is not None else None
     if isinstance(node, Made) and node.count is None:
         return (None,)

@@ -26,8 +26,18 @@ from dataview.nodes import Driven, Node, Record, known_shape, members
 from dataview.opening import made, node_of
 from dataview.sources.memory import ArraySource
 from dataview.streams import length_of
+from dataview.symbols import placeholder
 
-__all__ = ["NOTHING", "attached", "chosen", "constructed", "described", "frozen", "zipped"]
+__all__ = [
+    "NOTHING",
+    "attached",
+    "chosen",
+    "constructed",
+    "described",
+    "frozen",
+    "symbol",
+    "zipped",
+]
 
 NOTHING: Any = object()
 """Stands for data that was not given."""
@@ -98,6 +108,22 @@ def _windowed(node: Node, specs: Mapping[str, Any]) -> Node:
             continue
         axes = [(axis, None) for axis in range(len(shape))]
         fields = fields.with_field(check_name(name), declared(name, spec, axes, shape))
+    return with_fields(node, fields)
+
+
+def symbol(name: str, shape: Any, dtype: Any, windows: Mapping[str, Any]) -> Node:
+    """Return a symbol with windows on its last axes."""
+    node = placeholder(name, shape, dtype, NO_FIELDS)
+    fields = NO_FIELDS
+    for part, window in windows.items():
+        axes = [(axis, None) for axis in range(len(node.extents))]
+        laid = declared(part, window, axes, tuple(n or 0 for n in node.extents))
+        if any(node.extents[axis] is None for axis in laid.positions):
+            raise ValueError(
+                f"field {part!r} of symbol {name!r} is a window on an axis of unknown length; "
+                "declare the length"
+            )
+        fields = fields.with_field(check_name(part), laid)
     return with_fields(node, fields)
 
 

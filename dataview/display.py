@@ -16,9 +16,11 @@ from dataview.made import Made
 from dataview.nodes import (
     Comparison,
     Concat,
+    Deferred,
     Driven,
     Mapped,
     Node,
+    Placeholder,
     Record,
     Select,
     Stored,
@@ -121,6 +123,8 @@ PLACES: dict[type[Node], Callable[[Any], str]] = {
     Stored: lambda node: node.source.describe(),
     Made: lambda node: "function",
     Undeclared: lambda node: "computed",
+    Placeholder: lambda node: f"symbol {harmless(node.name)}",
+    Deferred: lambda node: f"of symbol {listing(node.names)}",
     Stream: lambda node: "stream",
 }
 STATES: dict[type[Node], dict[str, Callable[[Any], int | str]]] = {
@@ -242,8 +246,11 @@ def _inner(whole: _Part, name: str) -> _Part:
     else:
         node, where = whole.node, {**whole.positions, **found.positions}
         part = _Part(node, where, found.fields, (), whole.places, whole.states)
-        places = [where.get(axis, range(n)) for axis, n in enumerate(node.shape or ())]
-        lengths = tuple(len(place) for place in places if not isinstance(place, int))
+        lengths = tuple(
+            len(where[axis]) if axis in where else n  # type: ignore[arg-type]
+            for axis, n in enumerate(lengths_of(node) or ())
+            if not isinstance(where.get(axis), int)
+        )
         notes = meta_words(found.meta)
     notes = [harmless(", ".join(notes), 60)]
     part.cells = (harmless(name), dtype_text(node), shape_text(lengths), *notes)

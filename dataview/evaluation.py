@@ -28,11 +28,13 @@ from dataview.nodes import (
     Argument,
     Comparison,
     Concat,
+    Deferred,
     Driven,
     Elementwise,
     Mapped,
     MatMul,
     Node,
+    Placeholder,
     Record,
     Reduction,
     Reshaped,
@@ -47,6 +49,7 @@ from dataview.nodes import (
 from dataview.passes import pending, some_rows, take
 from dataview.sources.protocol import Memo
 from dataview.splitting import split_rows
+from dataview.symbols import check_bound
 
 __all__ = [
     "aliases",
@@ -284,6 +287,11 @@ def _concat(node: Concat, index: Index | None, memo: Memo) -> np.ndarray:
     return out
 
 
+def _unbound(node: Node, index: Index | None, memo: Memo) -> np.ndarray:
+    check_bound(node)
+    raise AssertionError("a symbol is never bound in place")
+
+
 _ANSWERS: dict[type[Node], Callable[[Any, Index | None, Memo], np.ndarray]] = {
     Stored: _stored,
     Select: _select,
@@ -296,6 +304,8 @@ _ANSWERS: dict[type[Node], Callable[[Any, Index | None, Memo], np.ndarray]] = {
     Driven: _driven,
     Mapped: _mapped,
     Concat: _concat,
+    Placeholder: _unbound,
+    Deferred: _unbound,
 }
 
 

@@ -15,10 +15,12 @@ import numpy as np
 
 from dataview.fields import NO_FIELDS, NO_META, Attached, Fields, through, window_index
 from dataview.index import Affine, Index, axes_of, compose, is_identity
+from dataview.keys import parse
 from dataview.nodes import (
     Argument,
     Comparison,
     Concat,
+    Deferred,
     Driven,
     DType,
     Elementwise,
@@ -33,6 +35,8 @@ from dataview.nodes import (
     Select,
     Shape,
     Stored,
+    Unbound,
+    is_open,
     known_dtype,
     known_shape,
     members,
@@ -40,12 +44,14 @@ from dataview.nodes import (
 )
 from dataview.operators import Ufunc
 from dataview.sources.protocol import Source
+from dataview.symbols import deferred, deferring, nodes_in, without_masks
 
 __all__ = [
     "arguments",
     "comparison",
     "elementwise",
     "field",
+    "keyed",
     "read_only",
     "record",
     "row_field",
@@ -101,6 +107,13 @@ def _selected(node: Node, index: Index, key: Any, fields: Fields | None, shape: 
     return Select(node, index, seen, meta)
 
 
+def keyed(node: Node, key: Any) -> Node:
+    """Return the part of a node for one of NumPy's keys."""
+    if is_open(node):
+        return deferred(keyed, node, key, like=(node, without_masks(key)))
+    return select(node, parse(key, known_shape(node)), key)
+
+
 def _late(node: Node, index: Index, key: Any) -> Fields | LateFields:
     """Return the fields of a part, to be worked out from those that are known, in one step."""
     known = node._fields
@@ -113,6 +126,7 @@ def _followed(node: Node, index: Index, key: Any) -> Fields:
     return through(node.fields, index, _key_text(key, index), select)
 
 
+@deferring
 def field(node: Node, name: str) -> Node:
     """Return the node of a field that the node has, labelled by its name."""
     found = node.fields.named[name]
@@ -187,7 +201,7 @@ def _of_rank(node: Node, rank: int) -> Node:
     return node
 
 
-def elementwise(ufunc: Ufunc, args: tuple[Argument, ...]) -> tuple[Elementwise, ...]:
+def elementwise(ufunc: Ufunc, args: tuple[Argument, ...]) -> tuple[Any, ...]:
     """Return the nodes of a ufunc's results; NumPy's own errors rise here, on empty arrays."""
     operands: list[Any] = []
     shapes: set[Shape] = set()
@@ -198,6 +212,8 @@ def elementwise(ufunc: Ufunc, args: tuple[Argument, ...]) -> tuple[Elementwise, 
         if isinstance(arg, (Record, Driven)):
             names = ", ".join(map(repr, arg.fields))
             raise TypeError(f"{ufunc.__name__} of a record is not defined; choose a field: {names}")
+        if arg.shape is None and is_open(arg):
+            return tuple(deferred(_output, ufunc, n, *args) for n in range(ufunc.nout))
         operands.append(known_dtype(arg) if arg.dtype is None else arg.dtype)
         shapes.add(known_shape(arg) if arg.shape is None else arg.shape)
     dtypes = _result_dtypes(ufunc, tuple(operands), tuple(map(type, operands)))
@@ -205,6 +221,11 @@ def elementwise(ufunc: Ufunc, args: tuple[Argument, ...]) -> tuple[Elementwise, 
     if len(dtypes) == 1:
         return (Elementwise(ufunc, args, 0, shape, dtypes),)
     return tuple(Elementwise(ufunc, args, number, shape, dtypes) for number in range(len(dtypes)))
+
+
+def _output(ufunc: Ufunc, number: int, *args: Argument) -> Node:
+    found: Node = elementwise(ufunc, args)[number]
+    return found
 
 
 def _broadcast(ufunc: Ufunc, shapes: set[Shape]) -> Shape:
@@ -230,6 +251,7 @@ def _result_dtypes(ufunc: Ufunc, operands: tuple[Any, ...], _: Any) -> tuple[DTy
     return tuple(np.asarray(part).dtype for part in results)
 
 
+@deferring
 def comparison(left: Argument, right: Argument, negated: bool, wholes: bool = True) -> Comparison:
     """Return the node of `==` or `!=`; it can always be built.
 
@@ -258,6 +280,10 @@ def _as_record(side: Argument) -> Argument:
 
 def with_fields(node: Node, fields: Fields) -> Node:
     """Return the node under another field tree."""
+    if isinstance(node, Unbound) and any(isinstance(f, Attached) for f in fields.named.values()):
+        raise TypeError("a symbol has windows as fields, and none with data of its own")
+    if isinstance(node, Deferred):
+        return deferred(with_fields, node, fields)
     if isinstance(node, Record):
         record = Record(fields, node.rank, node.meta)
         record.label = node.label
@@ -292,6 +318,8 @@ def arguments(node: Node) -> list[Node]:
         return [part.node for part in members(node).values()]
     if isinstance(node, Concat):
         return list(node.nodes)
+    if isinstance(node, Deferred):
+        return nodes_in(node.args)
     if isinstance(node, Reduction) and node.taken is not None:
         return []
     if isinstance(node, Sampled):

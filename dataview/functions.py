@@ -1,4 +1,4 @@
-"""The functions of the package that make views: open, field, concat, zip."""
+"""The functions of the package of views: open, field, symbol, function, concat, zip, evaluate."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from dataview import declaring, opening
+from dataview.calling import Function, made_like
 from dataview.evaluation import evaluate_all
 from dataview.face import Face, node_from, node_of
 from dataview.fields import WindowSpec
 from dataview.joining import concat as concat_nodes
 from dataview.view import View, viewed
 
-__all__ = ["concat", "evaluate", "field", "open", "zip"]
+__all__ = ["concat", "evaluate", "field", "function", "open", "symbol", "zip"]
 
 
 def open(path: Any, mode: str = "r") -> View:
@@ -68,6 +69,38 @@ def field(window: Any, /, **fields: Any) -> WindowSpec:
     array([2, 5])
     """
     return WindowSpec(window, fields)
+
+
+def symbol(name: str, /, shape: Any = (), dtype: Any = float, **fields: Any) -> View:
+    """Return a view without data: a name, the shape with None for unknown lengths, and a dtype.
+
+    >>> x = symbol("x", shape=(None, 3), dtype="f4")
+    >>> ((x + 1)[:5]._sum(axis=1))._shape()
+    (None,)
+    """
+    return viewed(declaring.symbol(name, shape, dtype, fields))
+
+
+def function(inputs: Any, outputs: Any) -> Function:
+    """Return a function of arrays: symbols as inputs, views or nested structures of them out.
+
+    >>> x, y = symbol("x", shape=None), symbol("y", shape=None)
+    >>> f = function([x, y], {"sum": x + y, "all": (x._sum(), x * y)})
+    >>> f([1, 2], y=[3, 4])["sum"]
+    array([4., 6.])
+    """
+    return Function(_nodes_of(inputs), _nodes_of(outputs), node_from)
+
+
+def _nodes_of(structure: Any) -> Any:
+    """Return nested tuples, lists and mappings of views as the same of nodes."""
+    if isinstance(structure, View):
+        return node_of(structure)
+    if isinstance(structure, Mapping):
+        return {name: _nodes_of(part) for name, part in structure.items()}
+    if isinstance(structure, (tuple, list)):
+        return made_like(structure, map(_nodes_of, structure))
+    return structure
 
 
 def concat(*views: Any) -> View:

@@ -12,10 +12,12 @@ from dataview.expression import record
 from dataview.fields import Attached, Field, Fields, Window
 from dataview.index import is_endless
 from dataview.nodes import Concat, Node, Record, known_dtype, known_shape, members
+from dataview.symbols import deferring
 
 __all__ = ["concat"]
 
 
+@deferring
 def concat(nodes: Sequence[Node]) -> Node:
     """Return the nodes one after the other; records and windows are joined by field name."""
     if not nodes:

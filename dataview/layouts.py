@@ -14,6 +14,7 @@ from dataview.expression import read_only, select, stored
 from dataview.index import Affine, Computed, Constant, Index, Map, is_endless
 from dataview.nodes import Node, Reshaped, Sampled, Select, Shape, Stored, known_shape, size_of
 from dataview.sources.memory import ArraySource
+from dataview.symbols import deferring
 
 __all__ = ["broadcast", "expanded", "flipped", "moved", "reshaped", "squeezed", "transposed"]
 
@@ -39,6 +40,7 @@ class Digit:
 # --- axes ------------------------------------------------------------------------------------
 
 
+@deferring
 def transposed(node: Node, axes: Sequence[int] | None = None) -> Node:
     """Return the node with its axes in another order, reversed if none is given."""
     shape = known_shape(node)
@@ -50,6 +52,7 @@ def transposed(node: Node, axes: Sequence[int] | None = None) -> Node:
     return select(node, Index([shape[axis] for axis in order], maps), "the transpose")
 
 
+@deferring
 def moved(node: Node, source: Any, destination: Any) -> Node:
     """Return the node with some axes at other places, as `numpy.moveaxis` does."""
     ndim = len(known_shape(node))
@@ -62,6 +65,7 @@ def moved(node: Node, source: Any, destination: Any) -> Node:
     return transposed(node, order)
 
 
+@deferring
 def squeezed(node: Node, axis: Any = None) -> Node:
     """Return the node without axes of length 1."""
     shape = known_shape(node)
@@ -78,6 +82,7 @@ def squeezed(node: Node, axis: Any = None) -> Node:
     return select(node, Index([shape[n] for n in kept], maps), "squeeze")
 
 
+@deferring
 def expanded(node: Node, axis: Any) -> Node:
     """Return the node with new axes of length 1 at these places of the result."""
     shape = known_shape(node)
@@ -90,6 +95,7 @@ def expanded(node: Node, axis: Any) -> Node:
     return select(node, Index(view, maps), "expand_dims")
 
 
+@deferring
 def broadcast(node: Node, shape: Any) -> Node:
     """Return the node repeated over more axes, read-only as in NumPy."""
     own = known_shape(node)
@@ -108,6 +114,7 @@ def broadcast(node: Node, shape: Any) -> Node:
     return read_only(select(node, Index(whole, maps), "broadcast_to"))
 
 
+@deferring
 def flipped(node: Node, axis: Any = None) -> Node:
     """Return the node with the order along some axes reversed, along all if none is given."""
     shape = known_shape(node)
@@ -127,6 +134,7 @@ def _axes(axes: Any, ndim: int) -> tuple[int, ...]:
 # --- reshaping -------------------------------------------------------------------------------
 
 
+@deferring
 def reshaped(node: Node, shape: Any, order: str = "C") -> Node:
     """Return the elements of a node in their order under another shape."""
     if isinstance(node, Sampled) and node.count is None:

@@ -19,14 +19,17 @@ __all__ = [
     "Comparison",
     "Concat",
     "DType",
+    "Deferred",
     "Driven",
     "Elementwise",
     "Evaluate",
+    "Extents",
     "Label",
     "LateFields",
     "Mapped",
     "MatMul",
     "Node",
+    "Placeholder",
     "Record",
     "Reduction",
     "Reshaped",
@@ -34,6 +37,8 @@ __all__ = [
     "Select",
     "Shape",
     "Stored",
+    "Unbound",
+    "is_open",
     "is_scalar",
     "known_dtype",
     "known_shape",
@@ -44,6 +49,8 @@ __all__ = [
 
 Shape: TypeAlias = tuple[int, ...]
 DType: TypeAlias = np.dtype[Any]
+Extents: TypeAlias = tuple[int | None, ...]
+"""A shape of which some lengths are unknown."""
 
 
 class LateFields:
@@ -387,6 +394,52 @@ class Reduction(Node):
             self._fields = node.fields.windows_only(shift, lambda axis: axis not in axes)
 
 
+class Unbound(Node):
+    """Data that is not there yet: `extents` is what is known of its shape, `names` its symbols.
+
+    The shape is None as long as one of its lengths is unknown.
+    """
+
+    __slots__ = ("extents", "names")
+
+    def __init__(
+        self, extents: Extents, dtype: DType, fields: Fields, names: tuple[str, ...]
+    ) -> None:
+        super().__init__(None if None in extents else extents, dtype, fields)  # type: ignore[arg-type]
+        self.extents = extents
+        self.names = names
+
+
+class Placeholder(Unbound):
+    """A symbol: a name for data that is given later."""
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        """The name by which data is given."""
+        return self.names[0]
+
+
+class Deferred(Unbound):
+    """A step that is built again, `build(*args)`, when the lengths of its arguments are known."""
+
+    __slots__ = ("args", "build")
+
+    def __init__(
+        self,
+        build: Callable[..., Node],
+        args: tuple[Any, ...],
+        extents: Extents,
+        dtype: DType,
+        fields: Fields,
+        names: tuple[str, ...],
+    ) -> None:
+        super().__init__(extents, dtype, fields, names)
+        self.build = build
+        self.args = args
+
+
 # --- what is known of a node -------------------------------------------------------------------
 
 
@@ -404,9 +457,23 @@ def known_shape(node: Node) -> Shape:
     if isinstance(node, Comparison):
         shapes = " and ".join(str(shape_of(arg)) for arg in node.args)
         raise ValueError(f"the sides of the comparison do not broadcast together: {shapes}")
+    if isinstance(node, Unbound):
+        extents = ", ".join("?" if n is None else str(n) for n in node.extents)
+        raise UndeclaredError(
+            f"a length of ({extents}) is unknown until data is given: _bind({_given(node)})"
+        )
     raise UndeclaredError(
         "the shape is unknown until a sample has been read; call _probe() to read one"
     )
+
+
+def _given(node: Unbound) -> str:
+    return ", ".join(f"{name}=..." for name in node.names)
+
+
+def is_open(argument: Any) -> bool:
+    """Whether a length of an argument is unknown until a symbol is bound."""
+    return isinstance(argument, Unbound) and argument.shape is None
 
 
 def members(node: Record) -> dict[str, Attached]:

@@ -10,6 +10,7 @@ from dataview.index import Index
 from dataview.nodes import (
     Comparison,
     Concat,
+    Deferred,
     Driven,
     Elementwise,
     Mapped,
@@ -22,6 +23,7 @@ from dataview.nodes import (
     Stored,
 )
 from dataview.sources.memory import ArraySource
+from dataview.symbols import changed
 
 __all__ = ["packed"]
 
@@ -85,6 +87,8 @@ def _changes(node: Node, cuts: Cuts, made: dict[int, Node]) -> dict[str, Any]:
     if isinstance(node, (Elementwise, Comparison, MatMul)):
         args = [_rebuilt(a, cuts, made) if isinstance(a, Node) else a for a in node.args]
         return {"args": tuple(args)}
+    if isinstance(node, Deferred):
+        return {"args": changed(node.args, lambda below: _rebuilt(below, cuts, made))}
     if isinstance(node, Concat):
         return {"nodes": tuple(_rebuilt(part, cuts, made) for part in node.nodes)}
     if isinstance(node, Reduction) and node.taken is not None:

@@ -23,6 +23,7 @@ from dataview.index import Array, Constant, Index, axes_of, is_endless, position
 from dataview.nodes import Driven, Node, Record, Reduction, known_dtype, known_shape, size_of
 from dataview.quantiles import quantile_dtype, quantiles_of, rows_at
 from dataview.reduce import KINDS, State, result_dtype
+from dataview.symbols import deferring
 
 __all__ = ["pending", "reduction", "some_rows", "take"]
 
@@ -41,6 +42,7 @@ Noted = dict[tuple[int, str], str]
 Evaluate = Callable[[Node, "Index | None"], np.ndarray]
 
 
+@deferring
 def reduction(
     kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str, Any]
 ) -> Reduction:

@@ -20,6 +20,7 @@ from dataview.nodes import (
     known_shape,
     size_of,
 )
+from dataview.symbols import deferring
 
 __all__ = ["answer", "matmul", "needed"]
 
@@ -29,6 +30,7 @@ BLOCK_BYTES = 1 << 24
 Evaluate = Callable[[Node, "Index | None"], np.ndarray]
 
 
+@deferring
 def matmul(left: Argument, right: Argument) -> MatMul:
     """Return the node of `left @ right`; what NumPy refuses is refused here."""
     operands = []

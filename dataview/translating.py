@@ -126,7 +126,8 @@ def astype(node: Node, dtype: Any, casting: str = "unsafe") -> Node:
 
 
 def _computed(operation: Ufunc, *operands: Any) -> Node:
-    return elementwise(operation, tuple(map(argument, operands)))[0]
+    found: Node = elementwise(operation, tuple(map(argument, operands)))[0]
+    return found
 
 
 def _of_one(name: str, a: Any, /) -> Node:

@@ -27,6 +27,7 @@ from dataview.nodes import (
     Record,
     Select,
     Stored,
+    Unbound,
     is_scalar,
     known_dtype,
     known_shape,
@@ -150,6 +151,8 @@ def check_writable(node: Node) -> None:
     elif isinstance(node, Concat):
         for part in node.nodes:
             check_writable(part)
+    elif isinstance(node, Unbound):
+        raise ReadOnlyError(f"symbol {', '.join(node.names)} holds no data that could be written")
     else:
         raise ReadOnlyError(
             f"{_step(node)} is computed, so it cannot be written; write to what it is computed "

@@ -25,13 +25,23 @@ from dataview import (
     update,
 )
 from dataview.arithmetic import Arithmetic
+from dataview.calling import bound
 from dataview.errors import UndeclaredError, unknown_field, unknown_verb
 from dataview.evaluation import answered, by_name, evaluate, in_order, lent
 from dataview.exchanges import Exchanges
-from dataview.expression import field, read_only, row_field, select, with_fields
-from dataview.face import as_key, begin, evaluated, node_of, put_state, shown_by, unwrapped
-from dataview.keys import NO_KEY, Written, parse, without_names
-from dataview.nodes import Node, Sampled, known_shape, size_of
+from dataview.expression import field, keyed, read_only, row_field, with_fields
+from dataview.face import (
+    as_key,
+    begin,
+    evaluated,
+    node_from,
+    node_of,
+    put_state,
+    shown_by,
+    unwrapped,
+)
+from dataview.keys import NO_KEY, Written, without_names
+from dataview.nodes import Node, Sampled, Unbound, known_shape, size_of
 from dataview.packing import packed
 from dataview.rows import as_numbers
 from dataview.saving import save
@@ -117,6 +127,22 @@ class View(Arithmetic, Summaries, Exchanges):
     def _astuple(self) -> tuple[Any, ...]:
         """Return the fields' data in their order, nested as they are."""
         return in_order(by_name(_with_known_fields(self)))
+
+    def _bind(self, values: Mapping[str, Any] | None = None, /, **named: Any) -> View:
+        """Return the view over the data given for its symbols, all of them or some.
+
+        Data has the shape and dtype that the symbol declares; an array is cast where NumPy's rule
+        `same_kind` allows it.
+
+        >>> import dataview as dv
+        >>> x = dv.symbol("x", shape=(None, 2))
+        >>> (x - x._mean(axis=0))._bind(x=[[1, 2], [3, 4]])()
+        array([[-1., -1.],
+               [ 1.,  1.]])
+        """
+        given = {**(values or {}), **named}
+        data = {name: node_from(value) for name, value in given.items()}
+        return viewed(bound(node_of(self), data))
 
     def _freeze(self) -> View:
         """Return a read-only copy of the data in memory: what the view is now, for ever."""
@@ -232,11 +258,13 @@ class View(Arithmetic, Summaries, Exchanges):
     def _shape(self) -> tuple[int | None, ...]:
         """Return the shape of the data; None stands for what is unknown without reading."""
         node = node_of(self)
-        return asking.partial_shape(node) if isinstance(node, Sampled) else known_shape(node)
+        if isinstance(node, (Sampled, Unbound)):
+            return asking.partial_shape(node)
+        return known_shape(node)
 
     def _ndim(self) -> int:
         """Return the number of axes."""
-        return len(known_shape(node_of(self)))
+        return asking.ndim(node_of(self))
 
     def _size(self) -> int:
         """Return the number of elements."""
@@ -498,10 +526,7 @@ def _part(view: View, key: Any) -> View:
         return view._field(names)
     if key is not NO_KEY:
         node, plain = node_of(view), _plain_key(key)
-        if isinstance(node, Sampled):
-            found = streams.keyed(node, plain)
-        else:
-            found = select(node, parse(plain, known_shape(node)), plain)
+        found = streams.keyed(node, plain) if isinstance(node, Sampled) else keyed(node, plain)
         part = _new(View)
         begin(part, found, view, key)
         view = part

@@ -11,7 +11,18 @@ import numpy as np
 
 from dataview.index import Affine, Constant, Index, is_endless
 from dataview.made import Made
-from dataview.nodes import Concat, Driven, Label, Node, Record, Reshaped, Select, Shape, members
+from dataview.nodes import (
+    Concat,
+    Driven,
+    Label,
+    Node,
+    Record,
+    Reshaped,
+    Select,
+    Shape,
+    Unbound,
+    members,
+)
 from dataview.streams import Kept, Stream, length_of
 
 __all__ = [
@@ -174,6 +185,8 @@ def lengths_of(node: Node) -> Lengths:
     if isinstance(node, Stream):
         inner = None if node.sample is None else lengths_of(node.sample)
         return (None, None) if inner is None else (None, *inner)
+    if isinstance(node, Unbound):
+        return node.extents
     if isinstance(node, Record) and node.shape is None:
         common = set(map(length_of, inside(node)))
         return (common.pop() if len(common) == 1 else None, *[None] * node.rank)[: node.rank]
