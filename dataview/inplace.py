@@ -13,16 +13,16 @@ import signal
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from dataview.errors import PartialWriteError
-from dataview.evaluation import aliases, evaluate, lent, rewritten
+from dataview.evaluation import aliases, answered, evaluate, lent, rewritten
 from dataview.executors import run_blocks
 from dataview.expression import arguments, elementwise, select, stored
 from dataview.fused import Cut, tell
-from dataview.index import axes_of
+from dataview.index import axes_of, identity
 from dataview.nodes import (
     Argument,
     Elementwise,
@@ -33,11 +33,13 @@ from dataview.nodes import (
     Stored,
     known_dtype,
     known_shape,
+    shape_of,
     size_of,
 )
 from dataview.passes import pending, take
 from dataview.sources.memory import ArraySource
 from dataview.sources.npy import NpySource
+from dataview.symbols import in_order
 from dataview.update import UNDO_BYTES, announce, check_writable, write
 
 __all__ = ["apply_in_place", "may_share"]
@@ -45,7 +47,7 @@ __all__ = ["apply_in_place", "may_share"]
 STREAMED = 1 << 16
 """From so many elements on, a result is written over the data as it is computed."""
 
-FILE_BLOCK = 1 << 19
+FILE_BLOCK = 1 << 20
 """Elements that are read, changed and written back at a time in a file."""
 
 
@@ -238,19 +240,23 @@ def _in_file(node: Node, expression: Elementwise) -> None:
     done: dict[Cut, np.ndarray | None] = {}
     noted: dict[tuple[int, str], str] = {}
 
+    def note(kind: str, flag: int) -> None:
+        noted[0, kind] = expression.ufunc.__name__
+
     def change(cut: Cut) -> None:
         index = cut.within(shape)
-        value = np.empty(index.shape, dtype)
-
-        def note(kind: str, flag: int) -> None:
-            noted[0, kind] = expression.ufunc.__name__
-
-        with np.errstate(all="call", call=note):
-            np.copyto(value, evaluate(expression, index), casting="same_kind")
         part = select(node, index)
-        old = np.array(evaluate(part)) if keep else None
-        done[cut] = old
-        write(part, value)
+        old = evaluate(part)  # fresh memory, as files lend none
+        block = _on_block(expression, node, cut, old)
+        with np.errstate(all="call", call=note):
+            if not keep and block.dtype == dtype:
+                value = old
+                rewritten(block, value)
+            else:
+                value = answered(block, np.empty(old.shape, dtype), None)
+        done[cut] = old if keep else None
+        where = part.index if isinstance(part, Select) else identity(shape)
+        _source_of(part).write(where, value)
 
     try:
         run_blocks(change, _runs_of_rows(shape))
@@ -258,6 +264,29 @@ def _in_file(node: Node, expression: Elementwise) -> None:
     except BaseException as error:
         _undone(node, shape, done, error)
         raise
+    finally:
+        announce([_source_of(node)])
+
+
+def _on_block(expression: Elementwise, node: Node, cut: Cut, old: np.ndarray) -> Elementwise:
+    """Return an expression on some rows, where `old` is what they hold of the target."""
+    here = stored(ArraySource(old))
+    shape = known_shape(node)
+    made: dict[int, Node] = {}
+
+    def on_rows(arg: Argument) -> Argument:
+        if not isinstance(arg, Node) or id(arg) in made:
+            return made[id(arg)] if isinstance(arg, Node) else arg
+        own = known_shape(arg)
+        if arg is node or _same_places(arg, node):
+            return here
+        return select(arg, cut.within(own)) if len(own) == len(shape) and own[0] > 1 else arg
+
+    for part in (part for part in in_order([expression]) if isinstance(part, Elementwise)):
+        args = tuple(map(on_rows, part.args))
+        rows = np.broadcast_shapes(*(shape_of(arg) or () for arg in args))
+        made[id(part)] = part.replaced(args=args, shape=rows)
+    return cast(Elementwise, made[id(expression)])
 
 
 def _runs_of_rows(shape: tuple[int, ...]) -> list[Cut]:

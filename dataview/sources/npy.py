@@ -22,13 +22,19 @@ import numpy as np
 from numpy.lib import format as npy
 
 from dataview import gather
-from dataview.index import ENDLESS, Affine, Index, extent, shifted
+from dataview.index import ENDLESS, Affine, Index, axes_of, extent, is_identity, shifted
 from dataview.sources.protocol import Memo
 
 __all__ = ["Header", "NpySource", "made_header", "open_npy"]
 
 POSITIONED = hasattr(os, "preadv") and hasattr(os, "pwritev")
 """Whether the system reads and writes at a place in one call; Windows and old macOS do not."""
+
+DONTNEED = getattr(mmap, "MADV_DONTNEED", None)
+"""How the system is told that pages of a map are not needed for now, where it can be told."""
+
+HELD_BYTES = 32 << 20
+"""About so many bytes of a map's pages are held: they count as memory of the process."""
 
 MOST = 1 << 30
 """How many bytes are asked for in one call: some systems refuse 2 GiB, others give less."""
@@ -64,7 +70,17 @@ class NpySource:
     It pickles as path and mode; every process maps the file for itself, when it first reads.
     """
 
-    __slots__ = ("_mapped", "_seen", "dtype", "header", "members", "mode", "path", "shape")
+    __slots__ = (
+        "_mapped",
+        "_seen",
+        "_touched",
+        "dtype",
+        "header",
+        "members",
+        "mode",
+        "path",
+        "shape",
+    )
     lends = False
 
     def __init__(
@@ -87,6 +103,7 @@ class NpySource:
         self.shape = header.shape + trailing
         self.dtype = dtype
         self._mapped: np.ndarray | None = None
+        self._touched = 0
         self._seen = seen
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -153,7 +170,9 @@ class NpySource:
         if not self.dtype.itemsize:
             return np.ndarray(index.shape, self.dtype)
         found = gather.read(array, index)
-        return np.array(found) if index.is_box else found
+        found = np.array(found) if index.is_box else found
+        self._let_go(index)
+        return found
 
     def write(self, index: Index, value: np.ndarray) -> None:
         """Write through the index into the file."""
@@ -161,11 +180,34 @@ class NpySource:
         if slab is not None:
             self._check()
             rows, within = slab
-            block = self._rows(rows)
-            gather.assign(block, within, value)
+            whole = (len(rows), *self.header.shape[1:])
+            if value.shape == whole and is_identity(within, whole):
+                block = np.ascontiguousarray(value, self.header.dtype)
+            else:
+                block = self._rows(rows)
+                gather.assign(block, within, value)
             self._put_rows(rows.start, block)
             return
         gather.assign(self.array, index, value)
+        self._let_go(index)
+
+    def _let_go(self, index: Index) -> None:
+        """Let the system have the pages of the map back, after so many have been looked at.
+
+        They stay in its cache: what was written is not lost, and is found again quickly.
+        """
+        array = self._mapped
+        if array is None or DONTNEED is None or 0 in index.shape:
+            return
+        fast = index.maps[0 if self.header.fortran else -1] if index.maps else None
+        over = axes_of(fast) if fast is not None else ()
+        line = math.prod(index.shape[axis] for axis in over)
+        low, high = (extent(fast, index.shape) if fast is not None else None) or (0, 0)
+        run = (high - low + 1) * self.header.dtype.itemsize + mmap.PAGESIZE
+        self._touched += math.prod(index.shape) // max(1, line) * run
+        if self._touched > HELD_BYTES:
+            self._touched = 0
+            _map_of(array).madvise(DONTNEED)
 
     def _slab(self, index: Index) -> tuple[range, Index] | None:
         """Return the run of whole rows that an index reads much of, and the index within it."""
@@ -337,6 +379,13 @@ def made_header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
         except (UnicodeEncodeError, struct.error):
             continue
     raise TypeError(f"the names of the fields cannot be written as text: {dtype}")
+
+
+def _map_of(array: Any) -> mmap.mmap:
+    """Return the map behind an array."""
+    while not isinstance(array, mmap.mmap):
+        array = array.obj if isinstance(array, memoryview) else array.base
+    return array
 
 
 # --- bytes at a place ------------------------------------------------------------------------

@@ -1,0 +1,92 @@
+"""How much memory a pass over a file takes: subprocesses under a limit, and their peak."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from dataview import update
+
+WIDTH = 64
+UNDO_MEGABYTES = update.UNDO_BYTES >> 20
+"""Up to this size old values are kept in memory, to undo a change that fails."""
+
+PROGRAM = """
+import resource, sys
+import numpy as np
+import dataview as dv
+
+path, growth, work = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+d = dv.open(path, "r+")
+(d[:1000] - d[:1000]._mean(0))()
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+if growth:
+    resource.setrlimit(resource.RLIMIT_AS, (used + (growth << 20),) * 2)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+exec(work)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before >> 10)
+"""
+
+WORKS = {
+    "centre": "d -= d._mean(axis=0)",
+    "standardise": "d /= d._std(axis=0)",
+    "describe": "m = [s(axis=0) for s in (d._mean, d._std, d._min, d._max)]; [s() for s in m]",
+    "expression": "((d - d._mean(axis=0)) / d._std(axis=0))._sum(axis=0)()",
+    "part": "d[1:-1] *= 2",
+    "save": "(d * 2)._save(path + '.saved.npy')",
+}
+
+
+def file_of(folder, megabytes):
+    path = folder / "data.npy"
+    rows = (megabytes << 20) // (4 * WIDTH)
+    block = np.random.default_rng(3).normal(100, 2, (4096, WIDTH)).astype("f4")
+    data = np.lib.format.open_memmap(path, "w+", "f4", (rows, WIDTH))
+    for start in range(0, rows, len(block)):
+        data[start : start + len(block)] = block
+    return path
+
+
+def peak(path, growth, work):
+    """Run the work on a file in a process that may grow so many megabytes; give what it grew."""
+    run = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(path), str(growth), work],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    return int(run.stdout)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return file_of(tmp_path_factory.mktemp("memory"), UNDO_MEGABYTES + 32)
+
+
+@pytest.mark.parametrize("work", WORKS)
+def test_a_pass_over_a_file_takes_little_memory(work, path):
+    assert peak(path, 64, WORKS[work]) < 64
+
+
+@pytest.mark.parametrize(
+    "work", ["d[:, 3] *= 2", "d[:, 3]._mean()()", "d[::5, :7] += 1", "d[::-1] -= 1"]
+)
+def test_pages_of_a_map_are_given_back(work, path):
+    assert peak(path, 0, work) < 100
+
+
+def test_a_file_in_fortran_order_is_changed_in_little_memory(tmp_path):
+    data = np.lib.format.open_memmap(tmp_path / "f.npy", "w+", "f4", (1 << 20, 72), True)
+    data[:] = 1
+    del data
+    assert peak(tmp_path / "f.npy", 0, "d -= d._mean(axis=0)") < 100
+    assert not np.load(tmp_path / "f.npy", mmap_mode="r").any()
+
+
+@pytest.mark.soak
+def test_a_file_of_four_gigabytes_takes_little_memory(tmp_path):
+    path = file_of(tmp_path, 4096)
+    for work in WORKS.values():
+        assert peak(path, 300, work) < 160
