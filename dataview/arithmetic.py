@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, Self, cast
 
@@ -13,7 +14,7 @@ from dataview.expression import comparison, elementwise
 from dataview.face import Face, argument, evaluated, node_of, put_state, unwrapped, viewed
 from dataview.inplace import apply_in_place
 from dataview.keys import Written
-from dataview.operators import power_of
+from dataview.operators import BINARY, power_of
 from dataview.products import matmul
 from dataview.update import check_writable, write
 
@@ -106,6 +107,27 @@ class Arithmetic(Face, NDArrayOperatorsMixin):
         return cast(Self, viewed(layouts.transposed(node_of(self), order)))
 
 
+_PLAIN = (int, float, np.ndarray, bool, complex)
+
+
+def _quick(ufunc: np.ufunc, general: Any, reflected: bool) -> Any:
+    """Return an operator that asks NumPy only for operands that may have operators of their own."""
+
+    def operator(view: Any, other: Any) -> Any:
+        if type(other) is type(view) or type(other) in _PLAIN:
+            return _computed(ufunc, (other, view) if reflected else (view, other))
+        return general(view, other)
+
+    return functools.wraps(general)(operator)
+
+
+for _name, _ufunc in BINARY.items():
+    for _method, _reflected in ((f"__{_name}__", False), (f"__r{_name}__", True)):
+        _general = getattr(NDArrayOperatorsMixin, _method, None)
+        if _general is not None:  # comparisons have no reflected form
+            setattr(Arithmetic, _method, _quick(_ufunc, _general, _reflected))
+
+
 def _marked(view: Face) -> Face:
     """Return a view that was changed in place, marked so that assigning it back does nothing."""
     node, seen, parent, key = view._state
@@ -117,6 +139,10 @@ def _marked(view: Face) -> Face:
 def _applied(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
     if ufunc is np.equal or ufunc is np.not_equal:
         return _compared(inputs[0], inputs[1], ufunc is np.not_equal)
+    return _computed(ufunc, inputs)
+
+
+def _computed(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
     found = elementwise(ufunc, tuple([argument(value) for value in inputs]))
     return viewed(found[0]) if len(found) == 1 else tuple(map(viewed, found))
 

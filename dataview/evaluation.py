@@ -14,6 +14,7 @@ from dataview.errors import StreamError
 from dataview.expression import arguments, comparison, field, select
 from dataview.fused import Cut, fused, is_one_block
 from dataview.index import (
+    ENDLESS,
     Affine,
     Constant,
     Index,
@@ -74,8 +75,8 @@ def evaluate(node: Node, index: Index | None = None, memo: Memo | None = None) -
     memo = {"roots": (node,)} if memo is None else memo
     if isinstance(node, Sampled):
         return node.answer(evaluate, memo)
-    shape = known_shape(node) if index is None else index.shape
-    if any(map(is_endless, shape)):
+    shape = (node.shape or known_shape(node)) if index is None else index.shape
+    if shape and max(shape) >= ENDLESS:
         raise StreamError("the view never ends, so its data cannot be returned; slice it first")
     return _ANSWERS[type(node)](node, index, memo)
 
@@ -106,8 +107,7 @@ def _reduction(node: Reduction, index: Index | None, memo: Memo) -> np.ndarray:
 
 
 def _elementwise(node: Elementwise, index: Index | None, memo: Memo) -> np.ndarray:
-    (found,) = _together([node], index, memo)
-    return found
+    return _together((node,), index, memo)[0]
 
 
 def _together(

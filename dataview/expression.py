@@ -209,7 +209,7 @@ def elementwise(ufunc: Ufunc, args: tuple[Argument, ...]) -> tuple[Any, ...]:
         if not isinstance(arg, Node):
             operands.append(arg)
             continue
-        if isinstance(arg, (Record, Driven)):
+        if type(arg) is Record or type(arg) is Driven:
             names = ", ".join(map(repr, arg.fields))
             raise TypeError(f"{ufunc.__name__} of a record is not defined; choose a field: {names}")
         if arg.shape is None and is_open(arg):

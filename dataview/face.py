@@ -102,7 +102,7 @@ def node_of(view: Face) -> Node:
     node, seen, parent, key = view._state
     if seen is None:
         return node
-    shape = known_shape(node)
+    shape = node.shape or known_shape(node)
     if seen == range(shape[0]):
         return node
     cut = as_key(seen)

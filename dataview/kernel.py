@@ -35,42 +35,65 @@ class Position:
         self.name = step.ufunc.__name__
 
 
+DEEP = 100
+"""From so many operations in a chain on, they are put in order before they are computed."""
+
+
 def run_small(
     roots: Sequence[Elementwise], leaf: Callable[[Node], Any], at: Position | None = None
 ) -> list[np.ndarray]:
     """Compute expressions on whole operands, for results that fit a cache: NumPy allocates.
 
-    A shared part is computed once; a program is not worth making.
+    A part that occurs twice is computed once; a program is not worth making.
     """
-    order = in_order(roots)
-    values: dict[Any, Any] = {}
-    calls: dict[Any, Any] = {}
-    # Equal calls are looked for where a ufunc comes twice: to look costs as much as to compute.
-    repeats = len(order) > 1 and len({node.ufunc for node in order}) < len(order)
-    for node in order:
-        ufunc, args = node.ufunc, node.args
-        call = (ufunc, *[_known_as(arg, values) for arg in args]) if repeats else node
-        found = calls.get(call)
-        if found is None:
-            operands = []
-            for arg in args:
-                if isinstance(arg, Node):
-                    if arg not in values:  # a leaf: what is computed stands there already
-                        values[arg] = leaf(arg)
-                    arg = values[arg]
-                operands.append(arg)
+    values: dict[Node, Any] = {}
+    calls: dict[Any, list[tuple[list[Any], Any]]] = {}
+    if at is not None or any(root.depth > DEEP for root in roots):
+        for node in in_order(roots):
             if at is not None:
-                at.name = ufunc.__name__
-            found = calls[call] = ufunc(*operands)
-        values[node] = found if len(node.dtypes) == 1 else found[node.output]
-    return [np.asarray(values[root]) for root in roots]
+                at.name = node.ufunc.__name__
+            values[node] = _value(node, values, calls, leaf)
+    return [
+        np.asarray(values[root] if root in values else _value(root, values, calls, leaf))
+        for root in roots
+    ]
 
 
-def _known_as(arg: Any, values: dict[Any, Any]) -> Any:
-    """Return a key by which equal operands are known again; `values` lives as long as the keys."""
-    if isinstance(arg, Elementwise):
-        return id(values[arg])
-    return arg if isinstance(arg, Node) else told_apart(arg)
+def _value(
+    node: Elementwise,
+    values: dict[Node, Any],
+    calls: dict[Any, list[tuple[list[Any], Any]]],
+    leaf: Callable[[Node], Any],
+) -> Any:
+    """Return a node's value; `values` and `calls` hold what was computed before."""
+    operands = []
+    for arg in node.args:
+        if isinstance(arg, Node):
+            value = values.get(arg)
+            if value is None:
+                below = type(arg) is Elementwise
+                value = _value(arg, values, calls, leaf) if below else leaf(arg)  # type: ignore[arg-type]
+                values[arg] = value
+            operands.append(value)
+        else:
+            operands.append(arg)
+    before = calls.setdefault(node.ufunc, [])
+    for others, result in before:
+        if all(map(_is_alike, operands, others)):
+            found = result
+            break
+    else:
+        found = node.ufunc(*operands)
+        before.append((operands, found))
+    return found if len(node.dtypes) == 1 else found[node.output]
+
+
+def _is_alike(operand: Any, other: Any) -> bool:
+    """Whether two operands are one array, or numbers that nothing tells apart."""
+    if operand is other:
+        return True
+    numbers = not isinstance(operand, np.ndarray) and not isinstance(other, np.ndarray)
+    return numbers and bool(told_apart(operand) == told_apart(other))
 
 
 def run_whole(

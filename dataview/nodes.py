@@ -237,7 +237,7 @@ class MatMul(Node):
 class Elementwise(Node):
     """An elementwise ufunc of broadcast arguments; `output` is which of its results."""
 
-    __slots__ = ("args", "dtypes", "output", "program", "ufunc")
+    __slots__ = ("args", "depth", "dtypes", "output", "program", "ufunc")
 
     def __init__(
         self,
@@ -247,16 +247,26 @@ class Elementwise(Node):
         shape: Shape,
         dtypes: tuple[DType, ...],
     ) -> None:
-        super().__init__(shape, dtypes[output], _elementwise_fields(args, shape))
+        # What Node.__init__ does, without its calls: expressions are built often.
+        self.shape = shape
+        self.dtype = dtypes[output]
+        self._fields = _elementwise_fields(args, shape)
+        self.meta = NO_META
+        self.label = None
+        self.lent = None
+        self.followed = {}
+        self.program: Any = None
         self.ufunc = ufunc
         self.args = args
         self.output = output
         self.dtypes = dtypes
+        self.depth = _depth(args)
 
     def forget(self) -> None:
         """Forget what has been remembered, the compiled program too."""
         super().forget()
-        self.program: Any = None
+        self.program = None
+        self.depth = _depth(self.args)
 
 
 class Comparison(Node):
@@ -517,10 +527,21 @@ def size_of(shape: Shape) -> int:
     return count
 
 
+def _depth(args: Iterable[Argument]) -> int:
+    """Return how many operations follow each other at most."""
+    depth = 1
+    for arg in args:
+        if type(arg) is Elementwise and arg.depth >= depth:
+            depth = arg.depth + 1
+    return depth
+
+
 def _elementwise_fields(args: Iterable[Argument], shape: Shape) -> Fields:
     """Return the windows of the first argument whose last axes the result has."""
     for arg in args:
-        if isinstance(arg, Node) and arg.fields.named and not isinstance(arg, Record):
+        if not isinstance(arg, Node) or arg._fields is NO_FIELDS:
+            continue
+        if arg.fields.named and not isinstance(arg, Record):
             shift = len(shape) - len(arg.shape or ())
 
             def fits(axis: int, arg: Node = arg, shift: int = shift) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-__all__ = ["Operation", "Ufunc", "power_of"]
+__all__ = ["BINARY", "Operation", "Ufunc", "power_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,25 @@ class Operation:
 
 
 Ufunc: TypeAlias = "np.ufunc | Operation"
+
+BINARY: Mapping[str, np.ufunc] = {
+    "add": np.add,
+    "and": np.bitwise_and,
+    "floordiv": np.floor_divide,
+    "ge": np.greater_equal,
+    "gt": np.greater,
+    "le": np.less_equal,
+    "lshift": np.left_shift,
+    "lt": np.less,
+    "mod": np.remainder,
+    "mul": np.multiply,
+    "or": np.bitwise_or,
+    "rshift": np.right_shift,
+    "sub": np.subtract,
+    "truediv": np.divide,
+    "xor": np.bitwise_xor,
+}
+"""Python's operators of two operands, by the middle of their methods' names; powers are apart."""
 
 
 # --- the functions, and those of them that can write into an array -----------------------------
