@@ -8,6 +8,7 @@ array([[3, 4],
        [6, 7]])
 """
 
+from dataview import samplers
 from dataview.engines import engine
 from dataview.errors import (
     FieldError,
@@ -36,6 +37,7 @@ __all__ = [
     "field",
     "function",
     "open",
+    "samplers",
     "symbol",
     "zip",
 ]

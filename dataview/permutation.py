@@ -28,6 +28,8 @@ Of eight Feistel rounds, r = 0 to 7, the even ones are the first line and the od
         W = 32:  A = 0x7feb352d, B = 0x846ca68b, S = 15;  W = 64:  A, B as in mix, S = 31
 
 A result of n or more goes through the eight rounds again, until it is less (cycle walking).
+
+`Draws` are words drawn with the keys of ("words", *key): position i has mix(k[1] ^ mix(k[0] + i)).
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ from typing import Any, Final, SupportsIndex, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["ALGORITHM", "VERSION", "Permutation", "words"]
+__all__ = ["ALGORITHM", "VERSION", "Draws", "Permutation", "words"]
 
 ALGORITHM: Final = "feistel-8"
 VERSION: Final = 1
@@ -142,6 +144,38 @@ class Permutation:
         # Python writes no very large integer in decimal.
         key = (hex(k) if isinstance(k, int) and abs(k) > _WORD else repr(k) for k in self.key)
         return f"Permutation({', '.join([str(self.n), *key])})"
+
+
+class Draws:
+    """Words of 64 bits that follow from a key, one for each position; no two are equal.
+
+    >>> Draws(0)(np.arange(2)) % np.uint64(1000)
+    array([254, 831], dtype=uint64)
+    """
+
+    __slots__ = ("_first", "_second", "key")
+
+    def __init__(self, *key: SupportsIndex | str) -> None:
+        self.key = tuple(map(_key_part, key))
+        self._first, self._second = map(np.uint64, _round_keys(("words", *self.key))[:2])
+
+    def __call__(self, positions: NDArray[Any]) -> NDArray[np.uint64]:
+        """Return the word of each position."""
+        inner = _mixed(positions.astype(np.uint64) + self._first)
+        words: NDArray[np.uint64] = _mixed(inner ^ self._second)
+        return words
+
+    def below(self, positions: NDArray[Any], count: Any) -> Numbers:
+        """Return a number below `count` for each position; all are as likely, within 2**-24."""
+        return (self(positions) % np.asarray(count, np.uint64)).astype(np.int64)
+
+    def fractions(self, positions: NDArray[Any]) -> NDArray[np.float64]:
+        """Return a fraction from 0 to below 1 for each position, with 53 random bits."""
+        found: NDArray[np.float64] = (self(positions) >> np.uint64(11)) * np.float64(2.0**-53)
+        return found
+
+    def __reduce__(self) -> tuple[type[Draws], tuple[int | str, ...]]:
+        return type(self), self.key
 
 
 class _Table:

@@ -13,7 +13,8 @@ import pytest
 
 PACKAGE = pathlib.Path(__file__).parent.parent / "dataview"
 
-# Top to bottom: a module imports only what stands below it. `sources` is one layer of siblings.
+# Top to bottom: a module imports only what stands below it. A folder is one layer of siblings.
+FOLDERS = {"samplers", "sources"}
 LAYERS = """
     __main__ demo __init__ functions view arithmetic translating summaries exchanges face
     explaining display pictures formulas wording loader batches samplers collate specs spaces
@@ -137,7 +138,7 @@ def against_the_layers(package: pathlib.Path) -> list[str]:
                     problems.append(f"{where} before it is used")
             elif node in late:
                 problems.append(f"{where} inside a function")
-            elif layer(name) == layer(target) == "sources":
+            elif layer(name) == layer(target) and layer(name) in FOLDERS:
                 siblings.setdefault(name, set()).add(target)
             elif name in place and target in place and place[target] <= place[name]:
                 problems.append(f"{where}, which does not stand below it")

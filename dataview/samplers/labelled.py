@@ -1,0 +1,201 @@
+"""Samplers by label: balanced over labels, in given proportions, or restricted to one label.
+
+Rows whose label is None or not a number are unlabelled, and are never drawn.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dataview.permutation import Draws, Permutation
+from dataview.samplers.protocol import Data, Function, Key, Order, Sampler, Seed
+from dataview.samplers.simple import (
+    Chosen,
+    Restrictable,
+    checked_weights,
+    drawn,
+    picked,
+    rows_with,
+)
+
+__all__ = ["LabelDistribution", "LabelPermutation", "LabelUniform", "Restricted", "dealt"]
+
+_TOGETHER = 256
+"""Rounds of so many are put in order many at a time, by sorting; larger ones by a permutation."""
+
+
+class _Groups:
+    """The rows of each label: `rows` is sorted by label, those of label k from `starts[k]` on."""
+
+    __slots__ = ("counts", "labels", "rows", "starts")
+
+    def __init__(self, values: np.ndarray) -> None:
+        labelled = np.flatnonzero(_is_label(values))
+        if not len(labelled):
+            raise ValueError("there are no labels to draw by: no row has one")
+        self.labels, codes, self.counts = np.unique(
+            values[labelled], return_inverse=True, return_counts=True
+        )
+        self.rows = labelled[np.argsort(codes, kind="stable")]
+        self.starts = np.cumsum(self.counts) - self.counts
+
+
+def _is_label(values: np.ndarray) -> np.ndarray:
+    if values.dtype.hasobject:
+        return np.array([value is not None and value == value for value in values], bool)
+    found: np.ndarray = values == values
+    return found
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class _ByLabel(Restrictable):
+    """A sampler that draws labels, then rows of these labels, without end."""
+
+    takes: ClassVar[str] = "labels"
+
+    def __post_init__(self) -> None:
+        if self.by is None:
+            raise ValueError(f"{self.name} needs by=, the labels")
+
+    def length(self, data: Data) -> int | None:
+        """Return None, for there is no end, unless there are no rows."""
+        return None if data.count else 0
+
+    def at(self, data: Data, key: Key) -> Function:
+        """Return rows of labels that are drawn for each position."""
+        groups = _Groups(data.values(self.by))
+        words = Draws(*key, "row")
+        labels = self.labels(groups, key)
+
+        def rows(positions: np.ndarray) -> np.ndarray:
+            codes = labels(positions)
+            chosen: np.ndarray = groups.starts[codes] + words.below(positions, groups.counts[codes])
+            found: np.ndarray = groups.rows[chosen]
+            return found
+
+        return rows
+
+    def labels(self, groups: _Groups, key: Key) -> Function:
+        """Return the function from positions to numbers of labels."""
+        raise NotImplementedError
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class LabelUniform(_ByLabel):
+    """Every label as likely as any other, then any row that has it; without end."""
+
+    name: ClassVar[str] = "label-uniform"
+
+    def labels(self, groups: _Groups, key: Key) -> Function:
+        """Return labels that are all as likely."""
+        words, count = Draws(*key, "label"), len(groups.labels)
+        return lambda positions: words.below(positions, count)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class LabelDistribution(_ByLabel):
+    """Labels in proportion to `weights`, then any row of the label; without end.
+
+    A label that `weights` leaves out has the weight `fill`, or is an error.
+    """
+
+    name: ClassVar[str] = "label-distribution"
+
+    weights: Mapping[Any, float] | None = None
+    fill: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.weights, Mapping):
+            raise TypeError(f"{self.name} needs weights=, a mapping; got {self.weights!r}")
+        checked_weights(list(self.weights.values()) or [1])
+        object.__setattr__(self, "weights", dict(self.weights))
+
+    def labels(self, groups: _Groups, key: Key) -> Function:
+        """Return labels in proportion to their weights."""
+        given = dict(self.weights or {})
+        weights = [given.pop(label, self.fill) for label in groups.labels.tolist()]
+        for label, weight in zip(groups.labels.tolist(), weights, strict=True):
+            if weight is None:
+                raise ValueError(
+                    f"the label {label!r} has no weight; add it to weights=, or give fill= for "
+                    "the labels that have none"
+                )
+        for label, weight in given.items():
+            if weight and self.label is None:
+                raise ValueError(f"weights= has the label {label!r}, which no row has")
+        return drawn(Draws(*key, "label"), checked_weights(weights))
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class LabelPermutation(_ByLabel):
+    """Every label once in each round of draws, each label's rows in turn; without end.
+
+    A label's rows all come before one comes again, in another order each time.
+    """
+
+    name: ClassVar[str] = "label-permutation"
+
+    def at(self, data: Data, key: Key) -> Function:
+        """Return rows in rounds over the labels."""
+        groups = _Groups(data.values(self.by))
+        number = len(groups.labels)
+
+        def rows(positions: np.ndarray) -> np.ndarray:
+            rounds, places = np.divmod(positions, number)
+            codes = dealt((*key, "label"), rounds, places, number)
+            found = np.empty(positions.shape, np.intp)
+            for code in np.unique(codes).tolist():
+                here = codes == code
+                times, turns = np.divmod(rounds[here], groups.counts[code])
+                within = dealt((*key, "row", code), times, turns, int(groups.counts[code]))
+                found[here] = groups.rows[groups.starts[code] + within]
+            return found
+
+        return rows
+
+
+def dealt(key: Key, rounds: np.ndarray, places: np.ndarray, count: int) -> np.ndarray:
+    """Return what comes at places of rounds; each round deals the numbers below `count` anew.
+
+    >>> places = np.tile(np.arange(3), 4)
+    >>> dealt((0,), np.repeat(np.arange(4), 3), places, 3).reshape(4, 3).sum(axis=1)
+    array([3, 3, 3, 3])
+    """
+    if count == 1:
+        return np.zeros(places.shape, np.intp)
+    distinct, which = np.unique(rounds, return_inverse=True)
+    which = which.reshape(rounds.shape)
+    if count <= _TOGETHER:
+        words = Draws(*key)(distinct[:, None] * count + np.arange(count))
+        ranked: np.ndarray = words.argsort(axis=1)[which, places]
+        return ranked
+    found = np.empty(places.shape, np.intp)
+    for number, this in enumerate(distinct.tolist()):
+        here = which == number
+        found[here] = Permutation(count, *key, this)(places[here])
+    return found
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Restricted(Sampler):
+    """Any sampler, for the rows of one label only."""
+
+    name: ClassVar[str] = "restricted"
+
+    sampler: Sampler
+    by: Any
+    label: Any
+
+    def order(self, data: Data, seed: Seed = 0, epoch: int = 0) -> Order:
+        """Return the order of one epoch."""
+        rows = rows_with(data, self.by, self.label)
+        return picked(rows, self.sampler.order(Chosen(data, rows), seed, epoch))
+
+    def fitted(self, batch_size: int | None, tail: str) -> Sampler:
+        """Return the sampler for batches of this size."""
+        return dataclasses.replace(self, sampler=self.sampler.fitted(batch_size, tail))

@@ -1,0 +1,231 @@
+"""Samplers that put rows of similar length into one batch; they decide about the batches."""
+
+from __future__ import annotations
+
+import dataclasses
+from bisect import bisect_right
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dataview.permutation import Permutation
+from dataview.samplers.given import Ends, Listed
+from dataview.samplers.labelled import dealt
+from dataview.samplers.protocol import Data, Key, Order, Sampler, Seed
+from dataview.samplers.simple import Sized, Slices
+
+__all__ = ["Bucket", "SameLength", "TokenBudget"]
+
+
+def _checked_lengths(values: np.ndarray) -> np.ndarray:
+    if values.dtype.kind not in "biuf":
+        raise TypeError(f"lengths are numbers; got {values.dtype}")
+    wrong = np.flatnonzero(~(values >= 0))
+    if len(wrong):
+        raise ValueError(f"row {wrong[0]} has the length {values[wrong[0]]}; give lengths from 0")
+    return values
+
+
+class _Windows:
+    """Rows in windows: permuted, cut into windows, each sorted by length and cut into batches.
+
+    The windows come in an order of chance, and so do the batches of each.  What is known of a
+    window follows from its number, so that any position is found by planning one window.
+    """
+
+    __slots__ = ("_firsts", "_plan", "cutter", "key", "lengths", "order", "slices")
+
+    def __init__(
+        self, lengths: np.ndarray, window: int, key: Key, cutter: Bucket | TokenBudget
+    ) -> None:
+        self.lengths = lengths
+        self.key = key
+        self.cutter = cutter
+        self.order = Permutation(len(lengths), *key, "rows")
+        self.slices = Slices(len(lengths), window, (*key, "windows"))
+        self._plan: tuple[int, np.ndarray, np.ndarray] | None = None
+        self._firsts: np.ndarray | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Windows, (self.lengths, self.slices.size, self.key, self.cutter)
+
+    def plan(self, place: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rows of a window in their order, and where its batches end."""
+        known = self._plan  # one tuple, so that threads do not disturb each other
+        if known is None or known[0] != place:
+            known = (place, *self._planned(place))
+            self._plan = known
+        return known[1:]
+
+    def _planned(self, place: int) -> tuple[np.ndarray, np.ndarray]:
+        start, stop = self.slices.bounds(place)
+        number = int(self.slices.order(np.array([place]))[0])
+        first = number * self.slices.size
+        rows = self.order.block(first, first + stop - start)
+        rows = rows[np.argsort(self.lengths[rows], kind="stable")]
+        ends = self.cutter.ends(self.lengths[rows])
+        batches = np.split(rows, ends[:-1])
+        places = np.arange(len(ends))
+        order = dealt((*self.key, "batches", number), places * 0, places, len(ends)).tolist()
+        return (
+            np.concatenate([batches[batch] for batch in order]),
+            np.cumsum([len(batches[batch]) for batch in order]),
+        )
+
+    def __call__(self, positions: np.ndarray) -> np.ndarray:
+        """Return the rows at these positions."""
+        places, within = self.slices.located(positions)
+        found = np.empty(positions.shape, np.intp)
+        for place in np.unique(places).tolist():
+            here = places == place
+            found[here] = self.plan(place)[0][within[here]]
+        return found
+
+    @property
+    def firsts(self) -> np.ndarray:
+        """The number of the first batch of each window, and the number of all; counted once."""
+        if self._firsts is None:
+            counts = [self.cutter.batches(self, place) for place in range(self.slices.count)]
+            self._firsts = np.cumsum([0, *counts])
+        return self._firsts
+
+    @property
+    def count(self) -> int:
+        """The number of batches."""
+        return int(self.firsts[-1])
+
+    def bounds(self, number: int) -> tuple[int, int]:
+        """Return the first position of a batch, and the one past its last."""
+        place = int(np.searchsorted(self.firsts, number, side="right")) - 1
+        return self._bounds(place, number - int(self.firsts[place]))
+
+    def _bounds(self, place: int, batch: int) -> tuple[int, int]:
+        first, _ = self.slices.bounds(place)
+        ends = self.plan(place)[1]
+        return first + (int(ends[batch - 1]) if batch else 0), first + int(ends[batch])
+
+    def _found(self, position: int) -> tuple[int, int]:
+        place = self.slices.number(position)
+        within = position - self.slices.bounds(place)[0]
+        return place, int(np.searchsorted(self.plan(place)[1], within, side="right"))
+
+    def span(self, position: int) -> tuple[int, int]:
+        """Return the bounds of the batch that has a position; only its window is planned."""
+        return self._bounds(*self._found(position))
+
+    def number(self, position: int) -> int:
+        """Return the number of the batch that has a position."""
+        place, batch = self._found(position)
+        return int(self.firsts[place]) + batch
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Bucket(Sized):
+    """Batches of rows of similar length, in an order of chance; every row once.
+
+    Rows are permuted, cut into windows of `window` batches, each window sorted by length and cut
+    into batches.  One batch may be short, and may come anywhere.
+    """
+
+    name: ClassVar[str] = "bucket"
+    takes: ClassVar[str] = "lengths"
+
+    by: Any = None
+    window: int = 32
+
+    def order(self, data: Data, seed: Seed = 0, epoch: int = 0) -> Order:
+        """Return the order of one epoch."""
+        lengths = _checked_lengths(data.values(self.by))
+        plan = _Windows(lengths, self.window * self.size, self.key(seed, epoch), self)
+        return Order(plan, data.count, plan)
+
+    def ends(self, lengths: np.ndarray) -> np.ndarray:
+        """Return where the batches end in rows sorted by length."""
+        return np.append(np.arange(self.size, len(lengths), self.size), len(lengths))
+
+    def batches(self, windows: _Windows, place: int) -> int:
+        """Return the number of batches of a window."""
+        start, stop = windows.slices.bounds(place)
+        return -(-(stop - start) // self.size)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class TokenBudget(Sampler):
+    """As many rows of similar length in a batch as a budget allows; every row once.
+
+    A batch costs its number of rows times its greatest length, as padded data do; with
+    `padded=False`, the sum of its lengths.  Rows are permuted, cut into windows of `window` rows,
+    each window sorted by length and cut by the budget.
+    """
+
+    name: ClassVar[str] = "token-budget"
+    takes: ClassVar[str] = "lengths"
+
+    by: Any = None
+    budget: float = 4096
+    window: int = 4096
+    padded: bool = True
+
+    def order(self, data: Data, seed: Seed = 0, epoch: int = 0) -> Order:
+        """Return the order of one epoch."""
+        lengths = _checked_lengths(data.values(self.by))
+        over = np.flatnonzero(lengths > self.budget)
+        if len(over):
+            raise ValueError(
+                f"row {over[0]} has the length {lengths[over[0]]}, more than the budget of "
+                f"{self.budget}; give a larger one, or leave out the {len(over)} such rows"
+            )
+        plan = _Windows(lengths, self.window, self.key(seed, epoch), self)
+        return Order(plan, data.count, plan)
+
+    def ends(self, lengths: np.ndarray) -> np.ndarray:
+        """Return where the batches end in rows sorted by length."""
+        sizes: list[float] = lengths.tolist()
+        sums: list[float] = [0, *np.cumsum(lengths, dtype=np.float64).tolist()]
+        found = [0]
+        while found[-1] < len(sizes):
+            start = found[-1]
+
+            def cost(end: int, start: int = start) -> float:
+                if self.padded:
+                    return (end - start) * sizes[end - 1]
+                return sums[end] - sums[start]
+
+            choices = range(start + 1, len(sizes) + 1)
+            found.append(start + max(1, bisect_right(choices, self.budget, key=cost)))
+        return np.array(found[1:])
+
+    def batches(self, windows: _Windows, place: int) -> int:
+        """Return the number of batches of a window."""
+        return len(windows.plan(place)[1])
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class SameLength(Sized):
+    """Batches of rows of one length each, in an order of chance; every row once.
+
+    Of each length, one batch may be short.
+    """
+
+    name: ClassVar[str] = "same-length"
+    takes: ClassVar[str] = "lengths"
+
+    by: Any = None
+
+    def order(self, data: Data, seed: Seed = 0, epoch: int = 0) -> Order:
+        """Return the order of one epoch."""
+        key = self.key(seed, epoch)
+        lengths = _checked_lengths(data.values(self.by))
+        rows = Permutation(data.count, *key, "rows").block(0, data.count)
+        rows = rows[np.argsort(lengths[rows], kind="stable")]
+        changes = np.flatnonzero(np.diff(lengths[rows])) + 1
+        batches = [
+            group[start : start + self.size]
+            for group in np.split(rows, changes)
+            for start in range(0, len(group), self.size)
+        ]
+        order = Permutation(len(batches), *key, "batches").block(0, len(batches)).tolist()
+        sizes = [len(batches[batch]) for batch in order]
+        chosen = [batches[batch] for batch in order]
+        ordered = np.concatenate([rows[:0], *chosen])
+        return Order(Listed(ordered), data.count, Ends(np.cumsum(sizes, dtype=np.intp)))

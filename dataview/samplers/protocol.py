@@ -1,0 +1,237 @@
+"""What a sampler is asked, what it may ask, and the order that it answers with."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Protocol, TypeAlias
+
+import numpy as np
+
+__all__ = ["Cuts", "Data", "Function", "Key", "Order", "Sampler", "Seed", "ends_of", "total_of"]
+
+Seed: TypeAlias = int | Sequence[int | str]
+Key: TypeAlias = tuple[int | str, ...]
+Function: TypeAlias = Callable[[np.ndarray], np.ndarray]
+
+AHEAD = 2**16
+"""So many positions are computed at a time once rows are asked for in order."""
+
+
+class Data(Protocol):
+    """The little that a sampler may ask of a dataset."""
+
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        ...
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """The lengths of the parts in which the rows are stored."""
+        ...
+
+    def values(self, by: Any) -> np.ndarray:
+        """Return one value for each row: of a field, by name, or of an array."""
+        ...
+
+
+class Cuts(Protocol):
+    """Where an order is cut into batches, by a sampler that decides it."""
+
+    @property
+    def count(self) -> int:
+        """The number of batches."""
+        ...
+
+    def bounds(self, number: int) -> tuple[int, int]:
+        """Return the first position of a batch, and the one past its last."""
+        ...
+
+    def span(self, position: int) -> tuple[int, int]:
+        """Return the bounds of the batch that has a position."""
+        ...
+
+    def number(self, position: int) -> int:
+        """Return the number of the batch that has a position."""
+        ...
+
+
+class Order:
+    """The rows of one epoch: `length` positions (None: endless), each with its row number.
+
+    `function` gives the rows at any positions.  `cuts` is None where the batch size decides about
+    batches.  `forward` marks the orders that follow an iterable or a function of the user: they
+    are drawn from the start, so that resuming draws their row numbers again.
+    """
+
+    __slots__ = ("_ahead", "cuts", "forward", "function", "length")
+
+    def __init__(
+        self,
+        function: Function,
+        length: int | None,
+        cuts: Cuts | None = None,
+        forward: bool = False,
+    ) -> None:
+        self.function = function
+        self.length = length
+        self.cuts = cuts
+        self.forward = forward
+        self._ahead = (0, np.empty(0, np.intp))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Order, (self.function, self.length, self.cuts, self.forward)
+
+    def rows(self, start: int, stop: int) -> np.ndarray:
+        """Return the row numbers at the positions from `start` to `stop`, not to be written to.
+
+        >>> Order(lambda positions: positions * 10, 5).rows(2, 4)
+        array([20, 30])
+        """
+        first, block = self._ahead  # one tuple, so that threads do not disturb each other
+        if start < first or stop > first + len(block):
+            first, block = self._computed(start, stop, first, len(block))
+        return block[start - first : stop - first]
+
+    def _computed(self, start: int, stop: int, first: int, count: int) -> tuple[int, np.ndarray]:
+        """Compute the rows from a position on, the more of them the longer it went in order."""
+        if not 0 <= start <= stop or (self.length is not None and stop > self.length):
+            raise IndexError(f"positions {start} to {stop} of an order of length {self.length}")
+        more = 2 * count if first <= start <= first + count else 4 * (stop - start)
+        end = max(stop, start + min(more, AHEAD))
+        if self.forward:  # whose numbers are drawn no earlier than they are needed
+            end = stop
+        elif self.length is not None:
+            end = min(end, self.length)
+        block = self.function(np.arange(start, end)).astype(np.intp, copy=False)
+        block.flags.writeable = False
+        self._ahead = (start, block)
+        return start, block
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Sampler:
+    """An immutable choice of rows and their order; a pure function of (data, seed, epoch).
+
+    `name` and `version` are part of what the order is computed from: another version of the
+    algorithm is another order, and says so.
+    """
+
+    name: ClassVar[str] = ""
+    version: ClassVar[int] = 1
+    takes: ClassVar[str] = ""  # what `by=` gives, where it has to be given
+
+    def order(self, data: Data, seed: Seed = 0, epoch: int = 0) -> Order:
+        """Return the order of one epoch."""
+        return Order(_Late(self, data, self.key(seed, epoch)), self.length(data))
+
+    def length(self, data: Data) -> int | None:
+        """Return the number of positions of an epoch, None where the order is endless."""
+        return data.count
+
+    def at(self, data: Data, key: Key) -> Function:
+        """Return the function from positions to rows; what it reads is read here."""
+        raise NotImplementedError
+
+    def fitted(self, batch_size: int | None, tail: str) -> Sampler:
+        """Return the sampler for batches of this size, or raise if it cannot make them."""
+        return self
+
+    def key(self, seed: Seed, epoch: int) -> Key:
+        """Return what the random numbers of an epoch follow from."""
+        parts = tuple(seed) if isinstance(seed, (tuple, list)) else (seed,)
+        return (len(parts), *parts, epoch, self.name, self.version)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options as plain data, arrays by their shape and dtype only."""
+        return {part.name: _plain(getattr(self, part.name)) for part in dataclasses.fields(self)}
+
+    def __repr__(self) -> str:
+        given = (
+            f"{part.name}={_shown(getattr(self, part.name))}"
+            for part in dataclasses.fields(self)
+            if getattr(self, part.name) is not part.default
+        )
+        return f"samplers.{self.name.replace('-', '_')}({', '.join(given)})"
+
+
+class _Late:
+    """The function of an order, made when the first row is asked for; never pickled as made."""
+
+    __slots__ = ("data", "function", "key", "sampler")
+
+    def __init__(self, sampler: Sampler, data: Data, key: Key) -> None:
+        self.sampler = sampler
+        self.data = data
+        self.key = key
+        self.function: Function | None = None
+
+    def __call__(self, positions: np.ndarray) -> np.ndarray:
+        """Return the rows at these positions."""
+        if self.function is None:  # two threads that make it both make the same
+            self.function = self.sampler.at(self.data, self.key)
+        return self.function(positions)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Late, (self.sampler, self.data, self.key)
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (list, tuple)) and len(value) <= 100:
+        return [_plain(part) for part in value]
+    return _shown(value)
+
+
+def _shown(value: Any) -> str:
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return f"<{value.dtype} {value.shape}>"
+    text = repr(value)
+    return text if len(text) <= 60 else f"<{type(value).__name__}>"
+
+
+def total_of(
+    order: Order, count: int, batch_size: int, num_samples: int | None, num_batches: int | None
+) -> int:
+    """Return the number of positions of an epoch, as long as asked for, or as the order is.
+
+    >>> total_of(Order(np.sort, None), 10, 4, None, None), total_of(Order(np.sort, 9), 9, 4, 5, 2)
+    (10, 5)
+    """
+    for name, number in (("num_samples", num_samples), ("num_batches", num_batches)):
+        if number is None:
+            continue
+        if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
+            raise TypeError(f"{name} is an integer; got {number!r}")
+        if number < 0:
+            raise ValueError(f"{name} is 0 or more; got {number}")
+    whole = count if order.length is None else order.length
+    total = whole if num_samples is None else int(num_samples)
+    if order.length is not None and total > order.length:
+        raise ValueError(f"the sampler gives {order.length} samples; num_samples={total} is more")
+    if num_batches is None:
+        return total
+    if num_samples is None and order.length is None:
+        return int(num_batches) * batch_size
+    if num_batches > -(-total // batch_size):
+        raise ValueError(
+            f"{total} samples make {-(-total // batch_size)} batches of {batch_size}; "
+            f"num_batches={num_batches} is more"
+        )
+    return min(total, int(num_batches) * batch_size)
+
+
+def ends_of(cuts: Cuts, num_samples: int | None, num_batches: int | None) -> int:
+    """Return the number of batches of an epoch whose sampler decides about them."""
+    if num_samples is not None:
+        raise ValueError("the sampler decides about the batches; give num_batches=, not samples")
+    if num_batches is None:
+        return cuts.count
+    if num_batches > cuts.count:
+        raise ValueError(
+            f"the sampler gives {cuts.count} batches; num_batches={num_batches} is more"
+        )
+    return int(num_batches)

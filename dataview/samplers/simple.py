@@ -1,0 +1,380 @@
+"""Samplers that need no labels, lengths or parts."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dataview.permutation import Draws
+from dataview.permutation import Permutation as Keyed
+from dataview.samplers.protocol import Data, Function, Key, Order, Sampler, Seed
+
+__all__ = [
+    "BatchwisePermutation",
+    "Chosen",
+    "Linear",
+    "Permutation",
+    "RandomSlice",
+    "Restrictable",
+    "Sized",
+    "Slices",
+    "Subset",
+    "Uniform",
+    "Weighted",
+    "checked_weights",
+    "drawn",
+    "numbered",
+    "picked",
+    "rows_with",
+    "same",
+]
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Restrictable(Sampler):
+    """A sampler that can be asked for the rows of one label only: `by=` and `label=` say which."""
+
+    by: Any = None
+    label: Any = None
+
+    def __post_init__(self) -> None:
+        if self.label is not None and self.by is None:
+            raise ValueError(f"{self.name} of one label= needs by=, the labels")
+
+    def chosen(self, data: Data) -> np.ndarray | None:
+        """Return the rows that have the label, None for all rows."""
+        return None if self.label is None else rows_with(data, self.by, self.label)
+
+    def order(self, data: Data, seed: Seed = 0, epoch: int = 0) -> Order:
+        """Return the order of one epoch."""
+        rows = self.chosen(data)
+        if rows is None:
+            return super().order(data, seed, epoch)
+        inner = dataclasses.replace(self, label=None).order(Chosen(data, rows), seed, epoch)
+        return picked(rows, inner)
+
+
+class Chosen:
+    """Some of the rows of a dataset, as a dataset."""
+
+    __slots__ = ("data", "rows")
+
+    def __init__(self, data: Data, rows: np.ndarray) -> None:
+        self.data = data
+        self.rows = rows
+
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        return len(self.rows)
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """The number of rows in each part of the data."""
+        ends = np.searchsorted(self.rows, np.cumsum(self.data.parts))
+        return tuple(np.diff(ends, prepend=0).tolist())
+
+    def values(self, by: Any) -> np.ndarray:
+        """Return the values of these rows."""
+        found: np.ndarray = self.data.values(by)[self.rows]
+        return found
+
+
+def rows_with(data: Data, by: Any, label: Any) -> np.ndarray:
+    """Return the rows that have a label, or raise if none has it."""
+    values = data.values(by)
+    rows = np.flatnonzero(values == label)
+    if not len(rows):
+        known = ", ".join(map(repr, np.unique(values)[:10].tolist()))
+        raise ValueError(f"no row has the label {label!r}; the labels are: {known}")
+    return rows
+
+
+class _Picked:
+    """A function to places in a list of rows, followed by the list."""
+
+    __slots__ = ("function", "rows")
+
+    def __init__(self, rows: np.ndarray, function: Function) -> None:
+        self.rows = rows
+        self.function = function
+
+    def __call__(self, positions: np.ndarray) -> np.ndarray:
+        """Return the rows at these positions."""
+        found: np.ndarray = self.rows[self.function(positions)]
+        return found
+
+
+def picked(rows: np.ndarray, order: Order) -> Order:
+    """Return the order of these rows that an order of places in them gives."""
+    return Order(_Picked(rows, order.function), order.length, order.cuts, order.forward)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Linear(Restrictable):
+    """All rows, first to last."""
+
+    name: ClassVar[str] = "linear"
+
+    def at(self, data: Data, key: Key) -> Function:
+        """Return each position as it is."""
+        return same
+
+
+def same(positions: np.ndarray) -> np.ndarray:
+    """Return the positions as row numbers."""
+    return positions
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Permutation(Restrictable):
+    """All rows, each once, in an order of chance."""
+
+    name: ClassVar[str] = "permutation"
+
+    def at(self, data: Data, key: Key) -> Function:
+        """Return a keyed permutation, which stores nothing."""
+        return Keyed(data.count, *key)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Uniform(Restrictable):
+    """Rows drawn again and again, each as likely at each position, without end."""
+
+    name: ClassVar[str] = "uniform"
+
+    def length(self, data: Data) -> int | None:
+        """Return None: there is no end, unless there are no rows."""
+        return None if data.count else 0
+
+    def at(self, data: Data, key: Key) -> Function:
+        """Return a draw for each position."""
+        words, count = Draws(*key), data.count
+        return lambda positions: words.below(positions, count)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Subset(Sampler):
+    """These rows, each as often as it is listed: in an order of chance, or as they are listed."""
+
+    name: ClassVar[str] = "subset"
+
+    rows: Any
+    permute: bool = True
+
+    def __post_init__(self) -> None:
+        rows = np.asarray(self.rows)
+        if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
+            raise TypeError(f"a subset is a list of row numbers; got {rows.dtype} {rows.shape}")
+        object.__setattr__(self, "rows", rows.astype(np.intp))
+
+    def length(self, data: Data) -> int | None:
+        """Return how many rows are listed."""
+        return len(self.rows)
+
+    def at(self, data: Data, key: Key) -> Function:
+        """Return the list behind a permutation."""
+        rows = numbered(self.rows, data.count)
+        return _Picked(rows, Keyed(len(rows), *key)) if self.permute else rows.__getitem__
+
+
+def numbered(rows: np.ndarray, count: int) -> np.ndarray:
+    """Return row numbers counted from the front, or raise naming one that is outside."""
+    outside = (rows < -count) | (rows >= count)
+    if outside.any():
+        raise IndexError(f"row {rows[outside][0]} is outside the {count} rows")
+    return np.where(rows < 0, rows + count, rows)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Weighted(Sampler):
+    """Rows drawn in proportion to weights: without end, or each at most once.
+
+    Weights are any numbers from 0 on, and need not add up to 1.  Without replacement, rows are
+    drawn one after the other in proportion to the weights of those left, until only rows of
+    weight 0 are.
+    """
+
+    name: ClassVar[str] = "weighted"
+    takes: ClassVar[str] = "weights"
+
+    by: Any
+    replacement: bool = True
+
+    def length(self, data: Data) -> int | None:
+        """Return None, or the number of rows of any weight."""
+        if self.replacement and data.count:
+            return None
+        return int(np.count_nonzero(checked_weights(data.values(self.by))))
+
+    def at(self, data: Data, key: Key) -> Function:
+        """Return draws in proportion to the weights."""
+        weights = checked_weights(data.values(self.by))
+        words = Draws(*key)
+        if self.replacement:
+            return drawn(words, weights)
+        # Of exponential times with rates of these weights, the first is of each in proportion.
+        some = np.flatnonzero(weights)
+        times = -np.log1p(-words.fractions(some)) / weights[some]
+        ordered: np.ndarray = some[np.argsort(times, kind="stable")]
+        return ordered.__getitem__
+
+
+def drawn(words: Draws, weights: np.ndarray) -> Function:
+    """Return draws in proportion to weights: a number is where a fraction of their sum falls."""
+    sums = np.cumsum(weights)
+    last = np.flatnonzero(weights)[-1]  # where rounding makes a fraction of the sum all of it
+
+    def numbers(positions: np.ndarray) -> np.ndarray:
+        fallen = words.fractions(positions) * sums[-1]
+        found: np.ndarray = np.minimum(np.searchsorted(sums, fallen, side="right"), last)
+        return found
+
+    return numbers
+
+
+def checked_weights(values: Any) -> np.ndarray:
+    """Return weights as floats, or raise saying which is none.
+
+    >>> checked_weights([1, 1, 2])
+    array([1., 1., 2.])
+    """
+    given = np.asarray(values)
+    if given.dtype.kind not in "biuf":
+        raise TypeError(f"weights are numbers; got {given.dtype}")
+    weights = given.astype(np.float64)
+    wrong = np.flatnonzero(~((weights >= 0) & np.isfinite(weights)))
+    if len(wrong):
+        raise ValueError(f"weight {wrong[0]} is {weights[wrong[0]]}; give finite ones from 0 on")
+    if len(weights) and not weights.any():
+        raise ValueError("all weights are 0, so nothing can be drawn")
+    return weights
+
+
+# --- slices ----------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Sized(Sampler):
+    """A sampler that has to know the batch size: its own, or that of the batches it is used for."""
+
+    batch_size: int | None = None
+
+    def fitted(self, batch_size: int | None, tail: str) -> Sampler:
+        """Return the sampler with the size of the batches."""
+        if self.batch_size is None and batch_size is None:
+            raise ValueError(f"the sampler {self.name} needs a batch size")
+        if None not in (self.batch_size, batch_size) and self.batch_size != batch_size:
+            raise ValueError(
+                f"the batch size is {batch_size}, that of the sampler {self.batch_size}; "
+                "give it once"
+            )
+        return dataclasses.replace(self, batch_size=self.batch_size or batch_size)
+
+    @property
+    def size(self) -> int:
+        """The batch size, once it is known."""
+        if self.batch_size is None:
+            raise ValueError(f"the sampler {self.name} needs batch_size=")
+        return self.batch_size
+
+
+class Slices:
+    """The numbers below `count`, cut into slices of `size` that come in an order of chance.
+
+    The last slice may be short, and may come anywhere.  The slices are the cuts of their order.
+
+    >>> slices = Slices(7, 3, (0,))
+    >>> [slices.bounds(number) for number in range(slices.count)], slices(np.arange(7)).tolist()
+    ([(0, 1), (1, 4), (4, 7)], [6, 3, 4, 5, 0, 1, 2])
+    """
+
+    __slots__ = ("count", "missing", "order", "place", "size", "total")
+
+    def __init__(self, total: int, size: int, key: Key) -> None:
+        self.total = total
+        self.size = size
+        self.count = -(-total // size)
+        self.missing = self.count * size - total
+        self.order = Keyed(self.count, *key)
+        short = np.array([self.count - 1]) if self.missing else None
+        self.place = self.count if short is None else int(self.order.inverse(short)[0])
+
+    def __call__(self, positions: np.ndarray) -> np.ndarray:
+        """Return the number at each position."""
+        numbers, within = self.located(positions)
+        rows: np.ndarray = self.order(numbers) * self.size + within
+        return rows
+
+    def located(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the place of the slice at each position, and the position within it."""
+        end = self.place * self.size + self.size - self.missing
+        number, within = np.divmod(
+            np.where(positions >= end, positions + self.missing, positions), self.size
+        )
+        return number, within
+
+    def bounds(self, number: int) -> tuple[int, int]:
+        """Return the positions of a slice."""
+        return self._start(number), self._start(number + 1)
+
+    def _start(self, number: int) -> int:
+        return number * self.size - (self.missing if number > self.place else 0)
+
+    def number(self, position: int) -> int:
+        """Return the place of the slice that has a position."""
+        return int(self.located(np.array(position))[0])
+
+    def span(self, position: int) -> tuple[int, int]:
+        """Return the bounds of the slice that has a position."""
+        return self.bounds(self.number(position))
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class BatchwisePermutation(Sized):
+    """Slices of neighbouring rows in an order of chance, each slice a batch.
+
+    A short slice may come anywhere; `even=True` leaves it out.
+    """
+
+    name: ClassVar[str] = "batchwise-permutation"
+
+    even: bool = False
+
+    def fitted(self, batch_size: int | None, tail: str) -> Sampler:
+        """Return the sampler with the size of the batches, and without a short one if asked."""
+        super().fitted(batch_size, tail)
+        size = self.batch_size or batch_size
+        return BatchwisePermutation(size, self.even or tail == "drop")
+
+    def order(self, data: Data, seed: Seed = 0, epoch: int = 0) -> Order:
+        """Return the order of one epoch."""
+        total = data.count - (data.count % self.size if self.even else 0)
+        slices = Slices(total, self.size, self.key(seed, epoch))
+        return Order(slices, total, slices if slices.missing else None)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class RandomSlice(Sized):
+    """Slices of neighbouring rows that begin anywhere, without end, each slice a batch."""
+
+    name: ClassVar[str] = "random-slice"
+
+    def length(self, data: Data) -> int | None:
+        """Return None, for there is no end."""
+        return None if data.count else 0
+
+    def at(self, data: Data, key: Key) -> Function:
+        """Return slices of the batch size."""
+        size, words = self.size, Draws(*key)
+        if size > data.count:
+            raise ValueError(f"a slice of {size} rows does not fit into {data.count} rows")
+        starts = data.count - size + 1
+
+        def rows(positions: np.ndarray) -> np.ndarray:
+            number, within = np.divmod(positions, size)
+            return words.below(number, starts) + within
+
+        return rows
