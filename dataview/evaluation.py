@@ -74,11 +74,22 @@ def evaluate(node: Node, index: Index | None = None, memo: Memo | None = None) -
     """Return the data of a node, or of the part that an index selects."""
     memo = {"roots": (node,)} if memo is None else memo
     if isinstance(node, Sampled):
-        return node.answer(evaluate, memo)
+        return node.answer(evaluate, memo) if index is None else _some_samples(node, index, memo)
     shape = (node.shape or known_shape(node)) if index is None else index.shape
     if shape and max(shape) >= ENDLESS:
         raise StreamError("the view never ends, so its data cannot be returned; slice it first")
     return _ANSWERS[type(node)](node, index, memo)
+
+
+def _some_samples(node: Sampled, index: Index, memo: Memo) -> np.ndarray:
+    found = evaluate(node.part(index), None, memo)
+    if found.shape != index.shape:
+        raise ValueError(
+            f"a part of shape {index.shape} was asked for, and there is one of {found.shape}: the "
+            "minibatches are not all of one size; compute before batching, or choose tail='drop' "
+            "or tail='pad'"
+        )
+    return found
 
 
 def _stored(node: Stored, index: Index | None, memo: Memo) -> np.ndarray:

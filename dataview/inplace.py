@@ -29,6 +29,7 @@ from dataview.nodes import (
     Node,
     Record,
     Reduction,
+    Sampled,
     Select,
     Stored,
     known_dtype,
@@ -53,6 +54,8 @@ FILE_BLOCK = 1 << 20
 
 def apply_in_place(node: Node, ufunc: np.ufunc, args: Sequence[Argument]) -> None:
     """Write `ufunc(*args)` into a node, with the result that NumPy's `out=` gives."""
+    if isinstance(node, Sampled):
+        node, args = node.writable(tuple(args))
     if isinstance(node, Record):
         names = ", ".join(map(repr, node.fields))
         raise TypeError(f"{ufunc.__name__} of a record is not defined; choose a field: {names}")

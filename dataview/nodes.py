@@ -91,11 +91,11 @@ class Node:
     """A step of a plan; shape and dtype are None where they cannot be known without reading.
 
     The fields of a part are worked out when they are first asked for.  `label` is how the node was
-    reached, for those who show it.  `lent` and `followed` remember what has been asked of the node
-    before; they are not pickled.
+    reached, for those who show it.  `lent`, `reader` and `followed` remember what has been asked of
+    the node before; they are not pickled.
     """
 
-    __slots__ = ("_fields", "dtype", "followed", "label", "lent", "meta", "shape")
+    __slots__ = ("_fields", "dtype", "followed", "label", "lent", "meta", "reader", "shape")
 
     shape: Shape | None
     dtype: DType | None
@@ -125,6 +125,7 @@ class Node:
     def forget(self) -> None:
         """Forget what has been remembered."""
         self.lent: Any = None
+        self.reader: Any = None
         self.followed: dict[str, Node | None] = {}
 
     def replaced(self, **changes: Any) -> Any:
@@ -143,7 +144,7 @@ class Node:
         state = {slot: getattr(self, slot) for slot in slots}
         state["_fields"] = self.fields
         state["meta"] = dict(self.meta)
-        for remembered in ("lent", "followed", "program"):
+        for remembered in ("lent", "reader", "followed", "program"):
             state.pop(remembered, None)
         return _unpickled, (type(self), state)
 
@@ -192,6 +193,15 @@ class Sampled(Node):
     def answer(self, evaluate: Evaluate, memo: Memo) -> np.ndarray:
         """Return the samples as one array."""
         raise NotImplementedError
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return size_of(known_shape(self))
+
+    def writable(self, values: tuple[Any, ...]) -> tuple[Node, tuple[Any, ...]]:
+        """Return the node to write to in place of this one, and what of the values to write."""
+        return self, values
 
 
 class Stored(Node):

@@ -17,14 +17,17 @@ from dataview.streams import Stream, again, pooled
 
 __all__ = [
     "Cycle",
+    "Listed",
     "Without",
     "as_mask",
     "as_numbers",
     "folds",
     "group_folds",
+    "mapped",
     "one_each",
     "ordered",
     "repeated",
+    "shape_by_rows",
     "shuffled",
     "split",
 ]
@@ -60,13 +63,29 @@ class Without:
         return passed
 
 
-def _mapped(node: Node, rows: Map, count: int, what: str) -> Node:
-    shape = _shape(node)
+class Listed:
+    """Row numbers that are looked up in a list."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.values = values
+
+    def __call__(self, positions: np.ndarray) -> np.ndarray:
+        """Return the row numbers at these positions."""
+        found: np.ndarray = self.values[positions]
+        return found
+
+
+def mapped(node: Node, rows: Map, count: int, what: str) -> Node:
+    """Return the rows that a map from positions gives, whole."""
+    shape = shape_by_rows(node)
     rest = [Affine(0, ((axis, 1),)) for axis in range(1, len(shape))]
     return select(node, Index((count, *shape[1:]), [rows, *rest]), what)
 
 
-def _shape(node: Node) -> tuple[int, ...]:
+def shape_by_rows(node: Node) -> tuple[int, ...]:
+    """Return the shape as far as a choice of rows needs it, or raise where there is none."""
     if isinstance(node, Sampled) and node.count is not None:
         return (node.count,)
     if isinstance(node, Sampled):
@@ -75,7 +94,7 @@ def _shape(node: Node) -> tuple[int, ...]:
 
 
 def _length(node: Node, what: str) -> int:
-    shape = _shape(node)
+    shape = shape_by_rows(node)
     if not shape:
         raise TypeError(f"{what}: the view has no rows, its shape is ()")
     if is_endless(shape[0]):
@@ -84,12 +103,12 @@ def _length(node: Node, what: str) -> int:
 
 
 def _slice(node: Node, start: int, stop: int) -> Node:
-    return _mapped(node, Affine(start, ((0, 1),)), stop - start, "rows")
+    return mapped(node, Affine(start, ((0, 1),)), stop - start, "rows")
 
 
 def ordered(node: Node, rows: np.ndarray) -> Node:
     """Return these rows, in this order."""
-    return _mapped(node, Array(rows, (0,)), len(rows), "rows")
+    return mapped(node, Array(rows, (0,)), len(rows), "rows")
 
 
 def shuffled(node: Node, seed: int | Sequence[int], pool: int | None = None) -> Node:
@@ -102,7 +121,7 @@ def shuffled(node: Node, seed: int | Sequence[int], pool: int | None = None) -> 
     count = _length(node, "_shuffled")
     if count < 2:
         return node
-    return _mapped(node, Computed(Permutation(count, *key), _LINE), count, "rows")
+    return mapped(node, Computed(Permutation(count, *key), _LINE), count, "rows")
 
 
 def repeated(node: Node, times: float = math.inf) -> Node:
@@ -115,7 +134,7 @@ def repeated(node: Node, times: float = math.inf) -> Node:
     if times == math.inf and not count:
         raise ValueError("no rows cannot be repeated without end")
     total = ENDLESS if times == math.inf else count * int(times)
-    return _mapped(node, Computed(Cycle(max(count, 1)), _LINE), total, "rows")
+    return mapped(node, Computed(Cycle(max(count, 1)), _LINE), total, "rows")
 
 
 def as_numbers(values: np.ndarray) -> np.ndarray:
@@ -177,7 +196,7 @@ def folds(
         start = stop - (count // number + (fold < count % number))
         if labels is None:
             skip = Computed(Without(start, stop - start), _LINE)
-            yield _mapped(node, skip, count - stop + start, "rows"), _slice(node, start, stop)
+            yield mapped(node, skip, count - stop + start, "rows"), _slice(node, start, stop)
         else:
             rest = np.concatenate([order[:start], order[stop:]])
             test = _part(order, start, stop, seed)

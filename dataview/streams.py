@@ -17,7 +17,7 @@ from dataview.errors import StreamError, UndeclaredError, located
 from dataview.expression import field, rows_of, select
 from dataview.fields import NO_FIELDS, Attached, Field, Fields
 from dataview.index import Index, is_endless
-from dataview.keys import parse
+from dataview.keys import is_integer, parse
 from dataview.made import Made, Wrap, name_of, stacked
 from dataview.nodes import Evaluate, Node, Sampled, known_shape
 from dataview.permutation import Permutation
@@ -303,7 +303,7 @@ def samples_of(node: Node) -> Iterator[Node]:
     """Return the samples of a node, in order, as nodes."""
     if isinstance(node, Stream):
         return node.samples.iterate()
-    if isinstance(node, Made) and node.count is not None:
+    if isinstance(node, Sampled) and node.count is not None:
         count = node.count
         return (node.part(parse(number, (count,))) for number in range(count))
     shape = known_shape(node)
@@ -316,6 +316,9 @@ def keyed(node: Sampled, key: Any) -> Node:
     """Return the part for a key: of made samples any rows, of a stream what lies ahead."""
     if isinstance(node, Stream):
         return forward(node, key)
+    if isinstance(key, tuple) and len(key) > 1 and is_integer(key[0]) and node.count is not None:
+        sample = node.part(parse(key[0], (node.count,)))
+        return select(sample, parse(key[1:], known_shape(sample)), key)
     if node.count is None:
         raise UndeclaredError("the shape of the sample is unknown; call _probe() to read it")
     return node.part(parse(key, (node.count,)))

@@ -25,6 +25,7 @@ from dataview.nodes import (
     Mapped,
     Node,
     Record,
+    Sampled,
     Select,
     Stored,
     Unbound,
@@ -68,6 +69,8 @@ class _Write(NamedTuple):
 
 def write(node: Node, value: Any) -> None:
     """Write a value (array, number, node, or parts of a record) through a node to its sources."""
+    if isinstance(node, Sampled):
+        node, (value,) = node.writable((value,))
     writes = list(_planned(node, value))
     # NumPy minds an overlap within one assignment to one box; elsewhere each value stands alone.
     if len(writes) > 1 or not all(place.where.is_box for place in writes):

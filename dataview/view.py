@@ -14,6 +14,7 @@ import numpy as np
 
 from dataview import (
     asking,
+    batches,
     caching,
     declaring,
     display,
@@ -104,6 +105,10 @@ class View(Arithmetic, Summaries, Exchanges):
             memory = node.lent if node.lent is not None else lent(node)
             if memory is not False and memory is not None:
                 return memory[as_key(rows)] if rows is not None else memory[()]
+            if type(rows) is int:
+                read = node.reader if node.reader is not None else batches.reader_of(node)
+                if read:
+                    return read(rows)
         found = answered(node_of(self), out, copy)
         return found if out is not None else found[()]
 
@@ -268,7 +273,8 @@ class View(Arithmetic, Summaries, Exchanges):
 
     def _size(self) -> int:
         """Return the number of elements."""
-        return size_of(known_shape(node_of(self)))
+        node = node_of(self)
+        return node.size if isinstance(node, Sampled) else size_of(known_shape(node))
 
     def _width(self) -> int:
         """Return the length of a row.
@@ -345,7 +351,7 @@ class View(Arithmetic, Summaries, Exchanges):
 
     def __iter__(self) -> Iterator[View]:
         node = node_of(self)
-        if isinstance(node, Sampled):
+        if isinstance(node, Sampled) and not node.shape:
             return map(viewed, streams.samples_of(node))
         return map(self.__getitem__, range(asking.iterable(node)))
 
@@ -464,6 +470,36 @@ class View(Arithmetic, Summaries, Exchanges):
     def _cached(self, bytes: float) -> View:
         """Return the same view, which keeps up to so many bytes of its rows in memory."""
         return viewed(caching.cached(node_of(self), bytes))
+
+    # --- batches -----------------------------------------------------------------------------
+
+    def _minibatches(
+        self,
+        batch_size: int | None = None,
+        tail: str = "short",
+        sampler: Any = "linear",
+        seed: int | Sequence[int] = 0,
+        epoch: int = 0,
+        num_samples: int | None = None,
+        num_batches: int | None = None,
+    ) -> View:
+        """Return the view of minibatches: the rows, in the sampler's order, so many together.
+
+        `tail` says what becomes of rows that do not make a batch: "short", "drop", "pad", "error".
+
+        >>> d = View(np.arange(7), double=View(np.arange(0, 14, 2)))
+        >>> [batch.double().tolist() for batch in d._minibatches(3)]
+        [[0, 2, 4], [6, 8, 10], [12]]
+        """
+        return viewed(
+            batches.minibatches(
+                node_of(self), batch_size, tail, sampler, seed, epoch, num_samples, num_batches
+            )
+        )
+
+    def _valid(self) -> View:
+        """Return the mask of the rows that are no padding, `tail="pad"` of `_minibatches`."""
+        return viewed(batches.valid(node_of(self)))
 
     # --- Python's and IPython's protocols ----------------------------------------------------
 

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dataview.batches import Batches
 from dataview.index import Affine, Constant, Index, is_endless
 from dataview.made import Made
 from dataview.nodes import (
@@ -52,6 +53,7 @@ _INSIDE: dict[type[Node], Callable[[Any], Sequence[Node]]] = {
     Concat: lambda node: node.nodes,
     Record: lambda node: [part.node for part in members(node).values()],
     Stream: lambda node: _filtered(node),
+    Batches: lambda node: (node.rows,),
 }
 
 
@@ -182,6 +184,8 @@ def lengths_of(node: Node) -> Lengths:
     node = undriven(node)
     if isinstance(node, Made):
         return None if node.count is None else (length_of(node), None)
+    if isinstance(node, Batches) and node.shape is None:
+        return (node.count, None, *(node.rows.shape or (None, None))[1:])
     if isinstance(node, Stream):
         inner = None if node.sample is None else lengths_of(node.sample)
         return (None, None) if inner is None else (None, *inner)

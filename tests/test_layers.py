@@ -14,7 +14,7 @@ import pytest
 PACKAGE = pathlib.Path(__file__).parent.parent / "dataview"
 
 # Top to bottom: a module imports only what stands below it. A folder is one layer of siblings.
-FOLDERS = {"samplers", "sources"}
+FOLDERS = {"batches", "samplers", "sources"}
 LAYERS = """
     __main__ demo __init__ functions view arithmetic translating summaries exchanges face
     explaining display pictures formulas wording loader batches samplers collate specs spaces

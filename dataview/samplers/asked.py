@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dataview.errors import unknown_field
-from dataview.evaluate import evaluate
+from dataview.evaluation import evaluate
 from dataview.expression import field
 from dataview.nodes import Concat, Driven, Node, Record, members
 

@@ -13,10 +13,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dataview.errors import located
+from dataview.rows import Listed
 from dataview.samplers.protocol import Data, Key, Order, Sampler, Seed
 from dataview.samplers.simple import numbered
 
-__all__ = ["Ends", "Iterated", "Listed", "NextRow", "OrderFunction"]
+__all__ = ["Ends", "Iterated", "NextRow", "OrderFunction"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -85,20 +86,6 @@ class Ends:
     def span(self, position: int) -> tuple[int, int]:
         """Return the bounds of the batch that has a position."""
         return self.bounds(self.number(position))
-
-
-class Listed:
-    """Row numbers, listed."""
-
-    __slots__ = ("numbers",)
-
-    def __init__(self, numbers: np.ndarray) -> None:
-        self.numbers = numbers
-
-    def __call__(self, positions: np.ndarray) -> np.ndarray:
-        """Return the rows at these positions."""
-        found: np.ndarray = self.numbers[positions]
-        return found
 
 
 class _Drawn:

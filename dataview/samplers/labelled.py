@@ -191,6 +191,11 @@ class Restricted(Sampler):
     by: Any
     label: Any
 
+    @property
+    def sized(self) -> bool:
+        """Whether the sampler takes the batch size into account."""
+        return self.sampler.sized
+
     def order(self, data: Data, seed: Seed = 0, epoch: int = 0) -> Order:
         """Return the order of one epoch."""
         rows = rows_with(data, self.by, self.label)

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dataview.permutation import Permutation
-from dataview.samplers.given import Ends, Listed
+from dataview.rows import Listed
+from dataview.samplers.given import Ends
 from dataview.samplers.labelled import dealt
 from dataview.samplers.protocol import Data, Key, Order, Sampler, Seed
 from dataview.samplers.simple import Sized, Slices

@@ -83,6 +83,15 @@ class Order:
     def __reduce__(self) -> tuple[Any, ...]:
         return Order, (self.function, self.length, self.cuts, self.forward)
 
+    def __call__(self, positions: np.ndarray) -> np.ndarray:
+        """Return the row numbers at positions of any shape; a run of them is computed ahead."""
+        flat = positions.reshape(-1)
+        if 1 < len(flat) <= AHEAD and flat[-1] - flat[0] == len(flat) - 1:
+            start = int(flat[0])
+            if (flat == np.arange(start, start + len(flat))).all():
+                return self.rows(start, start + len(flat)).reshape(positions.shape)
+        return self.function(positions)
+
     def rows(self, start: int, stop: int) -> np.ndarray:
         """Return the row numbers at the positions from `start` to `stop`, not to be written to.
 
@@ -121,6 +130,11 @@ class Sampler:
     name: ClassVar[str] = ""
     version: ClassVar[int] = 1
     takes: ClassVar[str] = ""  # what `by=` gives, where it has to be given
+
+    @property
+    def sized(self) -> bool:
+        """Whether the sampler takes the batch size into account."""
+        return False
 
     def order(self, data: Data, seed: Seed = 0, epoch: int = 0) -> Order:
         """Return the order of one epoch."""

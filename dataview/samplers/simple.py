@@ -262,6 +262,11 @@ class Sized(Sampler):
 
     batch_size: int | None = None
 
+    @property
+    def sized(self) -> bool:
+        """Whether the sampler takes the batch size into account: it does."""
+        return True
+
     def fitted(self, batch_size: int | None, tail: str) -> Sampler:
         """Return the sampler with the size of the batches."""
         if self.batch_size is None and batch_size is None:

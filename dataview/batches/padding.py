@@ -1,0 +1,76 @@
+"""Batches filled up: which rows are padding follows from the index alone."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dataview.batches.uneven import Batches
+from dataview.expression import select, stored
+from dataview.index import Array, Computed, Constant, Index, Map, axes_of, renumbered
+from dataview.nodes import Concat, Node, Record, Select, Stored, members
+from dataview.sources.memory import ArraySource
+
+__all__ = ["Padded", "valid"]
+
+
+class Padded:
+    """Positions that go on past the last one with the first ones again, which fill up a batch."""
+
+    __slots__ = ("count",)
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __call__(self, positions: np.ndarray) -> np.ndarray:
+        """Return each position, or the one that fills up."""
+        return positions % self.count
+
+
+class _Filling:
+    """Whether positions are past the last one: 1 for what fills up."""
+
+    __slots__ = ("count",)
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __call__(self, positions: np.ndarray) -> np.ndarray:
+        """Return 1 for each position past the last, 0 for the others."""
+        found: np.ndarray = (positions >= self.count).astype(np.intp)
+        return found
+
+
+def valid(node: Node) -> Node:
+    """Return the mask of the rows that are no padding, over the axes of the rows."""
+    if isinstance(node, Batches):
+        return Batches(valid(node.rows), node.cuts, node.index, node.nominal)
+    if isinstance(node, Record) and members(node):
+        return valid(next(iter(members(node).values())).node)
+    truths = stored(ArraySource(np.array([True, False])), False)
+    if isinstance(node, Select) and node.index.maps:
+        index = renumbered(
+            Index(node.index.shape, node.index.maps[:1]), axes_of(node.index.maps[0])
+        )
+        return select(truths, Index(index.shape, [_mark(index.maps[0])]))
+    if isinstance(node, (Stored, Concat)) and node.shape:
+        return select(truths, Index(node.shape[:1], [Constant(0)]))
+    raise _unmarked()
+
+
+def _mark(map_: Map) -> Map:
+    """Return the map to 1 where rows are padding, to 0 elsewhere."""
+    if isinstance(map_, (Constant, Array)):
+        raise _unmarked()
+    here: Map = map_
+    while isinstance(here, Computed):
+        if isinstance(here.function, Padded):
+            return Computed(_Filling(here.function.count), here.inner)
+        here = here.inner
+    return Constant(0)
+
+
+def _unmarked() -> TypeError:
+    return TypeError(
+        "which rows are padding is not known of this part or of what is computed; ask the "
+        "minibatches, or slices of them: minibatches[2:4]._valid()"
+    )

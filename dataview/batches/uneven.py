@@ -1,0 +1,169 @@
+"""Batches that are not all of one size: parts of rows, between cuts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from dataview.errors import StreamError
+from dataview.expression import field
+from dataview.fields import NO_FIELDS, Attached, Fields
+from dataview.index import ENDLESS, Affine, Array, Constant, Index, compose, is_endless, positions
+from dataview.made import stacked
+from dataview.nodes import Evaluate, LateFields, Node, Sampled, known_shape, size_of
+from dataview.rows import mapped
+from dataview.samplers import Cuts
+
+__all__ = ["LINE", "Batches", "EqualCuts"]
+
+LINE = Affine(0, ((0, 1),))
+UNEVEN = (
+    "the minibatches are not all of one size, so they do not make one array; take them one by one, "
+    "or choose tail='drop' or tail='pad'"
+)
+
+
+class EqualCuts:
+    """Cuts every `size` positions, the last batch shorter where not all are even."""
+
+    __slots__ = ("size", "total")
+
+    def __init__(self, total: int, size: int) -> None:
+        self.total = total
+        self.size = size
+
+    @property
+    def count(self) -> int:
+        """The number of batches."""
+        return ENDLESS if is_endless(self.total) else -(-self.total // self.size)
+
+    def bounds(self, number: int) -> tuple[int, int]:
+        """Return the first position of a batch, and the one past its last."""
+        start = number * self.size
+        return start, min(start + self.size, self.total)
+
+    def number(self, position: int) -> int:
+        """Return the number of the batch that has a position."""
+        return position // self.size
+
+    def span(self, position: int) -> tuple[int, int]:
+        """Return the bounds of the batch that has a position."""
+        return self.bounds(self.number(position))
+
+
+class Batches(Sampled):
+    """Batches that are not all of one size: parts of `rows` between the cuts.
+
+    `index` says which of the batches are seen.  The shape has the `nominal` size; where a sampler
+    decides about sizes there is none.
+    """
+
+    __slots__ = ("cuts", "index", "nominal", "rows")
+
+    def __init__(self, rows: Node, cuts: Cuts, index: Index, nominal: int | None) -> None:
+        shape = None
+        if nominal is not None and rows.shape is not None:
+            shape = (*index.shape, nominal, *rows.shape[1:])
+        fields = LateFields(rows, index, (cuts, nominal), _fields_of) if len(rows.fields) else None
+        super().__init__(shape, rows.dtype, fields or NO_FIELDS, rows.meta)
+        self.rows = rows
+        self.cuts = cuts
+        self.index = index
+        self.nominal = nominal
+
+    @property
+    def count(self) -> int:
+        """The number of batches."""
+        return self.index.shape[0]
+
+    @property
+    def size(self) -> int:
+        """The number of elements, those of the real rows alone."""
+        rows = sum(stop - start for start, stop in self.bounds())
+        return rows * size_of(known_shape(self.rows)[1:])
+
+    def bounds(self) -> Iterator[tuple[int, int]]:
+        """Return where each batch begins and ends."""
+        return map(self.cuts.bounds, self.numbers().tolist())
+
+    def numbers(self) -> np.ndarray:
+        """Return the numbers of the batches."""
+        if is_endless(self.count):
+            raise StreamError("the minibatches never end; take a slice of them first")
+        return positions(self.index.maps[0], self.index.shape)
+
+    def part(self, index: Index) -> Node:
+        """Return one batch, as the rows that it has, or some of the batches."""
+        whole = [Affine(0, ((len(index.shape) - n, 1),)) for n in range(len(index.maps) - 1, 0, -1)]
+        if len(index.shape) - len(whole) > 1 or list(index.maps[1:]) != whole:
+            raise ValueError(UNEVEN)
+        chosen = compose(
+            self.index, Index(index.shape[: len(index.shape) - len(whole)], index.maps[:1])
+        )
+        if chosen.shape:
+            return Batches(self.rows, self.cuts, chosen, self.nominal)
+        start, stop = self.cuts.bounds(int(self.index_of(chosen)))
+        return mapped(self.rows, Affine(start, ((0, 1),)), stop - start, "rows")
+
+    @staticmethod
+    def index_of(chosen: Index) -> int:
+        """Return the number of the one batch that an index selects."""
+        return int(positions(chosen.maps[0], ()))
+
+    def answer(self, evaluate: Evaluate) -> np.ndarray:
+        """Return the batches as one array, if they are all of one size."""
+        if len({stop - start for start, stop in self.bounds()}) > 1:
+            raise ValueError(UNEVEN)
+        if not self.count:
+            shape = self.shape or (0, 0, *known_shape(self.rows)[1:])
+            return np.empty(shape, self.dtype)
+        return stacked([evaluate(self.part(Index((), [Constant(n)]))) for n in range(self.count)])
+
+    def writable(self, values: tuple[Any, ...]) -> tuple[Node, tuple[Any, ...]]:
+        """Return the rows of all batches, and values of one sample's shape to write to each."""
+        depth = len(known_shape(self.rows)) - 1
+        given = [self._of_rows(value, depth) for value in values]
+        return self._rows(), tuple(given)
+
+    def _rows(self) -> Node:
+        if isinstance(self.index.maps[0], Affine) and self.index.maps[0] == LINE:
+            last = self.cuts.bounds(self.count - 1)[1] if self.count else 0
+            return mapped(self.rows, LINE, last, "rows")
+        runs = [np.arange(start, stop, dtype=np.intp) for start, stop in self.bounds()]
+        numbers = np.concatenate([np.empty(0, np.intp), *runs])
+        return mapped(self.rows, Array(numbers, (0,)), len(numbers), "rows")
+
+    def _of_rows(self, value: Any, depth: int) -> Any:
+        if isinstance(value, Batches):
+            if value.cuts is not self.cuts or not np.array_equal(value.numbers(), self.numbers()):
+                raise ValueError(f"the operand has other batches. {UNEVEN}")
+            return value._rows()
+        if (
+            isinstance(value, (dict, tuple))
+            or np.ndim(value if not isinstance(value, Node) else np.empty(value.shape or ()))
+            > depth
+        ):
+            raise ValueError(
+                f"a number, or a value of one sample's shape, can be written. {UNEVEN}"
+            )
+        return value
+
+
+def _fields_of(rows: Node, index: Index, key: Any) -> Fields:
+    """Return the fields of batches: those whose rows are the rows."""
+    cuts, nominal = key
+    named: dict[str, Any] = {}
+    lost = dict(rows.fields.lost)
+    for name, part in rows.fields.named.items():
+        follows = (
+            part.axes is not None and part.axes[:1] == (0,)
+            if isinstance(part, Attached)
+            else 0 not in part.positions
+        )
+        if follows:
+            named[name] = Attached(Batches(field(rows, name), cuts, index, nominal), (0, 1))
+        else:
+            lost[name] = "does not follow the rows into minibatches"
+    return Fields(named, lost)
