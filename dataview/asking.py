@@ -64,10 +64,8 @@ def truth(node: Node) -> bool:
 
 def partial_shape(node: Sampled | Unbound) -> Extents:
     """Return what is known of the shape of samples: None for each thing that is not."""
-    if isinstance(node, Unbound):
+    if node.extents is not None:
         return node.extents
-    if node.shape is not None:
-        return node.shape
     sample = node.sample.shape if isinstance(node, Stream) and node.sample is not None else None
     if isinstance(node, Made) and node.count is None:
         return (None,)

@@ -195,6 +195,11 @@ class Sampled(Node):
         raise NotImplementedError
 
     @property
+    def extents(self) -> tuple[int | None, ...] | None:
+        """The shape with None for lengths that are unknown, or None if nothing of it is known."""
+        return self.shape
+
+    @property
     def size(self) -> int:
         """The number of elements."""
         return size_of(known_shape(self))

@@ -184,8 +184,8 @@ def lengths_of(node: Node) -> Lengths:
     node = undriven(node)
     if isinstance(node, Made):
         return None if node.count is None else (length_of(node), None)
-    if isinstance(node, Batches) and node.shape is None:
-        return (node.count, None, *(node.rows.shape or (None, None))[1:])
+    if isinstance(node, Batches):
+        return node.extents
     if isinstance(node, Stream):
         inner = None if node.sample is None else lengths_of(node.sample)
         return (None, None) if inner is None else (None, *inner)

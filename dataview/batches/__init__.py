@@ -113,13 +113,13 @@ def _of_size(node: Node, rows: Map, total: int, size: int, tail: str) -> Node:
             "choose tail='short', 'drop' or 'pad'"
         )
     if left and tail == "pad":
-        rows = _padded(rows, total)
-    elif (left and tail == "short") or not _has_axes(node):
-        total -= left if tail == "drop" else 0
-        cuts = EqualCuts(total, size)
-        return Batches(mapped(node, rows, total, "rows"), cuts, _first(cuts.count), size)
-    number = -(-total // size) if tail == "pad" else total // size
-    return _even(node, rows, number, size)
+        rows, total = _padded(rows, total), total + size - left
+    elif tail == "drop":
+        total -= left
+    if total % size == 0 and _has_axes(node):
+        return _even(node, rows, total // size, size)
+    cuts = EqualCuts(total, size)
+    return Batches(mapped(node, rows, total, "rows"), cuts, _first(cuts.count), size)
 
 
 def _has_axes(node: Node) -> bool:

@@ -7,6 +7,7 @@ import numpy as np
 from dataview.batches.uneven import Batches
 from dataview.expression import select, stored
 from dataview.index import Array, Computed, Constant, Index, Map, axes_of, renumbered
+from dataview.made import Made
 from dataview.nodes import Concat, Node, Record, Select, Stored, members
 from dataview.sources.memory import ArraySource
 
@@ -47,7 +48,7 @@ def valid(node: Node) -> Node:
     if isinstance(node, Record) and members(node):
         return valid(next(iter(members(node).values())).node)
     truths = stored(ArraySource(np.array([True, False])), False)
-    if isinstance(node, Select) and node.index.maps:
+    if isinstance(node, (Select, Made)) and node.index.maps:
         index = renumbered(
             Index(node.index.shape, node.index.maps[:1]), axes_of(node.index.maps[0])
         )

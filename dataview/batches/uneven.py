@@ -79,6 +79,12 @@ class Batches(Sampled):
         return self.index.shape[0]
 
     @property
+    def extents(self) -> tuple[int | None, ...]:
+        """The shape with None for lengths that are unknown or differ."""
+        rest: tuple[int | None, ...] = (None,) if self.rows.shape is None else self.rows.shape[1:]
+        return (self.count, self.nominal, *rest)
+
+    @property
     def size(self) -> int:
         """The number of elements, those of the real rows alone."""
         rows = sum(stop - start for start, stop in self.bounds())

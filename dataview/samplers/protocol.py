@@ -14,7 +14,7 @@ Seed: TypeAlias = int | Sequence[int | str]
 Key: TypeAlias = tuple[int | str, ...]
 Function: TypeAlias = Callable[[np.ndarray], np.ndarray]
 
-AHEAD = 2**16
+AHEAD = 2**15
 """So many positions are computed at a time once rows are asked for in order."""
 
 
@@ -166,7 +166,7 @@ class Sampler:
         given = (
             f"{part.name}={_shown(getattr(self, part.name))}"
             for part in dataclasses.fields(self)
-            if getattr(self, part.name) is not part.default
+            if not _is_default(getattr(self, part.name), part.default)
         )
         return f"samplers.{self.name.replace('-', '_')}({', '.join(given)})"
 
@@ -190,6 +190,10 @@ class _Late:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _Late, (self.sampler, self.data, self.key)
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    return value is default or (type(value) is type(default) is not np.ndarray and value == default)
 
 
 def _plain(value: Any) -> Any:
