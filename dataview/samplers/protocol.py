@@ -62,10 +62,11 @@ class Order:
 
     `function` gives the rows at any positions.  `cuts` is None where the batch size decides about
     batches.  `forward` marks the orders that follow an iterable or a function of the user: they
-    are drawn from the start, so that resuming draws their row numbers again.
+    are drawn from the start, so that resuming draws their row numbers again.  `epoch` is how many
+    positions of an endless order count as one, if not as many as there are rows.
     """
 
-    __slots__ = ("_ahead", "cuts", "forward", "function", "length")
+    __slots__ = ("_ahead", "cuts", "epoch", "forward", "function", "length")
 
     def __init__(
         self,
@@ -73,15 +74,17 @@ class Order:
         length: int | None,
         cuts: Cuts | None = None,
         forward: bool = False,
+        epoch: int | None = None,
     ) -> None:
         self.function = function
         self.length = length
         self.cuts = cuts
         self.forward = forward
+        self.epoch = epoch
         self._ahead = (0, np.empty(0, np.intp))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Order, (self.function, self.length, self.cuts, self.forward)
+        return Order, (self.function, self.length, self.cuts, self.forward, self.epoch)
 
     def __call__(self, positions: np.ndarray) -> np.ndarray:
         """Return the row numbers at positions of any shape; a run of them is computed ahead."""
@@ -226,7 +229,8 @@ def total_of(
             raise TypeError(f"{name} is an integer; got {number!r}")
         if number < 0:
             raise ValueError(f"{name} is 0 or more; got {number}")
-    whole = count if order.length is None else order.length
+    endless = count if order.epoch is None else order.epoch
+    whole = endless if order.length is None else order.length
     total = whole if num_samples is None else int(num_samples)
     if order.length is not None and total > order.length:
         raise ValueError(f"the sampler gives {order.length} samples; num_samples={total} is more")

@@ -109,7 +109,8 @@ class _Picked:
 
 def picked(rows: np.ndarray, order: Order) -> Order:
     """Return the order of these rows that an order of places in them gives."""
-    return Order(_Picked(rows, order.function), order.length, order.cuts, order.forward)
+    function = _Picked(rows, order.function)
+    return Order(function, order.length, order.cuts, order.forward, len(rows))
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
