@@ -68,9 +68,11 @@ def _gathering(node: Node) -> Run | None:
         last = extent(rows.inner, node.index.shape)
         order = Order(order, last[1] + 1 if last else 0)
     numbers, stride, offset = order.rows, rows.stride, rows.offset
-    if (stride, offset) == (1, 0):
+    if (stride, offset) != (1, 0):
+        return lambda start, stop: memory[numbers(start, stop) * stride + offset]
+    if memory.flags.c_contiguous:  # otherwise `take` would copy all of the memory first
         return lambda start, stop: memory.take(numbers(start, stop), 0)
-    return lambda start, stop: memory.take(numbers(start, stop) * stride + offset, 0)
+    return lambda start, stop: memory[numbers(start, stop)]
 
 
 def _one_later(map_: Map) -> Map:
