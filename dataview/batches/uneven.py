@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from dataview.made import stacked
 from dataview.nodes import Evaluate, LateFields, Node, Sampled, known_shape, size_of
 from dataview.rows import mapped
 from dataview.samplers import Cuts
+from dataview.sources.protocol import Memo
 
 __all__ = ["LINE", "Batches", "EqualCuts"]
 
@@ -54,24 +55,30 @@ class EqualCuts:
 
 
 class Batches(Sampled):
-    """Batches that are not all of one size: parts of `rows` between the cuts.
+    """Batches that are not all of one size: parts of the rows of `node` between the cuts.
 
     `index` says which of the batches are seen.  The shape has the `nominal` size; where a sampler
     decides about sizes there is none.
     """
 
-    __slots__ = ("cuts", "index", "nominal", "rows")
+    __slots__ = ("cuts", "index", "nominal")
 
     def __init__(self, rows: Node, cuts: Cuts, index: Index, nominal: int | None) -> None:
-        shape = None
+        super().__init__(NO_FIELDS, rows)
+        if len(rows.fields):
+            self._fields = LateFields(rows, index, (cuts, nominal), _fields_of)
         if nominal is not None and rows.shape is not None:
-            shape = (*index.shape, nominal, *rows.shape[1:])
-        fields = LateFields(rows, index, (cuts, nominal), _fields_of) if len(rows.fields) else None
-        super().__init__(shape, rows.dtype, fields or NO_FIELDS, rows.meta)
-        self.rows = rows
+            self.shape = (*index.shape, nominal, *rows.shape[1:])
+        self.dtype, self.meta = rows.dtype, rows.meta
         self.cuts = cuts
         self.index = index
         self.nominal = nominal
+
+    @property
+    def rows(self) -> Node:
+        """The rows of all batches, in the order in which they are visited."""
+        assert self.node is not None
+        return self.node
 
     @property
     def count(self) -> int:
@@ -102,30 +109,25 @@ class Batches(Sampled):
 
     def part(self, index: Index) -> Node:
         """Return one batch, as the rows that it has, or some of the batches."""
-        whole = [Affine(0, ((len(index.shape) - n, 1),)) for n in range(len(index.maps) - 1, 0, -1)]
-        if len(index.shape) - len(whole) > 1 or list(index.maps[1:]) != whole:
+        over = len(index.shape) - (len(index.maps) - 1)
+        whole = [Affine(0, ((axis, 1),)) for axis in range(over, len(index.shape))]
+        if over not in (0, 1) or list(index.maps[1:]) != whole:
             raise ValueError(UNEVEN)
-        chosen = compose(
-            self.index, Index(index.shape[: len(index.shape) - len(whole)], index.maps[:1])
-        )
+        chosen = compose(self.index, Index(index.shape[:over], index.maps[:1]))
         if chosen.shape:
             return Batches(self.rows, self.cuts, chosen, self.nominal)
-        start, stop = self.cuts.bounds(int(self.index_of(chosen)))
+        start, stop = self.cuts.bounds(int(positions(chosen.maps[0], ())))
         return mapped(self.rows, Affine(start, ((0, 1),)), stop - start, "rows")
 
-    @staticmethod
-    def index_of(chosen: Index) -> int:
-        """Return the number of the one batch that an index selects."""
-        return int(positions(chosen.maps[0], ()))
-
-    def answer(self, evaluate: Evaluate) -> np.ndarray:
+    def answer(self, evaluate: Evaluate, memo: Memo) -> np.ndarray:
         """Return the batches as one array, if they are all of one size."""
         if len({stop - start for start, stop in self.bounds()}) > 1:
             raise ValueError(UNEVEN)
         if not self.count:
             shape = self.shape or (0, 0, *known_shape(self.rows)[1:])
             return np.empty(shape, self.dtype)
-        return stacked([evaluate(self.part(Index((), [Constant(n)]))) for n in range(self.count)])
+        parts = (self.part(Index((), [Constant(number)])) for number in range(self.count))
+        return stacked([evaluate(part, None, memo) for part in parts])
 
     def writable(self, values: tuple[Any, ...]) -> tuple[Node, tuple[Any, ...]]:
         """Return the rows of all batches, and values of one sample's shape to write to each."""
@@ -134,7 +136,7 @@ class Batches(Sampled):
         return self._rows(), tuple(given)
 
     def _rows(self) -> Node:
-        if isinstance(self.index.maps[0], Affine) and self.index.maps[0] == LINE:
+        if self.index.maps == (LINE,):
             last = self.cuts.bounds(self.count - 1)[1] if self.count else 0
             return mapped(self.rows, LINE, last, "rows")
         runs = [np.arange(start, stop, dtype=np.intp) for start, stop in self.bounds()]
@@ -146,14 +148,9 @@ class Batches(Sampled):
             if value.cuts is not self.cuts or not np.array_equal(value.numbers(), self.numbers()):
                 raise ValueError(f"the operand has other batches. {UNEVEN}")
             return value._rows()
-        if (
-            isinstance(value, (dict, tuple))
-            or np.ndim(value if not isinstance(value, Node) else np.empty(value.shape or ()))
-            > depth
-        ):
-            raise ValueError(
-                f"a number, or a value of one sample's shape, can be written. {UNEVEN}"
-            )
+        axes = len(known_shape(value)) if isinstance(value, Node) else np.ndim(value)
+        if isinstance(value, (Mapping, tuple)) or axes > depth:
+            raise ValueError(f"what is written to each row has one sample's shape. {UNEVEN}")
         return value
 
 
