@@ -19,7 +19,7 @@ from dataview.batches.uneven import LINE, Batches, EqualCuts
 from dataview.errors import StreamError
 from dataview.expression import select
 from dataview.fields import Attached, Fields
-from dataview.index import ENDLESS, Affine, Array, Computed, Index, Map, compose, is_endless
+from dataview.index import ENDLESS, Affine, Array, Computed, Index, Map, compose, extent, is_endless
 from dataview.nodes import Node, Record, Sampled, Select, known_shape, members
 from dataview.rows import Listed, mapped, shape_by_rows
 from dataview.streams import Stream
@@ -50,9 +50,10 @@ def minibatches(
         raise TypeError("_minibatches: the view has no rows, its shape is ()")
     count = shape[0]
     chosen = samplers.made(sampler, node.fields, size, tail)
+    data, node = samplers.RowsOf(node, count), _in_order(node, {})
     if is_endless(count):
         return _endless(node, chosen, size, num_samples, num_batches)
-    order = chosen.order(samplers.RowsOf(node, count), seed, epoch)
+    order = chosen.order(data, seed, epoch)
     rows: Map = LINE if _is_plain(chosen) else Computed(order, LINE)
     if order.cuts is not None:
         _check_cuts(chosen, size, tail)
@@ -136,7 +137,6 @@ def _padded(rows: Map, total: int) -> Map:
 
 def _even(node: Node, rows: Map, number: int, size: int) -> Node:
     """Return batches of one size: the row axis seen along two axes."""
-    node = _unlisted(node)
     shape = known_shape(node)
     pair = Affine(0, ((0, size), (1, 1)))
     over = compose(Index((number * size,), [rows]), Index((number, size), [pair]))
@@ -144,21 +144,37 @@ def _even(node: Node, rows: Map, number: int, size: int) -> Node:
     return select(node, Index((number, size, *shape[1:]), [*over.maps, *rest]), "_minibatches()")
 
 
-def _unlisted(node: Node) -> Node:
-    """Return a node such that listed rows are looked up, which keeps a map of rows to be seen."""
+def _in_order(node: Node, orders: dict[int, samplers.Order]) -> Node:
+    """Return a node whose rows, listed or computed, are looked up in one order for all members.
+
+    A run of an order is computed once for all fields, and what it starts from stays to be seen.
+    """
     if isinstance(node, Record) and isinstance(node._fields, Fields):
         named = {
-            name: Attached(_unlisted(part.node), part.axes) for name, part in members(node).items()
+            name: Attached(_in_order(part.node, orders), part.axes)
+            for name, part in members(node).items()
         }
         fields = Fields(named, node.fields.lost)
         return Record(fields, node.rank, node.meta, node.shape, node.dtype)
-    if isinstance(node, Select) and node.index.maps:
-        first = node.index.maps[0]
-        if isinstance(first, Array) and first.axes == (0,):
-            found = Computed(Listed(first.values), LINE)
-            index = Index(node.index.shape, [found, *node.index.maps[1:]])
-            return Select(node.node, index, node._fields, node.meta)
-    return node
+    if not isinstance(node, Select) or not node.index.maps:
+        return node
+    first, *rest = node.index.maps
+    if isinstance(first, Array) and first.axes == (0,):
+        order = orders.setdefault(
+            id(first.values), samplers.Order(Listed(first.values), len(first.values))
+        )
+        rows = Computed(order, LINE)
+    elif isinstance(first, Computed) and not isinstance(first.function, samplers.Order):
+        last = extent(first.inner, node.index.shape) if isinstance(first.inner, Affine) else None
+        if last is None:
+            return node
+        order = samplers.Order(first.function, last[1] + 1)
+        order = orders.setdefault(id(first.function), order)
+        rows = Computed(order, first.inner, first.offset, first.stride)
+    else:
+        return node
+    index = Index(node.index.shape, [rows, *rest])
+    return Select(node.node, index, node._fields, node.meta)
 
 
 def _first(number: int) -> Index:

@@ -9,7 +9,7 @@ import numpy as np
 from dataview import gather
 from dataview.batches.uneven import LINE, Batches
 from dataview.evaluation import lent
-from dataview.index import Affine, Computed, Constant, Index, Map, axes_of, extent, renumbered
+from dataview.index import Affine, Computed, Constant, Index, Map, axes_of, renumbered
 from dataview.nodes import Node, Select
 from dataview.samplers import Order
 
@@ -65,8 +65,7 @@ def _gathering(node: Node) -> Run | None:
     memory = gather.box(whole, Index((len(whole), *box.shape), [LINE, *shifted]))
     order = rows.function
     if not isinstance(order, Order):
-        last = extent(rows.inner, node.index.shape)
-        order = Order(order, last[1] + 1 if last else 0)
+        return None
     numbers, stride, offset = order.rows, rows.stride, rows.offset
     if (stride, offset) != (1, 0):
         return lambda start, stop: memory[numbers(start, stop) * stride + offset]
