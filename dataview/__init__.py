@@ -9,6 +9,7 @@ array([[3, 4],
 """
 
 from dataview import samplers
+from dataview.collate import Pad
 from dataview.engines import engine
 from dataview.errors import (
     FieldError,
@@ -18,18 +19,29 @@ from dataview.errors import (
     UndeclaredError,
 )
 from dataview.executors import executor
-from dataview.functions import concat, evaluate, field, function, open, symbol, zip
+from dataview.functions import (
+    collate,
+    concat,
+    evaluate,
+    field,
+    function,
+    open,
+    symbol,
+    zip,
+)
 from dataview.view import View
 
 __version__ = "0.1.0"
 
 __all__ = [
     "FieldError",
+    "Pad",
     "PartialWriteError",
     "ReadOnlyError",
     "StreamError",
     "UndeclaredError",
     "View",
+    "collate",
     "concat",
     "engine",
     "evaluate",

@@ -1,21 +1,22 @@
-"""The functions of the package of views: open, field, symbol, function, concat, zip, evaluate."""
+"""The functions of the package: all but collate, which makes batches, make views or use them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from dataview import declaring, opening
 from dataview.calling import Function, made_like
+from dataview.collate import collated
 from dataview.evaluation import evaluate_all
-from dataview.face import Face, node_from, node_of
+from dataview.face import Face, node_from, node_of, unwrapped
 from dataview.fields import WindowSpec
 from dataview.joining import concat as concat_nodes
 from dataview.view import View, viewed
 
-__all__ = ["concat", "evaluate", "field", "function", "open", "symbol", "zip"]
+__all__ = ["collate", "concat", "evaluate", "field", "function", "open", "symbol", "zip"]
 
 
 def open(path: Any, mode: str = "r") -> View:
@@ -121,3 +122,16 @@ def zip(*views: Any, **fields: Any) -> View:
     """
     named = {f"f{number}": part for number, part in enumerate(views)} | fields
     return viewed(declaring.zipped({name: node_from(part) for name, part in named.items()}))
+
+
+def collate(samples: Iterable[Any], pad: Any = None, device: Any = None) -> Any:
+    """Return samples (arrays, numbers, texts, tuples, mappings of them, views) as one batch.
+
+    `pad` is a value to fill up with, a `Pad` that says how, or "ragged"; or a mapping of these by
+    field.  `device` names the library and the device that the arrays go to.
+
+    >>> collate([[1, 2], [3]], pad=0)
+    array([[1, 2],
+           [3, 0]])
+    """
+    return collated(samples, pad, device, data_of=unwrapped)

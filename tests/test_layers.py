@@ -17,8 +17,9 @@ PACKAGE = pathlib.Path(__file__).parent.parent / "dataview"
 FOLDERS = {"batches", "samplers", "sources"}
 LAYERS = """
     __main__ demo __init__ functions view arithmetic translating summaries exchanges face
-    explaining display pictures formulas wording loader batches samplers collate specs spaces
-    caching mapping steps tables exporting declaring opening saving importing packing rows
+    __main__ demo __init__ functions view arithmetic translating summaries exchanges face
+    explaining display pictures formulas wording loader batches samplers collate device specs
+    spaces caching mapping steps tables exporting declaring opening saving importing packing rows
     describing distinct asking streams made inplace update joining calling evaluation products
     layouts passes quantiles fused kernel engines programs reduce executors splitting expression
     symbols casting nodes operators fields sources cache permutation gather keys index errors

@@ -1,0 +1,97 @@
+"""Where the arrays of a batch are put: left in NumPy, or handed by DLPack to another library."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+__all__ = ["is_numpy", "placed"]
+
+_HOW = (
+    "device= is None or 'cpu' for NumPy, a device of another library such as "
+    "torch.device('cuda:0'), or its name with the library's: 'torch:cuda:0', 'jax:gpu:0'"
+)
+
+
+def _torch(library: Any, array: np.ndarray, device: Any) -> Any:
+    return library.from_dlpack(array).to(device)
+
+
+def _jax(library: Any, array: np.ndarray, device: Any) -> Any:
+    if isinstance(device, str):
+        kind, _, number = device.partition(":")
+        device = library.devices(kind)[int(number or 0)]
+    return library.device_put(library.numpy.from_dlpack(array), device)
+
+
+def _cupy(library: Any, array: np.ndarray, device: Any) -> Any:
+    with library.cuda.Device(int(device)):
+        return library.asarray(array)
+
+
+def _any(library: Any, array: np.ndarray, device: Any) -> Any:
+    return library.from_dlpack(array, device=device)
+
+
+_PUT: dict[str, Callable[[Any, np.ndarray, Any], Any]] = {
+    "torch": _torch,
+    "jax": _jax,
+    "cupy": _cupy,
+}
+
+
+def is_numpy(device: Any) -> bool:
+    """Whether the arrays stay in NumPy."""
+    return device is None or (isinstance(device, str) and device == "cpu")
+
+
+def placed(batch: Any, device: Any) -> Any:
+    """Return a batch with each of its arrays on a device.
+
+    >>> placed({"x": np.arange(2)}, "cpu")
+    {'x': array([0, 1])}
+    """
+    if device is None:
+        return batch
+    if is_numpy(device):
+        return _each(batch, np.asarray, "")
+    name, where = _named(device)
+    library = importlib.import_module(name)
+    put = _PUT.get(name, _any)
+
+    def moved(array: Any) -> Any:
+        return put(library, array, where)
+
+    return _each(batch, moved, "")
+
+
+def _named(device: Any) -> tuple[str, Any]:
+    """Return the library that a device belongs to, and what to call the device in it."""
+    if isinstance(device, str):
+        library, mark, name = device.partition(":")
+        if not mark or not name or library in ("cpu", "cuda", "gpu"):
+            raise ValueError(f"no library is named by device={device!r}; {_HOW}")
+        return library, name
+    library = type(device).__module__.partition(".")[0].removesuffix("lib")
+    if library == "builtins":
+        raise TypeError(f"no device: {device!r}; {_HOW}")
+    return library, device
+
+
+def _each(batch: Any, move: Callable[[Any], Any], path: str) -> Any:
+    if isinstance(batch, Mapping):
+        return {key: _each(part, move, f"{path}.{key}".strip(".")) for key, part in batch.items()}
+    if isinstance(batch, tuple):
+        parts = [_each(part, move, f"{path}[{number}]") for number, part in enumerate(batch)]
+        return type(batch)(*parts) if hasattr(batch, "_fields") else tuple(parts)
+    if batch is None:
+        return None
+    try:
+        return move(batch)
+    except (TypeError, BufferError) as error:
+        where = f"field {path!r}: " if path else ""
+        dtype = getattr(batch, "dtype", type(batch).__name__)
+        raise TypeError(f"{where}{dtype} cannot go to the device: {error}") from error
