@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -19,13 +20,14 @@ from dataview.fields import NO_FIELDS, Attached, Field, Fields
 from dataview.index import Index, is_endless
 from dataview.keys import is_integer, parse
 from dataview.made import Made, Wrap, name_of, stacked
-from dataview.nodes import Evaluate, Node, Sampled, known_shape
+from dataview.nodes import Evaluate, Node, Record, Sampled, known_shape, members, size_of
 from dataview.permutation import Permutation
 from dataview.sources.protocol import Memo
 
 __all__ = [
     "Kept",
     "Picked",
+    "Pool",
     "Produced",
     "Samples",
     "Stream",
@@ -33,9 +35,11 @@ __all__ = [
     "kept",
     "keyed",
     "length_of",
+    "pool_of",
     "pooled",
     "probed",
     "samples_of",
+    "within_pool",
 ]
 
 
@@ -202,11 +206,11 @@ class Kept:
 class _Pooled:
     """The samples of a stream, each drawn from a pool of the next ones as the seed says."""
 
-    __slots__ = ("key", "restarts", "samples", "size")
+    __slots__ = ("key", "pool", "restarts", "samples")
 
-    def __init__(self, samples: Samples, size: int, key: tuple[Any, ...]) -> None:
+    def __init__(self, samples: Samples, pool: Pool, key: tuple[Any, ...]) -> None:
         self.samples = samples
-        self.size = size
+        self.pool = pool
         self.key = key
         self.restarts = samples.restarts
 
@@ -217,17 +221,68 @@ class _Pooled:
 
     def iterate(self) -> Iterator[Node]:
         """Return the samples in the pool's order."""
-        draws = _draws(self.key)
-        passing = self.samples.iterate()
-        pool = list(itertools.islice(passing, self.size))
-        for sample in passing:
-            place = next(draws) % len(pool)
-            drawn, pool[place] = pool[place], sample
+        return within_pool(self.samples.iterate(), self.pool, self.key, lambda sample: sample)
+
+
+class Pool(NamedTuple):
+    """How much a pool holds: so many samples, or so many bytes of them."""
+
+    size: int
+    bytes: bool
+
+
+def pool_of(size: Any) -> Pool:
+    """Return the pool of a number of samples, or of a text such as "64MB".
+
+    >>> pool_of("64MB")
+    Pool(size=64000000, bytes=True)
+    """
+    if isinstance(size, str):
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kMGT]?)(i?)B\s*", size)
+        if found is None:
+            raise ValueError(f"a pool in bytes is written like '64MB' or '1GiB'; got {size!r}")
+        base = 1024 if found[3] else 1000
+        return Pool(int(float(found[1]) * base ** " kMGT".index(found[2] or " ")), True)
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        raise ValueError(f"a pool holds at least one sample; got {size!r}")
+    return Pool(size, False)
+
+
+_Item = TypeVar("_Item")
+
+
+def within_pool(
+    passing: Iterator[_Item], pool: Pool, key: tuple[Any, ...], node_of: Callable[[_Item], Node]
+) -> Iterator[_Item]:
+    """Return items in an order of chance: each is drawn from the next ones, as many as fit."""
+    draws = _draws(key)
+    held: list[_Item] = []
+    weight = 0
+    for item in passing:
+        own = _bytes_of(node_of(item)) if pool.bytes else 1
+        while held and weight + own > pool.size:
+            drawn = _drawn(held, next(draws))
+            weight -= _bytes_of(node_of(drawn)) if pool.bytes else 1
             yield drawn
-        while pool:
-            place = next(draws) % len(pool)
-            pool[place], pool[-1] = pool[-1], pool[place]
-            yield pool.pop()
+        held.append(item)
+        weight += own
+    while held:
+        yield _drawn(held, next(draws))
+
+
+def _drawn(held: list[_Item], draw: int) -> _Item:
+    place = draw % len(held)
+    held[place], held[-1] = held[-1], held[place]
+    return held.pop()
+
+
+def _bytes_of(sample: Node) -> int:
+    """Return how many bytes a sample has, as far as that is known without making it."""
+    if isinstance(sample, Record):
+        return sum(_bytes_of(part.node) for part in members(sample).values())
+    if sample.shape is None or sample.dtype is None:
+        return 0
+    return size_of(sample.shape) * sample.dtype.itemsize
 
 
 def _draws(key: tuple[Any, ...]) -> Iterator[int]:
@@ -263,16 +318,14 @@ class _Again:
                 return
 
 
-def pooled(node: Stream, size: int | None, key: tuple[Any, ...]) -> Stream:
-    """Return a stream shuffled within a pool of so many samples."""
+def pooled(node: Stream, size: int | str | None, key: tuple[Any, ...]) -> Stream:
+    """Return a stream shuffled within a pool of so many samples or bytes."""
     if size is None:
         raise StreamError(
             "a stream is shuffled within a pool of its next samples; say how many: "
-            "_shuffled(seed, pool=1000)"
+            "_shuffled(seed, pool=1000), or pool='64MB'"
         )
-    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-        raise ValueError(f"a pool holds at least one sample; got {size!r}")
-    return Stream(_Pooled(node.samples, size, key), node.sample)
+    return Stream(_Pooled(node.samples, pool_of(size), key), node.sample)
 
 
 def again(node: Stream, times: float) -> Stream:
