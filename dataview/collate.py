@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from dataview.device import placed
-from dataview.evaluate import evaluate
+from dataview.evaluation import evaluate
 from dataview.nodes import Node, Record, members
 
 __all__ = ["RAGGED", "Pad", "Padded", "collated", "sample_of"]

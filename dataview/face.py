@@ -27,6 +27,7 @@ __all__ = [
     "shown_by",
     "unwrapped",
     "viewed",
+    "viewed_with",
 ]
 
 Rows: TypeAlias = "range | int | None"
@@ -94,6 +95,15 @@ def viewed(node: Node, key: Any = None) -> Any:
     """Return the view of a node; `key` marks one that is a part of another view."""
     view = _new(_kind)
     begin(view, node, None, key)
+    return view
+
+
+def viewed_with(node: Node, parts: Mapping[str, Node]) -> Any:
+    """Return the view of a node with the views of its fields already in their places."""
+    view = viewed(node)
+    rows = view._state[1]
+    for name, part in parts.items():  # whose rows are those of the whole
+        view.__dict__[name] = made(part, rows, None, None)
     return view
 
 

@@ -22,6 +22,7 @@ from dataview import (
     face,
     mapping,
     rows,
+    setting,
     streams,
     update,
 )
@@ -42,6 +43,7 @@ from dataview.face import (
     unwrapped,
 )
 from dataview.keys import NO_KEY, Written, without_names
+from dataview.loader import Loader
 from dataview.nodes import Node, Sampled, Unbound, known_shape, size_of
 from dataview.packing import packed
 from dataview.rows import as_numbers
@@ -53,6 +55,7 @@ __all__ = ["View", "viewed"]
 viewed = cast("Callable[..., View]", face.viewed)
 
 _MISSING: Any = object()
+_LENT = setting.Lent(face.viewed, face.viewed_with, face.unwrapped)
 _PROTOCOL = ("shape", "dtype", "ndim", "to_numpy")
 """Names without underscore that libraries ask arrays for; a field of that name wins."""
 
@@ -496,6 +499,40 @@ class View(Arithmetic, Summaries, Exchanges):
                 node_of(self), batch_size, tail, sampler, seed, epoch, num_samples, num_batches
             )
         )
+
+    def _loader(
+        self,
+        batch_size: int = 1,
+        sampler: Any = "linear",
+        seed: int | Sequence[int | str] = 0,
+        repeat: bool = False,
+        straddle: bool = False,
+        tail: str = "short",
+        num_samples: int | None = None,
+        num_batches: int | None = None,
+        pool: int | str | None = None,
+        fields: Any = None,
+        collate: Callable[[list[Any]], Any] | None = None,
+        pad: Any = None,
+        transform: Any = None,
+        shard: tuple[int, int] = (0, 1),
+        even: str = "short",
+        workers: int = 0,
+        kind: str = "thread",
+        prefetch: int = 0,
+        on_error: Any = "raise",
+        max_errors: int | None = None,
+        progress: Any = None,
+        device: Any = None,
+    ) -> Loader:
+        """Return an iterator over batches, epoch after epoch, that can be stopped and resumed.
+
+        >>> loader = View(np.arange(5))._loader(2)
+        >>> [batch().tolist() for batch in loader], loader.epoch
+        ([[0, 1], [2, 3], [4]], 1)
+        """
+        given = {name: value for name, value in locals().items() if name != "self"}
+        return Loader(setting.made(node_of(self), _LENT, setting.Options(**given)))
 
     def _valid(self) -> View:
         """Return the mask of the rows that are no padding, `tail="pad"` of `_minibatches`."""

@@ -1,0 +1,198 @@
+"""Tasks done ahead of time by threads, and their results in the order of the tasks.
+
+The threads draw the tasks themselves, one thread at a time, so that a stream is read in its
+order and while others work.  Each thread does its tasks itself or has a process do them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from contextvars import copy_context
+from typing import Any, Generic, Protocol, TypeVar
+
+__all__ = ["Ahead", "Worker", "patience"]
+
+
+class Tasked(Protocol):
+    """What is drawn: a task, and more that is of no interest here."""
+
+    @property
+    def task(self) -> Any:
+        """What a worker is to do."""
+        ...
+
+
+Item = TypeVar("Item", bound=Tasked)
+
+
+class Worker(Protocol):
+    """What a thread has its tasks done by."""
+
+    def __call__(self, task: Any) -> Any:
+        """Return the result of a task."""
+        ...
+
+    def whereabouts(self, stack: str) -> str:
+        """Return at which sample it is, and its stack; that of its thread is given."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything, a task that is being done too."""
+        ...
+
+
+def patience() -> float:
+    """Return how many seconds a batch may take before its worker counts as stuck."""
+    return float(os.environ.get("DATAVIEW_WORKER_TIMEOUT", "300"))
+
+
+class _End(Exception):
+    """No more tasks."""
+
+
+class Ahead(Generic[Item]):
+    """Results of a run of tasks, in order; at most `depth` of them are ahead of the last taken."""
+
+    def __init__(self, make: Callable[[], Worker], count: int, depth: int) -> None:
+        self.depth = depth
+        self._workers: dict[threading.Thread, Worker] = {}
+        self._make = make
+        self._count = count
+        self._drawing = False
+        self._changed = threading.Condition()
+        self._items: Iterator[Item] | None = None
+        self._run = 0
+        self._closed = False
+        self._forget()
+
+    def _forget(self) -> None:
+        self._given = self._taken = 0
+        self._drawn: dict[int, Item] = {}
+        self._results: dict[int, Any] = {}
+
+    @property
+    def running(self) -> bool:
+        """Whether there is a run of tasks."""
+        return self._items is not None
+
+    def start(self, items: Iterator[Item]) -> None:
+        """Begin a run of tasks."""
+        with self._changed:
+            self._items = items
+            self._changed.notify_all()
+        while len(self._workers) < self._count:
+            worker = self._make()
+            context = copy_context()  # errstate, engine and executor of the caller
+            thread = threading.Thread(
+                target=context.run, args=(self._work, worker), name="dataview-loader", daemon=True
+            )
+            self._workers[thread] = worker
+            thread.start()
+
+    def stop(self) -> list[Item]:
+        """End the run; return the tasks that were drawn and whose results were not taken."""
+        with self._changed:
+            self._items = None
+            self._run += 1
+            self._changed.wait_for(lambda: not self._drawing)
+            left = [self._drawn[number] for number in sorted(self._drawn)]
+            self._forget()
+        return left
+
+    def take(self) -> tuple[Item, Any]:
+        """Return the next task and its result; raise what it raised, StopIteration at the end."""
+        number = self._taken
+        with self._changed:
+            if not self._changed.wait_for(lambda: number in self._results, patience()):
+                raise TimeoutError(self._stuck(number))
+            found = self._results.pop(number)
+            if isinstance(found, _End):
+                raise StopIteration
+            if isinstance(found, BaseException):
+                raise found
+            self._taken += 1
+            self._changed.notify_all()
+            return self._drawn.pop(number), found[0]
+
+    def close(self) -> None:
+        """End the run and all workers; nothing of them stays behind."""
+        with self._changed:
+            self._closed = True
+            self._items = None
+            self._run += 1
+            self._changed.notify_all()
+        for worker in self._workers.values():
+            worker.close()
+        for thread in self._workers:
+            if thread is not threading.current_thread():
+                thread.join(timeout=1)  # not for ever: one may be stuck, which is why all is closed
+        self._workers = {}
+        self._forget()
+
+    # --- in the threads ------------------------------------------------------------------------
+
+    def _work(self, worker: Worker) -> None:
+        while True:
+            drawn = self._draw()
+            if drawn is None:
+                return
+            run, number, item = drawn
+            found: Any
+            if isinstance(item, BaseException):
+                found = item
+            else:
+                try:
+                    found = (worker(item.task),)
+                except BaseException as error:  # raised again where the result is taken
+                    found = error
+            with self._changed:
+                if run == self._run:
+                    self._results[number] = found
+                    self._changed.notify_all()
+
+    @property
+    def _is_wanted(self) -> bool:
+        return self._items is not None and self._given - self._taken < self.depth
+
+    def _draw(self) -> tuple[int, int, Any] | None:
+        """Wait until a task is wanted, and draw it; None when all is closed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or (not self._drawing and self._is_wanted))
+            if self._closed:
+                return None
+            items, run, number = self._items, self._run, self._given
+            self._given += 1
+            self._drawing = True
+        assert items is not None
+        try:
+            item: Any = next(items)
+        except StopIteration:
+            item = _End()
+        except BaseException as error:  # raised again where the result is taken
+            item = error
+        with self._changed:
+            self._drawing = False
+            self._changed.notify_all()
+            if not isinstance(item, BaseException):
+                self._drawn[number] = item
+            elif run == self._run:
+                self._given = sys.maxsize  # so that no more is drawn
+        return run, number, item
+
+    # --- telling what is wrong -----------------------------------------------------------------
+
+    def _stuck(self, number: int) -> str:
+        frames = sys._current_frames()
+        stacks = []
+        for thread, worker in self._workers.items():
+            frame = frames.get(thread.ident or 0)
+            stack = "".join(traceback.format_stack(frame)[-8:]) if frame else ""
+            stacks.append(worker.whereabouts(stack))
+        return (
+            f"a batch has not come for {patience():g} seconds (DATAVIEW_WORKER_TIMEOUT sets how "
+            "long to wait); the workers are at:\n" + "\n".join(stacks)
+        )

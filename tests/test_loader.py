@@ -1,0 +1,908 @@
+"""Loaders: epochs, tails, shards, resuming, failures, streams; each batch against the order."""
+
+import gc
+import itertools
+import json
+import math
+import pickle
+import sys
+import types
+import weakref
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dataview as dv
+
+N = 23
+
+
+def dataset(n=N):
+    return dv.View(x=np.arange(2.0 * n).reshape(n, 2), y=np.arange(n))
+
+
+def rows(loader):
+    """The row numbers of the batches of one `for`."""
+    return [batch.y().tolist() for batch in loader]
+
+
+def flat(batches):
+    return list(itertools.chain.from_iterable(batches))
+
+
+def first(loader, count):
+    return [batch.y().tolist() for batch in itertools.islice(loader, count)]
+
+
+class Counting:
+    """Samples by number, with a list of those that were asked for."""
+
+    def __init__(self, bad=()):
+        self.asked = []
+        self.bad = bad
+
+    def __call__(self, number):
+        self.asked.append(number)
+        if number in self.bad:
+            raise ValueError(f"bad {number}")
+        return {"y": number}
+
+
+def made(n, bad=()):
+    return dv.View(Counting(bad), _length=n)
+
+
+# -------------------- batches --------------------
+
+
+def test_a_view_is_iterated_with_defaults():
+    assert [sample.y() for sample in dataset(3)] == [0, 1, 2]
+    assert rows(dataset(3)._loader()) == [[0], [1], [2]]
+
+
+@pytest.mark.parametrize(
+    ("n", "size", "options", "expected"),
+    [
+        (10, 3, {}, [3, 3, 3, 1]),
+        (10, 3, {"tail": "drop"}, [3, 3, 3]),
+        (10, 3, {"tail": "pad"}, [3, 3, 3, 3]),
+        (9, 3, {"tail": "error"}, [3, 3, 3]),
+        (2, 5, {}, [2]),
+        (2, 5, {"tail": "drop"}, []),
+        (2, 5, {"tail": "pad"}, [5]),
+        (0, 2, {}, []),
+        (0, 2, {"tail": "pad"}, []),
+        (4, 2, {}, [2, 2]),
+        (10, 3, {"num_samples": 5}, [3, 2]),
+        (10, 3, {"num_batches": 2}, [3, 3]),
+        (10, 1, {"num_batches": 6}, [1] * 6),
+        (10, 3, {"sampler": "uniform", "num_batches": 5}, [3] * 5),
+        (10, 3, {"sampler": "uniform"}, [3, 3, 3, 1]),
+    ],
+)
+def test_the_batches_of_an_epoch(n, size, options, expected):
+    loader = dataset(n)._loader(size, **options)
+    assert len(loader) == loader.num_batches() == len(expected)
+    assert type(loader.num_batches()) is int
+    for _ in range(2):
+        assert [len(batch) for batch in loader] == expected
+
+
+def test_a_batch_is_a_view_with_the_fields_of_the_data():
+    d = dataset()
+    (batch,) = itertools.islice(d._loader(4, "permutation", seed=3), 1)
+    order = batch.y()
+    assert isinstance(batch, dv.View)
+    assert (batch._fields(), batch._shape(), len(batch)) == (("x", "y"), (4,), 4)
+    assert bool(batch == d[order])
+    assert batch().dtype == d[:4]().dtype
+    assert bool(batch[1:3].x == d[order[1:3]].x)
+
+
+def test_windows_metadata_nested_members_and_computed_fields_are_in_a_batch():
+    X = np.arange(20.0).reshape(5, 4)
+    d = dv.View(X, a=np.s_[:3], pos=dv.field(np.s_[1:], u=0), _meta={"": {"unit": "mm"}})
+    d.double = dv.View(X)[:, 0] * 2
+    (batch,) = itertools.islice(d._loader(2), 1)
+    np.testing.assert_array_equal(batch(), X[:2])
+    np.testing.assert_array_equal(batch.a(), X[:2, :3])
+    np.testing.assert_array_equal(batch.pos.u(), X[:2, 1])
+    np.testing.assert_array_equal(batch.double(), X[:2, 0] * 2)
+    assert dict(batch._meta) == {"unit": "mm"}
+    nested = dv.View(part={"a": np.arange(4), "b": np.ones((4, 2))}, y=np.arange(4))
+    assert [b.part.a().tolist() for b in nested._loader(3)] == [[0, 1, 2], [3]]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        np.arange(12.0)[::2],
+        np.asfortranarray(np.arange(12.0).reshape(6, 2)),
+        np.arange(6, dtype=">i4"),
+        np.array(["a", "bc", "", "d", "e", "f"]),
+        np.array([b"", 1, "x", 2, dv, 2.5], object),
+        np.arange(6).astype("M8[D]"),
+        np.zeros(6, [("u", "i4"), ("v", "f8", 2)]),
+        np.zeros((6, 0)),
+    ],
+)
+@pytest.mark.parametrize("options", [{}, {"workers": 2}])
+def test_data_of_every_kind(data, options):
+    loader = dv.View(data)._loader(4, **options)
+    found = [np.asarray(batch() if isinstance(batch, dv.View) else batch) for batch in loader]
+    assert [len(part) for part in found] == [4, 2]
+    np.testing.assert_array_equal(np.concatenate(found), data)
+    loader.close()
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ("y", np.array([0, 1])),
+        (("y", "x"), (np.array([0, 1]), np.array([[0.0, 1], [2, 3]]))),
+        (["y"], {"y": np.array([0, 1])}),
+        ({"label": "y"}, {"label": np.array([0, 1])}),
+    ],
+)
+def test_batches_in_the_form_that_is_asked_for(fields, expected):
+    found = next(dataset()._loader(2, fields=fields))
+    assert type(found) is type(expected)
+    pairs = zip(found, expected, strict=True) if isinstance(found, tuple) else [(found, expected)]
+    for ours, theirs in pairs:
+        np.testing.assert_equal(ours, theirs)
+
+
+def test_only_the_fields_asked_for_are_read():
+    audio = Counting()
+    d = dv.View(audio=dv.View(audio, _length=4), length=np.array([3, 1, 2, 4]))
+    sampler = dv.samplers.bucket(by="length")
+    assert sorted(np.concatenate(list(d._loader(2, sampler, fields="length")))) == [1, 2, 3, 4]
+    assert audio.asked == []
+
+
+def test_a_batch_is_never_overwritten_and_shares_nothing():
+    d = dataset()
+    for options in ({}, {"workers": 2, "prefetch": 3}):
+        with d._loader(4, "permutation", **options) as loader:
+            kept = next(loader)
+            copy = kept.x(copy=True)
+            list(loader)
+            np.testing.assert_array_equal(kept.x(), copy)
+            kept.x -= 100
+    np.testing.assert_array_equal(d.x(), dataset().x())
+
+
+def test_padding_is_marked():
+    loader = dataset(5)._loader(3, tail="pad")
+    batches = list(loader)
+    assert [b.y().tolist() for b in batches] == [[0, 1, 2], [3, 4, 0]]
+    assert [b._valid()().tolist() for b in batches] == [[True] * 3, [True, True, False]]
+    assert [b.y._valid()().tolist() for b in batches][1] == [True, True, False]
+    assert loader.valid.tolist() == [True, True, False]
+
+
+# -------------------- epochs --------------------
+
+
+def told(loader, count):
+    """What Chainer's contract is about, after each of so many batches."""
+    found = []
+    for _ in range(count):
+        batch = next(loader).y().tolist()
+        found.append((batch, loader.epoch, round(loader.epoch_detail, 9), loader.is_new_epoch))
+    return found
+
+
+def test_an_epoch_without_repeat():
+    loader = dataset(5)._loader(2)
+    assert loader.previous_epoch_detail is None
+    assert told(loader, 1) == [([0, 1], 0, 0.4, False)]
+    assert loader.previous_epoch_detail == 0.0
+    assert told(loader, 2) == [([2, 3], 0, 0.8, False), ([4], 1, 1.0, True)]
+    for _ in range(3):
+        with pytest.raises(StopIteration):
+            next(loader)
+    assert (loader.epoch, loader.epoch_detail) == (1, 1.0)
+
+
+def test_a_divisible_epoch_has_no_empty_batch():
+    loader = dataset(4)._loader(2)
+    assert told(loader, 2) == [([0, 1], 0, 0.5, False), ([2, 3], 1, 1.0, True)]
+    assert next(loader, None) is None
+
+
+@pytest.mark.parametrize(
+    ("n", "size", "straddle", "expected"),
+    [
+        (5, 2, True, [([0, 1], 0, 0.4, False), ([2, 3], 0, 0.8, False), ([4, 0], 1, 1.2, True),
+                      ([1, 2], 1, 1.6, False), ([3, 4], 2, 2.0, True)]),
+        (5, 2, False, [([0, 1], 0, 0.4, False), ([2, 3], 0, 0.8, False), ([4], 1, 1.0, True),
+                       ([0, 1], 1, 1.4, False)]),
+        (2, 5, True, [([0, 1, 0, 1, 0], 2, 2.5, True)]),
+        (2, 5, False, [([0, 1], 1, 1.0, True), ([0, 1], 2, 2.0, True)]),
+    ],
+)  # fmt: skip
+def test_epochs_that_repeat(n, size, straddle, expected):
+    loader = dataset(n)._loader(size, repeat=True, straddle=straddle)
+    assert told(loader, len(expected)) == expected
+
+
+def test_each_epoch_has_an_order_of_its_own():
+    loader = dataset(100)._loader(10, "permutation")
+    epochs = [flat(rows(loader)) for _ in range(3)]
+    assert [sorted(epoch) for epoch in epochs] == [list(range(100))] * 3
+    assert epochs[0] != epochs[1] != epochs[2]
+    other = dataset(100)._loader(10, "permutation", seed=1)
+    assert flat(rows(other)) not in epochs
+
+
+def test_for_goes_on_with_an_interrupted_epoch_and_reset_begins_it_again():
+    whole = rows(dataset()._loader(4, "permutation"))
+    loader = dataset()._loader(4, "permutation", prefetch=2)
+    assert first(loader, 2) == whole[:2]
+    assert rows(loader) == whole[2:]
+    second = rows(loader)
+    assert second != whole
+    assert first(loader, 1) != second[:1]
+    loader.reset()
+    third = first(loader, 3)
+    loader.reset()
+    assert first(loader, 3) == third
+    loader.close()
+
+
+def test_loaders_of_one_dataset_do_not_disturb_each_other_or_numpy():
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    d = dataset()
+    alone = rows(d._loader(4, "permutation"))
+    left, right = d._loader(4, "permutation"), d._loader(4, "permutation", workers=2)
+    together = [(a.y().tolist(), b.y().tolist()) for a, b in zip(left, right, strict=True)]
+    assert together == [(batch, batch) for batch in alone]
+    np.testing.assert_array_equal(before, np.random.get_state()[1])  # noqa: NPY002
+    right.close()
+
+
+def test_len_is_known_unless_there_is_no_end():
+    endless = dv.View(lambda number: {"y": number}, _length=math.inf)
+    loader = endless._loader(3)
+    assert first(loader, 2) == [[0, 1, 2], [3, 4, 5]]
+    assert loader.num_batches() == math.inf
+    with pytest.raises(TypeError, match="never end"):
+        len(loader)
+    assert rows(endless._loader(2, num_samples=3)) == [[0, 1], [2]]
+
+
+# -------------------- shards --------------------
+
+
+@pytest.mark.parametrize(
+    ("n", "ranks", "even", "expected"),
+    [
+        (10, 4, "short", [[0, 4, 8], [1, 5, 9], [2, 6], [3, 7]]),
+        (10, 4, "drop", [[0, 4], [1, 5], [2, 6], [3, 7]]),
+        (10, 4, "pad", [[0, 4, 8], [1, 5, 9], [2, 6, 0], [3, 7, 1]]),
+        (1, 4, "short", [[0], [], [], []]),
+        (1, 4, "drop", [[], [], [], []]),
+        (1, 4, "pad", [[0], [0], [0], [0]]),
+    ],
+)
+def test_what_each_rank_has(n, ranks, even, expected):
+    loaders = [dataset(n)._loader(2, shard=(r, ranks), even=even) for r in range(ranks)]
+    found = [rows(loader) for loader in loaders]
+    assert [flat(batches) for batches in found] == expected
+    counts = [len(dataset(n)._loader(2, shard=(r, ranks), even=even)) for r in range(ranks)]
+    assert counts == list(map(len, found))
+    if even == "pad" and n == 10:
+        assert [b.valid.tolist() for b in loaders[2:]] == [[False], [False]]
+
+
+@given(
+    st.integers(0, 40),
+    st.integers(1, 5),
+    st.integers(1, 5),
+    st.sampled_from(["linear", "permutation"]),
+    st.sampled_from(["short", "drop", "pad"]),
+)
+def test_shards_are_disjoint_and_cover(n, ranks, size, sampler, even):
+    found = [
+        [(batch.y().tolist(), loader.valid) for batch in loader]
+        for loader in (
+            dataset(n)._loader(size, sampler, shard=(rank, ranks), even=even)
+            for rank in range(ranks)
+        )
+    ]
+    sizes = [sum(len(batch) for batch, _ in batches) for batches in found]
+    assert max(sizes) - min(sizes) <= (even == "short")
+    if even != "short":
+        assert len({len(batches) for batches in found}) == 1
+    real = [
+        row
+        for batches in found
+        for batch, valid in batches
+        for row, true in zip(batch, [True] * len(batch) if valid is None else valid, strict=True)
+        if true
+    ]
+    assert len(set(real)) == len(real)
+    expected = n - n % ranks if even == "drop" else n
+    assert len(real) == expected
+    if even != "drop":
+        assert sorted(real) == list(range(n))
+
+
+def test_ranks_with_a_batch_sampler_take_turns():
+    sampler = [[0, 1], [2], [3, 4, 5], [6], [7]]
+    found = [rows(dataset()._loader(sampler=sampler, shard=(r, 2))) for r in range(2)]
+    assert found == [[[0, 1], [3, 4, 5], [7]], [[2], [6]]]
+    padded = [rows(dataset()._loader(sampler=sampler, shard=(r, 2), even="pad")) for r in range(2)]
+    assert padded == [[[0, 1], [3, 4, 5], [7]], [[2], [6], [0, 1]]]
+
+
+# -------------------- resuming --------------------
+
+
+def drawn(numbers):
+    return lambda: next(numbers)
+
+
+LENGTHS = np.arange(N) % 7 + 1
+SAMPLERS = {
+    "linear": lambda: "linear",
+    "permutation": lambda: "permutation",
+    "uniform": lambda: "uniform",
+    "bucket": lambda: dv.samplers.bucket(by=LENGTHS),
+    "token-budget": lambda: dv.samplers.token_budget(by=LENGTHS, budget=12),
+    "rows": lambda: list(range(N))[::-1],
+    "batches": lambda: [[0, 1, 2], [3], [4, 5]],
+    "function": lambda: drawn(itertools.cycle(range(N))),
+    "order": lambda: lambda order, position: np.roll(order, 1),
+}
+DECIDING = ("token-budget", "batches")
+
+
+def noisy(sample, rng):
+    return {"y": sample.y() + 0, "noise": rng.random()}
+
+
+def trace(loader, count):
+    found = []
+    for _ in range(count):
+        batch = next(loader)
+        noise = batch.noise().tolist() if "noise" in batch._fields() else None
+        found.append((batch.y().tolist(), noise, loader.epoch, loader.epoch_detail))
+    return found
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize(("workers", "prefetch"), [(0, 0), (2, 1)])
+def test_before_and_after_are_the_uninterrupted_run(name, workers, prefetch):
+    size = 1 if name in DECIDING else 4
+
+    def loader(**options):
+        return dataset()._loader(
+            size, SAMPLERS[name](), seed=5, repeat=True, transform=noisy, **options
+        )
+
+    per_epoch = len(loader())
+    total = 3 * per_epoch
+    whole = trace(loader(), total)
+    for cut in range(0, total + 1, 1 if name == "permutation" else 3):
+        with loader(workers=workers, prefetch=prefetch) as begun:
+            before = trace(begun, cut)
+            state = json.loads(json.dumps(begun.state_dict()))
+        with loader(workers=prefetch, prefetch=workers) as resumed:
+            resumed.load_state_dict(state)
+            assert resumed.state_dict() == state
+            assert before + trace(resumed, total - cut) == whole
+
+
+@given(st.data())
+def test_a_state_is_good_for_other_batch_sizes_and_shards(data):
+    n = data.draw(st.integers(1, 30))
+    sizes = data.draw(st.lists(st.integers(1, 6), min_size=1, max_size=4))
+    ranks = data.draw(st.lists(st.integers(1, 3), min_size=len(sizes), max_size=len(sizes)))
+    order = flat(rows(dataset(n)._loader(1, "permutation")))
+    states, seen = [None], []
+    for size, count in zip(sizes, ranks, strict=True):
+        loaders = [dataset(n)._loader(size, "permutation", shard=(r, count)) for r in range(count)]
+        for loader in loaders:
+            if states[-1] is not None:
+                loader.load_state_dict(states[-1])
+        found = [first(loader, 1) for loader in loaders]
+        if loaders[0].epoch or not found[0]:
+            break
+        seen += flat(flat(found))
+        states.append(loaders[0].state_dict())
+        assert loaders[0].position == len(seen)
+    assert sorted(seen) == sorted(order[: len(seen)])
+
+
+def test_saving_has_no_side_effect_and_loses_nothing_prefetched():
+    loader = dataset()._loader(3, "permutation", workers=2, prefetch=4)
+    whole = rows(dataset()._loader(3, "permutation"))
+    found = []
+    for batch in loader:
+        found.append(batch.y().tolist())
+        loader.state_dict()
+    assert found == whole
+    loader.close()
+
+
+def test_a_state_at_the_end_of_an_epoch_is_the_start_of_the_next():
+    loader = dataset()._loader(4, "permutation")
+    rows(loader)
+    state = loader.state_dict()
+    assert (state["epoch"], state["position"]) == (1, 0)
+    other = dataset()._loader(4, "permutation")
+    other.load_state_dict(state)
+    assert rows(other) == rows(loader)
+
+
+def test_only_the_next_batch_is_read_after_resuming():
+    source = Counting()
+    d = dv.View(source, _length=10**8)
+    loader = d._loader(4, "permutation")
+    state = loader.state_dict() | {"position": 99 * 10**6}
+    resumed = d._loader(4, "permutation")
+    resumed.load_state_dict(state)
+    batch = next(resumed)
+    assert source.asked == batch.y().tolist() == resumed.rows.tolist()
+    assert len(source.asked) == 4
+    assert sys.getsizeof(pickle.dumps(resumed.state_dict())) < 2000
+
+
+@pytest.mark.parametrize(
+    ("other", "text"),
+    [
+        (lambda: dataset(N + 1)._loader(4), "length"),
+        (lambda: dataset()._loader(4, "permutation"), "sampler"),
+        (lambda: dataset()._loader(4, seed=1), "seed"),
+        (lambda: dataset()._select("y")._loader(4), "fields"),
+    ],
+)
+def test_a_state_of_something_else_is_refused(other, text):
+    state = dataset()._loader(4).state_dict()
+    with pytest.raises(ValueError, match=text):
+        other().load_state_dict(state)
+    with pytest.raises(ValueError, match="version 99"):
+        dataset()._loader(4).load_state_dict(state | {"version": 99})
+    with pytest.raises(ValueError, match="position 1000 of 23"):
+        dataset()._loader(4).load_state_dict(state | {"position": 1000})
+
+
+# -------------------- transforms --------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"workers": 3}, {"prefetch": 2}, {"batch_size": 7}])
+def test_random_transforms_follow_from_the_sample_alone(options):
+    def values(**options):
+        found = {}
+        with dataset()._loader(**options, sampler="permutation", transform=noisy) as loader:
+            for _ in range(2):
+                for batch in loader:
+                    epoch = loader.epoch - loader.is_new_epoch
+                    noise = batch.noise().tolist()
+                    found |= {(epoch, y): v for y, v in zip(batch.y().tolist(), noise, strict=True)}
+        return found
+
+    expected = values(batch_size=4)
+    assert values(**({"batch_size": 4} | options)) == expected
+    assert len(set(expected.values())) == 2 * N  # anew for each sample and each epoch
+
+
+def test_steps_of_a_transform_follow_each_other_with_random_numbers_of_their_own():
+    def add(sample, rng):
+        return {"y": sample.y, "a": rng.random()}
+
+    def again(sample, rng):
+        return {"y": sample.y * 2, "a": sample.a, "b": rng.random()}
+
+    batch = next(dataset()._loader(3, transform=[add, again]))
+    assert batch.y().tolist() == [0, 2, 4]
+    assert not set(batch.a().tolist()) & set(batch.b().tolist())
+
+
+def test_a_transform_cannot_change_the_data():
+    def spoil(sample):
+        sample.x()[:] = 0
+
+    def spoil_view(sample):
+        sample.x -= 1
+
+    for function in (spoil, spoil_view):
+        with pytest.raises(ValueError, match="sample 0, transform"):
+            next(dataset()._loader(2, transform=function))
+    with pytest.raises(TypeError, match="returned None"):
+        next(dataset()._loader(2, transform=lambda sample: None))
+
+
+def test_a_sample_of_windows_has_its_fields():
+    d = dv.View(np.arange(8).reshape(4, 2), a=np.s_[:1], b=np.s_[1])
+    loader = d._loader(4, transform=lambda s: {"a": s.a, "b": s.b})
+    batch = next(loader)
+    assert (batch.a().tolist(), batch.b().tolist()) == ([[0], [2], [4], [6]], [1, 3, 5, 7])
+
+
+def test_ragged_samples_are_padded_with_lengths():
+    words = [[1, 2, 3], [4], [5, 6]]
+    d = dv.View(lambda n: {"words": words[n], "y": n}, _length=3)
+    with pytest.raises(ValueError, match=r"field 'words': sample 1 has shape \(1,\), sample 0"):
+        next(d._loader(3))
+    batch = next(d._loader(3, pad={"words": dv.Pad(-1, length=True)}))
+    assert batch.words().tolist() == [[1, 2, 3], [4, -1, -1], [5, 6, -1]]
+    assert batch.words_length().tolist() == [3, 1, 2]
+    ragged = next(d._loader(3, pad={"words": "ragged"}))
+    assert [part.tolist() for part in ragged.words()] == words
+
+
+def test_an_own_collate_makes_what_it_likes():
+    loader = dataset()._loader(3, collate=lambda samples: [int(s["y"]) for s in samples])
+    assert next(loader) == [0, 1, 2]
+
+    def fail(samples):
+        raise KeyError("no")
+
+    with pytest.raises(KeyError, match="samples 0 to 2"):
+        next(dataset()._loader(3, collate=fail))
+
+
+# -------------------- several samplers --------------------
+
+
+def test_fields_with_samplers_of_their_own():
+    d = dataset(6)
+    loader = d._loader(2, {"y": "linear", "x": [5, 4, 3, 2, 1, 0]})
+    batch = next(loader)
+    assert (batch.y().tolist(), batch.x()[:, 0].tolist()) == ([0, 1], [10.0, 8.0])
+    endless = d._loader(2, {"y": "linear", "x": "uniform"})
+    assert rows(endless) == [[0, 1], [2, 3], [4, 5]]
+    with pytest.raises(ValueError, match=r"field 'x' gives 2 samples, the first one, .* 6"):
+        d._loader(2, {"y": "linear", "x": [0, 1]})
+    with pytest.raises(AttributeError, match="no field 'z'"):
+        d._loader(2, {"z": "linear"})
+
+
+def test_a_secondary_field_that_fails_is_none_for_the_transform():
+    d = dv.View(a=np.arange(4), b=dv.View(Counting(bad=[2]), _length=4))
+    seen = []
+
+    def note(sample):
+        seen.append(not sample.b._fields() and sample.b() is None)
+        return sample.a()
+
+    loader = d._loader(2, {"a": "linear", "b": "linear"}, transform=note, on_error="skip")
+    assert [b().tolist() for b in loader] == [[0, 1], [2, 3]]
+    assert seen == [False, False, True, False]
+    assert [failure.row for failure in loader.errors] == [2]
+    without = d._loader(2, {"a": "linear", "b": "linear"}, on_error="skip")
+    assert [b.a().tolist() for b in without] == [[0, 1], [3]]
+
+
+# -------------------- failures --------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"workers": 2}, {"workers": 1, "prefetch": 3}])
+@pytest.mark.parametrize(
+    ("on_error", "tail", "batches"),
+    [
+        ("skip", "short", [[0, 1], [], [4, 5], [], [8]]),
+        ("replace", "short", [[0, 1], [4, 5], [8]]),
+        ("replace", "drop", [[0, 1], [4, 5]]),
+        (lambda row, error: "skip", "short", [[0, 1], [], [4, 5], [], [8]]),
+        (lambda row, error: {"y": -row}, "short", [[0, 1], [-2, -3], [4, 5], [-6, -7], [8]]),
+    ],
+)
+def test_samples_that_fail(options, on_error, tail, batches):
+    with made(9, (2, 3, 6, 7))._loader(2, on_error=on_error, tail=tail, **options) as loader:
+        for _ in range(2):
+            found = list(loader)
+            assert [b.y().tolist() if len(b) else [] for b in found] == batches
+        assert [f.row for f in loader.errors] == [2, 3, 6, 7] * 2
+        assert all(isinstance(f.error.__cause__, ValueError) for f in loader.errors)
+
+
+def test_places_are_those_before_samples_failed():
+    loader = made(9, (2, 3, 6, 7))._loader(2, on_error="skip")
+    assert [loader.places.tolist() for _ in loader] == [[0, 1], [], [4, 5], [], [8]]
+
+
+def test_an_empty_batch_has_the_fields_with_no_rows():
+    def bad(sample):
+        raise ValueError
+
+    (batch,) = dataset(2)._loader(2, transform=bad, on_error="skip")
+    assert (batch.x._shape(), batch.y._shape(), len(batch)) == ((0, 2), (0,), 0)
+
+
+@pytest.mark.parametrize("cut", range(6))
+def test_replacing_resumes_exactly(cut):
+    def loader(**options):
+        d = made(17, (1, 2, 7, 11, 12))
+        return d._loader(2, "permutation", on_error="replace", repeat=True, **options)
+
+    whole = first(loader(), 14)
+    begun = loader(workers=1)
+    before = first(begun, cut)
+    resumed = loader()
+    resumed.load_state_dict(json.loads(json.dumps(begun.state_dict())))
+    assert before + first(resumed, 14 - cut) == whole
+    begun.close()
+
+
+def test_replacing_counts_the_batches_that_are_left():
+    loader = made(9, (2, 3, 6, 7))._loader(2, on_error="replace")
+    counts = []
+    for _ in loader:
+        counts.append((loader.num_batches(), loader.position))
+    assert counts[0] == (5, 2)
+    assert counts[-1][0] == 3
+
+
+def test_an_error_names_the_sample_and_can_be_met_again():
+    d = made(9, (5,))
+    for options in ({}, {"workers": 2}):
+        with d._loader(2, **options) as loader:
+            assert first(loader, 2) == [[0, 1], [2, 3]]
+            for _ in range(2):
+                with pytest.raises(ValueError, match="sample 5, made by Counting: bad 5") as caught:
+                    next(loader)
+            assert isinstance(caught.value.__cause__, ValueError)
+            assert loader.position == 4
+
+
+def test_a_transform_that_fails_is_named_with_the_sample():
+    def halve(sample):
+        return 1 / sample.y()
+
+    with np.errstate(all="raise"), pytest.raises(FloatingPointError, match="sample 0, transform"):
+        next(dataset()._loader(2, transform=halve, workers=1))
+
+
+def test_too_many_errors_are_an_error():
+    loader = made(9, (2, 3, 6))._loader(2, on_error="skip", max_errors=2)
+    with pytest.raises(RuntimeError, match="3 samples have failed, more than max_errors=2"):
+        list(loader)
+    assert len(list(made(9, (2, 3, 6))._loader(2, on_error="skip", max_errors=3))) == 5
+
+
+# -------------------- streams --------------------
+
+
+def stream(n=13):
+    return dv.View(lambda: ({"y": number} for number in range(n)))
+
+
+@pytest.mark.parametrize("options", [{}, {"workers": 2}, {"prefetch": 2}])
+def test_a_stream_of_unknown_length(options):
+    with stream()._loader(4, **options) as loader:
+        with pytest.raises(TypeError, match="unknown until all has been read"):
+            len(loader)
+        found = []
+        while len(found) < loader.num_batches():
+            found.append(next(loader).y().tolist())
+        assert found == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], [12]]
+        assert loader.num_batches() == len(loader) == 4
+        assert rows(loader) == found
+    divisible = stream(8)._loader(4)
+    assert [divisible.is_new_epoch for _ in divisible] == [False, True]
+    assert divisible.num_batches() == 2
+
+
+def test_a_spent_iterator_is_refused():
+    loader = dv.View(iter([{"y": 1}, {"y": 2}, {"y": 3}]))._loader(2)
+    assert rows(loader) == [[1, 2], [3]]
+    with pytest.raises(dv.StreamError, match="spent"):
+        rows(loader)
+
+
+@pytest.mark.parametrize("pool", [1, 5, 100, "64B", "1kB"])
+def test_a_pool_shuffles_a_stream(pool):
+    loader = stream(30)._loader(4, pool=pool, seed=2)
+    epochs = [flat(rows(loader)) for _ in range(2)]
+    assert [sorted(epoch) for epoch in epochs] == [list(range(30))] * 2
+    assert (epochs[0] == list(range(30))) is (pool == 1)
+    again = stream(30)._loader(7, pool=pool, seed=2, workers=2)
+    assert [flat(rows(again)) for _ in range(2)] == epochs
+    again.close()
+
+
+@pytest.mark.parametrize("options", [{}, {"workers": 2, "prefetch": 2}, {"shard": (1, 2)}])
+@pytest.mark.parametrize("pool", [None, 4])
+def test_a_stream_resumes_by_reading_it_again(options, pool):
+    def loader(**options):
+        return stream()._loader(3, pool=pool, repeat=True, transform=noisy, **options)
+
+    def batches(loader, count):
+        found = itertools.islice(loader, count)
+        return [(b.y().tolist(), b.noise().tolist()) for b in found]
+
+    shard = {name: value for name, value in options.items() if name == "shard"}
+    whole = batches(loader(**shard), 12)
+    for cut in range(12):
+        with loader(**options) as begun:
+            before = batches(begun, cut)
+            state = begun.state_dict()
+        resumed = loader(**shard)
+        resumed.load_state_dict(state)
+        assert before + batches(resumed, 12 - cut) == whole
+
+
+def test_nothing_of_an_iterator_is_lost_when_a_batch_fails():
+    def bad(sample):
+        if sample.y() == 5 and broken:
+            raise ValueError("no")
+        return {"y": sample.y()}
+
+    broken = [1]
+    with dv.View(iter([{"y": n} for n in range(9)]))._loader(
+        2, transform=bad, workers=2, prefetch=2
+    ) as loader:
+        assert first(loader, 2) == [[0, 1], [2, 3]]
+        with pytest.raises(ValueError, match="sample 5"):
+            next(loader)
+        broken.clear()
+        assert rows(loader) == [[4, 5], [6, 7], [8]]
+
+
+def test_failing_samples_of_a_stream_are_replaced():
+    def bad(sample):
+        if sample.y() in (2, 3, 6):
+            raise ValueError("no")
+        return {"y": sample.y()}
+
+    for options in ({}, {"workers": 2}):
+        with stream(9)._loader(2, transform=bad, on_error="replace", **options) as loader:
+            assert rows(loader) == [[0, 1], [4, 5], [7, 8]]
+
+
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [({"sampler": "permutation"}, TypeError), ({"repeat": True, "straddle": True}, TypeError),
+     ({"pool": 0}, ValueError), ({"pool": "many"}, ValueError)],
+)  # fmt: skip
+def test_what_a_stream_cannot_do_is_refused(options, kind):
+    with pytest.raises(kind, match=r"pool|stream"):
+        stream()._loader(2, **options)
+
+
+# -------------------- options --------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [
+        ({"batch_size": 0}, ValueError),
+        ({"batch_size": True}, TypeError),
+        ({"batch_size": 2.0}, TypeError),
+        ({"workers": -1}, ValueError),
+        ({"prefetch": None}, TypeError),
+        ({"tail": "keep"}, ValueError),
+        ({"even": "no"}, ValueError),
+        ({"kind": "fork"}, ValueError),
+        ({"on_error": "ignore"}, ValueError),
+        ({"shard": (2, 2)}, ValueError),
+        ({"shard": 1}, TypeError),
+        ({"num_batches": 24}, ValueError),
+        ({"num_samples": 24}, ValueError),
+        ({"straddle": True}, ValueError),
+        ({"straddle": True, "repeat": True, "tail": "drop"}, ValueError),
+        ({"pool": 4}, ValueError),
+        ({"pad": 0, "collate": list}, ValueError),
+        ({"on_error": "replace", "tail": "pad"}, ValueError),
+        ({"sampler": [[0, 1], [2]], "batch_size": 2}, ValueError),
+        ({"sampler": [[0, 1], [2]], "tail": "drop"}, ValueError),
+        ({"sampler": [[0, 1], [2]], "on_error": "replace"}, ValueError),
+        ({"sampler": "permutations"}, ValueError),
+        ({"sampler": {}}, ValueError),
+        ({"sampler": "weighted"}, ValueError),
+        ({"fields": "z"}, AttributeError),
+        ({"fields": ()}, ValueError),
+        ({"fields": ("y", "y")}, ValueError),
+        ({"transform": 3}, TypeError),
+        ({"tail": "error", "batch_size": 4}, ValueError),
+        ({"tail": "drop", "batch_size": 24, "repeat": True}, ValueError),
+        ({"shuffle": True}, TypeError),
+    ],
+)
+def test_options_are_checked_when_the_loader_is_made(options, kind):
+    with pytest.raises(kind):
+        dataset()._loader(**options)
+
+
+def test_an_empty_epoch_cannot_be_repeated():
+    with pytest.raises(ValueError, match="no batches"):
+        dataset(0)._loader(2, repeat=True)
+    loader = dataset(0)._loader(2)
+    assert (rows(loader), loader.epoch, loader.epoch_detail) == ([], 1, 1.0)
+
+
+def test_a_number_has_no_rows():
+    with pytest.raises(TypeError, match="no rows"):
+        dv.View(3)._loader()
+
+
+def test_progress_is_told_batch_by_batch():
+    bars = []
+
+    class Bar:
+        def __init__(self, total, initial, unit):
+            self.total, self.done, self.closed = total, initial, False
+            bars.append(self)
+
+        def update(self, count):
+            self.done += count
+
+        def close(self):
+            self.closed = True
+
+    loader = dataset(5)._loader(2, progress=Bar)
+    list(loader)
+    list(loader)
+    assert [(bar.total, bar.done, bar.closed) for bar in bars] == [(3, 3, True)] * 2
+
+
+def test_progress_bars_are_tqdm(monkeypatch):
+    made = []
+    fake = types.SimpleNamespace(
+        tqdm=lambda **options: (
+            made.append(options) or types.SimpleNamespace(update=lambda n: None, close=lambda: None)
+        )
+    )
+    monkeypatch.setitem(sys.modules, "tqdm.auto", fake)
+    list(dataset(4)._loader(2, progress=True))
+    assert made == [{"total": 2, "initial": 0, "unit": "batch"}]
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    with pytest.raises(ImportError, match=r"dataview\[progress\]"):
+        list(dataset(4)._loader(2, progress=True))
+
+
+def test_arrays_go_to_a_device():
+    found = next(dataset()._loader(2, device="cpu"))
+    assert isinstance(found, dv.View)
+    with pytest.raises(ValueError, match="torch:cuda:0"):
+        next(dataset()._loader(2, device="cuda"))
+
+
+def test_a_closed_loader_says_so():
+    loader = dataset()._loader(2, workers=1)
+    next(loader)
+    loader.close()
+    loader.close()
+    with pytest.raises(ValueError, match="closed"):
+        next(loader)
+    assert "closed" in repr(loader)
+
+
+def test_the_repr_tells_where_the_loader_is():
+    loader = dataset(5)._loader(2)
+    next(loader)
+    assert repr(loader) == "Loader(epoch 0, position 2; 1 batches of 3 handed out)"
+
+
+def test_a_forgotten_loader_is_freed():
+    loader = dataset()._loader(2, workers=2)
+    next(loader)
+    gone = weakref.ref(loader)
+    del loader
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_regression_sees_every_sample_once_and_finds_the_weights(rng):
+    X = rng.normal(size=(200, 3))
+    weights, bias = np.array([1.0, -2.0, 0.5]), 0.75
+    d = dv.View(input=X, target=X @ weights + bias)
+    found, b = np.zeros(3), 0.0
+    loader = d._loader(20, "permutation")
+    for _ in range(60):
+        total = np.zeros(3)
+        for batch in loader:
+            x = batch.input()
+            total += x.sum(0)
+            error = x @ found + b - batch.target()
+            found -= 0.1 * error @ x / len(x)
+            b -= 0.1 * error.mean()
+        np.testing.assert_allclose(total, X.sum(0))
+    np.testing.assert_allclose(found, weights, atol=1e-6)
+    np.testing.assert_allclose(b, bias, atol=1e-6)
