@@ -11,7 +11,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from dataview import layouts, opening, translating
 from dataview.expression import comparison, elementwise
-from dataview.face import Face, argument, evaluated, node_of, put_state, unwrapped, viewed
+from dataview.face import Face, argument, evaluated, like, node_of, put_state, unwrapped, viewed
 from dataview.inplace import apply_in_place
 from dataview.keys import Written
 from dataview.operators import BINARY, power_of
@@ -84,7 +84,7 @@ class Arithmetic(Face, NDArrayOperatorsMixin):
         >>> dv.View([1.5, 2.5])._astype("i4")()
         array([1, 2], dtype=int32)
         """
-        return cast(Self, viewed(translating.astype(node_of(self), dtype, casting)))
+        return like(self, translating.astype(node_of(self), dtype, casting))
 
     def _reshape(self, *shape: Any, order: str = "C") -> Self:
         """Return the elements under another shape: writes pass through it.
@@ -94,7 +94,7 @@ class Arithmetic(Face, NDArrayOperatorsMixin):
         array([3, 4, 5])
         """
         wanted = shape[0] if len(shape) == 1 else shape
-        return cast(Self, viewed(layouts.reshaped(node_of(self), wanted, order)))
+        return like(self, layouts.reshaped(node_of(self), wanted, order))
 
     def _transpose(self, *axes: Any) -> Self:
         """Return the axes in another order, reversed if none is given: writes pass through it.
@@ -104,7 +104,7 @@ class Arithmetic(Face, NDArrayOperatorsMixin):
         (3, 2, 4)
         """
         order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
-        return cast(Self, viewed(layouts.transposed(node_of(self), order)))
+        return like(self, layouts.transposed(node_of(self), order))
 
 
 _PLAIN = (int, float, np.ndarray, bool, complex)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast
 
 from dataview import opening
 from dataview.expression import select
@@ -21,6 +21,7 @@ __all__ = [
     "as_key",
     "begin",
     "evaluated",
+    "like",
     "made",
     "node_from",
     "node_of",
@@ -105,6 +106,14 @@ def viewed_with(node: Node, parts: Mapping[str, Node]) -> Any:
     for name, part in parts.items():  # whose rows are those of the whole
         view.__dict__[name] = made(part, rows, None, None)
     return view
+
+
+_Some = TypeVar("_Some", bound=Face)
+
+
+def like(view: _Some, node: Node) -> _Some:
+    """Return the view of a node, of the class of another view."""
+    return cast(_Some, viewed(node))
 
 
 def node_of(view: Face) -> Node:

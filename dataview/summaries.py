@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
 from dataview.describing import Description, described
 from dataview.distinct import distinct
-from dataview.face import Face, evaluated, node_of, viewed
+from dataview.face import Face, evaluated, like, node_of
 from dataview.passes import reduction
 
 __all__ = ["Summaries"]
@@ -99,7 +99,7 @@ class Summaries(Face):
         >>> dv.View(["b", "a", "b"])._unique()()
         array(['a', 'b'], dtype='<U1')
         """
-        return cast(Self, viewed(distinct(node_of(self), counts)))
+        return like(self, distinct(node_of(self), counts))
 
     def _describe(self) -> Description:
         """Return what the data of each field are like: a table, and a mapping, by field.
@@ -117,4 +117,4 @@ _Some = TypeVar("_Some", bound=Face)
 
 
 def _reduced(view: _Some, kind: str, axis: Any, keepdims: bool, **options: Any) -> _Some:
-    return cast(_Some, viewed(reduction(kind, node_of(view), axis, keepdims, options)))
+    return like(view, reduction(kind, node_of(view), axis, keepdims, options))

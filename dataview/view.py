@@ -5,9 +5,8 @@ Fields have no leading underscore; verbs have one.
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -21,8 +20,6 @@ from dataview import (
     explaining,
     face,
     mapping,
-    rows,
-    setting,
     streams,
     update,
 )
@@ -35,7 +32,6 @@ from dataview.expression import field, keyed, read_only, row_field, with_fields
 from dataview.face import (
     as_key,
     begin,
-    evaluated,
     node_from,
     node_of,
     put_state,
@@ -43,25 +39,23 @@ from dataview.face import (
     unwrapped,
 )
 from dataview.keys import NO_KEY, Written, without_names
-from dataview.loader import Loader
 from dataview.nodes import Node, Sampled, Unbound, known_shape, size_of
 from dataview.packing import packed
-from dataview.rows import as_numbers
 from dataview.saving import save
 from dataview.summaries import Summaries
+from dataview.visiting import Visiting
 
 __all__ = ["View", "viewed"]
 
 viewed = cast("Callable[..., View]", face.viewed)
 
 _MISSING: Any = object()
-_LENT = setting.Lent(face.viewed, face.viewed_with, face.unwrapped)
 _PROTOCOL = ("shape", "dtype", "ndim", "to_numpy")
 """Names without underscore that libraries ask arrays for; a field of that name wins."""
 
 
 @shown_by
-class View(Arithmetic, Summaries, Exchanges):
+class View(Arithmetic, Visiting, Summaries, Exchanges):
     """A lazy view of data: an array, a number, a sample, a dataset or a dataset of minibatches.
 
     Building a view reads nothing; calling it returns its data.
@@ -361,70 +355,6 @@ class View(Arithmetic, Summaries, Exchanges):
     def __reversed__(self) -> Iterator[View]:
         return map(self.__getitem__, range(len(self) - 1, -1, -1))
 
-    def _take(self, rows: Any) -> View:
-        """Return these rows, in this order, as often as they are named."""
-        return self[as_numbers(np.asarray(evaluated(rows)))]
-
-    def _shuffled(self, seed: int | Sequence[int], pool: int | None = None) -> View:
-        """Return the rows in an order made from the seed; no index is stored for many rows.
-
-        A stream is shuffled within a pool of its next samples.
-
-        >>> d = View(np.arange(5))._shuffled(0)
-        >>> sorted(d().tolist()), bool(d[1:3] == d()[1:3])
-        ([0, 1, 2, 3, 4], True)
-        """
-        return viewed(rows.shuffled(node_of(self), seed, pool))
-
-    def _sorted(self, by: Any = None) -> View:
-        """Return the rows in ascending order of a field, of other data, or of their own values."""
-        node = node_of(self)
-        return viewed(rows.ordered(node, np.argsort(_labels(self, by), axis=0, kind="stable")))
-
-    def _filter(self, condition: Any) -> View:
-        """Return the rows where a mask is true, or the samples that a function accepts.
-
-        A function makes a view of unknown length, read in order; `_probe()` counts its samples.
-        """
-        if callable(condition) and not isinstance(condition, View):
-            return viewed(streams.kept(node_of(self), condition, viewed))
-        return self[rows.as_mask(np.asarray(evaluated(condition)))]
-
-    def _split(self, sizes: Any, seed: int | None = None, by: Any = None) -> tuple[View, ...]:
-        """Return consecutive parts of these sizes or fractions, the rest as one more part.
-
-        `seed` shuffles first; `by` names a field of labels of which each part gets its share.
-
-        >>> [len(part) for part in View(np.arange(10))._split(0.8)]
-        [8, 2]
-        """
-        labels = None if by is None else _labels(self, by)
-        return tuple(map(viewed, rows.split(node_of(self), sizes, seed, labels)))
-
-    def _folds(
-        self, k: int | None = None, seed: int | None = None, by: Any = None, groups: Any = None
-    ) -> list[tuple[View, View]]:
-        """Return k pairs (training rows, test rows); each row is tested once.
-
-        `by` names a field of labels of which each part gets its share; with `groups` no group is
-        on both sides of a pair, and without k each pair leaves one group out.
-
-        >>> [test().tolist() for _, test in View(np.arange(7))._folds(3)]
-        [[4, 5, 6], [2, 3], [0, 1]]
-        """
-        if groups is not None and by is None:
-            pairs = rows.group_folds(node_of(self), _labels(self, groups), k, seed)
-        elif groups is not None or k is None:
-            raise ValueError("folds are made by a number k, with by= at will, or by groups=")
-        else:
-            labels = None if by is None else _labels(self, by)
-            pairs = rows.folds(node_of(self), k, seed, labels)
-        return [(viewed(train), viewed(test)) for train, test in pairs]
-
-    def _repeat(self, n: float = math.inf) -> View:
-        """Return the rows n times over, or without end."""
-        return viewed(rows.repeated(node_of(self), n))
-
     # --- values ----------------------------------------------------------------------------
 
     def _map(
@@ -473,70 +403,6 @@ class View(Arithmetic, Summaries, Exchanges):
     def _cached(self, bytes: float) -> View:
         """Return the same view, which keeps up to so many bytes of its rows in memory."""
         return viewed(caching.cached(node_of(self), bytes))
-
-    # --- batches -----------------------------------------------------------------------------
-
-    def _minibatches(
-        self,
-        batch_size: int | None = None,
-        tail: str = "short",
-        sampler: Any = "linear",
-        seed: int | Sequence[int] = 0,
-        epoch: int = 0,
-        num_samples: int | None = None,
-        num_batches: int | None = None,
-    ) -> View:
-        """Return the view of minibatches: the rows, in the sampler's order, so many together.
-
-        `tail` says what becomes of rows that do not make a batch: "short", "drop", "pad", "error".
-
-        >>> d = View(np.arange(7), double=View(np.arange(0, 14, 2)))
-        >>> [batch.double().tolist() for batch in d._minibatches(3)]
-        [[0, 2, 4], [6, 8, 10], [12]]
-        """
-        return viewed(
-            batches.minibatches(
-                node_of(self), batch_size, tail, sampler, seed, epoch, num_samples, num_batches
-            )
-        )
-
-    def _loader(
-        self,
-        batch_size: int = 1,
-        sampler: Any = "linear",
-        seed: int | Sequence[int | str] = 0,
-        repeat: bool = False,
-        straddle: bool = False,
-        tail: str = "short",
-        num_samples: int | None = None,
-        num_batches: int | None = None,
-        pool: int | str | None = None,
-        fields: Any = None,
-        collate: Callable[[list[Any]], Any] | None = None,
-        pad: Any = None,
-        transform: Any = None,
-        shard: tuple[int, int] = (0, 1),
-        even: str = "short",
-        workers: int = 0,
-        kind: str = "thread",
-        prefetch: int = 0,
-        on_error: Any = "raise",
-        max_errors: int | None = None,
-        progress: Any = None,
-        device: Any = None,
-    ) -> Loader:
-        """Return an iterator over batches, epoch after epoch, that can be stopped and resumed.
-
-        >>> loader = View(np.arange(5))._loader(2)
-        >>> [batch().tolist() for batch in loader], loader.epoch
-        ([[0, 1], [2, 3], [4]], 1)
-        """
-        given = {name: value for name, value in locals().items() if name != "self"}
-        return Loader(setting.made(node_of(self), _LENT, setting.Options(**given)))
-
-    def _valid(self) -> View:
-        """Return the mask of the rows that are no padding, `tail="pad"` of `_minibatches`."""
-        return viewed(batches.valid(node_of(self)))
 
     # --- Python's and IPython's protocols ----------------------------------------------------
 
@@ -643,12 +509,6 @@ def _assign(view: View, name: str, value: Any) -> None:
                 f"._set_field({name!r}, other) on a view of its own re-points the field"
             )
         view._set_field(name, value)
-
-
-def _labels(view: View, by: Any) -> np.ndarray:
-    """Return the values to sort or split by: of a field, of a view or array, or the rows' own."""
-    source = view if by is None else view._field(by) if isinstance(by, str) else by
-    return rows.one_each(np.asarray(source), len(view))
 
 
 def _no_field(view: View, name: str) -> Exception:

@@ -16,9 +16,9 @@ PACKAGE = pathlib.Path(__file__).parent.parent / "dataview"
 # Top to bottom: a module imports only what stands below it. A folder is one layer of siblings.
 FOLDERS = {"batches", "samplers", "sources"}
 LAYERS = """
-    __main__ demo __init__ functions view arithmetic translating summaries exchanges face
-    explaining display pictures formulas wording loader setting handing assembly arrivals epochs
-    workers remote batches samplers collate device specs spaces caching mapping steps tables
+    __main__ demo __init__ functions view arithmetic visiting translating summaries exchanges
+    face explaining display pictures formulas wording loader setting handing assembly arrivals
+    epochs workers remote batches samplers collate device specs spaces caching mapping steps tables
     exporting declaring opening saving importing packing rows describing distinct asking streams
     made inplace update joining calling evaluation products layouts passes quantiles fused kernel
     engines programs reduce executors splitting expression symbols casting nodes operators fields
