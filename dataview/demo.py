@@ -42,7 +42,7 @@ def run(folder: str | os.PathLike[str] | None = None) -> Path:
     d.input -= d.input._mean(axis=0)
     print(f"  mean after   {_row(np.load(table)[:, :INPUTS].mean(axis=0))}\n")
 
-    print(f"Linear regression: {EPOCHS} epochs of batches d._shuffled(epoch)[i:i + {BATCH_SIZE}]")
+    print(f'Linear regression: {EPOCHS} epochs of d._loader({BATCH_SIZE}, sampler="permutation")')
     sys.stdout.flush()  # before the progress bar, which goes to the other stream
     learned, bias, losses = train(d)
     print(f"  loss {losses[0]:.4g} at first, {losses[-1]:.4g} at last; noise {NOISE**2:.4g}")
@@ -90,9 +90,9 @@ def train(d: dv.View) -> tuple[np.ndarray, float, list[float]]:
     """Return weights and bias found by gradient descent, and the loss of each batch."""
     weights, bias = np.zeros((d.input._width(), 1)), np.zeros(1)
     losses = []
-    starts = range(0, len(d), BATCH_SIZE)
-    for epoch, start in _progress([(epoch, start) for epoch in range(EPOCHS) for start in starts]):
-        b = d._shuffled(epoch)[start : start + BATCH_SIZE]
+    loader = d._loader(BATCH_SIZE, sampler="permutation", seed=SEED, repeat=True)
+    for _ in _progress(range(EPOCHS * len(loader))):
+        b = next(loader)
         inputs = b.input()
         error = inputs @ weights + bias - b.target()
         weights -= RATE * inputs.T @ error / len(b)

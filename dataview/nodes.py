@@ -268,7 +268,7 @@ class Elementwise(Node):
         self._fields = _elementwise_fields(args, shape)
         self.meta = NO_META
         self.label = None
-        self.lent = None
+        self.lent = self.reader = None
         self.followed = {}
         self.program: Any = None
         self.ufunc = ufunc

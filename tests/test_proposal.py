@@ -1,4 +1,4 @@
-"""The first two listings of the proposal, in its own order, each line beside its comment."""
+"""The three listings of the proposal, in its own order, each line beside its comment."""
 
 from __future__ import annotations
 
@@ -244,3 +244,84 @@ def test_heterogeneous_data():
         # sees the same data as its first sub-dataset, i.e.
         assert d[i] == d.data1[i]
         assert not hasattr(d[i], "data2")
+
+
+# ---------------------------------------------------------------- use cases
+
+
+@pytest.fixture
+def samples():
+    rng = numpy.random.default_rng(0)
+    inputs = rng.normal(size=(1000, 4))
+    targets = inputs @ KNOWN + BIAS
+    return dv.View(numpy.hstack([inputs, targets]), input=numpy.s_[:4], target=numpy.s_[4:])
+
+
+KNOWN = numpy.array([[1.0, -2.0], [0.5, 3.0], [0.0, 1.5], [-1.0, 0.25]])
+BIAS = numpy.array([0.75, -1.25])
+
+
+def test_minibatches(d):
+    # Mini-batches.
+    mb_dataset = d._minibatches(batch_size=5)
+    # The mini-batch dataset views samples that are mini-batches.
+    assert numpy.array_equal(mb_dataset[0](), d[0:5]())  # As long as len(d) >= 5.
+    assert mb_dataset[0] == d[0:5]
+
+
+def test_shuffling_samples(d):
+    # Shuffling samples. (`numpy.random.shuffle` returns None, and shuffles no range.)
+    random_indices = numpy.random.default_rng(0).permutation(len(d))
+    shuffled_dataset = d[random_indices]
+    assert numpy.array_equal(shuffled_dataset(), d()[random_indices])
+    # The way that stores no index.
+    assert numpy.array_equal(numpy.sort(d._shuffled(0)(), axis=0), d())
+
+
+def test_linear_regression(samples):
+    d = samples
+    # Typical linear regression with stochastic gradient descent.
+    n_inputs = d.input._width()
+    n_targets = d.target._width()
+    weights = numpy.zeros((n_inputs, n_targets))
+    bias = numpy.zeros(n_targets)
+    mb_dataset = d._minibatches(batch_size=10)
+    # Note: it is important to get the number of inputs / targets
+    # before converting to minibatches, because
+    assert mb_dataset.input._width() == 10
+    # since this is the length of a minibatch matrix. However you
+    # could still do the following, which is less readable:
+    assert n_inputs == mb_dataset.input._shape()[2]
+    costs, seen = [], 0.0
+    for input, target in zip(mb_dataset.input, mb_dataset.target, strict=True):
+        error = numpy.dot(input(), weights) + bias - target()
+        cost = error**2
+        # Update weights and bias depending on cost.
+        weights -= 0.1 * input().T @ error / len(input)
+        bias -= 0.1 * error.mean(axis=0)
+        costs.append(cost.mean())
+        seen += input().sum() + target().sum()
+    # All samples were seen, each once, and the regression has found what they were made with.
+    assert seen == pytest.approx(d().sum())
+    assert costs[-1] < 1e-6 * costs[0]
+    assert numpy.allclose(weights, KNOWN, atol=1e-3)
+    assert numpy.allclose(bias, BIAS, atol=1e-3)
+
+
+def test_infinite_datasets():
+    # Infinite datasets could be used (would just need to define a convention
+    # on what __len__ should do).
+    endless = dv.View(lambda number: numpy.full(3, number), _length=math.inf)._probe()
+    assert endless._length() == math.inf
+    with pytest.raises(TypeError, match="never ends"):
+        len(endless)
+    assert numpy.array_equal(endless[10:12](), [[10] * 3, [11] * 3])
+
+
+def test_datasets_without_random_access():
+    # It is also ok to have datasets that do not support random access (so the
+    # only way to access samples is through iteration).
+    stream = dv.View(lambda: iter([1, 2, 3]))
+    assert [sample() for sample in stream] == [1, 2, 3] == [sample() for sample in stream]
+    with pytest.raises(TypeError, match="in order"):
+        stream[1]
