@@ -102,9 +102,10 @@ def viewed(node: Node, key: Any = None) -> Any:
 def viewed_with(node: Node, parts: Mapping[str, Node]) -> Any:
     """Return the view of a node with the views of its fields already in their places."""
     view = viewed(node)
-    rows = view._state[1]
-    for name, part in parts.items():  # whose rows are those of the whole
-        view.__dict__[name] = made(part, rows, None, None)
+    if parts:
+        rows, fields = view._state[1], view.__dict__
+        for name, part in parts.items():  # whose rows are those of the whole
+            fields[name] = made(part, rows, None, None)
     return view
 
 

@@ -60,19 +60,13 @@ class Handing:
         known = like.fields.named
         parts = {name: _node_of(part, known[name].node) for name, part in batch.items()}
         size = next(iter(parts.values())).shape[0]  # type: ignore[index]
+        late: Any = LateFields(parts, self._axes, None, _attached_parts)  # type: ignore[arg-type]
         shape = (size, *like.shape[1:])
-        fields = Fields({name: Attached(part, self._axes) for name, part in parts.items()})
-        return self.viewed(_batched(like, fields, shape), parts)
+        return self.viewed(Record(late, like.rank, like.meta, shape, like.dtype), parts)
 
 
-def _batched(like: Record, fields: Fields, shape: tuple[int, ...]) -> Record:
-    """Return a record with fields of the dtypes that another one has, which is not checked."""
-    found = Record(_UNASKED, like.rank, like.meta, shape, like.dtype)
-    found._fields = fields
-    return found
-
-
-_UNASKED: Any = LateFields(None, None, None, None)  # type: ignore[arg-type]
+def _attached_parts(parts: Any, axes: Any, _: Any) -> Fields:
+    return Fields({name: Attached(part, axes) for name, part in parts.items()})
 
 
 def asked(node: Node, fields: Any) -> tuple[dict[str, Node], Any]:
@@ -136,7 +130,7 @@ def _node_of(batch: Any, like: Node | None) -> Node:
         node.lent = batch
         if like is not None and like.shape is not None and batch.shape[1:] == like.shape[1:]:
             node.meta = like.meta
-            if like._fields is not NO_FIELDS:
+            if like._fields is not NO_FIELDS and like.fields.named:
                 node._fields = like.fields.windows_only(0, lambda axis: axis > 0)
         return node
     if not isinstance(batch, Mapping):

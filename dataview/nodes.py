@@ -215,7 +215,13 @@ class Stored(Node):
     __slots__ = ("source", "writable")
 
     def __init__(self, source: Source, writable: bool, fields: Fields = NO_FIELDS) -> None:
-        super().__init__(source.shape, source.dtype, fields)
+        # What Node.__init__ does, without its calls: a loader makes such nodes for every batch.
+        self.shape = source.shape
+        self.dtype = source.dtype
+        self._fields = fields
+        self.meta = NO_META
+        self.label = self.lent = self.reader = None
+        self.followed = {}
         self.source = source
         self.writable = writable
 
