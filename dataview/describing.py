@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from html import escape
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -25,6 +24,7 @@ from dataview.quantiles import sampled_rows
 from dataview.reduce import KINDS
 from dataview.sources.memory import ArraySource
 from dataview.sources.protocol import Memo
+from dataview.wording import escape
 
 __all__ = ["Description", "described"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from itertools import islice
 from typing import Any
 
@@ -33,6 +32,7 @@ from dataview.steps import Undeclared
 from dataview.streams import Stream, length_of
 from dataview.wording import (
     dtype_text,
+    escape,
     few,
     harmless,
     inside,

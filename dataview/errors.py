@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Iterable
 from typing import Any
@@ -54,6 +53,8 @@ def unknown_field(
     if reason is not None:
         return FieldError(f"field {name!r} {reason}, in {where}")
     names = list(known)
+    import difflib  # needed for mistakes alone
+
     close = difflib.get_close_matches(name, names, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     listing = f" The fields are: {', '.join(names)}" if names else " It has no fields"
@@ -64,6 +65,8 @@ def unknown_verb(name: str, known: Iterable[str]) -> AttributeError:
     """Return the error for a name with an underscore that is no verb: the verb that was meant."""
     if name.startswith("__"):  # asked by protocols all the time: no search for what was meant
         return AttributeError(f"'View' object has no attribute {name!r}")
+    import difflib
+
     close = difflib.get_close_matches(name, known, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     return AttributeError(f"a view has no verb {name!r}{hint}")

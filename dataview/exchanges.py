@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from typing import Any
 
@@ -69,6 +68,8 @@ class Exchanges(Face):
 
     def __dask_tokenize__(self) -> str:
         """Return a name that no other data has: a view sees later writes, so it is not its data."""
+        import uuid
+
         return uuid.uuid4().hex
 
 

@@ -10,7 +10,6 @@ import pickle
 import threading
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar, copy_context
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -49,7 +48,8 @@ def usable_cpus() -> int:
     affinity = getattr(os, "sched_getaffinity", None)
     count = len(affinity(0)) if affinity else os.cpu_count() or 1
     try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as limits:
+            quota, period = limits.read().split()
         if quota != "max":
             count = min(count, math.ceil(int(quota) / int(period)))
     except (OSError, ValueError):  # no such group on this system

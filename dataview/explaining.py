@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from itertools import groupby
 from typing import Any, NamedTuple, TypeAlias
 
@@ -45,6 +44,7 @@ from dataview.programs import Program, compiled, leaves_of
 from dataview.splitting import split_rows
 from dataview.streams import Stream, length_of
 from dataview.wording import (
+    escape,
     harmless,
     length_text,
     size_text,

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from itertools import pairwise
 
 from dataview.formulas import ATOM, formula_of, is_symbolic, operands_of, step_term, term_of
 from dataview.nodes import Node, Reduction, Stored
-from dataview.wording import dtype_text, harmless, lengths_of, shape_text, undriven
+from dataview.wording import dtype_text, escape, harmless, lengths_of, shape_text, undriven
 
 __all__ = ["picture"]
 

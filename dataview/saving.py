@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -17,11 +16,16 @@ from dataview.nodes import Node, known_dtype, known_shape
 from dataview.sources.npy import made_header
 from dataview.streams import length_of
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 __all__ = ["save"]
 
 
 def save(node: Node, path: str | os.PathLike[str], format: str | None = None) -> None:
     """Write a node's data to a file; the file appears, or is replaced, when all is written."""
+    from pathlib import Path
+
     format = format or Path(path).suffix.lstrip(".")
     if format != "npy":
         raise ValueError(f"views are saved as .npy; got {os.fspath(path)!r} (format {format!r})")

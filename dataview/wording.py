@@ -29,6 +29,7 @@ from dataview.streams import Kept, Stream, length_of
 __all__ = [
     "Lengths",
     "dtype_text",
+    "escape",
     "few",
     "harmless",
     "inside",
@@ -67,6 +68,13 @@ def _filtered(node: Any) -> tuple[Node, ...]:
 def inside(node: Node) -> Sequence[Node]:
     """Return the nodes that a node's data comes from as it is, without arithmetic."""
     return _INSIDE[type(node)](node) if type(node) in _INSIDE else ()
+
+
+def escape(text: str) -> str:
+    """Return a text as HTML shows it."""
+    import html  # which brings the names of all characters along: seldom needed
+
+    return html.escape(text)
 
 
 def harmless(words: str, limit: int = 32) -> str:

@@ -15,8 +15,7 @@ import os
 import re
 import struct
 import time
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy
@@ -24,6 +23,9 @@ from numpy.lib import format as npy
 from dataview import gather
 from dataview.index import ENDLESS, Affine, Index, axes_of, extent, is_identity, shifted
 from dataview.sources.protocol import Memo
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["Header", "NpySource", "made_header", "open_npy"]
 
@@ -250,6 +252,8 @@ def open_npy(path: str | os.PathLike[str], mode: str = "r") -> NpySource:
     """Return the source of an `.npy` file; only its header is read."""
     if mode not in ("r", "r+"):
         raise ValueError(f"mode is 'r' (read) or 'r+' (read and write); got {mode!r}")
+    from pathlib import Path  # which brings as much along as half of this package
+
     place = Path(os.path.abspath(path))
     header, seen = _read_header(place)
     if mode == "r+" and not os.access(place, os.W_OK):
