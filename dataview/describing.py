@@ -24,7 +24,6 @@ from dataview.quantiles import sampled_rows
 from dataview.reduce import KINDS
 from dataview.sources.memory import ArraySource
 from dataview.sources.protocol import Memo
-from dataview.wording import escape
 
 __all__ = ["Description", "described"]
 
@@ -85,6 +84,8 @@ class Description(Mapping[str, Mapping[str, Any]]):
         )
 
     def _repr_html_(self) -> str:
+        from html import escape
+
         head, *rows = self._cells()
         parts = ["<table><thead><tr>", *(f"<th>{escape(cell)}</th>" for cell in head)]
         parts.append("</tr></thead><tbody>")
