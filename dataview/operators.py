@@ -130,7 +130,7 @@ class _Asked(np.ndarray):
     """An array that tells by which ufunc an operator is computed."""
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-        raise _Taken(ufunc, len(inputs))
+        raise _Taken(ufunc, inputs[0].dtype)
 
 
 def power_of(dtype: np.dtype[Any], exponent: Any) -> np.ufunc:
@@ -150,7 +150,7 @@ def _asked_power(dtype: np.dtype[Any], kind: str, text: str, exponent: Any) -> n
         np.ones(1, dtype).view(_Asked) ** exponent
     except _Taken as taken:
         found: np.ufunc = taken.args[0]
-        return found
+        return found if taken.args[1] == dtype else np.power  # NumPy 2.0 converts some before
     except TypeError:  # the ufunc says what is wrong with these operands
         return np.power
     return np.power

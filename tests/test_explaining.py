@@ -74,7 +74,7 @@ def cases(folder):
         "statistic_taken": taken,
         "statistic_of_each_row": (d.input - d.input._max(axis=1, keepdims=True))[7:9],
         "two_passes": (d.input - d.input._mean(axis=0))._std(axis=1) + d.target._sum(),
-        "memory_in_blocks": np.sqrt(large**2.0 + np.divmod(large, 3)[0]) * 2,
+        "memory_in_blocks": np.sqrt(large**1.5 + np.divmod(large, 3)[0]) * 2,
         "comparison": d.input == d.input * 2,
         "record": dv.View(input=d.input, z=z),
         "joined": dv.concat(d.input, d.input * 2)[5990:6010],
