@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
@@ -26,6 +26,7 @@ from dataview.made import Made, name_of
 from dataview.nodes import Driven, Node, Record, Sampled, known_shape, members
 from dataview.packing import packed
 from dataview.sources.memory import ArraySource
+from dataview.taking import Taker, taker_of
 
 __all__ = ["OWN", "Assembly", "Failure", "Mark", "Outcome"]
 
@@ -83,22 +84,26 @@ class Assembly:
     seed: Any = 0
     secondary: frozenset[str] = frozenset()
     unwrap: Callable[[Any], Any] = lambda value: value
-    _memory: dict[str, np.ndarray] = field(init=False, repr=False, default_factory=dict)
+    _takers: dict[str, Taker] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Look whether all that is read are rows of arrays in memory, which are taken at once."""
+        """Look whether all that is read can be taken from memory at once."""
         if not self._by_sample():
-            found = {name: _rows_in_memory(node) for name, node in self.parts.items()}
-            if not any(memory is None for memory in found.values()):
-                self._memory.update(found)  # type: ignore[arg-type]
+            found = {name: _quick(node) for name, node in self.parts.items()}
+            if not any(taker is None for taker in found.values()):
+                self._takers.update(found)  # type: ignore[arg-type]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        own = [getattr(self, part.name) for part in fields(self) if part.init]
+        return type(self), tuple(own)  # what takes rows is made anew where it is needed
 
     def __call__(self, task: Task, mark: Mark = _NOWHERE) -> Outcome:
         """Return the batch of a task; `mark` is told which sample is being made."""
         rows = task.rows
-        if self._memory and task.others is None:
-            if OWN in self._memory:
-                return Outcome(self._memory[OWN].take(rows, 0))
-            return Outcome({name: array.take(rows, 0) for name, array in self._memory.items()})
+        if self._takers and task.others is None:
+            found = {name: taker(rows) for name, taker in self._takers.items()}
+            if not any(part is None for part in found.values()):
+                return Outcome(found.get(OWN, found))
         if task.samples is not None or self._by_sample():
             return self._sample_by_sample(task, mark)
         mark.value = int(rows[0]) if len(rows) else -1
@@ -277,15 +282,12 @@ def _names(error: Exception, row: int) -> bool:
 # --- reading ---------------------------------------------------------------------------------
 
 
-def _rows_in_memory(node: Node) -> np.ndarray | None:
-    """Return the array whose rows are the samples, None for what has to be worked out."""
+def _quick(node: Node) -> Taker | None:
+    """Return what takes the samples by their numbers, None for what has to be worked out."""
     if isinstance(node, Record) or node.shape is None or not node.shape:
         return None
     own = node.node if isinstance(node, Driven) else node
-    memory = lent(own)
-    if memory is None or not memory.flags.c_contiguous or _beside(node, own):
-        return None
-    return memory
+    return None if _beside(node, own) else taker_of(own)
 
 
 def _rows(node: Node, rows: np.ndarray) -> Any:

@@ -104,8 +104,9 @@ class View(Arithmetic, Visiting, Summaries, Exchanges):
                 return memory[as_key(rows)] if rows is not None else memory[()]
             if type(rows) is int:
                 read = node.reader if node.reader is not None else batches.reader_of(node)
-                if read:
-                    return read(rows)
+                found = read(rows) if read else None
+                if found is not None:
+                    return found
         found = answered(node_of(self), out, copy)
         return found if out is not None else found[()]
 

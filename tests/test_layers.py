@@ -18,11 +18,11 @@ FOLDERS = {"batches", "samplers", "sources"}
 LAYERS = """
     __main__ demo __init__ functions view arithmetic visiting translating summaries exchanges
     face explaining display pictures formulas wording loader setting handing assembly arrivals
-    epochs workers remote batches samplers collate device specs spaces caching mapping steps tables
-    exporting declaring opening saving importing packing rows describing distinct asking streams
-    made inplace update joining calling evaluation products layouts passes quantiles fused kernel
-    engines programs reduce executors splitting expression symbols casting nodes operators fields
-    sources cache permutation gather keys index errors
+    epochs workers remote batches samplers taking collate device specs spaces caching mapping steps
+    tables exporting declaring opening saving importing packing rows describing distinct asking
+    streams made inplace update joining calling evaluation products layouts passes quantiles fused
+    kernel engines programs reduce executors splitting expression symbols casting nodes operators
+    fields sources cache permutation gather keys index errors
 """.split()
 
 # All that is imported before it is used. numexpr and what the extras bring wait in functions.

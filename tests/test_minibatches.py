@@ -517,3 +517,34 @@ def test_dtypes(dtype, sampler, tail):
     batches = dv.View(array)._minibatches(4, sampler=sampler, tail=tail)
     for number in range(2):
         assert_same(batches[number](), array[rows[number * 4 : number * 4 + 4]])
+
+
+# ---------------------------------------------------------------- computed rows
+
+
+@pytest.mark.parametrize("engine", ["numpy", "numexpr"])
+@pytest.mark.parametrize("sampler", ["linear", "permutation", "uniform"])
+@pytest.mark.parametrize("tail", ["short", "drop", "pad"])
+@pytest.mark.parametrize("size", [1, 7, 64])
+def test_batches_of_computed_rows_are_rows_of_what_is_computed(size, tail, sampler, engine, rng):
+    x = rng.normal(size=(200, 3, 5)).astype("f4")
+    d = dv.View(x, input=np.s_[:4])
+    z = (d - d._mean(axis=0)) / (d._std(axis=0) + np.float32(1)) * x[:, :1] + np.arange(5)
+    whole = z()
+    options = {"tail": tail, "sampler": sampler, "seed": 3}
+    numbers = dv.View(np.arange(200))._minibatches(size, **options)
+    with dv.engine(engine):
+        for batch, rows in zip(z._minibatches(size, **options), numbers, strict=True):
+            np.testing.assert_array_equal(batch(), whole[rows()])
+        for batch in z._loader(size, **options):
+            assert batch().shape[1:] == (3, 5)
+
+
+def test_batches_of_computed_rows_see_later_writes_and_read_statistics_once():
+    x = np.arange(40.0).reshape(10, 4)
+    d = dv.View(x)
+    batches = (d * 2 - d._max())._minibatches(4, tail="drop")
+    first = batches[0]()
+    x[0] = 100
+    np.testing.assert_array_equal(batches[0]()[1:], first[1:])
+    np.testing.assert_array_equal(batches[0]()[0], [161.0] * 4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 
@@ -12,11 +13,12 @@ from dataview.evaluation import lent
 from dataview.index import Affine, Computed, Constant, Index, Map, axes_of, renumbered
 from dataview.nodes import Node, Select
 from dataview.samplers import Order
+from dataview.taking import Taker, taker_of, taker_of_memory
 
 __all__ = ["reader_of"]
 
-Reader = Callable[[int], np.ndarray]
-Run = Callable[[int, int], np.ndarray]
+Reader: TypeAlias = "Callable[[int], np.ndarray | None]"
+Run: TypeAlias = "Callable[[int, int], np.ndarray | None]"
 
 
 def reader_of(node: Node) -> Reader | None:
@@ -30,48 +32,81 @@ def _reader(node: Node) -> Reader | None:
     if isinstance(node, Batches):
         if node.index.maps != (LINE,):
             return None
-        found, cuts = _gathering(node.rows), node.cuts
+        found, cuts = _run_of(node.rows), node.cuts
         return None if found is None else lambda number: found(*cuts.bounds(number))
+    if not isinstance(node, Select) or not node.index.maps:
+        return None
+    rows = node.index.maps[0]
+    line = rows.inner if isinstance(rows, Computed) else rows
+    if not isinstance(line, Affine):
+        return None
+    strides = dict(line.strides)
+    if strides.get(1) != 1 or set(strides) != {0, 1}:
+        return None
+    run = _ordered(node) if isinstance(rows, Computed) else _whole_rows(node)
+    start, step, size = line.offset, strides[0], node.index.shape[1]
+    if run is None:
+        return None
+    return lambda number: run(start + number * step, start + number * step + size)
+
+
+def _run_of(node: Node) -> Run | None:
+    """Return the function that reads a run of rows, by their numbers or positions in an order."""
+    take = taker_of(node)
+    return _ordered(node) if take is None else _slices(take)
+
+
+def _slices(take: Taker) -> Run:
+    return lambda start, stop: take(slice(start, stop))
+
+
+def _whole_rows(node: Select) -> Run | None:
+    """Return the function that reads a run of rows that are computed, if they are seen whole."""
+    take = taker_of(node.node) if _are_whole(node) else None
+    return None if take is None else _slices(take)
+
+
+def _are_whole(node: Select) -> bool:
+    """Whether a selection leaves all axes behind the rows as they are."""
+    own, rest = node.node.shape or (), node.index.maps[1:]
+    shift = len(node.index.shape) - len(own)
+    places = [Affine(0, ((shift + axis, 1),)) for axis in range(1, len(own))]
+    return list(rest) == places and node.index.shape[shift + 1 :] == own[1:]
+
+
+def _ordered(node: Node) -> Run | None:
+    """Return the function that reads rows at a run of positions of an order."""
     if not isinstance(node, Select) or not node.index.maps:
         return None
     rows = node.index.maps[0]
     if not isinstance(rows, Computed) or not isinstance(rows.inner, Affine):
         return None
-    run, strides = _gathering(node), dict(rows.inner.strides)
-    if run is None or strides.get(1) != 1 or set(strides) != {0, 1}:
-        return None
-    start, step, size = rows.inner.offset, strides[0], node.index.shape[1]
-    return lambda number: run(start + number * step, start + number * step + size)
-
-
-def _gathering(node: Node) -> Run | None:
-    """Return the function that reads a run of positions of rows that an order has."""
-    memory = lent(node)
-    if memory is not None:
-        lines: np.ndarray = memory
-        return lambda start, stop: lines[start:stop]
-    if not isinstance(node, Select) or not node.index.maps:
-        return None
-    rows, *rest = node.index.maps
-    whole = lent(node.node)
-    if whole is None or not isinstance(rows, Computed) or not isinstance(rows.inner, Affine):
-        return None
-    over = axes_of(rows)
-    if not all(isinstance(m, (Constant, Affine)) and not {*over, 0} & {*axes_of(m)} for m in rest):
-        return None
-    others = [axis for axis in range(len(node.index.shape)) if axis not in over]
-    box = renumbered(Index(node.index.shape, rest), others)
-    shifted = [_one_later(map_) for map_ in box.maps]
-    memory = gather.box(whole, Index((len(whole), *box.shape), [LINE, *shifted]))
     order = rows.function
     if not isinstance(order, Order):
         return None
     numbers, stride, offset = order.rows, rows.stride, rows.offset
+    take = _box_taker(node) if lent(node.node) is not None else None
+    if take is None and _are_whole(node):
+        take = taker_of(node.node)
+    if take is None:
+        return None
     if (stride, offset) != (1, 0):
-        return lambda start, stop: memory[numbers(start, stop) * stride + offset]
-    if memory.flags.c_contiguous:  # otherwise `take` would copy all of the memory first
-        return lambda start, stop: memory.take(numbers(start, stop), 0)
-    return lambda start, stop: memory[numbers(start, stop)]
+        return lambda start, stop: take(numbers(start, stop) * stride + offset)
+    return lambda start, stop: take(numbers(start, stop))
+
+
+def _box_taker(node: Select) -> Taker | None:
+    """Return what takes rows of memory of which a box of columns is seen."""
+    whole = lent(node.node)
+    rows, *rest = node.index.maps
+    over = axes_of(rows)
+    if not all(isinstance(m, (Constant, Affine)) and not {*over, 0} & {*axes_of(m)} for m in rest):
+        return None
+    assert whole is not None
+    others = [axis for axis in range(len(node.index.shape)) if axis not in over]
+    box = renumbered(Index(node.index.shape, rest), others)
+    shifted = [_one_later(map_) for map_ in box.maps]
+    return taker_of_memory(gather.box(whole, Index((len(whole), *box.shape), [LINE, *shifted])))
 
 
 def _one_later(map_: Map) -> Map:

@@ -1,79 +1,206 @@
-"""Time minibatches beside NumPy's loops written by hand: `python bench_minibatches.py`.
+"""Time minibatches and loaders beside NumPy's loops written by hand: `python bench_minibatches.py`.
 
-One turn is a whole epoch, so that the order, the views and their fields are all paid for.
+One turn is a whole epoch, so that the order, the views and their fields are all paid for. PyTorch
+takes part where it can be imported; `--no-peers` leaves it out.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
+import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from timing import comparison, heading, timed
+from timing import comparison, duration, heading, megabytes, peak, timed
 
 import dataview as dv
 
 ROWS, WIDTH, SIZE = 1_000_000, 128, 256
+MANY = 100_000_000
+PAUSE = 0.02
+
+Contestants = dict[str, Callable[[], object]]
 
 
-def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--rows", type=int, default=ROWS)
-    options.add_argument("--rounds", type=int, default=11)
-    given = options.parse_args()
-    rng = np.random.default_rng(0)
-    x = rng.random((given.rows, WIDTH), np.float32)
-    y = np.arange(given.rows)
+def in_order(x: np.ndarray, y: np.ndarray) -> Contestants:
+    """Batches one after the other: the limit is a copy of them."""
     d = dv.View(input=x, target=y)
     w = dv.View(x, input=np.s_[: WIDTH - 1], target=np.s_[WIDTH - 1 :])
-    stored = rng.permutation(given.rows)
-    starts = range(0, given.rows, SIZE)
-    epochs = iter(range(10**9))
+    starts = range(0, len(x), SIZE)
 
     def by_slices() -> None:
         for a in starts:
             x[a : a + SIZE].copy(), y[a : a + SIZE].copy()
-
-    def by_take() -> None:
-        for a in starts:
-            rows = stored[a : a + SIZE]
-            np.take(x, rows, axis=0), np.take(y, rows, axis=0)
-
-    def by_views(data: Any, **chosen: Any) -> Callable[[], None]:
-        def visit() -> None:
-            if "sampler" in chosen:
-                chosen["epoch"] = next(epochs)
-            for b in data._minibatches(SIZE, **chosen):
-                b.input(), b.target()
-
-        return visit
 
     def by_fields() -> None:
         batches = d._minibatches(SIZE)
         for one, other in zip(batches.input, batches.target, strict=True):
             one(), other()
 
-    sequential = {
+    return {
         "NumPy: slice and copy": by_slices,
         "``for b in d._minibatches(256): b.input(), b.target()``": by_views(d),
         "the same, of windows": by_views(w),
         "``zip(batches.input, batches.target)``": by_fields,
     }
-    shuffled = {
+
+
+def by_views(data: Any, **chosen: Any) -> Callable[[], None]:
+    """Return an epoch of minibatches, another one at each call."""
+    epochs = iter(range(10**9))
+
+    def visit() -> None:
+        if "sampler" in chosen:
+            chosen["epoch"] = next(epochs)
+        for b in data._minibatches(SIZE, **chosen):
+            b.input(), b.target()
+
+    return visit
+
+
+def shuffled(x: np.ndarray, y: np.ndarray, peers: bool) -> Contestants:
+    """Batches in an order of chance: the limit is one gather."""
+    d = dv.View(input=x, target=y)
+    w = dv.View(x, input=np.s_[: WIDTH - 1], target=np.s_[WIDTH - 1 :])
+    stored = np.random.default_rng(0).permutation(len(x))
+    loader = d._loader(SIZE, sampler="permutation")
+
+    def by_take() -> None:
+        for a in range(0, len(x), SIZE):
+            rows = stored[a : a + SIZE]
+            np.take(x, rows, axis=0), np.take(y, rows, axis=0)
+
+    def by_loader() -> None:
+        for b in loader:
+            b.input(), b.target()
+
+    found: Contestants = {
         "NumPy: ``np.take`` over a stored permutation": by_take,
-        '``sampler="permutation"``': by_views(d, sampler="permutation"),
-        '``sampler="permutation", tail="drop"``': by_views(d, sampler="permutation", tail="drop"),
+        '``d._minibatches(256, sampler="permutation")``': by_views(d, sampler="permutation"),
         "the same, of windows": by_views(w, sampler="permutation"),
         '``sampler="uniform"``': by_views(d, sampler="uniform"),
         "``d._shuffled(0)._minibatches(256)``": by_views(d._shuffled(0)),
+        '``d._loader(256, sampler="permutation")``': by_loader,
     }
-    limits = [("Minibatches in order", sequential, 1.0), ("Minibatches, shuffled", shuffled, 1.3)]
-    for title, contestants, limit in limits:
+    if peers and importlib.util.find_spec("torch"):
+        found |= of_torch(x, y)
+    return found
+
+
+def of_torch(x: np.ndarray, y: np.ndarray) -> Contestants:
+    """PyTorch's loader over the same arrays; its default goes sample by sample."""
+    import torch.utils.data as data
+    from torch import from_numpy
+
+    whole = data.TensorDataset(from_numpy(x), from_numpy(y))
+    order = data.BatchSampler(data.RandomSampler(whole), SIZE, drop_last=False)
+    batches = data.DataLoader(whole, sampler=order, batch_size=None)
+    samples = data.DataLoader(whole, batch_size=SIZE, shuffle=True)
+
+    def visit(loader: Any) -> Callable[[], None]:
+        def epoch() -> None:
+            for _ in loader:
+                pass
+
+        return epoch
+
+    return {
+        "PyTorch: a loader with a batch sampler": visit(batches),
+        "PyTorch: a loader as it comes": visit(samples),
+    }
+
+
+def images(rows: int) -> Contestants:
+    """A field of bytes that are divided when they are read."""
+    u = np.random.default_rng(0).integers(0, 256, (rows, 28, 28), np.uint8)
+    d = dv.View(image=u)
+    batches = (d.image / np.float32(255))._minibatches(SIZE)
+
+    def by_hand() -> None:
+        for a in range(0, len(u), SIZE):
+            u[a : a + SIZE].astype("f4") / np.float32(255)
+
+    def by_view() -> None:
+        for b in batches:
+            b()
+
+    return {
+        'NumPy: ``u[i].astype("f4") / 255``': by_hand,
+        "``(d.image / np.float32(255))._minibatches(256)``": by_view,
+    }
+
+
+def resumed() -> None:
+    """Tell what it takes to go on at 99 % of many rows, and to read the next batch."""
+    d = dv.View(input=np.zeros(MANY, np.uint8))
+    loader = d._loader(SIZE, sampler="permutation")
+    next(loader)
+    state = {**loader.state_dict(), "position": int(MANY * 0.99)}
+
+    def resume() -> Any:
+        again = d._loader(SIZE, sampler="permutation")
+        again.load_state_dict(state)
+        return next(again).input()
+
+    took = []
+    for _ in range(11):
+        begun = time.perf_counter()
+        resume()
+        took.append(time.perf_counter() - begun)
+    held = megabytes(peak(resume))
+    print(f"{MANY:,} rows, from 99 %: {duration(float(np.median(took)))}, holding {held}")
+
+
+def overlapped() -> Contestants:
+    """Reading that waits, behind steps that wait as long."""
+
+    def slow(number: int) -> np.ndarray:
+        time.sleep(PAUSE / 4)
+        return np.zeros(8)
+
+    d = dv.View(slow, _length=4 * 12)._probe()
+    plain, ahead = d._loader(4), d._loader(4, prefetch=2)
+
+    def visit(loader: Any) -> Callable[[], None]:
+        def epoch() -> None:
+            for b in loader:
+                b()
+                time.sleep(PAUSE)
+
+        return epoch
+
+    return {
+        "steps of 20 ms alone": lambda: time.sleep(PAUSE * 12),
+        "reading for 20 ms before each": visit(plain),
+        "the same, ``prefetch=2``": visit(ahead),
+    }
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--rows", type=int, default=ROWS)
+    options.add_argument("--rounds", type=int, default=11)
+    options.add_argument("--no-peers", action="store_true")
+    given = options.parse_args()
+    rng = np.random.default_rng(0)
+    x, y = rng.random((given.rows, WIDTH), np.float32), np.arange(given.rows)
+    batches = -(-given.rows // SIZE)
+    tables = [
+        ("Minibatches in order", in_order(x, y), batches, 1.0),
+        ("Minibatches, shuffled", shuffled(x, y, not given.no_peers), batches, 1.3),
+        ("Images of bytes", images(given.rows // 10), -(-given.rows // 10 // SIZE), 1.0),
+        ("Reading ahead", overlapped(), 12, 1.15),
+    ]
+    for title, contestants, per, limit in tables:
         print(heading(f"{title}: the time of one batch"))
         measured = timed(contestants, rounds=given.rounds)
-        names = list(contestants)[1:]
-        print(comparison(measured, dict.fromkeys(names, limit), per=len(starts)))
+        limits = {name: 1.4 if "_loader" in name else limit for name in list(contestants)[1:]}
+        limits = {name: most for name, most in limits.items() if "PyTorch" not in name}
+        print(comparison(measured, limits, per=per))
+    print(heading("Resuming"))
+    resumed()
 
 
 if __name__ == "__main__":
