@@ -51,7 +51,6 @@ def _is_label(values: np.ndarray) -> np.ndarray:
     return found
 
 
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class _ByLabel(Restrictable):
     """A sampler that draws labels, then rows of these labels, without end."""
 
@@ -84,7 +83,6 @@ class _ByLabel(Restrictable):
         raise NotImplementedError
 
 
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class LabelUniform(_ByLabel):
     """Every label as likely as any other, then any row that has it; without end."""
 
@@ -131,7 +129,6 @@ class LabelDistribution(_ByLabel):
         return drawn(Draws(*key, "label"), checked_weights(weights))
 
 
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class LabelPermutation(_ByLabel):
     """Every label once in each round of draws, each label's rows in turn; without end.
 

@@ -16,7 +16,6 @@ from dataview.samplers.simple import checked_weights, same
 __all__ = ["Mix", "PartLinear", "PartLinearPermutation", "PartPermutationPermutation"]
 
 
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class PartLinear(Sampler):
     """The parts one after the other, and the rows of each first to last."""
 
@@ -27,7 +26,6 @@ class PartLinear(Sampler):
         return same
 
 
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class PartLinearPermutation(Sampler):
     """The parts one after the other, and the rows of each in an order of chance."""
 
@@ -39,7 +37,6 @@ class PartLinearPermutation(Sampler):
         return _by_parts(lengths, np.arange(len(lengths)), key)
 
 
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class PartPermutationPermutation(Sampler):
     """The parts in an order of chance, and the rows of each in an order of chance."""
 

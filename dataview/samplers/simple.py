@@ -113,7 +113,6 @@ def picked(rows: np.ndarray, order: Order) -> Order:
     return Order(function, order.length, order.cuts, order.forward, len(rows))
 
 
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Linear(Restrictable):
     """All rows, first to last."""
 
@@ -129,7 +128,6 @@ def same(positions: np.ndarray) -> np.ndarray:
     return positions
 
 
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Permutation(Restrictable):
     """All rows, each once, in an order of chance."""
 
@@ -140,7 +138,6 @@ class Permutation(Restrictable):
         return Keyed(data.count, *key)
 
 
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Uniform(Restrictable):
     """Rows drawn again and again, each as likely at each position, without end."""
 
@@ -362,7 +359,6 @@ class BatchwisePermutation(Sized):
         return Order(slices, total, slices if slices.missing else None)
 
 
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class RandomSlice(Sized):
     """Slices of neighbouring rows that begin anywhere, without end, each slice a batch."""
 
