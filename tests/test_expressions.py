@@ -4,6 +4,7 @@ import contextlib
 import math
 import multiprocessing
 import operator
+import os
 import pickle
 import threading
 import warnings
@@ -637,6 +638,33 @@ def test_a_pool_of_processes_gives_the_same():
         assert_same(view(out=buffer), default)
         with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
             (1 / (dv.View(a) * 0))()
+
+
+def test_a_fork_computes_the_same_with_threads_of_its_own(rng):
+    a = rng.normal(size=(1 << 19, 2))
+    view = np.sqrt(dv.View(a) ** 2 + 1)
+    expected = view()  # the pool of threads is there when the process is forked
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads: the matter
+        child = os.fork()
+    if not child:
+        try:
+            os._exit(0 if np.array_equal(view(), expected) else 1)
+        except BaseException:
+            os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_process_that_was_spawned_computes_the_same(rng):
+    a = rng.normal(size=(1 << 19, 2))
+    view = np.sqrt(dv.View(a) ** 2 + 1)
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        assert pool.submit(total_of, view).result() == total_of(view)
+
+
+def total_of(view):
+    """Give one number that all of a view's data have a part in."""
+    return float(view().sum())
 
 
 def test_four_threads_at_once_give_the_same(rng):

@@ -373,6 +373,27 @@ def test_leaving_one_group_out():
             d._folds(**refused)
 
 
+def test_what_is_learned_from_training_rows_knows_nothing_of_the_others():
+    read = []
+
+    def row(number):
+        read.append(number)
+        return np.full(3, float(number))
+
+    d = dv.View(row, _length=30)._probe()
+    for train, test in [d._split(0.8, seed=1), *d._folds(5, seed=2), *d._folds(groups=d[:, 0] % 3)]:
+        learned, apart = set(train[:, 0]().tolist()), set(test[:, 0]().tolist())
+        assert not learned & apart
+        mean, spread = train._mean(axis=0), train._std(axis=0)
+        read.clear()
+        (train - mean)()
+        assert set(read) == learned
+        read.clear()
+        ((test - mean) / spread)()
+        assert apart <= set(read) <= apart | learned
+        assert np.allclose(mean(), train().mean(axis=0))
+
+
 def test_folds_keep_fields(record, y):
     for train, test in record._folds(3):
         assert_same(test.label(), y[(test.image()[:, 0] // 4).astype(int)])
