@@ -107,16 +107,25 @@ class Arithmetic(Face, NDArrayOperatorsMixin):
         return like(self, layouts.transposed(node_of(self), order))
 
 
-_PLAIN = (int, float, np.ndarray, bool, complex)
+_NUMBERS = frozenset((int, float, bool, complex))
 
 
 def _quick(ufunc: np.ufunc, general: Any, reflected: bool) -> Any:
     """Return an operator that asks NumPy only for operands that may have operators of their own."""
 
     def operator(view: Any, other: Any) -> Any:
-        if type(other) is type(view) or type(other) in _PLAIN:
-            return _computed(ufunc, (other, view) if reflected else (view, other))
-        return general(view, other)
+        kind = type(other)
+        if kind is type(view):
+            operand: Any = node_of(other)
+        elif kind in _NUMBERS:
+            operand = other
+        elif kind is np.ndarray:
+            operand = argument(other)
+        else:
+            return general(view, other)
+        own = node_of(view)
+        found = elementwise(ufunc, (operand, own) if reflected else (own, operand))
+        return viewed(found[0]) if len(found) == 1 else tuple(map(viewed, found))
 
     return functools.wraps(general)(operator)
 
@@ -139,10 +148,6 @@ def _marked(view: Face) -> Face:
 def _applied(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
     if ufunc is np.equal or ufunc is np.not_equal:
         return _compared(inputs[0], inputs[1], ufunc is np.not_equal)
-    return _computed(ufunc, inputs)
-
-
-def _computed(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
     found = elementwise(ufunc, tuple([argument(value) for value in inputs]))
     return viewed(found[0]) if len(found) == 1 else tuple(map(viewed, found))
 

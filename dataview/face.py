@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 from dataview import opening
 from dataview.expression import select
 from dataview.importing import is_foreign
-from dataview.index import is_endless
+from dataview.index import ENDLESS
 from dataview.keys import parse
 from dataview.nodes import Node, known_shape
 
@@ -79,14 +79,14 @@ def begin(view: Face, node: Node, parent: Face | None = None, key: Any = None) -
     """Make a view that of a whole node."""
     if arrivals:
         _welcome()
-    count = node.shape[0] if node.shape else None
-    rows = None if count is None or is_endless(count) else range(count)
+    shape = node.shape
+    rows = range(shape[0]) if shape and shape[0] < ENDLESS else None
     put_state(view, (node, rows, parent, key))
 
 
 def _welcome() -> None:
-    for library in list(arrivals):
-        if sys.modules.get(library) is not None:
+    for library in tuple(arrivals):
+        if library in sys.modules:
             welcome = arrivals.pop(library, None)  # of several threads one gets it
             if welcome is not None:
                 welcome(_kind)
@@ -95,7 +95,11 @@ def _welcome() -> None:
 def viewed(node: Node, key: Any = None) -> Any:
     """Return the view of a node; `key` marks one that is a part of another view."""
     view = _new(_kind)
-    begin(view, node, None, key)
+    if arrivals:
+        _welcome()
+    shape = node.shape
+    rows = range(shape[0]) if shape and shape[0] < ENDLESS else None
+    put_state(view, (node, rows, None, key))
     return view
 
 

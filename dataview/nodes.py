@@ -274,7 +274,8 @@ class Elementwise(Node):
         self._fields = _elementwise_fields(args, shape)
         self.meta = NO_META
         self.label = None
-        self.lent = self.reader = None
+        self.lent = False  # it has no memory of its own
+        self.reader = None
         self.followed = {}
         self.program: Any = None
         self.ufunc = ufunc
