@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
@@ -22,6 +23,9 @@ __all__ = ["Cut", "cuts", "fused", "is_one_block", "tell"]
 
 BLOCK_ELEMENTS = 1 << 17
 """Elements of a block: the buffers of a few steps stay in a core's own cache."""
+
+TILE_ELEMENTS = 1 << 14
+"""A row that all others are computed with is repeated to so many elements: inner loops are long."""
 
 Evaluate = Callable[..., np.ndarray]
 Narrow = Callable[["Index | None", Sequence[int], Sequence[int]], "Index | None"]
@@ -52,27 +56,37 @@ class Cut(NamedTuple):
         """Return the block of an array."""
         if not array.ndim:
             return array
+        if not self.axis:
+            return array[self.start : self.stop]
         found: np.ndarray = array[(slice(None),) * self.axis + (slice(self.start, self.stop),)]
         return found
 
 
-def cuts(shape: Sequence[int], elements: int | None = None, whole_rows: bool = False) -> list[Cut]:
+def cuts(
+    shape: Sequence[int],
+    elements: int | None = None,
+    whole_rows: bool = False,
+    together: int = 1,
+) -> list[Cut]:
     """Return the blocks of an array, along its first axis that is long enough.
+
+    A block has a multiple of `together` positions, or fewer than that.
 
     >>> cuts((5, 2), 4)
     [Cut(axis=0, start=0, stop=2), Cut(axis=0, start=2, stop=4), Cut(axis=0, start=4, stop=5)]
     """
     elements = BLOCK_ELEMENTS if elements is None else elements
     size = size_of(tuple(shape))
-    if not shape or size <= elements:
+    if not shape or not size:
         return [Cut(0, 0, shape[0] if shape else 0)]
     wanted = -(-size // elements)
     enough = [axis for axis, length in enumerate(shape) if length >= wanted]
-    axis = enough[0] if enough else int(np.argmax(shape))
-    axis = 0 if whole_rows else axis
+    axis = enough[0] if enough and not whole_rows else 0 if whole_rows else int(np.argmax(shape))
     step = max(1, elements // (size // shape[axis]))
-    ends = range(0, shape[axis], step)
-    return [Cut(axis, start, min(start + step, shape[axis])) for start in ends]
+    step = max(together, step - step % together)
+    even = shape[axis] - shape[axis] % together
+    ends = [*range(0, even, step), even, shape[axis]]
+    return [Cut(axis, a, b) for a, b in itertools.pairwise(ends) if a < b]
 
 
 def block_elements(nodes: Sequence[Elementwise]) -> int:
@@ -103,9 +117,8 @@ def fused(
     blocks = cuts(shape, block_elements(nodes))
     if executors.shares_memory() or len(blocks) == 1:
         run = _Run(nodes, index, outs, evaluate, narrow, spare)
-        with engines.one_thread(run.program):
-            # What is made or read from elsewhere is read once: its rows are not cut.
-            executors.run_blocks(run.block, blocks if run.in_memory else cuts(shape, None, True))
+        with engines.one_thread(run.program), run.noting():
+            executors.run_blocks(run.block, run.blocks())
         tell(run.noted)
         return outs
     blocks = cuts(shape, None, True)
@@ -137,8 +150,9 @@ def _remote_block(
     with engines.engine(name), np.errstate(**modes):
         outs = [np.empty(block.shape, known_dtype(node)) for node in nodes]
         run = _Run(nodes, block, outs, evaluate, narrow)
-        with engines.one_thread(run.program):
-            run.block(cuts(block.shape, size_of(block.shape))[0])
+        with engines.one_thread(run.program), run.noting():
+            for own in run.blocks():
+                run.block(own)
     return outs, run.noted
 
 
@@ -159,47 +173,81 @@ class _Run:
         self.program = engines.arranged(compiled(*nodes))
         self.outs = outs
         self.noted: Noted = {}
-        self.local = threading.local()
+        self.threads = threading.local()
         memo = {"roots": self.nodes}
         shape, whole = outs[0].shape, known_shape(nodes[0])
-        with _noting(self.noted) as at:
+        with self.noting():
+            at = self._thread().at
             parts = self._parts(
                 at, lambda leaf: evaluate(leaf, narrow(index, whole, known_shape(leaf)), memo)
             )
-            at.step, at.name = -1, "an operand"
+            at.name = "an operand"
             self.leaves = [
                 _Leaf(leaf, narrow(index, whole, known_shape(leaf)), shape, evaluate, parts, memo)
                 for leaf in self.program.leaves
             ]
         # Of memory, and of what is small, any part of a row can be had by itself.
         self.in_memory = all(leaf.array is not None for leaf in self.leaves)
+        self.together = 1
+        self.together = self._repeat_rows()
+
+    def blocks(self) -> list[Cut]:
+        """Return the blocks of the result."""
+        elements = block_elements(self.nodes) if self.in_memory else BLOCK_ELEMENTS
+        return cuts(self.outs[0].shape, elements, not self.in_memory, self.together)
 
     def _parts(self, at: Position, leaf: Callable[[Node], np.ndarray]) -> dict[int, np.ndarray]:
         """Compute the small parts of the expression, which all blocks share."""
         held = [node for node in self.program.leaves if isinstance(node, Elementwise)]
         return dict(zip(map(id, held), kernel.run_small(held, leaf, at), strict=True))
 
+    def _repeat_rows(self) -> int:
+        """Repeat the operands that are the same for all rows, and return for how many rows."""
+        first, *shape = self.outs[0].shape or (0,)
+        alike = [leaf for leaf in self.leaves if leaf.is_alike()]
+        most = min(first, min(TILE_ELEMENTS, BLOCK_ELEMENTS) // max(1, size_of(tuple(shape))))
+        if not alike or most < 2 or self.blocks()[0].axis:
+            return 1
+        for leaf in alike:
+            leaf.repeat((most, *shape))
+        return int(most)
+
+    def noting(self) -> contextlib.AbstractContextManager[Any]:
+        """Note the floating-point errors of all threads, each with the step to be blamed for it."""
+
+        def note(kind: str, flag: int) -> None:
+            number, name = self._thread().at.blamed()
+            self.noted[number, kind] = name
+
+        return np.errstate(all="call", call=note)
+
+    def _thread(self) -> _Thread:
+        """Return what belongs to the thread that runs this."""
+        own: _Thread | None = self.threads.__dict__.get("own")
+        if own is None:
+            own = self.threads.own = _Thread(Position(), {})
+        return own
+
     def block(self, cut: Cut) -> None:
         """Compute one block into its place."""
-        if not hasattr(self.local, "scratch"):
-            self.local.scratch = {}
-        targets = [cut.of(out) for out in self.outs]
-        with _noting(self.noted) as at:
-            memo = {"roots": self.nodes}  # what leaves have in common is made once a block
-            leaves = [leaf.block(cut, targets[0].shape, memo) for leaf in self.leaves]
-            kernel.run_block(self.program, leaves, targets, self.local.scratch, at, self.spare)
+        at, tapes = self._thread()
+        at.step = None
+        memo = {"roots": self.nodes}  # what leaves have in common is made once a block
+        groups = self.together if cut.stop - cut.start > self.together > 1 else 0
+        leaves = [leaf.block(cut, memo, groups) for leaf in self.leaves]
+        outs = [_in_groups(cut.of(out), groups) if groups else cut.of(out) for out in self.outs]
+        tape = tapes.get(outs[0].shape)
+        if tape is None:
+            tape = kernel.Tape(self.program, leaves, outs, self.spare)
+            tapes[outs[0].shape] = tape
+        tape.run(leaves, outs, at)
 
 
-@contextlib.contextmanager
-def _noting(noted: Noted) -> Iterator[Position]:
-    """Note floating-point errors, each with the step that is blamed for it."""
-    at = Position()
+class _Thread(NamedTuple):
+    """What a thread has of its own: where it is, and its buffers, by the shape of the block."""
 
-    def note(kind: str, flag: int) -> None:
-        noted[at.step, kind] = at.name
-
-    with np.errstate(all="call", call=note):
-        yield at
+    at: Position
+    tapes: dict[tuple[int, ...], kernel.Tape]
 
 
 class _Leaf:
@@ -220,32 +268,46 @@ class _Leaf:
         self.array = parts.get(id(node))
         if self.array is None and not self._is_large():
             self.array = evaluate(node, index, memo)
-        own = self.index.shape if self.array is None else self.array.shape
-        self.shift = len(shape) - len(own)
+        self.shape = self.index.shape if self.array is None else self.array.shape
+        self.shift = len(shape) - len(self.shape)
         self.tile: np.ndarray | None = None
 
     def _is_large(self) -> bool:
         """Whether the leaf is read block by block: not if it is small, or memory that is lent."""
         return size_of(self.index.shape) > BLOCK_ELEMENTS and not _is_lent(self.node, self.index)
 
-    def block(self, cut: Cut, shape: tuple[int, ...], memo: Memo) -> np.ndarray:
-        """Return the part of the leaf that a block of the result needs."""
-        axis = cut.axis - self.shift
-        own = self.index.shape if self.array is None else self.array.shape
-        varies = 0 <= axis < len(own) and own[axis] != 1
-        part = Cut(axis, cut.start, cut.stop)
+    def is_alike(self) -> bool:
+        """Whether the leaf is an array of several elements that is the same for all rows."""
+        return self.array is not None and self.array.size > 1 and not self._varies(0)
+
+    def repeat(self, shape: tuple[int, ...]) -> None:
+        """Hold the leaf as often as several rows need it."""
+        self.tile = np.ascontiguousarray(np.broadcast_to(cast(np.ndarray, self.array), shape))
+
+    def _varies(self, axis: int) -> bool:
+        axis -= self.shift
+        return 0 <= axis < len(self.shape) and self.shape[axis] != 1
+
+    def block(self, cut: Cut, memo: Memo, groups: int) -> np.ndarray:
+        """Return the part of the leaf that a block of the result needs.
+
+        The rows of the block are in `groups` of as many rows, if that is not 0.
+        """
+        if self.tile is not None:
+            return self.tile if groups else self.tile[: cut.stop - cut.start]
+        varies = self._varies(cut.axis)
+        part = Cut(cut.axis - self.shift, cut.start, cut.stop) if varies else cut
         if self.array is None:
-            below = part.within(own) if varies else identity(own)
-            return self.evaluate(self.node, compose(self.index, below), memo)
-        if varies:
-            return part.of(self.array)
-        if not shape or cut.axis:
-            return self.array
-        tile = self.tile  # threads share it, so that it is looked at once
-        if tile is None or tile.shape[:1] < shape[:1]:
-            tile = self.tile = kernel.tiled(self.array, shape)
-        whole = tile.ndim == len(shape) and tile.shape[1:] == shape[1:]
-        return tile[: shape[0]] if whole else self.array
+            below = part.within(self.shape) if varies else identity(self.shape)
+            found = self.evaluate(self.node, compose(self.index, below), memo)
+        else:
+            found = part.of(self.array) if varies else self.array
+        return _in_groups(found, groups) if groups and varies else found
+
+
+def _in_groups(array: np.ndarray, rows: int) -> np.ndarray:
+    """Return an array with its rows in groups, which has the same memory."""
+    return array.reshape(-1, rows, *array.shape[1:])
 
 
 def _is_lent(node: Node, index: Index) -> bool:

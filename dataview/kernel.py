@@ -8,8 +8,8 @@ expression.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from dataview.engines import Joined
 from dataview.nodes import Elementwise, Node, known_dtype
 from dataview.programs import Place, Program, Step, compiled, in_order, told_apart
 
-__all__ = ["Position", "run_block", "run_small", "run_whole", "tiled"]
+__all__ = ["Position", "Tape", "run_small", "run_whole"]
 
 
 class Position:
@@ -25,14 +25,18 @@ class Position:
 
     __slots__ = ("name", "step")
 
-    def __init__(self, step: int = -1, name: str = "an operand") -> None:
-        self.step = step
+    def __init__(self, name: str = "an operand") -> None:
+        self.step: Step | None = None
         self.name = name
 
     def reach(self, step: Step) -> None:
         """Note that a step begins."""
-        self.step = step.number
-        self.name = step.ufunc.__name__
+        self.step = step
+
+    def blamed(self) -> tuple[int, str]:
+        """Return the number of the step, -1 before the first, and what it is called."""
+        step = self.step
+        return (-1, self.name) if step is None else (step.number, step.ufunc.__name__)
 
 
 DEEP = 100
@@ -108,7 +112,7 @@ def run_whole(
     values = dict(zip(parts, run_small(parts, leaf), strict=True))
     leaves = [values[node] if node in values else leaf(node) for node in program.leaves]
     outs = [np.empty(shape, known_dtype(root)) for root in roots]
-    run_block(program, leaves, outs, {}, Position(), True)
+    Tape(program, leaves, outs, True).run(leaves, outs, Position())
     return outs
 
 
@@ -143,120 +147,105 @@ def _run_in_turn(
     return found if found.shape == shape else np.array(np.broadcast_to(found, shape))
 
 
-def run_block(
-    program: Program,
-    leaves: Sequence[np.ndarray],
-    outs: Sequence[np.ndarray],
-    scratch: dict[Any, list[np.ndarray]],
-    at: Position,
-    spare: bool,
-) -> None:
-    """Compute one block into `outs`; `scratch` holds this thread's buffers between blocks.
+class Call(NamedTuple):
+    """A step on blocks of one shape: which values it takes, and which buffers it fills."""
 
-    `spare` tells that no leaf lies in `outs`, so that they may hold results on the way: the fewer
-    buffers there are, the more of them stay in the cache.
+    step: Step
+    operands: tuple[int, ...]
+    targets: tuple[int, ...]
+
+
+class Tape:
+    """A program's calls on blocks of one shape, with the buffers that they share.
+
+    Where each result goes is settled once, so that a block is little more than its ufunc calls.
+    The values of a block are numbered: its leaves, its outputs, then constants and buffers.
     """
-    buffers = _Buffers(dict(zip(program.outputs, outs, strict=True)), scratch, spare)
-    values: dict[int, np.ndarray] = {}
-    for position, step in enumerate(program.steps):
-        operands = []
-        dying = []
-        for op in step.operands:
-            if type(op) is not Place:
-                operands.append(op)
-            elif op.number < 0:
-                operands.append(leaves[-1 - op.number])
-            else:
-                operands.append(values[op.number])
-                if program.last_use[op.number] == position and op.number not in dying:
-                    dying.append(op.number)
-        shape = _shape_of(operands, outs[0].shape)
-        released = [values.pop(place) for place in dying]
-        # In place: a ufunc with one result reads each element before it writes it.
+
+    def __init__(
+        self,
+        program: Program,
+        leaves: Sequence[np.ndarray],
+        outs: Sequence[np.ndarray],
+        spare: bool,
+    ) -> None:
+        """Settle the calls for blocks like this one.
+
+        `spare` tells that no leaf lies in `outs`, so that they may hold results on the way.
+        """
+        self.fixed: list[Any] = []
+        self.kinds = [(value.shape, value.dtype) for value in (*leaves, *outs)]
+        self.spare = spare
+        numbers = range(len(leaves), len(leaves) + len(outs))
+        self.outs = dict(zip(program.outputs, numbers, strict=True))
+        self.free: list[int] = []
+        self.calls: list[Call] = []
+        values: dict[int, int] = {}
+        for position, step in enumerate(program.steps):
+            operands = tuple([self._operand(op, values) for op in step.operands])
+            read = {op.number for op in step.operands if type(op) is Place and op.number >= 0}
+            ended = [place for place in read if program.last_use[place] == position]
+            released = [values.pop(place) for place in sorted(ended)]
+            self.calls.append(Call(step, operands, self._targets(step, operands, released)))
+            values.update(zip(step.results, self.calls[-1].targets, strict=True))
+        ends = [(out, values[place]) for place, out in self.outs.items()]
+        self.copies = [(out, value) for out, value in ends if out != value]
+
+    def _operand(self, operand: Any, values: dict[int, int]) -> int:
+        if type(operand) is not Place:
+            return self._more(operand, (np.shape(operand), None))
+        return -1 - operand.number if operand.number < 0 else values[operand.number]
+
+    def _more(self, value: Any, kind: Any) -> int:
+        self.fixed.append(value)
+        self.kinds.append(kind)
+        return len(self.kinds) - 1
+
+    def _targets(
+        self, step: Step, operands: tuple[int, ...], released: list[int]
+    ) -> tuple[int, ...]:
+        """Return where the results of a step go; `released` held operands that it reads last."""
+        shape = np.broadcast_shapes(*(self.kinds[number][0] for number in operands))
         elementwise = isinstance(step.ufunc, np.ufunc)
+        # In place: a ufunc with one result reads each element before it writes it.
         in_place = elementwise and len(step.results) == 1
         if in_place:
-            buffers.free.extend(released)
-        buffers.keep(step.results)
+            self._release(released)
         apart = () if elementwise else operands
-        targets = [
-            buffers.take(shape, dtype, place, apart)
+        found = [
+            self._target(place, (shape, dtype), apart)
             for place, dtype in zip(step.results, step.dtypes, strict=True)
         ]
         if not in_place:
-            buffers.free.extend(released)
-        if type(step.ufunc) is Joined:
-            step.ufunc(operands, targets[0], at.reach)
-        else:
-            at.reach(step)
-            step.ufunc(*operands, out=tuple(targets))
-        values.update(zip(step.results, targets, strict=True))
-    for place, out in zip(program.outputs, outs, strict=True):
-        if values[place] is not out:
-            np.copyto(out, values[place])
-    buffers.give_back(values.values())
+            self._release(released)
+        return tuple(found)
 
+    def _release(self, numbers: list[int]) -> None:
+        self.free.extend(number for number in numbers if number not in self.outs.values())
 
-class _Buffers:
-    """The buffers of one block: those that are free now, and those kept between blocks."""
-
-    def __init__(
-        self, outs: dict[int, np.ndarray], scratch: dict[Any, list[np.ndarray]], spare: bool
-    ) -> None:
-        self.outs = outs
-        self.scratch = scratch
-        self.spare = spare
-        self.lent = {id(out) for out in outs.values()}
-        # Of several outputs none waits for its values in the place of another.
-        self.free: list[np.ndarray] = list(outs.values()) if spare and len(outs) == 1 else []
-
-    def keep(self, places: Iterable[int]) -> None:
-        """Keep the outputs of a step for their own values from now on."""
-        kept = [self.outs[place] for place in places if place in self.outs]
-        if kept:
-            self.free = [buffer for buffer in self.free if not any(buffer is o for o in kept)]
-
-    def take(
-        self, shape: tuple[int, ...], dtype: np.dtype[Any], place: int, apart: Sequence[Any]
-    ) -> np.ndarray:
-        """Return a buffer of this shape and dtype; an output goes straight to its place.
+    def _target(self, place: int, kind: Any, apart: tuple[int, ...]) -> int:
+        """Return a buffer of a shape and dtype; an output goes straight to its place.
 
         `apart` are operands that may not be written over.
         """
         out = self.outs.get(place)
-        if out is not None:
-            fits = out.shape == shape and out.dtype == dtype
-            if fits and (not apart or (self.spare and not any(op is out for op in apart))):
-                return out
-        for number, buffer in enumerate(self.free):
-            if buffer.shape == shape and buffer.dtype == dtype:
-                return self.free.pop(number)
-        kept = self.scratch.get((shape, dtype))
-        return kept.pop() if kept else np.empty(shape, dtype)
+        if out is not None and self.kinds[out] == kind and (not apart or self.spare):
+            return out
+        for number in self.free:
+            if self.kinds[number] == kind:
+                self.free.remove(number)
+                return number
+        return self._more(np.empty(*kind), kind)
 
-    def give_back(self, values: Iterable[np.ndarray]) -> None:
-        """Keep the buffers for the next block."""
-        for buffer in {id(part): part for part in (*self.free, *values)}.values():
-            if id(buffer) not in self.lent:
-                self.scratch.setdefault((buffer.shape, buffer.dtype), []).append(buffer)
-
-
-def _shape_of(operands: list[Any], whole: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape of a step's results: mostly that of the block, which one operand shows."""
-    for operand in operands:
-        if isinstance(operand, np.ndarray) and operand.shape == whole:
-            return whole
-    return np.broadcast_shapes(*map(np.shape, operands))
-
-
-def tiled(leaf: np.ndarray, block: tuple[int, ...]) -> np.ndarray:
-    """Return a small row repeated over a block's rows, so that inner loops are long.
-
-    >>> tiled(np.array([1, 2]), (3, 2)).shape
-    (3, 2)
-    """
-    if len(block) < 2 or leaf.shape[-1:] != block[-1:] or block[-1] > 2048:
-        return leaf
-    if leaf.size == int(np.prod(block)) or leaf.ndim == 0:
-        return leaf
-    return np.ascontiguousarray(np.broadcast_to(leaf, block))
+    def run(self, leaves: Sequence[np.ndarray], outs: Sequence[np.ndarray], at: Position) -> None:
+        """Compute a block of the tape's shape into `outs`."""
+        values = [*leaves, *outs, *self.fixed]
+        for step, operands, targets in self.calls:
+            at.step = step
+            args = [values[number] for number in operands]
+            if type(step.ufunc) is Joined:
+                step.ufunc(args, values[targets[0]], at.reach)
+            else:
+                step.ufunc(*args, out=tuple([values[number] for number in targets]))
+        for out, value in self.copies:
+            np.copyto(values[out], values[value])
