@@ -97,7 +97,7 @@ def block_elements(nodes: Sequence[Elementwise]) -> int:
 
 def is_one_block(elements: int) -> bool:
     """Whether a result of so many elements is computed as one: to divide it takes longer."""
-    return elements <= 2 * BLOCK_ELEMENTS
+    return elements <= 4 * BLOCK_ELEMENTS
 
 
 def fused(
@@ -119,6 +119,7 @@ def fused(
         run = _Run(nodes, index, outs, evaluate, narrow, spare)
         with engines.one_thread(run.program), run.noting():
             executors.run_blocks(run.block, run.blocks())
+        run.give_back()
         tell(run.noted)
         return outs
     blocks = cuts(shape, None, True)
@@ -174,6 +175,7 @@ class _Run:
         self.outs = outs
         self.noted: Noted = {}
         self.threads = threading.local()
+        self.tapes: list[kernel.Tape] = []
         memo = {"roots": self.nodes}
         shape, whole = outs[0].shape, known_shape(nodes[0])
         with self.noting():
@@ -240,7 +242,13 @@ class _Run:
         if tape is None:
             tape = kernel.Tape(self.program, leaves, outs, self.spare)
             tapes[outs[0].shape] = tape
+            self.tapes.append(tape)
         tape.run(leaves, outs, at)
+
+    def give_back(self) -> None:
+        """Keep the threads' buffers for other evaluations, when no block runs any more."""
+        for tape in self.tapes:
+            tape.give_back()
 
 
 class _Thread(NamedTuple):

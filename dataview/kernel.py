@@ -7,6 +7,7 @@ expression.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -112,7 +113,9 @@ def run_whole(
     values = dict(zip(parts, run_small(parts, leaf), strict=True))
     leaves = [values[node] if node in values else leaf(node) for node in program.leaves]
     outs = [np.empty(shape, known_dtype(root)) for root in roots]
-    Tape(program, leaves, outs, True).run(leaves, outs, Position())
+    tape = Tape(program, leaves, outs, True)
+    tape.run(leaves, outs, Position())
+    tape.give_back()
     return outs
 
 
@@ -147,6 +150,29 @@ def _run_in_turn(
     return found if found.shape == shape else np.array(np.broadcast_to(found, shape))
 
 
+SMALLEST = 1 << 18
+"""Buffers of so many bytes are kept: the system gives fresh memory for them, and its first touch
+costs more than the arithmetic."""
+
+MOST_KEPT = 8
+"""So many buffers of one size are kept."""
+
+LINE = 64
+"""Buffers begin where a line of the cache begins."""
+
+_kept: dict[int, list[np.ndarray]] = {power: [] for power in (18, 19, 20, 21)}
+
+
+def _memory(power: int) -> np.ndarray:
+    """Return 2**power bytes, used before perhaps."""
+    try:
+        return _kept[power].pop()
+    except (KeyError, IndexError):  # so large, or none left: another thread takes them too
+        fresh = np.empty((1 << power) + LINE, np.uint8)
+        skipped = -fresh.__array_interface__["data"][0] % LINE
+        return fresh[skipped : skipped + (1 << power)]
+
+
 class Call(NamedTuple):
     """A step on blocks of one shape: which values it takes, and which buffers it fills."""
 
@@ -174,6 +200,7 @@ class Tape:
         `spare` tells that no leaf lies in `outs`, so that they may hold results on the way.
         """
         self.fixed: list[Any] = []
+        self.taken: list[np.ndarray] = []
         self.kinds = [(value.shape, value.dtype) for value in (*leaves, *outs)]
         self.spare = spare
         numbers = range(len(leaves), len(leaves) + len(outs))
@@ -235,7 +262,23 @@ class Tape:
             if self.kinds[number] == kind:
                 self.free.remove(number)
                 return number
-        return self._more(np.empty(*kind), kind)
+        return self._more(self._buffer(*kind), kind)
+
+    def _buffer(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+        count = math.prod(shape) * dtype.itemsize
+        if count < SMALLEST or dtype.kind not in "biufcmM":
+            return np.empty(shape, dtype)
+        self.taken.append(_memory((count - 1).bit_length()))
+        return self.taken[-1][:count].view(dtype).reshape(shape)
+
+    def give_back(self) -> None:
+        """Keep the buffers for other tapes: this one is not run again."""
+        for memory in self.taken:
+            kept = _kept.get(len(memory).bit_length() - 1)
+            if kept is not None and len(kept) < MOST_KEPT:
+                kept.append(memory)
+        self.fixed.clear()
+        self.taken.clear()
 
     def run(self, leaves: Sequence[np.ndarray], outs: Sequence[np.ndarray], at: Position) -> None:
         """Compute a block of the tape's shape into `outs`."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -45,10 +46,14 @@ def result_dtype(kind: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
 # --- sums --------------------------------------------------------------------------------------
 
 WIDE = 1024
-"""Columns side by side while rows are added: a long inner loop, and few additions in a row."""
+"""Numbers side by side while rows are added: a long inner loop."""
 
-DEEP = 64
-"""How many numbers are added in the data's own precision before the sum goes on in double."""
+HALVINGS = 5
+"""How often a number takes part in an addition of the data's own precision, by pairs of pairs,
+before the sum goes on in double."""
+
+CHUNK_BYTES = 1 << 20
+"""So much is halved at a time: the sums stay in the cache."""
 
 
 def _wider(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -68,11 +73,16 @@ def exact_sum(block: np.ndarray, axes: Axes) -> np.ndarray:
         total: np.ndarray = np.sum(block, axis=axes, keepdims=True)
         return total
     wider = _wider(block.dtype)
-    if axes == (0,) and block.ndim > 1 and block.flags.c_contiguous and block.dtype.kind == "f":
-        with np.errstate(all="ignore"):
-            total = _tall_sum(block, wider)
-    else:
-        with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):
+        if (
+            axes == tuple(range(len(axes)))
+            and block.dtype.char in "fd"
+            and block.flags.c_contiguous
+        ):
+            kept = block.shape[len(axes) :]
+            rows = block.reshape(_count(block, axes), math.prod(kept))
+            total = _tall_sum(rows, wider).reshape([1] * len(axes) + list(kept))
+        else:
             total = np.add.reduce(block, axis=axes, dtype=wider, keepdims=True)
     if not np.isfinite(total).all():
         # Infinite on the way perhaps, and not in the end: a wider range tells, of errors too.
@@ -80,33 +90,39 @@ def exact_sum(block: np.ndarray, axes: Axes) -> np.ndarray:
     return total
 
 
-def _tall_sum(block: np.ndarray, wider: np.dtype[Any]) -> np.ndarray:
-    """Add the rows of a block, several rows side by side as one long row."""
-    columns = math.prod(block.shape[1:])
+def _tall_sum(rows: np.ndarray, wider: np.dtype[Any]) -> np.ndarray:
+    """Add rows, several of them side by side as one long row."""
+    count, columns = rows.shape
     together = max(1, WIDE // max(1, columns))
-    flat = block.reshape(len(block), columns)
-    total = np.zeros(columns, wider)
-    step = together * DEEP
-    for start in range(0, len(flat), step):
-        rows = flat[start : start + step]
-        even = len(rows) - len(rows) % together
-        wide = rows[:even].reshape(even // together, together * columns)
-        if even:
-            total += _in_pairs(wide).reshape(together, columns).sum(axis=0, dtype=wider)
-        if even < len(rows):
-            total += np.add.reduce(rows[even:], axis=0, dtype=wider)
-    return total.reshape((1, *block.shape[1:]))
+    even = count - count % (together << HALVINGS)
+    total: np.ndarray = np.add.reduce(rows[even:], axis=0, dtype=wider)
+    if not even:
+        return total
+    wide = rows[:even].reshape(-1, together * columns)
+    step = max(1, CHUNK_BYTES // (wide[0].nbytes << HALVINGS)) << HALVINGS
+    scratch = _scratch((min(step, len(wide)) // 2, together * columns), rows.dtype)
+    sums = np.zeros(together * columns, wider)
+    for start in range(0, len(wide), step):
+        part = wide[start : start + step]
+        for _ in range(HALVINGS):
+            half = len(part) // 2
+            part = np.add(part[:half], part[half:], out=scratch[:half])
+        sums += np.add.reduce(part, axis=0, dtype=wider)
+    total += sums.reshape(together, columns).sum(axis=0)
+    return total
 
 
-def _in_pairs(rows: np.ndarray) -> np.ndarray:
-    """Add rows two by two: each number takes part in a few additions only."""
-    while len(rows) > 1:
-        half = len(rows) // 2
-        sums = rows[:half] + rows[half : 2 * half]
-        if len(rows) % 2:
-            sums[0] += rows[-1]
-        rows = sums
-    found: np.ndarray = rows[0]
+_own = threading.local()
+
+
+def _scratch(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+    """Return memory that this thread has touched before: that costs more than the additions."""
+    size = math.prod(shape) * dtype.itemsize
+    if size > CHUNK_BYTES:
+        return np.empty(shape, dtype)
+    if not hasattr(_own, "memory"):
+        _own.memory = np.empty(CHUNK_BYTES, np.uint8)
+    found: np.ndarray = _own.memory[:size].view(dtype).reshape(shape)
     return found
 
 
@@ -247,7 +263,11 @@ def _moments(block: np.ndarray, axes: Axes) -> State:
     mean = exact_sum(block, axes) / count
     near = mean.astype(block.dtype)
     distance = block - near
-    square = (distance * distance.conj()).real if block.dtype.kind == "c" else distance * distance
+    if block.dtype.kind == "c":
+        square = (distance * distance.conj()).real
+    else:
+        square = distance
+        square *= distance
     # What the rounded mean is off by is taken out again.
     off = mean - near
     squares = exact_sum(square, axes) - count * (off * np.conj(off)).real
