@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -401,9 +401,17 @@ def in_order(parts: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(in_order(part) if isinstance(part, dict) else part for part in parts.values())
 
 
-def rewritten(node: Elementwise, memory: np.ndarray) -> None:
-    """Compute an expression over the memory that it reads at the same places."""
-    fused([node], None, [memory], evaluate, _narrowed, spare=False)
+def rewritten(
+    node: Elementwise,
+    memory: np.ndarray,
+    index: Index | None = None,
+    given: Mapping[int, np.ndarray] | None = None,
+) -> None:
+    """Compute an expression over memory that it reads, if it does, at the same places.
+
+    An index chooses part of it; `given` is what some of its operands have there.
+    """
+    fused([node], index, [memory], evaluate, _narrowed, spare=False, given=given)
 
 
 def overlaps(node: Node, array: np.ndarray) -> bool:

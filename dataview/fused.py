@@ -8,18 +8,19 @@ import itertools
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from dataview import engines, executors, kernel
+from dataview import buffers, engines, executors, kernel
 from dataview.index import Affine, Index, compose, identity
 from dataview.kernel import Position
-from dataview.nodes import Elementwise, Node, known_dtype, known_shape, size_of
+from dataview.nodes import Elementwise, Node, Select, Stored, known_dtype, known_shape, size_of
 from dataview.programs import compiled
 from dataview.sources.protocol import Memo
 
-__all__ = ["Cut", "cuts", "fused", "is_one_block", "tell"]
+__all__ = ["Cut", "cuts", "fused", "is_one_block", "reuses", "tell"]
 
 BLOCK_ELEMENTS = 1 << 17
 """Elements of a block: the buffers of a few steps stay in a core's own cache."""
@@ -107,16 +108,18 @@ def fused(
     evaluate: Evaluate,
     narrow: Narrow,
     spare: bool = True,
+    given: Mapping[int, np.ndarray] | None = None,
 ) -> list[np.ndarray]:
     """Return the data of elementwise nodes of one shape, computed together block by block.
 
-    `spare` tells that the expressions read nothing of the memory of `outs`.
+    `spare` tells that the expressions read nothing of the memory of `outs`; `given` has the data
+    of operands, by their identity, that are not to be read.
     """
     shape = known_shape(nodes[0]) if index is None else index.shape
     outs = [np.empty(shape, known_dtype(node)) for node in nodes] if outs is None else list(outs)
     blocks = cuts(shape, block_elements(nodes))
-    if executors.shares_memory() or len(blocks) == 1:
-        run = _Run(nodes, index, outs, evaluate, narrow, spare)
+    if executors.shares_memory() or len(blocks) == 1 or given:
+        run = _Run(nodes, index, outs, evaluate, narrow, spare, given or {})
         with engines.one_thread(run.program), run.noting():
             executors.run_blocks(run.block, run.blocks())
         run.give_back()
@@ -168,6 +171,7 @@ class _Run:
         evaluate: Evaluate,
         narrow: Narrow,
         spare: bool = True,
+        given: Mapping[int, np.ndarray] = MappingProxyType({}),
     ) -> None:
         self.nodes = tuple(nodes)
         self.spare = spare
@@ -183,6 +187,7 @@ class _Run:
             parts = self._parts(
                 at, lambda leaf: evaluate(leaf, narrow(index, whole, known_shape(leaf)), memo)
             )
+            parts.update(given)
             at.name = "an operand"
             self.leaves = [
                 _Leaf(leaf, narrow(index, whole, known_shape(leaf)), shape, evaluate, parts, memo)
@@ -236,7 +241,9 @@ class _Run:
         at.step = None
         memo = {"roots": self.nodes}  # what leaves have in common is made once a block
         groups = self.together if cut.stop - cut.start > self.together > 1 else 0
-        leaves = [leaf.block(cut, memo, groups) for leaf in self.leaves]
+        reused: list[np.ndarray] = []
+        own = {**memo, buffers.REUSED: reused}
+        leaves = [leaf.block(cut, own if leaf.reuses else memo, groups) for leaf in self.leaves]
         outs = [_in_groups(cut.of(out), groups) if groups else cut.of(out) for out in self.outs]
         tape = tapes.get(outs[0].shape)
         if tape is None:
@@ -244,6 +251,7 @@ class _Run:
             tapes[outs[0].shape] = tape
             self.tapes.append(tape)
         tape.run(leaves, outs, at)
+        buffers.give_back(reused)
 
     def give_back(self) -> None:
         """Keep the threads' buffers for other evaluations, when no block runs any more."""
@@ -279,6 +287,7 @@ class _Leaf:
         self.shape = self.index.shape if self.array is None else self.array.shape
         self.shift = len(shape) - len(self.shape)
         self.tile: np.ndarray | None = None
+        self.reuses = self.array is None and reuses(node)
 
     def _is_large(self) -> bool:
         """Whether the leaf is read block by block: not if it is small, or memory that is lent."""
@@ -311,6 +320,13 @@ class _Leaf:
         else:
             found = part.of(self.array) if varies else self.array
         return _in_groups(found, groups) if groups and varies else found
+
+
+def reuses(node: Node) -> bool:
+    """Whether a node is read straight from a source that can read into memory used before."""
+    while isinstance(node, Select):
+        node = node.node
+    return isinstance(node, Stored) and getattr(node.source, "reuses", False)
 
 
 def _in_groups(array: np.ndarray, rows: int) -> np.ndarray:

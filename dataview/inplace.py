@@ -13,15 +13,16 @@ import signal
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
+from dataview import buffers
 from dataview.errors import PartialWriteError
-from dataview.evaluation import aliases, answered, evaluate, lent, rewritten
+from dataview.evaluation import aliases, evaluate, lent, rewritten
 from dataview.executors import run_blocks
 from dataview.expression import arguments, elementwise, select, stored
-from dataview.fused import Cut, tell
+from dataview.fused import Cut, reuses, tell
 from dataview.index import axes_of, identity
 from dataview.nodes import (
     Argument,
@@ -34,13 +35,12 @@ from dataview.nodes import (
     Stored,
     known_dtype,
     known_shape,
-    shape_of,
     size_of,
 )
 from dataview.passes import pending, take
+from dataview.programs import leaves_of
 from dataview.sources.memory import ArraySource
 from dataview.sources.npy import NpySource
-from dataview.symbols import in_order
 from dataview.update import UNDO_BYTES, announce, check_writable, write
 
 __all__ = ["apply_in_place", "may_share"]
@@ -246,20 +246,26 @@ def _in_file(node: Node, expression: Elementwise) -> None:
     def note(kind: str, flag: int) -> None:
         noted[0, kind] = expression.ufunc.__name__
 
+    same = [leaf for leaf in leaves_of(expression) if leaf is node or _same_places(leaf, node)]
+
     def change(cut: Cut) -> None:
         index = cut.within(shape)
         part = select(node, index)
-        old = evaluate(part)  # fresh memory, as files lend none
-        block = _on_block(expression, node, cut, old)
+        reused: list[np.ndarray] = []
+        lends = {buffers.REUSED: reused} if reuses(part) and not keep else {}
+        old = evaluate(part, None, lends)  # no page of a file, which lends none
+        given = {id(leaf): old for leaf in same}
+        if expression.dtype == dtype and not keep:
+            value = old
+        else:
+            value = np.empty(old.shape, expression.dtype)
         with np.errstate(all="call", call=note):
-            if not keep and block.dtype == dtype:
-                value = old
-                rewritten(block, value)
-            else:
-                value = answered(block, np.empty(old.shape, dtype), None)
+            rewritten(expression, value, index, given)
+            value = value if value.dtype == dtype else value.astype(dtype)
         done[cut] = old if keep else None
         where = part.index if isinstance(part, Select) else identity(shape)
         _source_of(part).write(where, value)
+        buffers.give_back(reused)
 
     try:
         run_blocks(change, _runs_of_rows(shape))
@@ -269,27 +275,6 @@ def _in_file(node: Node, expression: Elementwise) -> None:
         raise
     finally:
         announce([_source_of(node)])
-
-
-def _on_block(expression: Elementwise, node: Node, cut: Cut, old: np.ndarray) -> Elementwise:
-    """Return an expression on some rows, where `old` is what they hold of the target."""
-    here = stored(ArraySource(old))
-    shape = known_shape(node)
-    made: dict[int, Node] = {}
-
-    def on_rows(arg: Argument) -> Argument:
-        if not isinstance(arg, Node) or id(arg) in made:
-            return made[id(arg)] if isinstance(arg, Node) else arg
-        own = known_shape(arg)
-        if arg is node or _same_places(arg, node):
-            return here
-        return select(arg, cut.within(own)) if len(own) == len(shape) and own[0] > 1 else arg
-
-    for part in (part for part in in_order([expression]) if isinstance(part, Elementwise)):
-        args = tuple(map(on_rows, part.args))
-        rows = np.broadcast_shapes(*(shape_of(arg) or () for arg in args))
-        made[id(part)] = part.replaced(args=args, shape=rows)
-    return cast(Elementwise, made[id(expression)])
 
 
 def _runs_of_rows(shape: tuple[int, ...]) -> list[Cut]:

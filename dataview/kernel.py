@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dataview import buffers
 from dataview.engines import Joined
 from dataview.nodes import Elementwise, Node, known_dtype
 from dataview.programs import Place, Program, Step, compiled, in_order, told_apart
@@ -150,29 +151,6 @@ def _run_in_turn(
     return found if found.shape == shape else np.array(np.broadcast_to(found, shape))
 
 
-SMALLEST = 1 << 18
-"""Buffers of so many bytes are kept: the system gives fresh memory for them, and its first touch
-costs more than the arithmetic."""
-
-MOST_KEPT = 8
-"""So many buffers of one size are kept."""
-
-LINE = 64
-"""Buffers begin where a line of the cache begins."""
-
-_kept: dict[int, list[np.ndarray]] = {power: [] for power in (18, 19, 20, 21)}
-
-
-def _memory(power: int) -> np.ndarray:
-    """Return 2**power bytes, used before perhaps."""
-    try:
-        return _kept[power].pop()
-    except (KeyError, IndexError):  # so large, or none left: another thread takes them too
-        fresh = np.empty((1 << power) + LINE, np.uint8)
-        skipped = -fresh.__array_interface__["data"][0] % LINE
-        return fresh[skipped : skipped + (1 << power)]
-
-
 class Call(NamedTuple):
     """A step on blocks of one shape: which values it takes, and which buffers it fills."""
 
@@ -266,19 +244,15 @@ class Tape:
 
     def _buffer(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
         count = math.prod(shape) * dtype.itemsize
-        if count < SMALLEST or dtype.kind not in "biufcmM":
+        if count < buffers.SMALLEST or dtype.kind not in "biufcmM":
             return np.empty(shape, dtype)
-        self.taken.append(_memory((count - 1).bit_length()))
+        self.taken.append(buffers.taken(count))
         return self.taken[-1][:count].view(dtype).reshape(shape)
 
     def give_back(self) -> None:
         """Keep the buffers for other tapes: this one is not run again."""
-        for memory in self.taken:
-            kept = _kept.get(len(memory).bit_length() - 1)
-            if kept is not None and len(kept) < MOST_KEPT:
-                kept.append(memory)
         self.fixed.clear()
-        self.taken.clear()
+        buffers.give_back(self.taken)
 
     def run(self, leaves: Sequence[np.ndarray], outs: Sequence[np.ndarray], at: Position) -> None:
         """Compute a block of the tape's shape into `outs`."""

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from dataview import gather
+from dataview import buffers, gather
 from dataview.errors import StreamError
 from dataview.executors import run_blocks
 from dataview.expression import arguments
-from dataview.fused import Cut, tell
+from dataview.fused import Cut, reuses, tell
 from dataview.index import Array, Constant, Index, axes_of, is_endless, positions
 from dataview.nodes import Driven, Node, Record, Reduction, known_dtype, known_shape, size_of
 from dataview.quantiles import quantile_dtype, quantiles_of, rows_at
@@ -27,7 +27,7 @@ from dataview.symbols import deferring
 
 __all__ = ["pending", "reduction", "some_rows", "take"]
 
-PART_BYTES = 1 << 22
+PART_BYTES = 1 << 23
 WINDOW = 64
 """So many parts are computed before they are combined: the memory of a pass is bounded."""
 
@@ -39,7 +39,7 @@ AVERAGES = ("mean", "var", "std")
 _settling = threading.Lock()
 
 Noted = dict[tuple[int, str], str]
-Evaluate = Callable[[Node, "Index | None"], np.ndarray]
+Evaluate = Callable[..., np.ndarray]
 
 
 @deferring
@@ -153,11 +153,14 @@ def _streamed(
     names = {kind.part: name for name, kind in KINDS.items()}
 
     def contribution(cut: Cut) -> list[State]:
-        block = evaluate(node, cut.within(shape) if shape else None)
+        reused: list[np.ndarray] = []
+        memo = {buffers.REUSED: reused} if reuses(node) else None
+        block = evaluate(node, cut.within(shape) if shape else None, memo)
         states = []
         for part in parts:
             with _noting(noted, names[part]):
                 states.append(part(block, axes, cut.start))
+        buffers.give_back(reused)
         return states
 
     totals: list[State] | None = None

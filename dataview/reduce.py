@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import functools
 import math
-import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from dataview import buffers
 
 __all__ = ["KINDS", "Kind", "State", "result_dtype"]
 
@@ -100,7 +101,9 @@ def _tall_sum(rows: np.ndarray, wider: np.dtype[Any]) -> np.ndarray:
         return total
     wide = rows[:even].reshape(-1, together * columns)
     step = max(1, CHUNK_BYTES // (wide[0].nbytes << HALVINGS)) << HALVINGS
-    scratch = _scratch((min(step, len(wide)) // 2, together * columns), rows.dtype)
+    memory = buffers.taken(min(step, len(wide)) // 2 * wide[0].nbytes)
+    scratch = memory.view(rows.dtype)[: min(step, len(wide)) // 2 * wide.shape[1]]
+    scratch = scratch.reshape(-1, wide.shape[1])
     sums = np.zeros(together * columns, wider)
     for start in range(0, len(wide), step):
         part = wide[start : start + step]
@@ -108,22 +111,9 @@ def _tall_sum(rows: np.ndarray, wider: np.dtype[Any]) -> np.ndarray:
             half = len(part) // 2
             part = np.add(part[:half], part[half:], out=scratch[:half])
         sums += np.add.reduce(part, axis=0, dtype=wider)
+    buffers.give_back([memory])
     total += sums.reshape(together, columns).sum(axis=0)
     return total
-
-
-_own = threading.local()
-
-
-def _scratch(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
-    """Return memory that this thread has touched before: that costs more than the additions."""
-    size = math.prod(shape) * dtype.itemsize
-    if size > CHUNK_BYTES:
-        return np.empty(shape, dtype)
-    if not hasattr(_own, "memory"):
-        _own.memory = np.empty(CHUNK_BYTES, np.uint8)
-    found: np.ndarray = _own.memory[:size].view(dtype).reshape(shape)
-    return found
 
 
 def _count(block: np.ndarray, axes: Axes) -> int:

@@ -22,7 +22,7 @@ LAYERS = """
     tables exporting declaring opening saving importing packing rows describing distinct asking
     streams made inplace update joining calling evaluation products layouts passes quantiles fused
     kernel engines programs reduce executors splitting expression symbols casting nodes operators
-    fields sources cache permutation gather keys index errors
+    fields sources cache permutation gather keys index buffers errors
 """.split()
 
 # All that is imported before it is used. numexpr and what the extras bring wait in functions.

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.lib import format as npy
 
-from dataview import gather
+from dataview import buffers, gather
 from dataview.index import ENDLESS, Affine, Index, axes_of, extent, is_identity, shifted
 from dataview.sources.protocol import Memo
 
@@ -84,6 +84,7 @@ class NpySource:
         "shape",
     )
     lends = False
+    reuses = True
 
     def __init__(
         self,
@@ -162,12 +163,14 @@ class NpySource:
         """Return a fresh array: pages of the file are never handed out.
 
         A run of rows is read by its position in the file: memory stays as small as the result.
+        It is memory that was used before, if the memo has a list for it.
         """
         slab = self._slab(index)
         if slab is not None:
             self._check()
             rows, within = slab
-            return np.ascontiguousarray(gather.read(self._rows(rows), within))
+            block = self._rows(rows, memo.get(buffers.REUSED))
+            return np.ascontiguousarray(gather.read(block, within))
         array = self.array
         if not self.dtype.itemsize:
             return np.ndarray(index.shape, self.dtype)
@@ -225,8 +228,14 @@ class NpySource:
         within = Index(index.shape, (shifted(first, low), *index.maps[1:]))
         return range(low, high + 1), within
 
-    def _rows(self, rows: range) -> np.ndarray:
-        block = np.empty((len(rows), *self.header.shape[1:]), self.header.dtype)
+    def _rows(self, rows: range, reused: list[np.ndarray] | None = None) -> np.ndarray:
+        shape, dtype = (len(rows), *self.header.shape[1:]), self.header.dtype
+        if reused is None:
+            block = np.empty(shape, dtype)
+        else:
+            count = math.prod(shape) * dtype.itemsize
+            reused.append(buffers.taken(count))
+            block = reused[-1][:count].view(dtype).reshape(shape)
         with open(self.path, "rb", buffering=0) as file:
             _transfer(_read_some, file, block, self._place(rows.start))
         return block
