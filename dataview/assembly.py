@@ -211,8 +211,8 @@ class Assembly:
             except Exception as error:
                 where = f"sample {row}, transform {name_of(step)}"
                 raise located(error, where) from error
-            if sample is None:
-                raise TypeError(f"sample {row}: the transform {name_of(step)} returned None")
+            if sample is None or (isinstance(sample, (Mapping, tuple)) and not sample):
+                raise TypeError(f"sample {row}: the transform {name_of(step)} returned {sample}")
             sample = sample_of(self.unwrap(sample))
         return sample
 
@@ -232,6 +232,11 @@ class Assembly:
         answer = self.on_error(failure.row, failure.error)
         if isinstance(answer, str) and answer == "raise":
             raise failure.error
+        if answer is None:
+            raise TypeError(
+                f"sample {failure.row}: the function on_error= returned None; return 'skip', "
+                "'replace', 'raise', or a sample"
+            ) from failure.error
         return sample_of(self.unwrap(answer))
 
     def _together(self, samples: list[Any], task: Task, kept: list[int]) -> Any:
@@ -241,10 +246,13 @@ class Assembly:
         if self.collate is None:
             return collated(samples, self.pad, None, numbers, self.unwrap)
         try:
-            return self.unwrap(self.collate(samples))
+            batch = self.unwrap(self.collate(samples))
         except Exception as error:
             where = f"collate {name_of(self.collate)}, samples {numbers[0]} to {numbers[-1]}"
             raise located(error, where) from error
+        if batch is None:
+            raise TypeError(f"collate {name_of(self.collate)} returned None, which is no batch")
+        return batch
 
     def _of_nothing(self) -> Any:
         """Return a batch without samples; of made ones only the transform knows the fields."""

@@ -263,7 +263,7 @@ def _stacked(samples: list[np.ndarray], dtype: np.dtype[Any], place: _Place) -> 
             raise ValueError(f"{text}; pad= fills them up to one shape, pad='ragged' keeps them")
     batch = np.empty((len(samples), *shape), dtype)
     for number, sample in enumerate(samples):
-        batch[number] = sample
+        batch[number, ...] = sample  # of an array of no axes its element, objects too
     return batch
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["is_numpy", "placed"]
+__all__ = ["check_device", "is_numpy", "placed"]
 
 _HOW = (
     "device= is None or 'cpu' for NumPy, a device of another library such as "
@@ -48,6 +48,12 @@ def is_numpy(device: Any) -> bool:
     return device is None or (isinstance(device, str) and device == "cpu")
 
 
+def check_device(device: Any) -> None:
+    """Raise for what names no device; whether its library has it is known with the first batch."""
+    if not is_numpy(device):
+        _named(device)
+
+
 def placed(batch: Any, device: Any) -> Any:
     """Return a batch with each of its arrays on a device.
 
@@ -59,7 +65,10 @@ def placed(batch: Any, device: Any) -> Any:
     if is_numpy(device):
         return _each(batch, np.asarray, "")
     name, where = _named(device)
-    library = importlib.import_module(name)
+    try:
+        library = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise ImportError(f"device={device!r} needs {name}, which is not installed") from error
     put = _PUT.get(name, _any)
 
     def moved(array: Any) -> Any:

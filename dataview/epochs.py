@@ -7,6 +7,7 @@ means the same whatever the batch size and the number of ranks.  A step of all r
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -128,6 +129,11 @@ class _Orders(NamedTuple):
     total: int
     others: Mapping[str, Order]
 
+    @property
+    def forward(self) -> list[Order]:
+        """The orders that go forward only, and may go on from what epochs before have drawn."""
+        return [order for order in (self.driver, *self.others.values()) if order.forward]
+
 
 class Course:
     """The steps of one rank through the epochs: each follows from the cursor before it."""
@@ -143,22 +149,31 @@ class Course:
         self.dealing = dealing
         self._known: dict[int, _Orders] = {}
         self._drawn = 0
+        self._oldest = 0
+        self._making = threading.Lock()
 
     def of(self, epoch: int) -> _Orders:
         """Return the orders of an epoch, kept for as long as they may be asked for."""
-        found = self._known.get(epoch)
-        if found is None:
+        return self._known.get(epoch) or self._begun(epoch)
+
+    def passed(self, cursor: Cursor) -> None:
+        """Let go of the orders of epochs that are over, but for the last one."""
+        self._oldest = cursor.epoch - 1
+
+    def _begun(self, epoch: int) -> _Orders:
+        with self._making:  # by a thread that draws ahead, and by whoever asks for a total
+            if epoch in self._known:
+                return self._known[epoch]
             found = self._made(epoch)
-            if found.driver.forward:  # such an order may go on from what epochs before have drawn
+            if found.forward:
                 for number in range(self._drawn, epoch):
                     earlier = self._known.get(number) or self._made(number)
-                    earlier.driver.rows(0, earlier.total)
+                    for order in earlier.forward:
+                        order.rows(0, earlier.total)
                 self._drawn = max(self._drawn, epoch)
-            self._known = {
-                number: self._known[number] for number in self._known if number + 1 == epoch
-            }
-            self._known[epoch] = found
-        return found
+            kept = {n: known for n, known in self._known.items() if n >= self._oldest}
+            self._known = {**kept, epoch: found}
+            return found
 
     def _made(self, epoch: int) -> _Orders:
         driver, others = self.orders(epoch)
@@ -169,10 +184,10 @@ class Course:
             batches = ends_of(driver.cuts, deal.num_samples, deal.num_batches)
             total = driver.cuts.bounds(batches - 1)[1] if batches else 0
         for name, order in others.items():
-            if order.length is not None and order.length != driver.length:
+            if order.length is not None and order.length not in (driver.length, total):
                 raise ValueError(
                     f"the sampler of field {name!r} gives {order.length} samples, the first one, "
-                    f"which drives the epochs, {driver.length}; give an endless one, or one as long"
+                    f"which drives the epochs, {total}; give an endless one, or one as long"
                 )
         return _Orders(driver, total, others)
 

@@ -85,6 +85,8 @@ def asked(node: Node, fields: Any) -> tuple[dict[str, Node], Any]:
     elif isinstance(fields, str):
         named = {fields: fields}
     else:
+        if not isinstance(fields, (list, tuple)):
+            raise TypeError(f"fields= is a name, several, or a mapping of names; got {fields!r}")
         named = {name: name for name in fields}
         if len(named) < len(fields):
             raise ValueError(f"fields= names a field twice: {fields}")
@@ -96,7 +98,9 @@ def asked(node: Node, fields: Any) -> tuple[dict[str, Node], Any]:
     return {name: _part(node, source) for name, source in named.items()}, form
 
 
-def _part(node: Node, name: str) -> Node:
+def _part(node: Node, name: Any) -> Node:
+    if not isinstance(name, str):
+        raise TypeError(f"fields= names fields by text; got {name!r}")
     if name not in node.fields and not (isinstance(node, Stream) and not node.fields.named):
         raise unknown_field(name, node.fields, "the view that is loaded")
     return field(node, name) if name in node.fields else node

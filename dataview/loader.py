@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from dataview.assembly import Assembly, Failure, Outcome
 from dataview.epochs import Cursor, Step, Task, joined, steps
 from dataview.errors import StreamError
 from dataview.remote import Parcel, Remote
+from dataview.samplers import checked_number
 from dataview.setting import Setting
 from dataview.workers import Ahead, Worker
 
@@ -88,6 +89,8 @@ class Loader:
                 return step, outcome
             if not self._setting.options.repeat:
                 raise StopIteration
+            if not self._cursor.position:
+                raise self._barren()
             self._cursor = step.after
 
     def _next(self) -> tuple[Step, Outcome]:
@@ -119,7 +122,7 @@ class Loader:
 
         With it, how many are still lacking because the epoch is over.
         """
-        lacking = outcome.missing
+        lacking, barren = outcome.missing, 0
         while lacking:
             more = self._course.step(step.reached, lacking)
             if more is None:
@@ -129,10 +132,23 @@ class Loader:
             step = Step(joined([step.task.part(kept), more.task]), more.after, more.reached)
             outcome = self._setting.assembly(step.task)
             self._count([f for f in outcome.failures if (f.epoch, f.place) not in known])
-            lacking += outcome.missing - len(more.task.rows)
+            had = len(more.task.rows) - outcome.missing
+            lacking -= had
+            barren = 0 if had else barren + len(more.task.rows) * self._course.dealing.ranks
+            if barren >= (self._course.total(step.reached.epoch) or math.inf):
+                raise self._barren()
         if step.after == step.reached and self._course.batches(step.after) == 0:
             step = step._replace(after=Cursor(step.reached.epoch + 1))
         return step, outcome, 0
+
+    def _barren(self) -> RuntimeError:
+        last = self.errors[-1]
+        error = RuntimeError(
+            f"the samples of a whole epoch make no batch, {self._failed} have failed; the last is "
+            f"sample {last.row}: {last.error}"
+        )
+        error.__cause__ = last.error
+        return error
 
     def _count(self, failures: Iterable[Failure]) -> None:
         """Note the samples that failed; too many of them are an error."""
@@ -156,8 +172,7 @@ class Loader:
         self._previous = self._cursor
         self._task = task
         self.is_new_epoch = step.after.epoch > began
-        if isinstance(self._course, Arrivals):
-            self._course.passed(step.after)
+        self._course.passed(step.after)
         if self._setting.options.progress:
             self._show()
         if self.is_new_epoch:
@@ -304,7 +319,7 @@ class Loader:
 
     def _fingerprint(self) -> dict[str, Any]:
         seed = self._setting.options.seed
-        plain = list(seed) if isinstance(seed, (tuple, list)) else seed
+        plain = list(seed) if isinstance(seed, tuple) else seed
         return {"seed": plain, **self._setting.fingerprint}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -312,10 +327,17 @@ class Loader:
 
         Batch size, workers, prefetching and shards may differ.
         """
+        if not isinstance(state, Mapping):
+            raise TypeError(f"a state is what state_dict() has returned; got {state!r}")
         if state.get("version") != VERSION:
             raise ValueError(
                 f"the state has version {state.get('version')!r}; this loader reads {VERSION}"
             )
+        lacking = [name for name in self.state_dict() if name not in state]
+        if lacking:
+            raise ValueError(f"the state lacks {', '.join(lacking)}")
+        for name in ("epoch", "position", "emitted", "handed", "failed"):
+            checked_number(name, state[name], 0)
         own, theirs = self._fingerprint(), state["fingerprint"]
         differing = [name for name in own if own[name] != theirs.get(name)]
         if differing:
@@ -333,6 +355,9 @@ class Loader:
         self._previous = None if state["previous"] is None else Cursor(*state["previous"])
         self._ended = False
         self._task = None
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a loader has workers and a place in its epochs; pickle its state_dict()")
 
     def reset(self) -> None:
         """Go back to the start of the current epoch."""

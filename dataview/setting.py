@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from dataview import samplers
 from dataview.arrivals import Arrivals
 from dataview.assembly import OWN, Assembly
+from dataview.device import check_device
 from dataview.epochs import Course, Cursor, Dealing
 from dataview.errors import StreamError, unknown_field
 from dataview.handing import Handing, asked
 from dataview.index import is_endless
 from dataview.nodes import Node, Record, members
 from dataview.rows import shape_by_rows
+from dataview.samplers import checked_number
 from dataview.streams import Stream
 
 __all__ = ["Lent", "Options", "Setting", "made"]
@@ -71,13 +71,14 @@ class Options:
             if value not in choices:
                 raise ValueError(f"{name}= is one of {', '.join(choices)}; got {value!r}")
         for name, least in (("batch_size", 1), ("workers", 0), ("prefetch", 0)):
-            _check_number(name, getattr(self, name), least)
+            checked_number(name, getattr(self, name), least)
         for name in ("num_samples", "num_batches", "max_errors"):
             if getattr(self, name) is not None:
-                _check_number(name, getattr(self, name), 0)
+                checked_number(name, getattr(self, name), 0)
         rank, ranks = _pair(self.shard)
         if not 0 <= rank < ranks:
             raise ValueError(f"shard= is (rank, ranks) with 0 <= rank < ranks; got {self.shard!r}")
+        object.__setattr__(self, "seed", samplers.checked_seed(self.seed))
         if not callable(self.on_error) and self.on_error not in _ON_ERROR:
             raise ValueError(
                 f"on_error= is one of {', '.join(_ON_ERROR)}, or a function of the row and the "
@@ -91,6 +92,11 @@ class Options:
             )
         if self.replaces and self.tail in ("pad", "error"):
             raise ValueError("failed samples are replaced: choose tail='short' or 'drop' with that")
+        if self.collate is not None and not callable(self.collate):
+            raise TypeError(f"collate= is a function of a list of samples; got {self.collate!r}")
+        if not callable(self.progress) and self.progress not in (None, False, True):
+            raise TypeError(f"progress= is True, or makes a bar like tqdm; got {self.progress!r}")
+        check_device(self.device)
         if self.collate is not None and self.pad is not None:
             raise ValueError("pad= is for the own collation; your collate= pads by itself")
 
@@ -128,18 +134,11 @@ class Options:
         return steps
 
 
-def _check_number(name: str, value: Any, least: int) -> None:
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
-        raise TypeError(f"{name}= is an integer; got {value!r}")
-    if value < least:
-        raise ValueError(f"{name}= is at least {least}; got {value}")
-
-
 def _pair(shard: Any) -> tuple[int, int]:
     if not isinstance(shard, (tuple, list)) or len(shard) != 2:
         raise TypeError(f"shard= is a pair (rank, ranks); got {shard!r}")
     for value in shard:
-        _check_number("shard", value, 0)
+        checked_number("shard", value, 0)
     return int(shard[0]), int(shard[1])
 
 
@@ -267,13 +266,11 @@ def _check_batches(course: Course, sampler: samplers.Sampler, options: Options) 
     if found.driver.cuts is not None:
         sized = getattr(sampler, "sized", False)
         if options.tail != "short" or options.straddle or (options.batch_size > 1 and not sized):
-            raise ValueError(
-                f"{sampler!r} decides about the batches; leave batch_size=, tail= and straddle= out"
-            )
+            named = "tail= and straddle=" if sized else "batch_size=, tail= and straddle="
+            raise ValueError(f"{sampler!r} decides about the batches; leave {named} out")
         if options.replaces:
             raise ValueError(f"{sampler!r} decides about the batches, so none is filled up")
-        return
-    if options.tail == "error":
+    elif options.tail == "error":
         options.dealing.end(0, found.total)
     if options.repeat and not (found.total if options.straddle else course.batches(Cursor())):
         raise ValueError("an epoch has no batches, so it cannot be repeated")

@@ -374,6 +374,13 @@ def keyed(node: Sampled, key: Any) -> Node:
         return select(sample, parse(key[1:], known_shape(sample)), key)
     if node.count is None:
         raise UndeclaredError("the shape of the sample is unknown; call _probe() to read it")
+    if isinstance(key, tuple) and node.shape is not None:
+        return node.part(parse(key, node.shape))
+    if isinstance(key, tuple) and any(item is Ellipsis for item in key[:-1]):
+        raise UndeclaredError(
+            f"the key {key!r} counts axes from the last, and how many there are is unknown; take "
+            "samples one by one, or call _probe() to read one"
+        )
     return node.part(parse(key, (node.count,)))
 
 

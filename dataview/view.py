@@ -292,7 +292,7 @@ class View(Arithmetic, Visiting, Summaries, Exchanges):
         node = node_of(self)
         if node.dtype is None or node.shape is None:
             return None
-        return size_of(node.shape) * node.dtype.itemsize
+        return self._size() * node.dtype.itemsize
 
     def _length(self) -> float | None:
         """Return the number of rows, `math.inf` if they never end, None where it is unknown."""

@@ -89,6 +89,8 @@ def test_views_are_samples_of_every_kind():
 def test_objects_stay_objects():
     samples = [{"o": None}, {"o": types}]
     assert dv.collate(samples)["o"].tolist() == [None, types]
+    alone = dv.collate([{"o": np.array(None)}, {"o": np.array(types)}])["o"]
+    assert [type(part) for part in alone] == [type(None), type(types)]
 
 
 # -------------------- padding --------------------
@@ -295,6 +297,11 @@ def test_what_no_device_takes_is_refused_by_name(library):
 def test_a_device_without_a_library_is_refused(device, kind):
     with pytest.raises(kind, match="torch:cuda:0"):
         dv.collate([1], device=device)
+
+
+def test_a_device_of_a_library_that_is_not_there():
+    with pytest.raises(ImportError, match="device='nolib:0' needs nolib, which is not installed"):
+        dv.collate([1, 2], device="nolib:0")
 
 
 def test_the_cpu_is_numpy():

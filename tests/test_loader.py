@@ -471,6 +471,71 @@ def test_a_state_of_something_else_is_refused(other, text):
         dataset()._loader(4).load_state_dict(state | {"position": 1000})
 
 
+@pytest.mark.parametrize("asked", [False, True])
+def test_rows_that_a_function_draws_are_not_lost_however_far_ahead_they_are_drawn(asked):
+    function = SAMPLERS["function"]()
+    with dataset()._loader(2, function, num_samples=2, repeat=True, prefetch=5) as loader:
+        found = []
+        for number in range(12):
+            found.append(next(loader).y().tolist())
+            if asked:
+                assert (loader.epoch_detail, loader.num_batches()) == (number + 1, 1)
+            if number % 5 == 4:
+                loader.reset()  # at the start of an epoch, so that it changes nothing
+    assert flat(found) == [number % N for number in range(24)]
+
+
+def test_a_function_for_another_field_is_drawn_again_from_the_start():
+    def loader():
+        return dataset()._loader(4, {"y": "permutation", "x": SAMPLERS["function"]()}, repeat=True)
+
+    whole = loader()
+    batches = [next(whole).x().tolist() for _ in range(15)]
+    begun = loader()
+    for _ in range(13):
+        next(begun)
+    resumed = loader()
+    resumed.load_state_dict(begun.state_dict())
+    assert [next(resumed).x().tolist() for _ in range(2)] == batches[13:]
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "text"),
+    [
+        ({"epoch": -1}, ValueError, "epoch= is at least 0"),
+        ({"position": -3}, ValueError, "position= is at least 0"),
+        ({"position": "3"}, TypeError, "position= is an integer"),
+        ({"handed": None}, TypeError, "handed= is an integer"),
+    ],
+)
+def test_a_state_that_is_none_is_refused(change, kind, text):
+    loader = dataset()._loader(4)
+    state = loader.state_dict()
+    with pytest.raises(kind, match=text):
+        loader.load_state_dict(state | change)
+    with pytest.raises(TypeError, match=r"what state_dict\(\) has returned"):
+        loader.load_state_dict([])
+    del state["fingerprint"], state["position"]
+    with pytest.raises(ValueError, match="lacks position, fingerprint"):
+        loader.load_state_dict(state)
+    with pytest.raises(TypeError, match=r"pickle its state_dict\(\)"):
+        pickle.dumps(loader)
+
+
+def test_the_fingerprint_tells_options_of_samplers_apart():
+    def state(sampler):
+        return dataset()._loader(1, sampler).state_dict()["fingerprint"]["sampler"]
+
+    labels = [state(dv.samplers.permutation(by="y", label=label)) for label in (2, np.int64(2), 3)]
+    assert labels[0] == labels[1] != labels[2]
+    weights = [
+        state(dv.samplers.label_distribution(by="y", weights={0: weight}, fill=1))
+        for weight in (1, np.float64(2), 2.0)
+    ]
+    assert weights[0] != weights[1] == weights[2]
+    json.dumps([labels, weights])
+
+
 # -------------------- transforms --------------------
 
 
@@ -548,6 +613,13 @@ def test_an_own_collate_makes_what_it_likes():
 
 
 # -------------------- several samplers --------------------
+
+
+def test_a_secondary_sampler_is_as_long_as_an_epoch_of_an_endless_driver():
+    loader = dataset(4)._loader(4, {"y": "uniform", "x": "permutation"})
+    assert sorted(next(loader).x()[:, 0].tolist()) == [0, 2, 4, 6]
+    with pytest.raises(ValueError, match=r"'x' gives 4 samples, .* drives the epochs, 3"):
+        dataset(4)._loader(4, {"y": "uniform", "x": "permutation"}, num_samples=3)
 
 
 def test_fields_with_samplers_of_their_own():
@@ -657,6 +729,33 @@ def test_a_transform_that_fails_is_named_with_the_sample():
 
     with np.errstate(all="raise"), pytest.raises(FloatingPointError, match="sample 0, transform"):
         next(dataset()._loader(2, transform=halve, workers=1))
+
+
+@pytest.mark.parametrize(
+    "options", [{"straddle": True}, {"tail": "drop"}, {"tail": "drop", "workers": 2}]
+)
+def test_replacing_without_end_is_an_error(options):
+    loader = made(5, range(5))._loader(2, repeat=True, on_error="replace", **options)
+    with loader, pytest.raises(RuntimeError, match=r"whole epoch make no batch.* last is sample"):
+        next(loader)
+    few = made(9, [0, 1, 2, 4, 5, 6, 8])
+    with few._loader(3, repeat=True, straddle=True, on_error="replace") as loader:
+        assert first(loader, 3) == [[3, 7, 3], [7, 3, 7], [3, 7, 3]]
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"on_error": lambda row, error: None}, "on_error= returned None; return 'skip'"),
+        ({"transform": lambda sample: {}}, r"sample 0: the transform .* returned \{\}"),
+        ({"transform": lambda sample: ()}, r"sample 0: the transform .* returned \(\)"),
+        ({"collate": lambda samples: None}, "collate .* returned None, which is no batch"),
+    ],
+)
+def test_a_function_that_returns_nothing_is_told(options, text):
+    bad = [0] if "on_error" in options else []
+    with pytest.raises(TypeError, match=text):
+        next(made(3, bad)._loader(2, **options))
 
 
 def test_too_many_errors_are_an_error():
@@ -803,11 +902,44 @@ def test_what_a_stream_cannot_do_is_refused(options, kind):
         ({"tail": "error", "batch_size": 4}, ValueError),
         ({"tail": "drop", "batch_size": 24, "repeat": True}, ValueError),
         ({"shuffle": True}, TypeError),
+        ({"seed": 1.5}, TypeError),
+        ({"seed": None}, TypeError),
+        ({"seed": (0, 1.5)}, TypeError),
+        ({"collate": 3}, TypeError),
+        ({"progress": "yes"}, TypeError),
+        ({"device": "cuda:0"}, ValueError),
+        ({"device": 3}, TypeError),
+        ({"fields": 3}, TypeError),
+        ({"fields": ["y", 3]}, TypeError),
+        ({"sampler": [[0], []]}, ValueError),
+        ({"sampler": dv.samplers.subset([0, N])}, IndexError),
+        ({"sampler": "random-slice", "batch_size": N + 1}, ValueError),
+        ({"sampler": "bucket"}, ValueError),
+        ({"sampler": [], "repeat": True}, ValueError),
+        ({"sampler": [[0], [1]], "num_batches": 0, "repeat": True}, ValueError),
     ],
 )
 def test_options_are_checked_when_the_loader_is_made(options, kind):
     with pytest.raises(kind):
         dataset()._loader(**options)
+
+
+def test_what_a_sampler_leaves_to_choose_is_told():
+    with pytest.raises(ValueError, match="leave tail= and straddle= out"):
+        dataset()._loader(4, dv.samplers.bucket(by="y"), tail="drop")
+    with pytest.raises(ValueError, match="leave batch_size=, tail= and straddle= out"):
+        dataset()._loader(4, dv.samplers.token_budget(by="y", budget=50))
+
+
+def test_equal_seeds_of_any_kind_are_one_seed():
+    plain = dataset()._loader(4, "permutation", seed=3, transform=noisy)
+    other = dataset()._loader(4, "permutation", seed=np.int64(3), transform=noisy)
+    assert trace(plain, 2) == trace(other, 2)
+    state = json.loads(json.dumps(other.state_dict()))
+    plain.load_state_dict(state)
+    assert trace(plain, 2) == trace(other, 2)
+    pair = [np.int64(3), "a"]
+    json.dumps(dataset()._loader(seed=pair).state_dict())
 
 
 def test_an_empty_epoch_cannot_be_repeated():

@@ -216,6 +216,21 @@ def test_a_short_batch_keeps_the_nominal_shape():
     assert_same(batches[0, 1:3, 0](), array[1:3, 0])
 
 
+def test_what_is_known_of_uneven_batches_counts_real_rows():
+    d, array = whole(10)
+    for batches, rows in [(d._minibatches(4), 10), (d._minibatches(4)[1:], 6)]:
+        assert batches._nbytes() == batches._size() * array.itemsize == rows * 7 * array.itemsize
+
+
+@pytest.mark.parametrize("key", [(..., 0), (slice(None), 0), (..., slice(2)), (..., 0, 0)])
+def test_a_key_within_uneven_batches_never_selects_something_else(key):
+    with pytest.raises(ValueError, match="not all of one size"):
+        whole(10)[0]._minibatches(4)[key]
+    samples = dv.View(lambda number: np.arange(number), _length=3)
+    with pytest.raises((IndexError, TypeError)):
+        samples[key]
+
+
 @pytest.mark.parametrize(
     "action",
     [

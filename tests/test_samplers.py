@@ -625,11 +625,75 @@ def test_names_classes_and_instances():
         ("random-slice", ValueError, "needs a batch size"),
         (3, TypeError, "a sampler is a name"),
         (lambda one: one, TypeError, "needs 1 arguments"),
+        ({"x": "linear"}, TypeError, "samplers by field are for _loader"),
+        (b"xw", TypeError, "a sampler is a name"),
     ],
 )
 def test_what_is_no_sampler(given, kind, message):
     with pytest.raises(kind, match=message):
         samplers.made(given, ["x", "w"])
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "message"),
+    [
+        (lambda: samplers.bucket(0, by="length"), ValueError, "batch_size= is at least 1"),
+        (lambda: samplers.bucket(True, by="length"), TypeError, "batch_size= is an integer"),
+        (lambda: samplers.random_slice(-3), ValueError, "batch_size= is at least 1"),
+        (lambda: samplers.bucket(by="length", window=0), ValueError, "window= is at least 1"),
+        (lambda: samplers.bucket(by="length", window=1.5), TypeError, "window= is an integer"),
+        (lambda: samplers.token_budget(by="length", window=0), ValueError, "window= is at least"),
+        (lambda: samplers.token_budget(by="length", budget=0), ValueError, "budget= is more"),
+        (lambda: samplers.token_budget(by="length", budget=np.nan), ValueError, "budget= is more"),
+        (lambda: samplers.restricted("permutation", "x", 1), TypeError, "takes a sampler"),
+        (
+            lambda: samplers.label_distribution(by="x", weights={"cat": -1}),
+            ValueError,
+            "weight of 'cat' is -1",
+        ),
+        (
+            lambda: samplers.label_distribution(by="x", weights={"cat": 1}, fill=-2),
+            ValueError,
+            "weight of 'fill=' is -2",
+        ),
+    ],
+)
+def test_options_are_checked_when_a_sampler_is_made(options, kind, message):
+    with pytest.raises(kind, match=message):
+        options()
+
+
+def test_orders_that_cannot_be_are_refused_when_they_are_made():
+    d = dv.View(np.arange(5))
+    with pytest.raises(IndexError, match="row 5 is outside the 5 rows"):
+        d._minibatches(2, sampler=samplers.subset([0, 5]))
+    with pytest.raises(ValueError, match="a slice of 6 rows does not fit into 5 rows"):
+        d._minibatches(6, sampler="random-slice")
+    with pytest.raises(ValueError, match="batch 1 of the sampler has no rows"):
+        d._minibatches(sampler=[[0], [], [1]])
+    for options in ({"seed": None}, {"seed": 0.5}, {"epoch": 1.0}):
+        with pytest.raises(TypeError):
+            d._minibatches(2, sampler="permutation", **options)
+    with pytest.raises(ValueError, match="epoch= is at least 0"):
+        d._minibatches(2, epoch=-1)
+
+
+def test_an_iterator_gives_its_rows_once_and_never_silently_nothing():
+    d, rows = dv.View(np.arange(5)), iter([3, 1])
+    assert d._minibatches(2, sampler=rows)[0]().tolist() == [3, 1]
+    with pytest.raises(ValueError, match="has no rows, or is spent"):
+        d._minibatches(2, sampler=rows)
+
+
+@pytest.mark.parametrize("scale", [1e-323, 1e-300, 1.0, 4e307])
+def test_weights_of_any_size_keep_their_proportions(scale):
+    weights = np.array([1.0, 3.0, 0.0, 4.0]) * scale
+    rows = samplers.weighted(weights).order(Rows(4), 0, 0).rows(0, 8000)
+    counts = np.bincount(rows, minlength=4)
+    assert counts[2] == 0
+    assert abs(chi_square(counts[[0, 1, 3]], np.array([1000, 3000, 4000]))) < 4
+    once = samplers.weighted(weights, replacement=False).order(Rows(4), 0, 0)
+    assert sorted(once.rows(0, 3).tolist()) == [0, 1, 3]
 
 
 def test_a_batch_size_is_given_once():

@@ -82,9 +82,8 @@ def _is_plain(sampler: samplers.Sampler) -> bool:
 
 def _check_cuts(sampler: samplers.Sampler, size: int | None, tail: str) -> None:
     if tail != "short" or (size is not None and not sampler.sized):
-        raise ValueError(
-            f"{sampler!r} decides about the batches; leave batch_size= and tail= at their defaults"
-        )
+        named = "tail=" if sampler.sized else "batch_size= and tail="
+        raise ValueError(f"{sampler!r} decides about the batches; leave {named} out")
 
 
 def _endless(

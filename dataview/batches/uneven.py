@@ -94,8 +94,16 @@ class Batches(Sampled):
     @property
     def size(self) -> int:
         """The number of elements, those of the real rows alone."""
-        rows = sum(stop - start for start, stop in self.bounds())
+        if self.index.maps == (LINE,):
+            rows = self._reached
+        else:
+            rows = sum(stop - start for start, stop in self.bounds())
         return rows * size_of(known_shape(self.rows)[1:])
+
+    @property
+    def _reached(self) -> int:
+        """The number of rows of all batches, seen from the first one on."""
+        return self.cuts.bounds(self.count - 1)[1] if self.count else 0
 
     def bounds(self) -> Iterator[tuple[int, int]]:
         """Return where each batch begins and ends."""
@@ -137,8 +145,7 @@ class Batches(Sampled):
 
     def _rows(self) -> Node:
         if self.index.maps == (LINE,):
-            last = self.cuts.bounds(self.count - 1)[1] if self.count else 0
-            return mapped(self.rows, LINE, last, "rows")
+            return mapped(self.rows, LINE, self._reached, "rows")
         runs = [np.arange(start, stop, dtype=np.intp) for start, stop in self.bounds()]
         numbers = np.concatenate([np.empty(0, np.intp), *runs])
         return mapped(self.rows, Array(numbers, (0,)), len(numbers), "rows")

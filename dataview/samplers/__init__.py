@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dataview.samplers.asked import RowsOf
@@ -25,7 +25,16 @@ from dataview.samplers.parts import (
     PartLinearPermutation,
     PartPermutationPermutation,
 )
-from dataview.samplers.protocol import Cuts, Data, Order, Sampler, ends_of, total_of
+from dataview.samplers.protocol import (
+    Cuts,
+    Data,
+    Order,
+    Sampler,
+    checked_number,
+    checked_seed,
+    ends_of,
+    total_of,
+)
 from dataview.samplers.simple import (
     BatchwisePermutation,
     Linear,
@@ -45,6 +54,8 @@ __all__ = [
     "Sampler",
     "batchwise_permutation",
     "bucket",
+    "checked_number",
+    "checked_seed",
     "ends_of",
     "label_distribution",
     "label_permutation",
@@ -171,7 +182,9 @@ def _lacks_by(kind: type[Sampler], fields: Iterable[str]) -> ValueError:
 
 def _given(value: Any) -> Sampler:
     """Return the sampler of an iterable, or of a function, told apart by its arguments."""
-    if isinstance(value, Iterable):
+    if isinstance(value, Mapping):
+        raise TypeError("samplers by field are for _loader; _minibatches has one for all fields")
+    if isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray)):
         return Iterated(value)
     if not callable(value):
         raise TypeError(

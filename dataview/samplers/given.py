@@ -36,6 +36,10 @@ class Iterated(Sampler):
                 "an iterator is spent after an epoch; give an iterable that begins anew each time"
             )
         first = next(passing, None)
+        if first is None and passing is self.rows:
+            raise ValueError(
+                "the iterator has no rows, or is spent; give an iterable that begins anew each time"
+            )
         if first is None:
             return Order(Listed(np.empty(0, np.intp)), 0)
         passing = chain([first], passing)
@@ -50,6 +54,9 @@ class Iterated(Sampler):
 
 def _in_batches(batches: list[Any], count: int) -> Order:
     rows = [_as_rows(batch, count) for batch in batches]
+    empty = [number for number, batch in enumerate(rows) if not len(batch)]
+    if empty:
+        raise ValueError(f"batch {empty[0]} of the sampler has no rows; leave it out")
     ends = np.cumsum([len(batch) for batch in rows])
     numbers = np.concatenate(rows)
     return Order(Listed(numbers), len(numbers), Ends(ends), forward=True)

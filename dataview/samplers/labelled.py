@@ -110,7 +110,9 @@ class LabelDistribution(_ByLabel):
         super().__post_init__()
         if not isinstance(self.weights, Mapping):
             raise TypeError(f"{self.name} needs weights=, a mapping; got {self.weights!r}")
-        checked_weights(list(self.weights.values()) or [1])
+        checked_weights(list(self.weights.values()) or [1], list(self.weights))
+        if self.fill is not None:
+            checked_weights([self.fill, 1], ["fill="])
         object.__setattr__(self, "weights", dict(self.weights))
 
     def labels(self, groups: _Groups, key: Key) -> Function:
@@ -126,7 +128,7 @@ class LabelDistribution(_ByLabel):
         for label, weight in given.items():
             if weight and self.label is None:
                 raise ValueError(f"weights= has the label {label!r}, which no row has")
-        return drawn(Draws(*key, "label"), checked_weights(weights))
+        return drawn(Draws(*key, "label"), checked_weights(weights, groups.labels.tolist()))
 
 
 class LabelPermutation(_ByLabel):
@@ -187,6 +189,13 @@ class Restricted(Sampler):
     sampler: Sampler
     by: Any
     label: Any
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.sampler, Sampler):
+            raise TypeError(
+                "restricted takes a sampler, such as samplers.weighted(by=...), and the labels; "
+                f"got {self.sampler!r}"
+            )
 
     @property
     def sized(self) -> bool:

@@ -12,7 +12,7 @@ from dataview.permutation import Permutation
 from dataview.rows import Listed
 from dataview.samplers.given import Ends
 from dataview.samplers.labelled import dealt
-from dataview.samplers.protocol import Data, Key, Order, Sampler, Seed
+from dataview.samplers.protocol import Data, Key, Order, Sampler, Seed, checked_number
 from dataview.samplers.simple import Sized, Slices
 
 __all__ = ["Bucket", "SameLength", "TokenBudget"]
@@ -134,6 +134,10 @@ class Bucket(Sized):
     by: Any = None
     window: int = 32
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checked_number("window", self.window, 1)
+
     def order(self, data: Data, seed: Seed = 0, epoch: int = 0) -> Order:
         """Return the order of one epoch."""
         lengths = _checked_lengths(data.values(self.by))
@@ -166,6 +170,11 @@ class TokenBudget(Sampler):
     budget: float = 4096
     window: int = 4096
     padded: bool = True
+
+    def __post_init__(self) -> None:
+        checked_number("window", self.window, 1)
+        if not self.budget > 0:
+            raise ValueError(f"budget= is more than 0; got {self.budget}")
 
     def order(self, data: Data, seed: Seed = 0, epoch: int = 0) -> Order:
         """Return the order of one epoch."""

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
-__all__ = ["Cuts", "Data", "Function", "Key", "Order", "Sampler", "Seed", "ends_of", "total_of"]
+__all__ = [
+    "Cuts",
+    "Data",
+    "Function",
+    "Key",
+    "Order",
+    "Sampler",
+    "Seed",
+    "checked_number",
+    "checked_seed",
+    "ends_of",
+    "total_of",
+]
 
-Seed: TypeAlias = int | Sequence[int | str]
+Seed: TypeAlias = int | str | Sequence[int | str]
 Key: TypeAlias = tuple[int | str, ...]
 Function: TypeAlias = Callable[[np.ndarray], np.ndarray]
 
@@ -159,8 +172,10 @@ class Sampler:
 
     def key(self, seed: Seed, epoch: int) -> Key:
         """Return what the random numbers of an epoch follow from."""
-        parts = tuple(seed) if isinstance(seed, (tuple, list)) else (seed,)
-        return (len(parts), *parts, epoch, self.name, self.version)
+        plain = checked_seed(seed)
+        parts = plain if isinstance(plain, tuple) else (plain,)
+        checked_number("epoch", epoch, 0)
+        return (len(parts), *parts, int(epoch), self.name, self.version)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -197,13 +212,45 @@ class _Late:
         return _Late, (self.sampler, self.data, self.key)
 
 
+def checked_seed(seed: Any) -> int | str | tuple[int | str, ...]:
+    """Return a seed as plain data, equal for equal numbers of any kind.
+
+    >>> checked_seed(np.int64(3)), checked_seed([1, "a"])
+    (3, (1, 'a'))
+    """
+    if isinstance(seed, (tuple, list)):
+        return tuple(map(_seed_part, seed))
+    return _seed_part(seed)
+
+
+def _seed_part(part: Any) -> int | str:
+    if isinstance(part, str):
+        return part
+    try:
+        return int(operator.index(part))
+    except TypeError:
+        raise TypeError(f"a seed is an integer, a text or several of them; got {part!r}") from None
+
+
+def checked_number(name: str, value: Any, least: int) -> None:
+    """Raise for an option that is no integer, or less than it may be."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name}= is an integer; got {value!r}")
+    if value < least:
+        raise ValueError(f"{name}= is at least {least}; got {value}")
+
+
 def _is_default(value: Any, default: Any) -> bool:
     return value is default or (type(value) is type(default) is not np.ndarray and value == default)
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
+    if isinstance(value, Mapping):
+        return _plain([list(pair) for pair in value.items()])
     if isinstance(value, (list, tuple)) and len(value) <= 100:
         return [_plain(part) for part in value]
     return _shown(value)

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from dataview.permutation import Draws
 from dataview.permutation import Permutation as Keyed
-from dataview.samplers.protocol import Data, Function, Key, Order, Sampler, Seed
+from dataview.samplers.protocol import (
+    Data,
+    Function,
+    Key,
+    Order,
+    Sampler,
+    Seed,
+    checked_number,
+)
 
 __all__ = [
     "BatchwisePermutation",
@@ -170,6 +179,7 @@ class Subset(Sampler):
 
     def length(self, data: Data) -> int | None:
         """Return how many rows are listed."""
+        numbered(self.rows, data.count)
         return len(self.rows)
 
     def at(self, data: Data, key: Key) -> Function:
@@ -215,14 +225,15 @@ class Weighted(Sampler):
             return drawn(words, weights)
         # Of exponential times with rates of these weights, the first is of each in proportion.
         some = np.flatnonzero(weights)
-        times = -np.log1p(-words.fractions(some)) / weights[some]
+        with np.errstate(over="ignore"):  # of a weight next to nothing beside another
+            times = -np.log1p(-words.fractions(some)) / _scaled(weights[some])
         ordered: np.ndarray = some[np.argsort(times, kind="stable")]
         return ordered.__getitem__
 
 
 def drawn(words: Draws, weights: np.ndarray) -> Function:
     """Return draws in proportion to weights: a number is where a fraction of their sum falls."""
-    sums = np.cumsum(weights)
+    sums = np.cumsum(_scaled(weights))
     last = np.flatnonzero(weights)[-1]  # where rounding makes a fraction of the sum all of it
 
     def numbers(positions: np.ndarray) -> np.ndarray:
@@ -233,8 +244,14 @@ def drawn(words: Draws, weights: np.ndarray) -> Function:
     return numbers
 
 
-def checked_weights(values: Any) -> np.ndarray:
-    """Return weights as floats, or raise saying which is none.
+def _scaled(weights: np.ndarray) -> np.ndarray:
+    """Return weights times a power of 2, so that the greatest is about 1 and their sum no inf."""
+    scaled: np.ndarray = np.ldexp(weights, -np.frexp(weights.max(initial=0))[1])
+    return scaled
+
+
+def checked_weights(values: Any, names: Sequence[Any] | None = None) -> np.ndarray:
+    """Return weights as floats, or raise saying which is none, by its name or number.
 
     >>> checked_weights([1, 1, 2])
     array([1., 1., 2.])
@@ -245,7 +262,8 @@ def checked_weights(values: Any) -> np.ndarray:
     weights = given.astype(np.float64)
     wrong = np.flatnonzero(~((weights >= 0) & np.isfinite(weights)))
     if len(wrong):
-        raise ValueError(f"weight {wrong[0]} is {weights[wrong[0]]}; give finite ones from 0 on")
+        which = wrong[0] if names is None else f"of {names[wrong[0]]!r}"
+        raise ValueError(f"weight {which} is {weights[wrong[0]]}; give finite ones from 0 on")
     if len(weights) and not weights.any():
         raise ValueError("all weights are 0, so nothing can be drawn")
     return weights
@@ -259,6 +277,10 @@ class Sized(Sampler):
     """A sampler that has to know the batch size: its own, or that of the batches it is used for."""
 
     batch_size: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.batch_size is not None:
+            checked_number("batch_size", self.batch_size, 1)
 
     @property
     def sized(self) -> bool:
@@ -365,14 +387,14 @@ class RandomSlice(Sized):
     name: ClassVar[str] = "random-slice"
 
     def length(self, data: Data) -> int | None:
-        """Return None, for there is no end."""
+        """Return None, for there is no end, unless there are no rows."""
+        if 0 < data.count < self.size:
+            raise ValueError(f"a slice of {self.size} rows does not fit into {data.count} rows")
         return None if data.count else 0
 
     def at(self, data: Data, key: Key) -> Function:
         """Return slices of the batch size."""
         size, words = self.size, Draws(*key)
-        if size > data.count:
-            raise ValueError(f"a slice of {size} rows does not fit into {data.count} rows")
         starts = data.count - size + 1
 
         def rows(positions: np.ndarray) -> np.ndarray:
