@@ -119,7 +119,8 @@ class Batches(Sampled):
         """Return one batch, as the rows that it has, or some of the batches."""
         over = len(index.shape) - (len(index.maps) - 1)
         whole = [Affine(0, ((axis, 1),)) for axis in range(over, len(index.shape))]
-        if over not in (0, 1) or list(index.maps[1:]) != whole:
+        own = index.shape[over:] if self.shape is None else self.shape[1 : len(index.maps)]
+        if over not in (0, 1) or list(index.maps[1:]) != whole or index.shape[over:] != own:
             raise ValueError(UNEVEN)
         chosen = compose(self.index, Index(index.shape[:over], index.maps[:1]))
         if chosen.shape:
