@@ -43,6 +43,7 @@ from dataview.products import needed
 from dataview.programs import Program, compiled, leaves_of
 from dataview.splitting import split_rows
 from dataview.streams import Stream, length_of
+from dataview.symbols import symbols_of
 from dataview.wording import (
     escape,
     harmless,
@@ -114,6 +115,9 @@ def explained(node: Node) -> Explanation:
     if isinstance(node, Sampled):
         return _of_samples(node)
     formula = formula_of(node)
+    if symbols := symbols_of([node]):
+        data = ", ".join(f"{name}=..." for name in symbols)
+        return Explanation(title(node), f"not yet: give the data with _bind({data})", formula)
     if node.shape is None:
         return Explanation(title(node), "its truth alone: the sides do not broadcast", formula)
     if any(map(is_endless, node.shape)):
@@ -248,7 +252,9 @@ def _of_statistic(node: Reduction, index: Index | None) -> Sequence[_Part]:
 
 def _of_rows(node: Reduction | Mapped, index: Index | None) -> Sequence[_Part]:
     """Return the whole rows that some elements are made of."""
-    return [(node.node, None if index is None else _deeper(index, node.node, 1))]
+    if index is None or node.node.shape is None:
+        return [(node.node, None)]
+    return [(node.node, _deeper(index, node.node, 1))]
 
 
 def _of_members(node: Record, index: Index | None) -> Sequence[_Part]:

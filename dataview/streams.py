@@ -23,6 +23,7 @@ from dataview.made import Made, Wrap, name_of, stacked
 from dataview.nodes import Evaluate, Node, Record, Sampled, known_shape, members, size_of
 from dataview.permutation import Permutation
 from dataview.sources.protocol import Memo
+from dataview.symbols import check_bound
 
 __all__ = [
     "Kept",
@@ -338,6 +339,7 @@ def again(node: Stream, times: float) -> Stream:
 def kept(node: Node, function: Callable[[Any], Any], face: Callable[..., Any]) -> Stream:
     """Return the stream of a node's samples that a function of the sample accepts."""
     sample = node.sample if isinstance(node, Stream) else None
+    check_bound(node)
     if node.shape and rows_of(node):
         sample = select(node, parse(0, node.shape))
     return Stream(Kept(node, function, face), sample)

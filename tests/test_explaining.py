@@ -211,3 +211,8 @@ def test_rows_of_a_mapped_view_need_the_rows_of_its_data():
     assert one.name.startswith("map(") and one.nbytes == 3 * (4 * 8 + 4)
     few = d._map(lambda sample: sample.x() * 2, shape=(4,), dtype="f8", reads=["x"])
     assert few[5:8]._explain().readings[0].nbytes == 3 * 4 * 8
+
+
+def test_a_plan_over_rows_of_unknown_samples_is_made():
+    d = dv.View(unmade, _length=10)._map(lambda s: s(), shape=(), dtype=float)
+    assert "reads" in str((d + 1)[[0, 0]]._explain())
