@@ -42,7 +42,7 @@ def concat(nodes: Sequence[Node]) -> Node:
             )
     if any(is_endless(shape[0]) for shape in shapes[:-1]):
         raise StreamError("nothing can be joined after a view that never ends")
-    dtype = np.result_type(*(known_dtype(node) for node in nodes))
+    dtype = np.concatenate([np.empty(0, known_dtype(node)) for node in nodes]).dtype
     rows = sum(shape[0] for shape in shapes)
     fields = _joined_fields(nodes)
     return Concat(tuple(nodes), (rows, *shapes[0][1:]), dtype, fields)

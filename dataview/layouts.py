@@ -142,7 +142,7 @@ def reshaped(node: Node, shape: Any, order: str = "C") -> Node:
     if order == "F":
         turned = shape[::-1] if isinstance(shape, (tuple, list)) else shape
         return transposed(reshaped(transposed(node), turned))
-    if order not in ("C", "A"):
+    if order != "C":
         raise ValueError(f"order= is 'C' or 'F'; got {order!r}")
     own = known_shape(node)
     wanted = _inferred(own, shape)

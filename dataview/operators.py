@@ -72,8 +72,20 @@ BINARY: Mapping[str, np.ufunc] = {
 
 
 def _astype(values: Any, dtype: Any, casting: Any) -> np.ndarray:
-    found: np.ndarray = np.asarray(values).astype(dtype, casting=casting)
+    values = np.asarray(values)
+    part_is_lost = values.dtype.kind == "c" and np.dtype(dtype).kind in "iuf"
+    if part_is_lost and not values.size and casting == "unsafe":
+        values = values.real  # of no number, so that NumPy has nothing to warn of
+    found: np.ndarray = values.astype(dtype, casting=casting)
     return found
+
+
+def _real(values: Any) -> np.ndarray:
+    return np.array(np.real(values))
+
+
+def _imag(values: Any) -> np.ndarray:
+    return np.array(np.imag(values))
 
 
 def _cast_into(out: np.ndarray, values: Any, dtype: Any, casting: Any) -> None:
@@ -99,14 +111,14 @@ _ALONE: Mapping[str, Callable[..., Any]] = {
     "clip": np.clip,
     "fix": np.fix,
     "i0": np.i0,
-    "imag": np.imag,
+    "imag": _imag,  # NumPy's own would lend the memory of its operand
     "isclose": np.isclose,
     "iscomplex": np.iscomplex,
     "isneginf": np.isneginf,
     "isposinf": np.isposinf,
     "isreal": np.isreal,
     "nan_to_num": np.nan_to_num,
-    "real": np.real,
+    "real": _real,
     "round": np.round,
     "sinc": np.sinc,
     "where": np.where,

@@ -56,6 +56,8 @@ def quantile_dtype(
 def quantiles_of(node: Reduction, evaluate: Evaluate) -> np.ndarray:
     """Return the value of a quantile's node."""
     options = node.options
+    if not size_of(known_shape(node)):
+        return np.empty(known_shape(node), known_dtype(node))
     asked = _Asked(options["q"], options["method"], options["approx"], evaluate)
     found = _found(node.node, node.axes, asked)
     return found.astype(known_dtype(node)).reshape(known_shape(node))

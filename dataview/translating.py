@@ -7,7 +7,7 @@ for (`dtype=`, `where=`, …) is left to NumPy, with the views in it evaluated.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
@@ -16,16 +16,16 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from dataview import asking, layouts, update
 from dataview.distinct import distinct
-from dataview.expression import comparison, elementwise, select, with_fields
+from dataview.expression import comparison, elementwise, keyed, with_fields
 from dataview.face import Face, argument, evaluated, node_from, node_of, viewed
 from dataview.fields import NO_FIELDS
 from dataview.joining import concat
-from dataview.keys import parse
 from dataview.nodes import Node, known_dtype, known_shape
 from dataview.operators import Operation, Ufunc
 from dataview.passes import reduction
 from dataview.products import matmul
 from dataview.rows import as_numbers
+from dataview.symbols import deferring
 
 __all__ = ["astype", "called"]
 
@@ -142,6 +142,7 @@ def _clip(
     a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None
 ) -> Node:
     low, high = (a_min if min is None else min), (a_max if max is None else max)
+    low, high = _within(low, a, "min"), _within(high, a, "max")
     if low is None and high is None:
         return _LEFT  # type: ignore[no-any-return]
     if low is None:
@@ -149,6 +150,15 @@ def _clip(
     if high is None:
         return _computed(np.maximum, a, low)
     return _computed(Operation("clip"), a, low, high)
+
+
+def _within(bound: Any, a: Any, end: str) -> Any:
+    """Return a bound, None if it is a number that no integer of this dtype goes beyond."""
+    dtype = known_dtype(node_from(a))
+    if type(bound) is not int or dtype.kind not in "iu":
+        return bound
+    most = getattr(np.iinfo(dtype), end)
+    return None if (bound <= most if end == "min" else bound >= most) else bound
 
 
 def _round(a: Any, decimals: int = 0) -> Node:
@@ -194,7 +204,7 @@ def _astype(x: Any, dtype: Any, /) -> Node:
 
 def _dot(a: Any, b: Any) -> Any:
     one, other = argument(a), argument(b)
-    axes = {len(known_shape(side)) if isinstance(side, Node) else 0 for side in (one, other)}
+    axes = {asking.ndim(side) if isinstance(side, Node) else 0 for side in (one, other)}
     if 0 in axes:
         return _computed(np.multiply, a, b)
     return matmul(one, other) if max(axes) <= 2 else _LEFT
@@ -214,15 +224,17 @@ def _laid(layout: Callable[..., Node]) -> Callable[..., Node]:
 
 
 def _ravel(a: Any, order: str = "C") -> Node:
-    return layouts.reshaped(node_from(a), -1, order)
+    return _reshape(a, -1, order)
 
 
 def _reshape(a: Any, shape: Any, order: str = "C") -> Node:
+    if order in ("A", "K"):  # the order in memory, which only the data has
+        return _LEFT  # type: ignore[no-any-return]
     return layouts.reshaped(node_from(a), shape, order)
 
 
 def _swapaxes(a: Any, axis1: int, axis2: int) -> Node:
-    order = list(range(len(known_shape(node_from(a)))))
+    order = list(range(asking.ndim(node_from(a))))
     one, other = (normalize_axis_index(axis, len(order)) for axis in (axis1, axis2))
     order[one], order[other] = order[other], order[one]
     return layouts.transposed(node_from(a), order)
@@ -230,17 +242,37 @@ def _swapaxes(a: Any, axis1: int, axis2: int) -> Node:
 
 def _take(a: Any, indices: Any, axis: int | None = None) -> Node:
     node = node_from(a)
-    if axis is None or not known_shape(node):
+    if axis is None or not asking.ndim(node):
         node = layouts.reshaped(node, -1)
-    shape = known_shape(node)
-    place = normalize_axis_index(axis or 0, len(shape))
+    place = normalize_axis_index(axis or 0, asking.ndim(node))
     given = np.asarray(evaluated(indices))
     numbers = as_numbers(given.astype(np.intp) if given.dtype == bool else given)
-    return select(node, parse((slice(None),) * place + (numbers,), shape))
+    return keyed(node, (slice(None),) * place + (numbers,))
+
+
+def _nodes_from(arrays: Any) -> list[Node]:
+    return [node_from(part) for part in arrays]
 
 
 def _concatenate(arrays: Any, /, axis: int | None = 0) -> Node:
-    nodes = [node_from(part) for part in arrays]
+    return _joined(_nodes_from(arrays), axis)
+
+
+def _stack(arrays: Any, axis: int = 0) -> Node:
+    return _stacked(_nodes_from(arrays), axis)
+
+
+def _vstack(tup: Any) -> Node:
+    return _joined_as_rows(_nodes_from(tup))
+
+
+def _hstack(tup: Any) -> Node:
+    nodes = [node if asking.ndim(node) else layouts.expanded(node, 0) for node in _nodes_from(tup)]
+    return _joined(nodes, min(1, asking.ndim(nodes[0]) - 1))
+
+
+@deferring
+def _joined(nodes: Sequence[Node], axis: int | None) -> Node:
     if len({tuple(node.fields) for node in nodes}) > 1:
         nodes = [with_fields(node, NO_FIELDS) for node in nodes]
     if axis is None:
@@ -250,24 +282,18 @@ def _concatenate(arrays: Any, /, axis: int | None = 0) -> Node:
     return layouts.moved(concat([layouts.moved(node, axis, 0) for node in nodes]), 0, axis)
 
 
-def _stack(arrays: Any, axis: int = 0) -> Node:
-    nodes = [node_from(part) for part in arrays]
+@deferring
+def _stacked(nodes: Sequence[Node], axis: int) -> Node:
     if len(set(map(known_shape, nodes))) > 1:
         raise ValueError(f"what is stacked has one shape; got {[*map(known_shape, nodes)]}")
-    return _concatenate([layouts.expanded(node, axis) for node in nodes], axis=axis)
+    return _joined([layouts.expanded(node, axis) for node in nodes], axis)
 
 
-def _vstack(tup: Any) -> Node:
-    nodes = [node_from(part) for part in tup]
+@deferring
+def _joined_as_rows(nodes: Sequence[Node]) -> Node:
     while min(len(known_shape(node)) for node in nodes) < 2:
         nodes = [layouts.expanded(n, 0) if len(known_shape(n)) < 2 else n for n in nodes]
-    return _concatenate(nodes)
-
-
-def _hstack(tup: Any) -> Node:
-    nodes = [node_from(part) for part in tup]
-    nodes = [node if known_shape(node) else layouts.expanded(node, 0) for node in nodes]
-    return _concatenate(nodes, axis=min(1, len(known_shape(nodes[0])) - 1))
+    return _joined(nodes, 0)
 
 
 # --- statistics ------------------------------------------------------------------------------
@@ -292,7 +318,8 @@ def _quantile(
 def _percentile(
     a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
 ) -> Node:
-    return _quantile(a, np.true_divide(evaluated(q), 100), axis, method=method, keepdims=keepdims)
+    q = q / 100 if type(q) in (int, float) else np.true_divide(evaluated(q), 100)
+    return _quantile(a, q, axis, method=method, keepdims=keepdims)
 
 
 def _unique(ar: Any, *, return_counts: bool = False) -> Any:
@@ -302,7 +329,10 @@ def _unique(ar: Any, *, return_counts: bool = False) -> Any:
 
 
 def _count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Node:
-    return reduction("sum", astype(node_from(a), bool), axis, keepdims, {})
+    node = node_from(a)
+    if known_dtype(node).kind == "V":
+        return _LEFT  # type: ignore[no-any-return]
+    return reduction("sum", astype(node, bool), axis, keepdims, {})
 
 
 _OF_ONE = (

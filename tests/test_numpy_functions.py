@@ -475,3 +475,60 @@ def test_a_record_is_no_array():
         np.where(d, 1, 0)
     with pytest.raises(TypeError, match="choose a field"):
         np.mean(d)
+
+
+# ---------------------------------------------------------------- what was wrong once
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i4"])
+@pytest.mark.parametrize("q", [50, 12.5, np.float32(50), [25, 75], []])
+def test_percentiles_have_numpys_dtype_and_shape(dtype, q):
+    x = np.arange(12).reshape(4, 3).astype(dtype)
+    for options in [{}, {"axis": 0}, {"axis": 0, "method": "nearest"}]:
+        assert_same(np.percentile(dv.View(x), q, **options)(), np.percentile(x, q, **options))
+
+
+@pytest.mark.parametrize(
+    "bounds", [(-1, 300), (-1, None), (None, 300), (3, 300), (-1, 5), (0, 255)]
+)
+def test_small_integers_are_clipped_at_any_number(bounds):
+    x = np.arange(8, dtype=np.uint8)
+    assert_same(evaluated(np.clip(dv.View(x), *bounds)), np.clip(x, *bounds))
+
+
+@pytest.mark.parametrize("order", ["A", "K"])
+def test_the_order_in_memory_is_numpys(order):
+    x = np.arange(12).reshape(3, 4).T
+    assert_same(evaluated(np.ravel(dv.View(x), order)), np.ravel(x, order))
+    with pytest.raises(ValueError, match="'C' or 'F'"):
+        dv.View(x)._reshape(-1, order=order)
+
+
+def test_records_are_counted():
+    x = np.array([(0, 0), (1, 0)], [("a", int), ("b", int)])
+    assert np.count_nonzero(dv.View(x)) == np.count_nonzero(x)
+
+
+def test_spans_and_points_of_time_are_not_joined():
+    times = dv.View(np.array(["2020-01-01"], "M8[D]"))
+    spans = np.array([1], "m8[D]")
+    for join in [lambda: dv.concat(times, spans), lambda: np.concatenate([times, spans])]:
+        with pytest.raises(TypeError, match="m8"):
+            join()
+
+
+@pytest.mark.parametrize("part", [np.real, np.imag])
+def test_a_part_of_numbers_is_computed_and_lends_no_memory(part):
+    x = np.ones((3, 2), complex)
+    got = part(dv.View(x))()
+    got[:] = 7
+    assert_same(x, np.ones((3, 2), complex))
+
+
+def test_lost_parts_of_complex_numbers_are_warned_of_once():
+    real = dv.View(np.ones(3, complex))._astype("f4")
+    with pytest.warns(np.exceptions.ComplexWarning) as told:
+        real()
+    assert len(told) == 1
+    with pytest.raises(TypeError):
+        dv.View(np.ones(3, complex))._astype("f4", casting="same_kind")

@@ -509,3 +509,41 @@ def test_small_and_large_calls_give_the_same_bits():
         large = dv.function(X, (X - X._mean(0)) / X._std(0))(a)
     np.testing.assert_allclose(small, large, rtol=1e-5)
     assert_same(small, ((X - X._mean(0)) / X._std(0))._bind(x=a)())
+
+
+def test_numpys_functions_join_and_take_of_symbols():
+    data = np.arange(12, dtype="f4").reshape(4, 3)
+    x = dv.symbol("x", shape=(None, 3), dtype="f4")
+    calls = [
+        lambda a: np.concatenate([a, a]),
+        lambda a: np.concatenate([a, a], axis=1),
+        lambda a: np.concatenate([a, a], axis=None),
+        lambda a: np.stack([a, a], axis=1),
+        lambda a: np.stack([a, np.ones((4, 3))]),
+        lambda a: np.vstack([a, a[0]]),
+        lambda a: np.hstack([a, a]),
+        lambda a: np.take(a, [2, 0], axis=1),
+        lambda a: np.take(a, [2, 0]),
+        lambda a: np.dot(a, np.ones(3)),
+        lambda a: np.swapaxes(a, 0, 1),
+    ]
+    for call in calls:
+        view = call(x)
+        repr(view), view._repr_html_()
+        assert_same(view._bind(x=data)(), call(data))
+        assert_same(pickle.loads(pickle.dumps(view))._bind(x=data)(), call(data))
+    assert np.concatenate([x, x], axis=1)._shape() == (None, 6)
+    with pytest.raises(ValueError, match="one shape"):
+        np.stack([x, np.ones((4, 2))])
+
+
+def test_a_plan_over_symbols_says_what_is_missing():
+    x = dv.symbol("x", shape=(None, 3))
+    for view in [x, x + 1, x[0], x._mean(axis=0), x @ np.ones((3, 2))]:
+        assert "_bind(x=...)" in str(view._explain())
+
+
+def test_symbols_are_not_filtered_before_they_are_bound():
+    x = dv.symbol("x", shape=(None, 3))
+    with pytest.raises(dv.errors.UndeclaredError, match="_bind"):
+        x._filter(lambda sample: True)
