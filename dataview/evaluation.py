@@ -325,7 +325,7 @@ def evaluate_all(nodes: Sequence[Node]) -> list[np.ndarray]:
 
     All statistics are taken together; expressions of one shape run through the same blocks.
     """
-    memo: Memo = {}
+    memo: Memo = {"roots": tuple(node for node in nodes if not _is_fused(node))}
     _take_once(nodes, None, memo)
     found: dict[Node, np.ndarray] = {}
     alike: dict[Any, list[Elementwise]] = {}
@@ -337,6 +337,11 @@ def evaluate_all(nodes: Sequence[Node]) -> list[np.ndarray]:
     for group in alike.values():
         found.update(zip(group, _together(group, None, memo), strict=True))
     return [found[node] for node in nodes]
+
+
+def _is_fused(node: Node) -> bool:
+    """Whether a node is computed block by block, each with a memo of its own."""
+    return isinstance(node, Elementwise) and not is_one_block(size_of(known_shape(node)))
 
 
 # --- passes over rows ------------------------------------------------------------------------
@@ -371,8 +376,12 @@ def aliases(node: Node) -> bool:
 def answered(node: Node, out: np.ndarray | None, copy: bool | None) -> np.ndarray:
     """Return a node's data into `out`, or as a copy (True), or refusing to copy (False)."""
     if copy is False and not aliases(node):
-        raise ValueError("the data cannot be had without a copy: it is not one run of memory")
+        raise ValueError(
+            "the data cannot be had without a copy: only memory that is seen as it lies is lent"
+        )
     if out is not None:
+        if not isinstance(out, np.ndarray):
+            raise TypeError(f"out= is an array to read into; got {type(out).__name__}")
         if out.shape != known_shape(node):
             raise ValueError(f"out= has shape {out.shape}, the view {node.shape}")
         if isinstance(node, Elementwise) and out.dtype == node.dtype and not overlaps(node, out):
@@ -381,7 +390,7 @@ def answered(node: Node, out: np.ndarray | None, copy: bool | None) -> np.ndarra
         np.copyto(out, evaluate(node))
         return out
     found = evaluate(node)
-    if copy and aliases(node):
+    if copy and (aliases(node) or not found.flags.writeable):  # a photograph is read-only
         found = np.array(found)
     return found
 

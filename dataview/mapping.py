@@ -53,8 +53,9 @@ def step(
     """Return the step of one function or of several, with what is declared of the result."""
     several = tuple(functions) if isinstance(functions, (list, tuple)) else (functions,)
     for function in several:
-        if not callable(function):
-            raise TypeError(f"rows are mapped by a function or a list of them; got {function!r}")
+        if isinstance(function, Node) or not callable(function):
+            got = "a view" if isinstance(function, Node) else repr(function)
+            raise TypeError(f"rows are mapped by a function or a list of them; got {got}")
     if not several:
         raise ValueError("rows are mapped by at least one function; got none")
     if batch is not None and (isinstance(batch, bool) or not isinstance(batch, int) or batch < 1):

@@ -5,6 +5,7 @@ Fields have no leading underscore; verbs have one.
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
@@ -377,7 +378,9 @@ class View(Arithmetic, Visiting, Summaries, Exchanges):
         >>> d._map(lambda s: s.x() + s.y())[1:]()
         array([7, 9])
         """
-        step = mapping.step(function, fields, shape, dtype, reads, None, viewed, face.node_from)
+        step = mapping.step(
+            unwrapped(function), fields, shape, dtype, reads, None, viewed, face.node_from
+        )
         return viewed(mapping.mapped(node_of(self), step, seed))
 
     def _map_batches(
@@ -398,7 +401,7 @@ class View(Arithmetic, Visiting, Summaries, Exchanges):
         array([4, 2, 6])
         """
         step = mapping.step(
-            function, fields, shape, dtype, reads, batch_size, viewed, face.node_from
+            unwrapped(function), fields, shape, dtype, reads, batch_size, viewed, face.node_from
         )
         return viewed(mapping.mapped(node_of(self), step, seed))
 
@@ -422,6 +425,12 @@ class View(Arithmetic, Visiting, Summaries, Exchanges):
 
     def __complex__(self) -> complex:
         return complex(self())
+
+    def __index__(self) -> int:
+        return operator.index(self())
+
+    def __format__(self, spec: str) -> str:
+        return format(self(), spec) if spec else str(self)
 
     def __repr__(self) -> str:
         return display.text(node_of(self))
@@ -526,4 +535,7 @@ def _no_field(view: View, name: str) -> Exception:
 def _protocol(view: View, name: str) -> Any:
     if name == "to_numpy":
         return view.__array__
-    return {"shape": view._shape, "dtype": view._dtype, "ndim": view._ndim}[name]()
+    try:
+        return {"shape": view._shape, "dtype": view._dtype, "ndim": view._ndim}[name]()
+    except ValueError as error:  # who asks by hasattr asks whether there is one
+        raise AttributeError(str(error)) from None

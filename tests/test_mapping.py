@@ -776,3 +776,25 @@ def test_metadata_and_windows_outlive_a_cache():
     assert c._meta["unit"] == "m"
     assert_same(c.a(), np.array([0.0, 2.0, 4.0]))
     assert_same(((v + 1)._cached(1e4).a)[1:](), np.array([3.0, 5.0]))
+
+
+def test_views_evaluated_together_share_the_calls_of_a_function():
+    calls = []
+
+    def parts(sample):
+        calls.append(1)
+        return {"a": sample()[0], "b": sample() * 2}
+
+    d = dv.View(np.arange(12.0).reshape(4, 3))
+    m = d._map(parts, shape={"a": (), "b": 3}, dtype={"a": float, "b": float})
+    for together in [(m.a, m.b), (m.a + 1, m.b * 2), (m.a, {"b": m.b[1:3]})]:
+        del calls[:]
+        dv.evaluate(*together)
+        assert len(calls) == 4
+
+
+def test_a_view_is_no_function():
+    d = dv.View(np.zeros((4, 3)))
+    for mapped in [d._map, d._map_batches]:
+        with pytest.raises(TypeError, match="a function or a list of them; got a view"):
+            mapped(d)

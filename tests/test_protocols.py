@@ -536,3 +536,28 @@ def test_private_names_are_never_fields(d):
 
 def test_the_class_defines_no_public_name():
     assert [name for name in vars(dv.View) if not name.startswith("_")] == []
+
+
+def test_one_element_is_a_position_and_is_formatted_as_a_number():
+    largest = dv.View([1, 3])._max()
+    assert [10, 20, 30, 40][largest] == 40
+    assert list(range(largest)) == [0, 1, 2]
+    assert f"{largest:05.1f} {dv.View(0.25):%}" == "003.0 25.000000%"
+    assert f"{largest}" == str(largest)
+    for refused in [lambda: range(dv.View([1, 2])), lambda: range(dv.View(1.5))]:
+        with pytest.raises(TypeError):
+            refused()
+
+
+def test_a_buffer_to_read_into_is_an_array():
+    with pytest.raises(TypeError, match="out= is an array"):
+        dv.View([1, 2])(out=[0, 0])
+
+
+def test_whether_there_is_a_shape_can_always_be_asked():
+    x = np.zeros((4, 3))
+    for view in [dv.View(x) == np.zeros((5, 5)), dv.View(a=x, b=[1, 2])]:
+        assert not hasattr(view, "shape")
+        assert not hasattr(view, "ndim")
+    with pytest.raises(AttributeError, match="different lengths"):
+        dv.View(a=x, b=[1, 2]).shape  # noqa: B018

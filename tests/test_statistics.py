@@ -701,3 +701,12 @@ def test_a_window_over_an_axis_is_gone_with_the_axis():
     assert d._mean(axis=0)._fields() == ("left",)
     assert d._quantile([0.0, 0.5, 1.0], axis=0)._fields() == ("left",)
     assert_same(d._quantile([0.0, 0.5, 1.0], axis=0).left(), np.arange(9.0).reshape(3, 3)[:, :2])
+
+
+def test_a_copy_of_a_statistic_is_ones_own():
+    x = np.arange(12.0).reshape(4, 3)
+    for statistic in [dv.View(x)._mean(axis=0), dv.View(x)._quantile([0.1, 0.5], axis=0)]:
+        before = statistic().copy()
+        for own in [statistic(copy=True), np.array(statistic), statistic[1:](copy=True)]:
+            own[...] = -1
+        assert_same(statistic(), before)
