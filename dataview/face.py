@@ -86,7 +86,7 @@ def begin(view: Face, node: Node, parent: Face | None = None, key: Any = None) -
 
 def _welcome() -> None:
     for library in tuple(arrivals):
-        if library in sys.modules:
+        if sys.modules.get(library) is not None:
             welcome = arrivals.pop(library, None)  # of several threads one gets it
             if welcome is not None:
                 welcome(_kind)
