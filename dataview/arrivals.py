@@ -10,7 +10,7 @@ import itertools
 import math
 from collections import deque
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from dataview.nodes import Node
 from dataview.streams import Stream, pool_of, within_pool
 
 __all__ = ["Arrivals"]
+
+Arrived: TypeAlias = tuple[int, int, Node]
+"""A sample: its place in the epoch, its row number, and itself."""
 
 
 class Arrivals:
@@ -35,8 +38,9 @@ class Arrivals:
         group, most = dealing.group, dealing.num_batches
         limits = [dealing.num_samples, None if most is None else most * group]
         self.most = min((limit for limit in limits if limit is not None), default=math.inf)
-        self._kept: deque[tuple[int, int, Node]] = deque()
-        self._passing: Iterator[tuple[int, int, Node]] | None = None
+        self._ahead: deque[Arrived] = deque()
+        self._kept: deque[Arrived] = deque()
+        self._passing: Iterator[Arrived] | None = None
         self._at = Cursor()
 
     def total(self, epoch: int) -> int | None:
@@ -59,11 +63,13 @@ class Arrivals:
         if batch_size is not None:
             deal = Dealing(batch_size, "short", False, deal.rank, deal.ranks, deal.even)
         self._seek(cursor)
-        found = list(itertools.islice(self._numbered(), deal.group))
+        self._draw(deal.group + deal.following)
+        found = [self._ahead.popleft() for _ in range(min(deal.group, len(self._ahead)))]
+        self._kept.extend(found)
         self._at = reached = Cursor(cursor.epoch, cursor.position + len(found))
-        more = self._is_more()
+        more = len(self._ahead) >= deal.following
         if not more:
-            self.known = reached.position
+            self.known = reached.position + len(self._ahead)
         end = deal.end(0, len(found)) if not more else deal.group
         mine = range(deal.rank, end, deal.ranks)
         if not mine or not found:
@@ -80,22 +86,15 @@ class Arrivals:
         )
         return Step(task, reached if more else Cursor(cursor.epoch + 1), reached)
 
-    def _numbered(self) -> Iterator[tuple[int, int, Node]]:
+    def _draw(self, count: int) -> None:
+        """Have so many samples ahead, or all that are left."""
         assert self._passing is not None
-        for item in self._passing:
-            self._kept.append(item)
-            yield item
-
-    def _is_more(self) -> bool:
-        """Look whether another sample comes: else the batch was the last one of its epoch."""
-        assert self._passing is not None
-        if self._at.position >= self.most:
-            return False
-        following = next(self._passing, None)
-        if following is None:
-            return False
-        self._passing = itertools.chain([following], self._passing)
-        return True
+        missing = max(0, count - len(self._ahead))
+        try:
+            self._ahead.extend(itertools.islice(self._passing, missing))
+        except BaseException:
+            self._passing = None  # a generator that has failed would pretend to be at its end
+            raise
 
     def _seek(self, cursor: Cursor) -> None:
         """Go to a cursor: forward, back to what has been kept, or from the start of the stream."""
@@ -104,12 +103,13 @@ class Arrivals:
         if self._passing is not None and cursor.epoch == self._at.epoch:
             back = [item for item in self._kept if item[0] >= cursor.position]
             if len(back) == self._at.position - cursor.position > 0:
-                self._passing = itertools.chain(back, self._passing)
-                self._kept = deque()
+                self._ahead.extendleft(reversed(back))
+                self._kept.clear()
                 self._at = cursor
                 return
         self._passing = self._begun(cursor.epoch)
-        self._kept = deque()
+        self._ahead.clear()
+        self._kept.clear()
         skipped = sum(1 for _ in itertools.islice(self._passing, cursor.position))
         if skipped < cursor.position:
             raise StreamError(
@@ -117,7 +117,7 @@ class Arrivals:
             )
         self._at = cursor
 
-    def _begun(self, epoch: int) -> Iterator[tuple[int, int, Node]]:
+    def _begun(self, epoch: int) -> Iterator[Arrived]:
         arriving: Iterator[tuple[int, Node]] = enumerate(self.node.samples.iterate())
         if self.pool is not None:
             seed = self.seed if isinstance(self.seed, (tuple, list)) else (self.seed,)

@@ -49,6 +49,9 @@ class Pad:
             raise TypeError(f"multiple= is an integer; got {self.multiple!r}")
         if self.multiple < 1:
             raise ValueError(f"multiple= is at least 1; got {self.multiple}")
+        given = self.axis if isinstance(self.axis, tuple) else (self.axis,)
+        if self.axis is not None and any(type(axis) is not int for axis in given):
+            raise TypeError(f"axis= is an integer, a tuple of them or None; got {self.axis!r}")
 
     def axes(self, ndim: int, where: str) -> tuple[int, ...]:
         """Return the axes that may differ, of samples with so many."""
@@ -58,7 +61,7 @@ class Pad:
         for axis in given:
             if not -ndim <= axis < ndim:
                 raise ValueError(f"{where}cannot pad axis {axis}: the samples have {ndim} axes")
-        return tuple(axis % ndim for axis in given)
+        return tuple(dict.fromkeys(axis % ndim for axis in given))
 
 
 class Padded(NamedTuple):
@@ -88,8 +91,8 @@ class _Place:
     def where(self) -> str:
         return f"field {self.path!r}: " if self.path else ""
 
-    def differ(self, what: str, other: int, theirs: Any, ours: Any) -> str:
-        first, second = self.numbers[0], self.numbers[other]
+    def differ(self, what: str, other: int, theirs: Any, ours: Any, one: int = 0) -> str:
+        first, second = self.numbers[one], self.numbers[other]
         return f"{self.where}sample {second} {what} {theirs}, sample {first} {what} {ours}"
 
 
@@ -222,6 +225,8 @@ def _padding(pad: Any, place: _Place) -> Padding:
 
 def _array(sample: Any, pad: Pad | None, place: _Place) -> np.ndarray:
     """Return a sample as an array; lists of different lengths inside it need a padding."""
+    if isinstance(sample, np.ma.MaskedArray):
+        raise TypeError(f"{place.where}a masked array would lose its mask; fill it first")
     try:
         return np.asarray(sample)
     except ValueError as error:
@@ -229,6 +234,11 @@ def _array(sample: Any, pad: Pad | None, place: _Place) -> np.ndarray:
             raise ValueError(
                 f"{place.where}a sample makes no array: {error}; give pad= a value to fill up with"
             ) from error
+    if pad.length or pad.mask:
+        raise ValueError(
+            f"{place.where}a sample is a list of lists of different lengths, which has no one "
+            "length; leave length= and mask= out, or give it as an array"
+        ) from None
     inner = Pad(pad.value, side=pad.side)
     rows = [_array(part, inner, place) for part in sample]
     filled = _arrays(rows, inner, _Place(range(len(rows)), place.path))
@@ -304,13 +314,20 @@ def _mask(lengths: np.ndarray, whole: np.ndarray, side: str) -> np.ndarray:
 
 
 def _common_dtype(samples: list[np.ndarray], place: _Place) -> np.dtype[Any]:
-    """Return the dtype that holds all samples; texts and numbers have none."""
-    dtypes = list(dict.fromkeys(sample.dtype for sample in samples))
+    """Return the dtype that holds all samples; texts and numbers have none.
+
+    Samples without elements have no say in it, for an empty list has no dtype of its own.
+    """
+    numbers = [number for number, sample in enumerate(samples) if sample.size]
+    numbers = numbers or list(range(len(samples)))
+    dtypes = list(dict.fromkeys(samples[number].dtype for number in numbers))
     if len(dtypes) == 1:
         return dtypes[0]
-    for number, sample in enumerate(samples):
-        if (sample.dtype.kind in "SU") is not (samples[0].dtype.kind in "SU"):
-            raise TypeError(place.differ("is of", number, sample.dtype, samples[0].dtype))
+    first = numbers[0]
+    for number in numbers:
+        theirs, ours = samples[number].dtype, samples[first].dtype
+        if (theirs.kind in "SU") is not (ours.kind in "SU"):
+            raise TypeError(place.differ("is of", number, theirs, ours, first))
     try:
         return np.result_type(*dtypes)
     except TypeError as error:
@@ -337,4 +354,7 @@ def _with_value(dtype: np.dtype[Any], value: Any, place: _Place) -> np.dtype[Any
         return dtype
     if own.dtype.kind == "f" and dtype.kind in "biu" and own == np.floor(own) and not np.isinf(own):
         return _with_value(dtype, int(own), place)
-    return np.result_type(dtype, value)
+    try:
+        return np.result_type(dtype, value)
+    except TypeError:
+        raise TypeError(f"{place.where}{value!r} is no padding for samples of {dtype}") from None

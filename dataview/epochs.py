@@ -115,6 +115,15 @@ class Dealing:
         last = total if self.straddle else self.end(position, total) - self.rank
         return max(0, -(-(last - position) // self.group))
 
+    @property
+    def following(self) -> int:
+        """How many samples beyond a batch make one more of this rank."""
+        if self.tail == "drop":
+            return self.group - (self.ranks - 1 if self.even == "pad" else 0)
+        if self.even == "drop":
+            return self.ranks
+        return self.rank + 1 if self.even == self.tail == "short" else 1
+
     def groups(self, left: int) -> int:
         """Return how many of so many batches this rank has, if each is dealt as a whole."""
         if self.even == "drop":
@@ -280,7 +289,8 @@ def _task(found: _Orders, epoch: int, start: int, stop: int, rank: int = 0, rank
     if stop <= total:
         return Task(rows, places, epoch, None, more or None)
     passed = np.asarray(places)
-    return Task(rows, passed % total, epoch, passed < total, more or None)
+    valid = None if passed[-1] < total else passed < total
+    return Task(rows, passed % total, epoch, valid, more or None)
 
 
 def _rows(order: Order, start: int, stop: int, total: int, rank: int, ranks: int) -> np.ndarray:

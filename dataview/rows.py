@@ -21,6 +21,7 @@ __all__ = [
     "Without",
     "as_mask",
     "as_numbers",
+    "coded",
     "folds",
     "group_folds",
     "mapped",
@@ -164,6 +165,14 @@ def one_each(values: np.ndarray, count: int) -> np.ndarray:
     return values
 
 
+def coded(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the labels there are, the number of each row's label, and how many rows each has."""
+    try:
+        return np.unique(labels, return_inverse=True, return_counts=True)
+    except TypeError as error:
+        raise TypeError(f"labels are all texts or all numbers, to have an order: {error}") from None
+
+
 # --- parts -----------------------------------------------------------------------------------
 
 
@@ -213,7 +222,7 @@ def group_folds(
     largest first, each to the fold that has fewest rows.
     """
     _length(node, "_folds")
-    names, codes, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    names, codes, counts = coded(groups)
     _check_folds(len(names) if number is None else number, len(names), "groups")
     fold_of = np.arange(len(names))
     if number is not None:
@@ -280,7 +289,7 @@ def _interleaved(labels: np.ndarray, count: int, seed: int | None) -> np.ndarray
     if labels.shape != (count,):
         raise ValueError(f"there are {count} rows, but labels of shape {labels.shape}")
     rows = np.arange(count) if seed is None else Permutation(count, seed).block(0, count)
-    _, codes, counts = np.unique(labels[rows], return_inverse=True, return_counts=True)
+    _, codes, counts = coded(labels[rows])
     by_label = np.argsort(codes, kind="stable")
     first = np.cumsum(counts) - counts
     rank = np.empty(count)

@@ -227,6 +227,7 @@ def test_ragged_samples_are_kept_as_they_are():
         ([np.array([1], np.uint8)], 300, OverflowError, "300 does not fit into uint8"),
         ([[1]], "x", TypeError, "'x' is no padding for samples of int64"),
         ([["a"]], 0, TypeError, "0 is no padding for samples of <U1"),
+        ([np.zeros(1, [("u", "i4")])], 0, TypeError, "0 is no padding for samples of"),
         ([{"a": [1]}], {"b": 0}, KeyError, "none of the fields"),
         ([([1], [2])], (0,), ValueError, "pad= has 1 parts, the samples 2"),
         ([[1]], {"x": 0}, TypeError, "the samples here are arrays"),
@@ -245,11 +246,33 @@ def test_what_makes_no_batch_is_refused(samples, pad, kind, text):
         ({"multiple": 0}, ValueError),
         ({"multiple": True}, TypeError),
         ({"multiple": 1.5}, TypeError),
+        ({"axis": "last"}, TypeError),
     ],
 )
 def test_a_padding_is_checked_when_it_is_made(options, kind):
     with pytest.raises(kind, match=next(iter(options))):
         dv.Pad(0, **options)
+
+
+def test_samples_without_elements_have_no_say_in_the_dtype():
+    assert dv.collate([[], [1, 2]], pad=0).dtype == dv.collate([[1], [1, 2]], pad=0).dtype
+    assert dv.collate([[], ["a"]], pad="").tolist() == [[""], ["a"]]
+    assert dv.collate([[], []]).dtype == np.float64
+    tokens = dv.View(lambda number: {"t": list(range(number))}, _length=3)
+    (batch,) = tokens._loader(3, pad=-1)
+    assert (batch.t().dtype.kind, batch.t().tolist()) == ("i", [[-1, -1], [0, -1], [0, 1]])
+    with pytest.raises(TypeError, match="sample 2 is of int64, sample 1 is of <U1"):
+        dv.collate([[], ["a"], [1]], pad="")
+
+
+def test_a_mask_is_never_wrong():
+    ragged = [[[1, 2], [3]], [[4]]]
+    assert dv.collate(ragged, pad=0).tolist() == [[[1, 2], [3, 0]], [[4, 0], [0, 0]]]
+    for asked in ({"mask": True}, {"length": True}):
+        with pytest.raises(ValueError, match="lists of different lengths"):
+            dv.collate(ragged, pad=dv.Pad(0, **asked))
+    with pytest.raises(TypeError, match="field 'x': a masked array"):
+        dv.collate([{"x": np.ma.masked_array([1, 2], [0, 1])}])
 
 
 def test_a_padding_is_a_value():

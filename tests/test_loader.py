@@ -844,6 +844,56 @@ def test_nothing_of_an_iterator_is_lost_when_a_batch_fails():
         assert rows(loader) == [[4, 5], [6, 7], [8]]
 
 
+def test_a_stream_that_fails_does_not_pretend_to_be_at_its_end():
+    def samples():
+        yield from ({"y": number} for number in range(5))
+        raise OSError("the line is cut")
+
+    loader = dv.View(samples)._loader(2)
+    for _ in range(2):  # read again from the start, and met again
+        assert next(loader).y().tolist() == [0, 1]
+        assert next(loader).y().tolist() == [2, 3]
+        with pytest.raises(OSError, match="the line is cut"):
+            next(loader)
+        with pytest.raises(OSError, match="the line is cut"):
+            next(loader)
+        loader.reset()
+    alone = dv.View(samples())._loader(2)
+    first(alone, 2)
+    with pytest.raises(OSError, match="the line is cut"):
+        next(alone)
+    with pytest.raises(TypeError, match="iterator"):
+        next(alone)
+
+
+def test_a_stream_holds_no_more_the_longer_it_is():
+    def chains():
+        gc.collect()
+        return sum(isinstance(thing, itertools.chain) for thing in gc.get_objects())
+
+    loader = dv.View(lambda: iter(range(1000)))._loader(1)
+    first = next(loader), chains()
+    rest = sum(1 for _ in itertools.islice(loader, 900)), chains()
+    assert rest[1] <= first[1] + 1
+
+
+@pytest.mark.parametrize("tail", ["short", "drop", "pad"])
+@pytest.mark.parametrize("even", ["short", "drop", "pad"])
+@pytest.mark.parametrize("n", [0, 1, 5, 12, 13])
+def test_a_stream_is_dealt_as_rows_are(n, tail, even):
+    for rank, size in itertools.product(range(2), (1, 3)):
+        options = {"shard": (rank, 2), "tail": tail, "even": even}
+        rows = dv.View(y=np.arange(n))._loader(size, **options)
+        stream = dv.View(lambda: ({"y": number} for number in range(n)))._loader(size, **options)
+        for _ in range(2):
+            told = [
+                [(x.valid, x.rows[x.valid], x.epoch, x.is_new_epoch) for _ in x]
+                for x in (rows, stream)
+            ]
+            for ours, theirs in zip(*told, strict=True):
+                np.testing.assert_equal(ours, theirs)
+
+
 def test_failing_samples_of_a_stream_are_replaced():
     def bad(sample):
         if sample.y() in (2, 3, 6):

@@ -394,6 +394,17 @@ def test_what_is_learned_from_training_rows_knows_nothing_of_the_others():
         assert np.allclose(mean(), train().mean(axis=0))
 
 
+def test_labels_of_several_kinds_are_refused(d):
+    labels = [None, "a"] * 10
+    for cut in (
+        lambda: d._split(0.5, by=labels),
+        lambda: d._folds(2, by=labels),
+        lambda: d._folds(groups=labels),
+    ):
+        with pytest.raises(TypeError, match="all texts or all numbers"):
+            cut()
+
+
 def test_folds_keep_fields(record, y):
     for train, test in record._folds(3):
         assert_same(test.label(), y[(test.image()[:, 0] // 4).astype(int)])

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dataview.permutation import Draws, Permutation
+from dataview.rows import coded
 from dataview.samplers.protocol import Data, Function, Key, Order, Sampler, Seed
 from dataview.samplers.simple import (
     Chosen,
@@ -37,9 +38,7 @@ class _Groups:
         labelled = np.flatnonzero(_is_label(values))
         if not len(labelled):
             raise ValueError("there are no labels to draw by: no row has one")
-        self.labels, codes, self.counts = np.unique(
-            values[labelled], return_inverse=True, return_counts=True
-        )
+        self.labels, codes, self.counts = coded(values[labelled])
         self.rows = labelled[np.argsort(codes, kind="stable")]
         self.starts = np.cumsum(self.counts) - self.counts
 
