@@ -347,12 +347,28 @@ def drawn(numbers):
 
 
 LENGTHS = np.arange(N) % 7 + 1
+LABELS = np.array(list("abc"))[np.arange(N) ** 2 % 3]
 SAMPLERS = {
     "linear": lambda: "linear",
     "permutation": lambda: "permutation",
     "uniform": lambda: "uniform",
-    "bucket": lambda: dv.samplers.bucket(by=LENGTHS),
-    "token-budget": lambda: dv.samplers.token_budget(by=LENGTHS, budget=12),
+    "subset": lambda: dv.samplers.subset([3, 1, 4, 1, 5, 9, 2, 6, 5]),
+    "weighted": lambda: dv.samplers.weighted(by=LENGTHS),
+    "weighted, once": lambda: dv.samplers.weighted(by=LENGTHS, replacement=False),
+    "label-uniform": lambda: dv.samplers.label_uniform(by=LABELS),
+    "label-permutation": lambda: dv.samplers.label_permutation(by=LABELS),
+    "label-distribution": lambda: dv.samplers.label_distribution(LABELS, weights={"a": 5}, fill=1),
+    "restricted": lambda: dv.samplers.restricted(dv.samplers.permutation(), LABELS, "b"),
+    "batchwise-permutation": lambda: "batchwise-permutation",
+    "random-slice": lambda: "random-slice",
+    "bucket": lambda: dv.samplers.bucket(by=LENGTHS, window=2),
+    "same-length": lambda: dv.samplers.same_length(by=LENGTHS),
+    "token-budget": lambda: dv.samplers.token_budget(by=LENGTHS, budget=30, window=10),
+    "part-linear": lambda: "part-linear",
+    "part-linear-permutation": lambda: "part-linear-permutation",
+    "part-permutation-permutation": lambda: "part-permutation-permutation",
+    "mix": lambda: dv.samplers.mix([2, 1]),
+    "mix, never": lambda: dv.samplers.mix([2, 1], stop="never"),
     "rows": lambda: list(range(N))[::-1],
     "batches": lambda: [[0, 1, 2], [3], [4, 5]],
     "function": lambda: drawn(itertools.cycle(range(N))),
@@ -379,15 +395,14 @@ def trace(loader, count):
 def test_before_and_after_are_the_uninterrupted_run(name, workers, prefetch):
     size = 1 if name in DECIDING else 4
 
-    def loader(**options):
-        return dataset()._loader(
-            size, SAMPLERS[name](), seed=5, repeat=True, transform=noisy, **options
-        )
+    d = dv.concat(dataset()[:9], dataset()[9:])
 
-    per_epoch = len(loader())
-    total = 3 * per_epoch
+    def loader(**options):
+        return d._loader(size, SAMPLERS[name](), seed=5, repeat=True, transform=noisy, **options)
+
+    total = 3 * len(loader())
     whole = trace(loader(), total)
-    for cut in range(0, total + 1, 1 if name == "permutation" else 3):
+    for cut in range(total + 1):
         with loader(workers=workers, prefetch=prefetch) as begun:
             before = trace(begun, cut)
             state = json.loads(json.dumps(begun.state_dict()))
