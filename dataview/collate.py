@@ -323,6 +323,8 @@ def _common_dtype(samples: list[np.ndarray], place: _Place) -> np.dtype[Any]:
     dtypes = list(dict.fromkeys(samples[number].dtype for number in numbers))
     if len(dtypes) == 1:
         return dtypes[0]
+    if np.dtype(object) in dtypes:
+        return np.dtype(object)
     first = numbers[0]
     for number in numbers:
         theirs, ours = samples[number].dtype, samples[first].dtype

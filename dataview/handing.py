@@ -14,7 +14,7 @@ from dataview.errors import unknown_field
 from dataview.expression import field, record, select, stored, with_fields
 from dataview.fields import NO_FIELDS, Attached, Fields
 from dataview.index import Affine, Computed, Index, Map
-from dataview.nodes import LateFields, Node, Record, Stored, known_shape, members
+from dataview.nodes import LateFields, Node, Record, Sampled, Stored, known_shape, members
 from dataview.sources.memory import ArraySource
 from dataview.streams import Stream
 
@@ -102,7 +102,9 @@ def _part(node: Node, name: Any) -> Node:
     if not isinstance(name, str):
         raise TypeError(f"fields= names fields by text; got {name!r}")
     if name not in node.fields and not (isinstance(node, Stream) and not node.fields.named):
-        raise unknown_field(name, node.fields, "the view that is loaded")
+        known = node.fields.named or not isinstance(node, Sampled)
+        reason = None if known else "is unknown until a sample has been read; call _probe()"
+        raise unknown_field(name, node.fields, "the view that is loaded", reason)
     return field(node, name) if name in node.fields else node
 
 
@@ -116,8 +118,8 @@ def _formed(form: Any, batch: Any) -> Any:
     beside = [name for name in batch if name not in names]
     if beside and not isinstance(form, dict):
         raise ValueError(
-            f"a batch has also {beside}, for which fields= leaves no place; name them there, or "
-            "give a list, which makes mappings"
+            f"a batch has also {beside}, for which fields= leaves no place; give a list, which "
+            "makes mappings"
         )
     if isinstance(form, str):
         return batch[form]

@@ -186,9 +186,7 @@ class Loader:
         if not self._setting.options.repeat:
             self._halt()
             self._ended = True
-        if self._bar is not None:
-            self._bar.close()
-            self._bar = None
+        self._put_bar_away()
 
     def _halt(self) -> None:
         """Stop what goes on ahead; the next batch begins anew at the cursor."""
@@ -202,12 +200,18 @@ class Loader:
             self._free()
         self._ahead = self._free = None
 
+    def _put_bar_away(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
     def _show(self) -> None:
         """Have a progress bar go on by one."""
         if self._bar is None:
             make = self._setting.options.progress
             make = _progress_bar() if make is True else make
-            total = None if self._setting.options.repeat else self._known_batches()
+            total = None if self._setting.options.straddle else self._known_batches()
+            total = None if total == math.inf else total
             self._bar = make(total=total, initial=self._handed - 1, unit="batch")
         self._bar.update(1)
 
@@ -348,6 +352,7 @@ class Loader:
         if cursor.position and total is not None and cursor.position > total:
             raise ValueError(f"the state is at position {cursor.position} of {total} samples")
         self._halt()
+        self._put_bar_away()
         self._cursor = cursor
         self._emitted, self._handed = int(state["emitted"]), int(state["handed"])
         self._failed = int(state["failed"])
@@ -362,6 +367,7 @@ class Loader:
     def reset(self) -> None:
         """Go back to the start of the current epoch."""
         self._halt()
+        self._put_bar_away()
         self._cursor = Cursor(self._cursor.epoch)
         self._previous = self._task = None
         self._emitted = self._handed = 0
@@ -372,9 +378,7 @@ class Loader:
         self._closed = True
         self._steps = None
         self._dismiss()
-        if self._bar is not None:
-            self._bar.close()
-            self._bar = None
+        self._put_bar_away()
 
     def __enter__(self) -> Loader:
         return self

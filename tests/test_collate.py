@@ -89,6 +89,10 @@ def test_views_are_samples_of_every_kind():
 def test_objects_stay_objects():
     samples = [{"o": None}, {"o": types}]
     assert dv.collate(samples)["o"].tolist() == [None, types]
+    column = np.array(["a", None, "bc", 3], object)  # such as a column of texts that lacks some
+    assert dv.collate(column).tolist() == column.tolist()
+    (batch,) = dv.View(t=column)._loader(4, transform=lambda sample: sample)
+    assert batch.t().tolist() == column.tolist()
     alone = dv.collate([{"o": np.array(None)}, {"o": np.array(types)}])["o"]
     assert [type(part) for part in alone] == [type(None), type(types)]
 

@@ -154,6 +154,13 @@ def test_batches_in_the_form_that_is_asked_for(fields, expected):
         np.testing.assert_equal(ours, theirs)
 
 
+def test_fields_that_nobody_has_declared_are_asked_for_after_a_probe():
+    d = made(4)
+    with pytest.raises(AttributeError, match=r"field 'y' is unknown until .*call _probe\(\)"):
+        d._loader(2, fields=("y",))
+    assert next(d._probe()._loader(2, fields=("y",)))[0].tolist() == [0, 1]
+
+
 def test_only_the_fields_asked_for_are_read():
     audio = Counting()
     d = dv.View(audio=dv.View(audio, _length=4), length=np.array([3, 1, 2, 4]))
@@ -1037,6 +1044,16 @@ def test_progress_is_told_batch_by_batch():
     list(loader)
     list(loader)
     assert [(bar.total, bar.done, bar.closed) for bar in bars] == [(3, 3, True)] * 2
+    first(loader, 1)
+    loader.reset()  # a new start has a new bar, and one that goes on a bar that goes on
+    first(loader, 1)
+    loader.load_state_dict(loader.state_dict())
+    list(loader)
+    told = [(bar.total, bar.done, bar.closed) for bar in bars[2:]]
+    assert told == [(3, 1, True), (3, 1, True), (3, 3, True)]
+    repeated = dataset(5)._loader(2, progress=Bar, repeat=True)
+    first(repeated, 4)
+    assert [(bar.total, bar.done) for bar in bars[5:]] == [(3, 3), (3, 1)]
 
 
 def test_progress_bars_are_tqdm(monkeypatch):
