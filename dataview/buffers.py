@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import numpy as np
 
-__all__ = ["REUSED", "give_back", "taken"]
+__all__ = ["REUSED", "empty", "give_back"]
 
 REUSED = "reused"
 """Where a memo lists the memory that it lends to sources, until its owner gives it back."""
@@ -23,20 +26,26 @@ _kept: dict[int, list[np.ndarray]] = {
 }
 
 
-def taken(count: int) -> np.ndarray:
-    """Return at least so many bytes, used before perhaps.
+def empty(shape: tuple[int, ...], dtype: np.dtype[Any], pieces: list[np.ndarray]) -> np.ndarray:
+    """Return an array on memory used before, perhaps, which is added to `pieces`.
 
-    >>> memory = taken(300_000)
-    >>> len(memory)
-    524288
+    >>> pieces = []
+    >>> empty((100, 1000), np.dtype("f4"), pieces).shape, len(pieces[0])
+    ((100, 1000), 524288)
     """
-    size = 1 << max(count - 1, SMALLEST - 1).bit_length()
+    count = math.prod(shape) * dtype.itemsize
+    if count < SMALLEST or dtype.kind not in "biufcmMSUV" or dtype.hasobject:
+        return np.empty(shape, dtype)
+    size = 1 << (count - 1).bit_length()
     try:
-        return _kept[size].pop()
+        memory = _kept[size].pop()
     except (KeyError, IndexError):  # so large, or none left: other threads take them too
-        fresh = np.empty((count if size > LARGEST else size) + LINE, np.uint8)
+        size = size if size <= LARGEST else count
+        fresh = np.empty(size + LINE, np.uint8)
         skipped = -fresh.__array_interface__["data"][0] % LINE
-        return fresh[skipped : len(fresh) - LINE + skipped]
+        memory = fresh[skipped : skipped + size]
+    pieces.append(memory)
+    return memory[:count].view(dtype).reshape(shape)
 
 
 def give_back(pieces: list[np.ndarray]) -> None:

@@ -48,8 +48,8 @@ __all__ = ["apply_in_place", "may_share"]
 STREAMED = 1 << 16
 """From so many elements on, a result is written over the data as it is computed."""
 
-FILE_BLOCK = 1 << 20
-"""Elements that are read, changed and written back at a time in a file."""
+FILE_BLOCK = 1 << 23
+"""So much of a file is read, changed and written back at a time."""
 
 
 def apply_in_place(node: Node, ufunc: np.ufunc, args: Sequence[Argument]) -> None:
@@ -258,7 +258,7 @@ def _in_file(node: Node, expression: Elementwise) -> None:
         if expression.dtype == dtype and not keep:
             value = old
         else:
-            value = np.empty(old.shape, expression.dtype)
+            value = buffers.empty(old.shape, known_dtype(expression), reused)
         with np.errstate(all="call", call=note):
             rewritten(expression, value, index, given)
             value = value if value.dtype == dtype else value.astype(dtype)
@@ -268,7 +268,7 @@ def _in_file(node: Node, expression: Elementwise) -> None:
         buffers.give_back(reused)
 
     try:
-        run_blocks(change, _runs_of_rows(shape))
+        run_blocks(change, _runs_of_rows(node))
         tell(noted)
     except BaseException as error:
         _undone(node, shape, done, error)
@@ -277,10 +277,11 @@ def _in_file(node: Node, expression: Elementwise) -> None:
         announce([_source_of(node)])
 
 
-def _runs_of_rows(shape: tuple[int, ...]) -> list[Cut]:
+def _runs_of_rows(node: Node) -> list[Cut]:
     """Return blocks of whole rows: no two of them meet in a page that both would write."""
-    step = max(1, FILE_BLOCK // max(1, size_of(shape[1:])))
-    return [Cut(0, n, min(n + step, shape[0])) for n in range(0, shape[0], step)]
+    length, *row = known_shape(node)
+    step = max(1, FILE_BLOCK // max(1, size_of(tuple(row)) * known_dtype(node).itemsize))
+    return [Cut(0, n, min(n + step, length)) for n in range(0, length, step)]
 
 
 def _undone(

@@ -7,7 +7,6 @@ expression.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -240,14 +239,7 @@ class Tape:
             if self.kinds[number] == kind:
                 self.free.remove(number)
                 return number
-        return self._more(self._buffer(*kind), kind)
-
-    def _buffer(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
-        count = math.prod(shape) * dtype.itemsize
-        if count < buffers.SMALLEST or dtype.kind not in "biufcmM":
-            return np.empty(shape, dtype)
-        self.taken.append(buffers.taken(count))
-        return self.taken[-1][:count].view(dtype).reshape(shape)
+        return self._more(buffers.empty(kind[0], kind[1], self.taken), kind)
 
     def give_back(self) -> None:
         """Keep the buffers for other tapes: this one is not run again."""

@@ -101,9 +101,9 @@ def _tall_sum(rows: np.ndarray, wider: np.dtype[Any]) -> np.ndarray:
         return total
     wide = rows[:even].reshape(-1, together * columns)
     step = max(1, CHUNK_BYTES // (wide[0].nbytes << HALVINGS)) << HALVINGS
-    memory = buffers.taken(min(step, len(wide)) // 2 * wide[0].nbytes)
-    scratch = memory.view(rows.dtype)[: min(step, len(wide)) // 2 * wide.shape[1]]
-    scratch = scratch.reshape(-1, wide.shape[1])
+    pieces: list[np.ndarray] = []
+    lines = min(step, len(wide)) // 2
+    scratch = buffers.empty((lines, together * columns), rows.dtype, pieces)
     sums = np.zeros(together * columns, wider)
     for start in range(0, len(wide), step):
         part = wide[start : start + step]
@@ -111,7 +111,7 @@ def _tall_sum(rows: np.ndarray, wider: np.dtype[Any]) -> np.ndarray:
             half = len(part) // 2
             part = np.add(part[:half], part[half:], out=scratch[:half])
         sums += np.add.reduce(part, axis=0, dtype=wider)
-    buffers.give_back([memory])
+    buffers.give_back(pieces)
     total += sums.reshape(together, columns).sum(axis=0)
     return total
 

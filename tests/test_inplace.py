@@ -47,7 +47,7 @@ def streamed(least=8, block=16):
         warnings.resetwarnings()
         warnings.simplefilter("ignore")
         patch.setattr(inplace, "STREAMED", least)
-        patch.setattr(inplace, "FILE_BLOCK", block)
+        patch.setattr(inplace, "FILE_BLOCK", 8 * block)
         patch.setattr(evaluation, "SMALL", min(8, block))
         patch.setattr(fused, "BLOCK_ELEMENTS", block)
         patch.setattr(passes, "PART_BYTES", 8 * block)
@@ -364,7 +364,7 @@ def test_another_way_to_the_same_file_is_known_to_overlap(way, n, tmp_path, monk
     ways = {"again": path, "link": other, "hard link": other, "relative": "a.npy"}
     with streamed(block=64) if n < 100 else sizes_as_they_are():
         if n > 100:
-            monkeypatch.setattr(inplace, "FILE_BLOCK", 1 << 14)
+            monkeypatch.setattr(inplace, "FILE_BLOCK", 1 << 17)
         v = dv.open(path, "r+")
         operand = dv.View(np.load(path, mmap_mode="r")) if way == "map" else dv.open(ways[way])
         v += operand[::-1]

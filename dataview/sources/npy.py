@@ -230,12 +230,7 @@ class NpySource:
 
     def _rows(self, rows: range, reused: list[np.ndarray] | None = None) -> np.ndarray:
         shape, dtype = (len(rows), *self.header.shape[1:]), self.header.dtype
-        if reused is None:
-            block = np.empty(shape, dtype)
-        else:
-            count = math.prod(shape) * dtype.itemsize
-            reused.append(buffers.taken(count))
-            block = reused[-1][:count].view(dtype).reshape(shape)
+        block = buffers.empty(shape, dtype, [] if reused is None else reused)
         with open(self.path, "rb", buffering=0) as file:
             _transfer(_read_some, file, block, self._place(rows.start))
         return block
