@@ -15,7 +15,7 @@ from dataview.display import FRAME, title
 from dataview.evaluation import SMALL, aliases
 from dataview.expression import arguments
 from dataview.formulas import formula_of, is_symbolic, term_of
-from dataview.fused import BLOCK_ELEMENTS, cuts
+from dataview.fused import BLOCK_ELEMENTS, block_elements, cutting, is_one_block
 from dataview.index import Affine, Constant, Index, Map, axes_of, boxed, compose, is_endless
 from dataview.nodes import (
     Comparison,
@@ -324,13 +324,16 @@ def _blocks_of(core: Elementwise, shape: Shape) -> dict[str, Any]:
     if not shape or not size or (size <= SMALL and engines.current() != "numexpr"):
         return {"way": "at once, small as it is", "blocks": 1, "block_elements": size}
     read = [leaf for leaf in leaves_of(core) if _is_read_by_blocks(leaf)]
-    first, *rest = cuts(shape, whole_rows=bool(read))
-    elements = size // shape[first.axis] * (first.stop - first.start)
+    axis, step = cutting(shape, None if read else block_elements([core]), bool(read))
+    if is_one_block(size) and engines.current() != "numexpr":
+        step = shape[axis]
+    step = min(step, shape[axis])
+    elements = size // shape[axis] * step
     held = sum(known_dtype(leaf).itemsize for leaf in read)
     return {
-        "way": "in blocks, over threads" if rest else "in one block",
-        "blocks": 1 + len(rest),
-        "block_rows": first.stop - first.start if not first.axis else shape[0],
+        "way": "in blocks, over threads" if step < shape[axis] else "in one block",
+        "blocks": -(-shape[axis] // step),
+        "block_rows": shape[0] if axis else step,
         "block_elements": elements,
         "thread_bytes": elements * (_buffered(compiled(core)) + held),
     }
@@ -343,18 +346,19 @@ def _is_read_by_blocks(leaf: Node) -> bool:
 def _buffered(program: Program) -> int:
     """Return the bytes for each element of a block that results on the way take at most.
 
-    The last result goes to its own place, and so does the first buffer of its dtype.
+    The last result goes to its own place.
     """
     alive: dict[int, int] = {}
     most = 0
     for number, step in enumerate(program.steps):
         alive |= {
-            place: dtype.itemsize for place, dtype in zip(step.results, step.dtypes, strict=True)
+            place: dtype.itemsize
+            for place, dtype in zip(step.results, step.dtypes, strict=True)
+            if place not in program.outputs
         }
         alive = {place: size for place, size in alive.items() if program.last_use[place] > number}
         most = max(most, sum(alive.values()))
-    own = program.steps[-1].dtypes[0].itemsize
-    return max(0, most - own)
+    return most
 
 
 # --- in words ----------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from dataview.nodes import Elementwise, Node, Select, Stored, known_dtype, known
 from dataview.programs import compiled
 from dataview.sources.protocol import Memo
 
-__all__ = ["Cut", "cuts", "fused", "is_one_block", "reuses", "tell"]
+__all__ = ["Cut", "block_elements", "cuts", "cutting", "fused", "is_one_block", "reuses", "tell"]
 
 BLOCK_ELEMENTS = 1 << 17
 """Elements of a block: the buffers of a few steps stay in a core's own cache."""
@@ -76,18 +76,25 @@ def cuts(
     >>> cuts((5, 2), 4)
     [Cut(axis=0, start=0, stop=2), Cut(axis=0, start=2, stop=4), Cut(axis=0, start=4, stop=5)]
     """
-    elements = BLOCK_ELEMENTS if elements is None else elements
-    size = size_of(tuple(shape))
-    if not shape or not size:
+    if not shape or not size_of(tuple(shape)):
         return [Cut(0, 0, shape[0] if shape else 0)]
-    wanted = -(-size // elements)
-    enough = [axis for axis, length in enumerate(shape) if length >= wanted]
-    axis = enough[0] if enough and not whole_rows else 0 if whole_rows else int(np.argmax(shape))
-    step = max(1, elements // (size // shape[axis]))
+    axis, step = cutting(shape, elements, whole_rows)
     step = max(together, step - step % together)
     even = shape[axis] - shape[axis] % together
     ends = [*range(0, even, step), even, shape[axis]]
     return [Cut(axis, a, b) for a, b in itertools.pairwise(ends) if a < b]
+
+
+def cutting(
+    shape: Sequence[int], elements: int | None = None, whole_rows: bool = False
+) -> tuple[int, int]:
+    """Return the axis along which an array is cut, and how many positions a block has there."""
+    elements = BLOCK_ELEMENTS if elements is None else elements
+    size = size_of(tuple(shape))
+    wanted = -(-size // elements)
+    enough = [axis for axis, length in enumerate(shape) if length >= wanted]
+    axis = enough[0] if enough and not whole_rows else 0 if whole_rows else int(np.argmax(shape))
+    return axis, max(1, elements // (size // shape[axis]))
 
 
 def block_elements(nodes: Sequence[Elementwise]) -> int:

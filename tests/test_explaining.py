@@ -199,7 +199,7 @@ def test_blocks_are_those_that_are_computed():
     plan = (np.sqrt(x) * x + 1)._explain()
     assert plan.blocks == math.ceil(3000 / plan.block_rows) > 1
     assert plan.block_elements == plan.block_rows * 200
-    assert plan.thread_bytes == plan.block_elements * 4
+    assert plan.thread_bytes == plan.block_elements * (4 + 4)  # what is read, and the root
     (np.sqrt(x) * x + 1)()
     assert source.nbytes == plan.readings[0].nbytes == 3000 * 200 * 4
 
@@ -216,3 +216,8 @@ def test_rows_of_a_mapped_view_need_the_rows_of_its_data():
 def test_a_plan_over_rows_of_unknown_samples_is_made():
     d = dv.View(unmade, _length=10)._map(lambda s: s(), shape=(), dtype=float)
     assert "reads" in str((d + 1)[[0, 0]]._explain())
+
+
+def test_blocks_without_number_are_not_listed():
+    plan = (np.broadcast_to(dv.View(np.ones(2, "f4")), (1 << 50, 2)) + 1)._explain()
+    assert plan.blocks * plan.block_rows == 1 << 50
