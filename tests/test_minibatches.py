@@ -563,3 +563,14 @@ def test_batches_of_computed_rows_see_later_writes_and_read_statistics_once():
     x[0] = 100
     np.testing.assert_array_equal(batches[0]()[1:], first[1:])
     np.testing.assert_array_equal(batches[0]()[0], [161.0] * 4)
+
+
+@pytest.mark.parametrize("sampler", ["linear", "permutation", "uniform", "part-linear-permutation"])
+def test_a_pickle_of_minibatches_holds_the_data_once(sampler):
+    x = np.arange(20_000.0)
+    batches = dv.View(x)._minibatches(3, sampler=sampler)
+    packed = pickle.dumps(batches)
+    assert len(packed) < x.nbytes + 5000
+    again = pickle.loads(packed)
+    np.testing.assert_array_equal(again[7](), batches[7]())
+    np.testing.assert_array_equal(again[-1](), batches[-1]())

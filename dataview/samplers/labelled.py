@@ -54,6 +54,7 @@ class _ByLabel(Restrictable):
     """A sampler that draws labels, then rows of these labels, without end."""
 
     takes: ClassVar[str] = "labels"
+    reads: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.by is None:

@@ -20,6 +20,7 @@ class PartLinear(Sampler):
     """The parts one after the other, and the rows of each first to last."""
 
     name: ClassVar[str] = "part-linear"
+    reads: ClassVar[bool] = False
 
     def at(self, data: Data, key: Key) -> Function:
         """Return each position as it is: the parts stand one after the other."""
@@ -30,6 +31,7 @@ class PartLinearPermutation(Sampler):
     """The parts one after the other, and the rows of each in an order of chance."""
 
     name: ClassVar[str] = "part-linear-permutation"
+    reads: ClassVar[bool] = False
 
     def at(self, data: Data, key: Key) -> Function:
         """Return the rows part by part."""
@@ -41,6 +43,7 @@ class PartPermutationPermutation(Sampler):
     """The parts in an order of chance, and the rows of each in an order of chance."""
 
     name: ClassVar[str] = "part-permutation-permutation"
+    reads: ClassVar[bool] = False
 
     def at(self, data: Data, key: Key) -> Function:
         """Return the rows part by part."""

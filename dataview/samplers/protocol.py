@@ -148,6 +148,7 @@ class Sampler:
     name: ClassVar[str] = ""
     version: ClassVar[int] = 1
     takes: ClassVar[str] = ""  # what `by=` gives, where it has to be given
+    reads: ClassVar[bool] = True  # whether an order may ask for values, so that it keeps the data
 
     @property
     def sized(self) -> bool:
@@ -209,7 +210,21 @@ class _Late:
         return self.function(positions)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _Late, (self.sampler, self.data, self.key)
+        data = self.data
+        kept = data if self.sampler.reads else _Counted(data.count, data.parts)
+        return _Late, (self.sampler, kept, self.key)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Counted:
+    """What is left of a dataset in a pickle of an order that asks for no values."""
+
+    count: int
+    parts: tuple[int, ...]
+
+    def values(self, by: Any) -> np.ndarray:
+        """Raise: there are no values."""
+        raise LookupError(f"the order has been pickled without the data, and asks for {by!r}")
 
 
 def checked_seed(seed: Any) -> int | str | tuple[int | str, ...]:

@@ -45,6 +45,8 @@ __all__ = [
 class Restrictable(Sampler):
     """A sampler that can be asked for the rows of one label only: `by=` and `label=` say which."""
 
+    reads: ClassVar[bool] = False  # but for the rows with the label, which are known by then
+
     by: Any = None
     label: Any = None
 
@@ -167,6 +169,7 @@ class Subset(Sampler):
     """These rows, each as often as it is listed: in an order of chance, or as they are listed."""
 
     name: ClassVar[str] = "subset"
+    reads: ClassVar[bool] = False
 
     rows: Any
     permute: bool = True
@@ -365,6 +368,7 @@ class BatchwisePermutation(Sized):
     """
 
     name: ClassVar[str] = "batchwise-permutation"
+    reads: ClassVar[bool] = False
 
     even: bool = False
 
@@ -385,6 +389,7 @@ class RandomSlice(Sized):
     """Slices of neighbouring rows that begin anywhere, without end, each slice a batch."""
 
     name: ClassVar[str] = "random-slice"
+    reads: ClassVar[bool] = False
 
     def length(self, data: Data) -> int | None:
         """Return None, for there is no end, unless there are no rows."""
