@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import sys
+import warnings
 from collections.abc import Iterable
+from types import FrameType
 from typing import Any
 
 __all__ = [
@@ -16,7 +19,11 @@ __all__ = [
     "needed",
     "unknown_field",
     "unknown_verb",
+    "warned",
 ]
+
+_INSIDE = (__name__.split(".")[0], "numpy", "concurrent", "contextlib", "threading")
+"""The packages between a user's line and what it sets off."""
 
 
 class FieldError(AttributeError, KeyError):
@@ -95,3 +102,15 @@ def needed(library: str, package: str) -> Any:
             f"this needs {library}, which cannot be imported ({error}); "
             f'it comes with: pip install "{package}"'
         ) from error
+
+
+def warned(message: str) -> None:
+    """Warn, naming the line outside this package that led here: it is whose the numbers are."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and _package(frame) in _INSIDE:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, RuntimeWarning, stacklevel=level)
+
+
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).split(".")[0]

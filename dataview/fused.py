@@ -6,7 +6,6 @@ import contextlib
 import functools
 import itertools
 import threading
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias, cast
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 import numpy as np
 
 from dataview import buffers, engines, executors, kernel
+from dataview.errors import warned
 from dataview.index import Affine, Index, compose, identity
 from dataview.kernel import Position
 from dataview.nodes import Elementwise, Node, Select, Stored, known_dtype, known_shape, size_of
@@ -369,7 +369,7 @@ def tell(noted: Noted) -> None:
         if mode == "raise":
             raise FloatingPointError(message)
         if mode == "warn":
-            warnings.warn(message, RuntimeWarning, stacklevel=2)
+            warned(message)
         elif mode == "call":
             np.geterrcall()(kind, 0)  # type: ignore[operator, misc]
         elif mode == "print":

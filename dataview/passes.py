@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from dataview import buffers, gather
-from dataview.errors import StreamError
+from dataview.errors import StreamError, warned
 from dataview.executors import run_blocks
 from dataview.expression import arguments
 from dataview.fused import Cut, reuses, tell
@@ -226,9 +225,9 @@ def _warn_of_few(node: Reduction) -> None:
     whole = known_shape(node.node)
     count = size_of(tuple(whole[axis] for axis in node.axes))
     if node.kind == "mean" and not count:
-        warnings.warn("Mean of empty slice", RuntimeWarning, stacklevel=2)
+        warned("Mean of empty slice")
     if node.kind != "mean" and node.options.get("ddof", 0) >= count:
-        warnings.warn("Degrees of freedom <= 0 for slice", RuntimeWarning, stacklevel=2)
+        warned("Degrees of freedom <= 0 for slice")
 
 
 # --- some rows -------------------------------------------------------------------------------

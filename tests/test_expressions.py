@@ -781,3 +781,11 @@ def test_some_rows_of_standardised_data_need_the_statistics_and_these_rows():
     z[:5]()
     z[7]()
     assert rows.counts() == [1] * 5 + [0, 0, 1] + [0] * 592
+
+
+def test_a_warning_names_the_line_that_asked_for_the_data():
+    large = dv.View(np.zeros(1 << 21))
+    for ask in [lambda: (1 / large)(), lambda: dv.View(np.empty((0, 3)))._mean(axis=0)()]:
+        with pytest.warns(RuntimeWarning) as told:
+            ask()
+        assert {warning.filename for warning in told} == {__file__}
