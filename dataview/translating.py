@@ -141,10 +141,12 @@ def _where(condition: Any, x: Any, y: Any, /) -> Node:
 def _clip(
     a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None
 ) -> Node:
-    low, high = (a_min if min is None else min), (a_max if max is None else max)
-    low, high = _within(low, a, "min"), _within(high, a, "max")
-    if low is None and high is None:
+    given = (a_min if min is None else min), (a_max if max is None else max)
+    if given[0] is None and given[1] is None:
         return _LEFT  # type: ignore[no-any-return]
+    low, high = _within(given[0], a, "min"), _within(given[1], a, "max")
+    if low is None and high is None:
+        return _computed(np.positive, a)
     if low is None:
         return _computed(np.minimum, a, high)
     if high is None:

@@ -193,6 +193,7 @@ OF_ONE = [
     *(np.real, np.imag, np.angle, np.fix, np.isreal, np.iscomplex, np.isposinf, np.isneginf),
     *(np.nan_to_num, np.round, lambda a: np.round(a, 1), lambda a: np.round(a, -1)),
     *(lambda a: np.clip(a, 1, 3), lambda a: np.clip(a, None, 2), lambda a: np.clip(a, 0.5, None)),
+    *(lambda a: np.clip(a, a, a), lambda a: np.clip(a, a, None)),
     *(lambda a: np.clip(a, min=1, max=a), lambda a: np.where(a, a, 0), lambda a: np.where(a, 1, a)),
     *(lambda a: np.where(a == a, a[..., :1], 2), lambda a: np.isclose(a, 1, equal_nan=True)),
     *(lambda a: np.isclose(a, a, rtol=0.1), lambda a: np.nan_to_num(a, nan=7, posinf=1)),
@@ -493,7 +494,8 @@ def test_percentiles_have_numpys_dtype_and_shape(dtype, q):
 )
 def test_small_integers_are_clipped_at_any_number(bounds):
     x = np.arange(8, dtype=np.uint8)
-    assert_same(evaluated(np.clip(dv.View(x), *bounds)), np.clip(x, *bounds))
+    expected = np.clip(x.astype(int), *bounds).astype(np.uint8)  # which NumPy 2.0 refuses of x
+    assert_same(evaluated(np.clip(dv.View(x), *bounds)), expected)
 
 
 @pytest.mark.parametrize("order", ["A", "K"])
