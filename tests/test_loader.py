@@ -1120,3 +1120,20 @@ def test_a_regression_sees_every_sample_once_and_finds_the_weights(rng):
         np.testing.assert_allclose(total, X.sum(0))
     np.testing.assert_allclose(found, weights, atol=1e-6)
     np.testing.assert_allclose(b, bias, atol=1e-6)
+
+
+@pytest.mark.parametrize("on_error", ["skip", "raise"])
+def test_a_computed_sample_that_fails_is_told_from_the_others(on_error):
+    def refuse(value):
+        if value == 5:
+            raise KeyError("five")
+        return value * 2
+
+    d = dv.View(np.arange(9).astype(object))
+    loader = (np.frompyfunc(refuse, 1, 1)(d) + 0)._loader(3, on_error=on_error)
+    if on_error == "raise":
+        with pytest.raises(KeyError, match=r"sample 5"):
+            list(loader)
+        return
+    assert [batch().tolist() for batch in loader] == [[0, 2, 4], [6, 8], [12, 14, 16]]
+    assert [failure.row for failure in loader.errors] == [5]
