@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -110,6 +111,29 @@ def identical(left, right):
         same_zeros = np.array_equal(np.signbit(left[zero]), np.signbit(right[zero]))
         return np.array_equal(left, right, equal_nan=True) and same_zeros
     return np.array_equal(left, right, equal_nan=kind in "mM")
+
+
+# ---------------------------------------------------------------- what is read
+
+
+class Rows:
+    """Data made by a function that notes which rows were read."""
+
+    def __init__(self, n, width=3):
+        self.data = np.arange(n * width, dtype=float).reshape(n, width) ** 1.5
+        self.read = []
+        self.view = dv.View(self.row, _length=n)._probe()
+        self.read.clear()
+
+    def row(self, number):
+        self.read.append(number)
+        return self.data[number]
+
+    def counts(self):
+        """Give how often each row was read since the last time."""
+        found = Counter(self.read)
+        self.read.clear()
+        return [found[number] for number in range(len(self.data))]
 
 
 # ---------------------------------------------------------------- the model

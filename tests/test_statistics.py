@@ -5,7 +5,6 @@ import math
 import multiprocessing
 import pickle
 import warnings
-from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
@@ -20,6 +19,7 @@ from oracle import (
     NUMBERS,
     OTHERS,
     SWAPPED,
+    Rows,
     as_array,
     assert_same,
     attempt,
@@ -494,26 +494,6 @@ def test_a_photograph_cannot_be_changed():
 
 
 # ---------------------------------------------------------------- what is read
-
-
-class Rows:
-    """Data made by a function that notes which rows were read."""
-
-    def __init__(self, n, width=3):
-        self.data = np.arange(n * width, dtype=float).reshape(n, width) ** 1.5
-        self.read = []
-        self.view = dv.View(self.row, _length=n)._probe()
-        self.read.clear()
-
-    def row(self, number):
-        self.read.append(number)
-        return self.data[number]
-
-    def counts(self):
-        """Give how often each row was read since the last time."""
-        found = Counter(self.read)
-        self.read.clear()
-        return [found[number] for number in range(len(self.data))]
 
 
 def test_nothing_is_read_before_a_statistic_is_asked():
