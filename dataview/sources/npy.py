@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import io
 import math
 import mmap
 import os
@@ -22,6 +21,7 @@ from numpy.lib import format as npy
 
 from dataview import buffers, gather
 from dataview.index import ENDLESS, Affine, Index, axes_of, extent, is_identity, shifted
+from dataview.sources.places import read_at, write_at
 from dataview.sources.protocol import Memo
 
 if TYPE_CHECKING:
@@ -29,17 +29,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Header", "NpySource", "made_header", "open_npy"]
 
-POSITIONED = hasattr(os, "preadv") and hasattr(os, "pwritev")
-"""Whether the system reads and writes at a place in one call; Windows and old macOS do not."""
-
 DONTNEED = getattr(mmap, "MADV_DONTNEED", None)
 """How the system is told that pages of a map are not needed for now, where it can be told."""
 
 HELD_BYTES = 32 << 20
 """About so many bytes of a map's pages are held: they count as memory of the process."""
-
-MOST = 1 << 30
-"""How many bytes are asked for in one call: some systems refuse 2 GiB, others give less."""
 
 SETTLED_NS = 100_000_000
 """How long after a change the next one surely has a later time: file clocks tick coarsely."""
@@ -232,12 +226,12 @@ class NpySource:
         shape, dtype = (len(rows), *self.header.shape[1:]), self.header.dtype
         block = buffers.empty(shape, dtype, [] if reused is None else reused)
         with open(self.path, "rb", buffering=0) as file:
-            _transfer(_read_some, file, block, self._place(rows.start))
+            read_at(file, block, self._place(rows.start))
         return block
 
     def _put_rows(self, start: int, block: np.ndarray) -> None:
         with open(self.path, "r+b", buffering=0) as file:
-            _transfer(_write_some, file, block, self._place(start))
+            write_at(file, block, self._place(start))
 
     def _place(self, row: int) -> int:
         shape, _, dtype, offset = self.header
@@ -394,32 +388,3 @@ def _map_of(array: Any) -> mmap.mmap:
     while not isinstance(array, mmap.mmap):
         array = array.obj if isinstance(array, memoryview) else array.base
     return array
-
-
-# --- bytes at a place ------------------------------------------------------------------------
-
-
-def _read_some(file: io.FileIO, part: memoryview, place: int) -> int:
-    if POSITIONED:
-        return os.preadv(file.fileno(), [part], place)
-    file.seek(place)
-    return file.readinto(part) or 0
-
-
-def _write_some(file: io.FileIO, part: memoryview, place: int) -> int:
-    if POSITIONED:
-        return os.pwritev(file.fileno(), [part], place)
-    file.seek(place)
-    return file.write(part) or 0
-
-
-def _transfer(move: Any, file: io.FileIO, block: np.ndarray, place: int) -> None:
-    """Read or write all bytes of a block at a place in a file; the system may take several goes."""
-    raw: Any = block.reshape(-1).view(np.uint8)
-    data = memoryview(raw)
-    done = 0
-    while done < len(data):
-        count = move(file, data[done : done + MOST], place + done)
-        if count == 0:
-            raise OSError("the file ended before all of the block was transferred")
-        done += count
