@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from concurrent.futures import Executor, ThreadPoolExecutor
 
-__all__ = ["executor", "run_blocks", "shares_memory", "usable_cpus"]
+__all__ = ["executor", "is_inside", "run_blocks", "shares_memory", "usable_cpus"]
 
 _chosen: ContextVar[Executor | None] = ContextVar("executor", default=None)
 _default: tuple[int, ThreadPoolExecutor] | None = None
@@ -64,10 +64,11 @@ def shares_memory() -> bool:
         return True
     from concurrent.futures import ThreadPoolExecutor
 
-    return isinstance(pool, ThreadPoolExecutor) or _is_inside()
+    return isinstance(pool, ThreadPoolExecutor) or is_inside()
 
 
-def _is_inside() -> bool:
+def is_inside() -> bool:
+    """Whether this runs in a block of an evaluation, all of it in the block's own thread."""
     return getattr(_inside, "depth", 0) > 0
 
 
@@ -93,7 +94,7 @@ def run_blocks(work: Callable[[Any], Any], items: list[Any], portable: bool = Fa
     An evaluation that begins inside a block runs in the block's own thread.  Work that another
     process cannot do (it is not `portable`) is done here if the executor is one of processes.
     """
-    if len(items) < 2 or _is_inside():
+    if len(items) < 2 or is_inside():
         return [work(item) for item in items]
     from concurrent.futures import ThreadPoolExecutor
 

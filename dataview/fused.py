@@ -17,13 +17,19 @@ from dataview.errors import warned
 from dataview.index import Affine, Index, compose, identity
 from dataview.kernel import Position
 from dataview.nodes import Elementwise, Node, Select, Stored, known_dtype, known_shape, size_of
-from dataview.programs import compiled
+from dataview.programs import Program, compiled
 from dataview.sources.protocol import Memo
 
 __all__ = ["Cut", "block_elements", "cuts", "cutting", "fused", "is_one_block", "reuses", "tell"]
 
 BLOCK_ELEMENTS = 1 << 17
 """Elements of a block: the buffers of a few steps stay in a core's own cache."""
+
+LONGER = 8
+"""So many times as long are the blocks of a single operation."""
+
+BLOCKS_ENOUGH = 16
+"""Blocks are not made longer if there are fewer than that: threads would wait for each other."""
 
 TILE_ELEMENTS = 1 << 14
 """A row that all others are computed with is repeated to so many elements: inner loops are long."""
@@ -97,10 +103,19 @@ def cutting(
     return axis, max(1, elements // (size // shape[axis]))
 
 
-def block_elements(nodes: Sequence[Elementwise]) -> int:
-    """Return the elements of a block of these results: narrow ones have more, in as many bytes."""
-    size = max(known_dtype(node).itemsize for node in nodes)
-    return BLOCK_ELEMENTS * 8 // min(max(size, 4), 8)
+def block_elements(program: Program, size: int, read: bool = False) -> int:
+    """Return the elements of a block of a program's results, which have so many in all.
+
+    Narrow ones have more, in as many bytes, unless operands are `read` block by block.  What a
+    single operation leaves in a core's cache nobody comes for: its blocks are longer, if there are
+    enough of them for the threads.
+    """
+    wide = max(dtype.itemsize for step in program.steps for dtype in step.dtypes)
+    elements = BLOCK_ELEMENTS * (1 if read or wide > 4 else 2)
+    if len(program.steps) > 1:
+        return elements
+    enough = 1 if executors.is_inside() else BLOCKS_ENOUGH
+    return elements * min(max(size // (elements * enough), 1), LONGER)
 
 
 def is_one_block(elements: int) -> bool:
@@ -124,8 +139,7 @@ def fused(
     """
     shape = known_shape(nodes[0]) if index is None else index.shape
     outs = [np.empty(shape, known_dtype(node)) for node in nodes] if outs is None else list(outs)
-    blocks = cuts(shape, block_elements(nodes))
-    if executors.shares_memory() or len(blocks) == 1 or given:
+    if executors.shares_memory() or len(cuts(shape)) == 1 or given:
         run = _Run(nodes, index, outs, evaluate, narrow, spare, given or {})
         with engines.one_thread(run.program), run.noting():
             executors.run_blocks(run.block, run.blocks())
@@ -207,8 +221,9 @@ class _Run:
 
     def blocks(self) -> list[Cut]:
         """Return the blocks of the result."""
-        elements = block_elements(self.nodes) if self.in_memory else BLOCK_ELEMENTS
-        return cuts(self.outs[0].shape, elements, not self.in_memory, self.together)
+        read, shape = not self.in_memory, self.outs[0].shape
+        elements = block_elements(self.program, size_of(shape), read)
+        return cuts(shape, elements, read, self.together)
 
     def _parts(self, at: Position, leaf: Callable[[Node], np.ndarray]) -> dict[int, np.ndarray]:
         """Compute the small parts of the expression, which all blocks share."""

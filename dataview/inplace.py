@@ -17,12 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from dataview import buffers
 from dataview.errors import PartialWriteError
 from dataview.evaluation import aliases, evaluate, lent, rewritten
 from dataview.executors import run_blocks
 from dataview.expression import arguments, elementwise, select, stored
-from dataview.fused import Cut, reuses, tell
+from dataview.fused import Cut, tell
 from dataview.index import axes_of, identity
 from dataview.nodes import (
     Argument,
@@ -48,7 +47,7 @@ __all__ = ["apply_in_place", "may_share"]
 STREAMED = 1 << 16
 """From so many elements on, a result is written over the data as it is computed."""
 
-FILE_BLOCK = 1 << 23
+FILE_BLOCK = 1 << 24
 """So much of a file is read, changed and written back at a time."""
 
 
@@ -247,25 +246,28 @@ def _in_file(node: Node, expression: Elementwise) -> None:
         noted[0, kind] = expression.ufunc.__name__
 
     same = [leaf for leaf in leaves_of(expression) if leaf is node or _same_places(leaf, node)]
+    others = [leaf for leaf in leaves_of(expression) if leaf not in same]
+    sure = all(map(_is_in_memory, others)) and not _has_power(expression)
+    straight = expression.dtype == dtype and (keep or sure)
 
     def change(cut: Cut) -> None:
         index = cut.within(shape)
         part = select(node, index)
-        reused: list[np.ndarray] = []
-        lends = {buffers.REUSED: reused} if reuses(part) and not keep else {}
-        old = evaluate(part, None, lends)  # no page of a file, which lends none
-        given = {id(leaf): old for leaf in same}
-        if expression.dtype == dtype and not keep:
-            value = old
-        else:
-            value = buffers.empty(old.shape, known_dtype(expression), reused)
+        source = _source_of(part)
+        where = part.index if isinstance(part, Select) else identity(shape)
+        memory = source.shared(where) if straight else None
         with np.errstate(all="call", call=note):
-            rewritten(expression, value, index, given)
+            if memory is not None:
+                done[cut] = memory.copy() if keep else None
+                rewritten(expression, memory, index, {id(leaf): memory for leaf in same})
+                return
+            old = evaluate(part)  # no page of a file, which lends none
+            same_kind = expression.dtype == dtype and not keep
+            value = old if same_kind else np.empty(old.shape, known_dtype(expression))
+            rewritten(expression, value, index, {id(leaf): old for leaf in same})
             value = value if value.dtype == dtype else value.astype(dtype)
         done[cut] = old if keep else None
-        where = part.index if isinstance(part, Select) else identity(shape)
-        _source_of(part).write(where, value)
-        buffers.give_back(reused)
+        source.write(where, value)
 
     try:
         run_blocks(change, _runs_of_rows(node))

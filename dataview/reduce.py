@@ -53,7 +53,7 @@ HALVINGS = 5
 """How often a number takes part in an addition of the data's own precision, by pairs of pairs,
 before the sum goes on in double."""
 
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 22
 """So much is halved at a time: the sums stay in the cache."""
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import mmap
 import operator
 import os
 import re
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 import dataview as dv
 from dataview import evaluation, fused, inplace, passes, update
+from dataview.sources import places
 from oracle import assert_same, attempt, examples, fill, public_class
 
 OPERATORS = {
@@ -51,6 +53,7 @@ def streamed(least=8, block=16):
         patch.setattr(evaluation, "SMALL", min(8, block))
         patch.setattr(fused, "BLOCK_ELEMENTS", block)
         patch.setattr(passes, "PART_BYTES", 8 * block)
+        patch.setattr(places, "WINDOW_BYTES", 1)
         yield
 
 
@@ -391,6 +394,46 @@ def test_a_wide_file_is_changed_by_several_threads(tmp_path):
         for _ in range(3):
             v += 1
     assert (np.load(tmp_path / "a.npy") == 3).all()
+
+
+def no_pages(pages, advice):
+    raise OSError(22, "Invalid argument")
+
+
+def no_map(*args, **options):
+    raise OSError(19, "No such device")
+
+
+@pytest.mark.parametrize("refusal", [{}, {"madvise": no_pages}, {"__new__": no_map}], ids=len)
+@pytest.mark.parametrize("undone", [True, False])
+def test_a_file_is_changed_where_windows_are_refused_as_well(
+    refusal, undone, tmp_path, monkeypatch
+):
+    a = np.random.default_rng(5).normal(3, 1, (50_001, 17)).astype("f4")
+    np.save(tmp_path / "a.npy", a)
+    monkeypatch.setattr(inplace, "UNDO_BYTES", a.nbytes if undone else 0)
+    monkeypatch.setattr(inplace, "FILE_BLOCK", 1 << 20)
+    monkeypatch.setattr(places, "WINDOW_BYTES", 1 << 19)
+    monkeypatch.setattr(places.mmap, "mmap", type("mmap", (mmap.mmap,), refusal))
+    with sizes_as_they_are():
+        v = dv.open(tmp_path / "a.npy", "r+")
+        v -= v._mean(axis=0)
+        v[3:-4] *= np.arange(17, dtype="f4")
+    expected = a - dv.View(a)._mean(axis=0)()
+    expected[3:-4] *= np.arange(17, dtype="f4")
+    assert_same(np.load(tmp_path / "a.npy"), expected)
+
+
+def test_what_is_read_is_not_memory_of_the_file(tmp_path):
+    a = np.zeros((1 << 19, 2))
+    np.save(tmp_path / "a.npy", a)
+    v = dv.open(tmp_path / "a.npy", "r+")
+    assert a.nbytes > places.WINDOW_BYTES
+    for found in [v(), v[10:](), v[::2](), v._map_batches(np.asarray)(), v[:, 1]()]:
+        assert found.flags.writeable or found.flags.owndata
+        v += 1
+        assert not found.any()
+        v -= 1
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])

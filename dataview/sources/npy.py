@@ -20,11 +20,22 @@ import numpy as np
 from numpy.lib import format as npy
 
 from dataview import buffers, gather
-from dataview.index import ENDLESS, Affine, Index, axes_of, extent, is_identity, shifted
-from dataview.sources.places import read_at, write_at
+from dataview.index import (
+    ENDLESS,
+    Affine,
+    Index,
+    axes_of,
+    compose,
+    extent,
+    identity,
+    is_identity,
+    shifted,
+)
+from dataview.sources.places import mapped, read_at, write_at
 from dataview.sources.protocol import Memo
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 __all__ = ["Header", "NpySource", "made_header", "open_npy"]
@@ -32,7 +43,10 @@ __all__ = ["Header", "NpySource", "made_header", "open_npy"]
 DONTNEED = getattr(mmap, "MADV_DONTNEED", None)
 """How the system is told that pages of a map are not needed for now, where it can be told."""
 
-HELD_BYTES = 32 << 20
+MAPPED_AT_ONCE = 1 << 21
+"""So much of a file the system may map around one byte that is touched, if it likes."""
+
+HELD_BYTES = 1 << 24
 """About so many bytes of a map's pages are held: they count as memory of the process."""
 
 SETTLED_NS = 100_000_000
@@ -157,7 +171,8 @@ class NpySource:
         """Return a fresh array: pages of the file are never handed out.
 
         A run of rows is read by its position in the file: memory stays as small as the result.
-        It is memory that was used before, if the memo has a list for it.
+        Who gives a list for memory lets go of the array soon: it may be memory used before, or a
+        window of the file.
         """
         slab = self._slab(index)
         if slab is not None:
@@ -168,9 +183,10 @@ class NpySource:
         array = self.array
         if not self.dtype.itemsize:
             return np.ndarray(index.shape, self.dtype)
-        found = gather.read(array, index)
-        found = np.array(found) if index.is_box else found
-        self._let_go(index)
+        found = np.empty(index.shape, self.dtype)
+        for where, part in self._pieces(index):
+            found[where] = gather.read(array, part)
+            self._let_go(part)
         return found
 
     def write(self, index: Index, value: np.ndarray) -> None:
@@ -179,7 +195,7 @@ class NpySource:
         if slab is not None:
             self._check()
             rows, within = slab
-            whole = (len(rows), *self.header.shape[1:])
+            whole = self._shape_of(rows)
             if value.shape == whole and is_identity(within, whole):
                 block = np.ascontiguousarray(value, self.header.dtype)
             else:
@@ -187,8 +203,56 @@ class NpySource:
                 gather.assign(block, within, value)
             self._put_rows(rows.start, block)
             return
-        gather.assign(self.array, index, value)
-        self._let_go(index)
+        array = self.array
+        spread = np.broadcast_to(value, index.shape)
+        for where, part in self._pieces(index):
+            gather.assign(array, part, spread[where])
+            self._let_go(part)
+
+    def shared(self, index: Index) -> np.ndarray | None:
+        """Return a run of rows as memory shared with the file, or None if it is not to be had.
+
+        What is written there is in the file; the array is to be let go of soon.
+        """
+        slab = self._slab(index)
+        if slab is None:
+            return None
+        self._check()
+        rows, within = slab
+        with open(self.path, "r+b", buffering=0) as file:
+            place, shape = self._place(rows.start), self._shape_of(rows)
+            window = mapped(file, place, shape, self.header.dtype, True)
+        return None if window is None else gather.read(window, within)
+
+    def _pieces(self, index: Index) -> Iterator[tuple[Any, Index]]:
+        """Return an index in parts, along its slowest axis, each of which touches few pages."""
+        count = -(-self._touched_by(index) // HELD_BYTES) if DONTNEED is not None else 1
+        if count < 2:
+            yield ..., index
+            return
+        axis = len(index.shape) - 1 if self.header.fortran else 0
+        length = index.shape[axis]
+        step = max(1, length // count)
+        for start in range(0, length, step):
+            stop = min(start + step, length)
+            part = identity((*index.shape[:axis], stop - start, *index.shape[axis + 1 :]))
+            maps = [*part.maps[:axis], Affine(start, ((axis, 1),)), *part.maps[axis + 1 :]]
+            where = (slice(None),) * axis + (slice(start, stop),)
+            yield where, compose(index, Index(part.shape, maps))
+
+    def _touched_by(self, index: Index) -> int:
+        """Return about how many bytes of pages an index touches."""
+        if not index.shape or 0 in index.shape:
+            return 0
+        fortran = self.header.fortran
+        fast = index.maps[0 if fortran else -1] if index.maps else None
+        over = axes_of(fast) if fast is not None else ()
+        line = math.prod(index.shape[axis] for axis in over)
+        low, high = (extent(fast, index.shape) if fast is not None else None) or (0, 0)
+        run = (high - low + 1) * self.header.dtype.itemsize + mmap.PAGESIZE
+        # Runs of rows lie close together in C order, and in Fortran order each in its own column.
+        run = max(run, MAPPED_AT_ONCE) if fortran and line > 1 else run
+        return math.prod(index.shape) // max(1, line) * run
 
     def _let_go(self, index: Index) -> None:
         """Let the system have the pages of the map back, after so many have been looked at.
@@ -196,15 +260,10 @@ class NpySource:
         They stay in its cache: what was written is not lost, and is found again quickly.
         """
         array = self._mapped
-        if array is None or DONTNEED is None or 0 in index.shape:
+        if array is None or DONTNEED is None or not array.size:
             return
-        fast = index.maps[0 if self.header.fortran else -1] if index.maps else None
-        over = axes_of(fast) if fast is not None else ()
-        line = math.prod(index.shape[axis] for axis in over)
-        low, high = (extent(fast, index.shape) if fast is not None else None) or (0, 0)
-        run = (high - low + 1) * self.header.dtype.itemsize + mmap.PAGESIZE
-        self._touched += math.prod(index.shape) // max(1, line) * run
-        if self._touched > HELD_BYTES:
+        self._touched += self._touched_by(index)
+        if self._touched >= HELD_BYTES:
             self._touched = 0
             _map_of(array).madvise(DONTNEED)
 
@@ -223,15 +282,23 @@ class NpySource:
         return range(low, high + 1), within
 
     def _rows(self, rows: range, reused: list[np.ndarray] | None = None) -> np.ndarray:
-        shape, dtype = (len(rows), *self.header.shape[1:]), self.header.dtype
-        block = buffers.empty(shape, dtype, [] if reused is None else reused)
+        shape, dtype = self._shape_of(rows), self.header.dtype
+        place = self._place(rows.start)
         with open(self.path, "rb", buffering=0) as file:
-            read_at(file, block, self._place(rows.start))
+            if reused is not None:
+                window = mapped(file, place, shape, dtype, False)
+                if window is not None:
+                    return window
+            block = buffers.empty(shape, dtype, [] if reused is None else reused)
+            read_at(file, block, place)
         return block
 
     def _put_rows(self, start: int, block: np.ndarray) -> None:
         with open(self.path, "r+b", buffering=0) as file:
             write_at(file, block, self._place(start))
+
+    def _shape_of(self, rows: range) -> tuple[int, ...]:
+        return len(rows), *self.header.shape[1:]
 
     def _place(self, row: int) -> int:
         shape, _, dtype, offset = self.header

@@ -1,21 +1,52 @@
-"""Bytes at a place in a file, read and written."""
+"""Bytes at a place in a file: read, written, and mapped a window at a time."""
 
 from __future__ import annotations
 
 import io
+import math
+import mmap
 import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-__all__ = ["read_at", "write_at"]
+__all__ = ["WINDOW_BYTES", "mapped", "read_at", "write_at"]
 
 POSITIONED = hasattr(os, "preadv") and hasattr(os, "pwritev")
 """Whether the system reads and writes at a place in one call; Windows and old macOS do not."""
 
 MOST = 1 << 30
 """How many bytes are asked for in one call: some systems refuse 2 GiB, others give less."""
+
+WINDOW_BYTES = 1 << 21
+"""From so many bytes on, mapping is cheaper than copying: the system maps pages by the thousand."""
+
+POPULATE_READ, POPULATE_WRITE = 22, 23
+"""What Linux is told to have all pages of a map there at once; Python has no names for it."""
+
+
+def mapped(
+    file: io.FileIO, place: int, shape: tuple[int, ...], dtype: np.dtype[Any], writable: bool
+) -> np.ndarray | None:
+    """Return bytes of a file as memory shared with it, or None where that is not to be had.
+
+    The pages are there and, to be written, have room on the disk: to touch them fails no more.
+    They are given back with the last array that holds them. Where the system refuses, reading and
+    writing at the place work, or tell what is wrong.
+    """
+    size = math.prod(shape) * dtype.itemsize
+    if sys.platform != "linux" or size < WINDOW_BYTES:
+        return None
+    skipped = place % mmap.ALLOCATIONGRANULARITY
+    access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ
+    try:
+        pages = mmap.mmap(file.fileno(), size + skipped, access=access, offset=place - skipped)
+        pages.madvise(POPULATE_WRITE if writable else POPULATE_READ)
+    except (OSError, ValueError):  # an old system, a full disk, a file that is shorter by now
+        return None
+    return np.ndarray(shape, dtype, pages, skipped)
 
 
 def read_at(file: io.FileIO, block: np.ndarray, place: int) -> None:
