@@ -1,0 +1,121 @@
+"""Time centring a file as large as memory allows: `python bench_files.py`.
+
+The file is `--gigabytes` large, 4 if nothing is said, and is made in `--folder`, the system's
+folder for temporary files. Each contestant works in a process of its own, whose memory is read from
+the system; all that is to be written reaches the disk before the next begins. dask with zarr takes
+part where both can be imported; `--no-peers` leaves it out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from timing import Timed, comparison, heading, megabytes
+
+WIDTH = 64
+CHUNK = 1 << 18
+ROUNDS = 5
+
+PROGRAM = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+path = sys.argv[2]
+
+
+def most_held():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmHWM"))
+
+
+{begin}
+before, start = most_held(), time.perf_counter()
+{work}
+print(time.perf_counter() - start, most_held() - before)
+"""
+
+WORKS = {
+    "NumPy: ``x -= x.mean(axis=0)``": (
+        "import numpy as np; x = np.load(path, mmap_mode='r+')",
+        "x -= x.mean(axis=0)",
+    ),
+    "``x -= x._mean(axis=0)``": (
+        "import dataview as dv; x = dv.open(path, 'r+')",
+        "x -= x._mean(axis=0)",
+    ),
+    "dask, to another zarr array": (
+        "import dask.array as da; x = da.from_zarr(path)",
+        "(x - x.mean(axis=0)).to_zarr(path + '.centred', overwrite=True)",
+    ),
+}
+
+
+def blocks(rows: int) -> list[np.ndarray]:
+    """Return the file's blocks: a few of them, repeated."""
+    block = np.random.default_rng(0).normal(100, 2, (CHUNK, WIDTH)).astype("f4")
+    return [block] * (rows // CHUNK)
+
+
+def made(path: Path, rows: int, zarr: bool) -> Path:
+    """Write the file, as `.npy` or as a zarr array without compression."""
+    if zarr:
+        import zarr as library
+
+        data = library.create_array(
+            str(path), shape=(rows, WIDTH), chunks=(CHUNK, WIDTH), dtype="f4", compressors=None
+        )
+    else:
+        data = np.lib.format.open_memmap(path, "w+", "f4", (rows, WIDTH))
+    for number, block in enumerate(blocks(rows)):
+        data[number * CHUNK : (number + 1) * CHUNK] = block
+    return path
+
+
+def run(name: str, path: Path) -> tuple[float, float]:
+    """Return the seconds that a contestant takes, and the bytes that it holds."""
+    os.sync()
+    begin, work = WORKS[name]
+    tree = str(Path(__file__).parents[2])
+    program = PROGRAM.format(begin=begin, work=work)
+    done = subprocess.run(
+        [sys.executable, "-c", program, tree, str(path)], capture_output=True, text=True, check=True
+    )
+    seconds, held = map(float, done.stdout.split())
+    return seconds, held
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--gigabytes", type=float, default=4)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--folder", default=None)
+    parser.add_argument("--no-peers", action="store_true")
+    given = parser.parse_args()
+    rows = max(1, round(given.gigabytes * 2**30 / (4 * WIDTH * CHUNK))) * CHUNK
+    names = list(WORKS)
+    peers = not given.no_peers and all(map(importlib.util.find_spec, ("dask", "zarr")))
+    names = names if peers else names[:2]
+    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+        paths = dict.fromkeys(names[:2], made(Path(folder, "x.npy"), rows, False))
+        if peers:
+            paths[names[2]] = made(Path(folder, "x.zarr"), rows, True)
+        found = np.empty((len(names), given.rounds, 2))
+        generator = np.random.default_rng(0)
+        for turn in range(given.rounds):
+            for number in generator.permutation(len(names)):
+                found[number, turn] = run(names[number], paths[names[number]])
+    seconds, held = found[..., 0], found[..., 1].max(axis=1)
+    print(heading(f"Centring a file of {given.gigabytes:g} GB, {rows:,} × {WIDTH} float32"))
+    measured = dict(zip(names, map(Timed, seconds, seconds / seconds[0]), strict=True))
+    memory = dict(zip(names, map(megabytes, held), strict=True))
+    print(comparison(measured, {names[1]: 0.6}, memory=memory))
+
+
+if __name__ == "__main__":
+    main()
