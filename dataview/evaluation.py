@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -104,7 +105,7 @@ def _select(node: Select, index: Index | None, memo: Memo) -> np.ndarray:
     return evaluate(node.node, node.index if index is None else compose(node.index, index), memo)
 
 
-SMALL = 1 << 15
+SMALL = 1 << 14
 """Up to so many elements NumPy's own temporaries stay in the cache, and no plan pays."""
 
 
@@ -125,23 +126,27 @@ def _together(
     nodes: Sequence[Elementwise], index: Index | None, memo: Memo
 ) -> Sequence[np.ndarray]:
     """Return the data of elementwise nodes of one shape, equal parts of them computed once."""
-    shape = known_shape(nodes[0])
-    size = size_of(shape if index is None else index.shape)
-    if not is_one_block(size) or engines.current() == "numexpr":
+    own = known_shape(nodes[0])
+    shape = own if index is None else index.shape
+    size = math.prod(shape)
+    if (size > SMALL and not is_one_block(size)) or engines.current() == "numexpr":
         _take_once(nodes, index, memo)
         return fused(nodes, index, None, evaluate, _narrowed)
 
     def leaf(part: Node) -> np.ndarray:
         if index is None:
-            memory = lent(part) if part.lent is None else part.lent
-            if memory is not None and memory is not False:
+            memory = lent(part)
+            if memory is not None:
                 return memory
         _take_once(nodes, index, memo)
-        return _operand(part, index, shape, memo)
+        return _operand(part, index, own, memo)
 
     if size > SMALL:
-        return run_whole(nodes, shape if index is None else index.shape, leaf)
-    return [_spread(found, nodes[0], index) for found in run_small(nodes, leaf)]
+        return run_whole(nodes, shape, leaf)
+    found = run_small(nodes, leaf, lending=index is None)
+    if len(found) == 1 and found[0].shape == shape:
+        return found
+    return [_spread(part, nodes[0], index) for part in found]
 
 
 def _take_once(nodes: Sequence[Node], index: Index | None, memo: Memo) -> None:

@@ -204,20 +204,27 @@ def _of_rank(node: Node, rank: int) -> Node:
 def elementwise(ufunc: Ufunc, args: tuple[Argument, ...]) -> tuple[Any, ...]:
     """Return the nodes of a ufunc's results; NumPy's own errors rise here, on empty arrays."""
     operands: list[Any] = []
-    shapes: set[Shape] = set()
+    shape: Shape | None = None
+    alike = True
     for arg in args:
         if not isinstance(arg, Node):
             operands.append(arg)
             continue
-        if type(arg) is Record or type(arg) is Driven:
+        kind = type(arg)
+        if kind is Record or kind is Driven:
             names = ", ".join(map(repr, arg.fields))
             raise TypeError(f"{ufunc.__name__} of a record is not defined; choose a field: {names}")
-        if arg.shape is None and is_open(arg):
-            return tuple(deferred(_output, ufunc, n, *args) for n in range(ufunc.nout))
+        own = arg.shape
+        if own is None:
+            if is_open(arg):
+                return tuple(deferred(_output, ufunc, n, *args) for n in range(ufunc.nout))
+            own = known_shape(arg)
         operands.append(known_dtype(arg) if arg.dtype is None else arg.dtype)
-        shapes.add(known_shape(arg) if arg.shape is None else arg.shape)
+        alike = alike and (shape is None or shape == own)
+        shape = own
     dtypes = _result_dtypes(ufunc, tuple(operands), tuple(map(type, operands)))
-    shape = shapes.pop() if len(shapes) == 1 else _broadcast(ufunc, shapes)
+    if not alike or shape is None:
+        shape = _broadcast(ufunc, {known_shape(arg) for arg in args if isinstance(arg, Node)})
     if len(dtypes) == 1:
         return (Elementwise(ufunc, args, 0, shape, dtypes),)
     return tuple(Elementwise(ufunc, args, number, shape, dtypes) for number in range(len(dtypes)))

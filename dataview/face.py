@@ -60,6 +60,10 @@ put_state: Any = Face.__dict__["_state"].__set__
 arrivals: dict[str, Callable[[type[Face]], None]] = {}
 """What to do with the class of views once somebody has imported a library, by its name."""
 
+_modules = sys.modules
+_looked_at = 0
+"""How many modules there were when it was last looked whether one of those had arrived."""
+
 
 def shown_by(kind: _Kind) -> _Kind:
     """Make a class the one that views are objects of."""
@@ -77,7 +81,7 @@ def made(node: Node, rows: Rows, parent: Face | None, key: Any) -> Any:
 
 def begin(view: Face, node: Node, parent: Face | None = None, key: Any = None) -> None:
     """Make a view that of a whole node."""
-    if arrivals:
+    if arrivals and len(_modules) != _looked_at:
         _welcome()
     shape = node.shape
     rows = range(shape[0]) if shape and shape[0] < ENDLESS else None
@@ -85,8 +89,10 @@ def begin(view: Face, node: Node, parent: Face | None = None, key: Any = None) -
 
 
 def _welcome() -> None:
+    global _looked_at
+    _looked_at = len(_modules)
     for library in tuple(arrivals):
-        if sys.modules.get(library) is not None:
+        if _modules.get(library) is not None:
             welcome = arrivals.pop(library, None)  # of several threads one gets it
             if welcome is not None:
                 welcome(_kind)
@@ -95,7 +101,7 @@ def _welcome() -> None:
 def viewed(node: Node, key: Any = None) -> Any:
     """Return the view of a node; `key` marks one that is a part of another view."""
     view = _new(_kind)
-    if arrivals:
+    if arrivals and len(_modules) != _looked_at:
         _welcome()
     shape = node.shape
     rows = range(shape[0]) if shape and shape[0] < ENDLESS else None

@@ -7,7 +7,6 @@ expression.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -45,21 +44,27 @@ DEEP = 100
 
 
 def run_small(
-    roots: Sequence[Elementwise], leaf: Callable[[Node], Any], at: Position | None = None
+    roots: Sequence[Elementwise],
+    leaf: Callable[[Node], Any],
+    at: Position | None = None,
+    lending: bool = False,
 ) -> list[np.ndarray]:
     """Compute expressions on whole operands, for results that fit a cache: NumPy allocates.
 
-    A part that occurs twice is computed once; a program is not worth making.
+    A part that occurs twice is computed once; a program is not worth making.  With `lending`, the
+    memory that a node is known to have is its value, and its leaf is not asked for.
     """
     values: dict[Node, Any] = {}
     calls: dict[Any, list[tuple[list[Any], Any]]] = {}
-    if at is not None or any(root.depth > DEEP for root in roots):
+    if len(roots) == 1 and at is None and roots[0].depth <= DEEP:
+        return [np.asarray(_value(roots[0], values, calls, leaf, lending))]
+    if at is not None or max([root.depth for root in roots], default=0) > DEEP:
         for node in in_order(roots):
             if at is not None:
                 at.name = node.ufunc.__name__
-            values[node] = _value(node, values, calls, leaf)
+            values[node] = _value(node, values, calls, leaf, lending)
     return [
-        np.asarray(values[root] if root in values else _value(root, values, calls, leaf))
+        np.asarray(values[root] if root in values else _value(root, values, calls, leaf, lending))
         for root in roots
     ]
 
@@ -69,20 +74,27 @@ def _value(
     values: dict[Node, Any],
     calls: dict[Any, list[tuple[list[Any], Any]]],
     leaf: Callable[[Node], Any],
+    lending: bool,
 ) -> Any:
     """Return a node's value; `values` and `calls` hold what was computed before."""
     operands = []
     for arg in node.args:
-        if isinstance(arg, Node):
+        if not isinstance(arg, Node):
+            operands.append(arg)
+            continue
+        value = arg.lent if lending else None
+        if value is None or value is False:
             value = values.get(arg)
             if value is None:
-                below = type(arg) is Elementwise
-                value = _value(arg, values, calls, leaf) if below else leaf(arg)  # type: ignore[arg-type]
+                if type(arg) is Elementwise:
+                    value = _value(arg, values, calls, leaf, lending)
+                else:
+                    value = leaf(arg)
                 values[arg] = value
-            operands.append(value)
-        else:
-            operands.append(arg)
-    before = calls.setdefault(node.ufunc, [])
+        operands.append(value)
+    before = calls.get(node.ufunc)
+    if before is None:
+        before = calls[node.ufunc] = []
     for others, result in before:
         if all(map(_is_alike, operands, others)):
             found = result
@@ -124,16 +136,20 @@ def _run_in_turn(
 ) -> np.ndarray:
     """Compute the last of some nodes; a result that is read for the last time is written over."""
     values: dict[Any, Any] = {}
-    readers = Counter(arg for node in order for arg in node.args if isinstance(arg, Elementwise))
+    readers: dict[Node, int] = {}
+    for node in order:
+        for arg in node.args:
+            if type(arg) is Elementwise:
+                readers[arg] = readers.get(arg, 0) + 1
     for node in order:
         ufunc, args = node.ufunc, node.args
         operands = []
         spare: tuple[np.ndarray, ...] = ()
         for arg in args:
-            if isinstance(arg, Elementwise):
+            if type(arg) is Elementwise:
                 value = values[arg]
                 readers[arg] -= 1
-                own = isinstance(value, np.ndarray) and isinstance(arg.ufunc, np.ufunc)
+                own = type(value) is np.ndarray and type(arg.ufunc) is np.ufunc
                 if own and not readers[arg] and value.shape == shape and value.dtype == node.dtype:
                     spare = (value,)
             elif isinstance(arg, Node):
@@ -141,7 +157,7 @@ def _run_in_turn(
             else:
                 value = arg
             operands.append(value)
-        if spare and len(node.dtypes) == 1 and isinstance(ufunc, np.ufunc):
+        if spare and len(node.dtypes) == 1 and type(ufunc) is np.ufunc:
             values[node] = ufunc(*operands, out=spare)
         else:
             found = ufunc(*operands)

@@ -21,8 +21,8 @@ LAYERS = """
     epochs workers remote batches samplers taking collate device specs spaces caching mapping steps
     tables exporting declaring opening saving importing packing rows describing distinct asking
     streams made inplace update joining calling evaluation products layouts passes quantiles fused
-    kernel engines programs reduce executors splitting expression symbols casting nodes operators
-    fields sources cache permutation gather keys index buffers errors
+    kernel engines programs reduce executors splitting expression symbols casting nodes plan
+    operators fields sources cache permutation gather keys index buffers errors
 """.split()
 
 # All that is imported before it is used. numexpr and what the extras bring wait in functions.
