@@ -325,7 +325,7 @@ def _blocks_of(core: Elementwise, shape: Shape) -> dict[str, Any]:
         return {"way": "at once, small as it is", "blocks": 1, "block_elements": size}
     read = [leaf for leaf in leaves_of(core) if _is_read_by_blocks(leaf)]
     axis, step = cutting(shape, block_elements(compiled(core), size, bool(read)), bool(read))
-    if is_one_block(size) and engines.current() != "numexpr":
+    if is_one_block(size, core.dtypes[0]) and engines.current() != "numexpr":
         step = shape[axis]
     step = min(step, shape[axis])
     elements = size // shape[axis] * step

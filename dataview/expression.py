@@ -207,10 +207,10 @@ def elementwise(ufunc: Ufunc, args: tuple[Argument, ...]) -> tuple[Any, ...]:
     shape: Shape | None = None
     alike = True
     for arg in args:
-        if not isinstance(arg, Node):
-            operands.append(arg)
-            continue
         kind = type(arg)
+        if not isinstance(arg, Node):
+            operands.append((kind, arg))
+            continue
         if kind is Record or kind is Driven:
             names = ", ".join(map(repr, arg.fields))
             raise TypeError(f"{ufunc.__name__} of a record is not defined; choose a field: {names}")
@@ -222,7 +222,7 @@ def elementwise(ufunc: Ufunc, args: tuple[Argument, ...]) -> tuple[Any, ...]:
         operands.append(known_dtype(arg) if arg.dtype is None else arg.dtype)
         alike = alike and (shape is None or shape == own)
         shape = own
-    dtypes = _result_dtypes(ufunc, tuple(operands), tuple(map(type, operands)))
+    dtypes = _result_dtypes(ufunc, *operands)
     if not alike or shape is None:
         shape = _broadcast(ufunc, {known_shape(arg) for arg in args if isinstance(arg, Node)})
     if len(dtypes) == 1:
@@ -246,12 +246,12 @@ def _broadcast(ufunc: Ufunc, shapes: set[Shape]) -> Shape:
 
 
 @lru_cache(maxsize=1024)
-def _result_dtypes(ufunc: Ufunc, operands: tuple[Any, ...], _: Any) -> tuple[DType, ...]:
+def _result_dtypes(ufunc: Ufunc, *operands: Any) -> tuple[DType, ...]:
     """Return the dtypes of a ufunc's results, by asking NumPy about empty arrays.
 
-    The operands' types are part of the cache's key: 1, 1.0 and True are equal, and not alike.
+    An operand is a dtype, or a number with its type: 1, 1.0 and True are equal, and not alike.
     """
-    empties = [np.empty(0, op) if isinstance(op, np.dtype) else op for op in operands]
+    empties = [np.empty(0, op) if isinstance(op, np.dtype) else op[1] for op in operands]
     with np.errstate(all="ignore"):
         found = ufunc(*empties)
     results = found if isinstance(found, tuple) else (found,)

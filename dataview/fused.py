@@ -118,9 +118,13 @@ def block_elements(program: Program, size: int, read: bool = False) -> int:
     return elements * min(max(size // (elements * enough), 1), LONGER)
 
 
-def is_one_block(elements: int) -> bool:
-    """Whether a result of so many elements is computed as one: to divide it takes longer."""
-    return elements <= 4 * BLOCK_ELEMENTS
+def is_one_block(elements: int, dtype: np.dtype[Any]) -> bool:
+    """Whether a result of so many elements is computed as one: to divide it takes longer.
+
+    Most of the time of what is that small goes into the first touch of its memory, for which
+    threads wait for each other.
+    """
+    return elements * min(dtype.itemsize, 8) <= 64 * BLOCK_ELEMENTS
 
 
 def fused(

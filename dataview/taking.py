@@ -72,7 +72,7 @@ def _computing(node: Elementwise) -> Taker | None:
 
     def computed(rows: np.ndarray | slice) -> np.ndarray | None:
         count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
-        if not is_one_block(count * row) or engines.current() == "numexpr":
+        if not is_one_block(count * row, node.dtypes[0]) or engines.current() == "numexpr":
             return None
         if any(one.taken is None for one in statistics):
             take(pending(node), evaluate)  # all of them together, in one reading

@@ -63,7 +63,7 @@ def cases(folder):
     z = (d.input - d.input._mean(axis=0)) / d.input._std(axis=0)
     taken = np.ones(3) * dv.View([1.0, 2.0])._mean()
     taken()
-    large = dv.View(np.ones((1000, 1000)))
+    large = dv.View(np.ones((4000, 1000)))
     return {
         "data_of_a_file": d.input,
         "memory": dv.View(np.ones((4, 3)))[1:],
@@ -195,13 +195,13 @@ def test_a_plan_names_the_engine():
 
 
 def test_blocks_are_those_that_are_computed():
-    source, x = counted(3000, 200)
+    source, x = counted(30_000, 200)
     plan = (np.sqrt(x) * x + 1)._explain()
-    assert plan.blocks == math.ceil(3000 / plan.block_rows) > 1
+    assert plan.blocks == math.ceil(30_000 / plan.block_rows) > 1
     assert plan.block_elements == plan.block_rows * 200
     assert plan.thread_bytes == plan.block_elements * (4 + 4)  # what is read, and the root
     (np.sqrt(x) * x + 1)()
-    assert source.nbytes == plan.readings[0].nbytes == 3000 * 200 * 4
+    assert source.nbytes == plan.readings[0].nbytes == 30_000 * 200 * 4
 
 
 def test_rows_of_a_mapped_view_need_the_rows_of_its_data():
