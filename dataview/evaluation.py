@@ -129,7 +129,8 @@ def _together(
     own = known_shape(nodes[0])
     shape = own if index is None else index.shape
     size = math.prod(shape)
-    if (size > SMALL and not is_one_block(size, nodes[0].dtypes[0])) or engines.current() == "numexpr":
+    divided = size > SMALL and not is_one_block(size, nodes[0].dtypes[0])
+    if divided or engines.current() == "numexpr":
         _take_once(nodes, index, memo)
         return fused(nodes, index, None, evaluate, _narrowed)
 
@@ -346,7 +347,9 @@ def evaluate_all(nodes: Sequence[Node]) -> list[np.ndarray]:
 
 def _is_fused(node: Node) -> bool:
     """Whether a node is computed block by block, each with a memo of its own."""
-    return isinstance(node, Elementwise) and not is_one_block(size_of(known_shape(node)), node.dtypes[0])
+    if not isinstance(node, Elementwise):
+        return False
+    return not is_one_block(size_of(known_shape(node)), node.dtypes[0])
 
 
 # --- passes over rows ------------------------------------------------------------------------
