@@ -100,13 +100,18 @@ class Assembly:
     def __call__(self, task: Task, mark: Mark = _NOWHERE) -> Outcome:
         """Return the batch of a task; `mark` is told which sample is being made."""
         rows = task.rows
-        if task.samples is not None or self._by_sample():
+        if not self._takers and (task.samples is not None or self._by_sample()):
             return self._sample_by_sample(task, mark)
         mark.value = int(rows[0]) if len(rows) else -1
         try:
             if self._takers and task.others is None:
-                found = {name: taker(rows) for name, taker in self._takers.items()}
-                if not any(part is None for part in found.values()):
+                found = {}
+                for name, taker in self._takers.items():
+                    part = taker(rows)
+                    if part is None:
+                        break
+                    found[name] = part
+                else:
                     return Outcome(found.get(OWN, found))
             return Outcome(self._read(task))
         except Exception:

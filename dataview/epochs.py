@@ -228,13 +228,14 @@ class Course:
             return self._cut(cursor, found)
         if deal.straddle:
             return self._straddling(cursor, deal)
+        rank, ranks = deal.rank, deal.ranks
         end = deal.end(position, found.total)
-        stop = min(position + deal.group, end)
-        if position + deal.rank >= stop:
+        stop = min(position + deal.batch_size * ranks, end)
+        if position + rank >= stop:
             return None
-        task = _task(found, epoch, position, stop, deal.rank, deal.ranks)
+        task = _task(found, epoch, position, stop, rank, ranks)
         reached = Cursor(epoch, stop)
-        return Step(task, Cursor(epoch + 1) if stop + deal.rank >= end else reached, reached)
+        return Step(task, Cursor(epoch + 1) if stop + rank >= end else reached, reached)
 
     def _straddling(self, cursor: Cursor, deal: Dealing) -> Step:
         """Return a whole batch, which ends in a later epoch if this one has too few samples."""

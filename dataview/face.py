@@ -115,7 +115,8 @@ def viewed_with(node: Node, parts: Mapping[str, Node]) -> Any:
     if parts:
         rows, fields = view._state[1], view.__dict__
         for name, part in parts.items():  # whose rows are those of the whole
-            fields[name] = made(part, rows, None, None)
+            fields[name] = field = _new(_kind)
+            put_state(field, (part, rows, None, None))
     return view
 
 

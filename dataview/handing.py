@@ -12,7 +12,7 @@ from dataview.batches import Padded
 from dataview.device import is_numpy, placed
 from dataview.errors import unknown_field
 from dataview.expression import field, record, select, stored, with_fields
-from dataview.fields import NO_FIELDS, Attached, Fields
+from dataview.fields import NO_FIELDS, NO_META, Attached, Fields
 from dataview.index import Affine, Computed, Index, Map
 from dataview.nodes import LateFields, Node, Record, Sampled, Stored, known_shape, members
 from dataview.sources.memory import ArraySource
@@ -38,6 +38,9 @@ class Handing:
         record = isinstance(like, Record) and like.dtype is not None and like.shape is not None
         self._is_plain = record and form is None and is_numpy(device)
         self._axes = tuple(range(like.rank)) if isinstance(like, Record) else ()
+        self._like = _Like(like)
+        named = like.fields.named if record and like is not None else {}
+        self._likes = {name: _Like(_attached(part)) for name, part in named.items()}
 
     def __call__(self, batch: Any, valid: np.ndarray | None) -> Any:
         """Return a batch as it is handed out; `valid` marks what is no padding."""
@@ -49,7 +52,7 @@ class Handing:
             return placed(batch, self.device)
         if not isinstance(batch, (Mapping, np.ndarray)):
             return batch  # what a collate= function made, as it made it
-        node = _node_of(batch, self.like)
+        node = self._like.node(batch)
         if valid is not None:
             node = _marked(node, int(np.count_nonzero(valid)))
         return self.viewed(node, {})
@@ -57,11 +60,12 @@ class Handing:
     def _record(self, batch: Mapping[str, Any]) -> Any:
         """Return the view of a record: like the last one of its size, but for the data."""
         like: Any = self.like
-        known = like.fields.named
-        parts = {name: _node_of(part, known[name].node) for name, part in batch.items()}
-        size = next(iter(parts.values())).shape[0]  # type: ignore[index]
+        parts: dict[str, Any] = {}
+        node: Any = None
+        for name, part in batch.items():
+            parts[name] = node = self._likes[name].node(part)
         late: Any = LateFields(parts, self._axes, None, _attached_parts)  # type: ignore[arg-type]
-        shape = (size, *like.shape[1:])
+        shape = (node.shape[0], *like.shape[1:])
         return self.viewed(Record(late, like.rank, like.meta, shape, like.dtype), parts)
 
 
@@ -129,26 +133,45 @@ def _formed(form: Any, batch: Any) -> Any:
 # --- views -----------------------------------------------------------------------------------
 
 
-def _node_of(batch: Any, like: Node | None) -> Node:
-    """Return the node of a batch, with what is known of the data that it is like."""
-    if type(batch) is np.ndarray and batch.dtype.names is None:
+class _Like:
+    """What the batches of a field have in common: all but the data and its length."""
+
+    __slots__ = ("fields", "like", "meta", "trailing")
+
+    def __init__(self, like: Node | None) -> None:
+        self.like = like
+        self.trailing: tuple[int, ...] | None = None
+        self.meta: Mapping[str, Any] = NO_META
+        self.fields = NO_FIELDS
+        if like is not None and like.shape is not None:
+            self.trailing = like.shape[1:]
+            self.meta = like.meta
+            if like._fields is not NO_FIELDS and like.fields.named:
+                self.fields = like.fields.windows_only(0, lambda axis: axis > 0)
+
+    def node(self, batch: Any) -> Node:
+        """Return the node of a batch, with what is known of the data that it is like."""
+        if type(batch) is not np.ndarray or batch.dtype.names is not None:
+            return _parts_of(batch, self.like)
         node = Stored(ArraySource(batch), True)
         node.lent = batch
-        if like is not None and like.shape is not None and batch.shape[1:] == like.shape[1:]:
-            node.meta = like.meta
-            if like._fields is not NO_FIELDS and like.fields.named:
-                node._fields = like.fields.windows_only(0, lambda axis: axis > 0)
+        if batch.shape[1:] == self.trailing:
+            node.meta = self.meta
+            node._fields = self.fields
         return node
+
+
+def _parts_of(batch: Any, like: Node | None) -> Node:
     if not isinstance(batch, Mapping):
         return stored(ArraySource(np.asarray(batch)))
     known = like.fields.named if like is not None else {}
     named = {
-        name: _node_of(part, _attached(known.get(name)))
+        name: _Like(_attached(known.get(name))).node(part)
         for name, part in batch.items()
         if name != OWN
     }
     if OWN in batch:
-        own = _node_of(batch[OWN], like)
+        own = _Like(like).node(batch[OWN])
         more = {name: Attached(part, (0,)) for name, part in named.items()}
         return with_fields(own, Fields(own.fields.named | more))
     if not named or not all(part.shape for part in named.values()):

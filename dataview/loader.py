@@ -78,7 +78,11 @@ class Loader:
     def _whole(self) -> tuple[Step, Outcome]:
         """Return the next batch, and go over what is too short to be one."""
         while True:
-            step, outcome = self._next()
+            if self._steps is not None:
+                step = next(self._steps)
+                outcome = self._setting.assembly(step.task)
+            else:
+                step, outcome = self._begun()
             if outcome.failures:
                 self._count(outcome.failures)
             if not outcome.missing:
@@ -93,10 +97,8 @@ class Loader:
                 raise self._barren()
             self._cursor = step.after
 
-    def _next(self) -> tuple[Step, Outcome]:
-        if self._steps is not None:
-            step = next(self._steps)
-            return step, self._setting.assembly(step.task)
+    def _begun(self) -> tuple[Step, Outcome]:
+        """Return the first batch after a halt, or the next one of those that are made ahead."""
         options = self._setting.options
         if options.workers or options.prefetch:
             ahead = self._ahead or self._started()
@@ -104,7 +106,8 @@ class Loader:
                 ahead.start(steps(self._course, self._cursor, options.repeat))
             return ahead.take()
         self._steps = steps(self._course, self._cursor, options.repeat)
-        return self._next()
+        step = next(self._steps)
+        return step, self._setting.assembly(step.task)
 
     def _started(self) -> Ahead[Step]:
         """Make the threads, and what they have their tasks done by."""

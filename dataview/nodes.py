@@ -261,7 +261,13 @@ class Record(Node):
         if isinstance(fields, Fields):
             shape = _shared_shape(fields, rank) if fields.named else shape
             dtype = _record_dtype(fields, rank)
-        super().__init__(shape, dtype, fields, meta)
+        # What Node.__init__ does, without its calls: a loader makes such a node for every batch.
+        self.shape = shape
+        self.dtype = dtype
+        self._fields = fields
+        self.meta = meta
+        self.label = self.lent = self.reader = None
+        self.followed = {}
         self.rank = rank
 
 

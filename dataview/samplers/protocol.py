@@ -27,7 +27,7 @@ Seed: TypeAlias = int | str | Sequence[int | str]
 Key: TypeAlias = tuple[int | str, ...]
 Function: TypeAlias = Callable[[np.ndarray], np.ndarray]
 
-AHEAD = 2**15
+AHEAD = 2**16
 """So many positions are computed at a time once rows are asked for in order."""
 
 
