@@ -51,6 +51,7 @@ def _computing(node: Elementwise) -> Taker | None:
     if len(shape) < 1 or shape[0] == 1:
         return None
     takers: dict[Node, Taker] = {}
+    fixed: dict[Node, np.ndarray] = {}
     statistics: list[Reduction] = []
     for leaf in leaves_of(node):
         own = known_shape(leaf)
@@ -61,20 +62,21 @@ def _computing(node: Elementwise) -> Taker | None:
             takers[leaf] = taker
         elif isinstance(leaf, Reduction):
             statistics.append(leaf)
-        elif lent(leaf) is None:
+        elif (memory := lent(leaf)) is None:
             return None
+        else:
+            fixed[leaf] = memory
     row = size_of(shape[1:])
 
     def value(leaf: Node, rows: np.ndarray | slice) -> np.ndarray:
-        found = takers[leaf](rows) if leaf in takers else evaluate(leaf)
-        assert found is not None
-        return found
+        found = takers[leaf](rows) if leaf in takers else fixed.get(leaf)
+        return evaluate(leaf) if found is None else found  # a statistic, which is taken
 
     def computed(rows: np.ndarray | slice) -> np.ndarray | None:
         count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
         if not is_one_block(count * row, node.dtypes[0]) or engines.current() == "numexpr":
             return None
-        if any(one.taken is None for one in statistics):
+        if statistics and any(one.taken is None for one in statistics):
             take(pending(node), evaluate)  # all of them together, in one reading
         (found,) = run_small((node,), lambda leaf: value(leaf, rows))
         return found

@@ -1,15 +1,17 @@
 """Time minibatches and loaders beside NumPy's loops written by hand: `python bench_minibatches.py`.
 
-One turn is a whole epoch, so that the order, the views and their fields are all paid for. PyTorch
-takes part where it can be imported; `--no-peers` leaves it out.
+One turn is a whole epoch, so that the order, the views and their fields are all paid for. PyTorch,
+Hugging Face's datasets and Grain take part where they can be imported; `--no-peers` leaves them
+out. The last two are slow: of an epoch they are timed for the first batches only.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
+import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,9 @@ from timing import comparison, duration, heading, megabytes, peak, timed
 import dataview as dv
 
 ROWS, WIDTH, SIZE = 1_000_000, 128, 256
+FIRST = 500
+"""So many batches are timed of libraries that take milliseconds for each."""
+
 MANY = 100_000_000
 PAUSE = 0.02
 
@@ -112,6 +117,63 @@ def of_torch(x: np.ndarray, y: np.ndarray) -> Contestants:
     }
 
 
+def slow_peers(x: np.ndarray, y: np.ndarray) -> Contestants:
+    """The first batches of an epoch in an order of chance, of libraries that take long for each."""
+    d = dv.View(input=x, target=y)
+
+    def first(batches: Iterable[Any], read: Callable[[Any], object]) -> Callable[[], None]:
+        def visit() -> None:
+            for b in itertools.islice(batches, FIRST):
+                read(b)
+
+        return visit
+
+    def of_view(b: Any) -> None:
+        b.input(), b.target()
+
+    def of_mapping(b: Any) -> None:
+        b["input"], b["target"]
+
+    ours = d._minibatches(SIZE, sampler="permutation")
+    found: Contestants = {"``d._minibatches(256)``": first(ours, of_view)}
+    if importlib.util.find_spec("datasets"):
+        found["datasets: shuffled, as NumPy"] = first(of_datasets(x, y), of_mapping)
+    if importlib.util.find_spec("grain"):
+        found["Grain: a shuffled map, in batches"] = first(of_grain(x, y), of_mapping)
+    return found
+
+
+def of_datasets(x: np.ndarray, y: np.ndarray) -> Iterable[Any]:
+    """Batches of Hugging Face's datasets, over the same numbers as a table of Arrow."""
+    import datasets
+    import pyarrow
+
+    rows = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(x.reshape(-1)), x.shape[1])
+    whole = datasets.Dataset(pyarrow.table({"input": rows, "target": y})).with_format("numpy")
+    shuffled = whole.shuffle(seed=0)
+
+    class Batches:
+        def __iter__(self) -> Any:
+            return iter(shuffled.iter(batch_size=SIZE))
+
+    return Batches()
+
+
+def of_grain(x: np.ndarray, y: np.ndarray) -> Iterable[Any]:
+    """Batches of Grain over the same arrays, without threads that read ahead."""
+    import grain
+
+    class Source:
+        def __len__(self) -> int:
+            return len(x)
+
+        def __getitem__(self, row: int) -> dict[str, Any]:
+            return {"input": x[row], "target": y[row]}
+
+    batches = grain.MapDataset.source(Source()).shuffle(seed=0).batch(SIZE)
+    return batches.to_iter_dataset(grain.ReadOptions(num_threads=0))
+
+
 def images(rows: int) -> Contestants:
     """A field of bytes that are divided when they are read."""
     u = np.random.default_rng(0).integers(0, 256, (rows, 28, 28), np.uint8)
@@ -178,6 +240,37 @@ def overlapped() -> Contestants:
     }
 
 
+def weighed(sample: Any) -> float:
+    """Return a number that takes a millisecond of Python."""
+    total = 0.0
+    for number in range(12_000):
+        total += number * 1e-6
+    return total + float(sample())
+
+
+def by_processes() -> Contestants:
+    """A transform that is bound by Python, which threads cannot share out and processes can."""
+    d = dv.View(np.arange(512.0))
+
+    def visit(loader: Any) -> Callable[[], None]:
+        next(loader)  # which begins the workers
+        loader.reset()
+
+        def epoch() -> None:
+            for _ in loader:
+                pass
+
+        return epoch
+
+    return {
+        "without workers": visit(d._loader(16, transform=weighed)),
+        '``workers=2, kind="process"``': visit(
+            d._loader(16, transform=weighed, workers=2, kind="process")
+        ),
+        "``workers=2``, threads": visit(d._loader(16, transform=weighed, workers=2)),
+    }
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--rows", type=int, default=ROWS)
@@ -192,11 +285,15 @@ def main() -> None:
         ("Minibatches, shuffled", shuffled(x, y, not given.no_peers), batches, 1.3),
         ("Images of bytes", images(given.rows // 10), -(-given.rows // 10 // SIZE), 1.0),
         ("Reading ahead", overlapped(), 12, 1.15),
+        ("A transform bound by Python", by_processes(), 32, 1 / 1.6),
     ]
+    if not given.no_peers:
+        tables.append(("Other libraries, shuffled", slow_peers(x, y), FIRST, 80))
     for title, contestants, per, limit in tables:
         print(heading(f"{title}: the time of one batch"))
         measured = timed(contestants, rounds=given.rounds)
         limits = {name: 1.4 if "_loader" in name else limit for name in list(contestants)[1:]}
+        limits = {name: most for name, most in limits.items() if "threads" not in name}
         limits = {name: most for name, most in limits.items() if "PyTorch" not in name}
         print(comparison(measured, limits, per=per))
     print(heading("Resuming"))
