@@ -31,6 +31,9 @@ SAMPLED_ROWS = 1_000_000
 SAMPLED_BYTES = 1 << 25
 """Of wide fields fewer rows are sampled: as many as fit in so many bytes."""
 
+SAMPLED_BYTES_IN_ALL = 1 << 27
+"""And of many fields as many as fit in so many bytes together."""
+
 BLOCK_BYTES = 1 << 22
 WINDOW = 16
 QUARTERS = {"25%": 0.25, "50%": 0.5, "75%": 0.75}
@@ -203,7 +206,7 @@ def _summed_up(leaves: list[_Leaf]) -> list[_Summary]:
     step = max(1, BLOCK_BYTES // max(1, row))
     cuts = [Cut(0, start, min(start + step, count)) for start in range(0, count, step)]
     templates = [_at(leaf.root, leaf.path) for leaf in leaves]
-    numbers = [_sample_of(node, count) for node in templates]
+    numbers = _samples_of(templates, count)
 
     def parts(cut: Cut) -> list[_Summary]:
         memo: Memo = {}
@@ -227,9 +230,15 @@ def _summed_up(leaves: list[_Leaf]) -> list[_Summary]:
     return totals
 
 
-def _sample_of(node: Node, count: int) -> np.ndarray:
-    row = size_of(known_shape(node)[1:]) * known_dtype(node).itemsize
-    return sampled_rows(count, max(1, min(SAMPLED_ROWS, SAMPLED_BYTES // max(1, row))))
+def _samples_of(nodes: list[Node], count: int) -> list[np.ndarray]:
+    """Return the rows of which the sample of each field is taken."""
+    sizes = [max(1, size_of(known_shape(n)[1:]) * known_dtype(n).itemsize) for n in nodes]
+    wanted = [max(1, min(SAMPLED_ROWS, SAMPLED_BYTES // size)) for size in sizes]
+    held = sum(min(count, rows) * size for rows, size in zip(wanted, sizes, strict=True))
+    share = min(1.0, SAMPLED_BYTES_IN_ALL / max(1, held))
+    wanted = [max(1, int(rows * share)) for rows in wanted]
+    rows_of = {rows: sampled_rows(count, rows) for rows in wanted}
+    return [rows_of[rows] for rows in wanted]
 
 
 def _block(root: Node, cut: Cut, memo: Memo) -> Node:

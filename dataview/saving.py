@@ -13,7 +13,7 @@ from dataview.errors import StreamError
 from dataview.evaluation import blocks, evaluate
 from dataview.index import is_endless
 from dataview.nodes import Node, known_dtype, known_shape
-from dataview.sources.npy import made_header
+from dataview.sources.npy_header import made_header
 from dataview.streams import length_of
 
 if TYPE_CHECKING:

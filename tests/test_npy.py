@@ -224,7 +224,7 @@ def test_nothing_is_opened_while_nothing_changes(path, x, monkeypatch):
     def refuse(path):
         raise AssertionError("the header was read again")
 
-    monkeypatch.setattr(npy, "_read_header", refuse)
+    monkeypatch.setattr(npy, "read_header", refuse)
     check_reads(view, x)
     assert_same(view[:, 1](), x[:, 1])
 
@@ -233,8 +233,8 @@ def test_own_writes_read_the_header_once(path, monkeypatch):
     os.utime(path, (1e9, 1e9))
     view = dv.open(path, mode="r+")
     asked = []
-    read = npy._read_header
-    monkeypatch.setattr(npy, "_read_header", lambda path: asked.append(path) or read(path))
+    read = npy.read_header
+    monkeypatch.setattr(npy, "read_header", lambda path: asked.append(path) or read(path))
     view[1:3] = 7.0
     assert not asked
     os.utime(path, (1e9 + 5, 1e9 + 5))

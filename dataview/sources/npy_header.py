@@ -1,0 +1,170 @@
+"""What an `.npy` file says of itself: read without trust, and written as NumPy does."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import math
+import os
+import re
+import struct
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.lib import format as npy
+
+from dataview.index import ENDLESS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["Header", "Seen", "described", "made_header", "read_header"]
+
+SETTLED_NS = 100_000_000
+"""How long after a change the next one surely has a later time: file clocks tick coarsely."""
+
+LONGEST_HEADER = 1 << 20
+"""Above this many bytes a header is taken for a broken one: to parse it could eat all memory."""
+
+
+class Header(NamedTuple):
+    """What a file says of itself; the data begins at `offset`."""
+
+    shape: tuple[int, ...]
+    fortran: bool
+    dtype: np.dtype[Any]
+    offset: int
+
+    @property
+    def end(self) -> int:
+        """Where the data ends in the file."""
+        return self.offset + self.dtype.itemsize * math.prod(self.shape)
+
+
+class Seen(NamedTuple):
+    """What the system said of a file when its header was read."""
+
+    device: int
+    inode: int
+    size: int
+    time: int
+
+
+FORMATS = {(1, 0): ("<H", "latin-1"), (2, 0): ("<I", "latin-1"), (3, 0): ("<I", "utf-8")}
+"""How each version of the format holds the length and the text of its header."""
+
+ALIGNMENT = 64
+"""The data begins at a multiple of this."""
+
+GROWTH = 21
+"""How wide NumPy leaves room for the first length, so that rows can be added in place."""
+
+
+def read_header(path: Path) -> tuple[Header, Seen]:
+    """Return the header of a file that holds all that it promises, and what the file was then."""
+    with open(path, "rb") as file:
+        now = time.time_ns()
+        found = os.fstat(file.fileno())
+        # A file that is still changing has no time of its own: it is looked at again next time.
+        settled = abs(now - found.st_mtime_ns) > SETTLED_NS
+        modified = found.st_mtime_ns if settled else -1
+        seen = Seen(found.st_dev, found.st_ino, found.st_size, modified)
+        try:
+            start = file.read(12)
+            version = (start[6], start[7]) if len(start) == 12 else (0, 0)
+            if start[:6] != npy.MAGIC_PREFIX or version not in FORMATS:
+                raise ValueError("it does not begin as one of version 1, 2 or 3 does")
+            form, encoding = FORMATS[version]
+            begin = 8 + struct.calcsize(form)
+            (length,) = struct.unpack(form, start[8:begin])
+            if length > min(found.st_size - begin, LONGEST_HEADER):
+                raise ValueError(f"its header would have {length} bytes")
+            file.seek(begin)
+            header = Header(*_parsed(file.read(length), encoding), begin + length)
+        except ValueError as error:
+            raise ValueError(f"{path} is not an .npy file: {error}") from None
+    if header.dtype.hasobject:
+        raise ValueError(
+            f"{path} holds pickled Python objects, which are never loaded: they could run code; "
+            "load it with numpy.load(allow_pickle=True) if you trust it, and wrap the array"
+        )
+    if seen.size < header.end:
+        raise ValueError(
+            f"{path} is cut short: its header promises {header.end} bytes, it has {seen.size}"
+        )
+    return header, seen
+
+
+@functools.lru_cache(maxsize=64)
+def _parsed(raw: bytes, encoding: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Return what the text of a header says, or raise ValueError."""
+    found = _literal(raw.decode(encoding))
+    if not isinstance(found, dict) or found.keys() != {"descr", "fortran_order", "shape"}:
+        raise ValueError("its header does not give descr, fortran_order and shape")
+    shape, fortran = found["shape"], found["fortran_order"]
+    if not isinstance(fortran, bool):
+        raise ValueError(f"fortran_order is {fortran!r}, neither True nor False")
+    if not isinstance(shape, tuple) or not all(type(n) is int and n >= 0 for n in shape):
+        raise ValueError(f"{shape!r} is not a shape")
+    try:
+        dtype: np.dtype[Any] = npy.descr_to_dtype(found["descr"])
+    except Exception as error:  # of any class, since the text may say anything
+        raise ValueError(f"{found['descr']!r} is not a dtype: {error}") from None
+    if dtype.subdtype is not None:
+        raise ValueError(f"{found['descr']!r} is the dtype of arrays, not of elements")
+    if len(shape) > 64 or math.prod(n or 1 for n in shape) * (dtype.itemsize or 1) >= ENDLESS:
+        raise ValueError(f"no array can have the shape {shape} of {dtype}")
+    return shape, fortran, dtype
+
+
+def _literal(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except SyntaxError:
+        # Python 2 wrote lengths as 10L. Quoted names are matched first, to be left as they are.
+        text = re.sub(r"""('[^']*'|"[^"]*")|(\d)L\b""", lambda found: found[1] or found[2], text)
+    except (MemoryError, RecursionError, TypeError) as error:
+        raise ValueError(f"its header cannot be parsed: {error}") from None
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, MemoryError, RecursionError, TypeError) as error:
+        raise ValueError(f"its header cannot be parsed: {error}") from None
+
+
+def described(header: Header) -> str:
+    """Return what the data of a file is, in words."""
+    return f"{header.dtype} of shape {header.shape}" + (" in Fortran order" * header.fortran)
+
+
+def made_header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
+    r"""Return the header of a C-ordered array, as NumPy writes it; the array's bytes follow.
+
+    >>> made_header((3, 2), np.dtype("f4"))[10:69]
+    b"{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }"
+    """
+    try:
+        described = npy.dtype_to_descr(dtype)
+        kept = npy.descr_to_dtype(ast.literal_eval(repr(described))) == dtype
+    except (ValueError, SyntaxError):
+        kept = False
+    if not kept:
+        raise TypeError(
+            f"an .npy file cannot describe {dtype}: its fields overlap, or are not in the order "
+            "of their places; save a copy with packed fields, or save the fields one by one"
+        )
+    lengths = tuple(map(int, shape))
+    text = f"{{'descr': {described!r}, 'fortran_order': False, 'shape': {lengths!r}, }}"
+    text += " " * (GROWTH - len(str(lengths[0])) if lengths else 0)
+    for version in [(1, 0), (3, 0)]:
+        form, encoding = FORMATS[version]
+        begin = 8 + struct.calcsize(form)
+        try:
+            raw = text.encode(encoding)
+            length = len(raw) + 1
+            length += ALIGNMENT - (begin + length) % ALIGNMENT
+            start = npy.magic(*version) + struct.pack(form, length)
+            return start + raw.ljust(length - 1) + b"\n"
+        except (UnicodeEncodeError, struct.error):
+            continue
+    raise TypeError(f"the names of the fields cannot be written as text: {dtype}")
