@@ -66,7 +66,7 @@ class Outcome(NamedTuple):
     missing: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Assembly:
     """How the samples of a task become a batch; what a worker process is sent once.
 

@@ -70,7 +70,7 @@ class Step(NamedTuple):
     reached: Cursor
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Dealing:
     """The options that say how positions become batches."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-import signal
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
@@ -222,6 +221,8 @@ def _held_interrupt() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    import signal  # whose constants take long to make
+
     pressed: list[Any] = []
     previous = signal.signal(signal.SIGINT, lambda *event: pressed.append(event))
     try:

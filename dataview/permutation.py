@@ -36,10 +36,12 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, field
-from typing import Any, Final, SupportsIndex, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, SupportsIndex, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["ALGORITHM", "VERSION", "Draws", "Permutation", "words"]
 
@@ -50,8 +52,8 @@ _BLOCK: Final = 2**16  # its scratch fits in a core's cache, and the calls cost 
 _WORD: Final = 2**64 - 1
 _MIX: Final = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 _SCRAMBLE: Final = {32: (0x7FEB352D, 15, 0x846CA68B), 64: (_MIX[0], 31, _MIX[1])}
-Numbers: TypeAlias = NDArray[np.int64]
-Words: TypeAlias = NDArray[Any]  # of uint32 or uint64
+Numbers: TypeAlias = "NDArray[np.int64]"
+Words: TypeAlias = "NDArray[Any]"  # of uint32 or uint64
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)

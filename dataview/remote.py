@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import os
 import pickle
-import signal
 import sys
 import threading
-import traceback
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -188,6 +186,8 @@ class Remote:
         self._end_process()
         how = f"exit code {code}"
         if code is not None and code < 0:
+            import signal
+
             how = f"signal {signal.Signals(-code).name}"
         where = f"at sample {at}" if at >= 0 else "before its first sample"
         hint = (
@@ -246,6 +246,8 @@ class Remote:
 
 def _serve(pipe: Connection, asked: Connection, at: Any, parcel: tuple[Any, ...]) -> None:
     """Do tasks until nobody asks for more."""
+    import signal
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt ends
     main = threading.get_ident()
     threading.Thread(target=_tell, args=(asked, main), daemon=True).start()
@@ -307,6 +309,8 @@ def _packed(result: Any, name: str | None, memories: dict[str, Any]) -> tuple[An
 
 def _portable(error: Exception) -> Exception:
     """Return an error that survives a pickle, with the traceback as a note."""
+    import traceback  # needed for failures alone
+
     error.add_note("in a worker process:\n" + "".join(traceback.format_exception(error)))
     try:
         pickle.loads(pickle.dumps(error))
@@ -319,6 +323,8 @@ def _portable(error: Exception) -> Exception:
 
 def _tell(asked: Connection, main: int) -> None:
     """Tell where the worker is when asked; when nobody can ask any more, end."""
+    import traceback
+
     while True:
         try:
             asked.recv()

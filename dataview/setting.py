@@ -38,7 +38,7 @@ class Lent(NamedTuple):
     unwrapped: Callable[[Any], Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Options:
     """The options of `View._loader`, as they were given."""
 
@@ -142,7 +142,7 @@ def _pair(shard: Any) -> tuple[int, int]:
     return int(shard[0]), int(shard[1])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Setting:
     """What a loader works with."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import traceback
 from collections.abc import Callable, Iterator
 from contextvars import copy_context
 from typing import Any, Generic, Protocol, TypeVar
@@ -190,6 +189,8 @@ class Ahead(Generic[Item]):
         stacks = []
         for thread, worker in self._workers.items():
             frame = frames.get(thread.ident or 0)
+            import traceback  # needed for failures alone
+
             stack = "".join(traceback.format_stack(frame)[-8:]) if frame else ""
             stacks.append(worker.whereabouts(stack))
         return (

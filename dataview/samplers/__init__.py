@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -147,6 +146,8 @@ a field or an array; the fields are x, length
 def _named(name: str) -> type[Sampler]:
     kind = CATALOGUE.get(name.replace("_", "-"))
     if kind is None:
+        import difflib  # needed for mistakes alone
+
         close = difflib.get_close_matches(name, CATALOGUE, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise ValueError(f"no sampler {name!r}{hint} The samplers are: {', '.join(CATALOGUE)}")
