@@ -214,6 +214,10 @@ def elementwise(ufunc: Ufunc, args: tuple[Argument, ...]) -> tuple[Any, ...]:
         if kind is Record or kind is Driven:
             names = ", ".join(map(repr, arg.fields))
             raise TypeError(f"{ufunc.__name__} of a record is not defined; choose a field: {names}")
+        if arg.lifts:
+            rows = arg.as_rows(args)  # type: ignore[attr-defined]
+            if rows is not None:
+                return tuple(map(arg.of_rows, elementwise(ufunc, rows)))  # type: ignore[attr-defined]
         own = arg.shape
         if own is None:
             if is_open(arg):

@@ -81,6 +81,14 @@ class Sampled(Node):
         """Return the samples as one array."""
         raise NotImplementedError
 
+    def as_rows(self, operands: tuple[Argument, ...]) -> tuple[Argument, ...] | None:
+        """Return the operands of an elementwise step for its rows, None if it cannot be lifted."""
+        return None
+
+    def of_rows(self, rows: Node) -> Node:
+        """Return the same samples of what has been made of their rows."""
+        raise NotImplementedError
+
     @property
     def extents(self) -> tuple[int | None, ...] | None:
         """The shape with None for lengths that are unknown, or None if nothing of it is known."""

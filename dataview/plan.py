@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -66,6 +66,9 @@ class Node:
     shape: Shape | None
     dtype: DType | None
     meta: Mapping[str, Any]
+
+    lifts: ClassVar[bool] = False
+    """Whether a step on the node may be done on its rows instead: see `Sampled.as_rows`."""
 
     def __init__(
         self,

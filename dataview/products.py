@@ -15,6 +15,7 @@ from dataview.nodes import (
     MatMul,
     Node,
     Record,
+    Sampled,
     Shape,
     known_dtype,
     known_shape,
@@ -31,7 +32,7 @@ Evaluate = Callable[[Node, "Index | None"], np.ndarray]
 
 
 @deferring
-def matmul(left: Argument, right: Argument) -> MatMul:
+def matmul(left: Argument, right: Argument) -> Node:
     """Return the node of `left @ right`; what NumPy refuses is refused here."""
     operands = []
     for number, operand in enumerate((left, right)):
@@ -42,6 +43,10 @@ def matmul(left: Argument, right: Argument) -> MatMul:
             raise ValueError(f"matmul takes no numbers: operand {number} has no axes")
         operands.append(operand)
     one, other = operands
+    if isinstance(one, Sampled) and len(known_shape(one)) - 1 >= 2 and len(known_shape(other)) < 3:
+        rows = one.as_rows((one,))
+        if rows is not None:
+            return one.of_rows(matmul(rows[0], other))
     empties = [np.empty((0, 0), known_dtype(operand)) for operand in operands]
     dtype = np.matmul(*empties).dtype
     return MatMul((one, other), _shape(known_shape(one), known_shape(other)), dtype)

@@ -237,6 +237,7 @@ def test_a_key_within_uneven_batches_never_selects_something_else(key):
         lambda b: b(),
         lambda b: b.input(),
         lambda b: (b.input / 2)(),
+        lambda b: (b.input / np.ones((4, 1)))(),
         lambda b: b.input._mean(axis=0)(),
         lambda b: bool(b == b),
         lambda b: b.input._write(np.zeros((3, 4, 5))),
@@ -246,6 +247,76 @@ def test_a_key_within_uneven_batches_never_selects_something_else(key):
 def test_uneven_batches_make_no_array(action):
     with pytest.raises(ValueError, match=r"not all of one size.*tail='drop'"):
         action(whole(10)[0]._minibatches(4))
+
+
+W = np.arange(5.0) + 1
+COMPUTED = {
+    "times a number": lambda b: b.input * 2,
+    "reflected": lambda b: 1 - b.input,
+    "of a sample's shape": lambda b: (b.input - W) / (W + 1),
+    "of one row": lambda b: b.input + np.ones((1, 5)),
+    "by each other": lambda b: b.input * b.input - b.input,
+    "several outputs": lambda b: np.divmod(b.input, 3)[1],
+    "chosen": lambda b: np.where(b.input > 20, b.input, -1),
+    "clipped": lambda b: np.clip(b.input, 5, 25),
+    "a model": lambda b: np.tanh(b.input @ dv.View(np.ones((5, 2))) + 0.5),
+    "a vector": lambda b: b.input @ dv.View(W),
+}
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+@pytest.mark.parametrize("sampler", ORDERS)
+@pytest.mark.parametrize("size", [1, 4, 7, 10, 99])
+def test_what_is_computed_of_uneven_batches_is_computed_of_each(name, sampler, size):
+    compute = COMPUTED[name]
+    batches = whole(10)[0]._minibatches(size, sampler=sampler)
+    found = compute(batches)
+    assert len(found) == len(batches)
+    for number, batch in enumerate(batches):
+        assert_same(found[number](), np.asarray(compute(batch)()))
+    assert [len(part()) for part in found[1:]] == [len(part) for part in batches[1:]]
+    assert_same(pickle.loads(pickle.dumps(found))[-1](), found[-1]())
+
+
+def test_steps_that_differ_from_batch_to_batch_are_not_lifted():
+    batches = whole(10)[0]._minibatches(4)
+    found = batches.input + np.ones((4, 1))
+    assert_same(found[0](), whole(10)[1][:4, :5] + 1)
+    with pytest.raises(ValueError, match="not all of one size"):
+        found[2]()
+    square = parts(4)[0]._minibatches(3)
+    with pytest.raises(ValueError, match=r"broadcast|not all of one size"):
+        (square.x * square.y)[1]()
+
+
+def test_batches_of_several_datasets_are_computed_together():
+    one = whole(10)[0]._minibatches(4)
+    other = whole(10)[0]._minibatches(4, sampler="permutation")
+    for number, found in enumerate(one.input + other.input):
+        assert_same(found(), one[number].input() + other[number].input())
+    with pytest.raises(ValueError, match=r"not all of one size|broadcast"):
+        (one.input + whole(11)[0]._minibatches(4).input)[2]()
+
+
+def test_a_step_reads_the_rows_of_a_batch_alone():
+    seen = []
+
+    def double(sample):
+        seen.append(int(sample()))
+        return sample() * 2
+
+    doubled = dv.View(np.arange(10))._map(double, shape=(), dtype="i8")
+    batches = doubled._minibatches(4) + 1
+    assert not seen
+    assert batches[2]().tolist() == [17, 19] and seen == [8, 9]
+
+
+def test_batches_whose_sizes_a_sampler_cuts_are_computed_of_each():
+    lengths = np.array([3, 1, 2, 5, 4, 1])
+    d = dv.View(x=lengths * 10.0, length=lengths)
+    batches = d._minibatches(sampler=samplers.token_budget(by="length", budget=6))
+    found = batches.x / 10 - batches.length
+    assert [part().tolist() for part in found] == [[0.0] * len(part) for part in batches]
 
 
 def test_writing_in_place_over_a_short_tail():

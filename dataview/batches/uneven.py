@@ -12,7 +12,15 @@ from dataview.expression import field
 from dataview.fields import NO_FIELDS, Attached, Fields
 from dataview.index import ENDLESS, Affine, Array, Constant, Index, compose, is_endless, positions
 from dataview.made import stacked
-from dataview.nodes import Evaluate, LateFields, Node, Sampled, known_shape, size_of
+from dataview.nodes import (
+    Argument,
+    Evaluate,
+    LateFields,
+    Node,
+    Sampled,
+    known_shape,
+    size_of,
+)
 from dataview.rows import mapped
 from dataview.samplers import Cuts
 from dataview.sources.protocol import Memo
@@ -34,6 +42,13 @@ class EqualCuts:
     def __init__(self, total: int, size: int) -> None:
         self.total = total
         self.size = size
+
+    def __eq__(self, other: object) -> bool:
+        same = isinstance(other, EqualCuts)
+        return same and (self.total, self.size) == (other.total, other.size)  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((self.total, self.size))
 
     @property
     def count(self) -> int:
@@ -62,6 +77,7 @@ class Batches(Sampled):
     """
 
     __slots__ = ("cuts", "index", "nominal")
+    lifts = True
 
     def __init__(self, rows: Node, cuts: Cuts, index: Index, nominal: int | None) -> None:
         super().__init__(NO_FIELDS, rows)
@@ -137,6 +153,35 @@ class Batches(Sampled):
             return np.empty(shape, self.dtype)
         parts = (self.part(Index((), [Constant(number)])) for number in range(self.count))
         return stacked([evaluate(part, None, memo) for part in parts])
+
+    def as_rows(self, operands: tuple[Argument, ...]) -> tuple[Argument, ...] | None:
+        """Return the operands for the rows of all batches: each batch is then computed as it is.
+
+        Others are batches of as many axes with the same cuts, or are the same for all rows.
+        """
+        if self.rows.shape is None:
+            return None
+        axes = len(self.rows.shape)
+        found: list[Argument] = []
+        for operand in operands:
+            if isinstance(operand, Batches):
+                if not self._is_cut_as(operand) or len(known_shape(operand.rows)) != axes:
+                    return None
+                found.append(operand.rows)
+                continue
+            shape = known_shape(operand) if isinstance(operand, Node) else np.shape(operand)
+            if len(shape) > axes or (len(shape) == axes and shape[0] != 1):
+                return None
+            found.append(operand)
+        return tuple(found)
+
+    def _is_cut_as(self, other: Batches) -> bool:
+        same = other.index.shape == self.index.shape and other.index.maps == self.index.maps
+        return same and other.cuts == self.cuts
+
+    def of_rows(self, rows: Node) -> Node:
+        """Return the same batches of what has been made of their rows."""
+        return Batches(rows, self.cuts, self.index, self.nominal)
 
     def writable(self, values: tuple[Any, ...]) -> tuple[Node, tuple[Any, ...]]:
         """Return the rows of all batches, and values of one sample's shape to write to each."""
