@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
@@ -24,7 +24,7 @@ from dataview.index import Affine, Array, Index, Map
 from dataview.keys import parse
 from dataview.made import Made, name_of
 from dataview.nodes import Driven, Node, Record, Sampled, known_shape, members
-from dataview.packing import packed
+from dataview.packing import packed_in_order
 from dataview.sources.memory import ArraySource
 from dataview.taking import Taker, taker_of
 
@@ -94,8 +94,10 @@ class Assembly:
                 self._takers.update(found)  # type: ignore[arg-type]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        own = [getattr(self, part.name) for part in fields(self) if part.init]
-        return type(self), tuple(own)  # what takes rows is made anew where it is needed
+        """Send no more of the data in memory than is read; what takes rows is made anew there."""
+        whole = Record(Fields({name: Attached(part, (0,)) for name, part in self.parts.items()}), 1)
+        others = [getattr(self, part.name) for part in fields(self)[1:] if part.init]
+        return _unpacked, (packed_in_order(whole), *others)
 
     def __call__(self, task: Task, mark: Mark = _NOWHERE) -> Outcome:
         """Return the batch of a task; `mark` is told which sample is being made."""
@@ -120,12 +122,6 @@ class Assembly:
             if outcome.failures or self.on_error != "raise":
                 return outcome
             raise
-
-    def packed(self) -> Assembly:
-        """Return the same with no more of the data in memory than it reads, for a pickle."""
-        whole = Record(Fields({name: Attached(part, (0,)) for name, part in self.parts.items()}), 1)
-        parts = {name: part.node for name, part in members(cast(Record, packed(whole))).items()}
-        return replace(self, parts=parts)
 
     def _by_sample(self) -> bool:
         return bool(
@@ -266,6 +262,11 @@ class Assembly:
             for name, node in self.parts.items()
         }
         return found[OWN] if len(found) == 1 and OWN in found else found
+
+
+def _unpacked(nodes: tuple[Node, ...], *others: Any) -> Assembly:
+    parts = {name: part.node for name, part in members(cast(Record, nodes[-1])).items()}
+    return Assembly(parts, *others)
 
 
 def _picked(batch: Any, number: int) -> Any:

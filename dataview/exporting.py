@@ -21,7 +21,7 @@ from dataview.nodes import (
     known_shape,
     size_of,
 )
-from dataview.packing import packed
+from dataview.packing import packed_in_order
 from dataview.sources.protocol import Memo
 from dataview.streams import keyed, samples_of
 
@@ -281,10 +281,15 @@ class Blocks:
         self.ndim = len(self.shape)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Blocks, (packed(self.node),)
+        return _blocks, packed_in_order(self.node)
 
     def __getitem__(self, key: Any) -> np.ndarray:
         return evaluate(select(self.node, parse(key, self.shape), key))
+
+
+def _blocks(*nodes: Node) -> Blocks:
+    """Return the blocks of the last of the nodes of a pickle."""
+    return Blocks(nodes[-1])
 
 
 def to_dask(node: Node, chunks: Any) -> Any:

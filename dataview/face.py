@@ -60,9 +60,7 @@ put_state: Any = Face.__dict__["_state"].__set__
 arrivals: dict[str, Callable[[type[Face]], None]] = {}
 """What to do with the class of views once somebody has imported a library, by its name."""
 
-_modules = sys.modules
-_looked_at = 0
-"""How many modules there were when it was last looked whether one of those had arrived."""
+_imported = sys.modules.keys()
 
 
 def shown_by(kind: _Kind) -> _Kind:
@@ -81,7 +79,7 @@ def made(node: Node, rows: Rows, parent: Face | None, key: Any) -> Any:
 
 def begin(view: Face, node: Node, parent: Face | None = None, key: Any = None) -> None:
     """Make a view that of a whole node."""
-    if arrivals and len(_modules) != _looked_at:
+    if not _imported.isdisjoint(arrivals):
         _welcome()
     shape = node.shape
     rows = range(shape[0]) if shape and shape[0] < ENDLESS else None
@@ -89,10 +87,8 @@ def begin(view: Face, node: Node, parent: Face | None = None, key: Any = None) -
 
 
 def _welcome() -> None:
-    global _looked_at
-    _looked_at = len(_modules)
     for library in tuple(arrivals):
-        if _modules.get(library) is not None:
+        if sys.modules.get(library) is not None:  # None stands for an import that is not to be
             welcome = arrivals.pop(library, None)  # of several threads one gets it
             if welcome is not None:
                 welcome(_kind)
@@ -101,7 +97,7 @@ def _welcome() -> None:
 def viewed(node: Node, key: Any = None) -> Any:
     """Return the view of a node; `key` marks one that is a part of another view."""
     view = _new(_kind)
-    if arrivals and len(_modules) != _looked_at:
+    if not _imported.isdisjoint(arrivals):
         _welcome()
     shape = node.shape
     rows = range(shape[0]) if shape and shape[0] < ENDLESS else None

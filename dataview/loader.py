@@ -114,7 +114,7 @@ class Loader:
         options, assembly = self._setting.options, self._setting.assembly
         parcel: Parcel | None = None
         if options.workers and options.kind == "process":
-            parcel = Parcel(assembly.packed())
+            parcel = Parcel(assembly)
         depth = options.workers + options.prefetch
         self._ahead = Ahead(_workers(assembly, parcel), options.workers or 1, depth)
         self._free = weakref.finalize(self, _freed, self._ahead, parcel)

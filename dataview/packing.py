@@ -25,39 +25,62 @@ from dataview.nodes import (
 from dataview.sources.memory import ArraySource
 from dataview.symbols import changed
 
-__all__ = ["packed"]
+__all__ = ["packed_in_order"]
 
 Cuts = dict[int, tuple[ArraySource, list[int]]]
 """For each source in memory the block that is kept of it, and where the block begins."""
 
 
-def packed(node: Node) -> Node:
-    """Return an equal node whose sources in memory hold no more than it needs.
+def packed_in_order(node: Node) -> tuple[Node, ...]:
+    """Return an equal node, whose sources in memory hold no more than it needs, as the last one.
 
-    Each array is cut once for all parts of the node, so parts that shared memory still do.
+    Before it are the nodes that it is made of, each after its own: a pickle or a deep copy of them
+    one by one is no deeper than a step, however long the plan.  Each array is cut once for all, so
+    parts that shared memory still do.
     """
+    order = _below_first(node)
     seen: dict[int, tuple[ArraySource, list[Index | None]]] = {}
-    _collect(node, seen, set())
+    for below in order:
+        _collect(below, seen)
     cuts = {key: source.slab(indices) for key, (source, indices) in seen.items()}
-    return _rebuilt(node, cuts, {})
+    made: dict[int, Node] = {}
+    for below in order:
+        _rebuilt(below, cuts, made)
+    return tuple(made.values())
 
 
-def _collect(
-    node: Node, seen: dict[int, tuple[ArraySource, list[Index | None]]], met: set[int]
-) -> None:
-    if id(node) in met:
-        return
-    met.add(id(node))
-    for part in node.fields.named.values():
-        if isinstance(part, Attached) and not isinstance(node, Record):
-            _collect(part.node, seen, met)
+def _below_first(root: Node) -> list[Node]:
+    """Return the nodes of a plan, each after those that it is made of, without recursion."""
+    order: list[Node] = []
+    seen: set[int] = set()
+    waiting: list[tuple[Node, bool]] = [(root, False)]
+    while waiting:
+        node, ready = waiting.pop()
+        if ready:
+            order.append(node)
+        elif id(node) not in seen:
+            seen.add(id(node))
+            waiting.append((node, True))
+            waiting.extend((below, False) for below in reversed(_parts(node)))
+    return order
+
+
+def _parts(node: Node) -> list[Node]:
+    named = node.fields.named.values()
+    attached = [part.node for part in named if isinstance(part, Attached)]
+    if isinstance(node, Record):
+        return attached
+    sees_memory = isinstance(node, Select) and _in_memory(node.node)
+    return [*attached, *([] if sees_memory else arguments(node))]
+
+
+def _collect(node: Node, seen: dict[int, tuple[ArraySource, list[Index | None]]]) -> None:
+    """Note which part of an array in memory a node sees."""
     index: Index | None = None
-    if isinstance(node, Select) and isinstance(node.node, Stored):
+    if isinstance(node, Select) and _in_memory(node.node):
         index, node = node.index, node.node
     if isinstance(node, Stored) and isinstance(node.source, ArraySource):
         seen.setdefault(id(node.source.root), (node.source.root, []))[1].append(index)
-    for below in arguments(node):
-        _collect(below, seen, met)
 
 
 def _rebuilt(node: Node, cuts: Cuts, made: dict[int, Node]) -> Node:

@@ -41,7 +41,7 @@ from dataview.face import (
 )
 from dataview.keys import NO_KEY, Written, without_names
 from dataview.nodes import Node, Sampled, Unbound, known_shape, size_of
-from dataview.packing import packed
+from dataview.packing import packed_in_order
 from dataview.saving import save
 from dataview.summaries import Summaries
 from dataview.visiting import Visiting
@@ -448,10 +448,15 @@ class View(Arithmetic, Visiting, Summaries, Exchanges):
         return list(self._fields())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return viewed, (packed(node_of(self)),)
+        return _unpacked, packed_in_order(node_of(self))
 
     def __copy__(self) -> View:
         return viewed(node_of(self))
+
+
+def _unpacked(*nodes: Node) -> View:
+    """Return the view of the last of the nodes of a pickle."""
+    return viewed(nodes[-1])
 
 
 _new = object.__new__

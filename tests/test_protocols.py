@@ -304,6 +304,31 @@ def test_a_view_of_memory_pickles_the_smallest_slab():
         assert_same(pickle.loads(text)(), model)
 
 
+LONG = {
+    "sums": lambda v, x: v + 1,
+    "products of matrices": lambda v, x: v @ dv.View(np.eye(3)),
+    "joined": lambda v, x: dv.concat(v, x)[1:],
+    "centred": lambda v, x: v - v._mean(axis=0),
+    "reversed": lambda v, x: (v + 1)[::-1],
+    "reshaped": lambda v, x: (v * 2)._reshape(3, 2)._reshape(2, 3),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_long_plans_survive_pickles_and_deep_copies(name):
+    x = dv.View(np.arange(6.0).reshape(2, 3))
+    views = []
+    for length in (400, 20):
+        view = x
+        for _ in range(length):
+            view = LONG[name](view, x)
+        views.append(view)
+    for view in views:
+        for one in [pickle.loads(pickle.dumps(view)), copy.deepcopy(view)]:
+            assert one._shape() == view._shape()
+    assert_same(one(), view())
+
+
 @examples(100)
 @given(st.data())
 def test_any_view_survives_a_pickle(data):
