@@ -342,7 +342,17 @@ def evaluate_all(nodes: Sequence[Node]) -> list[np.ndarray]:
             found[node] = evaluate(node, None, memo)
     for group in alike.values():
         found.update(zip(group, _together(group, None, memo), strict=True))
-    return [found[node] for node in nodes]
+    return _apart([found[node] for node in nodes], nodes)
+
+
+def _apart(found: list[np.ndarray], nodes: Sequence[Node]) -> list[np.ndarray]:
+    """Return the data such that equal expressions have each an array of their own."""
+    given: set[int] = set()
+    for number, node in enumerate(nodes):
+        if id(found[number]) in given and isinstance(node, Elementwise):
+            found[number] = found[number].copy()
+        given.add(id(found[number]))
+    return found
 
 
 def _is_fused(node: Node) -> bool:

@@ -103,32 +103,77 @@ def run_blocks(work: Callable[[Any], Any], items: list[Any], portable: bool = Fa
         if not portable or not _travels(work):
             return [work(item) for item in items]
         return list(pool.map(functools.partial(_as_block, work), items))
-    results: list[Any] = [None] * len(items)
-    failures: dict[int, BaseException] = {}
-    numbers = iter(range(len(items)))
-
-    def drain() -> None:
-        _inside.depth = getattr(_inside, "depth", 0) + 1
-        try:
-            for number in numbers:
-                if failures:
-                    return
-                try:
-                    results[number] = work(items[number])
-                except BaseException as error:  # raised again below, in the caller's thread
-                    failures[number] = error
-        finally:
-            _inside.depth -= 1
-
+    run = _Run(work, items)
     # The workers see what the caller has set for its context: errstate, and an engine.
     contexts = [copy_context() for _ in range(min(workers, len(items)) - 1)]
-    running = [pool.submit(context.run, drain) for context in contexts]
-    drain()
-    for future in running:
-        future.result()
-    if failures:
-        raise failures[min(failures)]
-    return results
+    try:
+        for context in contexts:
+            pool.submit(context.run, run.drain)
+        run.drain()
+        run.wait()
+    except BaseException as error:  # Ctrl-C, or a pool that takes nothing any more
+        run.stop(error)
+    return run.found()
+
+
+class _Run:
+    """Items that several threads take one after the other, until one of them fails.
+
+    It is over when no thread is at any item: who undoes what has been done must be alone with it.
+    """
+
+    def __init__(self, work: Callable[[Any], Any], items: list[Any]) -> None:
+        self.work = work
+        self.items = items
+        self.results: list[Any] = [None] * len(items)
+        self.failures: dict[int, BaseException] = {}
+        self.numbers = iter(range(len(items)))
+        self.busy: dict[int, int] = {}
+        self.turn = threading.Condition()
+
+    def drain(self) -> None:
+        """Work on items until there are no more."""
+        own, depth = threading.get_ident(), getattr(_inside, "depth", 0)
+        try:
+            _inside.depth = depth + 1
+            while (number := self._next(own)) is not None:
+                try:
+                    self.results[number] = self.work(self.items[number])
+                except BaseException as error:  # raised again, in the caller's thread
+                    self.failures[number] = error
+        finally:
+            _inside.depth = depth
+            self._leave(own)
+
+    def _next(self, own: int) -> int | None:
+        with self.turn:
+            number = None if self.failures else next(self.numbers, None)
+            if number is not None:
+                self.busy[own] = number
+            return number
+
+    def _leave(self, own: int) -> None:
+        with self.turn:
+            self.busy.pop(own, None)
+            self.turn.notify_all()
+
+    def wait(self) -> None:
+        """Wait until no thread is at any item."""
+        with self.turn:
+            while self.busy:
+                self.turn.wait()
+
+    def stop(self, error: BaseException) -> None:
+        """Let nobody begin another item, and wait."""
+        self.failures[len(self.items)] = error
+        self._leave(threading.get_ident())
+        self.wait()
+
+    def found(self) -> list[Any]:
+        """Return the results, or raise the failure of the first item that failed."""
+        if self.failures:
+            raise self.failures[min(self.failures)]
+        return self.results
 
 
 def _travels(work: Callable[[Any], Any]) -> bool:

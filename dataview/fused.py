@@ -124,7 +124,7 @@ def is_one_block(elements: int, dtype: np.dtype[Any]) -> bool:
     Most of the time of what is that small goes into the first touch of its memory, for which
     threads wait for each other.
     """
-    return elements * min(dtype.itemsize, 8) <= 64 * BLOCK_ELEMENTS
+    return elements * min(max(dtype.itemsize, 4), 8) <= 64 * BLOCK_ELEMENTS
 
 
 def fused(

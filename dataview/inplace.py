@@ -217,7 +217,7 @@ def _may_raise() -> bool:
 
 @contextlib.contextmanager
 def _held_interrupt() -> Iterator[None]:
-    """Let Ctrl-C wait until memory is whole again: a pass takes about a second for gigabytes."""
+    """Let Ctrl-C wait until what is being changed is whole again, which takes a second at most."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -259,16 +259,18 @@ def _in_file(node: Node, expression: Elementwise) -> None:
         memory = source.shared(where) if straight else None
         with np.errstate(all="call", call=note):
             if memory is not None:
-                done[cut] = memory.copy() if keep else None
-                rewritten(expression, memory, index, {id(leaf): memory for leaf in same})
+                with _held_interrupt():
+                    done[cut] = memory.copy() if keep else None
+                    rewritten(expression, memory, index, {id(leaf): memory for leaf in same})
                 return
             old = evaluate(part)  # no page of a file, which lends none
             same_kind = expression.dtype == dtype and not keep
             value = old if same_kind else np.empty(old.shape, known_dtype(expression))
             rewritten(expression, value, index, {id(leaf): old for leaf in same})
             value = value if value.dtype == dtype else value.astype(dtype)
-        done[cut] = old if keep else None
-        source.write(where, value)
+        with _held_interrupt():
+            done[cut] = old if keep else None
+            source.write(where, value)
 
     try:
         run_blocks(change, _runs_of_rows(node))
@@ -281,10 +283,12 @@ def _in_file(node: Node, expression: Elementwise) -> None:
 
 
 def _runs_of_rows(node: Node) -> list[Cut]:
-    """Return blocks of whole rows: no two of them meet in a page that both would write."""
-    length, *row = known_shape(node)
-    step = max(1, FILE_BLOCK // max(1, size_of(tuple(row)) * known_dtype(node).itemsize))
-    return [Cut(0, n, min(n + step, length)) for n in range(0, length, step)]
+    """Return blocks of the file's rows: no two of them meet in a page that both would write."""
+    shape = known_shape(node)
+    index = node.index if isinstance(node, Select) else identity(shape)
+    axis, size = _source_of(node).cutting(index)
+    length, step = shape[axis], max(1, FILE_BLOCK // size)
+    return [Cut(axis, n, min(n + step, length)) for n in range(0, length, step)]
 
 
 def _undone(
@@ -293,10 +297,11 @@ def _undone(
     for cut, old in list(done.items()):
         if old is None:
             rows = sorted((cut.start, cut.stop) for cut in done)
+            in_part = "" if isinstance(error, KeyboardInterrupt) else ", perhaps some only in part,"
             raise PartialWriteError(
                 f"the update failed, and the old values were more than {UNDO_BYTES >> 20} MB, too "
-                f"many to keep; changed, the last of them perhaps in part, are along axis "
-                f"{cut.axis} the positions {_joined(rows)}"
+                f"many to keep; changed{in_part} are along axis {cut.axis} the positions "
+                f"{_joined(rows)}"
             ) from error
         write(select(node, cut.within(shape)), old)
 

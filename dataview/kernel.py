@@ -197,7 +197,8 @@ class Tape:
         self.kinds = [(value.shape, value.dtype) for value in (*leaves, *outs)]
         self.spare = spare
         numbers = range(len(leaves), len(leaves) + len(outs))
-        self.outs = dict(zip(program.outputs, numbers, strict=True))
+        # Equal expressions are computed once, into the first of their outputs.
+        self.outs = dict(zip(reversed(program.outputs), reversed(numbers), strict=True))
         self.free: list[int] = []
         self.calls: list[Call] = []
         values: dict[int, int] = {}
@@ -208,7 +209,7 @@ class Tape:
             released = [values.pop(place) for place in sorted(ended)]
             self.calls.append(Call(step, operands, self._targets(step, operands, released)))
             values.update(zip(step.results, self.calls[-1].targets, strict=True))
-        ends = [(out, values[place]) for place, out in self.outs.items()]
+        ends = [(out, values[place]) for place, out in zip(program.outputs, numbers, strict=True)]
         self.copies = [(out, value) for out, value in ends if out != value]
 
     def _operand(self, operand: Any, values: dict[int, int]) -> int:

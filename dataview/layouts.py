@@ -14,6 +14,7 @@ from dataview.expression import read_only, select, stored
 from dataview.index import Affine, Computed, Constant, Index, Map, is_endless
 from dataview.nodes import Node, Reshaped, Sampled, Select, Shape, Stored, known_shape, size_of
 from dataview.sources.memory import ArraySource
+from dataview.sources.npy import NpySource
 from dataview.symbols import deferring
 
 __all__ = ["broadcast", "expanded", "flipped", "moved", "reshaped", "squeezed", "transposed"]
@@ -150,10 +151,12 @@ def reshaped(node: Node, shape: Any, order: str = "C") -> Node:
         return node
     index = _reshaping(own, wanted)
     plain = select(node, index, "the reshape")
-    memory = getattr(node.source, "array", None) if isinstance(node, Stored) else None
-    if isinstance(node, Stored) and memory is not None and memory.flags.c_contiguous:
-        same = stored(ArraySource(memory.reshape(wanted)), node.writable)
-        return same.replaced(fields=plain._fields, meta=plain.meta)  # type: ignore[no-any-return]
+    source = node.source if isinstance(node, Stored) else None
+    if isinstance(node, Stored) and isinstance(source, (ArraySource, NpySource)):
+        same = source.reshaped(wanted)
+        if same is not None:
+            whole = stored(same, node.writable)
+            return whole.replaced(fields=plain._fields, meta=plain.meta)  # type: ignore[no-any-return]
     if index.is_box or not isinstance(plain, Select):
         return plain
     return Reshaped(node, index, plain._fields, plain.meta)

@@ -179,7 +179,8 @@ def _grid(node: Node) -> list[Cut]:
     shape = known_shape(node)
     if not shape:
         return [Cut(0, 0, 0)]
-    row = size_of(shape[1:]) * known_dtype(node).itemsize
+    # A narrow result may come of wide operands, of which as many elements are read.
+    row = size_of(shape[1:]) * max(4, known_dtype(node).itemsize)
     step = max(1, PART_BYTES // max(1, row))
     return [Cut(0, n, min(n + step, shape[0])) for n in range(0, max(shape[0], 1), step)]
 

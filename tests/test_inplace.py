@@ -1,6 +1,8 @@
 """In-place operators: what NumPy gives on a copy, whatever overlaps, or every byte as it was."""
 
+import _thread
 import contextlib
+import itertools
 import math
 import mmap
 import operator
@@ -375,6 +377,31 @@ def test_another_way_to_the_same_file_is_known_to_overlap(way, n, tmp_path, monk
     assert_same(np.load(path), a + a[::-1])
 
 
+@pytest.mark.parametrize("dtype", ["f4", ">f4"])
+@pytest.mark.parametrize("axes", [(1, 0, 2), (2, 1, 0), (0, 2, 1), (1, 2, 0)])
+def test_blocks_of_a_transposed_file_do_not_meet(dtype, axes, tmp_path):
+    a = np.zeros((4000, 3, 5), dtype)
+    np.save(tmp_path / "a.npy", a)
+    with streamed(8, 4096), ThreadPoolExecutor(4) as pool, dv.executor(pool):
+        v = dv.open(tmp_path / "a.npy", "r+")._transpose(*axes)
+        v += 1
+        v += np.ones(v._shape()[1:])
+    assert (np.load(tmp_path / "a.npy") == 2).all()
+
+
+def test_threads_that_write_parts_of_the_same_rows_do_not_meet(tmp_path):
+    np.save(tmp_path / "a.npy", np.zeros((60_000, 2)))
+
+    def count(part):
+        for _ in range(5):
+            part += np.ones(part._shape())
+
+    v = dv.open(tmp_path / "a.npy", "r+")
+    with sizes_as_they_are(), ThreadPoolExecutor(4) as pool:
+        list(pool.map(count, [v[:30_000, 0], v[:30_000, 1], v[30_000::2], v[30_001::2]]))
+    assert (np.load(tmp_path / "a.npy") == 5).all()
+
+
 def test_another_file_is_an_operand_like_any_other(tmp_path):
     a, b = np.arange(240.0).reshape(60, 4), np.arange(240.0).reshape(60, 4) * 10
     np.save(tmp_path / "a.npy", a)
@@ -627,13 +654,12 @@ def test_a_function_that_fails_leaves_every_byte(size):
         assert a.tolist() == [*range(1, 34), *range(33, 60)]
 
 
-@pytest.mark.parametrize("kind", [File, FortranFile])
-def test_what_cannot_be_undone_is_named(kind, folder, monkeypatch):
+def test_what_cannot_be_undone_is_named(folder, monkeypatch):
     a = np.arange(240.0).reshape(60, 4)
     monkeypatch.setattr(inplace, "UNDO_BYTES", 0)
     monkeypatch.setattr(update, "UNDO_BYTES", 0)
     with streamed(), ThreadPoolExecutor(1) as pool, dv.executor(pool):
-        target = kind(a, folder)
+        target = File(a, folder)
         v = target.view
         with pytest.raises(dv.PartialWriteError) as caught:
             v += failing(60, 30)
@@ -644,6 +670,40 @@ def test_what_cannot_be_undone_is_named(kind, folder, monkeypatch):
     assert axis == 0 and first == 0 and 0 < last <= 30
     numbers = np.arange(60.0)[:, None]
     assert_same(target.data(), np.where(numbers < last, a + numbers, a))
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("undone", [True, False])
+@pytest.mark.parametrize("change", ["in windows", "by copies"])
+@pytest.mark.parametrize("kind", [File, FortranFile])
+def test_an_interrupt_lets_each_block_be_whole(workers, undone, change, kind, folder, monkeypatch):
+    a = np.arange(4000.0).reshape(100, 40)
+    monkeypatch.setattr(inplace, "UNDO_BYTES", a.nbytes if undone else 0)
+    monkeypatch.setattr(update, "UNDO_BYTES", a.nbytes if undone else 0)
+    compute, counted = inplace.rewritten, itertools.count()
+
+    def interrupted(*args):
+        if next(counted) == 5:
+            _thread.interrupt_main()
+        compute(*args)
+
+    monkeypatch.setattr(inplace, "rewritten", interrupted)
+    factor = dv.View(np.full((100, 40), 2.0)) if change == "in windows" else 2
+    with streamed(), ThreadPoolExecutor(workers) as pool, dv.executor(pool):
+        target = kind(a, folder)
+        v = target.view
+        with pytest.raises(KeyboardInterrupt if undone else dv.PartialWriteError) as caught:
+            v *= factor
+    if undone:
+        assert_same(target.data(), a)
+        return
+    assert isinstance(caught.value.__cause__, KeyboardInterrupt)
+    told = re.search(r"changed are along axis (\d) the positions (.*)$", str(caught.value))
+    changed = np.zeros(a.shape, bool)
+    for span in told[2].split(", "):
+        np.moveaxis(changed, int(told[1]), 0)[slice(*map(int, span.split(":")))] = True
+    assert changed.any() and not changed.all()
+    assert_same(target.data(), np.where(changed, a * 2, a))
 
 
 @pytest.mark.parametrize("workers", [1, 3])

@@ -1,5 +1,6 @@
 """Laws by which plans are simplified: with and without each of them the data are the same."""
 
+import itertools
 import math
 
 import numpy as np
@@ -229,6 +230,24 @@ def test_shared_parts_are_computed_once():
             assert_same(one, a * 2 + 1)
             assert_same(other, a * 2 * a * 2)
             assert_same(third, a * 2)
+
+
+@pytest.mark.parametrize("count", [10, 20_000, 70_000, 3_000_000])
+def test_equal_expressions_have_each_an_array_of_their_own(count):
+    y, eager = dv.View(np.arange(float(count))), np.arange(float(count))
+    same = y + 1
+    quotient = np.divmod(y, 3)
+    wanted = [(same, eager + 1), (y + 1, eager + 1), (same, eager + 1), (y * 2, eager * 2)]
+    wanted += [
+        (quotient[0], eager // 3),
+        (np.divmod(y, 3)[0], eager // 3),
+        (quotient[1], eager % 3),
+    ]
+    found = dv.evaluate(*(view for view, _ in wanted))
+    for array, (_, expected) in zip(found, wanted, strict=True):
+        assert_same(array, expected)
+    for one, other in itertools.combinations(found, 2):
+        assert not np.shares_memory(one, other)
 
 
 def test_what_is_evaluated_comes_back_as_it_was_nested():

@@ -634,6 +634,48 @@ def test_a_block_of_any_dtype_is_transferred(dtype, shape, tmp_path):
     assert path.stat().st_size == (7 + block.nbytes if block.nbytes else 0)
 
 
+@pytest.mark.parametrize("shape", [-1, (8, 3), (2, 3, 4), (1, 24), (24, 1), (6, 2, 2)])
+def test_another_shape_of_a_file_is_a_file_as_well(shape, path, x):
+    view = dv.open(path, mode="r+")._reshape(shape)
+    eager = x.reshape(shape)
+    assert_same(view(), eager)
+    assert_same(view[1:](), eager[1:])
+    found = view()
+    found[...] = 7
+    assert_same(np.load(path), x)
+    assert len(pickle.dumps(view)) < 2000
+    assert_same(pickle.loads(pickle.dumps(view))[::-1](), eager[::-1])
+    view[1:] *= 2
+    eager[1:] *= 2
+    assert_same(np.load(path), x)
+
+
+def test_parts_of_a_large_file_are_read_piece_by_piece(tmp_path, monkeypatch):
+    monkeypatch.setattr(npy, "HELD_BYTES", 1 << 12)
+    x = np.arange(5 * 4000.0).reshape(4000, 5)
+    rows = np.random.default_rng(0).permutation(4000)[:700]
+    for order in "CF":
+        file = tmp_path / f"{order}.npy"
+        np.save(file, np.asarray(x, order=order))
+        view, eager = dv.open(file, mode="r+"), x.copy()
+        for key in [
+            np.s_[:],
+            np.s_[:, 1],
+            np.s_[::-3],
+            np.s_[1:-1, 1:4],
+            rows,
+            np.s_[7],
+            (rows, 2),
+        ]:
+            assert_same(view[key](), eager[key])
+            view[key] = eager[key] + 1
+            eager[key] += 1
+            assert_same(np.load(file), eager)
+        assert_same(view._transpose()[1:](), eager.T[1:])
+        view[:] = 3
+        assert (np.load(file) == 3).all()
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_a_file_of_one_element(dtype, tmp_path):
     first, second = fill((), dtype, 3), fill((), dtype, 5)

@@ -55,6 +55,10 @@ class ArraySource:
         """Return one field of a structured array, on the same memory."""
         return ArraySource(self.array[name], self.root, (*self.path, name))
 
+    def reshaped(self, shape: tuple[int, ...]) -> ArraySource | None:
+        """Return the same elements in their order under another shape, if they lie in order."""
+        return ArraySource(self.array.reshape(shape)) if self.array.flags.c_contiguous else None
+
     def descendant(self, path: tuple[str, ...]) -> ArraySource:
         """Return the member at the end of a way of names."""
         source = self

@@ -40,6 +40,9 @@ DONTNEED = getattr(mmap, "MADV_DONTNEED", None)
 MAPPED_AT_ONCE = 1 << 21
 """So much of a file the system may map around one byte that is touched, if it likes."""
 
+MAPPED_AROUND = 1 << 16
+"""And so much it usually maps around a row that lies by itself."""
+
 HELD_BYTES = 1 << 24
 """About so many bytes of a map's pages are held: they count as memory of the process."""
 
@@ -124,7 +127,9 @@ class NpySource:
     lends = False
     reuses = True
 
-    def __init__(self, file: NpyFile, members: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, file: NpyFile, members: tuple[str, ...] = (), shape: tuple[int, ...] | None = None
+    ) -> None:
         self.file = file
         self.path = file.path
         self.header = file.header
@@ -134,11 +139,11 @@ class NpySource:
         for name in members:
             dtype = dtype[name]
             dtype, trailing = dtype.base, trailing + dtype.shape
-        self.shape = file.header.shape + trailing
+        self.shape = file.header.shape + trailing if shape is None else shape
         self.dtype = dtype
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return NpySource, (self.file, self.members)
+        return NpySource, (self.file, self.members, self.shape)
 
     @property
     def writable(self) -> bool:
@@ -151,49 +156,44 @@ class NpySource:
         array = self.file.array
         for name in self.members:
             array = array[name]
-        return array
+        return array if array.shape == self.shape else array.reshape(self.shape)
 
     def read(self, index: Index, memo: Memo) -> np.ndarray:
         """Return a fresh array: pages of the file are never handed out.
 
-        A run of rows is read by its position in the file: memory stays as small as the result.
         Who gives a list for memory lets go of the array soon: it may be memory used before, or a
         window of the file.
         """
-        slab = self._slab(index)
-        if slab is not None:
-            self.file.check()
-            rows, within = slab
-            block = self._rows(rows, memo.get(buffers.REUSED))
-            return np.ascontiguousarray(gather.read(block, within))
-        array = self.array
+        reused = memo.get(buffers.REUSED)
         if not self.dtype.itemsize:
             return np.ndarray(index.shape, self.dtype)
-        found = np.empty(index.shape, self.dtype)
+        if (run := self._run(index)) is not None:
+            return self._rows(run, reused)
+        found = buffers.empty(index.shape, self.dtype, [] if reused is None else reused)
         for where, part in self._pieces(index):
-            found[where] = gather.read(array, part)
-            self.file.let_go(self._touched_by(part))
+            slab = self._slab(part)
+            if slab is None:
+                found[where] = gather.read(self.array, part)
+                self.file.let_go(self._touched_by(part))
+            else:
+                held: list[np.ndarray] = []
+                found[where] = gather.read(self._rows(slab[0], held), slab[1])
+                buffers.give_back(held)
         return found
 
     def write(self, index: Index, value: np.ndarray) -> None:
-        """Write through the index into the file."""
-        slab = self._slab(index)
-        if slab is not None:
-            self.file.check()
-            rows, within = slab
-            whole = self._shape_of(rows)
-            if value.shape == whole and is_identity(within, whole):
-                block = np.ascontiguousarray(value, self.header.dtype)
-            else:
-                block = self._rows(rows)
-                gather.assign(block, within, value)
-            self._put_rows(rows.start, block)
-            return
-        array = self.array
-        spread = np.broadcast_to(value, index.shape)
+        """Write through the index into the file, and nothing of it but what the index selects."""
+        run, spread = self._run(index), np.broadcast_to(value, index.shape)
         for where, part in self._pieces(index):
-            gather.assign(array, part, spread[where])
-            self.file.let_go(self._touched_by(part))
+            if run is None:
+                gather.assign(self.array, part, spread[where])
+                self.file.let_go(self._touched_by(part))
+                continue
+            self.file.check()
+            block = np.ascontiguousarray(spread[where], self.dtype)
+            first, _ = extent(part.maps[0], part.shape) or (0, 0)
+            with open(self.path, "r+b", buffering=0) as file:
+                write_at(file, block, self._place(first))
 
     def shared(self, index: Index) -> np.ndarray | None:
         """Return a run of rows as memory shared with the file, or None if it is not to be had.
@@ -203,22 +203,25 @@ class NpySource:
         slab = self._slab(index)
         if slab is None:
             return None
-        self.file.check()
-        rows, within = slab
-        with open(self.path, "r+b", buffering=0) as file:
-            place, shape = self._place(rows.start), self._shape_of(rows)
-            window = mapped(file, place, shape, self.header.dtype, True)
-        return None if window is None else gather.read(window, within)
+        window = self._window(slab[0], True)
+        return None if window is None else gather.read(window, slab[1])
+
+    def cutting(self, index: Index) -> tuple[int, int]:
+        """Return the axis of a view along which the file is passed, and the bytes of a step."""
+        slow = index.maps[-1 if self.header.fortran else 0] if index.maps else None
+        strides = slow.strides if isinstance(slow, Affine) else ()
+        axis = max(strides, key=lambda pair: abs(pair[1]), default=(0, 0))[0]
+        length = index.shape[axis] if index.shape else 1
+        return axis, max(1, self._touched_by(index) // max(1, length))
 
     def _pieces(self, index: Index) -> Iterator[tuple[Any, Index]]:
         """Return an index in parts, along its slowest axis, each of which touches few pages."""
-        count = -(-self._touched_by(index) // HELD_BYTES) if DONTNEED is not None else 1
-        if count < 2:
+        axis, size = self.cutting(index)
+        if not index.shape or index.shape[axis] * size <= HELD_BYTES:
             yield ..., index
             return
-        axis = len(index.shape) - 1 if self.header.fortran else 0
         length = index.shape[axis]
-        step = max(1, length // count)
+        step = max(1, HELD_BYTES // size)
         for start in range(0, length, step):
             stop = min(start + step, length)
             part = identity((*index.shape[:axis], stop - start, *index.shape[axis + 1 :]))
@@ -228,54 +231,78 @@ class NpySource:
 
     def _touched_by(self, index: Index) -> int:
         """Return about how many bytes of pages an index touches."""
-        if not index.shape or 0 in index.shape:
+        if 0 in index.shape or not index.maps:
             return 0
+        if (rows := self._span(index)) is not None:
+            return len(rows) * self._row_bytes
         fortran = self.header.fortran
-        fast = index.maps[0 if fortran else -1] if index.maps else None
-        over = axes_of(fast) if fast is not None else ()
-        line = math.prod(index.shape[axis] for axis in over)
-        low, high = (extent(fast, index.shape) if fast is not None else None) or (0, 0)
+        fast, slow = index.maps[0 if fortran else -1], index.maps[-1 if fortran else 0]
+        line = math.prod(index.shape[axis] for axis in axes_of(fast))
+        low, high = extent(fast, index.shape) or (0, 0)
         run = (high - low + 1) * self.header.dtype.itemsize + mmap.PAGESIZE
         # Runs of rows lie close together in C order, and in Fortran order each in its own column.
         run = max(run, MAPPED_AT_ONCE) if fortran and line > 1 else run
+        run = run if isinstance(slow, Affine) else max(run, MAPPED_AROUND)
         return math.prod(index.shape) // max(1, line) * run
 
-    def _slab(self, index: Index) -> tuple[range, Index] | None:
-        """Return the run of whole rows that an index reads much of, and the index within it."""
-        shape, fortran, dtype, _ = self.header
-        if fortran or self.members or not shape or not dtype.itemsize or 0 in index.shape:
+    def _span(self, index: Index) -> range | None:
+        """Return the run of whole rows that an index reads much of."""
+        fortran, dtype = self.header.fortran, self.header.dtype
+        if fortran or self.members or not self.shape or not dtype.itemsize or 0 in index.shape:
             return None
         first = index.maps[0]
         if not isinstance(first, Affine) or len(first.strides) != 1 or not index.is_box:
             return None
         low, high = extent(first, index.shape) or (0, 0)
-        if (high - low + 1) * math.prod(shape[1:]) > 4 * math.prod(index.shape):
+        if (high - low + 1) * math.prod(self.shape[1:]) > 4 * math.prod(index.shape):
             return None
-        within = Index(index.shape, (shifted(first, low), *index.maps[1:]))
-        return range(low, high + 1), within
+        return range(low, high + 1)
+
+    def _slab(self, index: Index) -> tuple[range, Index] | None:
+        """Return the run of whole rows that an index reads much of, and the index within it."""
+        rows = self._span(index)
+        if rows is None:
+            return None
+        return rows, Index(index.shape, (shifted(index.maps[0], rows.start), *index.maps[1:]))
+
+    def _run(self, index: Index) -> range | None:
+        """Return the run of whole rows that an index is, if it is one."""
+        slab = self._slab(index)
+        if slab is None or not is_identity(slab[1], (len(slab[0]), *self.shape[1:])):
+            return None
+        return slab[0]
 
     def _rows(self, rows: range, reused: list[np.ndarray] | None = None) -> np.ndarray:
-        shape, dtype = self._shape_of(rows), self.header.dtype
-        place = self._place(rows.start)
+        """Return a run of rows: as a window if the file is ours to write, and so to cut short."""
+        if reused is not None and self.writable:
+            window = self._window(rows, False)
+            if window is not None:
+                return window
+        self.file.check()
+        shape = (len(rows), *self.shape[1:])
+        block = buffers.empty(shape, self.dtype, [] if reused is None else reused)
         with open(self.path, "rb", buffering=0) as file:
-            if reused is not None:
-                window = mapped(file, place, shape, dtype, False)
-                if window is not None:
-                    return window
-            block = buffers.empty(shape, dtype, [] if reused is None else reused)
-            read_at(file, block, place)
+            read_at(file, block, self._place(rows.start))
         return block
 
-    def _put_rows(self, start: int, block: np.ndarray) -> None:
-        with open(self.path, "r+b", buffering=0) as file:
-            write_at(file, block, self._place(start))
+    def _window(self, rows: range, writable: bool) -> np.ndarray | None:
+        self.file.check()
+        shape = (len(rows), *self.shape[1:])
+        with open(self.path, "r+b" if writable else "rb", buffering=0) as file:
+            return mapped(file, self._place(rows.start), shape, self.dtype, writable)
 
-    def _shape_of(self, rows: range) -> tuple[int, ...]:
-        return len(rows), *self.header.shape[1:]
+    @property
+    def _row_bytes(self) -> int:
+        return self.dtype.itemsize * math.prod(self.shape[1:])
 
     def _place(self, row: int) -> int:
-        shape, _, dtype, offset = self.header
-        return offset + row * dtype.itemsize * math.prod(shape[1:])
+        return self.header.offset + row * self._row_bytes
+
+    def reshaped(self, shape: tuple[int, ...]) -> NpySource | None:
+        """Return the same elements in their order under another shape, if they lie in order."""
+        if self.header.fortran or self.members:
+            return None
+        return NpySource(self.file, (), shape)
 
     def member(self, name: str) -> NpySource:
         """Return one field of a structured file."""
