@@ -688,6 +688,20 @@ def test_four_threads_at_once_give_the_same(rng):
                 np.testing.assert_allclose(middle, alone, rtol=1e-12)
 
 
+def test_tasks_of_a_pool_that_evaluate_on_it_do_not_wait_for_each_other():
+    x = dv.View(np.ones(3_000_000))
+    both = threading.Barrier(2)
+
+    def total():
+        both.wait(timeout=60)
+        with dv.executor(pool):
+            return float((x * 2)._sum()())
+
+    with ThreadPoolExecutor(2) as pool:
+        found = [pool.submit(total) for _ in range(2)]
+        assert [one.result(timeout=60) for one in found] == [6e6, 6e6]
+
+
 def test_what_is_no_executor_is_refused():
     with pytest.raises(TypeError), dv.executor(4):
         pass

@@ -193,6 +193,28 @@ def test_a_file_that_is_gone_is_named(path, x):
             view[key]()
 
 
+def test_a_file_cut_short_during_a_pass_kills_nobody(tmp_path):
+    code = """
+import os, sys, threading
+import numpy as np
+import dataview as dv
+path = sys.argv[1]
+np.save(path, np.ones((1 << 20, 8)))
+view = dv.open(path)
+threading.Timer(0.2, os.truncate, (path, 1 << 20)).start()
+try:
+    while True:
+        view._mean(axis=0)()
+except (OSError, ValueError) as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "big.npy")], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "ended before" in done.stdout or CHANGED in done.stdout
+
+
 def test_a_large_mapped_file_cut_short_kills_nobody(tmp_path):
     code = """
 import sys
