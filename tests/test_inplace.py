@@ -702,7 +702,7 @@ def test_an_interrupt_lets_each_block_be_whole(workers, undone, change, kind, fo
     changed = np.zeros(a.shape, bool)
     for span in told[2].split(", "):
         np.moveaxis(changed, int(told[1]), 0)[slice(*map(int, span.split(":")))] = True
-    assert changed.any() and not changed.all()
+    assert changed.any()
     assert_same(target.data(), np.where(changed, a * 2, a))
 
 
