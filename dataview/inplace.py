@@ -218,19 +218,20 @@ def _may_raise() -> bool:
 @contextlib.contextmanager
 def _held_interrupt() -> Iterator[None]:
     """Let Ctrl-C wait until what is being changed is whole again, which takes a second at most."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     import signal  # whose constants take long to make
 
+    answer = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or answer is None:
+        yield
+        return
     pressed: list[Any] = []
-    previous = signal.signal(signal.SIGINT, lambda *event: pressed.append(event))
+    signal.signal(signal.SIGINT, lambda *event: pressed.append(event))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, previous)
+        signal.signal(signal.SIGINT, answer)
     if pressed:
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)  # whatever the program does about it, it does now
 
 
 # --- files -----------------------------------------------------------------------------------

@@ -241,7 +241,7 @@ def overlapped() -> Contestants:
 
 
 def weighed(sample: Any) -> float:
-    """Return a number that takes a millisecond of Python."""
+    """Return a number that takes most of a millisecond of Python."""
     total = 0.0
     for number in range(12_000):
         total += number * 1e-6
