@@ -51,6 +51,9 @@ def truth(node: Node) -> bool:
     """Return the truth of a view: of a comparison its own, else that of its one element."""
     if isinstance(node, Comparison) and node.wholes:
         return is_equal(*node.args) is not node.negated
+    if isinstance(node, Sampled) and isinstance(node.node, Comparison) and node.node.wholes:
+        rows = evaluate(node.writable(())[0])
+        return bool(rows.any() if node.node.negated else rows.all())
     if isinstance(node, Sampled) or length_of(node) == math.inf:
         raise StreamError("a view without a known end has no truth value")
     size = size_of(known_shape(node))

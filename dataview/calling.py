@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataview import gather
-from dataview.evaluation import SMALL, evaluate, evaluate_all, lent
+from dataview.evaluation import SMALL, apart, evaluate, evaluate_all, lent
 from dataview.expression import elementwise, read_only, stored, with_fields
 from dataview.index import Index
 from dataview.nodes import (
@@ -243,10 +243,11 @@ class _Steps:
         values[: len(arrays)] = arrays
         for call, operands, result in self.steps:
             values[result] = call(*[values[place] for place in operands])
-        return [
-            (gather.frozen(values[place]) if lent else np.asarray(values[place]))[()]
+        found = [
+            gather.frozen(values[place]) if lent else np.asarray(values[place])
             for place, lent in self.outputs
         ]
+        return [array[()] for array in apart(found, [lent for _, lent in self.outputs])]
 
     def place(self, value: Any) -> int:
         """Return the place of a value that is the same in every call, or is not there yet."""

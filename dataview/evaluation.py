@@ -56,6 +56,7 @@ from dataview.symbols import check_bound
 __all__ = [
     "aliases",
     "answered",
+    "apart",
     "blocks",
     "by_name",
     "evaluate",
@@ -342,16 +343,16 @@ def evaluate_all(nodes: Sequence[Node]) -> list[np.ndarray]:
             found[node] = evaluate(node, None, memo)
     for group in alike.values():
         found.update(zip(group, _together(group, None, memo), strict=True))
-    return _apart([found[node] for node in nodes], nodes)
+    return apart([found[node] for node in nodes], list(map(aliases, nodes)))
 
 
-def _apart(found: list[np.ndarray], nodes: Sequence[Node]) -> list[np.ndarray]:
-    """Return the data such that equal expressions have each an array of their own."""
+def apart(found: list[np.ndarray], lends: Sequence[bool]) -> list[np.ndarray]:
+    """Return data such that what has been computed is in an array of its own, each time."""
     given: set[int] = set()
-    for number, node in enumerate(nodes):
-        if id(found[number]) in given and isinstance(node, Elementwise):
-            found[number] = found[number].copy()
-        given.add(id(found[number]))
+    for number, array in enumerate(found):
+        if id(array) in given and not lends[number] and array.flags.writeable:
+            found[number] = array.copy()
+        given.add(id(array))
     return found
 
 

@@ -9,7 +9,7 @@ import os
 import pickle
 import threading
 from collections.abc import Callable, Iterator
-from contextvars import ContextVar, copy_context
+from contextvars import Context, ContextVar, copy_context
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["executor", "is_inside", "run_blocks", "shares_memory", "usable_cpus"]
 
 _chosen: ContextVar[Executor | None] = ContextVar("executor", default=None)
-_default: tuple[int, ThreadPoolExecutor] | None = None
+_default: ThreadPoolExecutor | None = None
 _lock = threading.Lock()
 _inside = threading.local()
 
@@ -78,14 +78,23 @@ def _pool() -> tuple[Executor, int]:
     # Imported when first used: it brings logging along, which costs as much as all of this package.
     from concurrent.futures import ThreadPoolExecutor
 
-    chosen = _chosen.get()
+    chosen, cpus = _chosen.get(), usable_cpus()
     if chosen is not None:
-        return chosen, getattr(chosen, "_max_workers", None) or usable_cpus()
+        return chosen, getattr(chosen, "_max_workers", None) or cpus
     with _lock:
-        if _default is None or _default[0] != os.getpid():  # a fork has no threads of its parent
-            pool = ThreadPoolExecutor(usable_cpus(), thread_name_prefix="dataview")
-            _default = (os.getpid(), pool)
-        return _default[1], usable_cpus()
+        if _default is None:
+            _default = ThreadPoolExecutor(cpus, thread_name_prefix="dataview")
+        return _default, cpus
+
+
+def _begin_anew() -> None:
+    """Forget the parent's threads, which a fork has not, and its lock, which one may have held."""
+    global _default, _lock
+    _default, _lock = None, threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)
 
 
 def run_blocks(work: Callable[[Any], Any], items: list[Any], portable: bool = False) -> list[Any]:
@@ -96,9 +105,12 @@ def run_blocks(work: Callable[[Any], Any], items: list[Any], portable: bool = Fa
     """
     if len(items) < 2 or is_inside():
         return [work(item) for item in items]
-    from concurrent.futures import ThreadPoolExecutor
+    try:
+        from concurrent.futures import ThreadPoolExecutor
 
-    pool, workers = _pool()
+        pool, workers = _pool()
+    except RuntimeError:  # the interpreter is ending, and begins no thread any more
+        return [work(item) for item in items]
     if not isinstance(pool, ThreadPoolExecutor):
         if not portable or not _travels(work):
             return [work(item) for item in items]
@@ -108,12 +120,21 @@ def run_blocks(work: Callable[[Any], Any], items: list[Any], portable: bool = Fa
     contexts = [copy_context() for _ in range(min(workers, len(items)) - 1)]
     try:
         for context in contexts:
-            pool.submit(context.run, run.drain)
+            _submitted(pool, context, run)
         run.drain()
         run.wait()
     except BaseException as error:  # Ctrl-C, or a pool that takes nothing any more
         run.stop(error)
     return run.found()
+
+
+def _submitted(pool: Executor, context: Context, run: _Run) -> None:
+    try:
+        pool.submit(context.run, run.drain)
+    except RuntimeError:
+        if _chosen.get() is not None:
+            raise
+        # Our own pool takes nothing any more when the interpreter ends: the caller works alone.
 
 
 class _Run:
@@ -165,9 +186,14 @@ class _Run:
 
     def stop(self, error: BaseException) -> None:
         """Let nobody begin another item, and wait."""
-        self.failures[len(self.items)] = error
-        self._leave(threading.get_ident())
-        self.wait()
+        while True:
+            try:
+                self.failures[len(self.items)] = error
+                self._leave(threading.get_ident())
+                self.wait()
+                return
+            except KeyboardInterrupt as again:  # however often
+                error = again
 
     def found(self) -> list[Any]:
         """Return the results, or raise the failure of the first item that failed."""

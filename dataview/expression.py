@@ -263,11 +263,16 @@ def _result_dtypes(ufunc: Ufunc, *operands: Any) -> tuple[DType, ...]:
 
 
 @deferring
-def comparison(left: Argument, right: Argument, negated: bool, wholes: bool = True) -> Comparison:
+def comparison(left: Argument, right: Argument, negated: bool, wholes: bool = True) -> Node:
     """Return the node of `==` or `!=`; it can always be built.
 
     `wholes` tells that the two sides are views or other data, not numbers to compare with.
     """
+    for side in (left, right):
+        rows = side.as_rows((left, right)) if isinstance(side, Sampled) else None
+        if isinstance(side, Sampled) and rows is not None:
+            ours, theirs = rows
+            return side.of_rows(comparison(ours, theirs, negated, wholes))
     if isinstance(left, Record):
         right = _as_record(right)
     elif isinstance(right, Record):

@@ -277,7 +277,8 @@ def _in_file(node: Node, expression: Elementwise) -> None:
         run_blocks(change, _runs_of_rows(node))
         tell(noted)
     except BaseException as error:
-        _undone(node, shape, done, error)
+        with _held_interrupt():
+            _undone(node, shape, done, error)
         raise
     finally:
         announce([_source_of(node)])

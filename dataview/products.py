@@ -34,6 +34,10 @@ Evaluate = Callable[[Node, "Index | None"], np.ndarray]
 @deferring
 def matmul(left: Argument, right: Argument) -> Node:
     """Return the node of `left @ right`; what NumPy refuses is refused here."""
+    if isinstance(left, Sampled) and isinstance(right, Node) and len(right.shape or ()) in (1, 2):
+        rows = None if isinstance(right, Sampled) else left.as_rows((left,))
+        if rows is not None and len(known_shape(rows[0])) > 1:  # type: ignore[arg-type]
+            return left.of_rows(matmul(rows[0], right))
     operands = []
     for number, operand in enumerate((left, right)):
         if isinstance(operand, (Record, Driven)):
@@ -43,10 +47,6 @@ def matmul(left: Argument, right: Argument) -> Node:
             raise ValueError(f"matmul takes no numbers: operand {number} has no axes")
         operands.append(operand)
     one, other = operands
-    if isinstance(one, Sampled) and len(known_shape(one)) - 1 >= 2 and len(known_shape(other)) < 3:
-        rows = one.as_rows((one,))
-        if rows is not None:
-            return one.of_rows(matmul(rows[0], other))
     empties = [np.empty((0, 0), known_dtype(operand)) for operand in operands]
     dtype = np.matmul(*empties).dtype
     return MatMul((one, other), _shape(known_shape(one), known_shape(other)), dtype)

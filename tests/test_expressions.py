@@ -6,6 +6,8 @@ import multiprocessing
 import operator
 import os
 import pickle
+import subprocess
+import sys
 import threading
 import warnings
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -686,6 +688,40 @@ def test_four_threads_at_once_give_the_same(rng):
                 assert_same(whole, expected)
                 assert_same(part, expected[number:])
                 np.testing.assert_allclose(middle, alone, rtol=1e-12)
+
+
+def test_a_fork_while_the_pool_is_made_computes_all_the_same():
+    code = """
+import os, signal
+import numpy as np
+import dataview as dv
+from dataview import executors
+x = dv.View(np.ones(3_000_000))
+with executors._lock:
+    child = os.fork()
+    if not child:
+        signal.alarm(60)
+        os._exit(0 if (x * 2)._sum()() == 6e6 else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.split() == ["0"], done.stderr
+
+
+def test_large_data_is_computed_while_the_interpreter_ends():
+    code = """
+import atexit
+import numpy as np
+import dataview as dv
+x = dv.View(np.ones(3_000_000))
+atexit.register(lambda: print((x * 2)._sum()()))
+if {begun}:
+    (x * 2)()
+"""
+    for begun in (True, False):
+        run = [sys.executable, "-c", code.format(begun=begun)]
+        done = subprocess.run(run, capture_output=True, text=True)
+        assert done.stdout.split() == ["6000000.0"], done.stderr
 
 
 def test_tasks_of_a_pool_that_evaluate_on_it_do_not_wait_for_each_other():

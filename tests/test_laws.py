@@ -250,6 +250,30 @@ def test_equal_expressions_have_each_an_array_of_their_own(count):
         assert not np.shares_memory(one, other)
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda v: v == v,
+        lambda v: v @ v,
+        lambda v: np.concatenate([v, v]),
+        lambda v: v._map(lambda row: row() * 2, shape=(3,), dtype="f8"),
+        lambda v: v * 2,
+    ],
+)
+def test_what_is_computed_twice_is_in_two_arrays(make):
+    view = make(dv.View(np.ones((3, 3))))
+    x = dv.symbol("x", shape=(None, 3))
+    double = dv.function([x], (x * 2, x * 2))
+    shared = x - 1
+    for one, other in [
+        dv.evaluate(view, view),
+        double(np.ones((3, 3))),
+        dv.function([x], (shared, shared))(np.ones((3, 3))),
+    ]:
+        assert_same(one, other)
+        assert not np.shares_memory(one, other)
+
+
 def test_what_is_evaluated_comes_back_as_it_was_nested():
     v = dv.View(np.arange(4.0))
     assert dv.evaluate() == ()

@@ -239,7 +239,6 @@ def test_a_key_within_uneven_batches_never_selects_something_else(key):
         lambda b: (b.input / 2)(),
         lambda b: (b.input / np.ones((4, 1)))(),
         lambda b: b.input._mean(axis=0)(),
-        lambda b: bool(b == b),
         lambda b: b.input._write(np.zeros((3, 4, 5))),
         lambda b: b.input._write(np.zeros((4, 5))),
     ],
@@ -259,6 +258,8 @@ COMPUTED = {
     "several outputs": lambda b: np.divmod(b.input, 3)[1],
     "chosen": lambda b: np.where(b.input > 20, b.input, -1),
     "clipped": lambda b: np.clip(b.input, 5, 25),
+    "equal": lambda b: b.input == 21,
+    "different": lambda b: np.where(b.input != 16, b.input, -5),
     "a model": lambda b: np.tanh(b.input @ dv.View(np.ones((5, 2))) + 0.5),
     "a vector": lambda b: b.input @ dv.View(W),
 }
@@ -298,6 +299,31 @@ def test_batches_of_several_datasets_are_computed_together():
         (one.input + whole(11)[0]._minibatches(4).input)[2]()
 
 
+def test_uneven_batches_have_the_truth_of_their_rows():
+    batches = whole(10)[0]._minibatches(4)
+    other = whole(10)[0]._minibatches(4)
+    assert bool(batches.input == other.input)
+    assert bool(batches.input != other.input) is False
+    assert batches == other and bool(batches[1:] == other[1:])
+    other.input[2] = -1
+    assert batches.input != other.input and batches.input[:2] == other.input[:2]
+
+
+def test_batches_chosen_alike_are_computed_and_changed_together():
+    batches, again = whole(10)[0]._minibatches(4), whole(10)[0]._minibatches(4)
+    for one, other in [
+        (batches.input[[2, 0]], again.input[[2, 0]]),
+        (batches[[0, 2]].input, batches[[0, 2]].input),
+    ]:
+        assert [found().tolist() for found in one + other] == [
+            (found() * 2).tolist() for found in one
+        ]
+    expected = [found() * 2 for found in batches.input]
+    batches.input += again.input
+    for found, wanted in zip(batches.input, expected, strict=True):
+        assert_same(found(), wanted)
+
+
 def test_a_step_reads_the_rows_of_a_batch_alone():
     seen = []
 
@@ -317,6 +343,10 @@ def test_batches_whose_sizes_a_sampler_cuts_are_computed_of_each():
     batches = d._minibatches(sampler=samplers.token_budget(by="length", budget=6))
     found = batches.x / 10 - batches.length
     assert [part().tolist() for part in found] == [[0.0] * len(part) for part in batches]
+    wide = dv.View(x=np.ones((6, 3)), length=lengths)
+    batches = wide._minibatches(sampler=samplers.token_budget(by="length", budget=6))
+    found = batches.x @ dv.View(np.ones((3, 2)))
+    assert [part().tolist() for part in found] == [[[3.0, 3.0]] * len(part) for part in batches]
 
 
 def test_writing_in_place_over_a_short_tail():

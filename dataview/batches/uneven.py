@@ -176,8 +176,11 @@ class Batches(Sampled):
         return tuple(found)
 
     def _is_cut_as(self, other: Batches) -> bool:
-        same = other.index.shape == self.index.shape and other.index.maps == self.index.maps
-        return same and other.cuts == self.cuts
+        if other.cuts != self.cuts or other.index.shape != self.index.shape:
+            return False
+        if other.index.maps == self.index.maps or is_endless(self.count):
+            return other.index.maps == self.index.maps
+        return bool(np.array_equal(other.numbers(), self.numbers()))
 
     def of_rows(self, rows: Node) -> Node:
         """Return the same batches of what has been made of their rows."""
@@ -198,7 +201,7 @@ class Batches(Sampled):
 
     def _of_rows(self, value: Any, depth: int) -> Any:
         if isinstance(value, Batches):
-            if value.cuts is not self.cuts or not np.array_equal(value.numbers(), self.numbers()):
+            if not self._is_cut_as(value):
                 raise ValueError(f"the operand has other batches. {UNEVEN}")
             return value._rows()
         axes = len(known_shape(value)) if isinstance(value, Node) else np.ndim(value)
