@@ -23,7 +23,7 @@ from dataview.nodes import (
     Stored,
 )
 from dataview.sources.memory import ArraySource
-from dataview.symbols import changed
+from dataview.symbols import changed, in_order
 
 __all__ = ["packed_in_order"]
 
@@ -38,7 +38,7 @@ def packed_in_order(node: Node) -> tuple[Node, ...]:
     one by one is no deeper than a step, however long the plan.  Each array is cut once for all, so
     parts that shared memory still do.
     """
-    order = _below_first(node)
+    order = in_order([node], _parts)
     seen: dict[int, tuple[ArraySource, list[Index | None]]] = {}
     for below in order:
         _collect(below, seen)
@@ -49,23 +49,8 @@ def packed_in_order(node: Node) -> tuple[Node, ...]:
     return tuple(made.values())
 
 
-def _below_first(root: Node) -> list[Node]:
-    """Return the nodes of a plan, each after those that it is made of, without recursion."""
-    order: list[Node] = []
-    seen: set[int] = set()
-    waiting: list[tuple[Node, bool]] = [(root, False)]
-    while waiting:
-        node, ready = waiting.pop()
-        if ready:
-            order.append(node)
-        elif id(node) not in seen:
-            seen.add(id(node))
-            waiting.append((node, True))
-            waiting.extend((below, False) for below in reversed(_parts(node)))
-    return order
-
-
 def _parts(node: Node) -> list[Node]:
+    """Return the nodes that a pickle needs of a node."""
     named = node.fields.named.values()
     attached = [part.node for part in named if isinstance(part, Attached)]
     if isinstance(node, Record):

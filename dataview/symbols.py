@@ -244,7 +244,12 @@ def _slots(node: Node) -> dict[str, Any]:
     return held
 
 
-def in_order(roots: Sequence[Node]) -> list[Node]:
+def parts_of(node: Node) -> list[Node]:
+    """Return the nodes that a node holds, in its fields too."""
+    return [part for value in _slots(node).values() for part in nodes_in(value)]
+
+
+def in_order(roots: Sequence[Node], parts: Callable[[Node], list[Node]] = parts_of) -> list[Node]:
     """Return the nodes below some roots, each once and after its own parts, however deep."""
     order: list[Node] = []
     seen: set[int] = set()
@@ -256,13 +261,8 @@ def in_order(roots: Sequence[Node]) -> list[Node]:
         elif id(node) not in seen:
             seen.add(id(node))
             waiting.append((node, True))
-            waiting.extend((part, False) for part in reversed(parts_of(node)))
+            waiting.extend((part, False) for part in reversed(parts(node)))
     return order
-
-
-def parts_of(node: Node) -> list[Node]:
-    """Return the nodes that a node holds, in its fields too."""
-    return [part for value in _slots(node).values() for part in nodes_in(value)]
 
 
 def substituted(roots: Sequence[Node], given: Callable[[Placeholder], Node]) -> list[Node]:

@@ -32,9 +32,9 @@ def mapped(
 ) -> np.ndarray | None:
     """Return bytes of a file as memory shared with it, or None where that is not to be had.
 
-    The pages are there and, to be written, have room on the disk: to touch them fails no more.
-    They are given back with the last array that holds them. Where the system refuses, reading and
-    writing at the place work, or tell what is wrong.
+    The pages are there and, to be written, have room on the disk: to touch them fails no more,
+    unless somebody cuts the file short. They are given back with the last array that holds them.
+    Where the system refuses, reading and writing at the place work, or tell what is wrong.
     """
     size = math.prod(shape) * dtype.itemsize
     if sys.platform != "linux" or size < WINDOW_BYTES:
