@@ -299,6 +299,14 @@ def test_batches_of_several_datasets_are_computed_together():
         (one.input + whole(11)[0]._minibatches(4).input)[2]()
 
 
+@pytest.mark.parametrize("step", [lambda b, s: b + s, lambda b, s: s + b, lambda b, s: b == s])
+def test_uneven_batches_meet_symbols_of_any_length(step):
+    batches = whole(10)[0]._minibatches(4).input
+    found = step(batches, dv.symbol("s", shape=(None,), dtype="f8"))._bind(s=W)
+    for number, batch in enumerate(batches):
+        assert_same(found[number](), step(batch(), W))
+
+
 def test_uneven_batches_have_the_truth_of_their_rows():
     batches = whole(10)[0]._minibatches(4)
     other = whole(10)[0]._minibatches(4)

@@ -169,8 +169,8 @@ class Batches(Sampled):
                     return None
                 found.append(operand.rows)
                 continue
-            shape = known_shape(operand) if isinstance(operand, Node) else np.shape(operand)
-            if len(shape) > axes or (len(shape) == axes and shape[0] != 1):
+            shape = operand.shape if isinstance(operand, Node) else np.shape(operand)
+            if shape is None or len(shape) > axes or (len(shape) == axes and shape[0] != 1):
                 return None
             found.append(operand)
         return tuple(found)
