@@ -9,8 +9,7 @@ array([[3, 4],
 """
 
 from dataview import samplers
-from dataview.collate import Pad
-from dataview.engines import engine
+from dataview.compute import engine, executor
 from dataview.errors import (
     FieldError,
     PartialWriteError,
@@ -18,18 +17,8 @@ from dataview.errors import (
     StreamError,
     UndeclaredError,
 )
-from dataview.executors import executor
-from dataview.functions import (
-    collate,
-    concat,
-    evaluate,
-    field,
-    function,
-    open,
-    symbol,
-    zip,
-)
-from dataview.view import View
+from dataview.loader import Pad
+from dataview.view import View, collate, concat, evaluate, field, function, open, symbol, zip
 
 __version__ = "0.1.0"
 

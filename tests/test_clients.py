@@ -716,7 +716,7 @@ def test_what_arrow_was_given_does_not_see_later_writes(x):
 def test_a_table_is_read_batch_by_batch(monkeypatch, x):
     import pyarrow as pa
 
-    from dataview import tables
+    from dataview.exchange import to_arrow
 
     asked = []
 
@@ -726,7 +726,7 @@ def test_a_table_is_read_batch_by_batch(monkeypatch, x):
 
     d = dv.View(row, _length=6)._probe()
     asked.clear()
-    monkeypatch.setattr(tables, "BATCH_BYTES", 80)
+    monkeypatch.setattr(to_arrow, "BATCH_BYTES", 80)
     reader = pa.RecordBatchReader.from_stream(d)
     assert asked == []
     assert reader.read_next_batch()["b"].to_pylist() == [0, 1]

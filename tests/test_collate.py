@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import dataview as dv
-from dataview import device as devices
+from dataview.loader import devices
 
 Point = namedtuple("Point", "x y")
 

@@ -168,7 +168,7 @@ def test_12_the_length_is_told_or_why_there_is_none():
 
 
 def test_13_workers_stay_from_epoch_to_epoch_and_the_data_are_pickled_once(monkeypatch):
-    loading = importlib.import_module("dataview.loader")
+    loading = importlib.import_module("dataview.loader.loader")
     parcels = []
 
     class Counted(loading.Parcel):
@@ -187,7 +187,7 @@ def test_13_workers_stay_from_epoch_to_epoch_and_the_data_are_pickled_once(monke
 
 
 def test_14_15_shared_memory_is_measured_and_has_no_fixed_name(monkeypatch):
-    remote = importlib.import_module("dataview.remote")
+    remote = importlib.import_module("dataview.loader.processes")
     names = [remote._allocated(100) for _ in range(2)]
     assert names[0].name != names[1].name
     for memory in names:

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
-from dataview import describing, quantiles
+from dataview.compute import quantiles
+from dataview.show import describe
 from oracle import examples, fill
 from test_statistics import Rows
 
@@ -20,7 +21,7 @@ ENDS = {"25%": 0.25, "50%": 0.5, "75%": 0.75}
 
 @pytest.fixture(params=[1 << 22, 200])
 def _blocks(request, monkeypatch):
-    monkeypatch.setattr(describing, "BLOCK_BYTES", request.param)
+    monkeypatch.setattr(describe, "BLOCK_BYTES", request.param)
 
 
 @examples(150)
@@ -34,7 +35,7 @@ def test_a_description_is_numpys(shape, dtype, size):
     if a.dtype.kind == "f":
         a[np.isinf(a)] = 7
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
-        patch.setattr(describing, "BLOCK_BYTES", size)
+        patch.setattr(describe, "BLOCK_BYTES", size)
         warnings.simplefilter("error")
         found = dv.View(a)._describe()[""]
     flat = a.reshape(-1)
@@ -129,7 +130,7 @@ def test_all_is_read_once():
 
 @pytest.mark.usefixtures("_blocks")
 def test_of_many_rows_a_sample_tells_and_is_marked(monkeypatch, rng):
-    monkeypatch.setattr(describing, "SAMPLED_ROWS", 1000)
+    monkeypatch.setattr(describe, "SAMPLED_ROWS", 1000)
     a = rng.standard_normal(20_000)
     d = dv.View(
         a=a, label=np.arange(20_000) % 7, word=np.array(["no", "yes", "no"] * 7000)[:20_000]
@@ -149,8 +150,8 @@ def test_of_many_rows_a_sample_tells_and_is_marked(monkeypatch, rng):
 
 
 def test_memory_is_bounded_whatever_the_number_of_rows(monkeypatch):
-    monkeypatch.setattr(describing, "SAMPLED_ROWS", 1000)
-    monkeypatch.setattr(describing, "BLOCK_BYTES", 1 << 16)
+    monkeypatch.setattr(describe, "SAMPLED_ROWS", 1000)
+    monkeypatch.setattr(describe, "BLOCK_BYTES", 1 << 16)
     a = np.zeros((400_000, 4))
     v = dv.View(a) + 1.0
     tracemalloc.start()

@@ -21,9 +21,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
-from dataview import display, expression, opening, pictures, streams
-from dataview.face import node_of
-from dataview.index import ENDLESS
+from dataview.exchange import convert
+from dataview.index.algebra import ENDLESS
+from dataview.plan import build
+from dataview.samples import streams
+from dataview.show import display, pictures
+from dataview.view.face import node_of
 from oracle import arrays, attempt, examples, keys
 
 SNAPSHOTS = pathlib.Path(__file__).parent / "snapshots" / "display"
@@ -58,7 +61,7 @@ class Unreadable:
 
 def unread(*shape, dtype=np.float64, place="nowhere"):
     """A view of a source that cannot be read."""
-    return dv.View(expression.stored(Unreadable(shape, dtype, place)))
+    return dv.View(build.stored(Unreadable(shape, dtype, place)))
 
 
 def unmade(number):
@@ -102,7 +105,7 @@ def check_picture(page):
 
 def check_shown(view):
     """Assert what holds of any view's text and HTML."""
-    node = view if isinstance(view, expression.Node) else node_of(view)
+    node = view if isinstance(view, build.Node) else node_of(view)
     line, text, page = display.title(node), display.text(node), display.html(node)
     assert line.startswith("View ")
     assert text.startswith("View ")
@@ -174,10 +177,10 @@ def cases(folder):
         "function_endless": dv.View(unmade, _length=math.inf),
         "function_probed": dv.View(lambda number: sample, _length=7)._probe(),
         "functions": dv.View(input=dv.View(unmade, _length=7), target=dv.View(unmade, _length=7)),
-        "stream": opening.node_of(lambda: iter([1, 2])),
-        "stream_probed": streams.probed(opening.node_of(lambda: iter([sample]))),
-        "stream_of_numbers": streams.probed(opening.node_of(lambda: iter([1.5]))),
-        "iterator": opening.node_of(iter([1, 2])),
+        "stream": convert.node_of(lambda: iter([1, 2])),
+        "stream_probed": streams.probed(convert.node_of(lambda: iter([sample]))),
+        "stream_of_numbers": streams.probed(convert.node_of(lambda: iter([1.5]))),
+        "iterator": convert.node_of(iter([1, 2])),
         "filtered": x._filter(bool),
         "many_fields": dv.View(**{f"f{number}": rows(3) for number in range(51)}),
         "hostile_names": dv.View(**{name: rows(3) for name in HOSTILE}),
@@ -248,8 +251,8 @@ def test_a_stream_is_not_begun():
 
     iterator = iter(range(5))
     for origin in (numbers, iterator):
-        check_shown(opening.node_of(origin))
-        check_shown(streams.forward(opening.node_of(origin), np.s_[2:]))
+        check_shown(convert.node_of(origin))
+        check_shown(streams.forward(convert.node_of(origin), np.s_[2:]))
     assert begun == []
     assert next(iterator) == 0
 

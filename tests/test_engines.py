@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
-from dataview import engines, programs
-from dataview.face import node_of
+from dataview.compute import engines, programs
+from dataview.view.face import node_of
 from oracle import LAYOUTS, assert_same, examples, lay_out
 
 SPECIAL = {
@@ -75,7 +75,7 @@ v = dv.View(np.ones(99)) + 1
 v()
 print("numexpr" in sys.modules)
 with dv.engine("numpy"):
-    from dataview import engines
+    from dataview.compute import engines
     print(engines.current())
 """
     for engine, imported in [("numexpr", "True"), ("numpy", "False"), ("auto", "False")]:

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
-from dataview import face
-from dataview.sources import delayed
+from dataview.sources import dask_arrays
+from dataview.view import face
 from oracle import LAYOUTS, accepted_chains, arrays, assert_same, attempt, examples, follow
 
 EXCHANGED = [np.dtype(code) for code in "? i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8 c8 c16 >i4 >f8".split()]
@@ -341,7 +341,7 @@ def test_a_delayed_array_computes_each_chunk_once_in_a_pass(monkeypatch):
     view = dv.View(Array(array, 2000, counted=counted))
     assert_same(np.vstack([view[i : i + 100]() for i in range(0, 8000, 100)]), array)
     assert len(counted) == 4
-    monkeypatch.setattr(delayed, "HELD_BYTES", 1000)
+    monkeypatch.setattr(dask_arrays, "HELD_BYTES", 1000)
     counted.clear()
     assert_same(view[10:20](), array[10:20])
     assert counted == [((slice(10, 20), slice(0, 10)),)]

@@ -18,7 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
-from dataview import expression, gather
+from dataview.index import gather
+from dataview.plan import build
 from oracle import examples
 
 SNAPSHOTS = pathlib.Path(__file__).parent / "snapshots" / "explaining"
@@ -49,7 +50,7 @@ def counted(*shape, dtype=np.float32):
     """A source, and the view of it."""
     count = math.prod(shape)
     source = Counted((np.arange(count) % 97 + 1).astype(dtype).reshape(shape))
-    return source, dv.View(expression.stored(source))
+    return source, dv.View(build.stored(source))
 
 
 def unmade(number):

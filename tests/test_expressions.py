@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
-from dataview import evaluation, fused, passes
+from dataview.compute import blocks, evaluation, statistics
 from oracle import (
     LAYOUTS,
     NUMBERS,
@@ -37,7 +37,7 @@ from oracle import (
     public_class,
 )
 
-SIZES = [(evaluation.SMALL, fused.BLOCK_ELEMENTS), (8, 16), (0, 1), (0, 7)]
+SIZES = [(evaluation.SMALL, blocks.BLOCK_ELEMENTS), (8, 16), (0, 1), (0, 7)]
 """Thresholds (small, block) to compute under: the package's own, and ones that cut everything."""
 
 
@@ -53,8 +53,8 @@ def thresholds(small, block):
     """Compute in blocks of so many elements from so many elements on."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(evaluation, "SMALL", small)
-        patch.setattr(fused, "BLOCK_ELEMENTS", block)
-        patch.setattr(passes, "PART_BYTES", min(passes.PART_BYTES, 8 * block))
+        patch.setattr(blocks, "BLOCK_ELEMENTS", block)
+        patch.setattr(statistics, "PART_BYTES", min(statistics.PART_BYTES, 8 * block))
         yield
 
 
@@ -332,10 +332,10 @@ AROUND = [
     evaluation.SMALL - 1,
     evaluation.SMALL,
     evaluation.SMALL + 1,
-    fused.BLOCK_ELEMENTS - 1,
-    fused.BLOCK_ELEMENTS,
-    fused.BLOCK_ELEMENTS + 1,
-    3 * fused.BLOCK_ELEMENTS + 5,
+    blocks.BLOCK_ELEMENTS - 1,
+    blocks.BLOCK_ELEMENTS,
+    blocks.BLOCK_ELEMENTS + 1,
+    3 * blocks.BLOCK_ELEMENTS + 5,
 ]
 
 
@@ -510,7 +510,7 @@ def test_floating_point_errors_are_told_as_by_numpy(fault, mode, sizes):
 @pytest.mark.parametrize("mode", ["ignore", "warn", "raise", "call"])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_floating_point_errors_of_large_arrays_are_told_as_by_numpy(fault, mode):
-    a = np.ones((9, fused.BLOCK_ELEMENTS // 4))
+    a = np.ones((9, blocks.BLOCK_ELEMENTS // 4))
     a[-2:] = 0
     with ThreadPoolExecutor(3) as pool, dv.executor(pool):
         for _ in range(2):
@@ -695,7 +695,7 @@ def test_a_fork_while_the_pool_is_made_computes_all_the_same():
 import os, signal
 import numpy as np
 import dataview as dv
-from dataview import executors
+from dataview.compute import executors
 x = dv.View(np.ones(3_000_000))
 with executors._lock:
     child = os.fork()

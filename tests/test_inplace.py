@@ -17,8 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
-from dataview import evaluation, fused, inplace, passes, update
-from dataview.sources import places
+from dataview.compute import blocks, evaluation, statistics
+from dataview.sources import file_access
+from dataview.write import assignment, inplace
 from oracle import assert_same, attempt, examples, fill, public_class
 
 OPERATORS = {
@@ -53,9 +54,9 @@ def streamed(least=8, block=16):
         patch.setattr(inplace, "STREAMED", least)
         patch.setattr(inplace, "FILE_BLOCK", 8 * block)
         patch.setattr(evaluation, "SMALL", min(8, block))
-        patch.setattr(fused, "BLOCK_ELEMENTS", block)
-        patch.setattr(passes, "PART_BYTES", 8 * block)
-        patch.setattr(places, "WINDOW_BYTES", 1)
+        patch.setattr(blocks, "BLOCK_ELEMENTS", block)
+        patch.setattr(statistics, "PART_BYTES", 8 * block)
+        patch.setattr(file_access, "WINDOW_BYTES", 1)
         yield
 
 
@@ -440,8 +441,8 @@ def test_a_file_is_changed_where_windows_are_refused_as_well(
     np.save(tmp_path / "a.npy", a)
     monkeypatch.setattr(inplace, "UNDO_BYTES", a.nbytes if undone else 0)
     monkeypatch.setattr(inplace, "FILE_BLOCK", 1 << 20)
-    monkeypatch.setattr(places, "WINDOW_BYTES", 1 << 19)
-    monkeypatch.setattr(places.mmap, "mmap", type("mmap", (mmap.mmap,), refusal))
+    monkeypatch.setattr(file_access, "WINDOW_BYTES", 1 << 19)
+    monkeypatch.setattr(file_access.mmap, "mmap", type("mmap", (mmap.mmap,), refusal))
     with sizes_as_they_are():
         v = dv.open(tmp_path / "a.npy", "r+")
         v -= v._mean(axis=0)
@@ -455,7 +456,7 @@ def test_what_is_read_is_not_memory_of_the_file(tmp_path):
     a = np.zeros((1 << 19, 2))
     np.save(tmp_path / "a.npy", a)
     v = dv.open(tmp_path / "a.npy", "r+")
-    assert a.nbytes > places.WINDOW_BYTES
+    assert a.nbytes > file_access.WINDOW_BYTES
     for found in [v(), v[10:](), v[::2](), v._map_batches(np.asarray)(), v[:, 1]()]:
         assert found.flags.writeable or found.flags.owndata
         v += 1
@@ -657,7 +658,7 @@ def test_a_function_that_fails_leaves_every_byte(size):
 def test_what_cannot_be_undone_is_named(folder, monkeypatch):
     a = np.arange(240.0).reshape(60, 4)
     monkeypatch.setattr(inplace, "UNDO_BYTES", 0)
-    monkeypatch.setattr(update, "UNDO_BYTES", 0)
+    monkeypatch.setattr(assignment, "UNDO_BYTES", 0)
     with streamed(), ThreadPoolExecutor(1) as pool, dv.executor(pool):
         target = File(a, folder)
         v = target.view
@@ -679,7 +680,7 @@ def test_what_cannot_be_undone_is_named(folder, monkeypatch):
 def test_an_interrupt_lets_each_block_be_whole(workers, undone, change, kind, folder, monkeypatch):
     a = np.arange(4000.0).reshape(100, 40)
     monkeypatch.setattr(inplace, "UNDO_BYTES", a.nbytes if undone else 0)
-    monkeypatch.setattr(update, "UNDO_BYTES", a.nbytes if undone else 0)
+    monkeypatch.setattr(assignment, "UNDO_BYTES", a.nbytes if undone else 0)
     compute, counted = inplace.rewritten, itertools.count()
 
     def interrupted(*args):
@@ -716,7 +717,7 @@ def test_a_failure_within_the_budget_is_undone(workers, folder, monkeypatch):
 
 def test_memory_needs_no_budget_when_an_operand_fails(size, monkeypatch, folder):
     monkeypatch.setattr(inplace, "UNDO_BYTES", 0)
-    monkeypatch.setattr(update, "UNDO_BYTES", 0)
+    monkeypatch.setattr(assignment, "UNDO_BYTES", 0)
     a = np.arange(240.0).reshape(60, 4)
     with streamed(*size):
         check_untouched(Memory(a, folder), a, Broken, lambda v: operator.iadd(v, failing(60, 59)))

@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
-from dataview import engines, evaluation, gather, kernel, programs
-from dataview.expression import select
-from dataview.face import node_of
-from dataview.index import identity
-from dataview.keys import parse
-from dataview.nodes import Concat, Select, known_shape
+from dataview.compute import engines, evaluation, kernel, programs
+from dataview.index import gather
+from dataview.index.algebra import identity
+from dataview.index.keys import parse
+from dataview.plan.build import select
+from dataview.plan.kinds import Concat, Select, known_shape
+from dataview.view.face import node_of
 from oracle import as_array, assert_same, attempt, examples, keys
 from test_expressions import (
     SIZES,

@@ -13,17 +13,14 @@ import pytest
 
 PACKAGE = pathlib.Path(__file__).parent.parent / "dataview"
 
-# Top to bottom: a module imports only what stands below it. A folder is one layer of siblings.
-FOLDERS = {"batches", "samplers", "sources"}
-LAYERS = """
-    __main__ demo __init__ functions view arithmetic visiting translating summaries exchanges
-    face explaining display pictures formulas wording loader setting handing assembly arrivals
-    epochs workers remote batches samplers taking collate device specs spaces caching mapping steps
-    tables exporting declaring opening saving importing packing rows describing distinct asking
-    streams made inplace update joining calling evaluation products layouts passes quantiles fused
-    kernel engines programs reduce executors splitting expression symbols casting nodes plan
-    operators fields sources cache permutation gather keys index buffers errors
+# Top to bottom: a wing imports only wings that stand below it.
+WINGS = """
+    __main__ demo __init__ view show loader spaces batches samplers exchange cache samples write
+    compute plan sources index errors
 """.split()
+
+# Of these the rooms may be imported directly, of the others only the door, `__init__`.
+COMMON = {"plan", "index", "errors"}
 
 # All that is imported before it is used. numexpr and what the extras bring wait in functions.
 EAGER = {*sys.stdlib_module_names, "numpy"}
@@ -56,8 +53,8 @@ def modules(package: pathlib.Path) -> dict[str, ast.Module]:
     }
 
 
-def layer(name: str) -> str:
-    """The layer of a module: 'dataview' is '__init__', 'dataview.sources.npy' is 'sources'."""
+def wing(name: str) -> str:
+    """The wing of a module: 'dataview' is '__init__', 'dataview.sources.npy' is in 'sources'."""
     return [*name.split("."), "__init__"][1]
 
 
@@ -119,16 +116,16 @@ def code_lines(tree: ast.Module, text: str) -> set[int]:
 # -------------------- the rules --------------------
 
 
-def against_the_layers(package: pathlib.Path) -> list[str]:
-    """What a package does against the order of the layers, one line each."""
+def against_the_wings(package: pathlib.Path) -> list[str]:
+    """What a package does against the order of the wings, their doors and rings, a line each."""
     trees = modules(package)
-    place = {name: LAYERS.index(layer(name)) for name in trees if layer(name) in LAYERS}
+    place = {name: WINGS.index(wing(name)) for name in trees if wing(name) in WINGS}
     problems = [
-        f"{name} has no place in LAYERS: add it to tests/test_layers.py"
+        f"{name} is in no wing: give it a place in tests/test_layers.py"
         for name in trees
         if name not in place
     ]
-    siblings: dict[str, set[str]] = {}
+    rooms: dict[str, set[str]] = {}
     for name, tree in trees.items():
         late = inside_functions(tree)
         unexecuted = late | for_types_only(tree)
@@ -139,12 +136,14 @@ def against_the_layers(package: pathlib.Path) -> list[str]:
                     problems.append(f"{where} before it is used")
             elif node in late:
                 problems.append(f"{where} inside a function")
-            elif layer(name) == layer(target) and layer(name) in FOLDERS:
-                siblings.setdefault(name, set()).add(target)
+            elif wing(name) == wing(target) and name.count("."):
+                rooms.setdefault(name, set()).add(target)
             elif name in place and target in place and place[target] <= place[name]:
                 problems.append(f"{where}, which does not stand below it")
+            elif target.count(".") > 1 and wing(target) not in COMMON:
+                problems.append(f"{where}, which is behind the door of its wing")
     try:
-        graphlib.TopologicalSorter(siblings).prepare()
+        graphlib.TopologicalSorter(rooms).prepare()
     except graphlib.CycleError as error:
         problems.append(f"a ring of imports: {' <- '.join(error.args[1])}")
     return problems
@@ -170,9 +169,9 @@ def past_the_budgets(package: pathlib.Path) -> list[str]:
 # -------------------- the package --------------------
 
 
-def test_imports_point_downwards() -> None:
+def test_imports_point_downwards_and_go_through_doors() -> None:
     assert modules(PACKAGE)
-    assert against_the_layers(PACKAGE) == []
+    assert against_the_wings(PACKAGE) == []
 
 
 def test_files_and_functions_are_short() -> None:
@@ -196,7 +195,10 @@ def test_import_loads_numpy_and_nothing_else() -> None:
 
 def toy(folder: pathlib.Path, files: dict[str, str]) -> pathlib.Path:
     """A package of a few empty modules and of the files given."""
-    empty = "__init__ view fields index errors sources/__init__ sources/protocol".split()
+    empty = """
+        __init__ errors view/__init__ view/view view/face compute/__init__ compute/kernel
+        plan/__init__ plan/fields index/__init__ index/keys sources/__init__ sources/npy
+    """.split()
     for name, text in (dict.fromkeys((f"{name}.py" for name in empty), "") | files).items():
         path = folder / "dataview" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -207,50 +209,92 @@ def toy(folder: pathlib.Path, files: dict[str, str]) -> pathlib.Path:
 @pytest.mark.parametrize(
     ("file", "text"),
     [
-        ("view.py", "import dataview.index\nfrom dataview import fields, errors"),
-        ("view.py", "from . import index\nfrom .fields import Field"),
-        ("sources/npy.py", "from ..index import Rows\nfrom .protocol import Source"),
-        ("sources/npy.py", "from dataview.sources import protocol"),
-        ("sources/__init__.py", "from . import protocol\nfrom ..index import Rows"),
+        ("view/view.py", "import dataview.compute\nfrom dataview import compute, errors"),
+        ("view/view.py", "from .. import index\nfrom ..plan.fields import Field"),
+        ("view/view.py", "from dataview.view.face import Face\nfrom dataview.view import face"),
+        ("view/view.py", "from dataview.compute import evaluate"),
+        ("sources/npy.py", "from ..index.keys import parse\nfrom ..index import Index"),
+        ("sources/__init__.py", "from . import npy\nfrom ..index import Index"),
         ("__init__.py", "from dataview.view import View\nfrom .errors import FieldError"),
         ("demo.py", "import dataview as dv\nimport numpy.linalg, json"),
-        ("kernel.py", "def run():\n    import numexpr\n    return numexpr"),
-        ("kernel.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import h5py"),
+        ("compute/kernel.py", "def run():\n    import numexpr\n    return numexpr"),
+        (
+            "compute/kernel.py",
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import h5py",
+        ),
     ],
 )
-def test_a_package_that_keeps_the_layers(tmp_path: pathlib.Path, file: str, text: str) -> None:
-    assert against_the_layers(toy(tmp_path, {file: text})) == []
+def test_a_package_that_keeps_the_rules(tmp_path: pathlib.Path, file: str, text: str) -> None:
+    assert against_the_wings(toy(tmp_path, {file: text})) == []
 
 
 @pytest.mark.parametrize(
     ("file", "text", "problem"),
     [
-        ("index.py", "from dataview.fields import a", "index:1 imports dataview.fields, {below}"),
-        ("fields.py", "from .view import View", "fields:1 imports dataview.view, {below}"),
-        ("fields.py", "from dataview import View", "fields:1 imports dataview, {below}"),
-        ("fields.py", "import dataview", "fields:1 imports dataview, {below}"),
-        ("fields.py", "import os, dataview.view", "fields:1 imports dataview.view, {below}"),
-        ("sources/a.py", "from .. import fields", "sources.a:1 imports dataview.fields, {below}"),
-        ("sources/__init__.py", "from ..view import a", "sources:1 imports dataview.view, {below}"),
-        ("index.py", "from .index import a", "index:1 imports dataview.index, {below}"),
-        ("view.py", "def f():\n    from . import index", "view:2 imports dataview.index {inside}"),
-        ("view.py", "class A:\n def f():\n  import dataview", "view:3 imports dataview {inside}"),
-        ("view.py", "import numexpr as ne", "view:1 imports numexpr before it is used"),
-        ("view.py", "if a:\n    from h5py import a", "view:2 imports h5py before it is used"),
-        ("utils.py", "", "utils has no place in LAYERS: add it to tests/test_layers.py"),
+        (
+            "index/keys.py",
+            "from dataview.plan.fields import a",
+            "{keys} dataview.plan.fields, {below}",
+        ),
+        ("index/keys.py", "from ..view import View", "{keys} dataview.view, {below}"),
+        ("index/keys.py", "from dataview import View", "{keys} dataview, {below}"),
+        ("index/keys.py", "import dataview", "{keys} dataview, {below}"),
+        ("index/keys.py", "import os, dataview.compute", "{keys} dataview.compute, {below}"),
+        ("errors.py", "from . import index", "errors:1 imports dataview.index, {below}"),
+        (
+            "view/view.py",
+            "from ..compute.kernel import a",
+            "{view} dataview.compute.kernel, {door}",
+        ),
+        (
+            "view/view.py",
+            "from dataview.compute import kernel",
+            "{view} dataview.compute.kernel, {door}",
+        ),
+        ("__init__.py", "from .view.face import Face", "1 imports dataview.view.face, {door}"),
+        (
+            "view/view.py",
+            "def f():\n    from .. import index",
+            "view.view:2 imports dataview.index {inside}",
+        ),
+        (
+            "view/view.py",
+            "class A:\n def f():\n  import dataview",
+            "view.view:3 imports dataview {inside}",
+        ),
+        ("view/view.py", "import numexpr as ne", "{view} numexpr before it is used"),
+        (
+            "view/view.py",
+            "if a:\n    from h5py import a",
+            "view.view:2 imports h5py before it is used",
+        ),
+        ("utils.py", "", "utils is in no wing: give it a place in tests/test_layers.py"),
     ],
 )
-def test_a_package_that_breaks_the_layers(
+def test_a_package_that_breaks_the_rules(
     tmp_path: pathlib.Path, file: str, text: str, problem: str
 ) -> None:
-    problem = problem.format(below="which does not stand below it", inside="inside a function")
-    assert against_the_layers(toy(tmp_path, {file: text})) == [f"dataview.{problem}"]
+    problem = problem.format(
+        below="which does not stand below it",
+        door="which is behind the door of its wing",
+        inside="inside a function",
+        keys="index.keys:1 imports",
+        view="view.view:1 imports",
+    )
+    found = against_the_wings(toy(tmp_path, {file: text}))
+    assert found == [f"dataview{':' if problem[0].isdigit() else '.'}{problem}"]
 
 
-def test_sources_in_a_ring(tmp_path: pathlib.Path) -> None:
-    files = {"sources/npy.py": "from . import protocol", "sources/protocol.py": "from . import npy"}
-    (problem,) = against_the_layers(toy(tmp_path, files))
-    assert problem.startswith("a ring of imports: dataview.sources.")
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"view/view.py": "from . import face", "view/face.py": "from . import view"},
+        {"view/__init__.py": "from .view import a", "view/view.py": "from dataview.view import a"},
+    ],
+)
+def test_rooms_in_a_ring(tmp_path: pathlib.Path, files: dict[str, str]) -> None:
+    (problem,) = against_the_wings(toy(tmp_path, files))
+    assert problem.startswith("a ring of imports: dataview.view")
 
 
 def test_what_a_line_of_code_is() -> None:

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
-from dataview.face import node_of, viewed
-from dataview.mapping import at_epoch
+from dataview.samples.mapping import at_epoch
+from dataview.view.face import node_of, viewed
 from oracle import accepted_chains, assert_same, check_same, examples, follow
 
 Pair = collections.namedtuple("Pair", "a b")

@@ -6,10 +6,10 @@ import sys
 import numpy as np
 import pytest
 
-from dataview import update
+from dataview.write import assignment
 
 WIDTH = 64
-UNDO_MEGABYTES = update.UNDO_BYTES >> 20
+UNDO_MEGABYTES = assignment.UNDO_BYTES >> 20
 """Up to this size old values are kept in memory, to undo a change that fails."""
 
 PROGRAM = """

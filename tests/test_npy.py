@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import dataview as dv
 from dataview.errors import PartialWriteError, StreamError
-from dataview.index import Affine, Constant, Index, identity
-from dataview.sources import npy, places
+from dataview.index.algebra import Affine, Constant, Index, identity
+from dataview.sources import file_access, npy
 from oracle import (
     NUMBERS,
     RECORD,
@@ -60,7 +60,7 @@ def path(tmp_path, x):
 
 @pytest.fixture(params=[True, False], ids=["positioned", "seek"])
 def positioned(request, monkeypatch):
-    monkeypatch.setattr(places, "POSITIONED", request.param)
+    monkeypatch.setattr(file_access, "POSITIONED", request.param)
 
 
 def save(file, array):
@@ -623,7 +623,7 @@ def test_runs_of_rows(dtype, tmp_path):
 
 @pytest.mark.usefixtures("positioned")
 def test_a_system_that_transfers_little_at_a_time(path, x, monkeypatch):
-    monkeypatch.setattr(places, "MOST", 10)
+    monkeypatch.setattr(file_access, "MOST", 10)
     view = dv.open(path, mode="r+")
     check_reads(view, x)
     view[1:5] = -x[1:5]
@@ -637,7 +637,7 @@ def test_a_file_that_ends_within_a_block(tmp_path):
     path.write_bytes(b"12345")
     block = np.zeros(8, np.uint8)
     with open(path, "rb", buffering=0) as file, pytest.raises(OSError, match="ended"):
-        places.read_at(file, block, 0)
+        file_access.read_at(file, block, 0)
 
 
 @pytest.mark.usefixtures("positioned")
@@ -650,8 +650,8 @@ def test_a_block_of_any_dtype_is_transferred(dtype, shape, tmp_path):
     again = np.ndarray(shape, dtype)
     with open(path, "r+b", buffering=0) as file:
         assert isinstance(file, io.FileIO)
-        places.write_at(file, block, 7)
-        places.read_at(file, again, 7)
+        file_access.write_at(file, block, 7)
+        file_access.read_at(file, again, 7)
     assert again.tobytes() == block.tobytes()
     assert path.stat().st_size == (7 + block.nbytes if block.nbytes else 0)
 

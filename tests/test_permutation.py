@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataview import permutation
-from dataview.permutation import Permutation
+from dataview.index import permutation
+from dataview.index.permutation import Permutation
 
 SORTED = 2**16  # the most rows that are sorted by hash
 

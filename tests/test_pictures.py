@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
-from dataview import pictures
-from dataview.face import node_of
+from dataview.show import pictures
+from dataview.view.face import node_of
 from oracle import examples
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
-from dataview import distinct, quantiles
+from dataview.compute import quantiles
+from dataview.samples import unique
 from oracle import (
     LAYOUTS,
     as_array,
@@ -278,7 +279,7 @@ def test_distinct_values_are_numpys(shape, dtype, layout, size):
     a = lay_out(layout, shape, np.dtype(dtype)).array
     expected, counts = np.unique(a, return_counts=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(distinct, "BLOCK_BYTES", size)
+        patch.setattr(unique, "BLOCK_BYTES", size)
         alone, both = dv.View(a)._unique(), dv.View(a)._unique(counts=True)
         assert alone._dtype() == a.dtype and alone._shape() == (None,)
         np.testing.assert_array_equal(alone(), expected)
@@ -322,7 +323,7 @@ def test_what_has_no_distinct_values_is_refused():
 
 
 def test_room_for_distinct_values_does_not_grow_with_the_rows(monkeypatch):
-    monkeypatch.setattr(distinct, "BLOCK_BYTES", 1 << 16)
+    monkeypatch.setattr(unique, "BLOCK_BYTES", 1 << 16)
     labels = dv.View(np.zeros(1_000_000, "i2")) + np.int16(3)
     tracemalloc.start()
     try:

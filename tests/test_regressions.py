@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import dataview as dv
+from dataview.plan import fields
 from oracle import assert_same
 
 
@@ -181,8 +182,8 @@ def test_a_row_of_many_fields_costs_no_field(monkeypatch):
     x = np.zeros((10, 300))
     d = dv.View(x, **{f"c{n}": n for n in range(300)})._shuffled(0)
     called = itertools.count()
-    follow = dv.fields._follow_window
-    monkeypatch.setattr(dv.fields, "_follow_window", lambda *args: (next(called), follow(*args))[1])
+    follow = fields._follow_window
+    monkeypatch.setattr(fields, "_follow_window", lambda *args: (next(called), follow(*args))[1])
     for row in d:
         row()
     assert next(called) == 0

@@ -10,7 +10,7 @@ import pytest
 
 import dataview as dv
 from dataview import samplers
-from dataview.permutation import Draws
+from dataview.index.permutation import Draws
 
 SIZES = [0, 1, 2, 3, 7, 13, 64, 65, 1000, 1009, 4096, 4097]
 

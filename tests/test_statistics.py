@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
-from dataview import evaluation, fused, passes
+from dataview.compute import blocks, evaluation, statistics
 from oracle import (
     LAYOUTS,
     NUMBERS,
@@ -40,9 +40,9 @@ EVERY = NUMBERS + OTHERS + SWAPPED
 def parts_of(size):
     """Take statistics in parts of so many bytes, and compute in blocks of as many elements."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(passes, "PART_BYTES", size)
+        patch.setattr(statistics, "PART_BYTES", size)
         patch.setattr(evaluation, "SMALL", min(evaluation.SMALL, size))
-        patch.setattr(fused, "BLOCK_ELEMENTS", min(fused.BLOCK_ELEMENTS, size))
+        patch.setattr(blocks, "BLOCK_ELEMENTS", min(blocks.BLOCK_ELEMENTS, size))
         yield
 
 
@@ -99,7 +99,7 @@ def options_of(draw, kind, ndim):
 
 
 @st.composite
-def statistics(draw, dtypes=EVERY, styles=("special", "plain")):
+def drawn_statistics(draw, dtypes=EVERY, styles=("special", "plain")):
     """Draw an array, the name of a statistic and its options."""
     shape = tuple(draw(st.lists(st.sampled_from([3, 4, 2, 5, 1, 7, 3, 0]), max_size=4)))
     dtype = np.dtype(draw(st.sampled_from(dtypes)))
@@ -158,7 +158,7 @@ def exactly(array, kind, options):
 
 
 @examples(600)
-@given(statistics(), st.sampled_from([1 << 22, 1, 40, 200]))
+@given(drawn_statistics(), st.sampled_from([1 << 22, 1, 40, 200]))
 def test_a_statistic_is_numpys(statistic, size):
     array, kind, options = statistic
     if kind == "prod" and array.dtype.kind == "c" and not np.isfinite(array).all():
@@ -185,7 +185,7 @@ def test_a_statistic_is_numpys(statistic, size):
 
 
 @examples(200)
-@given(st.data(), statistics(["?", "i1", "u2", "i8", "M8[s]", "m8[ms]", "f4"], ("special",)))
+@given(st.data(), drawn_statistics(["?", "i1", "u2", "i8", "M8[s]", "m8[ms]", "f4"], ("special",)))
 def test_a_part_of_a_statistic_is_the_part_of_its_data(data, statistic):
     array, kind, options = statistic
     if array.dtype.kind == "f" and kind not in ("min", "max", "argmin", "argmax", "any", "all"):
@@ -668,7 +668,7 @@ def test_rows_are_read_once_when_they_are_asked_again():
 
 
 def test_rows_of_a_statistic_too_large_to_be_kept_are_taken_anew(monkeypatch):
-    monkeypatch.setattr(passes, "KEPT_BYTES", 8)
+    monkeypatch.setattr(statistics, "KEPT_BYTES", 8)
     a = np.arange(12.0).reshape(4, 3)
     mean = dv.View(a)._mean(axis=1)
     assert mean[1]() == 4

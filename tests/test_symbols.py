@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
-from dataview.face import node_of
-from dataview.symbols import symbols_of
+from dataview.plan.symbols import symbols_of
+from dataview.view.face import node_of
 from oracle import assert_same, attempt, check_same, evaluated, examples, fill, keys, public_class
 from test_expressions import SIZES, expressions, silence, thresholds, views_of
 

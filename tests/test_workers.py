@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import dataview as dv
-from dataview import remote, workers
+from dataview.loader import processes, threads
 
 N = 11
 
@@ -79,14 +79,14 @@ def freed(name):
 @pytest.fixture
 def tidy(monkeypatch):
     """Nothing stays behind: no shared memory, and no thread, which would wait for a process."""
-    names, allocated = [], remote._allocated
+    names, allocated = [], processes._allocated
 
     def noted(size):
         memory = allocated(size)
         names.extend([memory.name] if memory else [])
         return memory
 
-    monkeypatch.setattr(remote, "_allocated", noted)
+    monkeypatch.setattr(processes, "_allocated", noted)
     threads = set(threading.enumerate())
     yield
     gc.collect()
@@ -161,7 +161,7 @@ def test_a_dead_process_is_an_error_that_names_the_sample(function, how):
 
 @pytest.mark.usefixtures("tidy")
 def test_a_stuck_process_is_an_error_with_its_stack(monkeypatch):
-    monkeypatch.setattr(workers, "patience", lambda: 3)
+    monkeypatch.setattr(threads, "patience", lambda: 3)
     with dataset()._loader(5, transform=hanging, workers=1, kind="process") as loader:
         next(loader)
         with pytest.raises(TimeoutError, match=r"(?s)process, sample 5.*in hanging"):
@@ -176,7 +176,7 @@ def test_a_stuck_thread_is_an_error_with_its_stack(monkeypatch):
             gate.wait()
         return sample.y
 
-    monkeypatch.setattr(workers, "patience", lambda: 0.2)
+    monkeypatch.setattr(threads, "patience", lambda: 0.2)
     loader = dataset()._loader(5, transform=stuck, workers=1)
     next(loader)
     with pytest.raises(TimeoutError, match=r"(?s)thread, sample 5.*in stuck"):
@@ -189,7 +189,7 @@ def test_a_stuck_thread_is_an_error_with_its_stack(monkeypatch):
 
 def test_how_long_to_wait_can_be_set(monkeypatch):
     monkeypatch.setenv("DATAVIEW_WORKER_TIMEOUT", "1.5")
-    assert workers.patience() == 1.5
+    assert threads.patience() == 1.5
 
 
 @pytest.mark.usefixtures("tidy")
@@ -203,7 +203,7 @@ def test_what_cannot_be_pickled_is_refused_with_advice():
 
 @pytest.mark.usefixtures("tidy")
 def test_too_little_shared_memory_is_told_and_pipes_do(monkeypatch):
-    monkeypatch.setattr(remote, "_free", lambda: 10)
+    monkeypatch.setattr(processes, "_free", lambda: 10)
     with (
         dataset()._loader(4, workers=1, kind="process") as loader,
         warnings.catch_warnings(record=True) as told,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from dataview.batches.uneven import Batches
-from dataview.expression import select, stored
 from dataview.index import Array, Computed, Constant, Index, Map, axes_of, renumbered
-from dataview.made import Made
-from dataview.nodes import Concat, Node, Record, Select, Stored, members
-from dataview.sources.memory import ArraySource
+from dataview.plan.build import select, stored
+from dataview.plan.kinds import Concat, Node, Record, Select, Stored, members
+from dataview.samples import Made
+from dataview.sources import ArraySource
 
 __all__ = ["Padded", "valid"]
 

@@ -7,13 +7,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from dataview import gather
 from dataview.batches.uneven import LINE, Batches
-from dataview.evaluation import lent
-from dataview.index import Affine, Computed, Constant, Index, Map, axes_of, renumbered
-from dataview.nodes import Node, Select
+from dataview.compute import Taker, lent, taker_of, taker_of_memory
+from dataview.index import Affine, Computed, Constant, Index, Map, axes_of, gather, renumbered
+from dataview.plan.kinds import Node, Select
 from dataview.samplers import Order
-from dataview.taking import Taker, taker_of, taker_of_memory
 
 __all__ = ["reader_of"]
 

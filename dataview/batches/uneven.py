@@ -8,22 +8,13 @@ from typing import Any
 import numpy as np
 
 from dataview.errors import StreamError
-from dataview.expression import field
-from dataview.fields import NO_FIELDS, Attached, Fields
 from dataview.index import ENDLESS, Affine, Array, Constant, Index, compose, is_endless, positions
-from dataview.made import stacked
-from dataview.nodes import (
-    Argument,
-    Evaluate,
-    LateFields,
-    Node,
-    Sampled,
-    known_shape,
-    size_of,
-)
-from dataview.rows import mapped
-from dataview.samplers import Cuts
-from dataview.sources.protocol import Memo
+from dataview.plan.build import field
+from dataview.plan.fields import NO_FIELDS, Attached, Fields
+from dataview.plan.kinds import Argument, Evaluate, LateFields, Node, Sampled, known_shape, size_of
+from dataview.samplers import Cuts, mapped
+from dataview.samples import stacked
+from dataview.sources import Memo
 
 __all__ = ["LINE", "Batches", "EqualCuts"]
 

@@ -1,4 +1,4 @@
-"""Samplers: which rows are visited, in which order, as a function of (data, seed, epoch).
+"""Which rows, in which order: every sampler, a function of (data, seed, epoch); shuffles, splits.
 
 >>> import dataview as dv
 >>> labels = ["cat", "cat", "cat", "dog"]
@@ -8,59 +8,99 @@
 ['dog', 'cat']
 """
 
-from __future__ import annotations
-
-import inspect
-from collections.abc import Iterable, Mapping
-from typing import Any
-
-from dataview.samplers.asked import RowsOf
-from dataview.samplers.given import Iterated, NextRow, OrderFunction
-from dataview.samplers.labelled import LabelDistribution, LabelPermutation, LabelUniform, Restricted
-from dataview.samplers.lengths import Bucket, SameLength, TokenBudget
-from dataview.samplers.parts import (
-    Mix,
-    PartLinear,
-    PartLinearPermutation,
-    PartPermutationPermutation,
+from dataview.samplers.catalogue import CATALOGUE as CATALOGUE
+from dataview.samplers.catalogue import made as made
+from dataview.samplers.data import RowsOf as RowsOf
+from dataview.samplers.labelled import LabelDistribution as label_distribution
+from dataview.samplers.labelled import LabelPermutation as label_permutation
+from dataview.samplers.labelled import LabelUniform as label_uniform
+from dataview.samplers.labelled import Restricted as restricted
+from dataview.samplers.lengths import Bucket as bucket
+from dataview.samplers.lengths import SameLength as same_length
+from dataview.samplers.lengths import TokenBudget as token_budget
+from dataview.samplers.parts import Mix as mix
+from dataview.samplers.parts import PartLinear as part_linear
+from dataview.samplers.parts import PartLinearPermutation as part_linear_permutation
+from dataview.samplers.parts import PartPermutationPermutation as part_permutation_permutation
+from dataview.samplers.protocol import (
+    Cuts as Cuts,
 )
 from dataview.samplers.protocol import (
-    Cuts,
-    Data,
-    Order,
-    Sampler,
-    checked_number,
-    checked_seed,
-    ends_of,
-    total_of,
+    Data as Data,
 )
-from dataview.samplers.simple import (
-    BatchwisePermutation,
-    Linear,
-    Permutation,
-    RandomSlice,
-    Subset,
-    Uniform,
-    Weighted,
+from dataview.samplers.protocol import (
+    Order as Order,
 )
+from dataview.samplers.protocol import (
+    Sampler as Sampler,
+)
+from dataview.samplers.protocol import (
+    checked_number as checked_number,
+)
+from dataview.samplers.protocol import (
+    checked_seed as checked_seed,
+)
+from dataview.samplers.protocol import (
+    ends_of as ends_of,
+)
+from dataview.samplers.protocol import (
+    total_of as total_of,
+)
+from dataview.samplers.selections import (
+    LINE as LINE,
+)
+from dataview.samplers.selections import (
+    Cycle as Cycle,
+)
+from dataview.samplers.selections import (
+    Listed as Listed,
+)
+from dataview.samplers.selections import (
+    as_mask as as_mask,
+)
+from dataview.samplers.selections import (
+    as_numbers as as_numbers,
+)
+from dataview.samplers.selections import (
+    mapped as mapped,
+)
+from dataview.samplers.selections import (
+    one_each as one_each,
+)
+from dataview.samplers.selections import (
+    ordered as ordered,
+)
+from dataview.samplers.selections import (
+    repeated as repeated,
+)
+from dataview.samplers.selections import (
+    shape_by_rows as shape_by_rows,
+)
+from dataview.samplers.selections import (
+    shuffled as shuffled,
+)
+from dataview.samplers.simple import BatchwisePermutation as batchwise_permutation
+from dataview.samplers.simple import Linear as linear
+from dataview.samplers.simple import Permutation as permutation
+from dataview.samplers.simple import RandomSlice as random_slice
+from dataview.samplers.simple import Subset as subset
+from dataview.samplers.simple import Uniform as uniform
+from dataview.samplers.simple import Weighted as weighted
+from dataview.samplers.splits import folds as folds
+from dataview.samplers.splits import group_folds as group_folds
+from dataview.samplers.splits import split as split
 
 __all__ = [
-    "CATALOGUE",
     "Cuts",
     "Data",
     "Order",
-    "RowsOf",
     "Sampler",
     "batchwise_permutation",
     "bucket",
-    "checked_number",
-    "checked_seed",
-    "ends_of",
     "label_distribution",
     "label_permutation",
     "label_uniform",
     "linear",
-    "made",
     "mix",
     "part_linear",
     "part_linear_permutation",
@@ -71,136 +111,6 @@ __all__ = [
     "same_length",
     "subset",
     "token_budget",
-    "total_of",
     "uniform",
     "weighted",
 ]
-
-linear = Linear
-permutation = Permutation
-uniform = Uniform
-subset = Subset
-weighted = Weighted
-label_uniform = LabelUniform
-label_permutation = LabelPermutation
-label_distribution = LabelDistribution
-restricted = Restricted
-batchwise_permutation = BatchwisePermutation
-random_slice = RandomSlice
-bucket = Bucket
-token_budget = TokenBudget
-same_length = SameLength
-part_linear = PartLinear
-part_linear_permutation = PartLinearPermutation
-part_permutation_permutation = PartPermutationPermutation
-mix = Mix
-
-CATALOGUE: dict[str, type[Sampler]] = {
-    kind.name: kind
-    for kind in (
-        Linear,
-        Permutation,
-        Uniform,
-        Subset,
-        Weighted,
-        LabelUniform,
-        LabelPermutation,
-        LabelDistribution,
-        Restricted,
-        BatchwisePermutation,
-        RandomSlice,
-        Bucket,
-        TokenBudget,
-        SameLength,
-        PartLinear,
-        PartLinearPermutation,
-        PartPermutationPermutation,
-        Mix,
-    )
-}
-
-
-def made(
-    sampler: Any, fields: Iterable[str] = (), batch_size: int | None = None, tail: str = "short"
-) -> Sampler:
-    """Return the sampler that is meant by a name, a class, an iterable or a function.
-
-    `fields` are named where one of them has to be chosen; `batch_size` and `tail` are for samplers
-    that make slices or batches of this size.
-
-    >>> made("bucket", ["x", "length"])
-    Traceback (most recent call last):
-    ValueError: the sampler 'bucket' needs lengths: samplers.bucket(by=...), \
-a field or an array; the fields are x, length
-    """
-    if isinstance(sampler, str):
-        sampler = _named(sampler)
-    if isinstance(sampler, type) and issubclass(sampler, Sampler):
-        sampler = _of_class(sampler, fields)
-    found = sampler if isinstance(sampler, Sampler) else _given(sampler)
-    if found.takes and getattr(found, "by", None) is None:
-        raise _lacks_by(type(found), fields)
-    return found.fitted(batch_size, tail)
-
-
-def _named(name: str) -> type[Sampler]:
-    kind = CATALOGUE.get(name.replace("_", "-"))
-    if kind is None:
-        import difflib  # needed for mistakes alone
-
-        close = difflib.get_close_matches(name, CATALOGUE, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"no sampler {name!r}{hint} The samplers are: {', '.join(CATALOGUE)}")
-    return kind
-
-
-def _of_class(kind: type[Sampler], fields: Iterable[str]) -> Sampler:
-    if kind.takes:
-        raise _lacks_by(kind, fields)
-    missing = [
-        name
-        for name, parameter in inspect.signature(kind).parameters.items()
-        if parameter.default is parameter.empty
-    ]
-    if missing:
-        raise ValueError(f"the sampler {kind.name!r} needs {_spelt(kind, missing)}")
-    return kind()
-
-
-def _spelt(kind: type[Sampler], names: list[str]) -> str:
-    options = ", ".join(f"{name}=..." for name in names)
-    return f"options: samplers.{kind.name.replace('-', '_')}({options})"
-
-
-def _lacks_by(kind: type[Sampler], fields: Iterable[str]) -> ValueError:
-    listing = ", ".join(fields)
-    return ValueError(
-        f"the sampler {kind.name!r} needs {kind.takes}: "
-        f"samplers.{kind.name.replace('-', '_')}(by=...), a field or an array"
-        + (f"; the fields are {listing}" if listing else "")
-    )
-
-
-def _given(value: Any) -> Sampler:
-    """Return the sampler of an iterable, or of a function, told apart by its arguments."""
-    if isinstance(value, Mapping):
-        raise TypeError("samplers by field are for _loader; _minibatches has one for all fields")
-    if isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray)):
-        return Iterated(value)
-    if not callable(value):
-        raise TypeError(
-            f"a sampler is a name, one of dv.samplers, row numbers, lists of them, or a function; "
-            f"got {value!r}"
-        )
-    required = [
-        parameter
-        for parameter in inspect.signature(value).parameters.values()
-        if parameter.default is parameter.empty
-        and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-    ]
-    if len(required) not in (0, 2):
-        raise TypeError(
-            "a function is called without arguments for the next row, or with (order, position) "
-            f"for the next order; {value!r} needs {len(required)} arguments"
-        )
-    return OrderFunction(value) if required else NextRow(value)

@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dataview.errors import located
-from dataview.rows import Listed
 from dataview.samplers.protocol import Data, Key, Order, Sampler, Seed
+from dataview.samplers.selections import Listed
 from dataview.samplers.simple import numbered
 
 __all__ = ["Ends", "Iterated", "NextRow", "OrderFunction"]

@@ -11,17 +11,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dataview.permutation import Draws, Permutation
-from dataview.rows import coded
+from dataview.index import Draws, Permutation
 from dataview.samplers.protocol import Data, Function, Key, Order, Sampler, Seed
-from dataview.samplers.simple import (
-    Chosen,
-    Restrictable,
-    checked_weights,
-    drawn,
-    picked,
-    rows_with,
-)
+from dataview.samplers.selections import coded
+from dataview.samplers.simple import Chosen, Restrictable, checked_weights, drawn, picked, rows_with
 
 __all__ = ["LabelDistribution", "LabelPermutation", "LabelUniform", "Restricted", "dealt"]
 

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dataview.permutation import Permutation
-from dataview.rows import Listed
+from dataview.index import Permutation
 from dataview.samplers.given import Ends
 from dataview.samplers.labelled import dealt
 from dataview.samplers.protocol import Data, Key, Order, Sampler, Seed, checked_number
+from dataview.samplers.selections import Listed
 from dataview.samplers.simple import Sized, Slices
 
 __all__ = ["Bucket", "SameLength", "TokenBudget"]

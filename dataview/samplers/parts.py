@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dataview.permutation import Permutation
+from dataview.index import Permutation
 from dataview.samplers.labelled import dealt
 from dataview.samplers.protocol import Data, Function, Key, Sampler
 from dataview.samplers.simple import checked_weights, same

@@ -8,17 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dataview.permutation import Draws
-from dataview.permutation import Permutation as Keyed
-from dataview.samplers.protocol import (
-    Data,
-    Function,
-    Key,
-    Order,
-    Sampler,
-    Seed,
-    checked_number,
-)
+from dataview.index import Draws
+from dataview.index import Permutation as Keyed
+from dataview.samplers.protocol import Data, Function, Key, Order, Sampler, Seed, checked_number
 
 __all__ = [
     "BatchwisePermutation",

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dataview import gather
-from dataview.index import Computed, Index, extent, shifted
+from dataview.index import Computed, Index, extent, gather, shifted
 from dataview.sources.protocol import Memo
 
 __all__ = ["ArraySource"]

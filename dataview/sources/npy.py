@@ -13,19 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dataview import buffers, gather
 from dataview.index import (
     Affine,
     Index,
     axes_of,
     compose,
     extent,
+    gather,
     identity,
     is_identity,
     shifted,
 )
+from dataview.sources import scratch
+from dataview.sources.file_access import mapped, read_at, write_at
 from dataview.sources.npy_header import Header, Seen, described, read_header
-from dataview.sources.places import mapped, read_at, write_at
 from dataview.sources.protocol import Memo
 
 if TYPE_CHECKING:
@@ -164,12 +165,12 @@ class NpySource:
         Who gives a list for memory lets go of the array soon: it may be memory used before, or a
         window of the file.
         """
-        reused = memo.get(buffers.REUSED)
+        reused = memo.get(scratch.REUSED)
         if not self.dtype.itemsize:
             return np.ndarray(index.shape, self.dtype)
         if (run := self._run(index)) is not None:
             return self._rows(run, reused)
-        found = buffers.empty(index.shape, self.dtype, [] if reused is None else reused)
+        found = scratch.borrowed(index.shape, self.dtype, [] if reused is None else reused)
         for where, part in self._pieces(index):
             slab = self._slab(part)
             if slab is None:
@@ -178,7 +179,7 @@ class NpySource:
             else:
                 held: list[np.ndarray] = []
                 found[where] = gather.read(self._rows(slab[0], held), slab[1])
-                buffers.give_back(held)
+                scratch.give_back(held)
         return found
 
     def write(self, index: Index, value: np.ndarray) -> None:
@@ -280,7 +281,7 @@ class NpySource:
                 return window
         self.file.check()
         shape = (len(rows), *self.shape[1:])
-        block = buffers.empty(shape, self.dtype, [] if reused is None else reused)
+        block = scratch.borrowed(shape, self.dtype, [] if reused is None else reused)
         with open(self.path, "rb", buffering=0) as file:
             read_at(file, block, self._place(rows.start))
         return block

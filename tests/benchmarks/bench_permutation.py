@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 from timing import ROUNDS, duration, heading, megabytes, peak, spread, table, timed
 
-from dataview.permutation import Permutation
+from dataview.index.permutation import Permutation
 
 SIZES = {"10**6": 10**6, "2**20+1": 2**20 + 1, "10**9": 10**9, "2**30+1": 2**30 + 1}
 SIZES |= {"2**16": 2**16, "2**40+1": 2**40 + 1}

@@ -1,0 +1,180 @@
+"""Minibatches: rows grouped, in the order of a sampler, into a view of views.
+
+Batches that are all of one size are index algebra alone: two view axes over one row axis, so that
+every law of views holds for them.  Where the last one is short, or a sampler decides where to cut,
+they are a kind of node of their own, `Batches`, which hands out each as a part of the rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dataview import samplers
+from dataview.batches.padding import Padded, valid
+from dataview.batches.reading import reader_of
+from dataview.batches.streams import of_stream
+from dataview.batches.uneven import LINE, Batches, EqualCuts
+from dataview.errors import StreamError
+from dataview.index import ENDLESS, Affine, Array, Computed, Index, Map, compose, extent, is_endless
+from dataview.plan.build import select
+from dataview.plan.fields import Attached, Fields
+from dataview.plan.kinds import Node, Record, Sampled, Select, known_shape, members
+from dataview.samplers import Listed, mapped, shape_by_rows
+from dataview.samples import Stream
+
+__all__ = ["Batches", "Padded", "grouped", "reader_of", "valid"]
+
+TAILS = ("short", "drop", "pad", "error")
+
+
+def grouped(
+    node: Node,
+    batch_size: int | None,
+    tail: str = "short",
+    sampler: Any = "linear",
+    seed: Any = 0,
+    epoch: int = 0,
+    num_samples: int | None = None,
+    num_batches: int | None = None,
+) -> Node:
+    """Return the view of the minibatches of a node's rows."""
+    if tail not in TAILS:
+        raise ValueError(f"tail= is one of {', '.join(TAILS)}; got {tail!r}")
+    size = _checked_size(batch_size)
+    if isinstance(node, Stream):
+        return of_stream(node, size, tail, sampler, num_samples, num_batches)
+    shape = shape_by_rows(node)
+    if not shape:
+        raise TypeError("_minibatches: the view has no rows, its shape is ()")
+    count = shape[0]
+    chosen = samplers.made(sampler, node.fields, size, tail)
+    data, node = samplers.RowsOf(node, count), _in_order(node, {})
+    if is_endless(count):
+        return _endless(node, chosen, size, num_samples, num_batches)
+    order = chosen.order(data, seed, epoch)
+    rows: Map = LINE if _is_plain(chosen) else Computed(order, LINE)
+    if order.cuts is not None:
+        _check_cuts(chosen, size, tail)
+        number = samplers.ends_of(order.cuts, num_samples, num_batches)
+        total = order.cuts.bounds(number - 1)[1] if number else 0
+        return Batches(mapped(node, rows, total, "rows"), order.cuts, _first(number), None)
+    if size is None:
+        raise ValueError("give a batch size, or a sampler that decides about the batches")
+    total = samplers.total_of(order, count, size, num_samples, num_batches)
+    return _of_size(node, rows, total, size, tail)
+
+
+def _checked_size(size: Any) -> int | None:
+    if size is None:
+        return None
+    if isinstance(size, bool) or not isinstance(size, (int, np.integer)):
+        raise TypeError(f"a batch size is an integer; got {size!r}")
+    if size < 1:
+        raise ValueError(f"a batch has at least one row; got the size {size}")
+    return int(size)
+
+
+def _is_plain(sampler: samplers.Sampler) -> bool:
+    return isinstance(sampler, samplers.linear) and sampler.label is None
+
+
+def _check_cuts(sampler: samplers.Sampler, size: int | None, tail: str) -> None:
+    if tail != "short" or (size is not None and not sampler.sized):
+        named = "tail=" if sampler.sized else "batch_size= and tail="
+        raise ValueError(f"{sampler!r} decides about the batches; leave {named} out")
+
+
+def _endless(
+    node: Node,
+    sampler: samplers.Sampler,
+    size: int | None,
+    num_samples: int | None,
+    num_batches: int | None,
+) -> Node:
+    if not _is_plain(sampler) or size is None:
+        raise StreamError("a view that never ends is visited in order, by batches of one size")
+    if num_samples is None and num_batches is None:
+        if _has_axes(node):
+            return _even(node, LINE, ENDLESS, size)
+        return Batches(node, EqualCuts(ENDLESS, size), _first(ENDLESS), size)
+    order = samplers.Order(np.asarray, None)
+    total = samplers.total_of(order, num_samples or 0, size, num_samples, num_batches)
+    return _of_size(node, LINE, total, size, "short")
+
+
+def _of_size(node: Node, rows: Map, total: int, size: int, tail: str) -> Node:
+    """Return batches of one size of the first rows of an order, and what is left as asked."""
+    left = total % size
+    if left and tail == "error":
+        raise ValueError(
+            f"{total} rows do not make batches of {size}: {left} are left; "
+            "choose tail='short', 'drop' or 'pad'"
+        )
+    if left and tail == "pad":
+        rows, total = _padded(rows, total), total + size - left
+    elif tail == "drop":
+        total -= left
+    if total % size == 0 and _has_axes(node):
+        return _even(node, rows, total // size, size)
+    cuts = EqualCuts(total, size)
+    return Batches(mapped(node, rows, total, "rows"), cuts, _first(cuts.count), size)
+
+
+def _has_axes(node: Node) -> bool:
+    """Whether the samples' axes are known, as index algebra needs."""
+    if isinstance(node, Record):
+        return all(_has_axes(part.node) for part in members(node).values())
+    return not isinstance(node, Sampled)
+
+
+def _padded(rows: Map, total: int) -> Map:
+    inner = Computed(Padded(total), LINE)
+    return Computed(rows.function, inner) if isinstance(rows, Computed) else inner
+
+
+def _even(node: Node, rows: Map, number: int, size: int) -> Node:
+    """Return batches of one size: the row axis seen along two axes."""
+    shape = known_shape(node)
+    pair = Affine(0, ((0, size), (1, 1)))
+    over = compose(Index((number * size,), [rows]), Index((number, size), [pair]))
+    rest = [Affine(0, ((axis + 1, 1),)) for axis in range(1, len(shape))]
+    return select(node, Index((number, size, *shape[1:]), [*over.maps, *rest]), "_minibatches()")
+
+
+def _in_order(node: Node, orders: dict[int, samplers.Order]) -> Node:
+    """Return a node whose rows, listed or computed, are looked up in one order for all members.
+
+    A run of an order is computed once for all fields, and what it starts from stays to be seen.
+    """
+    if isinstance(node, Record) and isinstance(node._fields, Fields):
+        named = {
+            name: Attached(_in_order(part.node, orders), part.axes)
+            for name, part in members(node).items()
+        }
+        fields = Fields(named, node.fields.lost)
+        return Record(fields, node.rank, node.meta, node.shape, node.dtype)
+    if not isinstance(node, Select) or not node.index.maps:
+        return node
+    first, *rest = node.index.maps
+    if isinstance(first, Array) and first.axes == (0,):
+        order = orders.setdefault(
+            id(first.values), samplers.Order(Listed(first.values), len(first.values))
+        )
+        rows = Computed(order, LINE)
+    elif isinstance(first, Computed) and not isinstance(first.function, samplers.Order):
+        last = extent(first.inner, node.index.shape) if isinstance(first.inner, Affine) else None
+        if last is None:
+            return node
+        order = samplers.Order(first.function, last[1] + 1)
+        order = orders.setdefault(id(first.function), order)
+        rows = Computed(order, first.inner, first.offset, first.stride)
+    else:
+        return node
+    index = Index(node.index.shape, [rows, *rest])
+    return Select(node.node, index, node._fields, node.meta)
+
+
+def _first(number: int) -> Index:
+    return Index((number,), [LINE])

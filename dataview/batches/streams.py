@@ -1,0 +1,73 @@
+"""Batches of a stream: so many samples at a time, until it ends."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+from dataview.compute import evaluate
+from dataview.errors import StreamError
+from dataview.plan.build import field, record, stored, with_fields
+from dataview.plan.kinds import Node, Record
+from dataview.samples import Stream, stacked
+from dataview.sources import ArraySource
+
+__all__ = ["of_stream", "together"]
+
+
+class _Grouped:
+    """The samples of a stream, so many together."""
+
+    __slots__ = ("finite", "most", "restarts", "samples", "size", "tail")
+
+    def __init__(self, samples: Any, size: int, tail: str, most: int | None) -> None:
+        self.samples = samples
+        self.size = size
+        self.tail = tail
+        self.most = most
+        self.finite = samples.finite or most is not None
+        self.restarts = samples.restarts
+
+    def iterate(self) -> Iterator[Node]:
+        """Return the batches."""
+        passing = itertools.islice(self.samples.iterate(), self.most)
+        while batch := list(itertools.islice(passing, self.size)):
+            if len(batch) < self.size and self.tail != "short":
+                if self.tail == "error":
+                    raise ValueError(f"{len(batch)} samples are left, less than {self.size}")
+                return
+            yield together(batch)
+
+
+def together(samples: list[Node]) -> Node:
+    """Return samples as the rows of one node, with their fields."""
+    first = samples[0]
+    if isinstance(first, Record) and not first.rank:
+        return record(
+            {name: together([field(sample, name) for sample in samples]) for name in first.fields},
+            1,
+        )
+    made = stored(ArraySource(stacked([evaluate(sample) for sample in samples])))
+    windows = first.fields.windows_only(1, lambda axis: True)
+    return with_fields(made, windows) if windows.named else made
+
+
+def of_stream(
+    node: Stream,
+    size: int | None,
+    tail: str,
+    sampler: Any,
+    num_samples: int | None,
+    num_batches: int | None,
+) -> Node:
+    """Return the stream of the batches of a stream."""
+    if sampler != "linear":
+        raise StreamError("a stream is visited in order; shuffle it by _shuffled(seed, pool=...)")
+    if size is None:
+        raise ValueError("a stream needs a batch size")
+    if tail == "pad":
+        raise StreamError("what a stream lacks at its end is not known; choose another tail=")
+    limits = [num_samples, None if num_batches is None else num_batches * size]
+    most = min((limit for limit in limits if limit is not None), default=None)
+    return Stream(_Grouped(node.samples, size, tail, most))

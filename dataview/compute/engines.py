@@ -1,0 +1,356 @@
+"""Which engine computes which steps of a program: NumPy, or numexpr where it gives the same bits.
+
+numexpr gets runs of vetted operations on vetted dtypes, as text with generated names, never a
+user's, and constants as operands of the dtype that NumPy gives them.  It tells nothing of
+floating-point errors: they are looked for in its results, and where there may have been one, NumPy
+computes the block again.
+
+"auto" takes numexpr for the operations that `VETTED` says were measured faster, which is none: in
+blocks that stay in the cache NumPy needs less time for each of them, with AVX-512 and with AVX2
+alone, and for runs of several too, so that "auto" and "numpy" are the same today.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dataview.compute.programs import Place, Program, Step, last_uses
+
+__all__ = ["Choice", "Joined", "arranged", "chosen", "current", "engine", "one_thread"]
+
+ENGINES = ("numpy", "numexpr", "auto")
+
+MOST_STEPS = 50
+"""numexpr counts registers in a byte, and its parser and its passes recurse."""
+
+
+class Vetted(NamedTuple):
+    """How numexpr computes a ufunc to NumPy's own bits, on operands of one of these dtypes."""
+
+    text: str
+    dtypes: str
+    slower: float
+    """The time of numexpr over that of NumPy, per element in the cache, where it was smallest."""
+
+    truth: bool = False
+    """The results are bools; otherwise they have the dtype of the operands."""
+
+    raises: bool = False
+    """A floating-point error can happen; then the result is not finite, or it underflows."""
+
+    underflows: bool = False
+    apart: tuple[int, ...] = ()
+    """Operands that cannot be steps of the same call: an infinite one would leave no trace."""
+
+
+FLOATS, INTS = "f4 f8", "i4 i8"
+NUMBERS = f"{FLOATS} {INTS}"
+
+VETTED: dict[np.ufunc, Vetted] = {
+    np.add: Vetted("{} + {}", NUMBERS, 1.15, raises=True),
+    np.subtract: Vetted("{} - {}", NUMBERS, 1.03, raises=True),
+    np.multiply: Vetted("{} * {}", NUMBERS, 1.06, raises=True, underflows=True),
+    np.square: Vetted("{0} * {0}", NUMBERS, 2.4, raises=True, underflows=True, apart=(0,)),
+    np.divide: Vetted("{} / {}", FLOATS, 1.08, raises=True, underflows=True, apart=(1,)),
+    np.negative: Vetted("-{}", NUMBERS, 1.4),
+    np.sqrt: Vetted("sqrt({})", FLOATS, 2.0, raises=True),
+    np.absolute: Vetted("abs({})", FLOATS, 8.0),
+    np.floor: Vetted("floor({})", FLOATS, 8.5),
+    np.ceil: Vetted("ceil({})", FLOATS, 8.1),
+    np.trunc: Vetted("trunc({})", "f8", 8.8),
+    np.copysign: Vetted("copysign({}, {})", "f8", 3.0, apart=(1,)),
+    np.isnan: Vetted("isnan({})", FLOATS, 8.6, truth=True, apart=(0,)),
+    np.isfinite: Vetted("isfinite({})", FLOATS, 5.8, truth=True, apart=(0,)),
+    np.less: Vetted("{} < {}", NUMBERS, 2.0, truth=True, apart=(0, 1)),
+    np.less_equal: Vetted("{} <= {}", NUMBERS, 2.0, truth=True, apart=(0, 1)),
+    np.greater: Vetted("{} > {}", NUMBERS, 2.0, truth=True, apart=(0, 1)),
+    np.greater_equal: Vetted("{} >= {}", NUMBERS, 2.0, truth=True, apart=(0, 1)),
+    np.bitwise_and: Vetted("{} & {}", f"b1 {INTS}", 1.7),
+    np.bitwise_or: Vetted("{} | {}", f"b1 {INTS}", 1.8),
+    np.bitwise_xor: Vetted("{} ^ {}", f"b1 {INTS}", 1.9),
+    np.invert: Vetted("~{}", f"b1 {INTS}", 1.3),
+    np.logical_and: Vetted("{} & {}", "b1", 17.0),
+    np.logical_or: Vetted("{} | {}", "b1", 25.0),
+    np.logical_xor: Vetted("{} ^ {}", "b1", 2.4),
+    np.logical_not: Vetted("~{}", "b1", 1.4),
+}
+"""Every operation that numexpr may compute.  None of a result that could differ in a bit: no
+powers, remainders or transcendental functions, no mixed, small, unsigned or complex dtypes."""
+
+PAYING = frozenset(ufunc for ufunc, row in VETTED.items() if row.slower < 1)
+"""What numexpr computes in less time than NumPy: so far nothing."""
+
+_default = os.environ.get("DATAVIEW_ENGINE", "auto")
+_chosen: ContextVar[str | None] = ContextVar("engine", default=None)
+
+
+@contextlib.contextmanager
+def engine(name: str) -> Iterator[str]:
+    """Compute expressions in this context with one engine: "numpy", "numexpr" or "auto".
+
+    >>> with engine("numexpr"):
+    ...     current()
+    'numexpr'
+    """
+    token = _chosen.set(_checked(name, "the engine"))
+    try:
+        yield name
+    finally:
+        _chosen.reset(token)
+
+
+def current() -> str:
+    """Return the name of the engine in this context."""
+    return _chosen.get() or _checked(_default, "DATAVIEW_ENGINE")
+
+
+def _checked(name: str, what: str) -> str:
+    if name not in ENGINES:
+        raise ValueError(f"{what} is one of {', '.join(map(repr, ENGINES))}; got {name!r}")
+    return name
+
+
+# --- what is vetted ----------------------------------------------------------------------------
+
+
+class Choice(NamedTuple):
+    """Which engine computes a step, and why."""
+
+    step: Step
+    engine: str
+    why: str
+
+
+def chosen(program: Program) -> list[Choice]:
+    """Return for each step of a program the engine that computes it in this context, and why."""
+    name = current()
+    by_numexpr = _groups(program, name)
+    dtypes = _dtypes(program)
+    choices = []
+    for step in program.steps:
+        refusal = _refusal(step, dtypes)
+        if step.number in by_numexpr:
+            choices.append(Choice(step, "numexpr", "chosen" if name == "numexpr" else "faster"))
+        elif name == "numpy":
+            choices.append(Choice(step, "numpy", "chosen"))
+        else:
+            choices.append(Choice(step, "numpy", refusal or "faster"))
+    return choices
+
+
+def _dtypes(program: Program) -> dict[int, np.dtype[Any]]:
+    """Return the dtype of each place."""
+    found: dict[int, Any] = {-1 - n: leaf.dtype for n, leaf in enumerate(program.leaves)}
+    for step in program.steps:
+        found.update(zip(step.results, step.dtypes, strict=True))
+    return found
+
+
+def _refusal(step: Step, dtypes: dict[int, np.dtype[Any]]) -> str:
+    """Return why numexpr may not compute a step, nothing if it may."""
+    row = VETTED.get(step.ufunc)
+    if row is None:
+        return "not vetted"
+    if row.underflows and np.geterr()["under"] != "ignore":
+        return "underflow is to be told"
+    own = {dtypes[op.number] for op in step.operands if type(op) is Place}
+    kind = own.pop() if own else np.dtype(object)
+    if own or not kind.isnative or kind.str[1:] not in row.dtypes.split():
+        return f"not vetted for {step.dtypes[0] if own else kind}"
+    if step.dtypes[0] != (np.dtype(bool) if row.truth else kind):
+        return "not vetted for mixed dtypes"
+    constants = [op for op in step.operands if type(op) is not Place]
+    return "" if all(_typed(one, kind) is not None for one in constants) else "a mixed constant"
+
+
+def _typed(value: Any, dtype: np.dtype[Any]) -> np.ndarray | None:
+    """Return a constant in the dtype that NumPy gives it beside operands of this one, or None."""
+    own = {"b": (bool,), "i": (int,), "f": (int, float)}[dtype.kind]
+    if type(value) not in own:
+        return None
+    try:
+        with np.errstate(all="raise"):
+            return np.asarray(value, dtype)
+    except (OverflowError, FloatingPointError):
+        return None
+
+
+# --- steps in one call -------------------------------------------------------------------------
+
+
+def arranged(program: Program) -> Program:
+    """Return a program with the steps that numexpr is to compute joined into calls of it."""
+    groups = _groups(program, current())
+    if not groups:
+        return program
+    dtypes = _dtypes(program)
+    members: dict[int, list[Step]] = {}
+    for step in program.steps:
+        if step.number in groups:
+            members.setdefault(groups[step.number], []).append(step)
+    steps = []
+    for step in program.steps:
+        if step.number not in groups:
+            steps.append(step)
+        elif groups[step.number] == step.number:
+            joined, operands = _joined(members[step.number], dtypes)
+            steps.append(step._replace(ufunc=joined, operands=operands))
+    count = len(program.last_use)
+    last = last_uses(steps, program.outputs, count)
+    return program._replace(steps=tuple(steps), last_use=last)
+
+
+def _groups(program: Program, name: str) -> dict[int, int]:
+    """Return, for the steps that numexpr computes, the last step of the call they belong to."""
+    if name == "numpy" or (name == "auto" and not PAYING):
+        return {}
+    dtypes = _dtypes(program)
+    made_by = {place: step for step in program.steps for place in step.results}
+    readers: dict[int, list[tuple[int, int]]] = {}
+    groups: dict[int, int] = {}
+    sizes: dict[int, int] = {}
+    for step in reversed(program.steps):
+        pays = name == "numexpr" or step.ufunc in PAYING
+        if pays and not _refusal(step, dtypes):
+            group = step.number
+            users = readers.get(group, [])
+            if len(users) == 1 and not set(step.results).intersection(program.outputs):
+                group = _joins(program.steps[users[0][0]], users[0][1], groups, sizes, group)
+            groups[step.number] = group
+            sizes[group] = sizes.get(group, 0) + 1
+        for position, operand in enumerate(step.operands):
+            if type(operand) is Place and operand.number in made_by:
+                below = made_by[operand.number].number
+                readers.setdefault(below, []).append((step.number, position))
+    return groups
+
+
+def _joins(
+    user: Step, position: int, groups: dict[int, int], sizes: dict[int, int], alone: int
+) -> int:
+    """Return the group of the one step that reads another, where the other may join it."""
+    group = groups.get(user.number)
+    if group is None or position in VETTED[user.ufunc].apart or sizes[group] >= MOST_STEPS:
+        return alone
+    return group
+
+
+def _joined(steps: Sequence[Step], dtypes: dict[int, np.dtype[Any]]) -> tuple[Joined, Any]:
+    """Return several steps as one call, and its operands; its own names are v0, v1 and so on."""
+    inside = {place for step in steps for place in step.results}
+    operands: list[Any] = []
+    kinds: list[str] = []
+    names: dict[Any, str] = {}
+    texts: dict[int, str] = {}
+
+    def name_of(operand: Any, dtype: np.dtype[Any]) -> str:
+        if type(operand) is Place and operand.number in inside:
+            return texts[operand.number]
+        key = operand if type(operand) is Place else len(operands)
+        if key not in names:
+            names[key] = f"v{len(operands)}"
+            operands.append(operand if type(operand) is Place else _typed(operand, dtype))
+            kinds.append(dtype.str[1:])
+        return names[key]
+
+    for step in steps:
+        dtype = next(dtypes[op.number] for op in step.operands if type(op) is Place)
+        words = [name_of(operand, dtype) for operand in step.operands]
+        texts[step.results[0]] = f"({VETTED[step.ufunc].text.format(*words)})"
+    text = texts[steps[-1].results[0]]
+    return Joined(text, tuple(kinds), tuple(steps), tuple(operands)), tuple(operands)
+
+
+class Joined:
+    """Several steps in one call of numexpr."""
+
+    __slots__ = ("kinds", "may_raise", "operands", "steps", "text")
+
+    def __init__(
+        self, text: str, kinds: tuple[str, ...], steps: tuple[Step, ...], operands: tuple[Any, ...]
+    ) -> None:
+        self.text = text
+        self.kinds = kinds
+        self.steps = steps
+        self.operands = operands
+        floats = steps[-1].dtypes[0].kind == "f"
+        self.may_raise = floats and any(VETTED[step.ufunc].raises for step in steps)
+
+    def __call__(
+        self, operands: Sequence[np.ndarray], out: np.ndarray, reach: Callable[[Step], None]
+    ) -> None:
+        """Compute a block into `out`, which is apart from all operands.
+
+        `reach` is told of each step that NumPy computes, because numexpr met an error or might
+        have, or because it does not broadcast nothing as NumPy does.
+        """
+        if out.size:
+            _compiled(self.text, self.kinds)(*operands, out=out, order="K", ex_uses_vml=False)
+            if not self.may_raise or np.isfinite(out).all():
+                return
+        values = {op.number: v for op, v in zip(self.operands, operands, strict=True) if _is(op)}
+        for step in self.steps:
+            reach(step)
+            args = [values[op.number] if type(op) is Place else op for op in step.operands]
+            values[step.results[0]] = step.ufunc(*args)
+        np.copyto(out, values[self.steps[-1].results[0]])
+
+
+def _is(operand: Any) -> bool:
+    return type(operand) is Place
+
+
+_threads = threading.local()
+
+
+def _compiled(text: str, kinds: tuple[str, ...]) -> Any:
+    """Return numexpr's object for a text, this thread's own: two threads in one would crash."""
+    kept = _threads.__dict__.setdefault("kept", {})
+    if (text, kinds) not in kept:
+        from numexpr import necompiler
+
+        if len(kept) >= 256:
+            kept.clear()
+        signature = [
+            (f"v{number}", necompiler.getType(np.empty(0, kind)))
+            for number, kind in enumerate(kinds)
+        ]
+        kept[text, kinds] = necompiler.NumExpr(text, signature, optimization="none", truediv=True)
+    return kept[text, kinds]
+
+
+_running = 0
+_before = 1
+_lock = threading.Lock()
+
+
+@contextlib.contextmanager
+def one_thread(program: Program) -> Iterator[None]:
+    """Let numexpr compute each block in one thread: the blocks have the others.
+
+    The number of its threads is one for the process: it is put back when the last evaluation ends.
+    """
+    global _running, _before
+    if not any(isinstance(step.ufunc, Joined) for step in program.steps):
+        yield
+        return
+    import numexpr
+
+    with _lock:
+        _running += 1
+        if _running == 1:
+            _before = numexpr.set_num_threads(1)
+    try:
+        yield
+    finally:
+        with _lock:
+            _running -= 1
+            if not _running:
+                numexpr.set_num_threads(_before)

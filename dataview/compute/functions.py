@@ -1,0 +1,341 @@
+"""Expressions over symbols, given data: bound once, or called like a function.
+
+A function keeps a plan for each combination of shapes that it was called with.  Small plans are
+lists of calls on whole arrays; larger ones are evaluated block by block like any expression.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dataview.compute.evaluation import SMALL, apart, evaluate, evaluate_all, lent
+from dataview.compute.statistics import take
+from dataview.index import Index, gather
+from dataview.plan.build import elementwise, read_only, stored, with_fields
+from dataview.plan.kinds import (
+    Driven,
+    Elementwise,
+    Node,
+    Placeholder,
+    Record,
+    Reduction,
+    Select,
+    Stored,
+    size_of,
+)
+from dataview.plan.operations import Operation
+from dataview.plan.symbols import (
+    in_order,
+    matched,
+    parts_of,
+    substituted,
+    symbols_of,
+    unknown_symbols,
+)
+from dataview.sources import ArraySource
+
+__all__ = ["Function", "bound", "made_like"]
+
+PLANS = 64
+"""So many plans are kept; a function that is called with more shapes makes them again."""
+
+
+def bound(node: Node, given: Mapping[str, Node]) -> Node:
+    """Return an expression over the data given for its symbols, all of them or some."""
+    symbols = symbols_of([node])
+    wrong = unknown_symbols(given, symbols)
+    if wrong is not None:
+        raise wrong
+    values = {name: _data_of(symbols[name], value) for name, value in given.items()}
+    (found,) = substituted([node], functools.partial(_given, values))
+    return found
+
+
+def _data_of(symbol: Placeholder, value: Node) -> Node:
+    """Return a node as a symbol declares it, read-only; an array of another dtype is cast."""
+    if isinstance(value, (Record, Driven)):
+        names = ", ".join(map(repr, value.fields))
+        raise TypeError(f"symbol {symbol.name!r} takes one array; choose a field: {names}")
+    if isinstance(value, Stored) and isinstance(value.source, ArraySource):
+        array = matched(symbol, value.source.array)
+        if array is not value.source.array:
+            return stored(ArraySource(array), writable=False)
+    node: Node = matched(symbol, value)
+    if node.dtype != symbol.dtype:
+        options = (("dtype", symbol.dtype), ("casting", "same_kind"))
+        (node,) = elementwise(Operation("astype", options), (node,))
+    return read_only(node)
+
+
+def _given(values: Mapping[str, Node], symbol: Placeholder) -> Node:
+    """Return the data for a symbol, with the symbol's fields and metadata."""
+    if symbol.name not in values:
+        return symbol
+    node = with_fields(values[symbol.name], symbol.fields)
+    found: Node = node.replaced(meta=symbol.meta)
+    return found
+
+
+# --- functions ---------------------------------------------------------------------------------
+
+Plan = Callable[[Sequence[np.ndarray]], list[Any]]
+
+
+class Function:
+    """Outputs computed from arrays: by position, or by the names of the symbols."""
+
+    __slots__ = ("inputs", "outputs", "plans", "symbols", "unwrap")
+
+    def __init__(self, inputs: Any, outputs: Any, unwrap: Callable[[Any], Any]) -> None:
+        """Take symbols, and nodes in nested tuples, lists and mappings."""
+        given = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
+        for node in given:
+            if not isinstance(node, Placeholder):
+                raise TypeError("the inputs of a function are symbols: dv.symbol(name, shape=...)")
+        self.inputs: tuple[Placeholder, ...] = tuple(given)
+        self.outputs = outputs
+        self.unwrap = unwrap
+        self.plans: dict[Any, Plan] = {}
+        self.symbols = symbols_of([*self.inputs, *_leaves(outputs)])
+        names = [symbol.name for symbol in self.inputs]
+        if len(set(names)) < len(names):
+            raise ValueError(f"an input is given twice: {', '.join(names)}")
+        missing = [name for name in self.symbols if name not in names]
+        if missing:
+            raise ValueError(
+                f"the outputs need symbol {', '.join(map(repr, missing))}, which is no input"
+            )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Function, (self.inputs, self.outputs, self.unwrap)
+
+    def __repr__(self) -> str:
+        return f"function({', '.join(symbol.name for symbol in self.inputs)})"
+
+    def __call__(self, *arrays: Any, **named: Any) -> Any:
+        """Return the outputs for these arrays, in the structure in which they were declared."""
+        if named or len(arrays) != len(self.inputs):
+            arrays = self._in_order(arrays, named)
+        shapes = []
+        for value, symbol in zip(arrays, self.inputs, strict=True):
+            if type(value) is not np.ndarray or value.dtype != symbol.dtype:
+                return self._checked(arrays)
+            shapes.append(value.shape)
+        plan = self.plans.get(tuple(shapes))
+        if plan is None:
+            return self._checked(arrays)
+        return _filled(self.outputs, iter(plan(arrays)))
+
+    def _in_order(self, arrays: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
+        names = [symbol.name for symbol in self.inputs]
+        given = dict(zip(names, arrays, strict=False))
+        twice = [name for name in named if name in given]
+        wrong = [name for name in named if name not in names]
+        missing = [name for name in names if name not in given and name not in named]
+        if len(arrays) > len(names) or twice or wrong or missing:
+            told = [f"{len(arrays)} by position", *(f"{name}=" for name in named)]
+            raise TypeError(
+                f"{self!r} takes {len(names)} arrays, each by position or by its name; got "
+                f"{', '.join(told)}"
+            )
+        given |= named
+        return tuple([given[name] for name in names])
+
+    def _checked(self, given: Sequence[Any]) -> Any:
+        """Compute after looking at what was given: views, lists, shapes that are new."""
+        values = []
+        for symbol, value in zip(self.inputs, given, strict=True):
+            node = self.unwrap(value)
+            values.append(_data_of(symbol, node))
+        arrays = [_array_of(node) for node in values]
+        if any(array is None for array in arrays):
+            by_name = {symbol.name: node for symbol, node in zip(self.inputs, values, strict=True)}
+            roots = substituted(_leaves(self.outputs), functools.partial(_given, by_name))
+            return _filled(self.outputs, iter([array[()] for array in evaluate_all(roots)]))
+        shapes = tuple([array.shape for array in arrays])  # type: ignore[union-attr]
+        plan = self.plans.get(shapes)
+        if plan is None:
+            if len(self.plans) >= PLANS:
+                self.plans.clear()
+            plan = self.plans.setdefault(shapes, self._planned(shapes))
+        return _filled(self.outputs, iter(plan(arrays)))  # type: ignore[arg-type]
+
+    def _planned(self, shapes: Sequence[tuple[int, ...]]) -> Plan:
+        """Return the plan for arrays of these shapes, with every length known."""
+        lengths = {s.name: shape for s, shape in zip(self.inputs, shapes, strict=True)}
+
+        def closed(symbol: Placeholder) -> Node:
+            shape = lengths[symbol.name]
+            found: Node = symbol.replaced(shape=shape, extents=shape)
+            return found
+
+        roots = substituted(_leaves(self.outputs), closed)
+        names = [symbol.name for symbol in self.inputs]
+        return _steps(names, roots) or functools.partial(_evaluated, names, roots)
+
+
+def _array_of(node: Node) -> np.ndarray | None:
+    memory = isinstance(node, Stored) and isinstance(node.source, ArraySource)
+    return node.source.array if memory else None  # type: ignore[attr-defined]
+
+
+def _leaves(structure: Any) -> list[Node]:
+    """Return the nodes in nested tuples, lists and mappings, in order."""
+    if isinstance(structure, Node):
+        return [structure]
+    if isinstance(structure, Mapping):
+        structure = list(structure.values())
+    if not isinstance(structure, (tuple, list)):
+        raise TypeError(
+            "the outputs of a function are views, in tuples, lists and mappings; got "
+            f"{type(structure).__name__}"
+        )
+    return [node for part in structure for node in _leaves(part)]
+
+
+def _filled(structure: Any, values: Any) -> Any:
+    """Return the structure with values in place of its nodes."""
+    if isinstance(structure, Node):
+        return next(values)
+    if isinstance(structure, Mapping):
+        return {name: _filled(part, values) for name, part in structure.items()}
+    return made_like(structure, [_filled(part, values) for part in structure])
+
+
+def made_like(structure: Any, parts: Iterable[Any]) -> Any:
+    """Return parts as a list, a tuple or a namedtuple, as a structure is."""
+    if hasattr(structure, "_fields"):
+        return type(structure)(*parts)
+    return list(parts) if isinstance(structure, list) else tuple(parts)
+
+
+# --- plans -------------------------------------------------------------------------------------
+
+
+def _evaluated(names: list[str], roots: list[Node], arrays: Sequence[np.ndarray]) -> list[Any]:
+    """Evaluate expressions over arrays block by block."""
+    nodes = {
+        name: stored(ArraySource(array), writable=False)
+        for name, array in zip(names, arrays, strict=True)
+    }
+    found = substituted(roots, functools.partial(_given, nodes))
+    return [array[()] for array in evaluate_all(found)]
+
+
+class _Step(NamedTuple):
+    """A call on values: where its operands stand, and where its result goes."""
+
+    call: Callable[..., Any]
+    operands: tuple[int, ...]
+    result: int
+
+
+class _Steps:
+    """A plan of few elements: calls on whole arrays, in order."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = names
+        self.values: list[Any] = [None] * len(names)
+        self.steps: list[_Step] = []
+        self.outputs: list[tuple[int, bool]] = []
+
+    def __call__(self, arrays: Sequence[np.ndarray]) -> list[Any]:
+        values = self.values.copy()
+        values[: len(arrays)] = arrays
+        for call, operands, result in self.steps:
+            values[result] = call(*[values[place] for place in operands])
+        found = [
+            gather.frozen(values[place]) if lent else np.asarray(values[place])
+            for place, lent in self.outputs
+        ]
+        return [array[()] for array in apart(found, [lent for _, lent in self.outputs])]
+
+    def place(self, value: Any) -> int:
+        """Return the place of a value that is the same in every call, or is not there yet."""
+        self.values.append(value)
+        return len(self.values) - 1
+
+    def add(self, call: Callable[..., Any], *operands: int) -> int:
+        """Add a step, and return the place of its result."""
+        place = self.place(None)
+        self.steps.append(_Step(call, operands, place))
+        return place
+
+
+def _steps(names: list[str], roots: Sequence[Node]) -> _Steps | None:
+    """Return the plan of small outputs, None where blocks or anything else is needed."""
+    plan = _Steps(names)
+    places: dict[int, int] = {}
+    several: dict[Any, int] = {}
+    order = in_order(roots)
+    inner = _over_symbols(order)
+
+    def place_of(node: Node) -> int:
+        if id(node) not in places:  # it has no symbols: what it reads may have been written since
+            places[id(node)] = plan.add(functools.partial(_read, node))
+        return places[id(node)]
+
+    for node in (node for node in order if id(node) in inner):
+        if node.shape is None or size_of(node.shape) > SMALL:
+            return None
+        if isinstance(node, Placeholder):
+            places[id(node)] = names.index(node.name)
+        elif isinstance(node, Elementwise):
+            operands = [
+                place_of(arg) if isinstance(arg, Node) else plan.place(arg) for arg in node.args
+            ]
+            places[id(node)] = _called(plan, node, operands, several)
+        elif isinstance(node, Select):
+            chosen = functools.partial(_selected, node.index)
+            places[id(node)] = plan.add(chosen, places[id(node.node)])
+        elif isinstance(node, Reduction):
+            taken = functools.partial(_taken, node)
+            places[id(node)] = plan.add(taken, places[id(node.node)])
+        else:
+            return None
+    lending = (Placeholder, Select, Reduction)
+    plan.outputs = [(place_of(root), isinstance(root, lending)) for root in roots]
+    return plan
+
+
+def _over_symbols(order: Sequence[Node]) -> set[int]:
+    """Return which of some nodes, in order, are made of symbols."""
+    found: set[int] = set()
+    for node in order:
+        if isinstance(node, Placeholder) or any(id(part) in found for part in parts_of(node)):
+            found.add(id(node))
+    return found
+
+
+def _read(node: Node) -> np.ndarray:
+    memory = lent(node)
+    return evaluate(node) if memory is None else memory
+
+
+def _called(
+    plan: _Steps, node: Elementwise, operands: Sequence[int], several: dict[Any, int]
+) -> int:
+    """Add the call of a ufunc, once for all of its results."""
+    if len(node.dtypes) == 1:
+        return plan.add(node.ufunc, *operands)
+    key = (node.ufunc, *operands)
+    if key not in several:
+        several[key] = plan.add(node.ufunc, *operands)
+    return plan.add(operator.itemgetter(node.output), several[key])
+
+
+def _selected(index: Index, array: np.ndarray) -> np.ndarray:
+    return gather.read(np.asarray(array), index)
+
+
+def _taken(node: Reduction, array: np.ndarray) -> np.ndarray:
+    """Return a statistic of an array, taken as any other is."""
+    fresh: Reduction = node.replaced(node=stored(ArraySource(np.asarray(array))), rows=None)
+    take([fresh], evaluate)
+    assert fresh.taken is not None
+    return fresh.taken

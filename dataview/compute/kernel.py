@@ -1,0 +1,277 @@
+"""One block of a fused expression: a program's ufunc calls over scratch buffers.
+
+NumPy is the reference: every step is NumPy's own ufunc on operands of NumPy's own dtypes, or gives
+the same bits (see `engines`), so values, dtypes and floating-point errors are those of the eager
+expression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dataview.compute.engines import Joined
+from dataview.compute.programs import Place, Program, Step, compiled, in_order, told_apart
+from dataview.plan.kinds import Elementwise, Node, known_dtype
+from dataview.sources import borrowed, give_back
+
+__all__ = ["Position", "Tape", "run_small", "run_whole"]
+
+
+class Position:
+    """Which step a block has reached: what a floating-point error is blamed on."""
+
+    __slots__ = ("name", "step")
+
+    def __init__(self, name: str = "an operand") -> None:
+        self.step: Step | None = None
+        self.name = name
+
+    def reach(self, step: Step) -> None:
+        """Note that a step begins."""
+        self.step = step
+
+    def blamed(self) -> tuple[int, str]:
+        """Return the number of the step, -1 before the first, and what it is called."""
+        step = self.step
+        return (-1, self.name) if step is None else (step.number, step.ufunc.__name__)
+
+
+DEEP = 100
+"""From so many operations in a chain on, they are put in order before they are computed."""
+
+
+def run_small(
+    roots: Sequence[Elementwise],
+    leaf: Callable[[Node], Any],
+    at: Position | None = None,
+    lending: bool = False,
+) -> list[np.ndarray]:
+    """Compute expressions on whole operands, for results that fit a cache: NumPy allocates.
+
+    A part that occurs twice is computed once; a program is not worth making.  With `lending`, the
+    memory that a node is known to have is its value, and its leaf is not asked for.
+    """
+    values: dict[Node, Any] = {}
+    calls: dict[Any, list[tuple[list[Any], Any]]] = {}
+    if len(roots) == 1 and at is None and roots[0].depth <= DEEP:
+        return [np.asarray(_value(roots[0], values, calls, leaf, lending))]
+    if at is not None or max([root.depth for root in roots], default=0) > DEEP:
+        for node in in_order(roots):
+            if at is not None:
+                at.name = node.ufunc.__name__
+            values[node] = _value(node, values, calls, leaf, lending)
+    return [
+        np.asarray(values[root] if root in values else _value(root, values, calls, leaf, lending))
+        for root in roots
+    ]
+
+
+def _value(
+    node: Elementwise,
+    values: dict[Node, Any],
+    calls: dict[Any, list[tuple[list[Any], Any]]],
+    leaf: Callable[[Node], Any],
+    lending: bool,
+) -> Any:
+    """Return a node's value; `values` and `calls` hold what was computed before."""
+    operands = []
+    for arg in node.args:
+        if not isinstance(arg, Node):
+            operands.append(arg)
+            continue
+        value = arg.lent if lending else None
+        if value is None or value is False:
+            value = values.get(arg)
+            if value is None:
+                if type(arg) is Elementwise:
+                    value = _value(arg, values, calls, leaf, lending)
+                else:
+                    value = leaf(arg)
+                values[arg] = value
+        operands.append(value)
+    before = calls.get(node.ufunc)
+    if before is None:
+        before = calls[node.ufunc] = []
+    for others, result in before:
+        if all(map(_is_alike, operands, others)):
+            found = result
+            break
+    else:
+        found = node.ufunc(*operands)
+        before.append((operands, found))
+    return found if len(node.dtypes) == 1 else found[node.output]
+
+
+def _is_alike(operand: Any, other: Any) -> bool:
+    """Whether two operands are one array, or numbers that nothing tells apart."""
+    if operand is other:
+        return True
+    numbers = not isinstance(operand, np.ndarray) and not isinstance(other, np.ndarray)
+    return numbers and bool(told_apart(operand) == told_apart(other))
+
+
+def run_whole(
+    roots: Sequence[Elementwise], shape: tuple[int, ...], leaf: Callable[[Node], Any]
+) -> list[np.ndarray]:
+    """Compute expressions as one block, under the caller's errstate, with few temporaries."""
+    order = in_order(roots)
+    if len(roots) == 1 and len({node.ufunc for node in order}) == len(order):
+        return [_run_in_turn(order, shape, leaf)]  # no calls are equal: no program is needed
+    program = compiled(*roots)
+    parts = [node for node in program.leaves if isinstance(node, Elementwise)]
+    values = dict(zip(parts, run_small(parts, leaf), strict=True))
+    leaves = [values[node] if node in values else leaf(node) for node in program.leaves]
+    outs = [np.empty(shape, known_dtype(root)) for root in roots]
+    tape = Tape(program, leaves, outs, True)
+    tape.run(leaves, outs, Position())
+    tape.give_back()
+    return outs
+
+
+def _run_in_turn(
+    order: Sequence[Elementwise], shape: tuple[int, ...], leaf: Callable[[Node], Any]
+) -> np.ndarray:
+    """Compute the last of some nodes; a result that is read for the last time is written over."""
+    values: dict[Any, Any] = {}
+    readers: dict[Node, int] = {}
+    for node in order:
+        for arg in node.args:
+            if type(arg) is Elementwise:
+                readers[arg] = readers.get(arg, 0) + 1
+    for node in order:
+        ufunc, args = node.ufunc, node.args
+        operands = []
+        spare: tuple[np.ndarray, ...] = ()
+        for arg in args:
+            if type(arg) is Elementwise:
+                value = values[arg]
+                readers[arg] -= 1
+                own = type(value) is np.ndarray and type(arg.ufunc) is np.ufunc
+                if own and not readers[arg] and value.shape == shape and value.dtype == node.dtype:
+                    spare = (value,)
+            elif isinstance(arg, Node):
+                value = values[arg] if arg in values else values.setdefault(arg, leaf(arg))
+            else:
+                value = arg
+            operands.append(value)
+        if spare and len(node.dtypes) == 1 and type(ufunc) is np.ufunc:
+            values[node] = ufunc(*operands, out=spare)
+        else:
+            found = ufunc(*operands)
+            values[node] = found if len(node.dtypes) == 1 else found[node.output]
+    found = np.asarray(values[order[-1]])
+    return found if found.shape == shape else np.array(np.broadcast_to(found, shape))
+
+
+class Call(NamedTuple):
+    """A step on blocks of one shape: which values it takes, and which buffers it fills."""
+
+    step: Step
+    operands: tuple[int, ...]
+    targets: tuple[int, ...]
+
+
+class Tape:
+    """A program's calls on blocks of one shape, with the buffers that they share.
+
+    Where each result goes is settled once, so that a block is little more than its ufunc calls.
+    The values of a block are numbered: its leaves, its outputs, then constants and buffers.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        leaves: Sequence[np.ndarray],
+        outs: Sequence[np.ndarray],
+        spare: bool,
+    ) -> None:
+        """Settle the calls for blocks like this one.
+
+        `spare` tells that no leaf lies in `outs`, so that they may hold results on the way.
+        """
+        self.fixed: list[Any] = []
+        self.taken: list[np.ndarray] = []
+        self.kinds = [(value.shape, value.dtype) for value in (*leaves, *outs)]
+        self.spare = spare
+        numbers = range(len(leaves), len(leaves) + len(outs))
+        # Equal expressions are computed once, into the first of their outputs.
+        self.outs = dict(zip(reversed(program.outputs), reversed(numbers), strict=True))
+        self.free: list[int] = []
+        self.calls: list[Call] = []
+        values: dict[int, int] = {}
+        for position, step in enumerate(program.steps):
+            operands = tuple([self._operand(op, values) for op in step.operands])
+            read = {op.number for op in step.operands if type(op) is Place and op.number >= 0}
+            ended = [place for place in read if program.last_use[place] == position]
+            released = [values.pop(place) for place in sorted(ended)]
+            self.calls.append(Call(step, operands, self._targets(step, operands, released)))
+            values.update(zip(step.results, self.calls[-1].targets, strict=True))
+        ends = [(out, values[place]) for place, out in zip(program.outputs, numbers, strict=True)]
+        self.copies = [(out, value) for out, value in ends if out != value]
+
+    def _operand(self, operand: Any, values: dict[int, int]) -> int:
+        if type(operand) is not Place:
+            return self._more(operand, (np.shape(operand), None))
+        return -1 - operand.number if operand.number < 0 else values[operand.number]
+
+    def _more(self, value: Any, kind: Any) -> int:
+        self.fixed.append(value)
+        self.kinds.append(kind)
+        return len(self.kinds) - 1
+
+    def _targets(
+        self, step: Step, operands: tuple[int, ...], released: list[int]
+    ) -> tuple[int, ...]:
+        """Return where the results of a step go; `released` held operands that it reads last."""
+        shape = np.broadcast_shapes(*(self.kinds[number][0] for number in operands))
+        elementwise = isinstance(step.ufunc, np.ufunc)
+        # In place: a ufunc with one result reads each element before it writes it.
+        in_place = elementwise and len(step.results) == 1
+        if in_place:
+            self._release(released)
+        apart = () if elementwise else operands
+        found = [
+            self._target(place, (shape, dtype), apart)
+            for place, dtype in zip(step.results, step.dtypes, strict=True)
+        ]
+        if not in_place:
+            self._release(released)
+        return tuple(found)
+
+    def _release(self, numbers: list[int]) -> None:
+        self.free.extend(number for number in numbers if number not in self.outs.values())
+
+    def _target(self, place: int, kind: Any, apart: tuple[int, ...]) -> int:
+        """Return a buffer of a shape and dtype; an output goes straight to its place.
+
+        `apart` are operands that may not be written over.
+        """
+        out = self.outs.get(place)
+        if out is not None and self.kinds[out] == kind and (not apart or self.spare):
+            return out
+        for number in self.free:
+            if self.kinds[number] == kind:
+                self.free.remove(number)
+                return number
+        return self._more(borrowed(kind[0], kind[1], self.taken), kind)
+
+    def give_back(self) -> None:
+        """Keep the buffers for other tapes: this one is not run again."""
+        self.fixed.clear()
+        give_back(self.taken)
+
+    def run(self, leaves: Sequence[np.ndarray], outs: Sequence[np.ndarray], at: Position) -> None:
+        """Compute a block of the tape's shape into `outs`."""
+        values = [*leaves, *outs, *self.fixed]
+        for step, operands, targets in self.calls:
+            at.step = step
+            args = [values[number] for number in operands]
+            if type(step.ufunc) is Joined:
+                step.ufunc(args, values[targets[0]], at.reach)
+            else:
+                step.ufunc(*args, out=tuple([values[number] for number in targets]))
+        for out, value in self.copies:
+            np.copyto(values[out], values[value])

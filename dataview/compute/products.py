@@ -1,0 +1,134 @@
+"""Matrix products: rows asked for go to the left operand, columns to the right one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from dataview.index import (
+    Affine,
+    Constant,
+    Index,
+    Map,
+    boxed,
+    compose,
+    gather,
+    identity,
+    is_identity,
+)
+from dataview.plan.kinds import (
+    Argument,
+    Driven,
+    MatMul,
+    Node,
+    Record,
+    Sampled,
+    Shape,
+    known_dtype,
+    known_shape,
+    size_of,
+)
+from dataview.plan.symbols import deferring
+
+__all__ = ["answer", "matmul", "needed"]
+
+BLOCK_BYTES = 1 << 24
+"""How much of the left operand is read at a time."""
+
+Evaluate = Callable[[Node, "Index | None"], np.ndarray]
+
+
+@deferring
+def matmul(left: Argument, right: Argument) -> Node:
+    """Return the node of `left @ right`; what NumPy refuses is refused here."""
+    if isinstance(left, Sampled) and isinstance(right, Node) and len(right.shape or ()) in (1, 2):
+        rows = None if isinstance(right, Sampled) else left.as_rows((left,))
+        if rows is not None and len(known_shape(rows[0])) > 1:  # type: ignore[arg-type]
+            return left.of_rows(matmul(rows[0], right))
+    operands = []
+    for number, operand in enumerate((left, right)):
+        if isinstance(operand, (Record, Driven)):
+            names = ", ".join(map(repr, operand.fields))
+            raise TypeError(f"matmul of a record is not defined; choose a field: {names}")
+        if not isinstance(operand, Node) or not known_shape(operand):
+            raise ValueError(f"matmul takes no numbers: operand {number} has no axes")
+        operands.append(operand)
+    one, other = operands
+    empties = [np.empty((0, 0), known_dtype(operand)) for operand in operands]
+    dtype = np.matmul(*empties).dtype
+    return MatMul((one, other), _shape(known_shape(one), known_shape(other)), dtype)
+
+
+def _shape(left: Shape, right: Shape) -> Shape:
+    inner = right[-2] if len(right) > 1 else right[0]
+    if left[-1] != inner:
+        raise ValueError(
+            f"matmul of shapes {left} and {right}: the last axis of the left one has length "
+            f"{left[-1]}, the axis of the right one that is summed over {inner}"
+        )
+    columns = right[-1:] if len(right) > 1 else ()
+    return (*np.broadcast_shapes(left[:-2], right[:-2]), *left[-2:-1], *columns)
+
+
+def answer(node: MatMul, index: Index | None, evaluate: Evaluate) -> np.ndarray:
+    """Return a product, or the part of it that an index selects, from the rows it needs."""
+    shape = known_shape(node)
+    if index is None or is_identity(index, shape):
+        return _product(node, identity(shape), evaluate)
+    box, rest = boxed(index, len(shape))
+    found = _product(node, box, evaluate)
+    return found if is_identity(rest, box.shape) else gather.read(found, rest)
+
+
+def _product(node: MatMul, box: Index, evaluate: Evaluate) -> np.ndarray:
+    """Return the product of chosen rows and chosen columns."""
+    left, right = node.args
+    rows, columns = needed(node, box)
+    other = evaluate(right, columns)
+    if len(rows.shape) != 2 or len(columns.shape) > 2:
+        return np.asarray(np.matmul(evaluate(left, rows), other), node.dtype)
+    out = np.empty(box.shape, node.dtype)
+    for start, stop in _runs(rows.shape, known_dtype(left).itemsize):
+        whole = [Affine(start, ((0, 1),)), Affine(0, ((1, 1),))]
+        part = compose(rows, Index((stop - start, rows.shape[1]), whole))
+        np.matmul(evaluate(left, part), other, out=out[start:stop])
+    return out
+
+
+def needed(node: MatMul, box: Index) -> tuple[Index, Index]:
+    """Return what a box of the product needs of the two operands."""
+    ours, theirs = map(known_shape, node.args)
+    parts = list(zip(box.maps, box.shape, known_shape(node), strict=True))
+    columns = [parts.pop()[:2]] if len(theirs) > 1 else []
+    rows = [parts.pop()[:2]] if len(ours) > 1 else []
+    inner = (Affine(0, ((0, 1),)), ours[-1])
+    left = [*_stacked(parts, ours[:-2]), *rows, inner]
+    right = [*_stacked(parts, theirs[:-2]), inner, *columns]
+    return _alone(left), _alone(right)
+
+
+def _stacked(parts: Sequence[tuple[Map, int, int]], own: Shape) -> Iterator[tuple[Map, int]]:
+    """Return what is needed of an operand's leading axes, over some of which it is broadcast."""
+    for length, (map_, count, whole) in zip(own, parts[len(parts) - len(own) :], strict=True):
+        yield (map_, count) if length == whole else (Constant(0), 1)
+
+
+def _alone(parts: Sequence[tuple[Any, int]]) -> Index:
+    """Return the index with each map over an axis of its own."""
+    maps: list[Map] = []
+    for axis, (map_, _) in enumerate(parts):
+        if isinstance(map_, Affine):
+            maps.append(Affine(map_.offset, ((axis, map_.strides[0][1]),)))
+        elif isinstance(map_, Constant):
+            maps.append(map_)
+        else:
+            maps.append(type(map_)(map_.values, (axis,)))
+    return Index([length for _, length in parts], maps)
+
+
+def _runs(shape: Sequence[int], itemsize: int) -> Iterator[tuple[int, int]]:
+    step = max(1, BLOCK_BYTES // max(1, size_of(tuple(shape[1:])) * itemsize))
+    for start in range(0, shape[0], step):
+        yield start, min(start + step, shape[0])

@@ -1,0 +1,424 @@
+"""Quantiles, exact in a bounded memory however many rows there are.
+
+An order statistic is looked for by its key, an unsigned integer that is ordered as the values are.
+A pass counts the keys by their next few bits, and so finds the first bits of those sought.  When
+few keys that begin so are left, a last pass gathers them.  What lies between two order statistics
+is left to NumPy.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dataview.compute.blocks import Cut
+from dataview.compute.executors import run_blocks
+from dataview.index import Affine, Array, Index, identity
+from dataview.plan.build import select
+from dataview.plan.fields import NO_FIELDS
+from dataview.plan.kinds import Node, Reduction, Shape, known_dtype, known_shape, size_of
+
+__all__ = ["quantile_dtype", "quantiles_of", "rows_at", "sampled_rows"]
+
+MEMORY = 1 << 26
+"""Bytes that a quantile may hold: half of them data, the rest counts or keys."""
+
+DIGITS = (8, 16)
+"""The fewest and the most bits of the keys that one pass counts by."""
+
+SAMPLED_ROWS = (1 << 16, 1 << 20)
+"""The fewest and the most rows of a sample; between them, as many as the memory holds."""
+
+Axes = tuple[int, ...]
+Evaluate = Callable[[Node, "Index | None"], np.ndarray]
+
+
+def quantile_dtype(
+    shape: Shape, axes: Axes, dtype: np.dtype[Any], options: Mapping[str, Any]
+) -> np.dtype[Any]:
+    """Return the dtype of quantiles, or raise what NumPy raises.
+
+    >>> quantile_dtype((9,), (0,), np.dtype("f4"), {"q": 0.5, "method": "linear"})
+    dtype('float32')
+    """
+    q, method = options["q"], options["method"]
+    if not size_of(tuple(shape[axis] for axis in axes)):
+        np.quantile(np.empty(shape, dtype), q, axis=axes, method=method)
+    one = np.zeros(1 if len(axes) == len(shape) else (1, 1), dtype)
+    with np.errstate(all="ignore"):
+        found = np.quantile(one, q, axis=0, method=method)
+    return dtype if dtype.hasobject else np.asarray(found).dtype
+
+
+def quantiles_of(node: Reduction, evaluate: Evaluate) -> np.ndarray:
+    """Return the value of a quantile's node."""
+    options = node.options
+    if not size_of(known_shape(node)):
+        return np.empty(known_shape(node), known_dtype(node))
+    asked = _Asked(options["q"], options["method"], options["approx"], evaluate)
+    found = _found(node.node, node.axes, asked)
+    return found.astype(known_dtype(node)).reshape(known_shape(node))
+
+
+def sampled_rows(count: int, wanted: int) -> np.ndarray:
+    """Return the numbers of some of so many rows, ascending: one of each of equal stretches.
+
+    >>> rows = sampled_rows(1000, 10)
+    >>> len(rows), (rows // 100).tolist() == list(range(10))
+    (10, True)
+    """
+    if wanted >= count:
+        return np.arange(count)
+    starts = np.arange(wanted + 1) * count // wanted
+    return np.random.default_rng(0).integers(starts[:-1], starts[1:])
+
+
+def rows_at(node: Node, numbers: np.ndarray, axis: int = 0) -> Node:
+    """Return the rows of these ascending numbers, or entries of another axis, without fields."""
+    whole = identity(known_shape(node))
+    shape, maps = list(whole.shape), list(whole.maps)
+    shape[axis], maps[axis] = len(numbers), Array(numbers, (axis,))
+    if len(numbers) and numbers[-1] - numbers[0] == len(numbers) - 1:  # they ascend
+        maps[axis] = Affine(int(numbers[0]), ((axis, 1),))
+    return select(node, Index(shape, maps), fields=NO_FIELDS)
+
+
+# --- which order statistics ------------------------------------------------------------------
+
+
+class _Asked(NamedTuple):
+    """Which quantiles are asked for, and how data is read."""
+
+    q: Any
+    method: str
+    approx: bool
+    evaluate: Evaluate
+
+
+class _Places(NamedTuple):
+    """For each quantile the ranks that it lies between, and how far; None: it is the first."""
+
+    low: np.ndarray
+    high: np.ndarray
+    share: np.ndarray | None
+
+    @property
+    def ranks(self) -> np.ndarray:
+        """The ranks that are needed, each once."""
+        return np.unique([self.low, self.high])
+
+
+def _by_plotting(alpha: float, beta: float) -> Callable[[int, np.ndarray], np.ndarray]:
+    return lambda n, q: n * q + (alpha + q * (1 - alpha - beta)) - 1
+
+
+def _nearest_even(n: int, q: np.ndarray) -> np.ndarray:
+    place = n * q - 1.5
+    below = np.floor(place)
+    return np.where((place == below) & (below % 2 == 1), below, below + 1)
+
+
+_DISCRETE: dict[str, Callable[[int, np.ndarray], np.ndarray]] = {
+    "inverted_cdf": lambda n, q: np.ceil(n * q - 1),
+    "closest_observation": _nearest_even,
+    "lower": lambda n, q: np.floor((n - 1) * q),
+    "higher": lambda n, q: np.ceil((n - 1) * q),
+    "nearest": lambda n, q: np.around((n - 1) * q),
+}
+_CONTINUOUS: dict[str, Callable[[int, np.ndarray], np.ndarray]] = {
+    "linear": lambda n, q: (n - 1) * q,
+    "midpoint": lambda n, q: (np.floor((n - 1) * q) + np.ceil((n - 1) * q)) / 2,
+    "averaged_inverted_cdf": lambda n, q: n * q - 1,
+    "interpolated_inverted_cdf": _by_plotting(0, 1),
+    "hazen": _by_plotting(0.5, 0.5),
+    "weibull": _by_plotting(0, 0),
+    "median_unbiased": _by_plotting(1 / 3, 1 / 3),
+    "normal_unbiased": _by_plotting(3 / 8, 3 / 8),
+}
+"""Where in n sorted values a quantile lies, counted from zero, by NumPy's names."""
+
+
+def _places(n: int, asked: _Asked) -> _Places:
+    given = np.asarray(asked.q)
+    q = given.astype(np.result_type(given, np.float64)).reshape(-1)
+    rule = _DISCRETE.get(asked.method)
+    if rule is None and asked.method == "linear" and given.dtype.kind in "biu":
+        rule = _CONTINUOUS["linear"]  # 0 and 1: so NumPy keeps the dtype
+    if rule is not None:
+        rank = np.clip(rule(n, q), 0, n - 1).astype(np.intp)
+        return _Places(rank, rank, None)
+    place = _CONTINUOUS[asked.method](n, q)
+    below = np.floor(place)
+    share = place - below
+    if asked.method == "averaged_inverted_cdf":
+        share = np.where(share == 0, 0.5, 1.0)
+    outside = (place < 0) | (place >= n - 1)
+    low = np.where(outside, np.where(place < 0, 0, n - 1), below).astype(np.intp)
+    return _Places(low, low + ~outside, np.where(outside, 0, share))
+
+
+def _interpolated(found: _Found, places: _Places, asked: _Asked) -> np.ndarray:
+    """Return the quantiles of columns from the values of their ranks."""
+    low = found.values[np.searchsorted(places.ranks, places.low)]
+    if places.share is None:
+        value = low
+    else:
+        high = found.values[np.searchsorted(places.ranks, places.high)]
+        given = np.asarray(asked.q).dtype
+        kind = given.type if given.kind == "f" else np.float64
+        weak = type(asked.q) in (int, float)
+        shares = [share if weak else kind(share) for share in places.share.tolist()]
+        value = np.stack([*map(_between, low, high, shares)])
+    if found.unknown is None or not found.unknown.any():
+        return value
+    unknown = np.array("NaT" if value.dtype.kind in "mM" else "nan", value.dtype)
+    return np.where(found.unknown, unknown, value)
+
+
+def _between(low: np.ndarray, high: np.ndarray, share: Any) -> np.ndarray:
+    """Return NumPy's value between two, right where their distance leaves the range too."""
+    if low.dtype.kind == "i" and (high - low < 0).any():
+        low, high = low.astype(np.float64), high.astype(np.float64)
+    far: Any = False
+    if low.dtype.kind == "f":
+        with np.errstate(all="ignore"):
+            far = np.isinf(high - low) & np.isfinite(low) & np.isfinite(high)
+        low, high = np.where(far, low / 2, low), np.where(far, high / 2, high)
+    value = np.asarray(np.quantile(np.stack([low, high]), share, axis=0))
+    return np.where(far, value * 2, value) if np.any(far) else value
+
+
+# --- the plan --------------------------------------------------------------------------------
+
+
+def _found(node: Node, axes: Axes, asked: _Asked) -> np.ndarray:
+    """Return quantiles over some axes: the axes of `q` first, then the others of the data."""
+    shape, dtype = known_shape(node), known_dtype(node)
+    size = size_of(shape)
+    if not axes or size * dtype.itemsize <= MEMORY // 2:
+        return _of_array(asked.evaluate(node, None), axes, asked)
+    kept = tuple(axis for axis in range(len(shape)) if axis not in axes)
+    columns = size_of(tuple(shape[axis] for axis in kept))
+    long = max(axes, key=lambda axis: shape[axis])
+    row = size // shape[long] * dtype.itemsize
+    if columns > 1 and _is_wide(size // columns, columns, row, dtype, asked):
+        return _in_halves(node, axes, max(kept, key=lambda axis: shape[axis]), asked)
+    if asked.approx:
+        rows = max(1, min(SAMPLED_ROWS[1], MEMORY // 2 // row))
+        some = rows_at(node, sampled_rows(shape[long], rows), long)
+        return _of_array(asked.evaluate(some, None), axes, asked)
+    if not _has_keys(dtype):  # nothing to count by: a column is held
+        return _of_array(asked.evaluate(node, None), axes, asked)
+    places = _places(size // columns, asked)
+    search = _Search(node, axes, long, places.ranks, asked.evaluate)
+    others = tuple(shape[axis] for axis in kept)
+    return _interpolated(search.found(), places, asked).reshape(np.shape(asked.q) + others)
+
+
+def _is_wide(n: int, columns: int, row: int, dtype: np.dtype[Any], asked: _Asked) -> bool:
+    """Whether there are more columns than can be done together."""
+    if asked.approx:
+        return SAMPLED_ROWS[0] * row > MEMORY // 2
+    if not _has_keys(dtype):
+        return True
+    return len(_places(n, asked).ranks) * columns << DIGITS[0] > MEMORY // 32
+
+
+def _in_halves(node: Node, axes: Axes, axis: int, asked: _Asked) -> np.ndarray:
+    """Return quantiles of each half of the data along an axis that they are not taken over."""
+    shape = known_shape(node)
+    middle = shape[axis] // 2
+    halves = [Cut(axis, 0, middle), Cut(axis, middle, shape[axis])]
+    parts = [
+        _found(select(node, half.within(shape), fields=NO_FIELDS), axes, asked) for half in halves
+    ]
+    before = sum(other not in axes for other in range(axis))
+    return np.concatenate(parts, axis=np.ndim(asked.q) + before)
+
+
+def _of_array(array: np.ndarray, axes: Axes, asked: _Asked) -> np.ndarray:
+    """Return the quantiles of data that is held."""
+    kept = tuple(n for axis, n in enumerate(array.shape) if axis not in axes)
+    lines = _as_columns(array, axes)
+    if not lines.size:
+        return np.empty(np.shape(asked.q) + kept)
+    places = _places(len(lines), asked)
+    may_be_unknown = lines.dtype.kind in "fmM"
+    ends = [len(lines) - 1] if may_be_unknown else []
+    ordered = np.partition(lines, [*places.ranks.tolist(), *ends], axis=0)
+    unknown = np.isnan(ordered[-1]) if may_be_unknown else None
+    found = _interpolated(_Found(ordered[places.ranks], unknown), places, asked)
+    return found.reshape(np.shape(asked.q) + kept)
+
+
+def _as_columns(array: np.ndarray, axes: Axes) -> np.ndarray:
+    """Return an array as a table: a column for each quantile, in it all that it is taken over."""
+    kept = [axis for axis in range(array.ndim) if axis not in axes]
+    moved = array.transpose([*axes, *kept])
+    depth = size_of(moved.shape[: len(axes)])
+    return moved.reshape(depth, size_of(moved.shape[len(axes) :]))
+
+
+# --- keys ------------------------------------------------------------------------------------
+
+
+def _has_keys(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind in "biufmM" and dtype.itemsize <= 8
+
+
+def _keys(values: np.ndarray) -> np.ndarray:
+    """Return unsigned integers in the order of the values, NaN and NaT last.
+
+    >>> _keys(np.array([-1.5, -0.0, 0.0, np.inf, np.nan], "f2")).tolist()
+    [16895, 32767, 32768, 64512, 65535]
+    """
+    kind, size = values.dtype.kind, values.dtype.itemsize
+    values = np.ascontiguousarray(values, values.dtype.newbyteorder("="))
+    bits: np.ndarray = values.view(f"u{size}")
+    if kind in "bu":
+        return bits
+    sign = bits.dtype.type(1 << (8 * size - 1))
+    if kind != "f":
+        shifted: np.ndarray = (bits ^ sign) - bits.dtype.type(kind in "mM")  # NaT was the least
+        return shifted
+    negative = values.view(f"i{size}") >> (8 * size - 1)
+    keys: np.ndarray = bits ^ (negative.view(bits.dtype) | sign)
+    keys[np.isnan(values)] = np.iinfo(bits.dtype).max
+    return keys
+
+
+def _values(keys: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
+    """Return the values that have these keys."""
+    sign = keys.dtype.type(1 << (8 * dtype.itemsize - 1))
+    if dtype.kind == "f":
+        keys = np.where(keys & sign, keys ^ sign, ~keys)
+    elif dtype.kind not in "bu":
+        keys = (keys + keys.dtype.type(dtype.kind in "mM")) ^ sign
+    found: np.ndarray = keys.view(dtype.newbyteorder("="))
+    return found
+
+
+# --- counting and gathering ------------------------------------------------------------------
+
+
+class _Found(NamedTuple):
+    """The values of some ranks, a row for each, and which columns have a NaN."""
+
+    values: np.ndarray
+    unknown: np.ndarray | None
+
+
+class _Search:
+    """The search for some order statistics of every column.
+
+    Of the key of each rank and column it knows the first bits, all but `left`, and its rank among
+    the keys that begin so.  `starts` are the beginnings that differ within a column, `slot` tells
+    which of them is whose.
+    """
+
+    def __init__(
+        self, node: Node, axes: Axes, along: int, ranks: np.ndarray, evaluate: Evaluate
+    ) -> None:
+        self.node = node
+        self.axes = axes
+        self.evaluate = evaluate
+        self.dtype = known_dtype(node)
+        self.left = 8 * self.dtype.itemsize
+        shape = known_shape(node)
+        row = size_of(shape) // shape[along] * self.dtype.itemsize
+        step = max(1, MEMORY // 32 // row)
+        ends = range(0, shape[along], step)
+        self.blocks = [Cut(along, start, min(start + step, shape[along])) for start in ends]
+        columns = size_of(tuple(n for axis, n in enumerate(shape) if axis not in axes))
+        self.column = np.arange(columns)
+        self.rank = np.broadcast_to(ranks[:, None], (len(ranks), columns)).copy()
+        self.known = np.zeros(self.rank.shape, f"u{self.dtype.itemsize}")
+        self.unknown = np.zeros(columns, bool)
+        self.lock = threading.Lock()
+        self._find_slots()
+
+    def found(self) -> _Found:
+        """Return the order statistics, passing over the data as often as it takes."""
+        alive = MEMORY
+        while self.left and alive > MEMORY // 64:
+            alive = self._narrow()
+        keys = self._gathered() if self.left else self.known
+        return _Found(_values(keys, self.dtype), self.unknown)
+
+    def _find_slots(self) -> None:
+        """Tell apart the beginnings within each column; they ascend with the ranks."""
+        self.first = np.ones(self.known.shape, bool)
+        self.first[1:] = self.known[1:] != self.known[:-1]
+        self.slot = np.cumsum(self.first, axis=0) - 1
+        slots = int(self.slot.max()) + 1
+        self.starts = np.zeros((slots, len(self.column)), self.known.dtype)
+        self.starts[self.slot, self.column] = self.known
+        self.used = np.arange(slots)[:, None] <= self.slot[-1]
+
+    def _blocks(self, work: Callable[[np.ndarray], Any]) -> list[Any]:
+        """Return what becomes of each block of keys."""
+        shape = known_shape(self.node)
+
+        def done(cut: Cut) -> Any:
+            block = self.evaluate(self.node, cut.within(shape))
+            return work(_keys(_as_columns(block, self.axes)))
+
+        return run_blocks(done, self.blocks)
+
+    def _alive(self, keys: np.ndarray, slot: int) -> np.ndarray:
+        """Return where keys begin as those that are sought do."""
+        found: np.ndarray = (keys >> self.left == self.starts[slot]) & self.used[slot]
+        return found
+
+    def _narrow(self) -> int:
+        """Find the next bits by counting; return how many keys still begin as those sought."""
+        room = (MEMORY // 32 // self.starts.size).bit_length() - 1
+        bits = min(self.left, max(DIGITS[0], min(DIGITS[1], room)))
+        counts = np.zeros(self.starts.size << bits, np.int64)
+        self._blocks(lambda keys: self._count(keys, bits, counts))
+        table = counts.reshape(*self.starts.shape, -1)
+        digits, alive = np.zeros(self.rank.shape, np.intp), np.zeros(self.rank.shape, np.int64)
+        for number, rank in enumerate(self.rank):
+            own = table[self.slot[number], self.column]
+            upto = np.cumsum(own, axis=1)
+            digits[number] = (upto <= rank[:, None]).sum(axis=1)
+            alive[number] = own[self.column, digits[number]]
+            rank -= upto[self.column, digits[number]] - alive[number]
+        self.known = (self.known << bits) | digits.astype(self.known.dtype)
+        self.left -= bits
+        self._find_slots()
+        return int(alive[self.first].sum())
+
+    def _count(self, keys: np.ndarray, bits: int, counts: np.ndarray) -> None:
+        last = np.iinfo(keys.dtype).max
+        first_pass = self.left == 8 * keys.itemsize
+        unknown = (keys == last).any(axis=0) if first_pass and self.dtype.kind in "fmM" else False
+        digits = (keys >> (self.left - bits)).astype(np.intp) & ((1 << bits) - 1)
+        digits += self.column << bits
+        for slot in range(len(self.starts)):
+            places = digits.reshape(-1) if first_pass else digits[self._alive(keys, slot)]
+            with self.lock:
+                np.add.at(counts[slot * len(self.column) << bits :], places, 1)
+        with self.lock:
+            self.unknown |= unknown
+
+    def _gathered(self) -> np.ndarray:
+        """Return the keys of the ranks from all keys that begin as they do."""
+        slots = range(len(self.starts))
+
+        def kept(keys: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+            alive = [self._alive(keys, slot) for slot in slots]
+            return [
+                (keys[where], where.nonzero()[1] + slot * len(self.column))
+                for slot, where in enumerate(alive)
+            ]
+
+        parts = [part for block in self._blocks(kept) for part in block]
+        keys, owners = (np.concatenate(column) for column in zip(*parts, strict=True))
+        order = np.lexsort([keys, owners])
+        own = self.slot * len(self.column) + self.column
+        found: np.ndarray = keys[order][np.searchsorted(owners[order], own) + self.rank]
+        return found

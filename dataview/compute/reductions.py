@@ -1,0 +1,367 @@
+"""Statistics as (part, combine, finish), so that they stream and spread over threads.
+
+A part is what one block of rows contributes, with the reduced axes kept at length 1.  Floating
+sums add few numbers of the data's own precision at a time and carry on in double: their error does
+not grow with the number of rows.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dataview.sources import borrowed, give_back
+
+__all__ = ["KINDS", "Kind", "State", "result_dtype"]
+
+State = tuple[Any, ...]
+Axes = tuple[int, ...]
+
+
+class Kind(NamedTuple):
+    """How one statistic is made of parts; `reference` is NumPy's function of the same meaning."""
+
+    reference: Callable[..., Any]
+    part: Callable[[np.ndarray, Axes, int], State]
+    combine: Callable[[State, State], State]
+    finish: Callable[[State, dict[str, Any]], Any]
+    of_empty: bool
+
+
+def result_dtype(kind: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype of a statistic of data of this dtype, or raise what NumPy raises.
+
+    >>> result_dtype("mean", np.dtype("int8")), result_dtype("sum", np.dtype("int8"))
+    (dtype('float64'), dtype('int64'))
+    """
+    if dtype.hasobject and kind in ("sum", "prod", "mean", "min", "max"):
+        return dtype
+    with np.errstate(all="ignore"):
+        return np.asarray(KINDS[kind].reference(np.ones(1, dtype), axis=0)).dtype
+
+
+# --- sums --------------------------------------------------------------------------------------
+
+WIDE = 1024
+"""Numbers side by side while rows are added: a long inner loop."""
+
+HALVINGS = 5
+"""How often a number takes part in an addition of the data's own precision, by pairs of pairs,
+before the sum goes on in double."""
+
+CHUNK_BYTES = 1 << 22
+"""So much is halved at a time: the sums stay in the cache."""
+
+
+def _wider(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    if dtype.kind == "c":
+        return np.result_type(dtype, np.complex128)
+    return np.result_type(dtype, np.float64) if dtype.kind == "f" else dtype
+
+
+def exact_sum(block: np.ndarray, axes: Axes) -> np.ndarray:
+    """Return the sum over some axes, kept at length 1, of floats carried on in double.
+
+    >>> a = np.full((100_000, 1), 0.1, "f4")
+    >>> round(exact_sum(a, (0,)).item() / 100_000, 5)
+    0.1
+    """
+    if block.dtype.kind not in "fc":
+        total: np.ndarray = np.sum(block, axis=axes, keepdims=True)
+        return total
+    wider = _wider(block.dtype)
+    with np.errstate(all="ignore"):
+        if (
+            axes == tuple(range(len(axes)))
+            and block.dtype.char in "fd"
+            and block.flags.c_contiguous
+        ):
+            kept = block.shape[len(axes) :]
+            rows = block.reshape(_count(block, axes), math.prod(kept))
+            total = _tall_sum(rows, wider).reshape([1] * len(axes) + list(kept))
+        else:
+            total = np.add.reduce(block, axis=axes, dtype=wider, keepdims=True)
+    if not np.isfinite(total).all():
+        # Infinite on the way perhaps, and not in the end: a wider range tells, of errors too.
+        total = np.add.reduce(_widest(block), axis=axes, keepdims=True)
+    return total
+
+
+def _tall_sum(rows: np.ndarray, wider: np.dtype[Any]) -> np.ndarray:
+    """Add rows, several of them side by side as one long row."""
+    count, columns = rows.shape
+    together = max(1, WIDE // max(1, columns))
+    even = count - count % (together << HALVINGS)
+    total: np.ndarray = np.add.reduce(rows[even:], axis=0, dtype=wider)
+    if not even:
+        return total
+    wide = rows[:even].reshape(-1, together * columns)
+    step = max(1, CHUNK_BYTES // (wide[0].nbytes << HALVINGS)) << HALVINGS
+    pieces: list[np.ndarray] = []
+    lines = min(step, len(wide)) // 2
+    scratch = borrowed((lines, together * columns), rows.dtype, pieces)
+    sums = np.zeros(together * columns, wider)
+    for start in range(0, len(wide), step):
+        part = wide[start : start + step]
+        for _ in range(HALVINGS):
+            half = len(part) // 2
+            part = np.add(part[:half], part[half:], out=scratch[:half])
+        sums += np.add.reduce(part, axis=0, dtype=wider)
+    give_back(pieces)
+    total += sums.reshape(together, columns).sum(axis=0)
+    return total
+
+
+def _count(block: np.ndarray, axes: Axes) -> int:
+    count = 1
+    for axis in axes:
+        count *= block.shape[axis]
+    return count
+
+
+def _sum_part(block: np.ndarray, axes: Axes, first: int) -> State:
+    return (exact_sum(block, axes),)
+
+
+def _mean_part(block: np.ndarray, axes: Axes, first: int) -> State:
+    if block.dtype.kind in "biu":
+        return np.add.reduce(block, axis=axes, dtype=np.float64, keepdims=True), _count(block, axes)
+    return exact_sum(block, axes), _count(block, axes)
+
+
+def _add(left: State, right: State) -> State:
+    return tuple(_in_range(np.add, a, b) for a, b in zip(left, right, strict=True))
+
+
+def _in_range(ufunc: np.ufunc, left: Any, right: Any) -> Any:
+    """Combine two parts, in a wider range where they leave their own on the way."""
+    with np.errstate(all="ignore"):
+        found = ufunc(left, right)
+    if np.asarray(found).dtype.kind in "fc" and not np.isfinite(found).all():
+        return ufunc(_widest(np.asarray(left)), right)
+    return found
+
+
+def _widest(values: np.ndarray) -> np.ndarray:
+    return values.astype(np.clongdouble if values.dtype.kind == "c" else np.longdouble)
+
+
+def _as_counted(block: np.ndarray) -> np.ndarray:
+    """Return small integers as the integers that NumPy sums and multiplies them in."""
+    if block.dtype.kind in "biu":
+        return block.astype(np.sum(np.ones(1, block.dtype)).dtype, copy=False)
+    return block
+
+
+def _mean(state: State, options: dict[str, Any]) -> Any:
+    return state[0] / state[1]
+
+
+def _alone(state: State, options: dict[str, Any]) -> Any:
+    return state[0]
+
+
+# --- products ------------------------------------------------------------------------------------
+
+FACTORS = 256
+"""So many numbers between 1/4 and 1 have a product of doubles that is far from underflow."""
+
+
+def _prod_part(block: np.ndarray, axes: Axes, first: int) -> State:
+    """Return the product, of floats as a number and a power of two, so that it has any size."""
+    if block.dtype.kind not in "fc":
+        return (np.multiply.reduce(_as_counted(block), axis=axes, keepdims=True),)
+    with np.errstate(all="ignore"):
+        found = np.multiply.reduce(block, axis=axes, dtype=_wider(block.dtype), keepdims=True)
+        size = np.abs(found)
+        if ((size >= np.finfo(found.dtype).tiny) & np.isfinite(size)).all():
+            return _scaled(found)
+    kept = [1 if axis in axes else n for axis, n in enumerate(block.shape)]
+    others = [axis for axis in range(block.ndim) if axis not in axes]
+    lines = block.astype(found.dtype).transpose([*axes, *others])
+    lines = lines.reshape(_count(block, axes), *(block.shape[axis] for axis in others))
+    number, power = _product(*_scaled(lines))
+    return number.reshape(kept), power.reshape(kept)
+
+
+def _product(number: np.ndarray, power: np.ndarray) -> State:
+    """Return the product of scaled numbers along the first axis."""
+    total = power.sum(axis=0)
+    while len(number) > 1:
+        starts = range(0, len(number), FACTORS)
+        number, power = _scaled(np.multiply.reduceat(number, starts, axis=0))
+        total = total + power.sum(axis=0)
+    return (number[0], total) if len(number) else (np.ones(number.shape[1:], number.dtype), total)
+
+
+def _scaled(values: np.ndarray) -> State:
+    """Return numbers near one and the powers of two that they have lost.
+
+    >>> _scaled(np.array([12.0, 0.0, np.inf]))
+    (array([0.75, 0.  ,  inf]), array([4, 0, 0]))
+    """
+    parts = [values.real, values.imag] if values.dtype.kind == "c" else [values]
+    size = functools.reduce(np.maximum, map(np.abs, parts))
+    power = np.where(np.isfinite(size), np.frexp(size)[1], 0).astype(np.int64)
+    return _times_power(values, -power), power
+
+
+def _times_power(values: np.ndarray, power: np.ndarray) -> np.ndarray:
+    shift = np.clip(power, -(2**20), 2**20).astype(np.int32)
+    if values.dtype.kind != "c":
+        found: np.ndarray = np.ldexp(values, shift)
+        return found
+    found = np.empty(values.shape, values.dtype)
+    found.real, found.imag = np.ldexp(values.real, shift), np.ldexp(values.imag, shift)
+    return found
+
+
+def _multiply(left: State, right: State) -> State:
+    if len(left) == 1:
+        return (left[0] * right[0],)
+    number, power = _scaled(left[0] * right[0])
+    return number, left[1] + right[1] + power
+
+
+def _product_value(state: State, options: dict[str, Any]) -> Any:
+    return state[0] if len(state) == 1 else _times_power(*state)
+
+
+# --- moments ------------------------------------------------------------------------------------
+
+
+def _moments_part(block: np.ndarray, axes: Axes, first: int) -> State:
+    """Return count, mean and the sum of squared distances from the mean."""
+    if block.dtype.kind in "biu":
+        block = block.astype(np.float64)
+    with np.errstate(all="ignore"):
+        state = _moments(block, axes)
+    if block.dtype.kind in "fc" and not np.isfinite(state[2]).all():
+        return _moments(_widest(block), axes)  # a square left the range, or a value is not finite
+    return state
+
+
+def _moments(block: np.ndarray, axes: Axes) -> State:
+    count = _count(block, axes)
+    if not count:
+        nothing = np.zeros([1 if axis in axes else n for axis, n in enumerate(block.shape)])
+        return count, nothing, nothing
+    mean = exact_sum(block, axes) / count
+    near = mean.astype(block.dtype)
+    distance = block - near
+    if block.dtype.kind == "c":
+        square = (distance * distance.conj()).real
+    else:
+        square = distance
+        square *= distance
+    # What the rounded mean is off by is taken out again.
+    off = mean - near
+    squares = exact_sum(square, axes) - count * (off * np.conj(off)).real
+    return count, mean, np.maximum(squares, 0)
+
+
+def _merge_moments(left: State, right: State) -> State:
+    (count, mean, squares), (more, other, further) = left, right
+    total = count + more
+    with np.errstate(all="ignore"):
+        apart = other - mean
+        far = not np.isfinite(apart * apart).all()
+    if far:
+        apart = _widest(np.asarray(other)) - mean
+    spread = squares + further + (apart * np.conj(apart)).real * (count * more / total)
+    return total, mean + apart * (more / total), spread
+
+
+def _variance(state: State, options: dict[str, Any]) -> Any:
+    count, _, squares = state
+    return np.divide(squares, max(count - options.get("ddof", 0), 0))
+
+
+def _deviation(state: State, options: dict[str, Any]) -> Any:
+    return np.sqrt(_variance(state, options))
+
+
+# --- extremes and truth ---------------------------------------------------------------------------
+
+
+def _min_part(block: np.ndarray, axes: Axes, first: int) -> State:
+    return (np.min(block, axis=axes, keepdims=True),)
+
+
+def _max_part(block: np.ndarray, axes: Axes, first: int) -> State:
+    return (np.max(block, axis=axes, keepdims=True),)
+
+
+def _smaller(left: State, right: State) -> State:
+    return (np.minimum(left[0], right[0]),)
+
+
+def _greater(left: State, right: State) -> State:
+    return (np.maximum(left[0], right[0]),)
+
+
+def _arg_part(find: Callable[..., Any]) -> Callable[[np.ndarray, Axes, int], State]:
+    def part(block: np.ndarray, axes: Axes, first: int) -> State:
+        if len(axes) == block.ndim:
+            place = np.asarray(find(block)).reshape((1,) * block.ndim)
+            value = block.reshape(-1)[place]
+            return value, place + first * _count(block, tuple(range(1, block.ndim)))
+        (axis,) = axes
+        place = find(block, axis=axis, keepdims=True)
+        value = np.take_along_axis(block, place, axis)
+        return value, place + (first if axis == 0 else 0)
+
+    return part
+
+
+def _better(less: bool) -> Callable[[State, State], State]:
+    def combine(left: State, right: State) -> State:
+        (value, place), (other, where) = left, right
+        with np.errstate(invalid="ignore"):
+            wins = other < value if less else other > value
+        if value.dtype.kind in "fcmM":  # the first NaN wins, as in NumPy
+            unknown = np.isnan(value)
+            wins = ~unknown & (wins | np.isnan(other))
+        return np.where(wins, other, value), np.where(wins, where, place)
+
+    return combine
+
+
+def _place(state: State, options: dict[str, Any]) -> Any:
+    return state[1]
+
+
+def _any_part(block: np.ndarray, axes: Axes, first: int) -> State:
+    return (np.any(block, axis=axes, keepdims=True),)
+
+
+def _all_part(block: np.ndarray, axes: Axes, first: int) -> State:
+    return (np.all(block, axis=axes, keepdims=True),)
+
+
+def _either(left: State, right: State) -> State:
+    return (left[0] | right[0],)
+
+
+def _both(left: State, right: State) -> State:
+    return (left[0] & right[0],)
+
+
+KINDS: dict[str, Kind] = {
+    "sum": Kind(np.sum, _sum_part, _add, _alone, True),
+    "prod": Kind(np.prod, _prod_part, _multiply, _product_value, True),
+    "mean": Kind(np.mean, _mean_part, _add, _mean, False),
+    "var": Kind(np.var, _moments_part, _merge_moments, _variance, False),
+    "std": Kind(np.std, _moments_part, _merge_moments, _deviation, False),
+    "min": Kind(np.min, _min_part, _smaller, _alone, False),
+    "max": Kind(np.max, _max_part, _greater, _alone, False),
+    "argmin": Kind(np.argmin, _arg_part(np.argmin), _better(True), _place, False),
+    "argmax": Kind(np.argmax, _arg_part(np.argmax), _better(False), _place, False),
+    "any": Kind(np.any, _any_part, _either, _alone, True),
+    "all": Kind(np.all, _all_part, _both, _alone, True),
+}
+"""Every statistic that streams, by the name of its verb."""

@@ -1,0 +1,312 @@
+"""Passes over data: every statistic of one operand that is needed is taken in one reading.
+
+The grid of parts and the order in which they are combined depend on shape and dtype alone, never
+on threads or executor, so the bits are the same everywhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from dataview.compute.blocks import Cut, reuses, tell
+from dataview.compute.executors import run_blocks
+from dataview.compute.quantiles import quantile_dtype, quantiles_of, rows_at
+from dataview.compute.reductions import KINDS, State, result_dtype
+from dataview.errors import StreamError, warned
+from dataview.index import Array, Constant, Index, axes_of, gather, is_endless, positions
+from dataview.plan.build import arguments
+from dataview.plan.kinds import Driven, Node, Record, Reduction, known_dtype, known_shape, size_of
+from dataview.plan.symbols import deferring
+from dataview.sources import REUSED, give_back
+
+__all__ = ["pending", "reduction", "some_rows", "take"]
+
+PART_BYTES = 1 << 23
+WINDOW = 64
+"""So many parts are computed before they are combined: the memory of a pass is bounded."""
+
+KEPT_BYTES = 1 << 26
+"""Rows of a statistic that were asked for alone are kept, if the whole of it is no larger."""
+
+AVERAGES = ("mean", "var", "std")
+
+_settling = threading.Lock()
+
+Noted = dict[tuple[int, str], str]
+Evaluate = Callable[..., np.ndarray]
+
+
+@deferring
+def reduction(
+    kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str, Any]
+) -> Reduction:
+    """Return the node of a statistic; what NumPy refuses is refused here."""
+    if isinstance(node, (Record, Driven)):
+        names = ", ".join(map(repr, node.fields))
+        raise TypeError(f"the {kind} of a record is not defined; choose a field: {names}")
+    shape = known_shape(node)
+    if any(map(is_endless, shape)):
+        raise StreamError(f"the {kind} of a view that never ends is never known; slice it first")
+    axes = tuple(range(len(shape))) if axis is None else _axes(axis, len(shape), kind)
+    if kind == "quantile":
+        dtype = quantile_dtype(shape, axes, known_dtype(node), options)
+        return Reduction(kind, node, axes, keepdims, options, dtype)
+    if kind.startswith("arg") and isinstance(axis, tuple):
+        raise TypeError(f"{kind} is taken over one axis or over all; got axis={axis!r}")
+    if not KINDS[kind].of_empty and kind not in AVERAGES:
+        for number in axes:
+            if not shape[number]:
+                raise ValueError(f"{kind} of no elements has no value: axis {number} has length 0")
+    return Reduction(kind, node, axes, keepdims, options, result_dtype(kind, known_dtype(node)))
+
+
+def _axes(axis: Any, ndim: int, kind: str) -> tuple[int, ...]:
+    if not ndim and axis in (0, -1) and kind not in (*AVERAGES, "quantile"):  # so does NumPy
+        return ()
+    given = axis if isinstance(axis, tuple) else (axis,)
+    return tuple(sorted(np.lib.array_utils.normalize_axis_tuple(given, ndim)))
+
+
+def pending(node: Node) -> list[Reduction]:
+    """Return the statistics below a node that are not taken yet, innermost first."""
+    found: list[Reduction] = []
+    seen: set[int] = set()
+    waiting: list[tuple[Node, bool]] = [(node, False)]
+    while waiting:  # not by recursion: an expression can be deeper than Python's stack
+        below, ready = waiting.pop()
+        if ready:
+            found.append(below)  # type: ignore[arg-type]
+        elif id(below) not in seen:
+            seen.add(id(below))
+            if isinstance(below, Reduction) and below.taken is None:
+                waiting.append((below, True))
+            waiting.extend((argument, False) for argument in arguments(below))
+    return found
+
+
+def take(wanted: Sequence[Reduction], evaluate: Evaluate) -> None:
+    """Take the photographs that are still missing, those of one operand in one pass."""
+    for first in wanted:
+        if first.taken is not None:
+            continue
+        alike = [
+            other
+            for other in wanted
+            if other.taken is None and other.node is first.node and other.axes == first.axes
+        ]
+        _take_together(alike, evaluate)
+
+
+def _take_together(alike: list[Reduction], evaluate: Evaluate) -> None:
+    node, axes = alike[0].node, alike[0].axes
+    counted = [other for other in alike if other.kind in KINDS]
+    noted: Noted = {}
+    if 0 not in axes and known_shape(node):
+        values = [_row_by_row(other, evaluate, noted) for other in counted]
+    elif counted:
+        parts = list(dict.fromkeys(KINDS[other.kind].part for other in counted))
+        states = _streamed(node, axes, parts, evaluate, noted)
+        own = (states[parts.index(KINDS[other.kind].part)] for other in counted)
+        values = [_finished(other, state, noted) for other, state in zip(counted, own, strict=True)]
+    for other in counted:
+        _warn_of_few(other)
+    tell(noted)
+    for other, value in zip(counted, values if counted else (), strict=True):
+        _settle(other, value)
+    for other in alike:
+        if other.taken is None:
+            _settle(other, quantiles_of(other, evaluate))
+
+
+def _row_by_row(node: Reduction, evaluate: Evaluate, noted: Noted) -> np.ndarray:
+    """Return a statistic over other axes than the rows."""
+    out = np.empty(known_shape(node), node.dtype)
+    whole = known_shape(node.node)
+
+    def done(cut: Cut) -> None:
+        block = evaluate(node.node, cut.within(whole))
+        with _noting(noted, node.kind):
+            state = KINDS[node.kind].part(block, node.axes, 0)
+        out[cut.start : cut.stop] = _finished(node, state, noted)
+
+    run_blocks(done, _grid(node.node))
+    return out
+
+
+def _streamed(
+    node: Node,
+    axes: tuple[int, ...],
+    parts: list[Callable[..., State]],
+    evaluate: Evaluate,
+    noted: Noted,
+) -> list[State]:
+    """Return the combined parts of statistics over the rows."""
+    shape = known_shape(node)
+    grid = _grid(node)
+    combine = {kind.part: kind.combine for kind in KINDS.values()}
+    names = {kind.part: name for name, kind in KINDS.items()}
+
+    def contribution(cut: Cut) -> list[State]:
+        reused: list[np.ndarray] = []
+        memo = {REUSED: reused} if reuses(node) else None
+        block = evaluate(node, cut.within(shape) if shape else None, memo)
+        states = []
+        for part in parts:
+            with _noting(noted, names[part]):
+                states.append(part(block, axes, cut.start))
+        give_back(reused)
+        return states
+
+    totals: list[State] | None = None
+    for start in range(0, len(grid), WINDOW):
+        for states in run_blocks(contribution, grid[start : start + WINDOW]):
+            if totals is None:
+                totals = states
+                continue
+            for number, part in enumerate(parts):
+                with _noting(noted, names[part]):
+                    totals[number] = combine[part](totals[number], states[number])
+    assert totals is not None
+    return totals
+
+
+def _grid(node: Node) -> list[Cut]:
+    shape = known_shape(node)
+    if not shape:
+        return [Cut(0, 0, 0)]
+    # A narrow result may come of wide operands, of which as many elements are read.
+    row = size_of(shape[1:]) * max(4, known_dtype(node).itemsize)
+    step = max(1, PART_BYTES // max(1, row))
+    return [Cut(0, n, min(n + step, shape[0])) for n in range(0, max(shape[0], 1), step)]
+
+
+def _finished(node: Reduction, state: State, noted: Noted) -> np.ndarray:
+    """Return a statistic's value from its combined parts, in NumPy's dtype and shape."""
+    with _noting(noted, node.kind):
+        value = np.asarray(KINDS[node.kind].finish(state, node.options))
+        if value.dtype != node.dtype:
+            value = value.astype(known_dtype(node))
+    return value if node.keepdims else value.squeeze(axis=node.axes)
+
+
+def _settle(node: Reduction, value: np.ndarray) -> None:
+    """Keep a photograph; of several threads that took it, the first one's counts."""
+    with _settling:
+        if node.taken is None:
+            if node.rows is not None:
+                value = node.rows.laid_on(value, _place_of_rows(node))
+                node.rows = None
+            value.flags.writeable = False
+            node.taken = value
+
+
+# --- warnings --------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _noting(noted: Noted, name: str) -> Iterator[None]:
+    """Note floating-point errors, to be told once in the thread of who asked."""
+
+    def note(kind: str, flag: int) -> None:
+        noted[0, kind] = name
+
+    with np.errstate(all="call", call=note):
+        yield
+
+
+def _warn_of_few(node: Reduction) -> None:
+    """Warn of too few elements for a mean or a deviation, as NumPy does."""
+    if node.kind not in AVERAGES:
+        return
+    whole = known_shape(node.node)
+    count = size_of(tuple(whole[axis] for axis in node.axes))
+    if node.kind == "mean" and not count:
+        warned("Mean of empty slice")
+    if node.kind != "mean" and node.options.get("ddof", 0) >= count:
+        warned("Degrees of freedom <= 0 for slice")
+
+
+# --- some rows -------------------------------------------------------------------------------
+
+
+class _Rows:
+    """Rows of a statistic that have been needed already: photographs, as the whole would be."""
+
+    __slots__ = ("have", "values")
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.values = np.empty(shape, dtype)
+        self.have = np.zeros(shape[0], bool)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        numbers = self.have.nonzero()[0]
+        return _rows_again, (self.values.shape, self.values.dtype, numbers, self.values[numbers])
+
+    def keep(self, numbers: np.ndarray, values: np.ndarray) -> None:
+        """Keep those of these rows that are new."""
+        new = ~self.have[numbers]
+        self.values[numbers[new]] = values[new]
+        self.have[numbers] = True
+
+    def laid_on(self, whole: np.ndarray, axis: int) -> np.ndarray:
+        """Return a whole statistic in which the rows that are kept stay as they were."""
+        np.moveaxis(whole, axis, 0)[self.have] = self.values[self.have]
+        return whole
+
+
+def _rows_again(
+    shape: tuple[int, ...], dtype: np.dtype[Any], numbers: np.ndarray, values: np.ndarray
+) -> _Rows:
+    rows = _Rows(shape, dtype)
+    rows.keep(numbers, values)
+    return rows
+
+
+def _place_of_rows(node: Reduction) -> int:
+    return np.ndim(node.options.get("q", 0))
+
+
+def some_rows(node: Reduction, index: Index, evaluate: Evaluate) -> np.ndarray:
+    """Return part of a statistic of each row, which needs those rows alone, and keep them."""
+    place = _place_of_rows(node)
+    rows = index.maps[place]
+    numbers, places = np.unique(positions(rows, index.shape), return_inverse=True)
+    found = np.moveaxis(_kept_rows(node, numbers, evaluate), 0, place)
+    over = axes_of(rows)
+    maps = list(index.maps)
+    lines = places.reshape([index.shape[axis] for axis in over])
+    maps[place] = Array(lines, over) if over else Constant(0)
+    return gather.read(found, Index(index.shape, maps))
+
+
+def _kept_rows(node: Reduction, numbers: np.ndarray, evaluate: Evaluate) -> np.ndarray:
+    """Return these rows of a statistic, the rows first; those that are missing are taken."""
+    shape, dtype, place = known_shape(node), known_dtype(node), _place_of_rows(node)
+    if size_of(shape) * dtype.itemsize > KEPT_BYTES:
+        return _taken_rows(node, numbers, evaluate)
+    with _settling:
+        if node.rows is None:
+            rest = [n for axis, n in enumerate(shape) if axis != place]
+            node.rows = _Rows((shape[place], *rest), dtype)
+        kept = node.rows
+    missing = numbers[~kept.have[numbers]]
+    new = _taken_rows(node, missing, evaluate) if len(missing) else None
+    with _settling:
+        if new is not None:
+            kept.keep(missing, new)
+        found: np.ndarray = kept.values[numbers]
+    return found
+
+
+def _taken_rows(node: Reduction, numbers: np.ndarray, evaluate: Evaluate) -> np.ndarray:
+    operand = rows_at(node.node, numbers)
+    part = Reduction(node.kind, operand, node.axes, node.keepdims, node.options, known_dtype(node))
+    take(pending(part), evaluate)
+    assert part.taken is not None
+    found: np.ndarray = np.moveaxis(part.taken, _place_of_rows(node), 0)
+    return found

@@ -1,0 +1,114 @@
+"""What a user gives becomes a node: arrays, numbers, mappings, functions, iterators, files."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import numbers
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, cast
+
+import numpy as np
+
+from dataview.exchange.from_libraries import imported
+from dataview.index import ENDLESS, identity
+from dataview.plan.build import record, stored
+from dataview.plan.fields import check_name
+from dataview.plan.kinds import Argument, Node, is_scalar
+from dataview.samples import Made, Produced, Stream
+from dataview.sources import ArraySource, open_npy
+
+__all__ = ["argument_of", "made", "node_of", "open_node", "operand_of"]
+
+
+_OBJECTS = (numbers.Number, datetime.date, datetime.timedelta)
+"""What NumPy computes with as an object where it has no dtype for it: a fraction, a decimal."""
+
+
+def node_of(value: Any) -> Node:
+    """Return the node of data as a user gives it.
+
+    >>> node_of([[1, 2], [3, 4]]).shape
+    (2, 2)
+    """
+    if isinstance(value, Node):
+        return value
+    found = imported(value)
+    if found is not None:
+        return found
+    if isinstance(value, Mapping):
+        return record({check_name(name): node_of(part) for name, part in value.items()})
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return record({name: node_of(getattr(value, name)) for name in value._fields})
+    if isinstance(value, Iterator):
+        return Stream(Produced(value, node_of))
+    if callable(value) and not hasattr(value, "__array__"):
+        return Stream(Produced(value, node_of))
+    return stored(ArraySource(_array_of(value)))
+
+
+def argument_of(value: Any) -> Argument:
+    """Return an operand: Python's numbers as they are, since NumPy gives them no dtype."""
+    if is_scalar(value):
+        return cast("int | float | complex", value)
+    try:
+        return node_of(value)
+    except TypeError:
+        if isinstance(value, _OBJECTS):
+            return _alone(value)
+        raise
+
+
+def operand_of(value: Any) -> Argument:
+    """Return one side of a comparison, which can be anything: what is no data is one object."""
+    try:
+        return argument_of(value)
+    except TypeError:
+        return _alone(value)
+
+
+def _alone(value: Any) -> Node:
+    """Return the node of one object."""
+    cell = np.empty((), object)
+    cell[()] = value
+    return stored(ArraySource(cell))
+
+
+def _array_of(value: Any) -> np.ndarray:
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(
+            "a masked array would lose its mask; fill it, or give data and mask as two fields"
+        )
+    if isinstance(value, (list, tuple)) and any(isinstance(part, Mapping) for part in value):
+        raise TypeError(
+            "a list of mappings is not an array; give a mapping of lists, or make samples by "
+            "number: dv.View(samples.__getitem__, _length=len(samples))._probe()"
+        )
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise TypeError(f"no array can be made of this {type(value).__name__}: {error}") from None
+    if array.dtype == object and not isinstance(value, (np.ndarray, list, tuple)):
+        raise TypeError(
+            "a view is made of an array, a number, a mapping of them, a function or an iterator; "
+            f"got {type(value).__name__}"
+        )
+    return array
+
+
+def made(function: Callable[[int], Any], length: float) -> Made:
+    """Return the samples that a function makes by number."""
+    if length == math.inf:
+        return Made(function, ENDLESS, identity((ENDLESS,)), node_of)
+    if isinstance(length, bool) or length != int(length) or length < 0:
+        raise ValueError(f"_length is a number of samples or math.inf; got {length!r}")
+    return Made(function, int(length), identity((int(length),)), node_of)
+
+
+def open_node(target: Any, mode: str = "r") -> Node:
+    """Return the node of a file."""
+    path = os.fspath(target)
+    if not str(path).endswith(".npy"):
+        raise ValueError(f"files that can be opened end in .npy; got {path!r}")
+    return stored(open_npy(path, mode))

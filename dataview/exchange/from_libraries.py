@@ -1,0 +1,212 @@
+"""What other libraries hold becomes a node: tensors, frames, tables, lazy arrays.
+
+A library is recognised by where the class of a value comes from, so that none is imported here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from dataview.errors import needed
+from dataview.plan.build import record, stored
+from dataview.plan.fields import check_name
+from dataview.plan.kinds import Node
+from dataview.sources import ArraySource, DelayedSource
+
+__all__ = ["imported", "is_foreign"]
+
+Reader = Callable[[Any], Node]
+
+
+def imported(value: object) -> Node | None:
+    """Return the node of what another library holds, None for anything else."""
+    reader = _reader_of(_kind(value))
+    return None if reader is None else reader(value)
+
+
+def is_foreign(value: object) -> bool:
+    """Whether another library holds a value, whatever else it looks like."""
+    return _reader_of(_kind(value)) is not None
+
+
+def _kind(value: object) -> Any:
+    return type(value)  # Any: mypy takes the hash of an object for that of its class
+
+
+@lru_cache(maxsize=256)
+def _reader_of(kind: type) -> Reader | None:
+    for base in kind.__mro__:
+        found = READERS.get((base.__module__.partition(".")[0], base.__name__))
+        if found is not None:
+            return found
+    if hasattr(kind, "__array__") or hasattr(kind, "__array_interface__"):
+        return None  # NumPy knows how
+    if hasattr(kind, "__dlpack__"):
+        return _of_dlpack
+    return _of_arrow_stream if hasattr(kind, "__arrow_c_stream__") else None
+
+
+def _in_memory(array: Any, shared: bool = True) -> Node:
+    """Return the node of an array; a copy is read-only, since no write to it would reach home."""
+    return stored(ArraySource(np.asarray(array)), None if shared else False)
+
+
+def _in_columns(columns: Iterable[tuple[Any, Node]]) -> Node:
+    """Return the record of named columns."""
+    named: dict[str, Node] = {}
+    for name, column in columns:
+        text = check_name(str(name) if isinstance(name, int) else name)
+        if text in named:
+            raise ValueError(f"two columns have the name {text!r}; rename one of them")
+        named[text] = column
+    if not named:
+        raise ValueError("a table without columns has no data to view")
+    return record(named, 1)
+
+
+def _of_dlpack(value: Any) -> Node:
+    return _in_memory(np.from_dlpack(value))
+
+
+# --- torch, xarray, dask ---------------------------------------------------------------------
+
+
+def _of_tensor(tensor: Any) -> Node:
+    """Return the node of a tensor of this machine's memory, which is shared."""
+    try:
+        return _in_memory(tensor.detach().resolve_conj().resolve_neg().numpy())
+    except (TypeError, RuntimeError) as error:
+        raise TypeError(
+            f"no array shares the memory of this {tensor.dtype} tensor on {tensor.device}: {error}"
+        ) from None
+
+
+def _of_labelled(array: Any) -> Node:
+    """Return the node of a DataArray; its attributes and the names of its axes are metadata."""
+    meta = {"dims": tuple(map(str, array.dims)), **array.attrs}
+    data = imported(array.data)  # dask's, or NumPy's
+    node: Node = _in_memory(array.data) if data is None else data
+    described: Node = node.replaced(meta=MappingProxyType(meta))
+    return described
+
+
+def _of_dataset(dataset: Any) -> Node:
+    """Return the record of a Dataset's variables, and of the labels of the axis they share."""
+    variables = dict(dataset.data_vars)
+    shared = {array.dims[:1] for array in variables.values()}
+    for name, labels in dataset.coords.items():
+        if len(shared) == 1 and labels.dims and labels.dims[:1] in shared:
+            variables[name] = labels
+    named = {check_name(name): _of_labelled(array) for name, array in variables.items()}
+    return record(named)
+
+
+def _of_delayed(array: Any) -> Node:
+    return stored(DelayedSource(array))
+
+
+# --- tables ----------------------------------------------------------------------------------
+
+
+def _of_frame(frame: Any) -> Node:
+    """Return the record of a pandas DataFrame: its columns, and its index unless it only counts."""
+    columns: list[tuple[Any, Node]] = []
+    for number, name in enumerate(frame.index.names):
+        labels = frame.index.get_level_values(number)
+        if name is not None or labels.dtype.kind not in "iu":
+            columns.append((name if name is not None else "index", _of_series(labels)))
+    columns += [(name, _of_series(frame.iloc[:, k])) for k, name in enumerate(frame.columns)]
+    return _in_columns(columns)
+
+
+def _of_series(series: Any) -> Node:
+    """Return the node of a pandas Series or Index: what its own to_numpy() gives."""
+    numpy_dtype = getattr(series.dtype, "numpy_dtype", None)  # of dtypes that can miss values
+    if numpy_dtype is not None and numpy_dtype.kind in "biu" and series.hasnans:
+        return _in_memory(series.to_numpy(dtype=object, na_value=None), shared=False)
+    return _in_memory(series.to_numpy(), shared=isinstance(series.dtype, np.dtype))
+
+
+def _of_polars(series: Any) -> Node:
+    """Return the node of a polars Series."""
+    if hasattr(series.dtype, "fields"):  # a struct
+        return _of_polars_frame(series.struct.unnest())
+    if series.null_count() and series.dtype.is_integer():
+        return _in_memory(_of_objects(series.to_list()), shared=False)
+    return _in_memory(series.to_numpy(), shared=False)
+
+
+def _of_polars_frame(frame: Any) -> Node:
+    return _in_columns((column.name, _of_polars(column)) for column in frame.iter_columns())
+
+
+def _of_objects(values: list[Any]) -> np.ndarray:
+    found = np.empty(len(values), object)
+    found[:] = values
+    return found
+
+
+def _of_table(table: Any) -> Node:
+    """Return the record of an Arrow table or batch: its columns."""
+    return _in_columns(zip(table.schema.names, map(_of_arrow, table.columns), strict=True))
+
+
+def _of_arrow_stream(stream: Any) -> Node:
+    """Return the node of what comes in Arrow's C stream: a table, or one column."""
+    pyarrow = needed("pyarrow", "dataview[arrow]")
+    column = pyarrow.chunked_array(stream)
+    return _of_arrow(column)
+
+
+def _of_arrow(column: Any) -> Node:
+    """Return the node of an Arrow array, whose memory is lent where it is one run of numbers."""
+    pyarrow = needed("pyarrow", "dataview[arrow]")
+    kinds, kind = pyarrow.types, column.type
+    if isinstance(column, pyarrow.ChunkedArray):
+        column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    if isinstance(column, pyarrow.ExtensionArray):
+        return _of_arrow(column.storage)
+    if kinds.is_struct(kind):
+        parts = zip(kind.names, column.flatten(), strict=True)
+        return _in_columns((name, _of_arrow(part)) for name, part in parts)
+    if kinds.is_fixed_size_list(kind) and not column.null_count:
+        return _of_lists(column, kind.list_size)
+    if kinds.is_dictionary(kind):
+        return _of_arrow(column.dictionary_decode())
+    if kinds.is_integer(kind) and column.null_count:
+        return _in_memory(_of_objects(column.to_pylist()), shared=False)
+    return _in_memory(column.to_numpy(zero_copy_only=False), shared=False)
+
+
+def _of_lists(column: Any, size: int) -> Node:
+    """Return the node of lists of one length: an array with one axis more."""
+    inner = _of_arrow(column.flatten())
+    array = inner.source.array  # type: ignore[attr-defined]
+    return _in_memory(array.reshape(len(column), size, *array.shape[1:]), shared=False)
+
+
+READERS: dict[tuple[str, str], Reader] = {
+    ("torch", "Tensor"): _of_tensor,
+    ("xarray", "DataArray"): _of_labelled,
+    ("xarray", "Dataset"): _of_dataset,
+    ("dask", "Array"): _of_delayed,
+    ("pandas", "DataFrame"): _of_frame,
+    ("pandas", "Series"): _of_series,
+    ("pandas", "Index"): _of_series,
+    ("polars", "DataFrame"): _of_polars_frame,
+    ("polars", "Series"): _of_polars,
+    ("pyarrow", "Table"): _of_table,
+    ("pyarrow", "RecordBatch"): _of_table,
+    ("pyarrow", "RecordBatchReader"): _of_arrow_stream,
+    ("pyarrow", "Array"): _of_arrow,
+    ("pyarrow", "ChunkedArray"): _of_arrow,
+}
+"""What makes a node of a value, by the library and the name of its class or of one it is made from.
+
+jax's arrays have no row: NumPy takes them, read-only, without a copy.
+"""

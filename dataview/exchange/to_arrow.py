@@ -1,0 +1,103 @@
+"""A node becomes a stream of Arrow batches: columns of numbers, texts, lists and structs.
+
+Arrow takes what it is given for constant, so that it is given copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from dataview.errors import needed
+from dataview.exchange.to_libraries import as_parts, own, table_of
+from dataview.index import parse
+from dataview.plan.build import select
+from dataview.plan.kinds import Node, Record, Sampled, known_dtype, known_shape, members, size_of
+
+__all__ = ["arrow_array", "arrow_stream"]
+
+BATCH_BYTES = 1 << 24
+"""How much of a table is read for one batch."""
+
+
+def arrow_array(node: Node, kind: Any) -> Any:
+    """Return a node's data as an Arrow array, a record's as structs."""
+    pyarrow = needed("pyarrow", "dataview[arrow]")
+    found = _column(as_parts(node, own), pyarrow)
+    return found if kind is None else found.cast(kind)
+
+
+def arrow_stream(node: Node, schema: Any) -> Any:
+    """Return a node's data as a capsule of Arrow's C stream: rows of columns, or one column.
+
+    Fields are columns; without fields, so are the columns of an array, named by their numbers.
+    """
+    pyarrow = needed("pyarrow", "dataview[arrow]")
+    if isinstance(node, Sampled) and node.fields.named:
+        return pyarrow.table(_batch(as_parts(node, own), pyarrow)).__arrow_c_stream__(schema)
+    table = table_of(node)
+    if table is None:
+        data = own(node, {})
+        if data.ndim < 2:
+            column = _column(np.atleast_1d(data), pyarrow)
+            return pyarrow.chunked_array([column]).__arrow_c_stream__(schema)
+        named = {str(number): data[:, number] for number in range(data.shape[1])}
+        return pyarrow.table(_batch(named, pyarrow)).__arrow_c_stream__(schema)
+    if not table.rank:
+        raise TypeError("a table has rows; this view is one of them: take view[i:i+1]")
+    return _reader(table, pyarrow).__arrow_c_stream__(schema)
+
+
+def _reader(table: Record, pyarrow: Any) -> Any:
+    """Return a reader of batches, each read when it is asked for.
+
+    Of objects Arrow learns the type from the data: then all is one batch.
+    """
+    leaves = list(_leaves(table))
+    if any(isinstance(leaf, Sampled) or known_dtype(leaf).hasobject for leaf in leaves):
+        batch = _batch(as_parts(table, own), pyarrow)
+        return pyarrow.RecordBatchReader.from_batches(batch.schema, [batch])
+    nothing = select(table, parse(slice(0, 0), known_shape(table)), slice(0, 0))
+    types = _batch(as_parts(nothing, own), pyarrow).schema
+    row = sum(size_of(known_shape(leaf)[1:]) * known_dtype(leaf).itemsize for leaf in leaves)
+    step = max(1, BATCH_BYTES // max(1, row))
+    return pyarrow.RecordBatchReader.from_batches(types, _batches(table, step, pyarrow))
+
+
+def _batches(table: Record, step: int, pyarrow: Any) -> Iterator[Any]:
+    shape = known_shape(table)
+    for start in range(0, shape[0], step):
+        rows = slice(start, start + step)
+        yield _batch(as_parts(select(table, parse(rows, shape), rows), own), pyarrow)
+
+
+def _leaves(node: Node) -> Iterator[Node]:
+    if not isinstance(node, Record):
+        yield node
+        return
+    for part in members(node).values():
+        yield from _leaves(part.node)
+
+
+def _batch(columns: dict[str, Any], pyarrow: Any) -> Any:
+    arrays = [_column(part, pyarrow) for part in columns.values()]
+    return pyarrow.RecordBatch.from_arrays(arrays, names=list(columns))
+
+
+def _column(part: Any, pyarrow: Any) -> Any:
+    """Return an Arrow array: of a dict structs, of an array with more axes lists of one length."""
+    if isinstance(part, dict):
+        inner = [_column(below, pyarrow) for below in part.values()]
+        return pyarrow.StructArray.from_arrays(inner, names=list(part))
+    if part.ndim > 1:
+        flat = _column(part.reshape(-1, *part.shape[2:]), pyarrow)
+        lists = pyarrow.list_(flat.type, part.shape[1])
+        if not part.shape[1]:
+            return pyarrow.array([[]] * len(part), lists)
+        return pyarrow.FixedSizeListArray.from_arrays(flat, type=lists)
+    try:
+        return pyarrow.array(part)
+    except pyarrow.ArrowNotImplementedError as error:
+        raise TypeError(f"Arrow has no columns of {part.dtype}: {error}") from None

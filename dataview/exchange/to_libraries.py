@@ -1,0 +1,299 @@
+"""A node becomes what other libraries hold: tensors, frames, labelled and lazy arrays, tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from dataview.compute import aliases, evaluate, lent
+from dataview.errors import needed
+from dataview.exchange.pickling import packed_in_order
+from dataview.index import parse
+from dataview.plan.build import chosen, field, select
+from dataview.plan.kinds import Driven, Node, Record, Sampled, known_dtype, known_shape, size_of
+from dataview.samples import keyed, samples_of
+from dataview.sources import Memo
+
+__all__ = [
+    "DEVICE",
+    "as_parts",
+    "dlpack",
+    "introduce_to_jax",
+    "own",
+    "samples",
+    "table_of",
+    "to_dask",
+    "to_jax",
+    "to_pandas",
+    "to_torch",
+    "to_xarray",
+]
+
+DEVICE = (1, 0)
+"""Where data is handed out, as DLPack numbers devices: the memory of this machine."""
+
+VERSIONED = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
+"""Whether NumPy can be told which version of DLPack is understood."""
+
+CHUNK_BYTES = 1 << 25
+"""The size of dask's chunks, unless they are given."""
+
+
+# --- arrays for others -----------------------------------------------------------------------
+
+
+def own(node: Node, memo: Memo) -> np.ndarray:
+    """Return a node's data as an array of its own, in this machine's byte order."""
+    found = evaluate(node, None, memo)
+    owned = found.flags.writeable and not aliases(node) and not isinstance(node, Sampled)
+    return _native(found if owned else np.array(found))
+
+
+def _native(array: np.ndarray) -> np.ndarray:
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _lendable(node: Node) -> np.ndarray | None:
+    """Return the memory of a node that another library may write into, None if there is none.
+
+    What is read-only stays so only as a copy. Strides that run backwards or between elements are
+    not understood by all: torch ends the process when it is given one below zero.
+    """
+    memory = lent(node)
+    if memory is None or not memory.flags.writeable or not memory.dtype.isnative:
+        return None
+    width = memory.dtype.itemsize
+    whole = width and all(step >= 0 and step % width == 0 for step in memory.strides)
+    return memory if whole else None
+
+
+def _array(node: Node, copy: bool | None, memo: Memo) -> np.ndarray:
+    """Return a node's data for a library that may write into it: its memory, or a copy."""
+    memory = None if copy else _lendable(node)
+    if memory is None and copy is False:
+        raise BufferError(
+            "the data cannot be handed out without a copy: it is not memory that can be written "
+            "and lies forwards in this machine's byte order"
+        )
+    return own(node, memo) if memory is None else memory
+
+
+def as_parts(node: Node, made: Callable[[Node, Memo], Any], memo: Memo | None = None) -> Any:
+    """Return what is made of a node: of a record a dict, of whatever else one thing."""
+    memo = {} if memo is None else memo
+    if not _has_parts(node):
+        return made(node, memo)
+    return {name: as_parts(field(node, name), made, memo) for name in node.fields}
+
+
+def _has_parts(node: Node) -> bool:
+    """Whether a node's data is a record: its fields are not windows on one array."""
+    if isinstance(node, Sampled):
+        return bool(node.fields.named)
+    return isinstance(node, Record) or (node.dtype is not None and node.dtype.names is not None)
+
+
+def dlpack(
+    node: Node,
+    stream: Any,
+    max_version: tuple[int, int] | None,
+    dl_device: tuple[int, int] | None,
+    copy: bool | None,
+) -> Any:
+    """Return a node's data as a DLPack capsule: its own memory only where that can be written."""
+    if _has_parts(node):
+        names = ", ".join(map(repr, node.fields))
+        raise TypeError(f"a record is no tensor; choose a field: {names}")
+    if dl_device is not None and tuple(dl_device) != DEVICE:
+        raise BufferError(f"a view is in the memory of this machine, device {DEVICE}")
+    lender: Any = _array(node, copy, {})
+    version = {"max_version": max_version} if VERSIONED else {}
+    return lender.__dlpack__(stream=stream, **version)
+
+
+# --- torch and jax ---------------------------------------------------------------------------
+
+_NO_TENSOR = {
+    "U": "number them first, as numpy.unique(texts, return_inverse=True) does",
+    "S": "number them first, as numpy.unique(texts, return_inverse=True) does",
+    "T": "number them first, as numpy.unique(texts, return_inverse=True) does",
+    "O": "make numbers of them first",
+    "M": "subtract a date and divide by a unit first: (dates - dates[0]) / np.timedelta64(1, 's')",
+    "m": "divide by a unit first: view / np.timedelta64(1, 's')",
+    "g": "torch and jax have no number as long; convert to float64 first",
+    "G": "torch and jax have no number as long; convert to complex128 first",
+}
+"""What to do with dtypes that no tensor has."""
+
+
+def _check_numbers(node: Node) -> None:
+    dtype = np.dtype(float) if node.dtype is None else node.dtype
+    advice = _NO_TENSOR.get(dtype.char if dtype.char in "gG" else dtype.kind)
+    if advice is not None:
+        raise TypeError(f"there are no tensors of {dtype}; {advice}")
+
+
+def to_torch(node: Node, device: Any, copy: bool | None) -> Any:
+    """Return a node's data as a tensor, a record's as a dict of them."""
+    torch = needed("torch", "torch")
+
+    def tensor(part: Node, memo: Memo) -> Any:
+        _check_numbers(part)
+        found = torch.from_numpy(_array(part, copy, memo))
+        return found if device is None else found.to(device)
+
+    return as_parts(node, tensor)
+
+
+def to_jax(node: Node) -> Any:
+    """Return a node's data as jax's arrays, which share nothing: jax takes them for constant."""
+    numpy = needed("jax.numpy", "jax")
+
+    def array(part: Node, memo: Memo) -> Any:
+        _check_numbers(part)
+        return numpy.array(_native(evaluate(part, None, memo)))
+
+    return as_parts(node, array)
+
+
+def introduce_to_jax(kind: type, arrays: Callable[[Any], Any]) -> None:
+    """Tell jax what arrays an object of a class stands for.
+
+    Its functions ask no object what it is: they know the classes that have been registered.
+    """
+    trees = needed("jax.tree_util", "jax")
+    trees.register_pytree_node(kind, lambda one: ((arrays(one),), None), lambda _, found: found[0])
+
+
+def samples(node: Node, numbers: Sequence[int]) -> list[Any]:
+    """Return some samples, read together: arrays, or dicts of them, as a loader stacks them."""
+    rows = np.asarray(numbers, dtype=np.intp)
+    if isinstance(node, Sampled):
+        return [as_parts(sample, own) for sample in samples_of(keyed(node, rows))]
+    return _one_by_one(as_parts(select(node, parse(rows, known_shape(node)), rows), own))
+
+
+def _one_by_one(batch: Any) -> list[Any]:
+    if not isinstance(batch, dict):
+        return list(batch)
+    columns = map(_one_by_one, batch.values())
+    return [dict(zip(batch, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+# --- pandas ----------------------------------------------------------------------------------
+
+
+def table_of(node: Node) -> Record | None:
+    """Return the fields of a node as columns that share rows, None if it has no fields."""
+    if isinstance(node, Driven) or not node.fields.named:
+        return None
+    table = node if isinstance(node, Record) else chosen(node, tuple(node.fields))
+    if table.rank > 1:
+        raise TypeError(
+            f"a table has one axis of rows, the fields of this view share {table.rank}; take one "
+            "of its parts: view[0]"
+        )
+    return table
+
+
+def to_pandas(node: Node) -> Any:
+    """Return a node's data as a frame, or as a series if it has one column or is one row."""
+    pandas = needed("pandas", "pandas")
+    if isinstance(node, Sampled) and node.fields.named:
+        return pandas.DataFrame(dict(_flat("", as_parts(node, own), 1)))
+    table = table_of(node)
+    if table is None:
+        data = own(node, {})
+        if data.ndim > 2:
+            raise TypeError(f"a table has two axes, the view has the shape {data.shape}")
+        return pandas.DataFrame(data) if data.ndim == 2 else pandas.Series(np.atleast_1d(data))
+    columns: dict[str, Any] = {}
+    for name, column in _flat("", as_parts(table, own), table.rank):
+        if name in columns:
+            raise ValueError(f"two columns would have the name {name!r}; rename a field")
+        columns[name] = column
+    if not table.rank:
+        return pandas.Series({name: column[()] for name, column in columns.items()})
+    return pandas.DataFrame(columns)
+
+
+def _flat(name: str, part: Any, rank: int) -> Iterator[tuple[str, np.ndarray]]:
+    """Return columns: parts of a field and entries of a row are named after it, as `x_0`, `x_1`."""
+    if isinstance(part, dict):
+        for inner, below in part.items():
+            yield from _flat(f"{name}_{inner}" if name else inner, below, rank)
+    elif part.ndim > rank:
+        for number in range(part.shape[rank]):
+            column = part[(slice(None),) * rank + (number,)]
+            yield from _flat(f"{name}_{number}", column, rank)
+    else:
+        yield name, part
+
+
+# --- xarray and dask -------------------------------------------------------------------------
+
+
+def to_xarray(node: Node, dims: Sequence[str] | None) -> Any:
+    """Return a node's data as a DataArray, a record's as a Dataset; metadata are attributes."""
+    xarray = needed("xarray", "xarray")
+    if not _has_parts(node):
+        attributes = dict(node.meta)
+        known = attributes.pop("dims", None)
+        data = evaluate(node)
+        if dims is None and known is not None and len(known) == data.ndim:
+            dims = known
+        return xarray.DataArray(data, dims=dims, attrs=attributes)
+    rank = node.rank if isinstance(node, Record) else len(node.shape or (0,))
+    shared = [f"dim_{axis}" for axis in range(rank)] if dims is None else list(dims)
+    if len(shared) != rank:
+        raise ValueError(f"the fields share {rank} axes; dims= names {len(shared)}")
+    memo: Memo = {}
+    variables: dict[str, Any] = {}
+    for name in node.fields:
+        part = field(node, name)
+        if _has_parts(part):
+            raise TypeError(f"the variables of a Dataset are arrays; {name!r} is a record")
+        data = evaluate(part, None, memo)
+        own = [f"{name}_dim_{axis}" for axis in range(data.ndim - rank)]
+        meta = {key: value for key, value in part.meta.items() if key != "dims"}
+        variables[name] = (shared + own, data, meta)
+    meta = {key: value for key, value in node.meta.items() if key != "dims"}
+    return xarray.Dataset(variables, attrs=meta)
+
+
+class Blocks:
+    """What dask asks for blocks: each is read when it is computed, and is an array."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.shape, self.dtype = known_shape(node), known_dtype(node)
+        self.ndim = len(self.shape)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _blocks, packed_in_order(self.node)
+
+    def __getitem__(self, key: Any) -> np.ndarray:
+        return evaluate(select(self.node, parse(key, self.shape), key))
+
+
+def _blocks(*nodes: Node) -> Blocks:
+    """Return the blocks of the last of the nodes of a pickle."""
+    return Blocks(nodes[-1])
+
+
+def to_dask(node: Node, chunks: Any) -> Any:
+    """Return a dask array whose blocks read from the node when they are computed."""
+    dask = needed("dask.array", "dataview[dask]")
+
+    def lazy(part: Node, memo: Memo) -> Any:
+        blocks = Blocks(part)
+        row = size_of(blocks.shape[1:]) * blocks.dtype.itemsize
+        rows = (max(1, CHUNK_BYTES // max(1, row)),) if blocks.shape else ()
+        cut = (*rows, *blocks.shape[1:]) if chunks is None else chunks
+        return dask.from_array(
+            blocks, chunks=cut, name=False, meta=np.empty((0,) * blocks.ndim, blocks.dtype)
+        )
+
+    return as_parts(node, lazy)

@@ -1,0 +1,57 @@
+"""Where an element is: the algebra of indices, NumPy's keys, gathering from memory, permutations.
+
+An index says, for each axis of the data, which position each element of a view has there.  Keys
+become indices here; a gather reads and writes an array through one.
+"""
+
+from dataview.index import gather
+from dataview.index.algebra import (
+    ENDLESS,
+    Affine,
+    Array,
+    Computed,
+    Constant,
+    Index,
+    Map,
+    axes_of,
+    boxed,
+    compose,
+    extent,
+    identity,
+    is_endless,
+    is_identity,
+    positions,
+    renumbered,
+    shifted,
+)
+from dataview.index.keys import NO_KEY, Written, is_integer, parse, without_names
+from dataview.index.permutation import Draws, Permutation, words
+
+__all__ = [
+    "ENDLESS",
+    "NO_KEY",
+    "Affine",
+    "Array",
+    "Computed",
+    "Constant",
+    "Draws",
+    "Index",
+    "Map",
+    "Permutation",
+    "Written",
+    "axes_of",
+    "boxed",
+    "compose",
+    "extent",
+    "gather",
+    "identity",
+    "is_endless",
+    "is_identity",
+    "is_integer",
+    "parse",
+    "positions",
+    "renumbered",
+    "shifted",
+    "without_names",
+    "words",
+]

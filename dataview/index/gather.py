@@ -1,0 +1,288 @@
+"""Reading and writing an array in memory through an index.
+
+A box (constants and affine maps) is a strided view of the memory.  Everything else is a box
+first, then gathers: one `take` along an axis for each independent group of index arrays.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from dataview.index.algebra import (
+    Affine,
+    Array,
+    Constant,
+    Index,
+    Map,
+    _as_slice,
+    axes_of,
+    positions,
+    renumbered,
+)
+
+__all__ = ["assign", "box", "by_rows", "frozen", "read"]
+
+
+def read(array: np.ndarray, index: Index) -> np.ndarray:
+    """Return the elements that an index selects: an alias for a box, else a fresh array.
+
+    >>> a = np.arange(12).reshape(4, 3)
+    >>> read(a, Index((2,), [Affine(3, ((0, -2),)), Constant(1)]))
+    array([10,  4])
+    """
+    if 0 in index.shape:
+        return np.ndarray(index.shape, array.dtype)
+    if index.is_box:
+        return box(array, index)
+    boxed, rest = _boxed(array, index)
+    if not _has_solid_rows(boxed) and _reads_whole_rows(array, index):
+        array, index = _gathered(array, index, [0])
+        return np.ascontiguousarray(box(array, index))
+    array, index = boxed, rest
+    while groups := _groups(index):
+        array, index = _gathered(array, index, groups[0])
+    return box(array, index)
+
+
+def by_rows(index: Index, fetch: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """Return what an index selects of an array of which whole rows are made, each row once.
+
+    `fetch` returns rows by their numbers, which ascend.
+    """
+    first, *rest = index.maps
+    numbers, places = np.unique(positions(first, index.shape), return_inverse=True)
+    axes = axes_of(first)
+    found = places.reshape([index.shape[axis] for axis in axes])
+    rows: Map = Array(found, axes) if axes else Constant(0)
+    if axes == (0,) and np.array_equal(found, np.arange(len(numbers))):
+        rows = Affine(0, ((0, 1),))
+    return read(fetch(numbers), Index(index.shape, (rows, *rest)))
+
+
+def box(array: np.ndarray, index: Index) -> np.ndarray:
+    """Return the strided view of the memory that a box selects."""
+    key = _basic_key(index)
+    if key is not None:
+        found: np.ndarray = array[key]
+        return found
+    start: list[Any] = []
+    strides = [0] * len(index.shape)
+    for map_, stride in zip(index.maps, array.strides, strict=True):
+        assert isinstance(map_, (Constant, Affine))
+        start.append(slice(map_.offset, map_.offset + 1))
+        for axis, step in map_.strides if isinstance(map_, Affine) else ():
+            strides[axis] += step * stride
+    start.append(Ellipsis)  # so that a corner is an array even where it is one element
+    corner = array[tuple(start)]
+    return as_strided(corner, index.shape, strides, writeable=bool(array.flags.writeable))
+
+
+def _basic_key(index: Index) -> tuple[Any, ...] | None:
+    """Return the basic NumPy key that selects the same box, None if there is none."""
+    key: list[Any] = []
+    reached = 0
+    for map_ in index.maps:
+        if isinstance(map_, Affine):
+            if len(map_.strides) != 1 or map_.strides[0][0] < reached:
+                return None
+            axis = map_.strides[0][0]
+            if any(length != 1 for length in index.shape[reached:axis]):
+                return None
+            key += [None] * (axis - reached)
+            reached = axis + 1
+        key.append(_as_slice(map_, index.shape))
+    if any(length != 1 for length in index.shape[reached:]):
+        return None
+    key += [None] * (len(index.shape) - reached)
+    # The ellipsis makes NumPy return a 0-d array, which aliases, and not a scalar.
+    return (*key, Ellipsis)
+
+
+def _reads_whole_rows(array: np.ndarray, index: Index) -> bool:
+    """Whether rows are gathered, and of each so much that to read all of it and cut is faster."""
+    rows, *rest = index.maps
+    free = all(isinstance(m, (Constant, Affine)) for m in rest)
+    if not free or isinstance(rows, (Constant, Affine)) or not _has_solid_rows(array):
+        return False
+    over = axes_of(rows)
+    if any(axis in over for map_ in rest for axis in axes_of(map_)):
+        return False
+    kept = [length for axis, length in enumerate(index.shape) if axis not in over]
+    return math.prod(array.shape[1:]) <= 4 * math.prod(kept)
+
+
+def _boxed(array: np.ndarray, index: Index) -> tuple[np.ndarray, Index]:
+    """Apply the constants and the affine maps of view axes that no array varies over.
+
+    The returned array's axes are those of the remaining maps, then the affine view axes.
+    """
+    gathered = [m for m in index.maps if not isinstance(m, (Constant, Affine))]
+    busy = {axis for map_ in gathered for axis in axes_of(map_)}
+    kept: list[Map] = []
+    boxed: list[Map] = []
+    lengths: list[int] = []
+    for map_, length in zip(index.maps, array.shape, strict=True):
+        if isinstance(map_, (Constant, Affine)) and not busy.intersection(axes_of(map_)):
+            boxed.append(map_)
+            continue
+        boxed.append(Affine(0, ((len(kept), 1),)))
+        kept.append(map_)
+        lengths.append(length)
+    free = [axis for axis in range(len(index.shape)) if axis not in busy]
+    place = {axis: len(kept) + number for number, axis in enumerate(free)}
+    for number, map_ in enumerate(boxed):
+        if isinstance(map_, Affine) and index.maps[number] is map_:
+            strides = tuple((place[axis], stride) for axis, stride in map_.strides)
+            boxed[number] = Affine(map_.offset, strides)
+    shape = [*lengths, *(index.shape[axis] for axis in free)]
+    rest = [Affine(0, ((axis, 1),)) for axis in free]
+    return box(array, Index(shape, boxed)), Index(index.shape, [*kept, *rest])
+
+
+def _groups(index: Index) -> list[list[int]]:
+    """Return the source axes to gather, together where they share view axes, small ones first."""
+    groups: list[tuple[set[int], list[int]]] = []
+    for number, map_ in enumerate(index.maps):
+        if isinstance(map_, Affine) and _is_free(index, number):
+            continue
+        axes, members = set(axes_of(map_)), [number]
+        for other in [group for group in groups if group[0] & axes]:
+            groups.remove(other)
+            axes |= other[0]
+            members = other[1] + members
+        groups.append((axes, members))
+    ratio = {id(members): np.prod([index.shape[axis] for axis in axes]) for axes, members in groups}
+    return [members for _, members in sorted(groups, key=lambda group: ratio[id(group[1])])]
+
+
+def _is_free(index: Index, number: int) -> bool:
+    """Whether an affine map's view axes are its alone, so that it needs no gather."""
+    own = set(axes_of(index.maps[number]))
+    others = (set(axes_of(m)) for place, m in enumerate(index.maps) if place != number)
+    return not any(own & other for other in others)
+
+
+def _gathered(array: np.ndarray, index: Index, group: Sequence[int]) -> tuple[np.ndarray, Index]:
+    """Replace a group of source axes by the view axes over which their positions vary."""
+    maps = [index.maps[number] for number in group]
+    axes = sorted({axis for map_ in maps for axis in axes_of(map_)})
+    keys = _keys(maps, axes, index.shape)
+    if len(group) == 1:
+        place = group[0]
+        found = _rows_at(array, keys[0]) if place == 0 else array[(slice(None),) * place + keys]
+    else:
+        place = 0
+        found = np.moveaxis(array, group, range(len(group)))[keys]
+    rest: list[Map] = [m for number, m in enumerate(index.maps) if number not in group]
+    rest[place:place] = [Affine(0, ((axis, 1),)) for axis in axes]
+    return found, Index(index.shape, rest)
+
+
+def _has_solid_rows(array: np.ndarray) -> bool:
+    """Whether each row is one run of bytes that can be moved as it is."""
+    if array.dtype.hasobject or not array.size:
+        return False
+    expected = array.itemsize
+    for length, stride in zip(array.shape[:0:-1], array.strides[:0:-1], strict=True):
+        if length != 1 and stride != expected:
+            return False
+        expected *= length
+    return array.dtype.itemsize > 0
+
+
+def _rows_at(array: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return rows of an array: as runs of bytes they move several times faster than by element."""
+    if not _has_solid_rows(array):
+        found: np.ndarray = array[rows]
+        return found
+    width = array.itemsize * math.prod(array.shape[1:])
+    runs = np.asarray(_Loan(array, f"|V{width}", array.shape[:1], array.strides[:1]))
+    moved: np.ndarray = runs[rows].view(array.dtype).reshape(rows.shape + array.shape[1:])
+    return moved
+
+
+def _keys(maps: Sequence[Map], axes: Sequence[int], shape: Sequence[int]) -> tuple[np.ndarray, ...]:
+    """Return the maps' positions over the given view axes, each of the full shape."""
+    over = renumbered(Index(shape, maps), axes)
+    return tuple(np.broadcast_to(positions(m, over.shape), over.shape) for m in over.maps)
+
+
+def assign(array: np.ndarray, index: Index, value: np.ndarray) -> None:
+    """Write a value of the view's shape through an index; of repeated places the last one counts.
+
+    >>> a = np.zeros(4, int)
+    >>> assign(a, Index((2,), [Affine(3, ((0, -2),))]), np.array([7, 8])); a
+    array([0, 8, 0, 7])
+    """
+    if 0 in index.shape:
+        return
+    if index.is_box:
+        box(array, index)[...] = value
+        return
+    target, rest = _boxed(array, index)
+    group = sorted(number for members in _groups(rest) for number in members)
+    axes = sorted({axis for number in group for axis in axes_of(rest.maps[number])})
+    keys = _keys([rest.maps[number] for number in group], axes, index.shape)
+    others = [axis for axis in range(len(index.shape)) if axis not in axes]
+    spread = np.broadcast_to(value, index.shape).transpose(*axes, *others)
+    count = int(np.prod([index.shape[axis] for axis in axes]))
+    spread = spread.reshape((count, *(index.shape[axis] for axis in others)))
+    # One flat gather axis keeps NumPy writing in the view's own order.
+    target = _with_axes_last(np.moveaxis(target, group, range(len(group))), rest, group, others)
+    target[tuple(key.reshape(count) for key in keys)] = spread
+
+
+def _with_axes_last(
+    target: np.ndarray, rest: Index, group: Sequence[int], others: Sequence[int]
+) -> np.ndarray:
+    """Order the ungathered axes of a target as the view has them, unused ones as length 1."""
+    free = [rest.maps[number] for number in range(len(rest.maps)) if number not in group]
+    have = [axes_of(map_)[0] for map_ in free]
+    depth = len(group)
+    order = [depth + have.index(axis) for axis in others if axis in have]
+    target = target.transpose(*range(depth), *order)
+    for number, axis in enumerate(others):
+        if axis not in have:
+            target = np.expand_dims(target, depth + number)
+    return target
+
+
+def frozen(array: np.ndarray) -> np.ndarray:
+    """Return an alias of the array whose write flag cannot be set back.
+
+    What no buffer can describe (Python objects) is copied instead.
+
+    >>> a = frozen(np.arange(3))
+    >>> a.flags.writeable = True
+    Traceback (most recent call last):
+    ValueError: cannot set WRITEABLE flag to True of this array
+    """
+    if array.dtype.hasobject:
+        copied = array.copy()
+        copied.flags.writeable = False
+        return copied[...]
+    return np.asarray(_Loan(array)).view(array.dtype)
+
+
+class _Loan:
+    """Lends an array's memory read-only: NumPy finds no owner here that could allow writing."""
+
+    def __init__(
+        self,
+        array: np.ndarray,
+        typestr: str | None = None,
+        shape: tuple[int, ...] | None = None,
+        strides: tuple[int, ...] | None = None,
+    ) -> None:
+        self.owner = array
+        lent = dict(array.__array_interface__)
+        lent["data"] = (lent["data"][0], True)
+        if typestr is not None:
+            lent.update(typestr=typestr, shape=shape, strides=strides)
+            del lent["descr"]
+        self.__array_interface__ = lent

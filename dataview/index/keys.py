@@ -1,0 +1,312 @@
+"""NumPy's keys, read as indices: every key that an array of this shape accepts, and no other.
+
+The exception classes are NumPy's, and they rise here, before any data is read.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dataview.errors import StreamError
+from dataview.index.algebra import ENDLESS, Affine, Array, Constant, Index, Map, is_endless
+
+__all__ = ["NO_KEY", "Written", "is_integer", "parse", "without_names"]
+
+Item: TypeAlias = Any
+"""A plain key item: int, range (a slice of its axis), None, Ellipsis or an integer array."""
+
+_NOT_A_KEY = (
+    "a key is made of integers, slices, ellipsis (...), newaxis (None), integer or boolean arrays, "
+    "and names of fields; got {key!r}"
+)
+
+
+def is_integer(item: Any) -> bool:
+    """Whether NumPy takes the item for one position (a bool is a mask, not a position)."""
+    if isinstance(item, (int, np.integer)):
+        return not isinstance(item, (bool, np.bool_))
+    if isinstance(item, np.ndarray):
+        return item.ndim == 0 and item.dtype.kind in "iu"
+    return hasattr(type(item), "__index__") and not isinstance(item, np.bool_)
+
+
+def parse(key: Any, shape: tuple[int, ...]) -> Index:
+    """Return the index that a key selects from an array of this shape.
+
+    >>> parse((slice(None, None, -1), 2), (5, 4))
+    Index((5,), (Affine(offset=4, strides=((0, -1),)), Constant(offset=2)))
+    >>> parse(7, (5, 4))
+    Traceback (most recent call last):
+    IndexError: index 7 is out of bounds for axis 0 with size 5
+    """
+    items = _with_ellipsis(_classified(key if isinstance(key, tuple) else (key,)), len(shape), key)
+    items = _placed(items, shape)
+    if any(isinstance(item, _Fancy) for item, _ in items):
+        return _advanced(items, shape)
+    return _basic(items, shape)
+
+
+class _Fancy:
+    """An integer array or a boolean mask of a key, and how many axes it takes."""
+
+    __slots__ = ("axes", "mask", "values")
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.values = values
+        self.mask = values.dtype == np.bool_
+        self.axes = values.ndim if self.mask else 1
+
+
+def _classified(items: tuple[Any, ...]) -> list[Item]:
+    found: list[Item] = []
+    for item in items:
+        if item is None or item is Ellipsis or isinstance(item, slice):
+            found.append(item)
+        elif is_integer(item):
+            found.append(operator.index(item))
+        else:
+            found.append(_array_item(item))
+    return found
+
+
+def _array_item(item: Any) -> _Fancy:
+    if isinstance(item, (str, bytes)):
+        raise IndexError(_NOT_A_KEY.format(key=item))
+    values = np.asarray(item)
+    if values.size == 0 and not isinstance(item, np.ndarray):
+        values = values.astype(np.intp)
+    if values.dtype != np.bool_:
+        if values.dtype.kind not in "iu":
+            raise IndexError(_NOT_A_KEY.format(key=item))
+        if values.ndim == 0:
+            raise IndexError(_NOT_A_KEY.format(key=item))
+    return _Fancy(values)
+
+
+def _with_ellipsis(items: list[Item], ndim: int, key: Any) -> list[Item]:
+    """Return the items with exactly one ellipsis, spelt out as whole slices between markers."""
+    dots = [place for place, item in enumerate(items) if item is Ellipsis]
+    if len(dots) > 1:
+        raise IndexError(f"a key can have one ellipsis ('...') only; got {key!r}")
+    taken = sum(_axes_taken(item) for item in items)
+    if taken > ndim:
+        raise IndexError(
+            f"too many indices: the view has {ndim} axes, but {taken} were indexed by {key!r}"
+        )
+    place = dots[0] if dots else len(items)
+    whole: list[Item] = [slice(None)] * (ndim - taken)
+    marker: list[Item] = [Ellipsis] if dots else []
+    return items[:place] + marker + whole + items[place + len(dots) :]
+
+
+def _axes_taken(item: Item) -> int:
+    if item is None or item is Ellipsis:
+        return 0
+    return item.axes if isinstance(item, _Fancy) else 1
+
+
+def _placed(items: list[Item], shape: tuple[int, ...]) -> list[tuple[Item, int]]:
+    """Pair every item with its first source axis, checking what can be checked alone."""
+    placed: list[tuple[Item, int]] = []
+    axis = 0
+    for item in items:  # NumPy looks at masks before it looks at anything else
+        if isinstance(item, _Fancy) and item.mask:
+            _check_mask(item.values, shape, axis)
+        axis += _axes_taken(item)
+    axis = 0
+    for item in items:
+        if isinstance(item, slice):
+            item = _sliced(item, shape[axis])
+        elif isinstance(item, int):
+            item = _position(item, shape[axis], axis)
+        placed.append((item, axis))
+        axis += _axes_taken(item)
+    return placed
+
+
+def _sliced(key: slice, length: int) -> range:
+    if is_endless(length):
+        start, stop, step = (None if part is None else operator.index(part) for part in _parts(key))
+        if (start or 0) < 0 or (stop or 0) < 0 or (step or 1) < 0:
+            raise StreamError(f"an endless view has no end to count back from; got {key!r}")
+        if stop is None:  # what remains has no end either
+            return range(start or 0, (start or 0) + (step or 1) * ENDLESS, step or 1)
+    return range(length)[key]
+
+
+def _parts(key: slice) -> tuple[Any, Any, Any]:
+    return key.start, key.stop, key.step
+
+
+def _position(item: int, length: int, axis: int) -> int:
+    if item < 0 and is_endless(length):
+        raise StreamError(f"an endless view has no end to count back from; got {item}")
+    if not -length <= item < length:
+        raise IndexError(f"index {item} is out of bounds for axis {axis} with size {length}")
+    return item + length if item < 0 else item
+
+
+def _check_mask(mask: np.ndarray, shape: tuple[int, ...], axis: int) -> None:
+    for number, length in enumerate(mask.shape):
+        if length != shape[axis + number]:
+            raise IndexError(
+                f"the boolean mask has {length} entries along its axis {number}, "
+                f"axis {axis + number} of the view has {shape[axis + number]}"
+            )
+
+
+def _basic(items: list[tuple[Item, int]], shape: tuple[int, ...]) -> Index:
+    view: list[int] = []
+    maps: list[Map] = []
+    for item, _ in items:
+        if item is None:
+            view.append(1)
+        elif isinstance(item, range):
+            maps.append(Affine(item.start, ((len(view), item.step),)))
+            view.append(len(item))
+        elif isinstance(item, int):
+            maps.append(Constant(item))
+    return Index(view, maps)
+
+
+def _advanced(items: list[tuple[Item, int]], shape: tuple[int, ...]) -> Index:
+    arrays, common = _broadcast(items, shape)
+    first = _place_of_arrays(items)
+    view: list[int] = []
+    maps: dict[int, Map] = {}
+    lines: list[tuple[int, range | None]] = []  # view axes that come from slices and newaxes
+    start: int | None = None
+    for number, (item, axis) in enumerate(items):
+        if number == first:
+            start = len(lines)
+        if item is None:
+            lines.append((-1, None))
+        elif isinstance(item, range):
+            lines.append((axis, item))
+    start = 0 if first < 0 else start
+    assert start is not None
+    for number, (axis, line) in enumerate(lines):
+        view_axis = number + (len(common) if number >= start else 0)
+        if line is not None:
+            maps[axis] = Affine(line.start, ((view_axis, line.step),))
+        view.append(1 if line is None else len(line))
+    view[start:start] = common
+    if 0 in common:  # the positions are broadcast away: NumPy does not look at them
+        arrays = {axis: np.zeros(common, np.intp) for axis in arrays}
+    for axis, values in arrays.items():
+        wrapped = _wrapped(values, shape[axis], axis)
+        maps[axis] = _array_map(wrapped, start + len(common), common)
+    return Index(view, [maps[axis] for axis in range(len(shape))])
+
+
+def _place_of_arrays(items: list[tuple[Item, int]]) -> int:
+    """Return the item at whose place the arrays' axes go, -1 for in front of all.
+
+    NumPy's rule: in place of the first if all arrays and integers stand side by side.
+    """
+    numbers = [number for number, (item, _) in enumerate(items) if isinstance(item, (int, _Fancy))]
+    side_by_side = numbers[-1] - numbers[0] == len(numbers) - 1
+    return numbers[0] if side_by_side else -1
+
+
+def _broadcast(
+    items: list[tuple[Item, int]], shape: tuple[int, ...]
+) -> tuple[dict[int, np.ndarray], tuple[int, ...]]:
+    """Return each indexed axis' array of positions, and the shape they broadcast to."""
+    arrays: dict[int, np.ndarray] = {}
+    shapes: list[tuple[int, ...]] = []
+    for item, axis in items:
+        if isinstance(item, int):
+            arrays[axis] = np.array(item, np.intp)
+        elif isinstance(item, _Fancy):
+            parts = _positions_of(item)
+            shapes.extend(part.shape for part in parts)
+            if item.axes:
+                arrays.update({axis + number: part for number, part in enumerate(parts)})
+    try:
+        common = np.broadcast_shapes(*shapes)
+    except ValueError:
+        listing = " ".join(map(str, shapes))
+        raise IndexError(f"the indexing arrays do not broadcast together: {listing}") from None
+    return arrays, common
+
+
+def _positions_of(item: _Fancy) -> tuple[np.ndarray, ...]:
+    if not item.mask:
+        return (item.values,)
+    if item.axes == 0:  # a 0-d mask takes no axis and adds one, of length 0 or 1
+        return (np.zeros(int(item.values), np.intp),)
+    return item.values.nonzero()
+
+
+def _array_map(values: np.ndarray, end: int, common: tuple[int, ...]) -> Map:
+    """Return the map of an array of positions whose last axis is the view axis before `end`."""
+    first = end - values.ndim
+    axes = [number for number, count in enumerate(values.shape) if count != 1]
+    if not axes and values.ndim and common[-1] == 1:
+        return Affine(int(values.reshape(())), ((end - 1, 1),))  # one position, along its axis
+    if not axes:
+        return Constant(int(values.reshape(())))
+    squeezed = values.reshape([values.shape[number] for number in axes])
+    return Array(squeezed, tuple(first + number for number in axes))
+
+
+def _wrapped(values: np.ndarray, length: int, axis: int) -> np.ndarray:
+    """Return a copy of the positions, counted from the start, all inside the axis."""
+    found = values.astype(np.intp)  # always a copy: the caller's array may change later
+    if found.size:
+        low, high = int(found.min()), int(found.max())
+        if low < -length or high >= length:
+            bad = low if low < -length else high
+            raise IndexError(f"index {bad} is out of bounds for axis {axis} with size {length}")
+        if low < 0:
+            if is_endless(length):
+                raise StreamError(f"an endless view has no end to count back from; got {low}")
+            found[found < 0] += length
+    return found
+
+
+# --- names ------------------------------------------------------------------------------------
+
+NO_KEY: Any = object()
+"""What remains of a key that is made of names alone."""
+
+
+def without_names(key: Any) -> tuple[Any, str | tuple[str, ...] | None]:
+    """Return the key without the names that stand last in it, and those names.
+
+    >>> without_names((slice(3), "a")), without_names((slice(3), 0))
+    ((slice(None, 3, None), 'a'), ((slice(None, 3, None), 0), None))
+    """
+    if isinstance(key, str):
+        return NO_KEY, key
+    if _is_names(key):
+        return NO_KEY, tuple(key)
+    if not isinstance(key, tuple) or not key:
+        return key, None
+    if all(isinstance(part, str) for part in key):
+        return NO_KEY, key
+    if isinstance(key[-1], str) or _is_names(key[-1]):
+        names = key[-1] if isinstance(key[-1], str) else tuple(key[-1])
+        return key[:-1] if len(key) > 2 else key[0], names
+    return key, None
+
+
+def _is_names(key: Any) -> bool:
+    return isinstance(key, list) and bool(key) and all(isinstance(part, str) for part in key)
+
+
+class Written:
+    """Marks the key of a part that was just changed in place, until Python assigns it back."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: Any) -> None:
+        self.key = key
+
+    def of(self, key: Any) -> bool:
+        """Whether this is the key: Python 3.12 makes an equal slice for half of `d[a:b] += x`."""
+        return self.key is key or (isinstance(key, slice) and bool(self.key == key))

@@ -1,0 +1,380 @@
+"""Row numbers become a batch: read, transformed, collated; what fails is told by its number.
+
+A batch is an array, or a mapping of batches by field; under the name "" stands the own array of
+data that have computed fields beside it.  It never shares memory with the data.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple, Protocol, cast
+
+import numpy as np
+
+from dataview.compute import Taker, evaluate, lent, taker_of
+from dataview.errors import located
+from dataview.exchange import packed_in_order
+from dataview.index import Affine, Array, Index, Map, gather, parse
+from dataview.loader.collate import collated, sample_of
+from dataview.loader.dealing import Task
+from dataview.plan.build import record, select, stored, with_fields
+from dataview.plan.fields import Attached, Fields
+from dataview.plan.kinds import Driven, Node, Record, Sampled, known_shape, members
+from dataview.samples import Made, name_of
+from dataview.sources import ArraySource
+
+__all__ = ["OWN", "Assembly", "Failure", "Mark", "Outcome"]
+
+OWN = ""
+
+
+class Mark(Protocol):
+    """Where a worker notes the number of the sample that it is at."""
+
+    value: int
+
+
+class _Nowhere:
+    """The mark of whoever does not tell."""
+
+    value = -1
+
+
+_NOWHERE = _Nowhere()
+
+
+class Failure(NamedTuple):
+    """A sample that could not be had: its row number, its position in the epoch, and the error."""
+
+    row: int
+    place: int
+    epoch: int
+    error: Exception
+
+
+class Outcome(NamedTuple):
+    """A batch, which of the task's samples are in it, and those that failed."""
+
+    batch: Any
+    kept: Sequence[int] | None = None
+    failures: Sequence[Failure] = ()
+    missing: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Assembly:
+    """How the samples of a task become a batch; what a worker process is sent once.
+
+    `parts` are the nodes that are read, by name: of a view as a whole, it alone under "".
+    `viewed` makes the views that a user's functions are given.  `secondary` are the fields with a
+    sampler of their own, of which a sample that cannot be read is None for the transform.
+    """
+
+    parts: Mapping[str, Node]
+    viewed: Callable[[Node], Any]
+    steps: tuple[Callable[..., Any], ...] = ()
+    collate: Callable[[list[Any]], Any] | None = None
+    pad: Any = None
+    on_error: Any = "raise"
+    seed: Any = 0
+    secondary: frozenset[str] = frozenset()
+    unwrap: Callable[[Any], Any] = lambda value: value
+    _takers: dict[str, Taker] = field(init=False, repr=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Look whether all that is read can be taken from memory at once."""
+        if not self._by_sample():
+            found = {name: _quick(node) for name, node in self.parts.items()}
+            if not any(taker is None for taker in found.values()):
+                self._takers.update(found)  # type: ignore[arg-type]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Send no more of the data in memory than is read; what takes rows is made anew there."""
+        whole = Record(Fields({name: Attached(part, (0,)) for name, part in self.parts.items()}), 1)
+        others = [getattr(self, part.name) for part in fields(self)[1:] if part.init]
+        return _unpacked, (packed_in_order(whole), *others)
+
+    def __call__(self, task: Task, mark: Mark = _NOWHERE) -> Outcome:
+        """Return the batch of a task; `mark` is told which sample is being made."""
+        rows = task.rows
+        if not self._takers and (task.samples is not None or self._by_sample()):
+            return self._sample_by_sample(task, mark)
+        mark.value = int(rows[0]) if len(rows) else -1
+        try:
+            if self._takers and task.others is None:
+                found = {}
+                for name, taker in self._takers.items():
+                    part = taker(rows)
+                    if part is None:
+                        break
+                    found[name] = part
+                else:
+                    return Outcome(found.get(OWN, found))
+            return Outcome(self._read(task))
+        except Exception:
+            # One by one, each by itself: so the failing ones are known, and the others are kept.
+            outcome = self._sample_by_sample(task, mark)
+            if outcome.failures or self.on_error != "raise":
+                return outcome
+            raise
+
+    def _by_sample(self) -> bool:
+        return bool(
+            self.steps
+            or self.collate is not None
+            or self.pad is not None
+            or any(map(_has_samples, self.parts.values()))
+        )
+
+    def _read(self, task: Task) -> Any:
+        others = task.others or {}
+        found = {
+            name: _rows(node, others.get(name, task.rows)) for name, node in self.parts.items()
+        }
+        return found[OWN] if len(found) == 1 and OWN in found else found
+
+    # --- sample by sample ----------------------------------------------------------------------
+
+    def _sample_by_sample(self, task: Task, mark: Mark) -> Outcome:
+        samples: list[Any] = []
+        kept: list[int] = []
+        failures: list[Failure] = []
+        missing = 0
+        ready, epochs = self._ready(task), task.each_epoch()
+        for number, row in enumerate(task.rows.tolist()):
+            mark.value = row
+            epoch = int(epochs[number])
+            try:
+                sample = ready[number] if ready is not None else self._one(task, number, failures)
+                samples.append(self._transformed(sample, epoch, row))
+            except Exception as error:
+                if self.on_error == "raise":
+                    raise
+                failure = Failure(row, int(task.places[number]), epoch, error)
+                failures.append(failure)
+                answer = self._answer(failure)
+                if isinstance(answer, str) and answer in ("skip", "replace"):
+                    missing += answer == "replace"
+                    continue
+                samples.append(answer)
+            kept.append(number)
+        whole = None if len(kept) == len(task.rows) else kept
+        return Outcome(self._together(samples, task, kept), whole, failures, missing)
+
+    def _ready(self, task: Task) -> Sequence[Any] | None:
+        """Return all samples from one reading; None if they have to be read one by one."""
+        if task.samples is not None or any(map(_has_samples, self.parts.values())):
+            return None
+        try:
+            found = self._read(task)
+        except Exception:
+            return None
+        return [_picked(found, number) for number in range(len(task.rows))]
+
+    def _one(self, task: Task, number: int, failures: list[Failure]) -> Any:
+        """Return one sample; of a secondary field that cannot be read, None."""
+        if task.samples is not None:
+            return self._of_stream(task.samples[number])
+        sample: dict[str, Any] = {}
+        for name, node in self.parts.items():
+            row = int((task.others or {}).get(name, task.rows)[number])
+            try:
+                sample[name] = _one_row(node, row)
+            except Exception as error:
+                where = f"field {name!r}, sample {row}" if name else f"sample {row}"
+                told = error if _names(error, row) else located(error, where)
+                if name not in self.secondary or self.on_error == "raise" or not self.steps:
+                    raise told from error
+                epoch = int(task.each_epoch()[number])
+                failures.append(Failure(row, int(task.places[number]), epoch, told))
+                sample[name] = None
+        return sample[OWN] if list(sample) == [OWN] else sample
+
+    def _of_stream(self, node: Node) -> Any:
+        if list(self.parts) == [OWN]:
+            return sample_of(node)
+        return {name: sample_of(_member(node, name)) for name in self.parts}
+
+    def _transformed(self, sample: Any, epoch: int, row: int) -> Any:
+        """Return what the transform makes of a sample, each step with random numbers of its own."""
+        for number, step in enumerate(self.steps):
+            try:
+                given = self._shown(sample, number == 0)
+                if takes_rng(step):
+                    sample = step(given, rng=_generator(self.seed, epoch, row, number))
+                else:
+                    sample = step(given)
+            except Exception as error:
+                where = f"sample {row}, transform {name_of(step)}"
+                raise located(error, where) from error
+            if sample is None or (isinstance(sample, (Mapping, tuple)) and not sample):
+                raise TypeError(f"sample {row}: the transform {name_of(step)} returned {sample}")
+            sample = sample_of(self.unwrap(sample))
+        return sample
+
+    def _shown(self, sample: Any, first: bool) -> Any:
+        """Return a sample as a view that cannot be written through; a tuple as it is."""
+        if not first and isinstance(sample, tuple) and not hasattr(sample, "_fields"):
+            return sample
+        node = _sample_node(sample)
+        if first and OWN in self.parts and not isinstance(node, Record):
+            windows = self.parts[OWN].fields.windows_only(-1, lambda axis: axis > 0)
+            node = with_fields(node, windows) if windows.named else node
+        return self.viewed(node)
+
+    def _answer(self, failure: Failure) -> Any:
+        if not callable(self.on_error):
+            return self.on_error
+        answer = self.on_error(failure.row, failure.error)
+        if isinstance(answer, str) and answer == "raise":
+            raise failure.error
+        if answer is None:
+            raise TypeError(
+                f"sample {failure.row}: the function on_error= returned None; return 'skip', "
+                "'replace', 'raise', or a sample"
+            ) from failure.error
+        return sample_of(self.unwrap(answer))
+
+    def _together(self, samples: list[Any], task: Task, kept: list[int]) -> Any:
+        if not samples:
+            return self._of_nothing()
+        numbers = task.rows[kept].tolist()
+        if self.collate is None:
+            return collated(samples, self.pad, None, numbers, self.unwrap)
+        try:
+            batch = self.unwrap(self.collate(samples))
+        except Exception as error:
+            where = f"collate {name_of(self.collate)}, samples {numbers[0]} to {numbers[-1]}"
+            raise located(error, where) from error
+        if batch is None:
+            raise TypeError(f"collate {name_of(self.collate)} returned None, which is no batch")
+        return batch
+
+    def _of_nothing(self) -> Any:
+        """Return a batch without samples; of made ones only the transform knows the fields."""
+        found = {
+            name: _rows(node, np.empty(0, np.intp)) if not _has_samples(node) else np.empty(0)
+            for name, node in self.parts.items()
+        }
+        return found[OWN] if len(found) == 1 and OWN in found else found
+
+
+def _unpacked(nodes: tuple[Node, ...], *others: Any) -> Assembly:
+    parts = {name: part.node for name, part in members(cast(Record, nodes[-1])).items()}
+    return Assembly(parts, *others)
+
+
+def _picked(batch: Any, number: int) -> Any:
+    if isinstance(batch, Mapping):
+        return {name: _picked(part, number) for name, part in batch.items()}
+    return batch[number]
+
+
+def takes_rng(function: Callable[..., Any]) -> bool:
+    """Whether a function has a parameter of the name `rng`."""
+    try:
+        return "rng" in inspect.signature(function).parameters
+    except (TypeError, ValueError):  # a builtin that does not tell
+        return False
+
+
+def _generator(seed: Any, epoch: int, row: int, step: int) -> np.random.Generator:
+    """Return the random numbers of one step of one sample, wherever it is made."""
+    key = int.from_bytes(repr((seed, epoch, row, step)).encode(), "little")
+    return np.random.Generator(np.random.Philox(key))
+
+
+def _names(error: Exception, row: int) -> bool:
+    return f"sample {row}" in str(error)
+
+
+# --- reading ---------------------------------------------------------------------------------
+
+
+def _quick(node: Node) -> Taker | None:
+    """Return what takes the samples by their numbers, None for what has to be worked out."""
+    if isinstance(node, Record) or node.shape is None or not node.shape:
+        return None
+    own = node.node if isinstance(node, Driven) else node
+    return None if _beside(node, own) else taker_of(own)
+
+
+def _rows(node: Node, rows: np.ndarray) -> Any:
+    """Return rows of a node as arrays of their own."""
+    if isinstance(node, Record):
+        return {name: _rows(part.node, rows) for name, part in members(node).items()}
+    own = node.node if isinstance(node, Driven) else node
+    memory = lent(own)
+    if memory is not None and memory.flags.c_contiguous:
+        found = memory.take(rows, 0)  # of other memory it would copy the whole first
+    else:
+        found = np.array(evaluate(select(own, _rows_index(own, rows))))
+    beside = _beside(node, own)
+    if not beside:
+        return found
+    return {OWN: found} | {name: _rows(part, rows) for name, part in beside.items()}
+
+
+def _beside(node: Node, own: Node) -> dict[str, Node]:
+    """Return the fields attached to the rows of a node, but no members of its dtype."""
+    if own.dtype is not None and own.dtype.names is not None:
+        return {}
+    parts = node.fields.named.items()
+    return {name: p.node for name, p in parts if isinstance(p, Attached) and p.axes is not None}
+
+
+def _rows_index(node: Node, rows: np.ndarray) -> Index:
+    shape = known_shape(node)
+    rest: list[Map] = [Affine(0, ((axis, 1),)) for axis in range(1, len(shape))]
+    return Index((len(rows), *shape[1:]), [Array(rows, (0,)), *rest])
+
+
+def _has_samples(node: Node) -> bool:
+    """Whether there are samples that are made one by one in a node."""
+    if isinstance(node, Record):
+        return any(_has_samples(part.node) for part in members(node).values())
+    return isinstance(node, Sampled)
+
+
+def _one_row(node: Node, row: int) -> Any:
+    if isinstance(node, Record):
+        return {name: _one_row(part.node, row) for name, part in members(node).items()}
+    if isinstance(node, Made):
+        return sample_of(node.part(parse(row, (node.count or 0,))).probed())
+    return _picked(_rows(node, np.array([row])), 0)
+
+
+def _member(sample: Node, name: str) -> Node:
+    if name not in sample.fields:
+        listing = ", ".join(sample.fields)
+        raise KeyError(f"a sample of the stream has no field {name!r}; its fields are: {listing}")
+    part = sample.fields.named[name]
+    assert isinstance(part, Attached)
+    found: Node = part.node
+    return found
+
+
+def _sample_node(value: Any) -> Node:
+    """Return a sample as a node that nothing can be written through."""
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, Mapping):
+        named = {name: _sample_node(part) for name, part in value.items() if name != OWN}
+        return record(named, 0)
+    if isinstance(value, (np.ndarray, np.generic)):
+        return stored(ArraySource(gather.frozen(np.asarray(value))))
+    return stored(ArraySource(_alone(value)))
+
+
+def _alone(value: Any) -> np.ndarray:
+    """Return one value as an array: what NumPy makes of a number, text or list, else an object."""
+    if isinstance(value, (str, bytes, list, bool, int, float, complex)):
+        try:
+            return np.asarray(value)
+        except ValueError:  # a list of lists of different lengths
+            pass
+    alone = np.empty((), object)
+    alone[()] = value
+    return alone

@@ -1,0 +1,362 @@
+"""Many samples made one batch: stacked, padded to one shape, or kept ragged; and put on a device.
+
+A sample is an array or what NumPy makes one of, or a mapping, tuple or namedtuple of samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from dataview.compute import evaluate
+from dataview.loader.devices import placed
+from dataview.plan.kinds import Node, Record, members
+
+__all__ = ["RAGGED", "Pad", "Padded", "collated", "sample_of"]
+
+RAGGED = "ragged"
+"""In place of a padding: keep the samples as they are, in an array of objects."""
+
+_SIDES = ("left", "right")
+
+
+@dataclass(frozen=True, slots=True)
+class Pad:
+    """How samples of different shapes become one array.
+
+    `axis` says which axes of a sample may differ (one, several, None for all), `side` where the
+    padding goes, `multiple` of what the padded length is.  `length` and `mask` ask for the true
+    lengths and for where the samples are.
+
+    >>> Pad(-1, side="left", length=True)
+    Pad(value=-1, axis=None, side='left', multiple=1, length=True, mask=False)
+    """
+
+    value: Any = 0
+    axis: int | tuple[int, ...] | None = None
+    side: str = "right"
+    multiple: int = 1
+    length: bool = False
+    mask: bool = False
+
+    def __post_init__(self) -> None:
+        if self.side not in _SIDES:
+            raise ValueError(f"padding goes to the 'left' or the 'right'; got side={self.side!r}")
+        if isinstance(self.multiple, bool) or not isinstance(self.multiple, int):
+            raise TypeError(f"multiple= is an integer; got {self.multiple!r}")
+        if self.multiple < 1:
+            raise ValueError(f"multiple= is at least 1; got {self.multiple}")
+        given = self.axis if isinstance(self.axis, tuple) else (self.axis,)
+        if self.axis is not None and any(type(axis) is not int for axis in given):
+            raise TypeError(f"axis= is an integer, a tuple of them or None; got {self.axis!r}")
+
+    def axes(self, ndim: int, where: str) -> tuple[int, ...]:
+        """Return the axes that may differ, of samples with so many."""
+        if self.axis is None:
+            return tuple(range(ndim))
+        given = self.axis if isinstance(self.axis, tuple) else (self.axis,)
+        for axis in given:
+            if not -ndim <= axis < ndim:
+                raise ValueError(f"{where}cannot pad axis {axis}: the samples have {ndim} axes")
+        return tuple(dict.fromkeys(axis % ndim for axis in given))
+
+
+class Padded(NamedTuple):
+    """A padded batch where there is no name for its lengths and its mask beside it."""
+
+    data: Any
+    length: Any = None
+    mask: Any = None
+
+
+Padding: TypeAlias = "Pad | str | None"
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where in a sample we are, and the numbers by which its samples are known."""
+
+    numbers: Sequence[int]
+    path: str = ""
+
+    def inside(self, step: str) -> _Place:
+        return _Place(
+            self.numbers, f"{self.path}{'.' if self.path and step[0] != '[' else ''}{step}"
+        )
+
+    @property
+    def where(self) -> str:
+        return f"field {self.path!r}: " if self.path else ""
+
+    def differ(self, what: str, other: int, theirs: Any, ours: Any, one: int = 0) -> str:
+        first, second = self.numbers[one], self.numbers[other]
+        return f"{self.where}sample {second} {what} {theirs}, sample {first} {what} {ours}"
+
+
+def collated(
+    samples: Iterable[Any],
+    pad: Any = None,
+    device: Any = None,
+    numbers: Sequence[int] | None = None,
+    data_of: Callable[[Any], Any] = lambda sample: sample,
+) -> Any:
+    """Return samples as one batch of the same kind as a sample.
+
+    Errors call the samples by their numbers.  `data_of` makes nodes of what only the face knows.
+
+    >>> collated([{"x": [1, 2], "y": 0}, {"x": [3], "y": 1}], pad={"x": -1})
+    {'x': array([[ 1,  2],
+           [ 3, -1]]), 'y': array([0, 1])}
+    """
+    found = list(samples)
+    if not found:
+        raise ValueError("the batch is empty: there is no sample to tell its fields and shapes by")
+    place = _Place(range(len(found)) if numbers is None else numbers)
+    return placed(_together(found, pad, place, data_of), device)
+
+
+def sample_of(value: Any) -> Any:
+    """Return the data of a node, its fields by name, and of nodes in a mapping or tuple."""
+    if isinstance(value, Record):
+        return {name: sample_of(part.node) for name, part in members(value).items()}
+    if isinstance(value, Mapping):
+        return {name: sample_of(part) for name, part in value.items()}
+    if type(value) is tuple:
+        return tuple(map(sample_of, value))
+    return evaluate(value)[()] if isinstance(value, Node) else value
+
+
+# --- samples of several parts ----------------------------------------------------------------
+
+
+def _together(samples: list[Any], pad: Any, place: _Place, data_of: Callable[[Any], Any]) -> Any:
+    samples = [sample_of(data_of(sample)) for sample in samples]
+    kinds = list(map(_kind, samples))
+    for number, kind in enumerate(kinds):
+        if kind is not kinds[0]:
+            raise TypeError(place.differ("is a", number, kind.__name__, kinds[0].__name__))
+    if kinds[0] is dict:
+        return _mappings(samples, pad, place, data_of)
+    if kinds[0] is tuple:
+        return _tuples(samples, pad, place, data_of)
+    padding = _padding(pad, place)
+    if padding == RAGGED:
+        return _objects([np.asarray(sample) for sample in samples])
+    assert padding is None or isinstance(padding, Pad)
+    return _arrays([_array(sample, padding, place) for sample in samples], padding, place)
+
+
+def _kind(sample: Any) -> type:
+    if isinstance(sample, Mapping):
+        return dict
+    return tuple if isinstance(sample, tuple) else np.ndarray
+
+
+def _mappings(
+    samples: list[Any], pad: Any, place: _Place, data_of: Callable[[Any], Any]
+) -> dict[Any, Any]:
+    names = list(samples[0])
+    for number, sample in enumerate(samples):
+        if sample.keys() != samples[0].keys():
+            raise ValueError(place.differ("has the keys", number, list(sample), names))
+    paddings = _paddings(pad, names, place)
+    batch: dict[Any, Any] = {}
+    for name in names:
+        parts = [sample[name] for sample in samples]
+        found = _together(parts, paddings(name), place.inside(str(name)), data_of)
+        if not isinstance(found, Padded):
+            batch[name] = found
+            continue
+        batch[name] = found.data
+        for what, value in (("length", found.length), ("mask", found.mask)):
+            if value is not None and f"{name}_{what}" in names:
+                raise ValueError(f"{place.where}there is a field {name}_{what} already")
+            if value is not None:
+                batch[f"{name}_{what}"] = value
+    return batch
+
+
+def _tuples(
+    samples: list[Any], pad: Any, place: _Place, data_of: Callable[[Any], Any]
+) -> tuple[Any, ...]:
+    count = len(samples[0])
+    for number, sample in enumerate(samples):
+        if len(sample) != count:
+            raise ValueError(place.differ("has so many parts:", number, len(sample), count))
+    names = getattr(samples[0], "_fields", None)
+    steps = names or [f"[{number}]" for number in range(count)]
+    paddings = _paddings(pad, list(names or range(count)), place)
+    parts = [
+        _together(list(column), paddings(key), place.inside(step), data_of)
+        for key, step, column in zip(
+            names or range(count), steps, zip(*samples, strict=True), strict=True
+        )
+    ]
+    return type(samples[0])(*parts) if names else tuple(parts)
+
+
+def _paddings(pad: Any, names: list[Any], place: _Place) -> Callable[[Any], Any]:
+    """Return the padding for each part: from a mapping or tuple its own, else one for all."""
+    if isinstance(pad, tuple):
+        if len(pad) != len(names):
+            raise ValueError(f"{place.where}pad= has {len(pad)} parts, the samples {len(names)}")
+        pad = dict(zip(names, pad, strict=True))
+    if not isinstance(pad, Mapping):
+        return lambda name: pad
+    unknown = [name for name in pad if name not in names]
+    if unknown:
+        raise KeyError(f"{place.where}pad= names {unknown}, which are none of the fields {names}")
+    return pad.get
+
+
+def _padding(pad: Any, place: _Place) -> Padding:
+    if isinstance(pad, (Mapping, tuple)):
+        raise TypeError(f"{place.where}pad= has parts, but the samples here are arrays: {pad!r}")
+    return (
+        pad if pad is None or pad is RAGGED or pad == RAGGED or isinstance(pad, Pad) else Pad(pad)
+    )
+
+
+# --- arrays ----------------------------------------------------------------------------------
+
+
+def _array(sample: Any, pad: Pad | None, place: _Place) -> np.ndarray:
+    """Return a sample as an array; lists of different lengths inside it need a padding."""
+    if isinstance(sample, np.ma.MaskedArray):
+        raise TypeError(f"{place.where}a masked array would lose its mask; fill it first")
+    try:
+        return np.asarray(sample)
+    except ValueError as error:
+        if pad is None or not isinstance(sample, list):
+            raise ValueError(
+                f"{place.where}a sample makes no array: {error}; give pad= a value to fill up with"
+            ) from error
+    if pad.length or pad.mask:
+        raise ValueError(
+            f"{place.where}a sample is a list of lists of different lengths, which has no one "
+            "length; leave length= and mask= out, or give it as an array"
+        ) from None
+    inner = Pad(pad.value, side=pad.side)
+    rows = [_array(part, inner, place) for part in sample]
+    filled = _arrays(rows, inner, _Place(range(len(rows)), place.path))
+    assert isinstance(filled, np.ndarray)
+    return filled
+
+
+def _objects(samples: Sequence[Any]) -> np.ndarray:
+    batch = np.empty(len(samples), object)
+    for number, sample in enumerate(samples):
+        batch[number] = sample
+    return batch
+
+
+def _arrays(samples: list[np.ndarray], pad: Pad | None, place: _Place) -> Any:
+    dtype = _common_dtype(samples, place)
+    shapes = [sample.shape for sample in samples]
+    ndim = len(shapes[0])
+    for number, shape in enumerate(shapes):
+        if len(shape) != ndim:
+            raise ValueError(place.differ("has shape", number, shape, shapes[0]))
+    if pad is None or not ndim:
+        return _stacked(samples, dtype, place)
+    return _padded(samples, pad, dtype, place)
+
+
+def _stacked(samples: list[np.ndarray], dtype: np.dtype[Any], place: _Place) -> np.ndarray:
+    shape = samples[0].shape
+    for number, sample in enumerate(samples):
+        if sample.shape != shape:
+            text = place.differ("has shape", number, sample.shape, shape)
+            raise ValueError(f"{text}; pad= fills them up to one shape, pad='ragged' keeps them")
+    batch = np.empty((len(samples), *shape), dtype)
+    for number, sample in enumerate(samples):
+        batch[number, ...] = sample  # of an array of no axes its element, objects too
+    return batch
+
+
+def _padded(samples: list[np.ndarray], pad: Pad, dtype: np.dtype[Any], place: _Place) -> Any:
+    shapes = np.array([sample.shape for sample in samples], np.intp)
+    axes = pad.axes(shapes.shape[1], place.where)
+    for axis in set(range(shapes.shape[1])).difference(axes):
+        odd = np.flatnonzero(shapes[:, axis] != shapes[0, axis])
+        if odd.size:
+            theirs, ours = samples[odd[0]].shape, samples[0].shape
+            text = place.differ("has shape", int(odd[0]), theirs, ours)
+            raise ValueError(f"{text}, and only axis {pad.axis} is padded")
+    whole = shapes.max(axis=0)
+    whole[list(axes)] = -(-whole[list(axes)] // pad.multiple) * pad.multiple
+    batch = np.full((len(samples), *whole), pad.value, _with_value(dtype, pad.value, place))
+    for part, sample in zip(batch, samples, strict=True):
+        part[tuple(_fill(sample.shape, whole, pad.side))] = sample
+    if not pad.length and not pad.mask:
+        return batch
+    lengths = shapes[:, list(axes)]
+    mask = _mask(lengths, whole[list(axes)], pad.side) if pad.mask else None
+    alone = lengths[:, 0] if len(axes) == 1 else lengths
+    return Padded(batch, alone if pad.length else None, mask)
+
+
+def _fill(shape: Sequence[int], whole: Iterable[int], side: str) -> Iterator[slice]:
+    """Return where a sample goes among the padding, axis by axis."""
+    for length, room in zip(shape, whole, strict=True):
+        yield slice(0, length) if side == "right" else slice(int(room) - length, None)
+
+
+def _mask(lengths: np.ndarray, whole: np.ndarray, side: str) -> np.ndarray:
+    """Return where there are samples, over the axes that are padded."""
+    mask = np.zeros((len(lengths), *whole), bool)
+    for part, shape in zip(mask, lengths.tolist(), strict=True):
+        part[tuple(_fill(shape, whole, side))] = True
+    return mask
+
+
+def _common_dtype(samples: list[np.ndarray], place: _Place) -> np.dtype[Any]:
+    """Return the dtype that holds all samples; texts and numbers have none.
+
+    Samples without elements have no say in it, for an empty list has no dtype of its own.
+    """
+    numbers = [number for number, sample in enumerate(samples) if sample.size]
+    numbers = numbers or list(range(len(samples)))
+    dtypes = list(dict.fromkeys(samples[number].dtype for number in numbers))
+    if len(dtypes) == 1:
+        return dtypes[0]
+    if np.dtype(object) in dtypes:
+        return np.dtype(object)
+    first = numbers[0]
+    for number in numbers:
+        theirs, ours = samples[number].dtype, samples[first].dtype
+        if (theirs.kind in "SU") is not (ours.kind in "SU"):
+            raise TypeError(place.differ("is of", number, theirs, ours, first))
+    try:
+        return np.result_type(*dtypes)
+    except TypeError as error:
+        raise TypeError(f"{place.where}no dtype holds all the samples: {error}") from error
+
+
+def _with_value(dtype: np.dtype[Any], value: Any, place: _Place) -> np.dtype[Any]:
+    """Return the dtype itself if it holds the value, else one that holds both.
+
+    >>> _with_value(np.dtype(int), 0.0, _Place([])), _with_value(np.dtype(int), np.nan, _Place([]))
+    (dtype('int64'), dtype('float64'))
+    """
+    own = np.asarray(value)
+    if dtype.kind == "O":
+        return dtype
+    if (own.dtype.kind in "SU") is not (dtype.kind in "SU") or own.ndim:
+        raise TypeError(f"{place.where}{value!r} is no padding for samples of {dtype}")
+    if dtype.kind in "SU":
+        return np.result_type(dtype, own.dtype)
+    if own.dtype.kind in "iu" and dtype.kind in "iu":
+        bounds = np.iinfo(dtype)
+        if not bounds.min <= int(own) <= bounds.max:
+            raise OverflowError(f"{place.where}the padding {value!r} does not fit into {dtype}")
+        return dtype
+    if own.dtype.kind == "f" and dtype.kind in "biu" and own == np.floor(own) and not np.isinf(own):
+        return _with_value(dtype, int(own), place)
+    try:
+        return np.result_type(dtype, value)
+    except TypeError:
+        raise TypeError(f"{place.where}{value!r} is no padding for samples of {dtype}") from None

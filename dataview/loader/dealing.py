@@ -1,0 +1,339 @@
+"""Which samples make which batch: positions of an order, dealt to batches and to ranks.
+
+A cursor counts the samples of an epoch's order that all ranks together have passed, so that it
+means the same whatever the batch size and the number of ranks.  A step of all ranks takes the next
+`batch_size * ranks` positions, and each rank every `ranks`-th of them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from dataview.samplers import Cuts, Order, ends_of, total_of
+
+__all__ = ["Course", "Cursor", "Dealing", "Step", "Steps", "Task", "joined", "steps"]
+
+
+class Cursor(NamedTuple):
+    """How far the epochs have been passed: the epoch, and the samples of it that all ranks had."""
+
+    epoch: int = 0
+    position: int = 0
+
+
+class Task(NamedTuple):
+    """The samples of one batch: their row numbers and their positions in the epoch.
+
+    `places` may be a range.  `epochs` is the epoch of all samples, or of each; `valid` tells real
+    ones from padding, None if all are real.  `others` are the rows of fields with a sampler of
+    their own.  A stream brings the samples themselves.
+    """
+
+    rows: np.ndarray
+    places: Any
+    epochs: Any = 0
+    valid: np.ndarray | None = None
+    others: Mapping[str, np.ndarray] | None = None
+    samples: list[Any] | None = None
+
+    def each_epoch(self) -> np.ndarray:
+        """Return the epoch of each sample."""
+        return np.broadcast_to(np.asarray(self.epochs), self.rows.shape)
+
+    def part(self, numbers: Sequence[int]) -> Task:
+        """Return the task of some of the samples."""
+        chosen = list(numbers)
+        others = {name: rows[chosen] for name, rows in (self.others or {}).items()}
+        return Task(
+            self.rows[chosen],
+            np.asarray(self.places)[chosen],
+            self.each_epoch()[chosen],
+            None if self.valid is None else self.valid[chosen],
+            others or None,
+            None if self.samples is None else [self.samples[number] for number in chosen],
+        )
+
+
+class Step(NamedTuple):
+    """One batch of this rank, and where it leaves the epochs.
+
+    `reached` is the position where it ends, also if `after` is the next epoch.
+    """
+
+    task: Task
+    after: Cursor
+    reached: Cursor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dealing:
+    """The options that say how positions become batches."""
+
+    batch_size: int
+    tail: str = "short"
+    straddle: bool = False
+    rank: int = 0
+    ranks: int = 1
+    even: str = "short"
+    num_samples: int | None = None
+    num_batches: int | None = None
+
+    @property
+    def group(self) -> int:
+        """The number of positions in a step of all ranks."""
+        return self.batch_size * self.ranks
+
+    def end(self, position: int, total: int) -> int:
+        """Return where an epoch ends that goes on from a position: less some, or with padding.
+
+        >>> Dealing(3, tail="pad").end(0, 10), Dealing(3, ranks=4, even="drop").end(0, 10)
+        (12, 8)
+        """
+        if self.even == self.tail == "short":
+            return total
+        left = total - position
+        if self.even != "short":
+            left += -left % self.ranks if self.even == "pad" else -(left % self.ranks)
+        if self.tail == "drop":
+            left -= left % self.group
+        elif self.tail == "pad":
+            left += -left % self.group
+        elif self.tail == "error" and left % self.group:
+            raise ValueError(
+                f"{left} samples make no whole batches of {self.batch_size} for {self.ranks} "
+                "rank(s); choose tail='short', 'drop' or 'pad'"
+            )
+        return position + left
+
+    def batches(self, position: int, total: int) -> int:
+        """Return how many batches this rank has from a position on."""
+        last = total if self.straddle else self.end(position, total) - self.rank
+        return max(0, -(-(last - position) // self.group))
+
+    @property
+    def following(self) -> int:
+        """How many samples beyond a batch make one more of this rank."""
+        if self.tail == "drop":
+            return self.group - (self.ranks - 1 if self.even == "pad" else 0)
+        if self.even == "drop":
+            return self.ranks
+        return self.rank + 1 if self.even == self.tail == "short" else 1
+
+    def groups(self, left: int) -> int:
+        """Return how many of so many batches this rank has, if each is dealt as a whole."""
+        if self.even == "drop":
+            return left // self.ranks
+        return max(0, -(-(left - (0 if self.even == "pad" else self.rank)) // self.ranks))
+
+
+class _Orders(NamedTuple):
+    """The orders of one epoch: of the driver, and of fields that have a sampler of their own."""
+
+    driver: Order
+    total: int
+    others: Mapping[str, Order]
+
+    @property
+    def forward(self) -> list[Order]:
+        """The orders that go forward only, and may go on from what epochs before have drawn."""
+        return [order for order in (self.driver, *self.others.values()) if order.forward]
+
+
+class Course:
+    """The steps of one rank through the epochs: each follows from the cursor before it."""
+
+    def __init__(
+        self,
+        orders: Callable[[int], tuple[Order, Mapping[str, Order]]],
+        count: int,
+        dealing: Dealing,
+    ) -> None:
+        self.orders = orders
+        self.count = count
+        self.dealing = dealing
+        self._known: dict[int, _Orders] = {}
+        self._drawn = 0
+        self._oldest = 0
+        self._making = threading.Lock()
+
+    def of(self, epoch: int) -> _Orders:
+        """Return the orders of an epoch, kept for as long as they may be asked for."""
+        return self._known.get(epoch) or self._begun(epoch)
+
+    def passed(self, cursor: Cursor) -> None:
+        """Let go of the orders of epochs that are over, but for the last one."""
+        self._oldest = cursor.epoch - 1
+
+    def _begun(self, epoch: int) -> _Orders:
+        with self._making:  # by a thread that draws ahead, and by whoever asks for a total
+            if epoch in self._known:
+                return self._known[epoch]
+            found = self._made(epoch)
+            if found.forward:
+                for number in range(self._drawn, epoch):
+                    earlier = self._known.get(number) or self._made(number)
+                    for order in earlier.forward:
+                        order.rows(0, earlier.total)
+                self._drawn = max(self._drawn, epoch)
+            kept = {n: known for n, known in self._known.items() if n >= self._oldest}
+            self._known = {**kept, epoch: found}
+            return found
+
+    def _made(self, epoch: int) -> _Orders:
+        driver, others = self.orders(epoch)
+        deal = self.dealing
+        if driver.cuts is None:
+            total = total_of(driver, self.count, deal.group, deal.num_samples, deal.num_batches)
+        else:
+            batches = ends_of(driver.cuts, deal.num_samples, deal.num_batches)
+            total = driver.cuts.bounds(batches - 1)[1] if batches else 0
+        for name, order in others.items():
+            if order.length is not None and order.length not in (driver.length, total):
+                raise ValueError(
+                    f"the sampler of field {name!r} gives {order.length} samples, the first one, "
+                    f"which drives the epochs, {total}; give an endless one, or one as long"
+                )
+        return _Orders(driver, total, others)
+
+    def total(self, epoch: int) -> int:
+        """Return the number of samples of an epoch, over all ranks."""
+        return self.of(epoch).total
+
+    def batches(self, cursor: Cursor) -> int:
+        """Return how many batches this rank has in an epoch, from a cursor on."""
+        found = self.of(cursor.epoch)
+        if cursor.position >= found.total:
+            return 0
+        if found.driver.cuts is None:
+            return self.dealing.batches(cursor.position, found.total)
+        first, last = _numbers(found.driver.cuts, cursor.position, found.total)
+        return self.dealing.groups(last - first)
+
+    def step(self, cursor: Cursor, batch_size: int | None = None) -> Step | None:
+        """Return this rank's next batch, None if the epoch has no more for it.
+
+        A batch of another size fills up one in which samples have failed.
+        """
+        epoch, position = cursor
+        deal = self.dealing
+        if batch_size is not None:
+            deal = Dealing(batch_size, "short", deal.straddle, deal.rank, deal.ranks, deal.even)
+        found = self.of(epoch)
+        if found.driver.cuts is not None:
+            return self._cut(cursor, found)
+        if deal.straddle:
+            return self._straddling(cursor, deal)
+        rank, ranks = deal.rank, deal.ranks
+        end = deal.end(position, found.total)
+        stop = min(position + deal.batch_size * ranks, end)
+        if position + rank >= stop:
+            return None
+        task = _task(found, epoch, position, stop, rank, ranks)
+        reached = Cursor(epoch, stop)
+        return Step(task, Cursor(epoch + 1) if stop + rank >= end else reached, reached)
+
+    def _straddling(self, cursor: Cursor, deal: Dealing) -> Step:
+        """Return a whole batch, which ends in a later epoch if this one has too few samples."""
+        epoch, position = cursor
+        missing = deal.group
+        tasks: list[Task] = []
+        while missing:
+            found = self.of(epoch)
+            if not found.total:
+                raise ValueError("an epoch has no samples, so it cannot be repeated")
+            stop = min(position + missing, found.total)
+            part = _task(found, epoch, position, stop)
+            tasks.append(part._replace(epochs=np.full(stop - position, epoch)))
+            missing -= stop - position
+            epoch, position = (epoch, stop) if stop < found.total else (epoch + 1, 0)
+        after = Cursor(epoch, position)
+        return Step(joined(tasks, deal.rank, deal.ranks), after, after)
+
+    def _cut(self, cursor: Cursor, found: _Orders) -> Step | None:
+        """Return the next batch that the sampler has cut for this rank."""
+        cuts, deal = found.driver.cuts, self.dealing
+        assert cuts is not None
+        if cursor.position >= found.total:
+            return None
+        first, last = _numbers(cuts, cursor.position, found.total)
+        if not deal.groups(last - first):
+            return None
+        number = first + deal.rank
+        start, stop = cuts.bounds(number % last)
+        task = _task(found, cursor.epoch, start, stop)
+        if number >= last:
+            task = task._replace(valid=np.zeros(stop - start, bool))
+        reached = Cursor(cursor.epoch, cuts.bounds(min(first + deal.ranks, last) - 1)[1])
+        over = not deal.groups(last - first - deal.ranks)
+        return Step(task, Cursor(cursor.epoch + 1) if over else reached, reached)
+
+
+def _numbers(cuts: Cuts, position: int, total: int) -> tuple[int, int]:
+    """Return the number of the batch at a position, and the one past the last."""
+    return cuts.number(position), cuts.number(total - 1) + 1
+
+
+def _task(found: _Orders, epoch: int, start: int, stop: int, rank: int = 0, ranks: int = 1) -> Task:
+    """Return the samples at every `ranks`-th position; past the end the epoch begins again."""
+    order, total, others = found
+    places = range(start + rank, stop, ranks)
+    if stop <= total and not others:
+        rows = order.rows(start, stop)
+        return Task(rows if ranks == 1 else rows[rank::ranks], places, epoch)
+    more = {name: _rows(other, start, stop, total, rank, ranks) for name, other in others.items()}
+    rows = _rows(order, start, stop, total, rank, ranks)
+    if stop <= total:
+        return Task(rows, places, epoch, None, more or None)
+    passed = np.asarray(places)
+    valid = None if passed[-1] < total else passed < total
+    return Task(rows, passed % total, epoch, valid, more or None)
+
+
+def _rows(order: Order, start: int, stop: int, total: int, rank: int, ranks: int) -> np.ndarray:
+    rows = order.rows(start, min(stop, total))
+    if stop > total:
+        again = order.rows(0, min(stop - total, total))
+        rows = np.concatenate([rows, np.resize(again, stop - total)])
+    return rows if ranks == 1 else rows[rank::ranks]
+
+
+def joined(tasks: Sequence[Task], rank: int = 0, ranks: int = 1) -> Task:
+    """Return several tasks as one, or what a rank has of it."""
+    names = tasks[0].others or {}
+    others = {
+        name: np.concatenate([task.others[name] for task in tasks if task.others])[rank::ranks]
+        for name in names
+    }
+    rows = np.concatenate([task.rows for task in tasks])[rank::ranks]
+    places = np.concatenate([np.asarray(task.places) for task in tasks])[rank::ranks]
+    epochs = np.concatenate([task.each_epoch() for task in tasks])[rank::ranks]
+    samples = None
+    if tasks[0].samples is not None:
+        samples = [sample for task in tasks for sample in task.samples or ()][rank::ranks]
+    return Task(rows, places, epochs, None, others or None, samples)
+
+
+class Steps(Protocol):
+    """What deals positions to batches, of data with random access or of a stream."""
+
+    def step(self, cursor: Cursor, batch_size: int | None = None) -> Step | None:
+        """Return the next batch, None at the end of an epoch."""
+        ...
+
+
+def steps(course: Steps, cursor: Cursor, repeat: bool) -> Iterator[Step]:
+    """Return the steps from a cursor to the end of its epoch, or without end."""
+    while True:
+        step = course.step(cursor)
+        if step is not None:
+            yield step
+        if not repeat and (step is None or step.after.epoch > cursor.epoch):
+            return
+        if step is None and not cursor.position:
+            raise ValueError("an epoch has no batches, so it cannot be repeated")
+        cursor = Cursor(cursor.epoch + 1) if step is None else step.after

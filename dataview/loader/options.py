@@ -1,0 +1,281 @@
+"""The options of a loader, checked, and what it works with made of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from dataview import samplers
+from dataview.errors import StreamError, unknown_field
+from dataview.index import is_endless
+from dataview.loader.assembly import OWN, Assembly
+from dataview.loader.dealing import Course, Cursor, Dealing
+from dataview.loader.devices import check_device
+from dataview.loader.output import Handing, asked
+from dataview.loader.stream_dealing import Arrivals
+from dataview.plan.kinds import Node, Record, members
+from dataview.samplers import checked_number, shape_by_rows
+from dataview.samples import Stream
+
+__all__ = ["Lent", "Options", "Setting", "made"]
+
+_CHOICES = {
+    "tail": ("short", "drop", "pad", "error"),
+    "even": ("short", "drop", "pad"),
+    "kind": ("thread", "process"),
+}
+_ON_ERROR = ("raise", "skip", "replace")
+
+
+class Lent(NamedTuple):
+    """What the face lends: views of nodes, views with their parts, and nodes of views."""
+
+    viewed: Callable[[Node], Any]
+    viewed_with: Callable[[Node, Mapping[str, Node]], Any]
+    unwrapped: Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Options:
+    """The options of `View._loader`, as they were given."""
+
+    batch_size: int = 1
+    sampler: Any = "linear"
+    seed: Any = 0
+    repeat: bool = False
+    straddle: bool = False
+    tail: str = "short"
+    num_samples: int | None = None
+    num_batches: int | None = None
+    pool: Any = None
+    fields: Any = None
+    collate: Callable[[list[Any]], Any] | None = None
+    pad: Any = None
+    transform: Any = None
+    shard: tuple[int, int] = (0, 1)
+    even: str = "short"
+    workers: int = 0
+    kind: str = "thread"
+    prefetch: int = 0
+    on_error: Any = "raise"
+    max_errors: int | None = None
+    progress: Any = None
+    device: Any = None
+
+    def __post_init__(self) -> None:
+        for name, choices in _CHOICES.items():
+            value = getattr(self, name)
+            if value not in choices:
+                raise ValueError(f"{name}= is one of {', '.join(choices)}; got {value!r}")
+        for name, least in (("batch_size", 1), ("workers", 0), ("prefetch", 0)):
+            checked_number(name, getattr(self, name), least)
+        for name in ("num_samples", "num_batches", "max_errors"):
+            if getattr(self, name) is not None:
+                checked_number(name, getattr(self, name), 0)
+        rank, ranks = _pair(self.shard)
+        if not 0 <= rank < ranks:
+            raise ValueError(f"shard= is (rank, ranks) with 0 <= rank < ranks; got {self.shard!r}")
+        object.__setattr__(self, "seed", samplers.checked_seed(self.seed))
+        if not callable(self.on_error) and self.on_error not in _ON_ERROR:
+            raise ValueError(
+                f"on_error= is one of {', '.join(_ON_ERROR)}, or a function of the row and the "
+                f"error; got {self.on_error!r}"
+            )
+        if self.straddle and not self.repeat:
+            raise ValueError("straddle=True lets batches cross epochs, which needs repeat=True")
+        if self.straddle and (self.tail, self.even) != ("short", "short"):
+            raise ValueError(
+                "batches that straddle epochs are all whole: leave tail= and even= out"
+            )
+        if self.replaces and self.tail in ("pad", "error"):
+            raise ValueError("failed samples are replaced: choose tail='short' or 'drop' with that")
+        if self.collate is not None and not callable(self.collate):
+            raise TypeError(f"collate= is a function of a list of samples; got {self.collate!r}")
+        if not callable(self.progress) and self.progress not in (None, False, True):
+            raise TypeError(f"progress= is True, or makes a bar like tqdm; got {self.progress!r}")
+        check_device(self.device)
+        if self.collate is not None and self.pad is not None:
+            raise ValueError("pad= is for the own collation; your collate= pads by itself")
+
+    @property
+    def replaces(self) -> bool:
+        """Whether other samples may take the places of those that fail."""
+        return callable(self.on_error) or self.on_error == "replace"
+
+    @property
+    def dealing(self) -> Dealing:
+        """How positions become batches."""
+        return Dealing(
+            self.batch_size,
+            self.tail,
+            self.straddle,
+            *_pair(self.shard),
+            self.even,
+            self.num_samples,
+            self.num_batches,
+        )
+
+    @property
+    def steps(self) -> tuple[Callable[..., Any], ...]:
+        """The steps of the transform."""
+        if self.transform is None:
+            return ()
+        steps = (
+            tuple(self.transform)
+            if isinstance(self.transform, (list, tuple))
+            else (self.transform,)
+        )
+        for step in steps:
+            if not callable(step):
+                raise TypeError(f"a transform is a function, or a list of them; got {step!r}")
+        return steps
+
+
+def _pair(shard: Any) -> tuple[int, int]:
+    if not isinstance(shard, (tuple, list)) or len(shard) != 2:
+        raise TypeError(f"shard= is a pair (rank, ranks); got {shard!r}")
+    for value in shard:
+        checked_number("shard", value, 0)
+    return int(shard[0]), int(shard[1])
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Setting:
+    """What a loader works with."""
+
+    options: Options
+    course: Course | Arrivals
+    assembly: Assembly
+    handing: Handing
+    fingerprint: Mapping[str, Any]
+    endless: bool = False
+
+
+def made(node: Node, lent: Lent, options: Options) -> Setting:
+    """Return what a loader of a node works with, after everything is checked that can be."""
+    parts, form = asked(node, options.fields)
+    secondary: frozenset[str] = frozenset()
+    course: Course | Arrivals
+    if isinstance(node, Stream):
+        course = _arrivals(node, options)
+        names: list[Any] = ["stream"]
+        count = None
+    else:
+        count = _count(node)
+        chosen = _samplers(node, options)
+        secondary = frozenset(list(chosen)[1:])
+        course = _course(node, count, chosen, options)
+        names = [[name, *_signature(sampler)] for name, sampler in chosen.items()]
+        _check_others(secondary, parts, form)
+    assembly = Assembly(
+        parts,
+        lent.viewed,
+        options.steps,
+        options.collate,
+        options.pad,
+        options.on_error,
+        options.seed,
+        secondary,
+        lent.unwrapped,
+    )
+    plain = not options.steps and options.collate is None and options.pad is None
+    like = node if form is None and plain else None
+    fingerprint = {
+        "length": count,
+        "fields": {name: _dtype_of(part) for name, part in parts.items()},
+        "sampler": names,
+    }
+    handing = Handing(form, like, lent.viewed_with, options.device)
+    endless = count is not None and is_endless(count)
+    return Setting(options, course, assembly, handing, fingerprint, endless)
+
+
+def _count(node: Node) -> int:
+    shape = shape_by_rows(node)
+    if not shape:
+        raise TypeError("_loader: the view has no rows, its shape is ()")
+    return shape[0]
+
+
+def _dtype_of(node: Node) -> Any:
+    if isinstance(node, Record):
+        return {name: _dtype_of(part.node) for name, part in members(node).items()}
+    return None if node.dtype is None else str(node.dtype)
+
+
+def _signature(sampler: samplers.Sampler) -> list[Any]:
+    """Return what tells samplers apart, as plain data; functions by their names alone."""
+    options = {
+        name: re.sub(r" at 0x[0-9a-fA-F]+", "", value) if isinstance(value, str) else value
+        for name, value in sampler.options.items()
+    }
+    return [sampler.name, sampler.version, options]
+
+
+def _arrivals(node: Stream, options: Options) -> Arrivals:
+    if options.sampler != "linear":
+        raise StreamError(
+            "a stream comes in its own order, so it takes no sampler=; pool= shuffles it"
+        )
+    if options.straddle:
+        raise StreamError("the batches of a stream end with it: leave straddle= out")
+    return Arrivals(node, options.dealing, options.pool, options.seed)
+
+
+def _samplers(node: Node, options: Options) -> dict[str, samplers.Sampler]:
+    """Return the samplers by the fields that they are for; the first one drives the epochs."""
+    if options.pool is not None:
+        raise ValueError("pool= is for streams; rows are shuffled by sampler='permutation'")
+    given = options.sampler if isinstance(options.sampler, Mapping) else {OWN: options.sampler}
+    if not given:
+        raise ValueError("sampler= names no field; give a name or one of dv.samplers")
+    size = options.batch_size
+    found: dict[str, samplers.Sampler] = {}
+    for name, what in given.items():
+        if name and name not in node.fields:
+            raise unknown_field(name, node.fields, "the view that is loaded")
+        fitting = samplers.made(what, node.fields, size, options.tail)
+        found[name] = fitting
+    return found
+
+
+def _course(
+    node: Node, count: int, chosen: Mapping[str, samplers.Sampler], options: Options
+) -> Course:
+    data = samplers.RowsOf(node, count)
+    driver, *others = chosen.items()
+    if is_endless(count) and not (driver[1].name == "linear" and not others):
+        raise StreamError("a view that never ends is visited in order: leave sampler= out")
+
+    def orders(epoch: int) -> tuple[samplers.Order, dict[str, samplers.Order]]:
+        seed = options.seed
+        more = {name: sampler.order(data, seed, epoch) for name, sampler in others}
+        return driver[1].order(data, seed, epoch), more
+
+    course = Course(orders, count, options.dealing)
+    _check_batches(course, driver[1], options)
+    return course
+
+
+def _check_batches(course: Course, sampler: samplers.Sampler, options: Options) -> None:
+    """Refuse options that contradict a sampler, before the first batch."""
+    found = course.of(0)
+    if found.driver.cuts is not None:
+        sized = getattr(sampler, "sized", False)
+        if options.tail != "short" or options.straddle or (options.batch_size > 1 and not sized):
+            named = "tail= and straddle=" if sized else "batch_size=, tail= and straddle="
+            raise ValueError(f"{sampler!r} decides about the batches; leave {named} out")
+        if options.replaces:
+            raise ValueError(f"{sampler!r} decides about the batches, so none is filled up")
+    elif options.tail == "error":
+        options.dealing.end(0, found.total)
+    if options.repeat and not (found.total if options.straddle else course.batches(Cursor())):
+        raise ValueError("an epoch has no batches, so it cannot be repeated")
+
+
+def _check_others(secondary: Iterable[str], parts: Mapping[str, Node], form: Any) -> None:
+    for name in secondary:
+        if name not in parts:
+            raise ValueError(f"sampler= has one for field {name!r}, which is not loaded")

@@ -1,0 +1,206 @@
+"""A batch of arrays as it is handed out: a view with fields, or the tuple or mapping asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from dataview.batches import Padded
+from dataview.errors import unknown_field
+from dataview.index import Affine, Computed, Index, Map
+from dataview.loader.assembly import OWN
+from dataview.loader.devices import is_numpy, placed
+from dataview.plan.build import field, record, select, stored, with_fields
+from dataview.plan.fields import NO_FIELDS, NO_META, Attached, Fields
+from dataview.plan.kinds import LateFields, Node, Record, Sampled, Stored, known_shape, members
+from dataview.samples import Stream
+from dataview.sources import ArraySource
+
+__all__ = ["Handing", "asked"]
+
+
+class Handing:
+    """How batches are handed out: in the form of what was asked for by `fields=`."""
+
+    def __init__(
+        self,
+        form: Any,
+        like: Node | None,
+        viewed: Callable[[Node, Mapping[str, Node]], Any],
+        device: Any,
+    ) -> None:
+        self.form = form
+        self.like = like
+        self.viewed = viewed
+        self.device = device
+        record = isinstance(like, Record) and like.dtype is not None and like.shape is not None
+        self._is_plain = record and form is None and is_numpy(device)
+        self._axes = tuple(range(like.rank)) if isinstance(like, Record) else ()
+        self._like = _Like(like)
+        named = like.fields.named if record and like is not None else {}
+        self._likes = {name: _Like(_attached(part)) for name, part in named.items()}
+
+    def __call__(self, batch: Any, valid: np.ndarray | None) -> Any:
+        """Return a batch as it is handed out; `valid` marks what is no padding."""
+        if self._is_plain and valid is None:
+            return self._record(batch)
+        if self.form is not None:
+            return placed(_formed(self.form, batch), self.device)
+        if not is_numpy(self.device) or isinstance(batch, tuple):
+            return placed(batch, self.device)
+        if not isinstance(batch, (Mapping, np.ndarray)):
+            return batch  # what a collate= function made, as it made it
+        node = self._like.node(batch)
+        if valid is not None:
+            node = _marked(node, int(np.count_nonzero(valid)))
+        return self.viewed(node, {})
+
+    def _record(self, batch: Mapping[str, Any]) -> Any:
+        """Return the view of a record: like the last one of its size, but for the data."""
+        like: Any = self.like
+        parts: dict[str, Any] = {}
+        node: Any = None
+        for name, part in batch.items():
+            parts[name] = node = self._likes[name].node(part)
+        late: Any = LateFields(parts, self._axes, None, _attached_parts)  # type: ignore[arg-type]
+        shape = (node.shape[0], *like.shape[1:])
+        return self.viewed(Record(late, like.rank, like.meta, shape, like.dtype), parts)
+
+
+def _attached_parts(parts: Any, axes: Any, _: Any) -> Fields:
+    return Fields({name: Attached(part, axes) for name, part in parts.items()})
+
+
+def asked(node: Node, fields: Any) -> tuple[dict[str, Node], Any]:
+    """Return the nodes to read, by name, and the form in which batches are handed out.
+
+    A tuple of names asks for tuples, a name for an array; a list or a mapping from names to fields
+    asks for mappings.
+    """
+    if fields is None:
+        if isinstance(node, Record) and members(node):
+            return {name: part.node for name, part in members(node).items()}, None
+        return {OWN: node}, None
+    named: Mapping[str, str]
+    if isinstance(fields, Mapping):
+        named = fields
+    elif isinstance(fields, str):
+        named = {fields: fields}
+    else:
+        if not isinstance(fields, (list, tuple)):
+            raise TypeError(f"fields= is a name, several, or a mapping of names; got {fields!r}")
+        named = {name: name for name in fields}
+        if len(named) < len(fields):
+            raise ValueError(f"fields= names a field twice: {fields}")
+    if not named:
+        raise ValueError("fields= names no field; None is for all")
+    form: Any = fields if isinstance(fields, str) else dict(named)
+    if isinstance(fields, tuple):
+        form = tuple(fields)
+    return {name: _part(node, source) for name, source in named.items()}, form
+
+
+def _part(node: Node, name: Any) -> Node:
+    if not isinstance(name, str):
+        raise TypeError(f"fields= names fields by text; got {name!r}")
+    if name not in node.fields and not (isinstance(node, Stream) and not node.fields.named):
+        known = node.fields.named or not isinstance(node, Sampled)
+        reason = None if known else "is unknown until a sample has been read; call _probe()"
+        raise unknown_field(name, node.fields, "the view that is loaded", reason)
+    return field(node, name) if name in node.fields else node
+
+
+def _formed(form: Any, batch: Any) -> Any:
+    if not isinstance(batch, Mapping):
+        return batch
+    names = (form,) if isinstance(form, str) else form
+    missing = [name for name in names if name not in batch]
+    if missing:
+        raise KeyError(f"a batch has no {missing}, which fields= asks for; it has {list(batch)}")
+    beside = [name for name in batch if name not in names]
+    if beside and not isinstance(form, dict):
+        raise ValueError(
+            f"a batch has also {beside}, for which fields= leaves no place; give a list, which "
+            "makes mappings"
+        )
+    if isinstance(form, str):
+        return batch[form]
+    return tuple(batch[name] for name in form) if isinstance(form, tuple) else dict(batch)
+
+
+# --- views -----------------------------------------------------------------------------------
+
+
+class _Like:
+    """What the batches of a field have in common: all but the data and its length."""
+
+    __slots__ = ("fields", "like", "meta", "trailing")
+
+    def __init__(self, like: Node | None) -> None:
+        self.like = like
+        self.trailing: tuple[int, ...] | None = None
+        self.meta: Mapping[str, Any] = NO_META
+        self.fields = NO_FIELDS
+        if like is not None and like.shape is not None:
+            self.trailing = like.shape[1:]
+            self.meta = like.meta
+            if like._fields is not NO_FIELDS and like.fields.named:
+                self.fields = like.fields.windows_only(0, lambda axis: axis > 0)
+
+    def node(self, batch: Any) -> Node:
+        """Return the node of a batch, with what is known of the data that it is like."""
+        if type(batch) is not np.ndarray or batch.dtype.names is not None:
+            return _parts_of(batch, self.like)
+        node = Stored(ArraySource(batch), True)
+        node.lent = batch
+        if batch.shape[1:] == self.trailing:
+            node.meta = self.meta
+            node._fields = self.fields
+        return node
+
+
+def _parts_of(batch: Any, like: Node | None) -> Node:
+    if not isinstance(batch, Mapping):
+        return stored(ArraySource(np.asarray(batch)))
+    known = like.fields.named if like is not None else {}
+    named = {
+        name: _Like(_attached(known.get(name))).node(part)
+        for name, part in batch.items()
+        if name != OWN
+    }
+    if OWN in batch:
+        own = _Like(like).node(batch[OWN])
+        more = {name: Attached(part, (0,)) for name, part in named.items()}
+        return with_fields(own, Fields(own.fields.named | more))
+    if not named or not all(part.shape for part in named.values()):
+        return record(named)
+    found: Node = record(named, like.rank if isinstance(like, Record) else 1)
+    found.meta = like.meta if like is not None else found.meta
+    return found
+
+
+def _attached(part: Any) -> Node | None:
+    return part.node if isinstance(part, Attached) else None
+
+
+class _Trailing(Padded):
+    """Rows of a batch of which only the first `count` are real."""
+
+    __slots__ = ()
+
+    def __call__(self, rows: np.ndarray) -> np.ndarray:
+        """Return the rows as they are: padding is in the batch."""
+        return rows
+
+
+def _marked(node: Node, count: int) -> Node:
+    """Return a batch that knows how many of its rows are real."""
+    if isinstance(node, Record):
+        named = {name: _marked(part.node, count) for name, part in members(node).items()}
+        return record(named, node.rank)
+    shape = known_shape(node)
+    rest: list[Map] = [Affine(0, ((axis, 1),)) for axis in range(1, len(shape))]
+    rows = Computed(_Trailing(count), Affine(0, ((0, 1),)))
+    return select(node, Index(shape, [rows, *rest]), "the batch")

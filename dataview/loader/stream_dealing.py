@@ -1,0 +1,128 @@
+"""The samples of a stream, dealt to batches as they arrive.
+
+What has been read and not yet handed out is kept, so that nothing is lost when workers are stopped.
+A cursor that lies before that is reached by reading the stream again from its start.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dataview.errors import StreamError
+from dataview.loader.dealing import Cursor, Dealing, Step, Task
+from dataview.plan.kinds import Node
+from dataview.samples import Stream, pool_of, within_pool
+
+__all__ = ["Arrivals"]
+
+Arrived: TypeAlias = tuple[int, int, Node]
+"""A sample: its place in the epoch, its row number, and itself."""
+
+
+class Arrivals:
+    """The steps of one rank through the epochs of a stream."""
+
+    def __init__(self, node: Stream, dealing: Dealing, pool: Any, seed: Any) -> None:
+        self.node = node
+        self.dealing = dealing
+        self.pool = None if pool is None else pool_of(pool)
+        self.seed = seed
+        self.known: int | None = None
+        """The number of samples of an epoch, once one has been read to its end."""
+        group, most = dealing.group, dealing.num_batches
+        limits = [dealing.num_samples, None if most is None else most * group]
+        self.most = min((limit for limit in limits if limit is not None), default=math.inf)
+        self._ahead: deque[Arrived] = deque()
+        self._kept: deque[Arrived] = deque()
+        self._passing: Iterator[Arrived] | None = None
+        self._at = Cursor()
+
+    def total(self, epoch: int) -> int | None:
+        """Return the number of samples of an epoch, None while it is unknown."""
+        return self.known
+
+    def batches(self, cursor: Cursor) -> int | None:
+        """Return how many batches this rank has from a cursor on, None while it is unknown."""
+        return None if self.known is None else self.dealing.batches(cursor.position, self.known)
+
+    def passed(self, cursor: Cursor) -> None:
+        """Let go of the samples that have been handed out."""
+        if self._at.epoch == cursor.epoch:
+            while self._kept and self._kept[0][0] < cursor.position:
+                self._kept.popleft()
+
+    def step(self, cursor: Cursor, batch_size: int | None = None) -> Step | None:
+        """Return this rank's next batch, None if the epoch has no more for it."""
+        deal = self.dealing
+        if batch_size is not None:
+            deal = Dealing(batch_size, "short", False, deal.rank, deal.ranks, deal.even)
+        self._seek(cursor)
+        self._draw(deal.group + deal.following)
+        found = [self._ahead.popleft() for _ in range(min(deal.group, len(self._ahead)))]
+        self._kept.extend(found)
+        self._at = reached = Cursor(cursor.epoch, cursor.position + len(found))
+        more = len(self._ahead) >= deal.following
+        if not more:
+            self.known = reached.position + len(self._ahead)
+        end = deal.end(0, len(found)) if not more else deal.group
+        mine = range(deal.rank, end, deal.ranks)
+        if not mine or not found:
+            return None
+        chosen = [found[number % len(found)] for number in mine]
+        valid = np.array(mine) < len(found)
+        task = Task(
+            np.array([row for _, row, _ in chosen]),
+            np.array([place for place, _, _ in chosen]),
+            cursor.epoch,
+            None if valid.all() else valid,
+            None,
+            [node for *_, node in chosen],
+        )
+        return Step(task, reached if more else Cursor(cursor.epoch + 1), reached)
+
+    def _draw(self, count: int) -> None:
+        """Have so many samples ahead, or all that are left."""
+        assert self._passing is not None
+        missing = max(0, count - len(self._ahead))
+        try:
+            self._ahead.extend(itertools.islice(self._passing, missing))
+        except BaseException:
+            self._passing = None  # a generator that has failed would pretend to be at its end
+            raise
+
+    def _seek(self, cursor: Cursor) -> None:
+        """Go to a cursor: forward, back to what has been kept, or from the start of the stream."""
+        if self._passing is not None and cursor == self._at:
+            return
+        if self._passing is not None and cursor.epoch == self._at.epoch:
+            back = [item for item in self._kept if item[0] >= cursor.position]
+            if len(back) == self._at.position - cursor.position > 0:
+                self._ahead.extendleft(reversed(back))
+                self._kept.clear()
+                self._at = cursor
+                return
+        self._passing = self._begun(cursor.epoch)
+        self._ahead.clear()
+        self._kept.clear()
+        skipped = sum(1 for _ in itertools.islice(self._passing, cursor.position))
+        if skipped < cursor.position:
+            raise StreamError(
+                f"the stream ended after {skipped} samples; it had {cursor.position} before"
+            )
+        self._at = cursor
+
+    def _begun(self, epoch: int) -> Iterator[Arrived]:
+        arriving: Iterator[tuple[int, Node]] = enumerate(self.node.samples.iterate())
+        if self.pool is not None:
+            seed = self.seed if isinstance(self.seed, (tuple, list)) else (self.seed,)
+            arriving = within_pool(arriving, self.pool, (*seed, epoch), lambda item: item[1])
+        numbered = ((place, row, node) for place, (row, node) in enumerate(arriving))
+        if self.most != math.inf:
+            return itertools.islice(numbered, int(self.most))
+        return numbered

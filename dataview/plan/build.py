@@ -1,0 +1,417 @@
+"""Building plans: nodes made from nodes, with everything checked that needs no data.
+
+What is done with nodes (reading, writing, showing) is in the files above; the functions here only
+build them, and check what can be known without data.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from dataview.index import Affine, Index, axes_of, compose, is_identity, parse
+from dataview.plan.fields import (
+    NO_FIELDS,
+    NO_META,
+    Attached,
+    Fields,
+    Window,
+    through,
+    window_index,
+)
+from dataview.plan.kinds import (
+    Argument,
+    Comparison,
+    Concat,
+    Deferred,
+    Driven,
+    DType,
+    Elementwise,
+    Label,
+    LateFields,
+    Mapped,
+    MatMul,
+    Node,
+    Record,
+    Reduction,
+    Sampled,
+    Select,
+    Shape,
+    Stored,
+    Unbound,
+    is_open,
+    known_dtype,
+    known_shape,
+    members,
+    shape_of,
+)
+from dataview.plan.operations import Ufunc
+from dataview.plan.symbols import deferred, deferring, nodes_in, without_masks
+from dataview.sources import Source
+
+__all__ = [
+    "arguments",
+    "chosen",
+    "comparison",
+    "elementwise",
+    "field",
+    "keyed",
+    "read_only",
+    "record",
+    "row_field",
+    "rows_of",
+    "select",
+    "stored",
+    "with_fields",
+]
+
+# --- building --------------------------------------------------------------------------------
+
+
+def stored(source: Source, writable: bool | None = None) -> Stored:
+    """Return the node of a source, with a field for each name of a structured dtype."""
+    writable = source.writable if writable is None else writable
+    axes = tuple(range(len(source.shape)))
+    named = {
+        name: Attached(stored(source.member(name), writable), axes)
+        for name in source.dtype.names or ()
+    }
+    return Stored(source, writable, Fields(named) if named else NO_FIELDS)
+
+
+def select(node: Node, index: Index, key: Any = None, fields: Fields | None = None) -> Node:
+    """Return the part of a node that an index selects, with the fields that survive."""
+    if isinstance(node, Sampled):
+        return node.part(index)
+    shape = known_shape(node)
+    if fields is None and is_identity(index, shape) and not isinstance(node, Comparison):
+        return node
+    found = _selected(node, index, key, fields, shape)
+    if node.label is not None:
+        found.label = node.label.of_part(index)
+    return found
+
+
+def _selected(node: Node, index: Index, key: Any, fields: Fields | None, shape: Shape) -> Node:
+    if isinstance(node, Driven):
+        whole = select(node.node, index, key)
+        lost = _followed(node, index, key).lost
+        return with_fields(whole, Fields(whole.fields.named, lost | whole.fields.lost))
+    if fields is not None:
+        seen: Fields | LateFields = fields
+    elif isinstance(node, Record) and node.dtype is None:  # a member may refuse the key
+        seen = _followed(node, index, key)
+    else:
+        seen = _late(node, index, key)
+    if isinstance(node, Record):
+        return Record(seen, len(index.shape), node.meta, index.shape, node.dtype)
+    meta = node.meta if _only_rows(index, shape) else NO_META
+    if type(node) is Select:
+        return Select(node.node, compose(node.index, index), seen, meta)
+    return Select(node, index, seen, meta)
+
+
+def keyed(node: Node, key: Any) -> Node:
+    """Return the part of a node for one of NumPy's keys."""
+    if is_open(node):
+        return deferred(keyed, node, key, like=(node, without_masks(key)))
+    return select(node, parse(key, known_shape(node)), key)
+
+
+def _late(node: Node, index: Index, key: Any) -> Fields | LateFields:
+    """Return the fields of a part, to be worked out from those that are known, in one step."""
+    known = node._fields
+    if isinstance(known, Fields):
+        return LateFields(node, index, key, _followed) if known.named else known
+    return LateFields(known.node, compose(known.index, index), key, _followed)
+
+
+def _followed(node: Node, index: Index, key: Any) -> Fields:
+    return through(node.fields, index, _key_text(key, index), select)
+
+
+@deferring
+def field(node: Node, name: str) -> Node:
+    """Return the node of a field that the node has, labelled by its name."""
+    found = node.fields.named[name]
+    names = (name,) if node.label is None else (*node.label.names, name)
+    if isinstance(found, Attached):
+        return _labelled(found.node, names)
+    index = window_index(found, known_shape(node))
+    inside = through(found.fields, index, name, select)
+    part = select(node, index, fields=inside)
+    if found.meta is not part.meta:
+        part = part.replaced(meta=found.meta)
+    if _is_data(part):
+        part.label = Label(names, part.shape)
+    return part
+
+
+def _labelled(node: Node, names: tuple[str, ...]) -> Node:
+    """Return a node of data under these names; what is computed is shown by its own formula.
+
+    What is computed is never copied: a statistic is a photograph in one place.
+    """
+    label = Label(names, node.shape)
+    if not _is_data(node) or node.label == label:
+        return node
+    copy: Node = node.replaced(label=label)
+    return copy
+
+
+def _is_data(node: Node) -> bool:
+    while isinstance(node, Select):
+        node = node.node
+    return isinstance(node, (Stored, Concat, Record, Driven))
+
+
+def row_field(node: Node, name: str) -> Node | None:
+    """Return a field's node if its rows are the node's rows, so that row keys pass to it."""
+    try:
+        return node.followed[name]
+    except KeyError:
+        pass
+    part = node.fields.named.get(name)
+    if isinstance(part, Attached):
+        follows = part.axes is not None and part.axes[:1] == (0,)
+    else:
+        follows = part is not None and 0 not in part.positions
+    found = field(node, name) if follows else None
+    if found is not None and not found.shape:  # unknown until probed
+        found = None
+    node.followed[name] = found
+    return found
+
+
+def record(named: Mapping[str, Node], rank: int | None = None) -> Record:
+    """Return the record of named members; a 0-d member makes it a single sample."""
+    if rank is None:
+        rank = 0 if any(node.shape == () for node in named.values()) else 1
+    named = {name: _of_rank(node, rank) for name, node in named.items()}
+    for name, node in named.items():
+        if node.shape is not None and len(node.shape) < rank:
+            raise ValueError(
+                f"member {name!r} of shape {node.shape} lacks the record's {rank} shared axes; "
+                f"give _rank={len(node.shape)} or less"
+            )
+    axes = tuple(range(rank))
+    return Record(Fields({name: Attached(node, axes) for name, node in named.items()}), rank)
+
+
+def _of_rank(node: Node, rank: int) -> Node:
+    """Return a record inside a record such that it shares as many axes."""
+    if isinstance(node, Record) and node.rank < rank:
+        return record({name: part.node for name, part in members(node).items()}, rank)
+    return node
+
+
+def chosen(node: Node, names: Sequence[str]) -> Record:
+    """Return the record of some fields; one that is named again stands again, numbered.
+
+    Its members share their rows, unless a field is a window on the first axis itself.
+    """
+    parts: dict[str, Node] = {}
+    for name in names:
+        count = sum(other == name or other.startswith(f"{name}_") for other in parts)
+        parts[f"{name}_{count + 1}" if name in parts else name] = field(node, name)
+    whole = node.shape
+    if isinstance(node, Record):
+        return Record(record(parts, node.rank).fields, node.rank, shape=whole)
+    rows = whole[:1] if whole else ()
+    follow = rows and all(part.shape and part.shape[:1] == rows for part in parts.values())
+    on_rows = any(
+        isinstance(place, Window) and 0 in place.positions
+        for place in (node.fields.named[name] for name in names)
+    )
+    rank = 1 if follow and not on_rows else 0
+    return Record(record(parts, rank).fields, rank, shape=rows if rank else ())
+
+
+def elementwise(ufunc: Ufunc, args: tuple[Argument, ...]) -> tuple[Any, ...]:
+    """Return the nodes of a ufunc's results; NumPy's own errors rise here, on empty arrays."""
+    operands: list[Any] = []
+    shape: Shape | None = None
+    alike = True
+    for arg in args:
+        kind = type(arg)
+        if not isinstance(arg, Node):
+            operands.append((kind, arg))
+            continue
+        if kind is Record or kind is Driven:
+            names = ", ".join(map(repr, arg.fields))
+            raise TypeError(f"{ufunc.__name__} of a record is not defined; choose a field: {names}")
+        if arg.lifts:
+            rows = arg.as_rows(args)  # type: ignore[attr-defined]
+            if rows is not None:
+                return tuple(map(arg.of_rows, elementwise(ufunc, rows)))  # type: ignore[attr-defined]
+        own = arg.shape
+        if own is None:
+            if is_open(arg):
+                return tuple(deferred(_output, ufunc, n, *args) for n in range(ufunc.nout))
+            own = known_shape(arg)
+        operands.append(known_dtype(arg) if arg.dtype is None else arg.dtype)
+        alike = alike and (shape is None or shape == own)
+        shape = own
+    dtypes = _result_dtypes(ufunc, *operands)
+    if not alike or shape is None:
+        shape = _broadcast(ufunc, {known_shape(arg) for arg in args if isinstance(arg, Node)})
+    if len(dtypes) == 1:
+        return (Elementwise(ufunc, args, 0, shape, dtypes),)
+    return tuple(Elementwise(ufunc, args, number, shape, dtypes) for number in range(len(dtypes)))
+
+
+def _output(ufunc: Ufunc, number: int, *args: Argument) -> Node:
+    found: Node = elementwise(ufunc, args)[number]
+    return found
+
+
+def _broadcast(ufunc: Ufunc, shapes: set[Shape]) -> Shape:
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        listing = " ".join(map(str, sorted(shapes)))
+        raise ValueError(
+            f"operands of {ufunc.__name__} could not be broadcast together with shapes {listing}"
+        ) from None
+
+
+@lru_cache(maxsize=1024)
+def _result_dtypes(ufunc: Ufunc, *operands: Any) -> tuple[DType, ...]:
+    """Return the dtypes of a ufunc's results, by asking NumPy about empty arrays.
+
+    An operand is a dtype, or a number with its type: 1, 1.0 and True are equal, and not alike.
+    """
+    empties = [np.empty(0, op) if isinstance(op, np.dtype) else op[1] for op in operands]
+    with np.errstate(all="ignore"):
+        found = ufunc(*empties)
+    results = found if isinstance(found, tuple) else (found,)
+    return tuple(np.asarray(part).dtype for part in results)
+
+
+@deferring
+def comparison(left: Argument, right: Argument, negated: bool, wholes: bool = True) -> Node:
+    """Return the node of `==` or `!=`; it can always be built.
+
+    `wholes` tells that the two sides are views or other data, not numbers to compare with.
+    """
+    for side in (left, right):
+        rows = side.as_rows((left, right)) if isinstance(side, Sampled) else None
+        if isinstance(side, Sampled) and rows is not None:
+            ours, theirs = rows
+            return side.of_rows(comparison(ours, theirs, negated, wholes))
+    if isinstance(left, Record):
+        right = _as_record(right)
+    elif isinstance(right, Record):
+        left = _as_record(left)
+    shapes = shape_of(left), shape_of(right)
+    shape: Shape | None = None
+    if shapes[0] is not None and shapes[1] is not None:
+        try:
+            shape = np.broadcast_shapes(shapes[0], shapes[1])
+        except ValueError:
+            shape = None
+    return Comparison((left, right), negated, shape, wholes)
+
+
+def _as_record(side: Argument) -> Argument:
+    """Return structured data as the record of its fields."""
+    if not isinstance(side, Stored) or side.source.dtype.names is None:
+        return side
+    return Record(side.fields, len(side.source.shape))
+
+
+def with_fields(node: Node, fields: Fields) -> Node:
+    """Return the node under another field tree."""
+    if isinstance(node, Unbound) and any(isinstance(f, Attached) for f in fields.named.values()):
+        raise TypeError("a symbol has windows as fields, and none with data of its own")
+    if isinstance(node, Deferred):
+        return deferred(with_fields, node, fields)
+    if isinstance(node, Record):
+        record = Record(fields, node.rank, node.meta)
+        record.label = node.label
+        return record
+    changed: Node = node.replaced(fields=fields)
+    return changed
+
+
+def read_only(node: Node) -> Node:
+    """Return the same node such that nothing can be written through it."""
+    named = {
+        name: Attached(read_only(field.node), field.axes) if isinstance(field, Attached) else field
+        for name, field in node.fields.named.items()
+    }
+    fields = Fields(named, node.fields.lost)
+    changes: dict[str, Any] = {}
+    if isinstance(node, Stored):
+        changes = {"writable": False}
+    elif isinstance(node, (Select, Driven)):
+        changes = {"node": read_only(node.node)}
+    elif isinstance(node, Concat):
+        changes = {"nodes": tuple(map(read_only, node.nodes))}
+    changed: Node = node.replaced(**changes)
+    return with_fields(changed, fields)
+
+
+def arguments(node: Node) -> list[Node]:
+    """Return the nodes that a node's data is made of."""
+    if isinstance(node, (Elementwise, Comparison, MatMul)):
+        return [arg for arg in node.args if isinstance(arg, Node)]
+    if isinstance(node, Record):
+        return [part.node for part in members(node).values()]
+    if isinstance(node, Concat):
+        return list(node.nodes)
+    if isinstance(node, Deferred):
+        return nodes_in(node.args)
+    if isinstance(node, Reduction) and node.taken is not None:
+        return []
+    if isinstance(node, Sampled):
+        return [] if node.node is None else [node.node]
+    return [node.node] if isinstance(node, (Select, Driven, Reduction, Mapped)) else []
+
+
+# --- asking ----------------------------------------------------------------------------------
+
+
+def rows_of(node: Node) -> int | None:
+    """Return the length of the first axis, None if it has none or it is unknown."""
+    return node.shape[0] if node.shape else None
+
+
+def _only_rows(index: Index, shape: Shape) -> bool:
+    """Whether an index leaves every axis but the first as it is."""
+    used = set(axes_of(index.maps[0])) if index.maps else set()
+    for map_, length in zip(index.maps[1:], shape[1:], strict=True):
+        if not isinstance(map_, Affine) or map_.offset or len(map_.strides) != 1:
+            return False
+        axis, stride = map_.strides[0]
+        if stride != 1 or index.shape[axis] != length or axis in used:
+            return False
+    return True
+
+
+def _key_text(key: Any, index: Index) -> str:
+    """Return a key as a reader would write it, arrays abbreviated."""
+    if key is None:
+        return "this view"
+    parts = key if isinstance(key, tuple) else (key,)
+    return f"[{', '.join(map(_part_text, parts))}]"
+
+
+def _part_text(part: Any) -> str:
+    if isinstance(part, (slice, range)):
+        ends = (part.start, part.stop, part.step)
+        text = ":".join("" if end is None else str(end) for end in ends[:2])
+        return text if ends[2] in (None, 1) else f"{text}:{ends[2]}"
+    if part is Ellipsis:
+        return "..."
+    if part is None or isinstance(part, (bool, np.bool_)):
+        return str(part)
+    try:
+        return str(operator.index(part))
+    except TypeError:
+        array = np.asarray(part)
+        return str(array.tolist()) if array.size <= 6 else f"<{array.dtype} {array.shape}>"

@@ -1,0 +1,114 @@
+"""Which values fit into which dtype: NumPy's rule `same_kind`, and nothing lost by it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dataview.plan.kinds import is_scalar
+
+__all__ = ["cast"]
+
+
+def cast(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
+    """Return a value as an array of the dtype, or raise if that would lose what it holds.
+
+    >>> cast([1, 2], np.dtype("u1"))
+    array([1, 2], dtype=uint8)
+    >>> cast([300], np.dtype("u1"))
+    Traceback (most recent call last):
+    OverflowError: 300 does not fit into uint8
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError("a masked array would lose its mask; fill it first")
+    if dtype.hasobject and dtype.names is None:
+        return _objects(value, dtype)
+    if dtype.names is not None:
+        return _structured(value, dtype)
+    if is_scalar(value) and dtype.kind in "biufc":
+        return _number(value, dtype)
+    weak = not isinstance(value, (np.ndarray, np.generic))
+    given = np.asarray(value)
+    if not _may_cast(given, dtype, weak):
+        raise TypeError(
+            f"cannot write {given.dtype} into {dtype} without losing what it holds (NumPy's rule "
+            "'same_kind'); convert the value first"
+        )
+    if given.dtype == dtype:
+        return given
+    _check_range(given, dtype)
+    return np.asarray(value, dtype) if weak else given.astype(dtype)
+
+
+_HOLDS = {bool: "biufc", int: "iufc", float: "fc", complex: "c"}
+"""The kinds of dtype that hold each of Python's numbers."""
+
+
+def _number(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
+    """Cast one of Python's numbers, which have a kind and no size."""
+    if dtype.kind not in _HOLDS[type(value)]:
+        raise TypeError(
+            f"cannot write {value!r} into {dtype} without losing what it holds (NumPy's rule "
+            "'same_kind'); convert the value first"
+        )
+    if type(value) is int and dtype.kind in "iu":
+        bounds = np.iinfo(dtype)
+        if not bounds.min <= value <= bounds.max:
+            raise OverflowError(f"{value} does not fit into {dtype}")
+    return np.asarray(value, dtype)
+
+
+def _may_cast(given: np.ndarray, dtype: np.dtype[Any], weak: bool) -> bool:
+    if given.size == 0 and weak:
+        return True
+    if dtype.kind in "US" and given.dtype.kind not in "US":
+        return False
+    if np.can_cast(given.dtype, dtype, "same_kind"):
+        return True
+    # Python's integers have no size of their own: they fit any integer that can hold them.
+    return weak and given.dtype.kind in "iu" and dtype.kind in "iu"
+
+
+def _check_range(given: np.ndarray, dtype: np.dtype[Any]) -> None:
+    """Raise if a cast that the rule allows would still lose something: digits or characters."""
+    if not given.size:
+        return
+    if given.dtype.kind in "iu" and dtype.kind in "iu":
+        bounds = np.iinfo(dtype)
+        low, high = int(np.min(given)), int(np.max(given))
+        if low < bounds.min or high > bounds.max:
+            bad = low if low < bounds.min else high
+            raise OverflowError(f"{bad} does not fit into {dtype}")
+    if given.dtype.kind == dtype.kind and dtype.kind in "US":
+        longest = int(np.max(np.strings.str_len(given)))
+        room = dtype.itemsize // (4 if dtype.kind == "U" else 1)
+        if longest > room:
+            raise ValueError(f"a text of {longest} characters does not fit into {dtype}")
+
+
+def _objects(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
+    if isinstance(value, (np.ndarray, list, tuple)):
+        return np.asarray(value, dtype)
+    landed = np.empty((), dtype)
+    landed[()] = value
+    return landed
+
+
+def _structured(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
+    """Cast field by field, matched by name; tuples are taken in the order of the fields."""
+    names = dtype.names or ()
+    if not isinstance(value, (np.ndarray, np.void)):
+        return np.asarray(value, dtype)
+    given = np.asarray(value)
+    if given.dtype == dtype:
+        return given
+    if given.dtype.names is None or set(given.dtype.names) != set(names):
+        raise TypeError(
+            f"cannot write {given.dtype} into the fields {', '.join(names)}; give values with the "
+            "same names, or tuples in their order"
+        )
+    landed = np.empty(given.shape, dtype)
+    for name in names:
+        landed[name] = cast(given[name], dtype[name].base)
+    return landed

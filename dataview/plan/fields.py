@@ -1,0 +1,353 @@
+"""The field tree: names for parts of a view, and how they follow the view through a key.
+
+A field is a `Window` on the view's own array, or `Attached`: an array of its own that shares
+some axes with the view.  Windows are kept as source positions per axis, in the coordinates of the
+view they belong to, so nested windows and windows after a key are all of one kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+
+from dataview.index import (
+    Affine,
+    Array,
+    Constant,
+    Index,
+    Map,
+    axes_of,
+    is_integer,
+    positions,
+    renumbered,
+)
+
+__all__ = [
+    "NO_FIELDS",
+    "NO_META",
+    "Attached",
+    "Field",
+    "Fields",
+    "Positions",
+    "Window",
+    "WindowSpec",
+    "check_name",
+    "declared",
+    "through",
+    "window_index",
+]
+
+Positions: TypeAlias = "int | range | np.ndarray"
+Select: TypeAlias = Callable[[Any, Index], Any]
+NO_META: Mapping[str, Any] = MappingProxyType({})
+
+
+class Fields:
+    """An ordered mapping from names to fields, and why names that once were there are gone."""
+
+    __slots__ = ("lost", "named")
+
+    def __init__(self, named: Mapping[str, Field], lost: Mapping[str, str] | None = None) -> None:
+        self.named = dict(named)
+        self.lost = dict(lost or {})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Fields, (self.named, self.lost)
+
+    def __len__(self) -> int:
+        return len(self.named)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.named)
+
+    def with_field(self, name: str, field: Field) -> Fields:
+        """Return the tree with one field put in, or in place of the one of that name."""
+        lost = {other: reason for other, reason in self.lost.items() if other != name}
+        return Fields(self.named | {name: field}, lost)
+
+    def chosen(self, names: tuple[str, ...]) -> Fields:
+        """Return the tree of only these fields, in this order."""
+        return Fields({name: self.named[name] for name in names}, self.lost)
+
+    def renamed(self, names: Mapping[str, str]) -> Fields:
+        """Return the tree with some fields under new names, in their old places."""
+        return Fields({names.get(name, name): field for name, field in self.named.items()})
+
+    def windows_only(self, shift: int, fits: Callable[[int], bool]) -> Fields:
+        """Return the windows whose axes, moved by `shift`, all fit another array."""
+        kept = {
+            name: field.moved(shift)
+            for name, field in self.named.items()
+            if isinstance(field, Window) and all(fits(axis) for axis in field.positions)
+        }
+        return Fields(kept) if kept else NO_FIELDS
+
+
+class Window:
+    """A field that is part of the view's own array: positions per axis, whole on the others."""
+
+    __slots__ = ("fields", "meta", "positions")
+
+    def __init__(
+        self, positions: Mapping[int, Positions], fields: Fields, meta: Mapping[str, Any]
+    ) -> None:
+        self.positions = dict(positions)
+        self.fields = fields
+        self.meta = meta
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled_window, (self.positions, self.fields, dict(self.meta))
+
+    def moved(self, shift: int) -> Window:
+        """Return the same window on an array that has `shift` more axes in front."""
+        moved = {axis + shift: found for axis, found in self.positions.items()}
+        inner = self.fields.windows_only(shift, lambda axis: True)
+        return Window(moved, inner, self.meta)
+
+    def with_meta(self, meta: Mapping[str, Any]) -> Window:
+        """Return the same window with other metadata."""
+        return Window(self.positions, self.fields, meta)
+
+
+def _unpickled_window(where: dict[int, Positions], fields: Fields, meta: dict[str, Any]) -> Window:
+    return Window(where, fields, MappingProxyType(meta))
+
+
+class Attached:
+    """A field with a node of its own, whose first axes are the given axes of the view.
+
+    `axes` is None for a field that belongs to the whole only and is gone after any key.
+    """
+
+    __slots__ = ("axes", "node")
+
+    def __init__(self, node: Any, axes: tuple[int, ...] | None) -> None:
+        self.node = node
+        self.axes = axes
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Attached, (self.node, self.axes)
+
+
+Field: TypeAlias = Window | Attached
+NO_FIELDS = Fields({})
+
+
+class WindowSpec:
+    """A window as it is declared, with the windows inside it, before it is laid on an array."""
+
+    __slots__ = ("fields", "window")
+
+    def __init__(self, window: Any, fields: Mapping[str, Any]) -> None:
+        for name in fields:
+            check_name(name)
+        self.window = window
+        self.fields = dict(fields)
+
+    def __repr__(self) -> str:
+        inner = "".join(f", {name}={spec!r}" for name, spec in self.fields.items())
+        return f"field({self.window!r}{inner})"
+
+
+def check_name(name: Any) -> str:
+    """Return a field's name, or say why it cannot be one."""
+    if not isinstance(name, str):
+        raise TypeError(f"a field's name is a string; got {name!r}")
+    if not name:
+        raise ValueError("a field's name cannot be empty")
+    return name
+
+
+# --- declaring -------------------------------------------------------------------------------
+
+
+def declared(
+    name: str,
+    spec: Any,
+    axes: Sequence[tuple[int, Positions | None]],
+    shape: tuple[int, ...],
+    meta: Mapping[str, Any] = NO_META,
+) -> Window:
+    """Lay a declared window on the last of the given axes of an array of this shape.
+
+    The axes are numbers with the positions that an outer window left of them, None for all.
+
+    >>> declared("x", np.s_[2:], [(0, None), (1, None)], (9, 5)).positions
+    {1: range(2, 5)}
+    """
+    if not isinstance(spec, WindowSpec):
+        spec = WindowSpec(spec, {})
+    entries = _entries(spec.window)
+    front = len(axes) - len(entries)
+    if front < 0:
+        raise IndexError(
+            f"the window of field {name!r} has {len(entries)} entries, the data {len(axes)} axes"
+        )
+    chosen = list(axes[:front])
+    for entry, (axis, place) in zip(entries, axes[front:], strict=True):
+        if not (isinstance(entry, slice) and entry == slice(None)):
+            place = _chosen(name, entry, range(shape[axis]) if place is None else place)
+        chosen.append((axis, place))
+    narrowed = {axis: place for axis, place in chosen if place is not None}
+    open_axes = [(axis, place) for axis, place in chosen if not isinstance(place, int)]
+    inner = {sub: declared(sub, part, open_axes, shape) for sub, part in spec.fields.items()}
+    return Window(narrowed, Fields(inner) if inner else NO_FIELDS, meta)
+
+
+def _entries(window: Any) -> tuple[Any, ...]:
+    entries = window if isinstance(window, tuple) else (window,)
+    if entries and entries[0] is Ellipsis:
+        entries = entries[1:]
+    return entries
+
+
+def _chosen(name: str, entry: Any, place: Positions) -> Positions:
+    assert not isinstance(place, int)
+    length = len(place)
+    if is_integer(entry):
+        if not -length <= entry < length:
+            raise IndexError(_OUTSIDE.format(name=name, entry=entry, length=length))
+        return int(place[entry])
+    if isinstance(entry, slice):
+        for end in (entry.start, entry.stop):
+            if end is not None and not -length <= end <= length:
+                raise IndexError(_OUTSIDE.format(name=name, entry=_spelt(entry), length=length))
+        return cast("range", place[entry])
+    chosen = np.asarray(entry)
+    if chosen.dtype == np.bool_ and chosen.shape == (length,):
+        chosen = chosen.nonzero()[0]
+    if chosen.ndim != 1 or chosen.dtype.kind not in "iu":
+        raise TypeError(
+            f"the window of field {name!r} is made of slices, integers, lists of integers and "
+            f"masks of the axis' length; got {entry!r}"
+        )
+    if len(chosen) and not (-length <= chosen.min() and chosen.max() < length):
+        raise IndexError(_OUTSIDE.format(name=name, entry=entry, length=length))
+    found: np.ndarray = np.asarray(place)[chosen]
+    if len(np.unique(found)) < len(found):
+        raise ValueError(f"the window of field {name!r} selects an entry twice: {entry!r}")
+    return found
+
+
+_OUTSIDE = "the window [{entry}] of field {name!r} reaches outside an axis of length {length}"
+
+
+def _spelt(key: slice) -> str:
+    parts = ["" if part is None else str(part) for part in (key.start, key.stop)]
+    return ":".join(parts) + (f":{key.step}" if key.step is not None else "")
+
+
+# --- following a key -------------------------------------------------------------------------
+
+
+def window_index(window: Window, shape: tuple[int, ...]) -> Index:
+    """Return the index of a window in an array of this shape."""
+    view: list[int] = []
+    maps: list[Map] = []
+    for axis, length in enumerate(shape):
+        place = window.positions.get(axis, range(length))
+        if isinstance(place, int):
+            maps.append(Constant(place))
+            continue
+        if isinstance(place, range):
+            maps.append(Affine(place.start, ((len(view), place.step),)))
+        else:
+            maps.append(Array(place, (len(view),)))
+        view.append(len(place))
+    return Index(view, maps)
+
+
+def through(fields: Fields, index: Index, key: str, select: Select) -> Fields:
+    """Return the tree as it is seen through a key: what survives, and why the rest is gone.
+
+    A window survives when each of its entries is selected exactly once; it keeps its own order.
+    """
+    if not fields.named:
+        return fields
+    kept: dict[str, Field] = {}
+    lost = dict(fields.lost)
+    for name, field in fields.named.items():
+        followed = (
+            _follow_window(field, index, key, select)
+            if isinstance(field, Window)
+            else _follow_attached(field, index, select)
+        )
+        if isinstance(followed, str):
+            lost[name] = followed
+        else:
+            kept[name] = followed
+    return Fields(kept, lost)
+
+
+def _follow_window(field: Window, index: Index, key: str, select: Select) -> Window | str:
+    found: dict[int, Positions] = {}
+    for axis, place in field.positions.items():
+        map_ = index.maps[axis]
+        others = {a for number, m in enumerate(index.maps) if number != axis for a in axes_of(m)}
+        if len(axes_of(map_)) > 1 or others.intersection(axes_of(map_)):
+            return f"is spread over several axes by {key}"
+        reached = _rebased(map_, place, index.shape)
+        if reached is None:
+            return f"is only partly inside {key}"
+        if axes_of(map_):
+            found[axes_of(map_)[0]] = reached
+    return Window(found, through(field.fields, index, key, select), field.meta)
+
+
+def _rebased(map_: Map, place: Positions, shape: tuple[int, ...]) -> Positions | None:
+    """Return where a key selects these source positions, None unless each exactly once."""
+    if isinstance(map_, Constant):
+        alone = place if isinstance(place, int) else int(place[0]) if len(place) == 1 else None
+        return 0 if alone == map_.offset else None
+    (axis,) = axes_of(map_)
+    if isinstance(map_, Affine):
+        return _on_line(place, map_.offset, map_.strides[0][1], shape[axis])
+    values = positions(map_, shape).ravel()
+    order = np.argsort(values, kind="stable")
+    wanted = np.atleast_1d(np.asarray(place, np.intp))
+    first = np.searchsorted(values, wanted, "left", sorter=order)
+    last = np.searchsorted(values, wanted, "right", sorter=order)
+    if not np.array_equal(last - first, np.ones_like(first)):
+        return None
+    reached = order[first]
+    return int(reached[0]) if isinstance(place, int) else reached
+
+
+def _on_line(place: Positions, offset: int, stride: int, count: int) -> Positions | None:
+    if isinstance(place, range):
+        start, misfit = divmod(place.start - offset, stride)
+        step, uneven = divmod(place.step, stride)
+        if len(place) == 1:
+            step, uneven = 1, 0
+        if len(place) and (misfit or uneven):
+            return None
+        reached: Any = range(start, start + step * len(place), step or 1)
+        ends = (reached[0], reached[-1]) if len(reached) else ()
+        return cast(range, reached) if all(0 <= end < count for end in ends) else None
+    values = np.asarray(place)
+    reached, misfit_array = np.divmod(values - offset, stride)
+    if np.any(misfit_array) or np.any(reached < 0) or np.any(reached >= count):
+        return None
+    return int(reached) if isinstance(place, int) else reached
+
+
+def _follow_attached(field: Attached, index: Index, select: Select) -> Attached | str:
+    if field.axes is None:
+        return "belongs to the whole dataset only"
+    maps = [index.maps[axis] for axis in field.axes]
+    own = {axis for map_ in maps for axis in axes_of(map_)}
+    rest = [m for number, m in enumerate(index.maps) if number not in field.axes]
+    others = {axis for map_ in rest for axis in axes_of(map_)}
+    if own & others:
+        return "does not follow a key that joins its axes with others"
+    unused = set(range(len(index.shape))) - own - others
+    front = min(others, default=len(index.shape))
+    kept = sorted(own | {axis for axis in unused if axis < front})
+    over = renumbered(Index(index.shape, maps), kept)
+    trailing = (field.node.shape or ())[len(field.axes) :]
+    whole = [Affine(0, ((len(kept) + number, 1),)) for number in range(len(trailing))]
+    selected = select(field.node, Index((*over.shape, *trailing), (*over.maps, *whole)))
+    return Attached(selected, tuple(kept))

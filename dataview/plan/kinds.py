@@ -1,0 +1,513 @@
+"""The node kinds of a plan: immutable values that hold arguments, shape, dtype and fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from dataview.errors import UndeclaredError
+from dataview.index import Index
+from dataview.plan.fields import NO_FIELDS, NO_META, Attached, Fields
+from dataview.plan.node import Argument, DType, Evaluate, Label, LateFields, Node, Shape
+from dataview.plan.operations import Ufunc
+from dataview.sources import Memo, Source
+
+__all__ = [
+    "Argument",
+    "Comparison",
+    "Concat",
+    "DType",
+    "Deferred",
+    "Driven",
+    "Elementwise",
+    "Evaluate",
+    "Extents",
+    "Label",
+    "LateFields",
+    "Mapped",
+    "MatMul",
+    "Node",
+    "Placeholder",
+    "Record",
+    "Reduction",
+    "Reshaped",
+    "Sampled",
+    "Select",
+    "Shape",
+    "Stored",
+    "Unbound",
+    "is_open",
+    "is_scalar",
+    "known_dtype",
+    "known_shape",
+    "members",
+    "shape_of",
+    "size_of",
+]
+
+Extents: TypeAlias = tuple[int | None, ...]
+"""A shape of which some lengths are unknown."""
+
+
+class Sampled(Node):
+    """Samples that are made or arrive one by one; the kinds are in `streams`.
+
+    `node` is the one whose rows they are made of, None where there is none.
+    """
+
+    __slots__ = ("node",)
+
+    def __init__(self, fields: Fields = NO_FIELDS, node: Node | None = None) -> None:
+        super().__init__(None, None, fields)
+        self.node = node
+
+    @property
+    def count(self) -> int | None:
+        """The number of samples, None where it is unknown."""
+        return None
+
+    def part(self, index: Index) -> Node:
+        """Return the samples that an index on the rows alone selects."""
+        raise NotImplementedError
+
+    @property
+    def row_shape(self) -> Shape | None:
+        """The shape of each row, None where it is unknown."""
+        return None
+
+    def answer(self, evaluate: Evaluate, memo: Memo) -> np.ndarray:
+        """Return the samples as one array."""
+        raise NotImplementedError
+
+    def as_rows(self, operands: tuple[Argument, ...]) -> tuple[Argument, ...] | None:
+        """Return the operands of an elementwise step for its rows, None if it cannot be lifted."""
+        return None
+
+    def of_rows(self, rows: Node) -> Node:
+        """Return the same samples of what has been made of their rows."""
+        raise NotImplementedError
+
+    @property
+    def extents(self) -> tuple[int | None, ...] | None:
+        """The shape with None for lengths that are unknown, or None if nothing of it is known."""
+        return self.shape
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return size_of(known_shape(self))
+
+    def writable(self, values: tuple[Any, ...]) -> tuple[Node, tuple[Any, ...]]:
+        """Return the node to write to in place of this one, and what of the values to write."""
+        return self, values
+
+
+class Stored(Node):
+    """Data in a source; `writable` may be narrower than the source's own."""
+
+    __slots__ = ("source", "writable")
+
+    def __init__(self, source: Source, writable: bool, fields: Fields = NO_FIELDS) -> None:
+        # What Node.__init__ does, without its calls: a loader makes such nodes for every batch.
+        self.shape = source.shape
+        self.dtype = source.dtype
+        self._fields = fields
+        self.meta = NO_META
+        self.label = self.lent = self.reader = None
+        self.followed = {}
+        self.source = source
+        self.writable = writable
+
+
+class Select(Node):
+    """A part of another node, by an index."""
+
+    __slots__ = ("index", "node")
+
+    def __init__(
+        self, node: Node, index: Index, fields: Fields | LateFields, meta: Mapping[str, Any]
+    ) -> None:
+        super().__init__(index.shape, node.dtype, fields, meta)
+        self.node = node
+        self.index = index
+
+
+class Reshaped(Select):
+    """All of another node under another shape; the index tells where each element lies there."""
+
+    __slots__ = ()
+
+
+class MatMul(Node):
+    """The matrix product of two nodes."""
+
+    __slots__ = ("args",)
+
+    def __init__(self, args: tuple[Node, Node], shape: Shape, dtype: DType) -> None:
+        super().__init__(shape, dtype)
+        self.args = args
+
+
+class Elementwise(Node):
+    """An elementwise ufunc of broadcast arguments; `output` is which of its results."""
+
+    __slots__ = ("args", "depth", "dtypes", "output", "program", "ufunc")
+
+    depth: int
+
+    def __init__(
+        self,
+        ufunc: Ufunc,
+        args: tuple[Argument, ...],
+        output: int,
+        shape: Shape,
+        dtypes: tuple[DType, ...],
+    ) -> None:
+        # What Node.__init__ does, without its calls: expressions are built often.
+        self.shape = shape
+        self.dtype = dtypes[output]
+        self._fields = NO_FIELDS
+        self.meta = NO_META
+        self.label = None
+        self.lent = False  # it has no memory of its own
+        self.reader = None
+        self.followed = {}
+        self.program: Any = None
+        self.ufunc = ufunc
+        self.args = args
+        self.output = output
+        self.dtypes = dtypes
+        depth = 1
+        for arg in args:
+            if isinstance(arg, Node):
+                if type(arg) is Elementwise and arg.depth >= depth:
+                    depth = arg.depth + 1
+                if arg._fields is not NO_FIELDS and self._fields is NO_FIELDS:
+                    self._fields = _elementwise_fields(args, shape)
+        self.depth = depth
+
+    def forget(self) -> None:
+        """Forget what has been remembered, the compiled program too."""
+        super().forget()
+        self.program = None
+        self.depth = _depth(self.args)
+
+
+class Comparison(Node):
+    """The result of `==` or `!=`: elementwise as any ufunc, and with a truth of its own.
+
+    Its shape is None where the operands do not broadcast: then only its truth can be asked.
+    """
+
+    __slots__ = ("args", "negated", "wholes")
+
+    def __init__(
+        self, args: tuple[Argument, Argument], negated: bool, shape: Shape | None, wholes: bool
+    ) -> None:
+        fields = NO_FIELDS if shape is None else _elementwise_fields(args, shape)
+        super().__init__(shape, np.dtype(bool), fields)
+        self.args = args
+        self.negated = negated
+        self.wholes = wholes
+
+
+class Rows(Protocol):
+    """What makes the rows of a `Mapped` node."""
+
+    @property
+    def title(self) -> str:
+        """What it is called in a message."""
+        ...
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether it makes the same of the same row."""
+        ...
+
+    def rows(self, node: Any, numbers: np.ndarray, memo: Memo) -> np.ndarray:
+        """Return rows of a node, numbered upwards."""
+        ...
+
+
+class Mapped(Node):
+    """What a step makes of each row of a node; `path` is the way to one of its members."""
+
+    __slots__ = ("node", "path", "step")
+
+    def __init__(
+        self,
+        node: Node,
+        step: Rows,
+        path: tuple[str, ...],
+        shape: Shape,
+        dtype: DType,
+        fields: Fields = NO_FIELDS,
+        meta: Mapping[str, Any] = NO_META,
+    ) -> None:
+        super().__init__(shape, dtype, fields, meta)
+        self.node = node
+        self.step = step
+        self.path = path
+
+
+class Record(Node):
+    """Fields that are arrays of their own and share `rank` leading axes."""
+
+    __slots__ = ("rank",)
+
+    def __init__(
+        self,
+        fields: Fields | LateFields,
+        rank: int,
+        meta: Mapping[str, Any] = NO_META,
+        shape: Shape | None = None,
+        dtype: DType | None = None,
+    ) -> None:
+        """Shape and dtype follow from the members, where these are known already."""
+        if isinstance(fields, Fields):
+            shape = _shared_shape(fields, rank) if fields.named else shape
+            dtype = _record_dtype(fields, rank)
+        # What Node.__init__ does, without its calls: a loader makes such a node for every batch.
+        self.shape = shape
+        self.dtype = dtype
+        self._fields = fields
+        self.meta = meta
+        self.label = self.lent = self.reader = None
+        self.followed = {}
+        self.rank = rank
+
+
+class Driven(Node):
+    """Fields of different lengths, of which one, the driver, stands for the dataset's own data."""
+
+    __slots__ = ("driver", "node")
+
+    def __init__(self, node: Node, fields: Fields, driver: str) -> None:
+        super().__init__(node.shape, node.dtype, fields)
+        self.node = node
+        self.driver = driver
+
+
+class Concat(Node):
+    """Nodes one after the other along the first axis."""
+
+    __slots__ = ("nodes", "starts")
+
+    def __init__(self, nodes: tuple[Node, ...], shape: Shape, dtype: DType, fields: Fields) -> None:
+        super().__init__(shape, dtype, fields)
+        self.nodes = nodes
+        lengths = [known_shape(node)[0] for node in nodes]
+        self.starts = np.cumsum([0, *lengths[:-1]])
+
+
+class Reduction(Node):
+    """A statistic over some axes; `taken` is its value once it has been needed, for good.
+
+    `rows` holds those of its rows that have been needed before it was taken as a whole.
+    """
+
+    __slots__ = ("axes", "keepdims", "kind", "node", "options", "rows", "taken")
+
+    def __init__(
+        self,
+        kind: str,
+        node: Node,
+        axes: tuple[int, ...],
+        keepdims: bool,
+        options: Mapping[str, Any],
+        dtype: DType,
+    ) -> None:
+        whole = known_shape(node)
+        kept = [1 if axis in axes else n for axis, n in enumerate(whole)]
+        own = tuple(n for axis, n in enumerate(kept) if keepdims or axis not in axes)
+        shape = np.shape(options.get("q", 0)) + own  # several quantiles are the first axes
+        super().__init__(shape, dtype)
+        self.kind = kind
+        self.node = node
+        self.axes = axes
+        self.keepdims = keepdims
+        self.options = dict(options)
+        self.taken: np.ndarray | None = None
+        self.rows: Any = None
+        if keepdims or axes == tuple(range(len(axes))):
+            shift = len(shape) - len(whole)
+            self._fields = node.fields.windows_only(shift, lambda axis: axis not in axes)
+
+
+class Unbound(Node):
+    """Data that is not there yet: `extents` is what is known of its shape, `names` its symbols.
+
+    The shape is None as long as one of its lengths is unknown.
+    """
+
+    __slots__ = ("extents", "names")
+
+    def __init__(
+        self, extents: Extents, dtype: DType, fields: Fields, names: tuple[str, ...]
+    ) -> None:
+        super().__init__(None if None in extents else extents, dtype, fields)  # type: ignore[arg-type]
+        self.extents = extents
+        self.names = names
+
+
+class Placeholder(Unbound):
+    """A symbol: a name for data that is given later."""
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        """The name by which data is given."""
+        return self.names[0]
+
+
+class Deferred(Unbound):
+    """A step that is built again, `build(*args)`, when the lengths of its arguments are known."""
+
+    __slots__ = ("args", "build")
+
+    def __init__(
+        self,
+        build: Callable[..., Node],
+        args: tuple[Any, ...],
+        extents: Extents,
+        dtype: DType,
+        fields: Fields,
+        names: tuple[str, ...],
+    ) -> None:
+        super().__init__(extents, dtype, fields, names)
+        self.build = build
+        self.args = args
+
+
+# --- what is known of a node -------------------------------------------------------------------
+
+
+def known_shape(node: Node) -> Shape:
+    """Return a node's shape, or raise saying why it has none."""
+    if node.shape is not None:
+        return node.shape
+    if isinstance(node, Record):
+        parts = members(node).items()
+        lengths = {name: part.node.shape and part.node.shape[0] for name, part in parts}
+        raise ValueError(
+            "the fields have different lengths, so the view has no length, samples or data of its "
+            f"own: {_listing(lengths)}; name the field that stands for it with _driver="
+        )
+    if isinstance(node, Comparison):
+        shapes = " and ".join(str(shape_of(arg)) for arg in node.args)
+        raise ValueError(f"the sides of the comparison do not broadcast together: {shapes}")
+    if isinstance(node, Unbound):
+        extents = ", ".join("?" if n is None else str(n) for n in node.extents)
+        raise UndeclaredError(
+            f"a length of ({extents}) is unknown until data is given: _bind({_given(node)})"
+        )
+    raise UndeclaredError(
+        "the shape is unknown until a sample has been read; call _probe() to read one"
+    )
+
+
+def _given(node: Unbound) -> str:
+    return ", ".join(f"{name}=..." for name in node.names)
+
+
+def is_open(argument: Any) -> bool:
+    """Whether a length of an argument is unknown until a symbol is bound."""
+    return isinstance(argument, Unbound) and argument.shape is None
+
+
+def members(node: Record) -> dict[str, Attached]:
+    """Return the parts of a record by name."""
+    return {name: part for name, part in node.fields.named.items() if isinstance(part, Attached)}
+
+
+def known_dtype(node: Node) -> DType:
+    """Return a node's dtype, or raise asking for a sample to be read."""
+    if node.dtype is None and isinstance(node, Record):
+        raise UndeclaredError(
+            "the fields do not make one structured array: one of them is undeclared, or no dtype "
+            "can hold it; take them one by one, or with _asdict()"
+        )
+    if node.dtype is None:
+        raise UndeclaredError(
+            "the dtype is unknown until a sample has been read; call _probe() to read one"
+        )
+    return node.dtype
+
+
+def shape_of(argument: Argument) -> Shape | None:
+    """Return the shape of an argument, () for a number."""
+    return argument.shape if isinstance(argument, Node) else ()
+
+
+def _listing(lengths: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {length}" for name, length in lengths.items())
+
+
+def is_scalar(value: Any) -> bool:
+    """Whether NumPy gives the value the dtype of what it meets (a Python number)."""
+    return type(value) in (bool, int, float, complex)
+
+
+def size_of(shape: Shape) -> int:
+    """Return the number of elements of a shape."""
+    count = 1
+    for length in shape:
+        count *= length
+    return count
+
+
+def _depth(args: Iterable[Argument]) -> int:
+    """Return how many operations follow each other at most."""
+    depth = 1
+    for arg in args:
+        if type(arg) is Elementwise and arg.depth >= depth:
+            depth = arg.depth + 1
+    return depth
+
+
+def _elementwise_fields(args: Iterable[Argument], shape: Shape) -> Fields:
+    """Return the windows of the first argument whose last axes the result has."""
+    for arg in args:
+        if not isinstance(arg, Node) or arg._fields is NO_FIELDS:
+            continue
+        if arg.fields.named and not isinstance(arg, Record):
+            shift = len(shape) - len(arg.shape or ())
+
+            def fits(axis: int, arg: Node = arg, shift: int = shift) -> bool:
+                return (arg.shape or ())[axis] == shape[axis + shift]
+
+            kept = arg.fields.windows_only(shift, fits)
+            if kept.named:
+                return kept
+    return NO_FIELDS
+
+
+def _shared_shape(fields: Fields, rank: int) -> Shape | None:
+    shapes = {
+        _leading_shape(field.node, rank)
+        for field in fields.named.values()
+        if isinstance(field, Attached)
+    }
+    return shapes.pop() if len(shapes) == 1 else None
+
+
+def _leading_shape(node: Node, rank: int) -> Shape | None:
+    if isinstance(node, Sampled) and rank == 1 and node.count is not None:
+        return (node.count,)
+    return None if node.shape is None else node.shape[:rank]
+
+
+def _record_dtype(fields: Fields, rank: int) -> DType | None:
+    parts: list[Any] = []
+    for name, field in fields.named.items():
+        node = field.node if isinstance(field, Attached) else None
+        if node is None or node.dtype is None or node.shape is None:
+            return None
+        parts.append((name, node.dtype, node.shape[rank:]))
+    try:
+        return np.dtype(parts)
+    except (TypeError, ValueError):  # texts of any length, or samples of more than 2 GB
+        return None

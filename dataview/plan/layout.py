@@ -1,0 +1,221 @@
+"""Other layouts of the same elements: every one an index, so that writes pass through it."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from dataview.errors import StreamError
+from dataview.index import Affine, Computed, Constant, Index, Map, is_endless
+from dataview.plan.build import read_only, select, stored
+from dataview.plan.kinds import Node, Reshaped, Sampled, Select, Shape, Stored, known_shape, size_of
+from dataview.plan.symbols import deferring
+from dataview.sources import ArraySource, NpySource
+
+__all__ = ["broadcast", "expanded", "flipped", "moved", "reshaped", "squeezed", "transposed"]
+
+
+class Digit:
+    """The digit of a flat position that counts along one axis."""
+
+    __slots__ = ("length", "stride")
+
+    def __init__(self, stride: int, length: int) -> None:
+        self.stride = stride
+        self.length = length
+
+    def __call__(self, flat: np.ndarray) -> np.ndarray:
+        """Return the position along the axis for each flat position.
+
+        >>> Digit(3, 2)(np.arange(6))
+        array([0, 0, 0, 1, 1, 1])
+        """
+        return flat // self.stride % self.length
+
+
+# --- axes ------------------------------------------------------------------------------------
+
+
+@deferring
+def transposed(node: Node, axes: Sequence[int] | None = None) -> Node:
+    """Return the node with its axes in another order, reversed if none is given."""
+    shape = known_shape(node)
+    order = tuple(reversed(range(len(shape)))) if axes is None else _axes(axes, len(shape))
+    if len(order) != len(shape):
+        raise ValueError(f"a view of {len(shape)} axes is transposed by as many; got {axes}")
+    places = [order.index(axis) for axis in range(len(shape))]
+    maps = [Affine(0, ((place, 1),)) for place in places]
+    return select(node, Index([shape[axis] for axis in order], maps), "the transpose")
+
+
+@deferring
+def moved(node: Node, source: Any, destination: Any) -> Node:
+    """Return the node with some axes at other places, as `numpy.moveaxis` does."""
+    ndim = len(known_shape(node))
+    origins, places = _axes(source, ndim), _axes(destination, ndim)
+    if len(origins) != len(places):
+        raise ValueError(f"as many axes are moved as have places; got {source} and {destination}")
+    order = [axis for axis in range(ndim) if axis not in origins]
+    for place, axis in sorted(zip(places, origins, strict=True)):
+        order.insert(place, axis)
+    return transposed(node, order)
+
+
+@deferring
+def squeezed(node: Node, axis: Any = None) -> Node:
+    """Return the node without axes of length 1."""
+    shape = known_shape(node)
+    chosen = [n for n, length in enumerate(shape) if length == 1]
+    if axis is not None and (shape or axis not in (0, -1)):  # so does NumPy
+        chosen = list(_axes(axis, len(shape)))
+        for number in chosen:
+            if shape[number] != 1:
+                raise ValueError(f"axis {number} has length {shape[number]}, not 1: {shape}")
+    kept = [n for n in range(len(shape)) if n not in chosen]
+    maps: list[Map] = [
+        Constant(0) if n in chosen else Affine(0, ((kept.index(n), 1),)) for n in range(len(shape))
+    ]
+    return select(node, Index([shape[n] for n in kept], maps), "squeeze")
+
+
+@deferring
+def expanded(node: Node, axis: Any) -> Node:
+    """Return the node with new axes of length 1 at these places of the result."""
+    shape = known_shape(node)
+    count = len(axis) if isinstance(axis, (tuple, list)) else 1
+    new = _axes(axis, len(shape) + count)
+    lengths = iter(shape)
+    view = [1 if n in new else next(lengths) for n in range(len(shape) + count)]
+    places = [n for n in range(len(view)) if n not in new]
+    maps = [Affine(0, ((place, 1),)) for place in places]
+    return select(node, Index(view, maps), "expand_dims")
+
+
+@deferring
+def broadcast(node: Node, shape: Any) -> Node:
+    """Return the node repeated over more axes, read-only as in NumPy."""
+    own = known_shape(node)
+    whole = (int(shape),) if np.ndim(shape) == 0 else tuple(map(operator.index, shape))
+    try:
+        fits = np.broadcast_shapes(own, whole) == whole
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ValueError(f"a view of shape {own} cannot be broadcast to the shape {whole}")
+    shift = len(whole) - len(own)
+    maps: list[Map] = [
+        Affine(0, ((n + shift, 1),)) if length == whole[n + shift] else Constant(0)
+        for n, length in enumerate(own)
+    ]
+    return read_only(select(node, Index(whole, maps), "broadcast_to"))
+
+
+@deferring
+def flipped(node: Node, axis: Any = None) -> Node:
+    """Return the node with the order along some axes reversed, along all if none is given."""
+    shape = known_shape(node)
+    chosen = range(len(shape)) if axis is None else _axes(axis, len(shape))
+    maps: list[Map] = [
+        Affine(length - 1, ((n, -1),)) if n in chosen and length else Affine(0, ((n, 1),))
+        for n, length in enumerate(shape)
+    ]
+    return select(node, Index(shape, maps), "flip")
+
+
+def _axes(axes: Any, ndim: int) -> tuple[int, ...]:
+    """Return axes counted from the front, each once, or raise NumPy's error."""
+    return tuple(np.lib.array_utils.normalize_axis_tuple(axes, ndim))
+
+
+# --- reshaping -------------------------------------------------------------------------------
+
+
+@deferring
+def reshaped(node: Node, shape: Any, order: str = "C") -> Node:
+    """Return the elements of a node in their order under another shape."""
+    if isinstance(node, Sampled) and node.count is None:
+        raise StreamError("a stream has no shape to change; reshape its samples with _map")
+    if order == "F":
+        turned = shape[::-1] if isinstance(shape, (tuple, list)) else shape
+        return transposed(reshaped(transposed(node), turned))
+    if order != "C":
+        raise ValueError(f"order= is 'C' or 'F'; got {order!r}")
+    own = known_shape(node)
+    wanted = _inferred(own, shape)
+    if wanted == own:
+        return node
+    index = _reshaping(own, wanted)
+    plain = select(node, index, "the reshape")
+    source = node.source if isinstance(node, Stored) else None
+    if isinstance(node, Stored) and isinstance(source, (ArraySource, NpySource)):
+        same = source.reshaped(wanted)
+        if same is not None:
+            whole = stored(same, node.writable)
+            return whole.replaced(fields=plain._fields, meta=plain.meta)  # type: ignore[no-any-return]
+    if index.is_box or not isinstance(plain, Select):
+        return plain
+    return Reshaped(node, index, plain._fields, plain.meta)
+
+
+def _inferred(own: Shape, shape: Any) -> Shape:
+    """Return the shape asked for, with -1 replaced by what is left."""
+    wanted = [operator.index(n) for n in (shape if np.ndim(shape) else (shape,))]
+    if any(map(is_endless, own)):
+        raise StreamError("a view that never ends cannot be reshaped; slice it first")
+    size = size_of(own)
+    known = size_of(tuple(n for n in wanted if n != -1))
+    if wanted.count(-1) == 1 and known and not size % known:
+        wanted[wanted.index(-1)] = size // known
+    if min(wanted, default=1) < 0 or size_of(tuple(wanted)) != size:
+        raise ValueError(f"a view of shape {own} and size {size} cannot have the shape {shape}")
+    return tuple(wanted)
+
+
+def _reshaping(own: Shape, wanted: Shape) -> Index:
+    """Return the index of a reshape: axes that only split stay affine, others are divided."""
+    if not size_of(own):
+        return Index(wanted, [Affine(0, ((wanted.index(0), 1),))] * len(own))
+    maps: list[Map] = [Constant(0)] * len(own)
+    for sources, targets in _groups(own, wanted):
+        flat = Affine(0, _strides(targets, wanted))
+        if len(sources) == 1:
+            maps[sources[0]] = flat
+            continue
+        for axis, stride in _strides(sources, own):
+            maps[axis] = Computed(Digit(stride, own[axis]), flat)
+    return Index(wanted, maps)
+
+
+def _strides(axes: Sequence[int], shape: Shape) -> tuple[tuple[int, int], ...]:
+    """Return each axis with the number of elements that one step along it passes."""
+    return tuple(
+        (axis, size_of(tuple(shape[later] for later in axes[number + 1 :])))
+        for number, axis in enumerate(axes)
+    )
+
+
+def _groups(own: Shape, wanted: Shape) -> list[tuple[list[int], list[int]]]:
+    """Return which runs of axes hold the same elements, the shortest such runs.
+
+    >>> _groups((6, 4, 5), (2, 3, 20))
+    [([0], [0, 1]), ([1, 2], [2])]
+    """
+    sides = [(shape, _long(shape)) for shape in (own, wanted)]
+    ends = [np.cumprod([shape[n] for n in axes], dtype=object).tolist() for shape, axes in sides]
+    shared = [1, *sorted(set(ends[0]) & set(ends[1]))]
+    groups = []
+    for start, stop in pairwise(shared):
+        inside = [
+            [axis for axis, end in zip(axes, products, strict=True) if start < end <= stop]
+            for (_, axes), products in zip(sides, ends, strict=True)
+        ]
+        groups.append((inside[0], inside[1]))
+    return groups
+
+
+def _long(shape: Shape) -> list[int]:
+    return [axis for axis, length in enumerate(shape) if length != 1]

@@ -1,0 +1,383 @@
+"""Symbols: names for data that is given later, and what is built of them.
+
+A step over data of unknown length is deferred: it is built on stand-ins of several lengths.  What
+all of them agree on is known, a step that no length allows is refused at once, and the rest is
+decided when the data is there.  Binding builds an expression again, from the symbols up.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from dataview.errors import UndeclaredError
+from dataview.index import is_endless
+from dataview.plan.casting import cast
+from dataview.plan.fields import Attached, Fields, Window
+from dataview.plan.kinds import (
+    Deferred,
+    DType,
+    Extents,
+    Label,
+    Node,
+    Placeholder,
+    Reduction,
+    Sampled,
+    Unbound,
+    is_open,
+)
+
+__all__ = [
+    "changed",
+    "check_bound",
+    "deferred",
+    "deferring",
+    "in_order",
+    "matched",
+    "nodes_in",
+    "parts_of",
+    "placeholder",
+    "substituted",
+    "symbols_of",
+    "unknown_symbols",
+    "without_masks",
+]
+
+LENGTHS = (0, 1, 1 << 40)
+"""None, one, and more than any key counts: a slice as long in all three is as long in any."""
+
+FEW = 8
+"""So many numbers of a list are looked at for lengths."""
+
+
+def placeholder(name: str, shape: Any, dtype: Any, fields: Fields) -> Placeholder:
+    """Return the symbol of this name; a length that is None may be any.
+
+    >>> from dataview.plan.fields import NO_FIELDS
+    >>> placeholder("x", (None, 3), "f4", NO_FIELDS).extents
+    (None, 3)
+    """
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"a symbol's name is a string that is not empty; got {name!r}")
+    extents = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    for length in extents:
+        if length is not None and (type(length) is not int or not 0 <= length < LENGTHS[-1]):
+            raise ValueError(f"symbol {name!r}: a length is a number or None; got shape={shape!r}")
+    found = np.dtype(dtype)
+    if found.names or found.subdtype:
+        raise TypeError(f"symbol {name!r}: declare one symbol for each field of {found}")
+    symbol = Placeholder(extents, found, fields, (name,))
+    symbol.label = Label((name,), symbol.shape)
+    return symbol
+
+
+# --- steps of unknown length -------------------------------------------------------------------
+
+_Build = TypeVar("_Build", bound=Callable[..., Any])
+
+
+def deferring(build: _Build) -> _Build:
+    """Make a function that builds a node one that defers it where a length is unknown."""
+
+    @functools.wraps(build)
+    def built(*args: Any, **options: Any) -> Any:
+        if any(map(_has_open, args)):
+            return deferred(functools.partial(built, **options) if options else built, *args)
+        return build(*args, **options)
+
+    return built  # type: ignore[return-value]
+
+
+def _has_open(value: Any) -> bool:
+    return any(map(is_open, value)) if type(value) in (tuple, list) else is_open(value)
+
+
+def deferred(build: Callable[..., Node], *args: Any, like: Any = None) -> Deferred:
+    """Return the node of `build(*args)`, to be built when the lengths in `args` are known.
+
+    `like` are arguments that give the same shape and speak less of lengths.
+    """
+    tried = args if like is None else like
+    nodes = nodes_in(tried)
+    axes = {axis for node in nodes for axis in _open_axes(node)}
+    lengths = sorted({*LENGTHS, *_lengths_in(tried)})
+    found, refusal = _built(build, tried, [dict.fromkeys(axes, n) for n in lengths])
+    if not found:
+        refusal.args = tuple(map(_without_lengths, refusal.args))
+        raise refusal
+    if len(axes) > 1:  # what depends on one length alone
+        alone = [{**one, axis: n} for one, _ in found for axis in axes for n in lengths]
+        found = _built(build, tried, alone)[0] + found
+    names = tuple(dict.fromkeys(name for node in nodes for name in _names(node)))
+    extents = _agreed([node.shape for _, node in found if node.shape is not None], names)
+    last = found[-1][1]
+    assert last.dtype is not None
+    windows = last.fields.windows_only(0, lambda axis: True)
+    return Deferred(build, args, extents, last.dtype, windows, names)
+
+
+def without_masks(key: Any) -> Any:
+    """Return a key with the positions that masks choose in place of the masks.
+
+    >>> without_masks(np.array([True, False, True]))
+    (array([0, 2]),)
+    """
+    parts: list[Any] = []
+    for part in key if type(key) is tuple else (key,):
+        found = np.asarray(part) if isinstance(part, (list, np.ndarray)) else None
+        masks = found is not None and found.ndim > 0 and found.dtype == np.bool_
+        parts.extend(found.nonzero() if masks else (part,))  # type: ignore[union-attr]
+    return tuple(parts)
+
+
+_Lengths = dict[int, int]
+"""The lengths of open axes, these counted from the last one."""
+
+
+def _open_axes(node: Node) -> list[int]:
+    extents = node.extents if isinstance(node, Unbound) else ()
+    return [axis - len(extents) for axis, length in enumerate(extents) if length is None]
+
+
+def _built(
+    build: Callable[..., Node], args: Any, choices: Sequence[_Lengths]
+) -> tuple[list[tuple[_Lengths, Node]], Exception]:
+    """Return the nodes built for those lengths that allow it, and the last refusal."""
+    found: list[tuple[_Lengths, Node]] = []
+    refusal: Exception = UndeclaredError("no length was tried")
+    for lengths in choices:
+        try:
+            node = build(*changed(args, functools.partial(_stand_in, lengths=lengths)))
+        except (TypeError, ValueError, IndexError) as error:
+            refusal = error
+        else:
+            found.append((lengths, node))
+    return found, refusal
+
+
+def _stand_in(node: Node, lengths: _Lengths) -> Node:
+    """Return a symbol of a known shape in place of what has no data yet."""
+    if not isinstance(node, Unbound):
+        return node
+    front = -len(node.extents)
+    shape = [lengths[front + axis] if n is None else n for axis, n in enumerate(node.extents)]
+    assert node.dtype is not None
+    return Placeholder(tuple(shape), node.dtype, node.fields, node.names[:1])
+
+
+def _without_lengths(text: Any) -> Any:
+    return text.replace(str(LENGTHS[-1]), "?") if isinstance(text, str) else text
+
+
+def _agreed(shapes: Sequence[Extents], names: Sequence[str]) -> Extents:
+    if len(set(map(len, shapes))) != 1:
+        raise UndeclaredError(
+            f"the number of axes depends on a length that is unknown until {', '.join(names)} is "
+            "bound; declare the length"
+        )
+    axes = zip(*shapes, strict=True)
+    return tuple(lengths[0] if len(set(lengths)) == 1 else None for lengths in axes)
+
+
+def _lengths_in(value: Any) -> Iterator[int]:
+    """Return the lengths that arguments speak of: of masks, of other data, of new shapes."""
+    if isinstance(value, (np.ndarray, Node)):
+        yield from (n for n in value.shape or () if not is_endless(n))
+    elif type(value) is int and 0 <= value < LENGTHS[-1]:
+        yield value
+    elif isinstance(value, list) and len(value) > FEW:
+        yield len(value)
+    elif isinstance(value, (tuple, list)):
+        yield len(value)
+        for part in value:
+            yield from _lengths_in(part)
+
+
+# --- nodes in nodes ----------------------------------------------------------------------------
+
+_REMEMBERED = {"dtype", "followed", "lent", "meta", "program", "rows", "shape", "taken"}
+
+
+def changed(value: Any, change: Callable[[Node], Node]) -> Any:
+    """Return a value with the nodes in it changed; the same value if no node changes."""
+    if isinstance(value, Node):
+        return change(value)
+    if type(value) in (tuple, list):
+        parts = [changed(part, change) for part in value]
+        same = all(part is old for part, old in zip(parts, value, strict=True))
+        return value if same else type(value)(parts)
+    if isinstance(value, Fields) and value.named:
+        named = {name: _changed_field(part, change) for name, part in value.named.items()}
+        same = all(part is value.named[name] for name, part in named.items())
+        return value if same else Fields(named, value.lost)
+    return value
+
+
+def _changed_field(part: Any, change: Callable[[Node], Node]) -> Any:
+    if isinstance(part, Attached):
+        node = change(part.node)
+        return part if node is part.node else Attached(node, part.axes)
+    inner = changed(part.fields, change)
+    return part if inner is part.fields else Window(part.positions, inner, part.meta)
+
+
+def nodes_in(value: Any) -> list[Node]:
+    """Return the nodes in a value: in tuples, lists and fields too."""
+    found: list[Node] = []
+
+    def keep(node: Node) -> Node:
+        found.append(node)
+        return node
+
+    changed(value, keep)
+    return found
+
+
+def _slots(node: Node) -> dict[str, Any]:
+    """Return what a node holds that may be, or have in it, other nodes."""
+    slots = [slot for kind in type(node).__mro__[:-1] for slot in kind.__dict__["__slots__"]]
+    held = {slot: getattr(node, slot) for slot in slots if slot not in _REMEMBERED}
+    held["_fields"] = node.fields
+    return held
+
+
+def parts_of(node: Node) -> list[Node]:
+    """Return the nodes that a node holds, in its fields too."""
+    return [part for value in _slots(node).values() for part in nodes_in(value)]
+
+
+def in_order(roots: Sequence[Node], parts: Callable[[Node], list[Node]] = parts_of) -> list[Node]:
+    """Return the nodes below some roots, each once and after its own parts, however deep."""
+    order: list[Node] = []
+    seen: set[int] = set()
+    waiting = [(root, False) for root in reversed(roots)]
+    while waiting:
+        node, ready = waiting.pop()
+        if ready:
+            order.append(node)
+        elif id(node) not in seen:
+            seen.add(id(node))
+            waiting.append((node, True))
+            waiting.extend((part, False) for part in reversed(parts(node)))
+    return order
+
+
+def substituted(roots: Sequence[Node], given: Callable[[Placeholder], Node]) -> list[Node]:
+    """Return the roots over the data given for symbols; what they share is shared again."""
+    done: dict[int, Node] = {}
+
+    def new(node: Node) -> Node:
+        return done[id(node)]
+
+    for node in in_order(roots):
+        done[id(node)] = given(node) if isinstance(node, Placeholder) else _rebuilt(node, new)
+    return [done[id(root)] for root in roots]
+
+
+def _rebuilt(node: Node, new: Callable[[Node], Node]) -> Node:
+    held = _slots(node)
+    changes = {slot: changed(value, new) for slot, value in held.items()}
+    changes = {slot: value for slot, value in changes.items() if value is not held[slot]}
+    if not changes:
+        return node
+    if isinstance(node, Deferred):
+        built = node.build(*changes.get("args", node.args))
+        return built.replaced(meta=node.meta) if node.meta else built
+    if isinstance(node, Reduction):  # a photograph of its own for each binding
+        changes |= {"taken": None, "rows": None}
+    if "_fields" in changes:
+        changes["fields"] = changes.pop("_fields")
+    rebuilt: Node = node.replaced(**changes)
+    return rebuilt
+
+
+# --- binding -----------------------------------------------------------------------------------
+
+
+def symbols_of(roots: Sequence[Node]) -> dict[str, Placeholder]:
+    """Return the symbols in an expression by name; one name is one declaration."""
+    found: dict[str, Placeholder] = {}
+    for node in in_order(roots):
+        if isinstance(node, Placeholder):
+            first = found.setdefault(node.name, node)
+            if (first.extents, first.dtype) != (node.extents, node.dtype):
+                raise ValueError(
+                    f"symbol {node.name!r} is declared twice: {_declared(first)} and "
+                    f"{_declared(node)}; give one of them another name"
+                )
+    return found
+
+
+def _names(node: Node) -> tuple[str, ...]:
+    """Return the names of the symbols that a node waits for."""
+    if isinstance(node, Unbound):
+        return node.names
+    return tuple(symbols_of([node]))
+
+
+def check_bound(node: Node) -> None:
+    """Raise unless there is data for all that a node is made of."""
+    names = _names(node)
+    if names:
+        given = ", ".join(f"{name}=..." for name in names)
+        raise UndeclaredError(
+            f"there is no data yet for symbol {', '.join(map(repr, names))}; give it with "
+            f"_bind({given})"
+        )
+
+
+def matched(symbol: Placeholder, value: Any) -> Any:
+    """Return data, a node or an array, as the symbol declares it, or raise naming both."""
+    if isinstance(value, Sampled) or (isinstance(value, Node) and value.dtype is None):
+        raise UndeclaredError(f"symbol {symbol.name!r}: the data given is not known; _probe() it")
+    if isinstance(value, Node) and value.dtype is not None and value.dtype.names:
+        raise TypeError(f"symbol {symbol.name!r} takes one array, not a record; choose a field")
+    shape = value.extents if isinstance(value, Unbound) else value.shape
+    fits = len(shape) == len(symbol.extents) and all(
+        wanted in (None, length) for wanted, length in zip(symbol.extents, shape, strict=True)
+    )
+    got = f"{value.dtype} {_extents_text(shape)}"
+    if not fits:
+        raise ValueError(f"symbol {symbol.name!r} is declared {_declared(symbol)}; got {got}")
+    if value.dtype == symbol.dtype:
+        return value
+    assert symbol.dtype is not None
+    return _as_declared(symbol, symbol.dtype, value, got)
+
+
+def _as_declared(symbol: Placeholder, dtype: DType, value: Any, got: str) -> Any:
+    declared = f"symbol {symbol.name!r} is declared {_declared(symbol)}; got {got}"
+    try:
+        if isinstance(value, Node):
+            _check_cast(value, dtype)
+            return value
+        return cast(value, dtype)
+    except (TypeError, OverflowError) as error:
+        raise type(error)(f"{declared}: {error}") from None
+
+
+def _check_cast(node: Node, dtype: DType) -> None:
+    """Raise unless a cast of values that are not looked at loses digits at most."""
+    rule: Any = "same_kind" if dtype.kind in "fc" else "safe"
+    np.empty(0, node.dtype).astype(dtype, casting=rule)
+
+
+def _declared(symbol: Placeholder) -> str:
+    return f"{symbol.dtype} {_extents_text(symbol.extents)}"
+
+
+def _extents_text(extents: Extents) -> str:
+    words = ["?" if n is None else str(n) for n in extents]
+    return f"({words[0]},)" if len(words) == 1 else f"({', '.join(words)})"
+
+
+def unknown_symbols(names: Mapping[str, Any], known: Mapping[str, Any]) -> TypeError | None:
+    """Return the error for names that no symbol has, None if there are none."""
+    wrong = [name for name in names if name not in known]
+    if not wrong:
+        return None
+    has = f"its symbols are {', '.join(known)}" if known else "it has no symbols"
+    return TypeError(f"there is no symbol {', '.join(map(repr, wrong))} in the expression; {has}")

@@ -1,0 +1,139 @@
+"""Samplers by name: the catalogue, and what stands for a sampler."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from dataview.samplers.given import Iterated, NextRow, OrderFunction
+from dataview.samplers.labelled import LabelDistribution, LabelPermutation, LabelUniform, Restricted
+from dataview.samplers.lengths import Bucket, SameLength, TokenBudget
+from dataview.samplers.parts import (
+    Mix,
+    PartLinear,
+    PartLinearPermutation,
+    PartPermutationPermutation,
+)
+from dataview.samplers.protocol import Sampler
+from dataview.samplers.simple import (
+    BatchwisePermutation,
+    Linear,
+    Permutation,
+    RandomSlice,
+    Subset,
+    Uniform,
+    Weighted,
+)
+
+__all__ = ["CATALOGUE", "made"]
+
+CATALOGUE: dict[str, type[Sampler]] = {
+    kind.name: kind
+    for kind in (
+        Linear,
+        Permutation,
+        Uniform,
+        Subset,
+        Weighted,
+        LabelUniform,
+        LabelPermutation,
+        LabelDistribution,
+        Restricted,
+        BatchwisePermutation,
+        RandomSlice,
+        Bucket,
+        TokenBudget,
+        SameLength,
+        PartLinear,
+        PartLinearPermutation,
+        PartPermutationPermutation,
+        Mix,
+    )
+}
+
+
+def made(
+    sampler: Any, fields: Iterable[str] = (), batch_size: int | None = None, tail: str = "short"
+) -> Sampler:
+    """Return the sampler that is meant by a name, a class, an iterable or a function.
+
+    `fields` are named where one of them has to be chosen; `batch_size` and `tail` are for samplers
+    that make slices or batches of this size.
+
+    >>> made("bucket", ["x", "length"])
+    Traceback (most recent call last):
+    ValueError: the sampler 'bucket' needs lengths: samplers.bucket(by=...), \
+a field or an array; the fields are x, length
+    """
+    if isinstance(sampler, str):
+        sampler = _named(sampler)
+    if isinstance(sampler, type) and issubclass(sampler, Sampler):
+        sampler = _of_class(sampler, fields)
+    found = sampler if isinstance(sampler, Sampler) else _given(sampler)
+    if found.takes and getattr(found, "by", None) is None:
+        raise _lacks_by(type(found), fields)
+    return found.fitted(batch_size, tail)
+
+
+def _named(name: str) -> type[Sampler]:
+    kind = CATALOGUE.get(name.replace("_", "-"))
+    if kind is None:
+        import difflib  # needed for mistakes alone
+
+        close = difflib.get_close_matches(name, CATALOGUE, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise ValueError(f"no sampler {name!r}{hint} The samplers are: {', '.join(CATALOGUE)}")
+    return kind
+
+
+def _of_class(kind: type[Sampler], fields: Iterable[str]) -> Sampler:
+    if kind.takes:
+        raise _lacks_by(kind, fields)
+    missing = [
+        name
+        for name, parameter in inspect.signature(kind).parameters.items()
+        if parameter.default is parameter.empty
+    ]
+    if missing:
+        raise ValueError(f"the sampler {kind.name!r} needs {_spelt(kind, missing)}")
+    return kind()
+
+
+def _spelt(kind: type[Sampler], names: list[str]) -> str:
+    options = ", ".join(f"{name}=..." for name in names)
+    return f"options: samplers.{kind.name.replace('-', '_')}({options})"
+
+
+def _lacks_by(kind: type[Sampler], fields: Iterable[str]) -> ValueError:
+    listing = ", ".join(fields)
+    return ValueError(
+        f"the sampler {kind.name!r} needs {kind.takes}: "
+        f"samplers.{kind.name.replace('-', '_')}(by=...), a field or an array"
+        + (f"; the fields are {listing}" if listing else "")
+    )
+
+
+def _given(value: Any) -> Sampler:
+    """Return the sampler of an iterable, or of a function, told apart by its arguments."""
+    if isinstance(value, Mapping):
+        raise TypeError("samplers by field are for _loader; _minibatches has one for all fields")
+    if isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray)):
+        return Iterated(value)
+    if not callable(value):
+        raise TypeError(
+            f"a sampler is a name, one of dv.samplers, row numbers, lists of them, or a function; "
+            f"got {value!r}"
+        )
+    required = [
+        parameter
+        for parameter in inspect.signature(value).parameters.values()
+        if parameter.default is parameter.empty
+        and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    if len(required) not in (0, 2):
+        raise TypeError(
+            "a function is called without arguments for the next row, or with (order, position) "
+            f"for the next order; {value!r} needs {len(required)} arguments"
+        )
+    return OrderFunction(value) if required else NextRow(value)

@@ -1,0 +1,166 @@
+"""Other orders and choices of rows: each is one map from row numbers to row numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from dataview.errors import StreamError
+from dataview.index import ENDLESS, Affine, Array, Computed, Index, Map, Permutation, is_endless
+from dataview.plan.build import select
+from dataview.plan.kinds import Node, Sampled, known_shape
+from dataview.samples import Stream, again, pooled
+
+__all__ = [
+    "LINE",
+    "Cycle",
+    "Listed",
+    "as_mask",
+    "as_numbers",
+    "coded",
+    "length_for",
+    "mapped",
+    "one_each",
+    "ordered",
+    "repeated",
+    "shape_by_rows",
+    "shuffled",
+]
+
+LINE = Affine(0, ((0, 1),))
+"""Rows in their order."""
+
+
+class Cycle:
+    """Row numbers that start again after `count` rows."""
+
+    __slots__ = ("count",)
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __call__(self, rows: np.ndarray) -> np.ndarray:
+        """Return each row's number within its round."""
+        return rows % self.count
+
+
+class Without:
+    """Row numbers that pass over `count` rows from `start` on."""
+
+    __slots__ = ("count", "start")
+
+    def __init__(self, start: int, count: int) -> None:
+        self.start = start
+        self.count = count
+
+    def __call__(self, rows: np.ndarray) -> np.ndarray:
+        """Return each row's number among all."""
+        passed: np.ndarray = rows + self.count * (rows >= self.start)
+        return passed
+
+
+class Listed:
+    """Row numbers that are looked up in a list."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.values = values
+
+    def __call__(self, positions: np.ndarray) -> np.ndarray:
+        """Return the row numbers at these positions."""
+        found: np.ndarray = self.values[positions]
+        return found
+
+
+def mapped(node: Node, rows: Map, count: int, what: str) -> Node:
+    """Return the rows that a map from positions gives, whole."""
+    shape = shape_by_rows(node)
+    rest = [Affine(0, ((axis, 1),)) for axis in range(1, len(shape))]
+    return select(node, Index((count, *shape[1:]), [rows, *rest]), what)
+
+
+def shape_by_rows(node: Node) -> tuple[int, ...]:
+    """Return the shape as far as a choice of rows needs it, or raise where there is none."""
+    if isinstance(node, Sampled) and node.count is not None:
+        return (node.count,)
+    if isinstance(node, Sampled):
+        raise StreamError("rows are chosen and ordered by number, which a stream does not allow")
+    return known_shape(node)
+
+
+def length_for(node: Node, what: str) -> int:
+    shape = shape_by_rows(node)
+    if not shape:
+        raise TypeError(f"{what}: the view has no rows, its shape is ()")
+    if is_endless(shape[0]):
+        raise StreamError(f"{what} needs a length, and the view never ends")
+    return shape[0]
+
+
+def ordered(node: Node, rows: np.ndarray) -> Node:
+    """Return these rows, in this order."""
+    return mapped(node, Array(rows, (0,)), len(rows), "rows")
+
+
+def shuffled(node: Node, seed: int | Sequence[int], pool: int | None = None) -> Node:
+    """Return all rows in an order computed from the seed, block by block when it is needed."""
+    key = tuple(seed) if isinstance(seed, (tuple, list)) else (seed,)
+    if isinstance(node, Stream):
+        return pooled(node, pool, key)
+    if pool is not None:
+        raise ValueError("pool= is for streams; these rows are shuffled as a whole")
+    count = length_for(node, "_shuffled")
+    if count < 2:
+        return node
+    return mapped(node, Computed(Permutation(count, *key), LINE), count, "rows")
+
+
+def repeated(node: Node, times: float = math.inf) -> Node:
+    """Return the rows again and again, as often as asked for or without end."""
+    if times != math.inf and (isinstance(times, bool) or times != int(times) or times < 0):
+        raise ValueError(f"rows are repeated a whole number of times, or math.inf; got {times!r}")
+    if isinstance(node, Stream):
+        return again(node, times)
+    count = length_for(node, "_repeat")
+    if times == math.inf and not count:
+        raise ValueError("no rows cannot be repeated without end")
+    total = ENDLESS if times == math.inf else count * int(times)
+    return mapped(node, Computed(Cycle(max(count, 1)), LINE), total, "rows")
+
+
+def as_numbers(values: np.ndarray) -> np.ndarray:
+    """Return row numbers, or raise if the values are something else."""
+    if values.size and values.dtype.kind not in "iu":
+        raise TypeError(f"rows are taken by number; got {values.dtype} {values.shape}")
+    return values.astype(np.intp)
+
+
+def as_mask(values: np.ndarray) -> np.ndarray:
+    """Return a mask of the rows, or raise if the values are something else."""
+    if values.dtype != np.bool_ or values.ndim != 1:
+        got = f"{values.dtype} {values.shape}"
+        raise TypeError(f"a filter is a mask of the rows or a function; got {got}")
+    return values
+
+
+def one_each(values: np.ndarray, count: int) -> np.ndarray:
+    """Return the values to order rows by, or raise if there is not one for each."""
+    if values.ndim != 1 or values.dtype.names:
+        raise ValueError(
+            "rows are ordered by one value each; name a field with by=, or give an array of "
+            f"{count} values; got shape {values.shape}"
+        )
+    if len(values) != count:
+        raise ValueError(f"there are {count} rows, and {len(values)} values to order them by")
+    return values
+
+
+def coded(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the labels there are, the number of each row's label, and how many rows each has."""
+    try:
+        return np.unique(labels, return_inverse=True, return_counts=True)
+    except TypeError as error:
+        raise TypeError(f"labels are all texts or all numbers, to have an order: {error}") from None

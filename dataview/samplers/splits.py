@@ -1,0 +1,162 @@
+"""Rows split into parts: consecutive or shuffled, by label, and for tests in turn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from dataview.index import Affine, Computed, Permutation
+from dataview.plan.kinds import Node
+from dataview.samplers.selections import LINE, coded, length_for, mapped, ordered, shuffled
+
+__all__ = ["Without", "folds", "group_folds", "split"]
+
+
+class Without:
+    """Row numbers that pass over `count` rows from `start` on."""
+
+    __slots__ = ("count", "start")
+
+    def __init__(self, start: int, count: int) -> None:
+        self.start = start
+        self.count = count
+
+    def __call__(self, rows: np.ndarray) -> np.ndarray:
+        """Return each row's number among all."""
+        passed: np.ndarray = rows + self.count * (rows >= self.start)
+        return passed
+
+
+def split(
+    node: Node, sizes: Any, seed: int | None = None, labels: np.ndarray | None = None
+) -> tuple[Node, ...]:
+    """Return consecutive parts of these sizes, and what remains as the last part."""
+    count = length_for(node, "_split")
+    bounds = _bounds(sizes, count)
+    if labels is not None:
+        order = _interleaved(labels, count, seed)
+        return tuple(ordered(node, _part(order, *ends, seed)) for ends in bounds)
+    if seed is not None:
+        node = shuffled(node, seed)
+    return tuple(_slice(node, start, stop) for start, stop in bounds)
+
+
+def folds(
+    node: Node, number: int, seed: int | None = None, labels: np.ndarray | None = None
+) -> Iterator[tuple[Node, Node]]:
+    """Return pairs (training rows, test rows); the test parts cover all rows, the last first."""
+    count = length_for(node, "_folds")
+    _check_folds(number, count, "rows")
+    if labels is not None:
+        order = _interleaved(labels, count, seed)
+    elif seed is not None:
+        node = shuffled(node, seed)
+    stop = count
+    for fold in range(number):
+        start = stop - (count // number + (fold < count % number))
+        if labels is None:
+            skip = Computed(Without(start, stop - start), LINE)
+            yield mapped(node, skip, count - stop + start, "rows"), _slice(node, start, stop)
+        else:
+            rest = np.concatenate([order[:start], order[stop:]])
+            test = _part(order, start, stop, seed)
+            yield ordered(node, _part(rest, 0, len(rest), seed)), ordered(node, test)
+        stop = start
+
+
+def group_folds(
+    node: Node, groups: np.ndarray, number: int | None = None, seed: int | None = None
+) -> Iterator[tuple[Node, Node]]:
+    """Return pairs (training rows, test rows) that share no group; each group is tested once.
+
+    Without a number each fold leaves one group out; with one, the groups are dealt out, the
+    largest first, each to the fold that has fewest rows.
+    """
+    length_for(node, "_folds")
+    names, codes, counts = coded(groups)
+    _check_folds(len(names) if number is None else number, len(names), "groups")
+    fold_of = np.arange(len(names))
+    if number is not None:
+        ties = fold_of if seed is None else Permutation(len(names), seed).block(0, len(names))
+        sizes = np.zeros(number, np.intp)
+        for group in np.lexsort((ties, -counts)):
+            fold_of[group] = np.argmin(sizes)
+            sizes[fold_of[group]] += counts[group]
+    fold = fold_of[codes]
+    for chosen in range(len(names) if number is None else number):
+        test, train = (np.flatnonzero(mask) for mask in (fold == chosen, fold != chosen))
+        yield ordered(node, _mixed(train, seed)), ordered(node, _mixed(test, seed))
+
+
+def _check_folds(number: int, most: int, what: str) -> None:
+    if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
+        raise TypeError(f"the number of folds is an integer; got {number!r}")
+    if not 2 <= number <= most:
+        raise ValueError(f"the number of folds is from 2 to the {most} {what}; got {number}")
+
+
+def _mixed(rows: np.ndarray, seed: int | None) -> np.ndarray:
+    return _part(rows, 0, len(rows), seed)
+
+
+def _bounds(sizes: Any, count: int) -> list[tuple[int, int]]:
+    several = isinstance(sizes, (list, tuple, np.ndarray))
+    given = list(sizes) if several else [sizes]
+    for size in given:
+        if isinstance(size, (bool, np.bool_)) or not isinstance(
+            size, (int, float, np.integer, np.floating)
+        ):
+            raise TypeError(f"a size is a number of rows or a fraction of them; got {size!r}")
+    ends = _ends(given, count)
+    starts = [0, *ends[:-1]]
+    bounds = list(zip(starts, ends, strict=True))
+    if not several or ends[-1] < count:
+        bounds.append((ends[-1], count))
+    return bounds
+
+
+def _ends(given: list[Any], count: int) -> list[int]:
+    if not given:
+        raise ValueError("no sizes were given to split by")
+    if all(isinstance(size, (int, np.integer)) for size in given):
+        if min(given) < 0 or sum(given) > count:
+            raise ValueError(f"the sizes {given} do not fit into {count} rows")
+        return [int(end) for end in np.cumsum(given)]
+    if not all(isinstance(size, (float, np.floating)) for size in given):
+        raise TypeError(f"sizes are all numbers of rows, or all fractions; got {given}")
+    if any(not 0 < size < 1 for size in given):
+        raise ValueError(f"a fraction is more than 0 and less than 1; got {given}")
+    total = math.fsum(given)
+    if total > 1 + 1e-9:
+        raise ValueError(f"the fractions {given} add up to {total:g}, more than 1")
+    ends = [round(count * math.fsum(given[: number + 1])) for number in range(len(given))]
+    if abs(total - 1) < 1e-9:
+        ends[-1] = count
+    return ends
+
+
+def _interleaved(labels: np.ndarray, count: int, seed: int | None) -> np.ndarray:
+    """Return an order in which each label is spread evenly, so any run holds its share of each."""
+    if labels.shape != (count,):
+        raise ValueError(f"there are {count} rows, but labels of shape {labels.shape}")
+    rows = np.arange(count) if seed is None else Permutation(count, seed).block(0, count)
+    _, codes, counts = coded(labels[rows])
+    by_label = np.argsort(codes, kind="stable")
+    first = np.cumsum(counts) - counts
+    rank = np.empty(count)
+    rank[by_label] = np.arange(count) - np.repeat(first, counts) + 0.5
+    return rows[np.argsort(rank / counts[codes], kind="stable")]
+
+
+def _part(order: np.ndarray, start: int, stop: int, seed: int | None) -> np.ndarray:
+    chosen = np.sort(order[start:stop])
+    if seed is None or len(chosen) < 2:
+        return chosen
+    return chosen[Permutation(len(chosen), seed, start).block(0, len(chosen))]
+
+
+def _slice(node: Node, start: int, stop: int) -> Node:
+    return mapped(node, Affine(start, ((0, 1),)), stop - start, "rows")

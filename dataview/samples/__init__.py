@@ -1,0 +1,46 @@
+"""Rows that are made by number, arrive one by one, are mapped by functions, kept or counted."""
+
+from dataview.samples.caching import cached
+from dataview.samples.mapping import BATCH, deterministic, mapped, probed, step
+from dataview.samples.numbered import Made, name_of, stacked
+from dataview.samples.row_functions import Undeclared
+from dataview.samples.streams import (
+    Kept,
+    Produced,
+    Stream,
+    again,
+    kept,
+    keyed,
+    length_of,
+    pool_of,
+    pooled,
+    samples_of,
+    within_pool,
+)
+from dataview.samples.unique import counted_values, distinct
+
+__all__ = [
+    "BATCH",
+    "Kept",
+    "Made",
+    "Produced",
+    "Stream",
+    "Undeclared",
+    "again",
+    "cached",
+    "counted_values",
+    "deterministic",
+    "distinct",
+    "kept",
+    "keyed",
+    "length_of",
+    "mapped",
+    "name_of",
+    "pool_of",
+    "pooled",
+    "probed",
+    "samples_of",
+    "stacked",
+    "step",
+    "within_pool",
+]

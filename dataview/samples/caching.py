@@ -1,0 +1,224 @@
+"""Rows of a view kept in memory: computed once, until something they come from is written.
+
+Each write through a view is told to the stores, and one that may read what was written forgets its
+rows.  A write that goes around the views, to an array itself or by another program, is not seen.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+
+from dataview.compute import evaluate
+from dataview.errors import StreamError, UndeclaredError
+from dataview.index import parse
+from dataview.plan.build import field, record, select
+from dataview.plan.fields import Attached, Fields
+from dataview.plan.kinds import (
+    Driven,
+    Mapped,
+    Node,
+    Record,
+    Sampled,
+    Select,
+    known_dtype,
+    known_shape,
+    members,
+)
+from dataview.samples.mapping import below, deterministic
+from dataview.samples.row_functions import guarded
+from dataview.samples.streams import Stream
+from dataview.sources import Memo
+from dataview.write import listen, may_share
+
+__all__ = ["Store", "cached"]
+
+ENTRY_BYTES = 300
+"""About what a row costs beside its data."""
+
+
+class Store:
+    """The rows that were used last, of several nodes, in a bounded number of bytes.
+
+    It pickles empty.  Threads may share it: each row is made whole before it is put in.
+    """
+
+    __slots__ = ("__weakref__", "kept", "limit", "lock", "owners", "sources", "turn", "used")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.lock = threading.Lock()
+        self.owners: dict[int, Node] = {}
+        self.sources: dict[int, list[Any]] = {}
+        self.turn = 0
+        self.forget()
+        listen(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Store, (self.limit,)
+
+    def forget(self) -> None:
+        """Forget all rows, and those on their way in."""
+        self.kept: OrderedDict[tuple[int, int], dict[str, np.ndarray]] = OrderedDict()
+        self.used = 0
+        self.turn += 1
+
+    def written(self, source: Any) -> None:
+        """Forget all rows if any of them may come from a source that was written."""
+        with self.lock:
+            known = [other for sources in self.sources.values() for other in sources]
+            if any(may_share(other, source) for other in known):
+                self.forget()
+
+    def found(
+        self, group: int, owner: Node, numbers: list[int]
+    ) -> tuple[int, dict[int, dict[str, np.ndarray]]]:
+        """Return the rows that are kept of an owner, and when that was."""
+        with self.lock:
+            if self.owners.get(group) is not owner:  # as after a change of what it is made of
+                self.forget()
+                self.owners[group] = owner
+                parts = (getattr(part, "source", None) for part in below(owner))
+                self.sources[group] = [source for source in parts if source is not None]
+            there = {number: (group, number) for number in numbers if (group, number) in self.kept}
+            for key in there.values():
+                self.kept.move_to_end(key)
+            return self.turn, {number: self.kept[key] for number, key in there.items()}
+
+    def keep(self, group: int, turn: int, rows: dict[int, dict[str, np.ndarray]]) -> None:
+        """Keep rows, unless something has been written since `turn`; the oldest make room."""
+        with self.lock:
+            if turn != self.turn:
+                return
+            for number, row in rows.items():
+                size = _bytes_of(row)
+                if size <= self.limit and (group, number) not in self.kept:
+                    self.kept[group, number] = row
+                    self.used += size
+            while self.used > self.limit:
+                _, row = self.kept.popitem(last=False)
+                self.used -= _bytes_of(row)
+
+
+def _bytes_of(row: dict[str, np.ndarray]) -> int:
+    size = ENTRY_BYTES
+    for part in row.values():
+        size += part.nbytes
+        if part.dtype.hasobject:
+            size += sum(map(sys.getsizeof, part.ravel().tolist()))
+    return size
+
+
+class Cached:
+    """The step of rows that are kept: those of one group are computed together."""
+
+    __slots__ = ("group", "store")
+    deterministic = True
+
+    def __init__(self, store: Store, group: int) -> None:
+        self.store = store
+        self.group = group
+
+    @property
+    def title(self) -> str:
+        """What the step is called in a message."""
+        return f"cached (up to {self.store.limit} bytes)"
+
+    def rows(self, node: Mapped, numbers: np.ndarray, memo: Memo) -> np.ndarray:
+        """Return rows, of which those that are not kept are computed."""
+        wanted = numbers.tolist()
+        turn, have = self.store.found(self.group, node.node, wanted)
+        missing = [number for number in wanted if number not in have]
+        if missing:
+            made = _computed(node.node, missing)
+            self.store.keep(self.group, turn, made)
+            have |= made
+        out = np.empty((len(wanted), *known_shape(node)[1:]), node.dtype)
+        for place, number in enumerate(wanted):
+            out[place, ...] = have[number][node.path[0]]
+        return out
+
+
+def _computed(owner: Node, numbers: list[int]) -> dict[int, dict[str, np.ndarray]]:
+    """Return rows of all members of a record, each with memory of its own."""
+    run = numbers[-1] - numbers[0] + 1 == len(numbers)
+    key = slice(numbers[0], numbers[-1] + 1) if run else np.array(numbers)
+    part = select(owner, parse(key, known_shape(owner)), key)
+    memo: Memo = {"roots": (part,)}
+    arrays = {name: evaluate(field(part, name), None, memo) for name in part.fields}
+    return {
+        number: {name: np.array(array[place, ...]) for name, array in arrays.items()}
+        for place, number in enumerate(numbers)
+    }
+
+
+# --- building ----------------------------------------------------------------------------------
+
+
+def cached(node: Node, limit: float) -> Node:
+    """Return the same node, of which up to so many bytes of rows are kept."""
+    if isinstance(limit, bool) or not isinstance(limit, (int, float, np.number)) or limit < 0:
+        raise ValueError(f"a cache holds a number of bytes; got {limit!r}")
+    if isinstance(node, Stream):
+        raise StreamError("a stream is read in order: its samples are not kept by number")
+    if not deterministic(node):
+        raise ValueError(
+            "the view is not the same each time it is computed (_deterministic is False), so its "
+            "rows cannot be kept; _freeze() keeps one of its states"
+        )
+    return _with_store(node, Store(int(limit)))
+
+
+def _with_store(node: Node, store: Store) -> Node:
+    if isinstance(node, Driven):
+        parts = {name: _with_store(field(node, name), store) for name in node.fields}
+        fields = Fields({name: Attached(part, None) for name, part in parts.items()})
+        return Driven(parts[node.driver], fields, node.driver)
+    groups: dict[Any, dict[str, Node]] = {}
+    for part in _leaves(node):
+        group = groups.setdefault(_origin(part), {})
+        group[str(len(group))] = part
+    made: dict[int, Node] = {}
+    for group in groups.values():
+        owner, step = record(group, 1), Cached(store, len(made))
+        for name, part in group.items():
+            made[id(part)] = _kept(part, owner, name, step)
+    return _replaced(node, made)
+
+
+def _leaves(node: Node) -> list[Node]:
+    """Return the arrays of which a node is made, each with rows of a known kind."""
+    if isinstance(node, Sampled):
+        raise UndeclaredError(
+            "rows are kept where their shape and dtype are known: declare shape= and dtype=, or "
+            "call _probe()"
+        )
+    if isinstance(node, Record) and node.rank:
+        parts = [leaf for part in members(node).values() for leaf in _leaves(part.node)]
+        return list({id(part): part for part in parts}.values())
+    if not known_shape(node):
+        raise TypeError("a cache keeps rows, and this view is a single element or sample")
+    known_dtype(node)
+    return [node]
+
+
+def _origin(node: Node) -> Any:
+    """Return what is equal for members of one step, which are computed together."""
+    below = node.node if isinstance(node, Select) else node
+    return (id(below.step), id(below.node)) if isinstance(below, Mapped) else id(node)
+
+
+def _kept(node: Node, owner: Node, name: str, step: Cached) -> Node:
+    fields = guarded(node).fields
+    return Mapped(owner, step, (name,), known_shape(node), known_dtype(node), fields, node.meta)
+
+
+def _replaced(node: Node, made: dict[int, Node]) -> Node:
+    if not isinstance(node, Record):
+        return made[id(node)]
+    parts = {name: _replaced(part.node, made) for name, part in members(node).items()}
+    return Record(record(parts, node.rank).fields, node.rank, node.meta, node.shape)

@@ -1,0 +1,348 @@
+"""Views of what functions make of rows: declared, learnt from a sample, over streams as well."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dataview.errors import UndeclaredError
+from dataview.index import Index, identity, parse
+from dataview.plan.build import arguments, field, record, select, stored, with_fields
+from dataview.plan.fields import Attached, Fields, check_name
+from dataview.plan.kinds import DType, Mapped, Node, Record, Sampled, Shape, known_shape
+from dataview.samples import streams
+from dataview.samples.numbered import Made
+from dataview.samples.row_functions import (
+    Face,
+    Like,
+    Path,
+    Spec,
+    Step,
+    Undeclared,
+    guarded,
+    only,
+    seeds,
+)
+from dataview.samples.streams import Picked, Samples, Stream
+from dataview.sources import ArraySource
+
+__all__ = ["BATCH", "at_epoch", "below", "deterministic", "mapped", "probed", "step"]
+
+BATCH = 1024
+"""How many rows a function of blocks gets at a time, unless it is said."""
+
+
+# --- declaring ---------------------------------------------------------------------------------
+
+
+def step(
+    functions: Any,
+    fields: Any,
+    shape: Any,
+    dtype: Any,
+    reads: Any,
+    batch: int | None,
+    face: Face,
+    wrap: Callable[[Any], Node],
+) -> Step:
+    """Return the step of one function or of several, with what is declared of the result."""
+    several = tuple(functions) if isinstance(functions, (list, tuple)) else (functions,)
+    for function in several:
+        if isinstance(function, Node) or not callable(function):
+            got = "a view" if isinstance(function, Node) else repr(function)
+            raise TypeError(f"rows are mapped by a function or a list of them; got {got}")
+    if not several:
+        raise ValueError("rows are mapped by at least one function; got none")
+    if batch is not None and (isinstance(batch, bool) or not isinstance(batch, int) or batch < 1):
+        raise ValueError(f"batch_size is a number of rows, 1 or more; got {batch!r}")
+    names = (reads,) if isinstance(reads, str) else None if reads is None else tuple(reads)
+    return Step(several, _spec(fields, shape, dtype), names, batch, face, wrap)
+
+
+def _spec(fields: Any, shape: Any, dtype: Any) -> Spec:
+    """Return what is declared, as a tree by name where there are names."""
+    names = _names(fields, shape, dtype)
+    if names is None:
+        return Like(_shape(shape), None if dtype is None else np.dtype(dtype))
+    for given, what in ((shape, "shape"), (dtype, "dtype")):
+        unknown = [name for name in _inside(given) if name not in names]
+        if unknown:
+            raise ValueError(f"{what}= names {unknown}, which fields= does not: {list(names)}")
+
+    def of(given: Any, name: str) -> Any:
+        return given.get(name) if isinstance(given, Mapping) else given
+
+    return {
+        check_name(name): _spec(inner, of(shape, name), of(dtype, name))
+        for name, inner in names.items()
+    }
+
+
+def _names(fields: Any, shape: Any, dtype: Any) -> Mapping[str, Any] | None:
+    """Return the names of the fields with those inside each; they follow from any declaration."""
+    if isinstance(fields, Mapping):
+        return fields
+    if fields is None:
+        declared = next((given for given in (shape, dtype) if isinstance(given, Mapping)), None)
+        return None if declared is None else dict.fromkeys(declared)
+    names = (fields,) if isinstance(fields, str) else tuple(fields)
+    if len(set(names)) < len(names):
+        raise ValueError(f"a field is declared twice: {list(names)}")
+    return dict.fromkeys(names)
+
+
+def _inside(given: Any) -> Any:
+    return given if isinstance(given, Mapping) else ()
+
+
+def _shape(shape: Any) -> Shape | None:
+    if shape is None:
+        return None
+    lengths = tuple(shape) if isinstance(shape, Sequence) else (shape,)
+    if not all(isinstance(n, (int, np.integer)) and n >= 0 for n in lengths):
+        raise ValueError(f"shape= is that of one sample, a tuple of lengths; got {shape!r}")
+    return tuple(map(int, lengths))
+
+
+# --- building ----------------------------------------------------------------------------------
+
+
+def mapped(node: Node, made: Step, seed: Any = None) -> Node:
+    """Return the node of what a step makes of the rows of a node."""
+    if seed is not None:
+        first = 1 + max((other.last for other in _steps_below(node)), default=-1)
+        made = made.replaced(keys=seeds(seed, 0, first, len(made.functions)))
+    if isinstance(node, Stream):
+        return _streamed(_MappedSamples(node.samples, made), made.spec)
+    if not isinstance(node, Sampled) and not known_shape(node):
+        raise TypeError("the rows of a view are mapped, and this one is a single element")
+    if made.reads is not None and not isinstance(node, Sampled):
+        node, made = only(node, made.reads), made.replaced(reads=None)
+    return _members(guarded(node), made, made.spec, ())
+
+
+def _members(parent: Node, made: Step, spec: Spec, path: Path) -> Node:
+    """Return the node of a member that is declared so, with all inside it."""
+    count = parent.count if isinstance(parent, Made) else known_shape(parent)[0]
+    if isinstance(spec, dict):
+        return record(
+            {name: _members(parent, made, inner, (*path, name)) for name, inner in spec.items()}, 1
+        )
+    if count is None:
+        raise TypeError("the rows of a view are mapped, and this one is a single sample")
+    if spec.shape is None or spec.dtype is None:
+        return Undeclared(parent, made, path, spec, identity((count,)))
+    return _known(parent, made, path, (count, *spec.shape), spec.dtype)
+
+
+def _known(parent: Node, made: Step, path: Path, shape: Shape, dtype: DType) -> Node:
+    """Return a member of which all is known; those of a structured dtype are its fields."""
+    fields = {
+        name: Attached(
+            _known(parent, made, (*path, name), shape + dtype[name].shape, dtype[name].base),
+            tuple(range(len(shape))),
+        )
+        for name in dtype.names or ()
+    }
+    return Mapped(parent, made, path, shape, dtype, Fields(fields))
+
+
+# --- streams -----------------------------------------------------------------------------------
+
+
+class _MappedSamples:
+    """What a step makes of the samples of a stream, as they come."""
+
+    __slots__ = ("finite", "restarts", "samples", "step")
+
+    def __init__(self, samples: Samples, made: Step) -> None:
+        self.samples = samples
+        self.step = made
+        self.finite = samples.finite
+        self.restarts = samples.restarts
+
+    def iterate(self) -> Iterator[Node]:
+        """Return what becomes of each sample."""
+        if self.step.batch is not None:
+            yield from self._in_blocks(self.step.batch)
+            return
+        for number, sample in enumerate(self.samples.iterate()):
+            yield self._fitted([sample], (number,))
+
+    def _in_blocks(self, size: int) -> Iterator[Node]:
+        passing = self.samples.iterate()
+        start = 0
+        while block := list(itertools.islice(passing, size)):
+            numbers = tuple(range(start, start + len(block)))
+            made = self._fitted(block, numbers)
+            shape = known_shape(made)
+            yield from (select(made, parse(place, shape), place) for place in range(len(block)))
+            start += len(block)
+
+    def _fitted(self, samples: Sequence[Node], numbers: tuple[int, ...]) -> Node:
+        """Return what is made of samples, as data that is like what was declared."""
+        result = self.step.applied(self.step.shown(samples), numbers)
+        rank = 0 if self.step.batch is None else 1
+
+        def fitted(node: Node, spec: Spec, path: Path) -> Node:
+            names = spec if isinstance(spec, dict) else dict.fromkeys(node.fields, Like())
+            if isinstance(spec, dict) or isinstance(node, Record):
+                parts = {n: fitted(field(node, n), names[n], (*path, n)) for n in names}
+                return record(parts, rank)
+            return stored(ArraySource(self.step.value(result, path, spec, numbers)))
+
+        return fitted(result.node, self.step.spec, ())
+
+
+def _streamed(samples: Samples, spec: Spec) -> Stream:
+    """Return the stream of samples of which this is declared."""
+    sample = _sample(spec)
+    if sample is not None or not isinstance(spec, dict):
+        return Stream(samples, sample)
+    parts = {name: _streamed(Picked(samples, name), inner) for name, inner in spec.items()}
+    fields = Fields({name: Attached(part, None) for name, part in parts.items()})
+    changed: Stream = Stream(samples).replaced(fields=fields)
+    return changed
+
+
+def _sample(spec: Spec) -> Node | None:
+    """Return a sample that is as declared and has no memory of its own; None if too little is."""
+    if isinstance(spec, dict):
+        parts = {name: _sample(inner) for name, inner in spec.items()}
+        known = {name: part for name, part in parts.items() if part is not None}
+        return record(known, 0) if len(known) == len(parts) else None
+    if spec.shape is None or spec.dtype is None:
+        return None
+    return stored(ArraySource(np.broadcast_to(np.zeros((), spec.dtype), spec.shape)))
+
+
+# --- epochs ------------------------------------------------------------------------------------
+
+
+def at_epoch(node: Node, epoch: int) -> Node:
+    """Return the same node with the random numbers of an epoch; 0 is the one to begin with."""
+    if all(other.keys is None for other in _steps_below(node)):
+        return node
+    changed: Node = _changed(node, epoch, {})
+    return changed
+
+
+def _changed(part: Any, epoch: int, made: dict[int, Any]) -> Any:
+    """Return a part of a plan at an epoch; what several parts share is shared again."""
+    if id(part) in made:
+        return made[id(part)]
+    found = part
+    if isinstance(part, Step) and part.keys is not None:
+        keys = seeds(part.keys.seed, epoch, part.keys.first, len(part.functions))
+        found = part.replaced(keys=keys)
+    elif isinstance(part, tuple):
+        found = tuple(_changed(inner, epoch, made) for inner in part)
+    elif isinstance(part, Node):
+        slots = [slot for slot in _PARTS if hasattr(part, slot)]
+        changes = {slot: _changed(getattr(part, slot), epoch, made) for slot in slots}
+        named = {
+            name: Attached(_changed(other.node, epoch, made), other.axes)
+            if isinstance(other, Attached)
+            else other
+            for name, other in part.fields.named.items()
+        }
+        found = part.replaced(**changes, fields=Fields(named, part.fields.lost))
+    elif hasattr(part, "iterate") and (hasattr(part, "samples") or hasattr(part, "node")):
+        found = copy.copy(part)
+        for slot in ("samples", "node", "step"):
+            if hasattr(part, slot):
+                setattr(found, slot, _changed(getattr(part, slot), epoch, made))
+    made[id(part)] = found
+    return found
+
+
+_PARTS = ("node", "nodes", "args", "step", "samples", "sample")
+"""The slots of nodes in which other parts of a plan stand."""
+
+
+# --- asking ------------------------------------------------------------------------------------
+
+
+def probed(node: Node) -> Node:
+    """Return the node with shape, dtype and fields known, calling each function once to see."""
+    return _probed(node, {})
+
+
+def _probed(node: Node, learnt: dict[Any, Step]) -> Node:
+    if isinstance(node, Undeclared) and node.count is not None:
+        key = (id(node.step), id(node.node))
+        if key not in learnt:
+            learnt[key] = _learnt(node)
+        made = learnt[key]
+        spec: Any = made.spec
+        for name in node.path:
+            spec = spec[name]
+        whole = _members(node.node, made, spec, node.path)  # type: ignore[arg-type]
+        return _rows_of(whole, node)
+    if isinstance(node, (Sampled, Mapped)):
+        return streams.probed(node)
+    named = dict(node.fields.named)
+    for name, part in node.fields.named.items():
+        if isinstance(part, Attached):
+            known = _probed(part.node, learnt)
+            named[name] = part if known is part.node else Attached(known, part.axes)
+    if named == node.fields.named:
+        return node
+    return with_fields(node, Fields(named, node.fields.lost))
+
+
+def _rows_of(whole: Node, seen: Made) -> Node:
+    """Return the rows of a node that are those of samples of which less was known."""
+    rest = known_shape(whole)[1:]
+    inner = identity((seen.index.shape[0], *rest)).maps[1:]
+    return select(whole, Index((seen.index.shape[0], *rest), [*seen.index.maps, *inner]))
+
+
+def _learnt(node: Undeclared) -> Step:
+    """Return the step of a member with what its first sample tells of all members."""
+    if not node.count:
+        raise UndeclaredError("there are no samples to learn from")
+    assert node.node is not None
+    number = int(node.part(parse(0, (node.count,))).numbers())
+    result = node.step.result(node.node, (number,))
+
+    def seen(part: Node, spec: Spec, path: Path) -> Spec:
+        if isinstance(spec, dict) or isinstance(part, Record):
+            inner = spec if isinstance(spec, dict) else dict.fromkeys(part.fields, Like())
+            return {name: seen(field(part, name), inner[name], (*path, name)) for name in inner}
+        value = node.step.value(result, path, spec, (number,))
+        shape = value.shape if node.step.batch is None else value.shape[1:]
+        return Like(shape, value.dtype, spec.dtype is None or spec.exact)
+
+    return node.step.replaced(spec=seen(result.node, node.step.spec, ()))
+
+
+def deterministic(node: Node) -> bool:
+    """Whether all that a node's data come from says that it makes the same again."""
+    return all(getattr(part, "deterministic", True) for part in below(node))
+
+
+def below(node: Node) -> Iterator[Any]:
+    """Return the nodes, sources, steps and functions that a node's data come from."""
+    waiting: list[Any] = [node]
+    seen: set[int] = set()
+    while waiting:
+        here = waiting.pop()
+        if here is None or id(here) in seen:
+            continue
+        seen.add(id(here))
+        yield here
+        if isinstance(here, Node):
+            waiting += arguments(here)
+            waiting += [getattr(here, slot, None) for slot in ("source", "step", "samples")]
+        elif hasattr(here, "iterate"):  # where the samples of a stream come from
+            slots = ("samples", "node", "step", "function", "origin")
+            waiting += [getattr(here, slot, None) for slot in slots]
+
+
+def _steps_below(node: Node) -> list[Step]:
+    return [part for part in below(node) if isinstance(part, Step)]

@@ -1,0 +1,124 @@
+"""Samples that a function makes by number: random access to what is not yet looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dataview.compute import evaluate
+from dataview.errors import StreamError, UndeclaredError, located
+from dataview.index import Affine, Index, compose, is_endless, parse, positions
+from dataview.plan.build import field, record, select, stored
+from dataview.plan.kinds import Evaluate, Node, Record, Sampled, known_dtype, known_shape
+from dataview.sources import FunctionSource, Memo
+
+__all__ = ["Made", "Wrap", "name_of", "stacked"]
+
+Wrap = Callable[[Any], Node]
+"""Makes a node of a sample as the user's code returns it."""
+
+_PROBE = "{what} is unknown until one has been read; call _probe() to read one"
+
+
+class Made(Sampled):
+    """Samples that `function` makes by number; `index` says which of its `total` are seen."""
+
+    __slots__ = ("function", "index", "total", "wrap")
+
+    def __init__(
+        self, function: Callable[[int], Any], total: int, index: Index, wrap: Wrap
+    ) -> None:
+        super().__init__()
+        self.function = function
+        self.total = total
+        self.index = index
+        self.wrap = wrap
+
+    @property
+    def count(self) -> int | None:
+        """The number of samples, None for one alone."""
+        return self.index.shape[0] if self.index.shape else None
+
+    def part(self, index: Index) -> Made:
+        """Return the samples that an index on the rows alone selects."""
+        if len(index.maps) != 1 or len(index.shape) > 1:
+            raise UndeclaredError(_PROBE.format(what="the shape of the samples"))
+        changed: Made = self.replaced(index=compose(self.index, index))
+        return changed
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether the function makes the same sample of a number: unless it says it does not."""
+        return bool(getattr(self.function, "deterministic", True))
+
+    def numbers(self) -> np.ndarray:
+        """Return the numbers of the samples."""
+        found = positions(self.index.maps[0], self.index.shape)
+        return np.broadcast_to(found, self.index.shape)
+
+    def sample(self, number: int) -> Node:
+        """Return one sample as a node; an error names it."""
+        try:
+            return self.wrap(self.function(number))
+        except Exception as error:
+            where = f"sample {number}, made by {name_of(self.function)}"
+            raise located(error, where) from error
+
+    def answer(self, evaluate: Evaluate, memo: Memo) -> np.ndarray:
+        """Return the one sample, or all of them stacked."""
+        if self.count is None:
+            return evaluate(self.sample(int(self.numbers())))
+        if is_endless(self.count):
+            raise StreamError("the view never ends, so its data cannot be returned; slice it first")
+        return stacked([evaluate(self.sample(number)) for number in self.numbers().tolist()])
+
+    def probed(self) -> Node:
+        """Return the samples as nodes that know shape, dtype and fields, reading the first."""
+        if self.count is None:
+            return self.sample(int(self.numbers()))
+        if not self.count:
+            raise UndeclaredError("there are no samples to learn from")
+        first = self.part(parse(0, (self.count,)))
+        whole = _made_source(self, self.sample(int(first.numbers())), ())
+        shape = known_shape(whole)
+        rest = [Affine(0, ((axis, 1),)) for axis in range(1, len(shape))]
+        return select(whole, Index((self.count, *shape[1:]), [*self.index.maps, *rest]))
+
+
+def _made_source(node: Made, sample: Node, path: tuple[str, ...]) -> Node:
+    """Return the node of all samples that are like this one, one source per member."""
+    if isinstance(sample, Record) and not sample.rank:
+        named = {
+            name: _made_source(node, field(sample, name), (*path, name)) for name in sample.fields
+        }
+        return record(named, 1)
+    source = FunctionSource(
+        node.sample, node.total, known_shape(sample), known_dtype(sample), path, _member
+    )
+    return stored(source)
+
+
+def _member(sample: Node, path: tuple[str, ...]) -> np.ndarray:
+    for name in path:
+        sample = field(sample, name)
+    return evaluate(sample)
+
+
+def stacked(samples: list[np.ndarray]) -> np.ndarray:
+    """Return samples as one array."""
+    if not samples:
+        return np.empty(0)
+    for number, sample in enumerate(samples):
+        if sample.shape != samples[0].shape:
+            raise ValueError(
+                f"sample {number} has shape {sample.shape}, sample 0 {samples[0].shape}: they do "
+                "not make one array; iterate over the view to have each as it is"
+            )
+    return np.stack(samples)
+
+
+def name_of(function: Any) -> str:
+    """Return what to call a user's function in a message."""
+    return str(getattr(function, "__qualname__", None) or type(function).__name__)

@@ -1,0 +1,545 @@
+"""A user's functions of rows: called once for a row, checked, and never able to change the data.
+
+A step runs functions on the rows of a parent, one by one or in blocks.  What they return has
+members: one for each field, by its path, or one alone, whose path is empty.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from dataview.compute import evaluate, run_blocks, shares_memory
+from dataview.errors import FieldError, located, unknown_field
+from dataview.index import Index, is_endless, parse, words
+from dataview.plan.build import (
+    arguments,
+    chosen,
+    field,
+    read_only,
+    record,
+    select,
+    stored,
+    with_fields,
+)
+from dataview.plan.casting import cast
+from dataview.plan.fields import Fields
+from dataview.plan.kinds import (
+    DType,
+    Evaluate,
+    Mapped,
+    Node,
+    Record,
+    Reduction,
+    Sampled,
+    Shape,
+    known_shape,
+)
+from dataview.samples.numbered import Made, name_of, stacked
+from dataview.sources import ArraySource, Memo
+
+__all__ = [
+    "Face",
+    "Like",
+    "Path",
+    "Result",
+    "Seeds",
+    "Spec",
+    "Step",
+    "Undeclared",
+    "guarded",
+    "member",
+    "members_read",
+    "only",
+    "seeds",
+    "together",
+]
+
+Path: TypeAlias = "tuple[str, ...]"
+Face: TypeAlias = Callable[[Node], Any]
+
+
+class Like(NamedTuple):
+    """What is known of an array that each sample has; None for what is not.
+
+    A dtype that was declared is what values are cast to, as in writing; where an `exact` one was
+    learnt from a sample, a value that does not fit into it as it is is refused.
+    """
+
+    shape: Shape | None = None
+    dtype: DType | None = None
+    exact: bool = False
+
+
+Spec: TypeAlias = "Like | dict[str, Any]"
+"""What a function returns: one array, or fields by name."""
+
+
+class _Scope(NamedTuple):
+    """What earlier steps have made of the rows that a function is looking at."""
+
+    limit: int
+    kept: dict[Any, dict[tuple[int, ...], Any]]
+
+
+class Result(NamedTuple):
+    """What functions have returned; it may be lazy, so it is evaluated where they ran."""
+
+    node: Node
+    scope: _Scope
+
+    def value(self, path: Path) -> np.ndarray:
+        """Return the data of one member."""
+        token = _scope.set(self.scope)
+        try:
+            return evaluate(member(self.node, path))
+        finally:
+            _scope.reset(token)
+
+
+_scope: ContextVar[_Scope | None] = ContextVar("scope", default=None)
+
+
+def member(node: Node, path: Path) -> Node:
+    """Return the field that a path of names leads to, the node itself for an empty one."""
+    for name in path:
+        node = field(node, name)
+    return node
+
+
+class Step:
+    """Functions that are run one after the other on a row, or on a block of at most `batch` rows.
+
+    `spec` tells what is known of the result, `keys` are those of random numbers.
+    """
+
+    __slots__ = ("batch", "face", "functions", "keys", "reads", "spec", "wrap")
+
+    def __init__(
+        self,
+        functions: tuple[Callable[..., Any], ...],
+        spec: Spec,
+        reads: tuple[str, ...] | None,
+        batch: int | None,
+        face: Face,
+        wrap: Callable[[Any], Node],
+    ) -> None:
+        self.functions = functions
+        self.spec = spec
+        self.reads = reads
+        self.batch = batch
+        self.face = face
+        self.wrap = wrap
+        self.keys: Seeds | None = None
+
+    def replaced(self, **changes: Any) -> Step:
+        """Return a copy with some of its slots changed."""
+        other = object.__new__(Step)
+        for slot in Step.__slots__:
+            setattr(other, slot, changes.get(slot, getattr(self, slot)))
+        return other
+
+    @property
+    def title(self) -> str:
+        """What the step is called in a message."""
+        verb = "map" if self.batch is None else "map_batches"
+        return f"{verb} {', '.join(map(name_of, self.functions))}"
+
+    @property
+    def last(self) -> int:
+        """The number of the last of its functions that draw random numbers, -1 for none."""
+        return -1 if self.keys is None else self.keys.first + len(self.functions) - 1
+
+    def like(self, node: Mapped) -> Like:
+        """Return what is known of a member."""
+        spec: Any = self.spec
+        for name in node.path:
+            spec = spec[name] if isinstance(spec, dict) else spec
+        return Like(known_shape(node)[1:], node.dtype, spec.exact)
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether the functions return the same for the same row: unless one says it does not."""
+        return all(getattr(function, "deterministic", True) for function in self.functions)
+
+    # --- running -----------------------------------------------------------------------------
+
+    def result(self, parent: Node, numbers: tuple[int, ...]) -> Result:
+        """Return what the functions make of a row, or of a block of rows.
+
+        Within a function that looks at few rows, what an earlier step has made of them is kept.
+        """
+        scope = _scope.get()
+        if scope is None or len(numbers) > scope.limit:
+            return self.applied(self._given(parent, numbers), numbers)
+        # The key holds what it names, so that no other object gets its identity.
+        kept = scope.kept.setdefault((_Same(self), _Same(parent)), {})
+        if numbers not in kept:
+            if len(kept) >= scope.limit:
+                kept.clear()
+            kept[numbers] = self.applied(self._given(parent, numbers), numbers)
+        found: Result = kept[numbers]
+        return found
+
+    def _given(self, parent: Node, numbers: tuple[int, ...]) -> Any:
+        """Return the view of a row, or of a block of rows, of a parent that is guarded."""
+        if isinstance(parent, Made):
+            count = parent.count
+            assert count is not None
+            ones = [parent.part(parse(number, (count,))) for number in numbers]
+            return self.shown([one.sample(int(one.numbers())) for one in ones])
+        if self.batch is None:
+            return self.face(parent)[numbers[0]]
+        run = len(numbers) == numbers[-1] - numbers[0] + 1
+        key = slice(numbers[0], numbers[-1] + 1) if run else np.array(numbers)
+        return self.face(parent)[key]
+
+    def shown(self, samples: Sequence[Node]) -> Any:
+        """Return the view of samples, or of one, as the functions may see it."""
+        node = samples[0] if self.batch is None else together(samples)
+        return self.face(guarded(node if self.reads is None else only(node, self.reads)))
+
+    def applied(self, view: Any, numbers: tuple[int, ...]) -> Result:
+        """Return what the functions make of the rows that have these numbers."""
+        scope = _Scope(len(numbers), {})
+        token = _scope.set(scope)
+        try:
+            for place, function in enumerate(self.functions):
+                last = place == len(self.functions) - 1
+                spec = self.spec if last else Like()
+                try:
+                    value = self._called(function, place, view, numbers)
+                    node = self._checked(self._noded(value, spec), spec, (), len(numbers))
+                except Exception as error:
+                    raise located(error, self._where(function, numbers)) from error
+                if not last:
+                    view = self.face(guarded(node))
+        finally:
+            _scope.reset(token)
+        return Result(node, scope)
+
+    def _called(
+        self, function: Callable[..., Any], place: int, view: Any, numbers: tuple[int, ...]
+    ) -> Any:
+        if self.keys is None:
+            return function(view)
+        generators = [_generator(self.keys.words[place], number) for number in numbers]
+        return function(view, generators[0] if self.batch is None else generators)
+
+    def _noded(self, value: Any, spec: Spec) -> Node:
+        if isinstance(spec, dict) and type(value) is tuple:
+            if len(value) != len(spec):
+                raise ValueError(
+                    f"{len(spec)} fields are declared ({', '.join(spec)}); {len(value)} values "
+                    "were returned"
+                )
+            value = dict(zip(spec, value, strict=True))
+        node = self.wrap(value)
+        if isinstance(node, Sampled):
+            raise TypeError(f"a function or an iterator was returned: {value!r}; return data")
+        if self.batch is not None and isinstance(node, Record) and not node.rank:
+            raise ValueError(f"one value for each row is needed; got {value!r}")
+        return node
+
+    def _checked(self, node: Node, spec: Spec, path: Path, count: int) -> Node:
+        """Return a result of which fields and length are those that were declared."""
+        if isinstance(spec, dict):
+            if set(node.fields) != set(spec):
+                got = ", ".join(node.fields) or "one array"
+                raise FieldError(f"the fields {', '.join(spec)} are declared; got {got}")
+            for name, inner in spec.items():
+                self._checked(field(node, name), inner, (*path, name), count)
+        elif isinstance(node, Record):
+            if spec != Like():
+                names = ", ".join(node.fields)
+                raise FieldError(f"{_place(path)}one array is declared; got the fields {names}")
+            for name in node.fields:
+                self._checked(field(node, name), Like(), (*path, name), count)
+        elif self.batch is not None and known_shape(node)[:1] != (count,):
+            got = str(known_shape(node)[0]) if node.shape else "one value"
+            raise ValueError(f"{_place(path)}{count} rows were given; got {got}")
+        return node
+
+    def _where(self, function: Callable[..., Any], numbers: tuple[int, ...]) -> str:
+        verb = "map" if self.batch is None else "map_batches"
+        rows = f"sample {numbers[0]}" if self.batch is None else _span(numbers)
+        return f"{verb} {name_of(function)}, {rows}"
+
+    def value(self, result: Result, path: Path, like: Like, numbers: tuple[int, ...]) -> np.ndarray:
+        """Return one member of a result as an array of the shape and dtype that are known."""
+        try:
+            found = result.value(path)
+            shape = found.shape if self.batch is None else found.shape[1:]
+            if like.shape is not None and shape != like.shape:
+                raise ValueError(f"the shape is {shape}; {_origin(like)} {like.shape}")
+            return found if like.dtype is None else _cast(found, like)
+        except Exception as error:
+            where = self._where(self.functions[-1], numbers)
+            where += f", field {'.'.join(path)!r}" if path else ""
+            raise located(error, where) from error
+
+    # --- many rows -----------------------------------------------------------------------------
+
+    def rows(self, node: Mapped, numbers: np.ndarray, memo: Memo) -> np.ndarray:
+        """Return one member of these rows, numbered upwards; others that are wanted come along."""
+        wanted = _wanted(memo).get((id(self), id(node.node)), {})
+        if len(wanted) < 2 or node.path not in wanted:
+            return self._gathered(node.node, numbers, {node.path: self.like(node)})[node.path]
+        key = ("rows", id(self), id(node.node))
+        have, arrays = memo.get(key) or (numbers[:0], None)
+        missing = np.setdiff1d(numbers, have, assume_unique=True)
+        if arrays is None or len(missing):
+            fresh = self._gathered(node.node, missing, wanted)
+            have, arrays = _merged((have, arrays), (missing, fresh))
+            memo[key] = have, arrays
+        found: np.ndarray = arrays[node.path]
+        return found if len(have) == len(numbers) else found[np.searchsorted(have, numbers)]
+
+    def _gathered(
+        self, parent: Node, numbers: np.ndarray, likes: Mapping[Path, Like]
+    ) -> dict[Path, np.ndarray]:
+        """Return members of these rows, made in blocks on the executor."""
+        out = {
+            path: np.empty((len(numbers), *(like.shape or ())), like.dtype)
+            for path, like in likes.items()
+        }
+        size = self._block(len(numbers))
+        starts = range(0, len(numbers), size)
+        work = functools.partial(_made_rows, self, parent, likes)
+        pieces = [numbers[start : start + size] for start in starts]
+
+        def place(number: int) -> None:
+            _put(out, starts[number], work(pieces[number]))
+
+        if shares_memory():
+            run_blocks(place, list(range(len(pieces))))
+        else:
+            for start, made in zip(starts, run_blocks(work, pieces, portable=True), strict=True):
+                _put(out, start, made)
+        return out
+
+    def loose(
+        self, parent: Node, numbers: np.ndarray, path: Path, like: Like, memo: Memo
+    ) -> dict[int, np.ndarray]:
+        """Return one member of these rows by number, of whatever shape each has."""
+        wanted = _wanted(memo).get((id(self), id(parent)), {}) | {path: like}
+        made = memo.setdefault(("loose", id(self), id(parent)), {})
+        missing = np.array([n for n in numbers.tolist() if (n, path) not in made], np.intp)
+        size = self._block(len(missing))
+        pieces = [missing[start : start + size] for start in range(0, len(missing), size)]
+        work = functools.partial(_loose_rows, self, parent, wanted)
+        for part in run_blocks(work, pieces, portable=True):
+            made.update(part)
+        return {number: made[number, path] for number in numbers.tolist()}
+
+    def _block(self, count: int) -> int:
+        """Return how many rows a thread takes at a time."""
+        return self.batch or max(16, count // 64)
+
+
+class _Same:
+    """Compares by identity, and keeps the object alive."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, of: Any) -> None:
+        self.of = of
+
+    def __hash__(self) -> int:
+        return id(self.of)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.of is other.of
+
+
+def _made_rows(
+    step: Step, parent: Node, likes: Mapping[Path, Like], numbers: np.ndarray
+) -> dict[Path, np.ndarray]:
+    """Return members of some rows; another process may be asked to."""
+    if step.batch is not None:
+        rows = tuple(numbers.tolist())
+        result = step.result(parent, rows)
+        return {path: step.value(result, path, like, rows) for path, like in likes.items()}
+    made = {
+        path: np.empty((len(numbers), *(like.shape or ())), like.dtype)
+        for path, like in likes.items()
+    }
+    for place, number in enumerate(numbers.tolist()):
+        result = step.result(parent, (number,))
+        for path, like in likes.items():
+            made[path][place, ...] = step.value(result, path, like, (number,))
+    return made
+
+
+def _loose_rows(
+    step: Step, parent: Node, likes: Mapping[Path, Like], numbers: np.ndarray
+) -> dict[tuple[int, Path], np.ndarray]:
+    made: dict[tuple[int, Path], np.ndarray] = {}
+    rows = tuple(numbers.tolist())
+    blocks = [rows] if step.batch is not None else [(number,) for number in rows]
+    for block in blocks:
+        result = step.result(parent, block)
+        for path, like in likes.items():
+            found = step.value(result, path, like, block)
+            for place, number in enumerate(block):
+                made[number, path] = found if step.batch is None else found[place, ...]
+    return made
+
+
+def _put(out: Mapping[Path, np.ndarray], start: int, made: Mapping[Path, np.ndarray]) -> None:
+    for path, values in made.items():
+        out[path][start : start + len(values)] = values
+
+
+def _merged(left: Any, right: Any) -> Any:
+    if left[1] is None:
+        return right
+    numbers = np.concatenate([left[0], right[0]])
+    order = np.argsort(numbers)
+    arrays = {path: np.concatenate([left[1][path], right[1][path]])[order] for path in right[1]}
+    return numbers[order], arrays
+
+
+def _wanted(memo: Memo) -> dict[Any, dict[Path, Like]]:
+    """Return which members of which steps an evaluation reads, found out once."""
+    if "wanted" not in memo:
+        found: dict[Any, dict[Path, Like]] = {}
+        for node in members_read(memo.get("roots", ())):
+            like = node.like if isinstance(node, Undeclared) else node.step.like(node)
+            found.setdefault((id(node.step), id(node.node)), {})[node.path] = like
+        memo["wanted"] = found
+    wanted: dict[Any, dict[Path, Like]] = memo["wanted"]
+    return wanted
+
+
+def members_read(roots: Sequence[Node]) -> Iterator[Any]:
+    """Return the members of steps that nodes read, but nothing below them."""
+    waiting, seen = list(roots), set()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, (Mapped, Undeclared)) and isinstance(node.step, Step):
+            yield node
+        else:
+            waiting.extend(arguments(node))
+
+
+def _origin(like: Like) -> str:
+    return "the first sample has" if like.exact else "declared is"
+
+
+def _cast(found: np.ndarray, like: Like) -> np.ndarray:
+    assert like.dtype is not None
+    if not like.exact:
+        # One number has a kind and no size, as Python's have.
+        alone = not found.ndim and found.dtype.kind in "biufc"
+        return cast(found.item() if alone else found, like.dtype)
+    if not np.can_cast(found.dtype, like.dtype, "safe"):
+        raise TypeError(f"the dtype is {found.dtype}; {_origin(like)} {like.dtype}")
+    return found
+
+
+def _place(path: Path) -> str:
+    return f"field {'.'.join(path)!r}: " if path else ""
+
+
+def _span(numbers: tuple[int, ...]) -> str:
+    if len(numbers) == numbers[-1] - numbers[0] + 1:
+        return f"samples {numbers[0]} to {numbers[-1]}"
+    return f"{len(numbers)} samples from {numbers[0]} to {numbers[-1]}"
+
+
+class Undeclared(Made):
+    """A member of what functions make of the rows of `node`, where little is known of it."""
+
+    __slots__ = ("like", "path", "step")
+
+    def __init__(self, node: Node, step: Step, path: Path, like: Like, rows: Index) -> None:
+        super().__init__(step.functions[-1], rows.shape[0], rows, step.wrap)
+        self.node = node
+        self.step = step
+        self.path = path
+        self.like = like
+
+    @property
+    def row_shape(self) -> Shape | None:
+        """The shape of each row, if it was declared."""
+        return self.like.shape
+
+    def sample(self, number: int) -> Node:
+        """Return one sample as a node; an error names it."""
+        assert self.node is not None
+        found = member(self.step.result(self.node, (number,)).node, self.path)
+        found = found if self.step.batch is None else select(found, parse(0, known_shape(found)), 0)
+        return guarded(found)
+
+    def answer(self, evaluate: Evaluate, memo: Memo) -> np.ndarray:
+        """Return the one sample, or all of them stacked; no alias of what a function returned."""
+        assert self.node is not None
+        if self.count is not None and is_endless(self.count):
+            return super().answer(evaluate, memo)
+        wanted = self.numbers()
+        rows = self.step.loose(self.node, np.unique(wanted), self.path, self.like, memo)
+        if self.count is None:
+            return np.array(rows[int(wanted)])
+        return stacked([rows[number] for number in wanted.tolist()])
+
+
+# --- what a function is given ------------------------------------------------------------------
+
+
+def guarded(node: Node) -> Node:
+    """Return a node through which nothing can be changed."""
+    return node if isinstance(node, (Reduction, Sampled)) else read_only(node)
+
+
+def only(node: Node, names: Sequence[str]) -> Node:
+    """Return the record of some fields, which tells why it has no others."""
+    for name in names:
+        if name not in node.fields:
+            raise unknown_field(name, node.fields, "reads=", node.fields.lost.get(name))
+    part = chosen(node, names)
+    others = [name for name in node.fields if name not in names]
+    lost = dict.fromkeys(others, f"is not among the fields to be read (reads={list(names)})")
+    return with_fields(part, Fields(part.fields.named, lost))
+
+
+def together(samples: Sequence[Node]) -> Node:
+    """Return samples as the rows of one node."""
+    first = samples[0]
+    if not isinstance(first, Record):
+        return stored(ArraySource(stacked(list(map(evaluate, samples)))))
+    return record(
+        {name: together([field(sample, name) for sample in samples]) for name in first.fields}, 1
+    )
+
+
+# --- random numbers ----------------------------------------------------------------------------
+
+
+class Seeds(NamedTuple):
+    """Where random numbers come from: a seed, an epoch, and for each function a step's number."""
+
+    seed: tuple[Any, ...]
+    epoch: int
+    first: int
+    words: tuple[tuple[int, int], ...]
+
+
+def seeds(seed: Any, epoch: int, first: int, count: int) -> Seeds:
+    """Return the keys of so many functions, of which the first has this number."""
+    parts = tuple(seed) if isinstance(seed, (tuple, list)) else (seed,)
+    found = [words("map", *parts, epoch, first + place)[:2] for place in range(count)]
+    return Seeds(parts, epoch, first, tuple((one, other) for one, other in found))
+
+
+def _generator(key: tuple[int, int], number: int) -> np.random.Generator:
+    """Return the generator of one sample: 2**128 numbers away from the next sample's."""
+    bits = np.random.Philox(key=list(key), counter=[0, 0, number, 0])
+    return np.random.Generator(bits)

@@ -1,0 +1,426 @@
+"""Samples that come in order, and what can be asked of any view about its samples.
+
+Nothing is known of a sample before one was read, so shape and dtype are None; `probed` reads one
+sample and returns a node that knows.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+from dataview.errors import StreamError, UndeclaredError, located
+from dataview.index import Index, Permutation, is_endless, is_integer, parse
+from dataview.plan.build import field, rows_of, select
+from dataview.plan.fields import NO_FIELDS, Attached, Field, Fields
+from dataview.plan.kinds import Evaluate, Node, Record, Sampled, known_shape, members, size_of
+from dataview.plan.symbols import check_bound
+from dataview.samples.numbered import Made, Wrap, name_of, stacked
+from dataview.sources import Memo
+
+__all__ = [
+    "Kept",
+    "Picked",
+    "Pool",
+    "Produced",
+    "Samples",
+    "Stream",
+    "again",
+    "kept",
+    "keyed",
+    "length_of",
+    "pool_of",
+    "pooled",
+    "probed",
+    "samples_of",
+    "within_pool",
+]
+
+
+class Samples(Protocol):
+    """Where a stream's samples come from."""
+
+    @property
+    def finite(self) -> bool:
+        """Whether the samples are known to end."""
+        ...
+
+    @property
+    def restarts(self) -> bool:
+        """Whether each pass begins anew."""
+        ...
+
+    def iterate(self) -> Iterator[Node]:
+        """Return the samples from the start."""
+        ...
+
+
+class Stream(Sampled):
+    """Samples that come in order and cannot be asked for by number."""
+
+    __slots__ = ("sample", "samples")
+
+    def __init__(self, samples: Samples, sample: Node | None = None) -> None:
+        named: dict[str, Field] = {}
+        if sample is not None:
+            for name in sample.fields:
+                part = Stream(Picked(samples, name), field(sample, name))
+                named[name] = Attached(part, None)
+        super().__init__(Fields(named) if named else NO_FIELDS)
+        self.samples = samples
+        self.sample = sample
+
+    def part(self, index: Index) -> Node:
+        """Refuse: a stream has no rows to choose from."""
+        raise StreamError("a stream is read in order: its samples cannot be asked for by number")
+
+    def answer(self, evaluate: Evaluate, memo: Memo) -> np.ndarray:
+        """Return the samples stacked, if they surely end."""
+        if not self.samples.finite:
+            raise StreamError(
+                "the stream may never end, so its data cannot be returned; iterate over it, or "
+                "take a slice of it: view[:n]()"
+            )
+        found = list(map(evaluate, self.samples.iterate()))
+        return stacked(found) if found else self._of_nothing()
+
+    def probed(self) -> Node:
+        """Return the samples as nodes that know shape, dtype and fields, reading the first."""
+        return _probed_stream(self)
+
+    def _of_nothing(self) -> np.ndarray:
+        """Return no samples, of the shape and dtype that they would have."""
+        parent = self.samples.node if isinstance(self.samples, Kept) else None
+        if parent is not None and parent.shape:
+            return np.empty((0, *parent.shape[1:]), parent.dtype)
+        if self.sample is None:
+            return np.empty(0)
+        return np.empty((0, *known_shape(self.sample)), self.sample.dtype)
+
+
+class Produced:
+    """The samples of a factory of iterators, or of one iterator, which is spent once read."""
+
+    __slots__ = ("begun", "origin", "wrap")
+    finite = False
+
+    def __init__(self, origin: Any, wrap: Wrap) -> None:
+        self.origin = origin
+        self.wrap = wrap
+        self.begun: Any = False
+
+    @property
+    def restarts(self) -> bool:
+        """Whether there is a factory, so that each pass begins anew."""
+        return callable(self.origin)
+
+    def iterate(self) -> Iterator[Node]:
+        """Return the samples, refusing a second pass over an iterator."""
+        if self.restarts:
+            passing = iter(self.origin())
+            if passing is self.begun:
+                raise StreamError(
+                    "the function behind this view returned the same iterator again, which is "
+                    "spent; it should make a new one at each call"
+                )
+            self.begun = passing
+            return map(self.wrap, passing)
+        if self.begun:
+            raise StreamError(
+                "the iterator behind this view has been read and is spent; give a function that "
+                "returns a new iterator, as in dv.View(lambda: iter(...)), to read it again"
+            )
+        self.begun = True
+        return map(self.wrap, self.origin)
+
+
+class _Sliced:
+    """Some of the samples of a stream, as `itertools.islice` counts them."""
+
+    __slots__ = ("bounds", "finite", "restarts", "samples")
+
+    def __init__(self, samples: Samples, bounds: tuple[int, int | None, int]) -> None:
+        self.samples = samples
+        self.bounds = bounds
+        self.finite = bounds[1] is not None or samples.finite
+        self.restarts = samples.restarts
+
+    def iterate(self) -> Iterator[Node]:
+        """Return the samples within the bounds."""
+        return itertools.islice(self.samples.iterate(), *self.bounds)
+
+
+class Picked:
+    """One field of every sample of a stream."""
+
+    __slots__ = ("finite", "name", "restarts", "samples")
+
+    def __init__(self, samples: Samples, name: str) -> None:
+        self.samples = samples
+        self.name = name
+        self.finite = samples.finite
+        self.restarts = samples.restarts
+
+    def iterate(self) -> Iterator[Node]:
+        """Return the field of each sample."""
+        return (field(sample, self.name) for sample in self.samples.iterate())
+
+
+class Kept:
+    """The samples of a node that a function of the sample accepts."""
+
+    __slots__ = ("face", "finite", "function", "node", "restarts")
+
+    def __init__(
+        self, node: Node, function: Callable[[Any], Any], face: Callable[..., Any]
+    ) -> None:
+        self.node = node
+        self.function = function
+        self.face = face
+        length = length_of(node)
+        known = length is not None and not math.isinf(length)
+        self.finite = known or (isinstance(node, Stream) and node.samples.finite)
+        self.restarts = not isinstance(node, Stream) or node.samples.restarts
+
+    def numbered(self) -> Iterator[tuple[int, Node]]:
+        """Return the accepted samples with their numbers."""
+        for number, sample in enumerate(samples_of(self.node)):
+            try:
+                accepted = bool(self.function(self.face(sample)))
+            except Exception as error:
+                raise located(error, f"filter {name_of(self.function)}, sample {number}") from error
+            if accepted:
+                yield number, sample
+
+    def iterate(self) -> Iterator[Node]:
+        """Return the accepted samples."""
+        return (sample for _, sample in self.numbered())
+
+
+class _Pooled:
+    """The samples of a stream, each drawn from a pool of the next ones as the seed says."""
+
+    __slots__ = ("key", "pool", "restarts", "samples")
+
+    def __init__(self, samples: Samples, pool: Pool, key: tuple[Any, ...]) -> None:
+        self.samples = samples
+        self.pool = pool
+        self.key = key
+        self.restarts = samples.restarts
+
+    @property
+    def finite(self) -> bool:
+        """Whether the samples are known to end."""
+        return self.samples.finite
+
+    def iterate(self) -> Iterator[Node]:
+        """Return the samples in the pool's order."""
+        return within_pool(self.samples.iterate(), self.pool, self.key, lambda sample: sample)
+
+
+class Pool(NamedTuple):
+    """How much a pool holds: so many samples, or so many bytes of them."""
+
+    size: int
+    bytes: bool
+
+
+def pool_of(size: Any) -> Pool:
+    """Return the pool of a number of samples, or of a text such as "64MB".
+
+    >>> pool_of("64MB")
+    Pool(size=64000000, bytes=True)
+    """
+    if isinstance(size, str):
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kMGT]?)(i?)B\s*", size)
+        if found is None:
+            raise ValueError(f"a pool in bytes is written like '64MB' or '1GiB'; got {size!r}")
+        base = 1024 if found[3] else 1000
+        return Pool(int(float(found[1]) * base ** " kMGT".index(found[2] or " ")), True)
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        raise ValueError(f"a pool holds at least one sample; got {size!r}")
+    return Pool(size, False)
+
+
+_Item = TypeVar("_Item")
+
+
+def within_pool(
+    passing: Iterator[_Item], pool: Pool, key: tuple[Any, ...], node_of: Callable[[_Item], Node]
+) -> Iterator[_Item]:
+    """Return items in an order of chance: each is drawn from the next ones, as many as fit."""
+    draws = _draws(key)
+    held: list[_Item] = []
+    weight = 0
+    for item in passing:
+        own = _bytes_of(node_of(item)) if pool.bytes else 1
+        while held and weight + own > pool.size:
+            drawn = _drawn(held, next(draws))
+            weight -= _bytes_of(node_of(drawn)) if pool.bytes else 1
+            yield drawn
+        held.append(item)
+        weight += own
+    while held:
+        yield _drawn(held, next(draws))
+
+
+def _drawn(held: list[_Item], draw: int) -> _Item:
+    place = draw % len(held)
+    held[place], held[-1] = held[-1], held[place]
+    return held.pop()
+
+
+def _bytes_of(sample: Node) -> int:
+    """Return how many bytes a sample has, as far as that is known without making it."""
+    if isinstance(sample, Record):
+        return sum(_bytes_of(part.node) for part in members(sample).values())
+    if sample.shape is None or sample.dtype is None:
+        return 0
+    return size_of(sample.shape) * sample.dtype.itemsize
+
+
+def _draws(key: tuple[Any, ...]) -> Iterator[int]:
+    order = Permutation(1 << 40, "pool", *key)
+    for start in itertools.count(0, 1024):
+        yield from order.block(start, start + 1024).tolist()
+
+
+class _Again:
+    """The samples of a stream several times over, or without end."""
+
+    __slots__ = ("restarts", "samples", "times")
+
+    def __init__(self, samples: Samples, times: float) -> None:
+        self.samples = samples
+        self.times = times
+        self.restarts = True
+
+    @property
+    def finite(self) -> bool:
+        """Whether the samples are known to end."""
+        return self.samples.finite and not math.isinf(self.times)
+
+    def iterate(self) -> Iterator[Node]:
+        """Return the samples round after round."""
+        rounds = itertools.count() if math.isinf(self.times) else range(int(self.times))
+        for _ in rounds:
+            empty = True
+            for sample in self.samples.iterate():
+                empty = False
+                yield sample
+            if empty:  # and would be so for ever
+                return
+
+
+def pooled(node: Stream, size: int | str | None, key: tuple[Any, ...]) -> Stream:
+    """Return a stream shuffled within a pool of so many samples or bytes."""
+    if size is None:
+        raise StreamError(
+            "a stream is shuffled within a pool of its next samples; say how many: "
+            "_shuffled(seed, pool=1000), or pool='64MB'"
+        )
+    return Stream(_Pooled(node.samples, pool_of(size), key), node.sample)
+
+
+def again(node: Stream, times: float) -> Stream:
+    """Return a stream read several times over."""
+    if not node.samples.restarts:
+        raise StreamError("the iterator behind this view is spent once read; it cannot be repeated")
+    return Stream(_Again(node.samples, times), node.sample)
+
+
+def kept(node: Node, function: Callable[[Any], Any], face: Callable[..., Any]) -> Stream:
+    """Return the stream of a node's samples that a function of the sample accepts."""
+    sample = node.sample if isinstance(node, Stream) else None
+    check_bound(node)
+    if node.shape and rows_of(node):
+        sample = select(node, parse(0, node.shape))
+    return Stream(Kept(node, function, face), sample)
+
+
+# --- asking ----------------------------------------------------------------------------------
+
+
+def length_of(node: Node) -> float | None:
+    """Return the number of samples, `math.inf` for endless ones, None where it is unknown."""
+    count = node.count if isinstance(node, Sampled) else rows_of(node)
+    return math.inf if count is not None and is_endless(int(count)) else count
+
+
+def samples_of(node: Node) -> Iterator[Node]:
+    """Return the samples of a node, in order, as nodes."""
+    if isinstance(node, Stream):
+        return node.samples.iterate()
+    if isinstance(node, Sampled) and node.count is not None:
+        count = node.count
+        return (node.part(parse(number, (count,))) for number in range(count))
+    shape = known_shape(node)
+    if not shape:
+        raise TypeError("iteration over a view without axes: it is one element")
+    return (select(node, parse(number, shape), number) for number in range(shape[0]))
+
+
+def keyed(node: Sampled, key: Any) -> Node:
+    """Return the part for a key: of made samples any rows, of a stream what lies ahead."""
+    if isinstance(node, Stream):
+        return forward(node, key)
+    if isinstance(key, tuple) and len(key) > 1 and is_integer(key[0]) and node.count is not None:
+        sample = node.part(parse(key[0], (node.count,)))
+        return select(sample, parse(key[1:], known_shape(sample)), key)
+    if node.count is None:
+        raise UndeclaredError("the shape of the sample is unknown; call _probe() to read it")
+    if isinstance(key, tuple) and node.shape is not None:
+        return node.part(parse(key, node.shape))
+    if isinstance(key, tuple) and any(item is Ellipsis for item in key[:-1]):
+        raise UndeclaredError(
+            f"the key {key!r} counts axes from the last, and how many there are is unknown; take "
+            "samples one by one, or call _probe() to read one"
+        )
+    return node.part(parse(key, (node.count,)))
+
+
+def forward(node: Stream, key: Any) -> Stream:
+    """Return a later part of a stream; what needs random access is refused."""
+    if not isinstance(key, slice):
+        raise StreamError(
+            f"a stream is read in order: iterate over it, or take a slice that goes forward; "
+            f"got the key {key!r}"
+        )
+    bounds = (key.start or 0, key.stop, key.step if key.step is not None else 1)
+    if min(bounds[0], 0 if bounds[1] is None else bounds[1], bounds[2]) < 0 or not bounds[2]:
+        raise StreamError(f"a stream has no known end to count back from; got the slice {key!r}")
+    return Stream(_Sliced(node.samples, bounds), node.sample)
+
+
+# --- probing ---------------------------------------------------------------------------------
+
+
+def probed(node: Node) -> Node:
+    """Return the node with shape, dtype and fields known, reading one sample to find out."""
+    return node.probed() if isinstance(node, (Stream, Made)) else node
+
+
+def _probed_stream(node: Stream) -> Node:
+    samples = node.samples
+    if isinstance(samples, Kept) and samples.finite and samples.node.shape is not None:
+        rows = [number for number, _ in samples.numbered()]
+        parent = samples.node
+        return select(parent, parse(np.array(rows, np.intp), known_shape(parent)))
+    if not samples.restarts and not isinstance(samples, Produced):
+        raise StreamError("probing would lose a sample of an iterator; probe before slicing it")
+    passing = samples.iterate()
+    first = next(passing, None)
+    if first is None:
+        raise StreamError("the stream is empty: there is no sample to learn from")
+    if not samples.restarts:
+        node.samples = Produced(itertools.chain([first], passing), _as_is)
+    return Stream(node.samples, first)
+
+
+def _as_is(sample: Node) -> Node:
+    return sample

@@ -1,0 +1,155 @@
+"""The distinct values of a view: taken in one pass, in room for those values alone."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from dataview.compute import evaluate, pending, row_blocks, run_blocks, take
+from dataview.plan.build import stored
+from dataview.plan.fields import Attached, Fields
+from dataview.plan.kinds import Driven, Evaluate, Node, Record, known_dtype, known_shape
+from dataview.samples.streams import Stream, length_of
+from dataview.sources import ArraySource, Memo
+
+__all__ = ["Distinct", "counted_values", "distinct", "merged"]
+
+BLOCK_BYTES = 1 << 22
+TOGETHER = 8
+"""So many blocks are looked at before what they hold is put together."""
+
+Counted = tuple[np.ndarray, np.ndarray]
+
+
+def distinct(node: Node, counts: bool) -> Distinct:
+    """Return the node of the distinct values, with how often each occurs if `counts`."""
+    if isinstance(node, (Record, Driven)):
+        names = ", ".join(map(repr, node.fields))
+        raise TypeError(f"a record has no distinct values; choose a field: {names}")
+    if length_of(node) == float("inf"):
+        raise TypeError("the distinct values of a view that never ends are never known")
+    known_shape(node)
+    return Distinct(_Values(node, counts))
+
+
+def counted_values(array: np.ndarray) -> Counted:
+    """Return the distinct values of an array, ascending, and how often each occurs."""
+    values, counts = np.unique(array, return_counts=True)
+    return values, counts
+
+
+def merged(parts: Sequence[Counted]) -> Counted:
+    """Return the distinct values of all parts, and how often each occurs.
+
+    >>> merged([(np.array([1, 5]), np.array([2, 1])), (np.array([5]), np.array([3]))])
+    (array([1, 5]), array([2, 4]))
+    """
+    if len(parts) == 1:
+        return parts[0]
+    values, places = np.unique(np.concatenate([part[0] for part in parts]), return_inverse=True)
+    counts = np.zeros(len(values), np.int64)
+    np.add.at(counts, places, np.concatenate([part[1] for part in parts]))
+    return values, counts
+
+
+class _Values:
+    """A photograph of the values, taken when they are first needed."""
+
+    __slots__ = ("counts", "dtype", "node", "taken")
+
+    def __init__(self, node: Node, counts: bool) -> None:
+        own = known_dtype(node)
+        self.node: Node | None = node
+        self.counts = counts
+        self.dtype = np.dtype([("value", own), ("count", np.int64)]) if counts else own
+        self.taken: np.ndarray | None = None
+
+    def array(self) -> np.ndarray:
+        """Return the values, or pairs of value and count."""
+        node, taken = self.node, self.taken
+        if taken is None and node is not None:
+            values, counts = _passed(node)
+            found = np.empty(len(values), self.dtype)
+            if self.counts:
+                found["value"], found["count"] = values, counts
+            else:
+                found[...] = values
+            found.flags.writeable = False
+            with _settling:  # of several threads that took it, the first one's counts
+                if self.taken is None:
+                    self.taken = found
+                    self.node = None
+        assert self.taken is not None
+        return self.taken
+
+
+class _Samples:
+    """The values, or one of their fields, as samples."""
+
+    __slots__ = ("name", "values")
+    finite = True
+    restarts = True
+
+    def __init__(self, values: _Values, name: str | None) -> None:
+        self.values = values
+        self.name = name
+
+    def array(self) -> np.ndarray:
+        """Return the values as an array."""
+        found = self.values.array()
+        return found if self.name is None else found[self.name]
+
+    def iterate(self) -> Iterator[Node]:
+        """Return the values as nodes."""
+        found = self.array()
+        return (stored(ArraySource(found[place, ...]), False) for place in range(len(found)))
+
+
+_settling = threading.Lock()
+
+
+def _passed(node: Node) -> Counted:
+    """Return the distinct values of a node, reading it once."""
+    take(pending(node), evaluate)
+    indices = [index for _, index in row_blocks(node, BLOCK_BYTES)]
+    runs = [counted_values(np.empty(0, known_dtype(node)))]
+    for start in range(0, len(indices), TOGETHER):
+        some = indices[start : start + TOGETHER]
+        parts = run_blocks(lambda index: counted_values(evaluate(node, index)), some)
+        runs.append(merged(parts))
+        # Runs of like lengths are merged: each value is moved a few times only.
+        while len(runs) > 1 and len(runs[-2][0]) <= 2 * len(runs[-1][0]):
+            runs[-2:] = [merged(runs[-2:])]
+    return merged(runs)
+
+
+class Distinct(Stream):
+    """Distinct values in ascending order; how many they are is known once they are taken."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: _Values, name: str | None = None) -> None:
+        dtype = values.dtype if name is None else values.dtype[name]
+        samples = _Samples(values, name)
+        super().__init__(samples, stored(ArraySource(np.zeros((), dtype)), False))
+        self.dtype = dtype
+        self.values = samples
+        if values.counts and name is None:
+            parts = {part: Distinct(values, part) for part in ("value", "count")}
+            self._fields = Fields({part: Attached(node, None) for part, node in parts.items()})
+
+    @property
+    def count(self) -> int | None:
+        """The number of values, None before they are taken."""
+        taken = self.values.values.taken
+        return None if taken is None else len(taken)
+
+    def answer(self, evaluate: Evaluate, memo: Memo) -> np.ndarray:
+        """Return the values as an array."""
+        return self.values.array()
+
+    def probed(self) -> Node:
+        """Return the values as data in memory."""
+        return stored(ArraySource(self.values.array()), False)

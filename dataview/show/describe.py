@@ -1,0 +1,380 @@
+"""What the data of each field are like: one pass over all fields, and a sample of the rows."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dataview.compute import KINDS, Cut, evaluate, pending, run_blocks, sampled_rows, take
+from dataview.errors import StreamError
+from dataview.index import is_endless
+from dataview.plan.build import field, stored, with_fields
+from dataview.plan.fields import Fields, Window
+from dataview.plan.kinds import Driven, Node, Record, known_dtype, known_shape, members, size_of
+from dataview.samples import counted_values
+from dataview.sources import ArraySource, Memo
+
+__all__ = ["Description", "described"]
+
+SAMPLED_ROWS = 1_000_000
+SAMPLED_BYTES = 1 << 25
+"""Of wide fields fewer rows are sampled: as many as fit in so many bytes."""
+
+SAMPLED_BYTES_IN_ALL = 1 << 27
+"""And of many fields as many as fit in so many bytes together."""
+
+BLOCK_BYTES = 1 << 22
+WINDOW = 16
+QUARTERS = {"25%": 0.25, "50%": 0.5, "75%": 0.75}
+FROM_SAMPLE = (*QUARTERS, "distinct", "most frequent", "times")
+COLUMNS = (
+    "count",
+    "unknown",
+    "mean",
+    "std",
+    "min",
+    *QUARTERS,
+    "max",
+    "distinct",
+    "most frequent",
+    "times",
+    "shortest",
+    "longest",
+)
+
+
+class Description(Mapping[str, Mapping[str, Any]]):
+    """Statistics by field, and in each by name; `sampled` names the fields told from a sample."""
+
+    def __init__(self, fields: Mapping[str, Mapping[str, Any]], sampled: frozenset[str]) -> None:
+        self._fields = {name: MappingProxyType(dict(found)) for name, found in fields.items()}
+        self.sampled = sampled
+
+    def __getitem__(self, name: str) -> Mapping[str, Any]:
+        return self._fields[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields)
+
+    def __len__(self) -> int:
+        return len(self._fields)
+
+    def asdict(self) -> dict[str, dict[str, Any]]:
+        """Return plain dictionaries of numbers and texts."""
+        return {name: dict(found) for name, found in self._fields.items()}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Description, (self.asdict(), self.sampled)
+
+    def __repr__(self) -> str:
+        rows = self._cells()
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = (map(str.rjust, row[1:], widths[1:]) for row in rows)
+        names = (row[0].ljust(widths[0]) for row in rows)
+        return "\n".join(
+            "  ".join([name, *line]).rstrip() for name, line in zip(names, lines, strict=True)
+        )
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        head, *rows = self._cells()
+        parts = ["<table><thead><tr>", *(f"<th>{escape(cell)}</th>" for cell in head)]
+        parts.append("</tr></thead><tbody>")
+        for name, *cells in rows:
+            parts.append(f'<tr><th style="text-align:left">{escape(name)}</th>')
+            parts += [f"<td>{escape(cell)}</td>" for cell in cells]
+            parts.append("</tr>")
+        return "".join([*parts, "</tbody></table>"])
+
+    def _cells(self) -> list[list[str]]:
+        """Return the table as texts: a row for each field, a column for what any of them has."""
+        known = {name for found in self._fields.values() for name in found}
+        columns = ["dtype", *(name for name in COLUMNS if name in known)]
+        rows = [["field", *columns]]
+        for field_name, found in self._fields.items():
+            marked = field_name in self.sampled
+            cells = [
+                _told(found[name], marked and name in FROM_SAMPLE) if name in found else ""
+                for name in columns
+            ]
+            rows.append([_line(field_name) or "(data)", *cells])
+        return rows
+
+
+def _told(value: Any, about: bool) -> str:
+    text = f"{value:.4g}" if isinstance(value, float) else _line(str(value))
+    return f"≈{text}" if about else text
+
+
+def _line(text: str) -> str:
+    """Return a text from outside cut short, such that it stays on its line."""
+    cut = text if len(text) <= 24 else f"{text[:23]}…"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
+
+
+# --- which fields ------------------------------------------------------------------------------
+
+
+class _Leaf(NamedTuple):
+    """A field to be described: the data it is in, and the names that lead from there to it."""
+
+    name: str
+    root: Node
+    path: tuple[str, ...]
+
+
+def described(node: Node) -> Description:
+    """Return what the data of each field are like."""
+    leaves = list(_leaves(node, ""))
+    roots = {id(leaf.root): leaf.root for leaf in leaves}
+    for root in roots.values():
+        if any(map(is_endless, known_shape(root))):
+            raise StreamError("a view that never ends cannot be described; slice it first")
+        known_dtype(root)
+    lengths = dict.fromkeys(known_shape(root)[:1] for root in roots.values())
+    fields: dict[str, Mapping[str, Any]] = {}
+    sampled: set[str] = set()
+    for length in lengths:
+        alike = [leaf for leaf in leaves if known_shape(leaf.root)[:1] == length]
+        for leaf, summary in zip(alike, _summed_up(alike), strict=True):
+            fields[leaf.name] = summary.told()
+            if summary.sampled:
+                sampled.add(leaf.name)
+    return Description({leaf.name: fields[leaf.name] for leaf in leaves}, frozenset(sampled))
+
+
+def _leaves(node: Node, name: str) -> Iterator[_Leaf]:
+    """Return the fields, the nested ones after those that they are in."""
+    if isinstance(node, Record):
+        for own, part in members(node).items():
+            yield from _leaves(part.node, _joined(name, own))
+        return
+    if isinstance(node, Driven):
+        for own in node.fields:
+            yield from _leaves(field(node, own), _joined(name, own))
+        return
+    if name or not node.fields.named:
+        yield _Leaf(name, node, ())
+    yield from _windows(node, node.fields, name, ())
+
+
+def _windows(root: Node, fields: Fields, name: str, path: tuple[str, ...]) -> Iterator[_Leaf]:
+    for own, part in fields.named.items():
+        inner = (*path, own)
+        if not isinstance(part, Window):
+            yield from _leaves(part.node, _joined(name, own))
+        elif 0 in part.positions:  # no field of each row
+            yield from _leaves(_at(root, inner), _joined(name, own))
+        else:
+            yield _Leaf(_joined(name, own), root, inner)
+            yield from _windows(root, part.fields, _joined(name, own), inner)
+
+
+def _at(node: Node, path: tuple[str, ...]) -> Node:
+    for name in path:
+        node = field(node, name)
+    return node
+
+
+def _joined(outer: str, name: str) -> str:
+    return f"{outer}.{name}" if outer else name
+
+
+# --- one pass ----------------------------------------------------------------------------------
+
+
+def _summed_up(leaves: list[_Leaf]) -> list[_Summary]:
+    """Return the summaries of fields of the same number of rows, reading each block once."""
+    roots = list({id(leaf.root): leaf.root for leaf in leaves}.values())
+    for root in roots:
+        take(pending(root), evaluate)
+    shape = known_shape(roots[0])
+    count = shape[0] if shape else 1
+    row = sum(size_of(known_shape(root)[1:]) * known_dtype(root).itemsize for root in roots)
+    step = max(1, BLOCK_BYTES // max(1, row))
+    cuts = [Cut(0, start, min(start + step, count)) for start in range(0, count, step)]
+    templates = [_at(leaf.root, leaf.path) for leaf in leaves]
+    numbers = _samples_of(templates, count)
+
+    def parts(cut: Cut) -> list[_Summary]:
+        memo: Memo = {}
+        blocks = {id(root): _block(root, cut, memo) for root in roots}
+        found = []
+        for leaf, rows in zip(leaves, numbers, strict=True):
+            data = evaluate(_at(blocks[id(leaf.root)], leaf.path))
+            low, high = np.searchsorted(rows, [cut.start, cut.stop])
+            chosen = data[rows[low:high] - cut.start] if data.ndim else data
+            found.append(_Summary(data, chosen))
+        return found
+
+    nothing = [np.empty(0, known_dtype(node)) for node in templates]
+    totals = [_Summary(none, none) for none in nothing]
+    for start in range(0, len(cuts), WINDOW):
+        for states in run_blocks(parts, cuts[start : start + WINDOW]):
+            for total, state in zip(totals, states, strict=True):
+                total.add(state)
+    for total, rows in zip(totals, numbers, strict=True):
+        total.share = len(rows) / count if count else 1.0
+    return totals
+
+
+def _samples_of(nodes: list[Node], count: int) -> list[np.ndarray]:
+    """Return the rows of which the sample of each field is taken."""
+    sizes = [max(1, size_of(known_shape(n)[1:]) * known_dtype(n).itemsize) for n in nodes]
+    wanted = [max(1, min(SAMPLED_ROWS, SAMPLED_BYTES // size)) for size in sizes]
+    held = sum(min(count, rows) * size for rows, size in zip(wanted, sizes, strict=True))
+    share = min(1.0, SAMPLED_BYTES_IN_ALL / max(1, held))
+    wanted = [max(1, int(rows * share)) for rows in wanted]
+    rows_of = {rows: sampled_rows(count, rows) for rows in wanted}
+    return [rows_of[rows] for rows in wanted]
+
+
+def _block(root: Node, cut: Cut, memo: Memo) -> Node:
+    """Return some rows of a node as data in memory that has the same windows."""
+    shape = known_shape(root)
+    data = evaluate(root, cut.within(shape) if shape else None, memo)
+    windows = {name: part for name, part in root.fields.named.items() if isinstance(part, Window)}
+    return with_fields(stored(ArraySource(np.asarray(data)), False), Fields(windows))
+
+
+# --- one field ---------------------------------------------------------------------------------
+
+_MOMENTS_AND_ENDS = ("var", "min", "max")
+_STATISTICS: dict[str, tuple[str, ...]] = dict.fromkeys("biuf", _MOMENTS_AND_ENDS)
+_STATISTICS["c"] = ("var",)
+_STATISTICS |= dict.fromkeys("mM", ("min", "max"))
+_TEXTS = "UST"
+_PLAIN = {str, bytes, bool, int, float, type(None)}
+
+
+class _Summary:
+    """What is known of the elements of a field so far, and those of the sample."""
+
+    def __init__(self, data: np.ndarray, chosen: np.ndarray) -> None:
+        flat = data.reshape(-1)
+        known = _known(flat)
+        self.dtype = data.dtype
+        self.count = len(flat)
+        self.unknown = len(flat) - len(known)
+        self.sample = [_known(np.array(chosen).reshape(-1))]
+        self.share = 1.0
+        self.states: dict[str, Any] = {}
+        if len(known):
+            with np.errstate(all="ignore"):
+                for kind in _STATISTICS.get(data.dtype.kind, ()):
+                    self.states[kind] = KINDS[kind].part(known, (0,), 0)
+            if data.dtype.kind in _TEXTS:
+                lengths = np.strings.str_len(known)
+                self.states |= {"shortest": lengths.min(), "longest": lengths.max()}
+
+    def add(self, other: _Summary) -> None:
+        """Take in what is known of further elements."""
+        self.count += other.count
+        self.unknown += other.unknown
+        self.sample += other.sample
+        for kind, state in other.states.items():
+            with np.errstate(all="ignore"):
+                known = self.states.get(kind)
+                self.states[kind] = state if known is None else _COMBINE[kind](known, state)
+
+    @property
+    def sampled(self) -> bool:
+        """Whether some is told from a sample."""
+        return self.share < 1
+
+    def told(self) -> dict[str, Any]:
+        """Return the statistics by name."""
+        kind = self.dtype.kind
+        found: dict[str, Any] = {"dtype": str(self.dtype), "count": self.count}
+        if kind in "fcmMO":
+            found["unknown"] = self.unknown
+        if "var" in self.states:
+            count, mean, squares = self.states["var"]
+            with np.errstate(all="ignore"):
+                found["mean"] = _plain(mean[0])
+                found["std"] = float(np.sqrt(squares[0] / count))
+        sample = np.concatenate(self.sample)
+        if "min" in self.states:
+            found["min"], found["max"] = (
+                _plain(self.states[name][0][0]) for name in ("min", "max")
+            )
+        if "min" in self.states and len(sample):
+            numbers = sample.astype(np.uint8) if kind == "b" else sample
+            with np.errstate(all="ignore"):
+                quarters = np.quantile(numbers, [*QUARTERS.values()])
+            found |= zip(QUARTERS, map(_plain, quarters), strict=True)
+        found |= self._repeated(sample)
+        found |= {
+            name: int(self.states[name]) for name in ("shortest", "longest") if name in self.states
+        }
+        return found
+
+    def _repeated(self, sample: np.ndarray) -> dict[str, Any]:
+        """Return how many values differ, and of words and truths the most frequent one."""
+        known = self.count - self.unknown
+        if self.dtype.kind == "V" or (
+            self.dtype.kind == "O" and not set(map(type, sample.tolist())) <= _PLAIN
+        ):
+            return {}
+        if self.dtype.kind == "O":
+            counter = Counter(sample.tolist())
+            values, counts = list(counter), np.array([*counter.values()], np.int64)
+        else:
+            distinct, counts = counted_values(sample)
+            values = list(distinct[[counts.argmax()]]) if len(counts) else []
+        found: dict[str, Any] = {"distinct": _estimated(counts, known)}
+        if self.dtype.kind in "bOUST" and len(counts):
+            most = values[counts.argmax()] if self.dtype.kind == "O" else values[0]
+            found["most frequent"] = _plain(most)
+            found["times"] = round(int(counts.max()) * known / len(sample))
+        return found
+
+
+def _estimated(counts: np.ndarray, known: int) -> int:
+    """Return how many values differ among so many, from how often each is in a sample.
+
+    Those that are there once stand for as many more as the root of the sample's share tells: no
+    estimate from a sample has a better guarantee.  If none is there twice, all are taken to differ.
+
+    >>> _estimated(np.array([5, 5]), 1000), _estimated(np.ones(10), 1000)
+    (2, 1000)
+    """
+    seen = int(counts.sum())
+    once = int((counts == 1).sum())
+    if seen >= known:
+        return len(counts)
+    if once == seen:
+        return known
+    return min(known, round(len(counts) - once + once * math.sqrt(known / seen)))
+
+
+_COMBINE: dict[str, Callable[[Any, Any], Any]] = {
+    **{kind: KINDS[kind].combine for kind in _MOMENTS_AND_ENDS},
+    "shortest": min,
+    "longest": max,
+}
+
+
+def _known(flat: np.ndarray) -> np.ndarray:
+    """Return the elements that are no NaN, no NaT and no None."""
+    if flat.dtype.kind in "fcmM":
+        unknown = np.isnan(flat)
+    elif flat.dtype.kind == "O":
+        unknown = np.array([value is None for value in flat.tolist()], bool)
+    else:
+        return flat
+    return flat[~unknown] if unknown.any() else flat
+
+
+def _plain(value: Any) -> Any:
+    """Return an element as Python's number or text; times stay NumPy's, which have units."""
+    if isinstance(value, np.longdouble | np.clongdouble):
+        return complex(value) if value.dtype.kind == "c" else float(value)
+    keep = isinstance(value, np.datetime64 | np.timedelta64) or not isinstance(value, np.generic)
+    return value if keep else value.item()

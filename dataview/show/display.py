@@ -1,0 +1,310 @@
+"""A view as one line, as text and as HTML: from what its plan says, never by reading."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from dataview.index import Computed, Permutation, is_endless
+from dataview.plan.fields import Attached, Fields, Positions
+from dataview.plan.kinds import (
+    Comparison,
+    Concat,
+    Deferred,
+    Driven,
+    Mapped,
+    Node,
+    Placeholder,
+    Record,
+    Select,
+    Stored,
+    size_of,
+)
+from dataview.samplers import Cycle
+from dataview.samples import Made, Stream, Undeclared, length_of
+from dataview.show.formulas import formula_of
+from dataview.show.pictures import picture
+from dataview.show.words import (
+    dtype_text,
+    escape,
+    few,
+    harmless,
+    inside,
+    length_text,
+    lengths_of,
+    listing,
+    meta_words,
+    shape_text,
+    size_text,
+    undriven,
+    value_text,
+)
+
+__all__ = ["html", "text", "title"]
+
+FIELDS_SHOWN = 20
+HTML_BYTES = 5000
+NODES_ASKED = 500
+
+
+def title(node: Node) -> str:
+    """Return what a view is in a few words, for messages."""
+    if _is_record(node) and node.fields.named:
+        return f"View {_what(node)}: {listing(node.fields.named)}"
+    return ", ".join([f"View {_what(node)}", *_places(node)])
+
+
+def text(node: Node) -> str:
+    """Return a view's facts on one line, its formula, and a line for each field."""
+    whole = _outline(node, FIELDS_SHOWN)
+    lines = [", ".join([f"View {_what(node)}", *_facts(whole)])]
+    if formula := formula_of(node):
+        lines.append(f"  = {formula}")
+    cells = [*_cells(whole, "  ")]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines += ["  ".join(map(str.ljust, row, widths)).rstrip() for row in cells]
+    return "\n".join(lines)
+
+
+def html(node: Node) -> str:
+    """Return the same as HTML without scripts or sheets, and the picture of what is computed.
+
+    Fewer fields are told where it would grow long.
+    """
+    drawn = picture(node)
+    most = HTML_BYTES + len(drawn.encode())
+    pages = [FIELDS_SHOWN, FIELDS_SHOWN // 2, FIELDS_SHOWN // 5]
+    small = (page for shown in pages if len((page := _page(node, shown, drawn)).encode()) < most)
+    return next(small, None) or _page(node, 0, drawn)
+
+
+# --- the first line --------------------------------------------------------------------------
+
+
+def _what(node: Node) -> str:
+    """Return the rows of a record or of unknown samples, shape and dtype of anything else."""
+    node = undriven(node)
+    lengths = lengths_of(node)
+    first = (lengths or (None,))[0]
+    rows = "1 row" if first == 1 else f"{length_text(first)} rows"
+    if isinstance(node, Made) or (isinstance(node, Stream) and node.sample is None):
+        return f"of {rows} of ?" if lengths else "of ?"
+    if not _is_record(node):
+        return f"{shape_text(lengths)} {dtype_text(node)}"
+    if lengths and len(lengths) > 1:
+        return f"of {shape_text(lengths)} rows"
+    return f"of {rows}" if lengths else "of one sample"
+
+
+def _facts(whole: _Part) -> list[str]:
+    """Return the size, the places of the data, what was done to it, and the metadata."""
+    size = _nbytes(whole.node)
+    known = [] if size is None else [size_text(size)]
+    return known + whole.places + whole.states + meta_words(whole.node.meta)
+
+
+def _nbytes(node: Node) -> int | None:
+    if node.shape is not None and node.dtype is not None:
+        endless = any(map(is_endless, node.shape))
+        return None if endless else size_of(node.shape) * node.dtype.itemsize
+    parts = inside(node) if isinstance(node, Record) else [node]
+    sizes = [_nbytes(part) for part in parts if part.shape is not None and part.dtype is not None]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if len(known) == len(parts) else None
+
+
+PLACES: dict[type[Node], Callable[[Any], str]] = {
+    Stored: lambda node: node.source.describe(),
+    Made: lambda node: "function",
+    Undeclared: lambda node: "computed",
+    Placeholder: lambda node: f"symbol {harmless(node.name)}",
+    Deferred: lambda node: f"of symbol {listing(node.names)}",
+    Stream: lambda node: "stream",
+}
+STATES: dict[type[Node], dict[str, Callable[[Any], int | str]]] = {
+    Concat: {"joined ({} parts)": lambda node: len(node.nodes)},
+    Stream: {
+        "filtered": lambda node: len(inside(node)),
+        "can be read once": lambda node: not node.samples.restarts,
+        "not probed": lambda node: node.sample is None,
+    },
+    Made: {"not probed": lambda node: True},
+    Mapped: {"{}": lambda node: harmless(node.step.title, 60)},
+    Undeclared: {
+        "{}": lambda node: harmless(node.step.title, 60),
+        "not probed": lambda node: True,
+    },
+    Stored: {"read-only": lambda node: not node.writable},
+    Comparison: {"sides do not broadcast": lambda node: node.shape is None},
+    Record: {"no common length": lambda node: _lengths_differ(node)},
+}
+
+
+def _places(node: Node) -> list[str]:
+    """Return where the data is: the places of all that it is taken from, each named once."""
+    found: dict[str, None] = {}
+    seen: set[int] = set()
+    waiting = [node]
+    while waiting and len(seen) < NODES_ASKED:
+        here = waiting.pop()
+        if id(here) in seen:
+            continue
+        seen.add(id(here))
+        below = inside(here)
+        waiting.extend(reversed(below))
+        if not below and not isinstance(here, Record):
+            found[PLACES.get(type(here), lambda _: "computed")(here)] = None
+    return few(found, 60)
+
+
+def _states(node: Node, depth: int = 4) -> list[str]:
+    """Return what was done to the rows, and what cannot be done with them."""
+    words: dict[str, None] = {}
+    while isinstance(node, (Select, Driven)):
+        words |= _order_words(node)
+        node = node.node
+    words |= _order_words(node)
+    if isinstance(node, (Concat, Record)) and depth:
+        parts = list(islice(inside(node), NODES_ASKED))
+        for word in _states(parts[0], depth - 1) if parts else ():
+            if all(word in _states(part, depth - 1) for part in parts):
+                words[word] = None
+    states = STATES.get(type(node), {}).items()
+    return [*words, *(word.format(value) for word, ask in states if (value := ask(node)))]
+
+
+def _order_words(node: Node) -> dict[str, None]:
+    words: dict[str, None] = {}
+    for map_ in node.index.maps if isinstance(node, (Select, Made)) else ():
+        while isinstance(map_, Computed):
+            if isinstance(map_.function, Permutation):
+                seed = listing([*map(value_text, map_.function.key)])
+                words[f"shuffled (seed {seed})"] = None
+            if isinstance(map_.function, Cycle):
+                words["repeated"] = None
+            map_ = map_.inner
+    return words
+
+
+def _is_record(node: Node) -> bool:
+    inner = undriven(node)
+    return isinstance(inner.sample if isinstance(inner, Stream) else inner, Record)
+
+
+def _lengths_differ(node: Record) -> bool:
+    unshared = node.rank > 0 and node.shape is None
+    return unshared and len({*map(length_of, inside(node))} - {None}) > 1
+
+
+# --- the field tree --------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Part:
+    """A field to be shown: positions in a node's array, and what is said of it."""
+
+    node: Node
+    positions: Mapping[int, Positions]
+    fields: Fields
+    cells: tuple[str, ...]
+    places: list[str]
+    states: list[str]
+    parts: Sequence[_Part] = ()
+
+    @property
+    def hidden(self) -> list[str]:
+        """How many fields inside are not shown, if any."""
+        rest = len(self.fields) - len(self.parts)
+        return [f"… {rest} more"] if rest else []
+
+
+def _outline(node: Node, room: int) -> _Part:
+    """Return the tree of as many fields as there is room for, outer ones first."""
+    root = _Part(node, {}, node.fields, (), _places(node), _states(node))
+    waiting = deque([root])
+    while waiting:
+        part = waiting.popleft()
+        part.parts = [_inner(part, name) for name in islice(part.fields, room)]
+        room -= len(part.parts)
+        waiting.extend(part.parts)
+    return root
+
+
+def _inner(whole: _Part, name: str) -> _Part:
+    """Return a field of what is shown."""
+    found = whole.fields.named[name]
+    if isinstance(found, Attached):
+        node = found.node
+        part = _Part(node, {}, node.fields, (), _places(node), _states(node))
+        lengths, notes = lengths_of(node), meta_words(node.meta) + _news(whole, part, found.axes)
+    else:
+        node, where = whole.node, {**whole.positions, **found.positions}
+        part = _Part(node, where, found.fields, (), whole.places, whole.states)
+        lengths = tuple(
+            len(where[axis]) if axis in where else n  # type: ignore[arg-type]
+            for axis, n in enumerate(lengths_of(node) or ())
+            if not isinstance(where.get(axis), int)
+        )
+        notes = meta_words(found.meta)
+    notes = [harmless(", ".join(notes), 60)]
+    part.cells = (harmless(name), dtype_text(node), shape_text(lengths), *notes)
+    return part
+
+
+def _news(whole: _Part, part: _Part, axes: tuple[int, ...] | None) -> list[str]:
+    """Return what is true of an array of its own, and is not told of the whole."""
+    if isinstance(whole.node, Driven) and part.node is whole.node.node:
+        return ["stands for the rows"]
+    places = part.places if part.places != whole.places else []
+    states = [word for word in part.states if word not in whole.states]
+    apart = axes is None and not isinstance(whole.node, Stream)
+    return places + states + ["does not follow rows"] * apart
+
+
+def _cells(part: _Part, indent: str) -> Iterator[tuple[str, ...]]:
+    for inner in part.parts:
+        yield (indent + inner.cells[0], *inner.cells[1:])
+        yield from _cells(inner, indent + "  ")
+    for line in part.hidden:
+        yield indent + line, "", "", ""
+
+
+# --- HTML ------------------------------------------------------------------------------------
+
+FRAME = (
+    "font:var(--jp-code-font-size,13px) var(--jp-code-font-family,monospace);"
+    "color:var(--jp-content-font-color1,inherit)"
+)
+QUIET = "color:var(--jp-content-font-color2,inherit)"
+LEFT = 'style="text-align:left"'
+
+
+def _page(node: Node, shown: int, drawn: str) -> str:
+    whole, formula = _outline(node, shown), formula_of(node)
+    facts = escape(", ".join(["", *_facts(whole)]))
+    first = f'<b>View</b> {escape(_what(node))}<span style="{QUIET}">{facts}</span>'
+    lines = [f'<div style="{FRAME}">', f"<div>{first}</div>"]
+    if formula:
+        lines.append(f"<div>= {escape(formula)}</div>")
+    if node.fields.named:
+        table = '<table style="color:inherit;margin:0">'
+        lines += [f"<details open><summary>fields</summary>{table}", *_rows(whole)]
+        lines.append("</table></details>")
+    if drawn:
+        lines.append(f"<details open><summary>picture</summary>\n{drawn}\n</details>")
+    return "\n".join([*lines, "</div>"])
+
+
+def _rows(part: _Part, depth: int = 0) -> Iterator[str]:
+    """Return the rows of one table, so that columns stand in line; inner names are set in."""
+    name = f'<td style="text-align:left;padding-left:{depth * 1.5 + 0.5:g}em">'
+    for inner in part.parts:
+        word, *cells = [escape(cell) for cell in inner.cells if cell]
+        rest = "".join(f"<td {LEFT}>{cell}</td>" for cell in cells)
+        yield f"<tr>{name}{word}</td>{rest}</tr>"
+        yield from _rows(inner, depth + 1)
+    for line in part.hidden:
+        yield f"<tr>{name}{line}</td></tr>"

@@ -1,0 +1,406 @@
+"""What calling a view would do: what is read, in which passes and blocks, by which engine.
+
+Nothing is read to find out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, NamedTuple, TypeAlias
+
+from dataview.compute import (
+    BLOCK_ELEMENTS,
+    SMALL,
+    Program,
+    aliases,
+    block_elements,
+    chosen_engines,
+    compiled,
+    current_engine,
+    cutting,
+    is_one_block,
+    leaves_of,
+    needed,
+    pending,
+)
+from dataview.index import Affine, Constant, Index, Map, axes_of, boxed, compose, is_endless
+from dataview.plan.build import arguments
+from dataview.plan.concat import split_rows
+from dataview.plan.kinds import (
+    Comparison,
+    Concat,
+    Driven,
+    Elementwise,
+    Mapped,
+    MatMul,
+    Node,
+    Record,
+    Reduction,
+    Reshaped,
+    Sampled,
+    Select,
+    Shape,
+    Stored,
+    known_dtype,
+    known_shape,
+    members,
+    shape_of,
+    size_of,
+)
+from dataview.plan.symbols import symbols_of
+from dataview.samples import Stream, length_of
+from dataview.show.display import FRAME, title
+from dataview.show.formulas import formula_of, is_symbolic, term_of
+from dataview.show.words import escape, harmless, length_text, size_text, undriven
+
+__all__ = ["Explanation", "Pass", "Reading", "Step", "explained"]
+
+
+class Reading(NamedTuple):
+    """Data that is read: its name, where it is, and how many bytes at most, if that is known."""
+
+    name: str
+    place: str
+    nbytes: int | None
+
+
+class Pass(NamedTuple):
+    """Statistics that are taken first, in one reading of their operand."""
+
+    statistics: tuple[str, ...]
+    readings: tuple[Reading, ...]
+
+
+class Step(NamedTuple):
+    """An operation on a block: its name, the dtype of its result, and what computes it."""
+
+    name: str
+    dtype: str
+    engine: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A plan: `way` is how the result is made, in `blocks` of so many rows and elements.
+
+    The peak of memory is about `result_bytes`, and `thread_bytes` for every thread at work.
+    """
+
+    title: str
+    way: str
+    formula: str = ""
+    readings: tuple[Reading, ...] = ()
+    passes: tuple[Pass, ...] = ()
+    steps: tuple[Step, ...] = ()
+    blocks: int = 0
+    block_rows: int = 0
+    block_elements: int = 0
+    result_bytes: int | None = None
+    thread_bytes: int = 0
+    members: Mapping[str, Explanation] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return "\n".join(_lines(self))
+
+    def _repr_html_(self) -> str:
+        """Return the same lines as HTML."""
+        return f'<pre style="{FRAME}">{escape(repr(self))}</pre>'
+
+
+def explained(node: Node) -> Explanation:
+    """Return what evaluating a node would do."""
+    node = undriven(node)
+    if isinstance(node, Record):
+        parts = {name: explained(part.node) for name, part in members(node).items()}
+        return Explanation(title(node), "each field by itself", members=parts)
+    if isinstance(node, Sampled):
+        return _of_samples(node)
+    formula = formula_of(node)
+    if symbols := symbols_of([node]):
+        data = ", ".join(f"{name}=..." for name in symbols)
+        return Explanation(title(node), f"not yet: give the data with _bind({data})", formula)
+    if node.shape is None:
+        return Explanation(title(node), "its truth alone: the sides do not broadcast", formula)
+    if any(map(is_endless, node.shape)):
+        return Explanation(title(node), "not as a whole: it never ends, slice it first", formula)
+    core, index = _core(node)
+    plan: dict[str, Any] = {
+        "formula": formula,
+        "readings": _read(node),
+        "passes": tuple(_passes(core, index)),
+        "steps": tuple(_steps(node)),
+        "result_bytes": _nbytes(node),
+    }
+    if isinstance(core, Elementwise):
+        plan |= _blocks_of(core, known_shape(node))
+    elif aliases(node):
+        plan |= {"way": "lent: an alias of memory, nothing is copied", "result_bytes": 0}
+    elif isinstance(core, Reduction):
+        plan |= {"way": "a statistic, " + ("kept" if core.taken is not None else "not taken yet")}
+    else:
+        plan |= {"way": "at once", "blocks": 1}
+    return Explanation(title(node), **plan)
+
+
+def _of_samples(node: Sampled) -> Explanation:
+    place = "stream" if isinstance(node, Stream) else "function"
+    count = length_text(length_of(node))
+    way = "in order, one by one" if isinstance(node, Stream) else f"one by one, {count} of them"
+    return Explanation(title(node), way, readings=(Reading("samples", place, None),))
+
+
+def _core(node: Node) -> tuple[Node, Index | None]:
+    """Return what a part is taken of, and which part."""
+    index: Index | None = None
+    while isinstance(node, (Select, Driven)):
+        if isinstance(node, Select):
+            index = node.index if index is None else compose(node.index, index)
+        node = node.node
+    return node, index
+
+
+def _nbytes(node: Node) -> int | None:
+    return None if node.dtype is None else size_of(known_shape(node)) * node.dtype.itemsize
+
+
+# --- what is read ------------------------------------------------------------------------------
+
+_Part: TypeAlias = "tuple[Node, Index | None]"
+
+
+def _read(node: Node) -> tuple[Reading, ...]:
+    """Return what a node reads, the parts that have one name together."""
+    found: dict[tuple[str, str], int | None] = {}
+    for name, place, nbytes in _readings(node, None, ""):
+        known = found.get((name, place), 0)
+        found[name, place] = None if nbytes is None or known is None else known + nbytes
+    return tuple(Reading(name, place, nbytes) for (name, place), nbytes in found.items())
+
+
+def _readings(node: Node, index: Index | None, name: str) -> Iterator[Reading]:
+    """Return the readings below a part of a node."""
+    if not is_symbolic(node):
+        name = name or term_of(node)[0]
+    if isinstance(node, Sampled):
+        yield Reading(name, "made one by one", None)
+    elif isinstance(node, Stored):
+        yield Reading(name, node.source.describe(), _bytes_of(node, index))
+    else:
+        for below, part in _BELOW.get(type(node), _whole)(node, index):
+            yield from _readings(below, part, name)
+
+
+def _bytes_of(node: Stored, index: Index | None) -> int:
+    """Return how many bytes a part has, each element once."""
+    whole = size_of(node.source.shape)
+    if index is None:
+        return whole * node.source.dtype.itemsize
+    if 0 in index.shape:
+        return 0
+    used = {axis for map_ in index.maps for axis in axes_of(map_)}
+    count = size_of(tuple(n for axis, n in enumerate(index.shape) if axis in used))
+    return min(count, whole) * node.source.dtype.itemsize
+
+
+def _whole(node: Node, index: Index | None) -> Sequence[_Part]:
+    return [(below, None) for below in arguments(node)]
+
+
+def _of_select(node: Select, index: Index | None) -> Sequence[_Part]:
+    return [(node.node, node.index if index is None else compose(node.index, index))]
+
+
+def _of_operands(node: Elementwise | Comparison, index: Index | None) -> Sequence[_Part]:
+    leaves = [*leaves_of(node)] if isinstance(node, Elementwise) else arguments(node)
+    return [(leaf, _narrow(index, leaf)) for leaf in leaves]
+
+
+def _narrow(index: Index | None, leaf: Node) -> Index | None:
+    """Return which part of an operand meets a part of the result."""
+    own = shape_of(leaf) or ()
+    if index is None:
+        return None
+    maps = index.maps[len(index.maps) - len(own) :]
+    return Index(
+        index.shape,
+        [Constant(0) if n == 1 else map_ for n, map_ in zip(own, maps, strict=True)],
+    )
+
+
+def _of_product(node: MatMul, index: Index | None) -> Sequence[_Part]:
+    if index is None:
+        return _whole(node, index)
+    box, _ = boxed(index, len(known_shape(node)))
+    return list(zip(arguments(node), needed(node, box), strict=True))
+
+
+ROWS_FOLLOWED = 1 << 22
+"""Of more rows of joined nodes than this it is not worked out to which node each belongs."""
+
+
+def _of_concat(node: Concat, index: Index | None) -> Sequence[_Part]:
+    if index is None or size_of(index.shape[:1]) > ROWS_FOLLOWED:
+        return _whole(node, index)
+    return [(part.node, part.where) for part in split_rows(node, index)]
+
+
+def _of_statistic(node: Reduction, index: Index | None) -> Sequence[_Part]:
+    """Return the rows that a part of a statistic of each row needs; others are passes."""
+    if node.taken is not None or index is None or 0 in node.axes:
+        return []
+    return _of_rows(node, index)
+
+
+def _of_rows(node: Reduction | Mapped, index: Index | None) -> Sequence[_Part]:
+    """Return the whole rows that some elements are made of."""
+    if index is None or node.node.shape is None:
+        return [(node.node, None)]
+    return [(node.node, _deeper(index, node.node, 1))]
+
+
+def _of_members(node: Record, index: Index | None) -> Sequence[_Part]:
+    parts = [part.node for part in members(node).values()]
+    return [(part, None if index is None else _deeper(index, part, node.rank)) for part in parts]
+
+
+def _deeper(index: Index, node: Node, rank: int) -> Index:
+    """Return the part of a node whose first axes an index selects from, whole on the others."""
+    trailing = known_shape(node)[rank:]
+    depth = len(index.shape)
+    whole: list[Map] = [Affine(0, ((depth + axis, 1),)) for axis in range(len(trailing))]
+    return Index((*index.shape, *trailing), [*index.maps[:rank], *whole])
+
+
+_BELOW: dict[type[Node], Callable[[Any, Index | None], Sequence[_Part]]] = {
+    Select: _of_select,
+    Reshaped: _of_select,
+    MatMul: _of_product,
+    Elementwise: _of_operands,
+    Comparison: _of_operands,
+    Concat: _of_concat,
+    Mapped: _of_rows,
+    Record: _of_members,
+    Reduction: _of_statistic,
+}
+"""Which part of its operands a part of a node needs; of any other kind, all of them."""
+
+
+def _passes(node: Node, index: Index | None) -> Iterator[Pass]:
+    """Return the passes for statistics that are not taken yet, in their order."""
+    groups: dict[Any, list[Reduction]] = {}
+    for statistic in pending(node):
+        if index is None or 0 in statistic.axes:
+            groups.setdefault((id(statistic.node), statistic.axes), []).append(statistic)
+    for alike in groups.values():
+        names = tuple(formula_of(one) for one in reversed(alike))
+        yield Pass(names, _read(alike[0].node))
+
+
+# --- what is computed --------------------------------------------------------------------------
+
+
+def _steps(node: Node) -> Iterator[Step]:
+    """Return the steps of all that is computed but statistics, innermost first."""
+    core, _ = _core(node)
+    if isinstance(core, Reduction):
+        return
+    if not isinstance(core, Elementwise):
+        for below in arguments(core):
+            yield from _steps(below)
+        if isinstance(core, Comparison):
+            yield Step("not_equal" if core.negated else "equal", "bool", "numpy")
+        if isinstance(core, MatMul):
+            yield Step("matmul", harmless(str(core.dtype)), "numpy")
+        return
+    program = compiled(core)
+    for leaf in program.leaves:
+        yield from _steps(leaf)
+    for step, engine, _ in chosen_engines(program):
+        yield Step(harmless(step.ufunc.__name__), harmless(str(step.dtypes[0])), engine)
+
+
+def _blocks_of(core: Elementwise, shape: Shape) -> dict[str, Any]:
+    """Return the blocks of a fused expression, and the memory of one."""
+    size = size_of(shape)
+    if not shape or not size or (size <= SMALL and current_engine() != "numexpr"):
+        return {"way": "at once, small as it is", "blocks": 1, "block_elements": size}
+    read = [leaf for leaf in leaves_of(core) if _is_read_by_blocks(leaf)]
+    axis, step = cutting(shape, block_elements(compiled(core), size, bool(read)), bool(read))
+    if is_one_block(size, core.dtypes[0]) and current_engine() != "numexpr":
+        step = shape[axis]
+    step = min(step, shape[axis])
+    elements = size // shape[axis] * step
+    held = sum(known_dtype(leaf).itemsize for leaf in read)
+    return {
+        "way": "in blocks, over threads" if step < shape[axis] else "in one block",
+        "blocks": -(-shape[axis] // step),
+        "block_rows": shape[0] if axis else step,
+        "block_elements": elements,
+        "thread_bytes": elements * (_buffered(compiled(core)) + held),
+    }
+
+
+def _is_read_by_blocks(leaf: Node) -> bool:
+    return size_of(known_shape(leaf)) > BLOCK_ELEMENTS and not aliases(leaf)
+
+
+def _buffered(program: Program) -> int:
+    """Return the bytes for each element of a block that results on the way take at most.
+
+    The last result goes to its own place.
+    """
+    alive: dict[int, int] = {}
+    most = 0
+    for number, step in enumerate(program.steps):
+        alive |= {
+            place: dtype.itemsize
+            for place, dtype in zip(step.results, step.dtypes, strict=True)
+            if place not in program.outputs
+        }
+        alive = {place: size for place, size in alive.items() if program.last_use[place] > number}
+        most = max(most, sum(alive.values()))
+    return most
+
+
+# --- in words ----------------------------------------------------------------------------------
+
+
+def _lines(plan: Explanation) -> Iterator[str]:
+    yield f"Plan of {plan.title}"
+    if plan.formula:
+        yield f"  = {plan.formula}"
+    for number, one in enumerate(plan.passes):
+        yield f"  {'then ' if number else 'first'}     one pass over {_told(one.readings)}"
+        yield f"            for {', '.join(one.statistics)}"
+    if plan.readings:
+        yield f"  reads     {_told(plan.readings)}"
+    yield f"  computes  {plan.way}" if plan.steps else f"  answers   {plan.way}"
+    if plan.blocks > 1:
+        size = f"{plan.block_rows} rows ({plan.block_elements} elements)"
+        yield f"            {plan.blocks} blocks of {size}"
+    alike = [(step, len([*group])) for step, group in groupby(plan.steps)]
+    for step, times in alike[:STEPS_TOLD]:
+        words = f"{step.name}, {step.dtype}, by {step.engine}"
+        yield f"            {words}" + (f", {times} times" if times > 1 else "")
+    if len(alike) > STEPS_TOLD:
+        yield f"            … {len(alike) - STEPS_TOLD} more"
+    if plan.result_bytes:
+        each = f", and {size_text(plan.thread_bytes)} in each thread" if plan.thread_bytes else ""
+        yield f"  memory    {size_text(plan.result_bytes)} for the result{each}"
+    for name, part in plan.members.items():
+        first, *rest = _lines(part)
+        yield f"  {harmless(name)}: {first.removeprefix('Plan of ')}"
+        yield from (f"  {line}" for line in rest)
+
+
+STEPS_TOLD = 12
+
+
+def _told(readings: Sequence[Reading]) -> str:
+    words = [
+        f"{one.name}, {'?' if one.nbytes is None else size_text(one.nbytes)} of {one.place}"
+        for one in readings
+    ]
+    return "; ".join(words[:6]) + (f"; … {len(words) - 6} more" if words[6:] else "") or "nothing"

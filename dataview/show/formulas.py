@@ -1,0 +1,279 @@
+"""A symbolic view as a formula: operators with the parentheses they need, and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from dataview.index import Affine, Constant, Index
+from dataview.plan.kinds import (
+    Argument,
+    Comparison,
+    Elementwise,
+    Mapped,
+    MatMul,
+    Node,
+    Reduction,
+    Reshaped,
+    Select,
+    Shape,
+    size_of,
+)
+from dataview.show.words import (
+    dtype_text,
+    harmless,
+    key_text,
+    lengths_of,
+    name_text,
+    shape_text,
+    undriven,
+    value_text,
+)
+
+__all__ = ["ATOM", "Term", "formula_of", "is_symbolic", "operands_of", "step_term", "term_of"]
+
+Term: TypeAlias = tuple[str, int]
+"""A part of a formula, and how tightly its outermost operator binds."""
+
+FORMULA_LENGTH = 100
+FORMULA_STEPS = (12, 8, 5, 3)
+"""How many steps are told: the first number that gives a formula short enough, or the last."""
+
+ATOM, POWER, UNARY, COMPARED = 11, 10, 9, 2
+COMPARISONS = (np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal)
+INFIX: dict[int, dict[np.ufunc, str]] = {
+    POWER: {np.power: "**"},
+    8: {
+        np.multiply: "*",
+        np.divide: "/",
+        np.floor_divide: "//",
+        np.remainder: "%",
+        np.matmul: "@",
+    },
+    7: {np.add: "+", np.subtract: "-"},
+    6: {np.left_shift: "<<", np.right_shift: ">>"},
+    5: {np.bitwise_and: "&"},
+    4: {np.bitwise_xor: "^"},
+    3: {np.bitwise_or: "|"},
+    COMPARED: dict(zip(COMPARISONS, ("<", "<=", ">", ">=", "==", "!="), strict=True)),
+}
+SYMBOLS = {ufunc: (name, level) for level, row in INFIX.items() for ufunc, name in row.items()}
+PREFIX: dict[np.ufunc, str] = {np.negative: "-", np.positive: "+", np.invert: "~"}
+POWERS: dict[np.ufunc, str] = {np.square: "2"}
+"""What NumPy computes in place of a power."""
+
+DEFAULTS: dict[str, Any] = {
+    "approx": False,
+    "atol": 1e-08,
+    "casting": "unsafe",
+    "ddof": 0,
+    "decimals": 0,
+    "deg": False,
+    "equal_nan": False,
+    "keepdims": False,
+    "method": "linear",
+    "nan": 0.0,
+    "neginf": None,
+    "posinf": None,
+    "rtol": 1e-05,
+}
+"""Options that are told only where they are others."""
+
+
+# --- how each kind of step is written ----------------------------------------------------------
+
+
+class _Rule(NamedTuple):
+    """What a kind of node works on, and how it is written once these are."""
+
+    operands: Callable[[Any], Sequence[Argument]]
+    write: Callable[[Any, Sequence[Term]], Term]
+
+
+def _elementwise(node: Elementwise, terms: Sequence[Term]) -> Term:
+    ufunc: Any = node.ufunc
+    options = dict(getattr(ufunc, "options", ()))
+    if options:
+        return _call(ufunc.__name__, terms, options)
+    if ufunc in SYMBOLS:
+        return _infix(ufunc, terms)
+    if ufunc in POWERS:
+        return _infix(np.power, [terms[0], (POWERS[ufunc], ATOM)])
+    if ufunc in PREFIX:
+        return f"{PREFIX[ufunc]}{_bare(terms[0], UNARY)}", UNARY
+    which = f"[{node.output}]" if ufunc.nout > 1 else ""
+    name = harmless(ufunc.__name__.removesuffix(" (vectorized)"))
+    return f"{_call(name, terms, {})[0]}{which}", ATOM
+
+
+def _comparison(node: Comparison, terms: Sequence[Term]) -> Term:
+    return _infix(np.not_equal if node.negated else np.equal, terms)
+
+
+def _statistic(node: Reduction, terms: Sequence[Term]) -> Term:
+    shape = node.shape or ()
+    ndim = len(shape) if node.keepdims else len(shape) + len(node.axes)
+    some = len(node.axes) < ndim
+    axes = {"axis": node.axes[0] if len(node.axes) == 1 else node.axes} if some else {}
+    return _call(node.kind, terms, {**axes, **node.options, "keepdims": node.keepdims})
+
+
+def _part(node: Select, terms: Sequence[Term]) -> Term:
+    if isinstance(node, Reshaped):
+        return f"reshape({terms[0][0]}, {shape_text(node.shape)})", ATOM
+    return _part_term(terms[0], node.index, node.node.shape)
+
+
+RULES: dict[type[Node], _Rule] = {
+    Elementwise: _Rule(lambda node: node.args, _elementwise),
+    Comparison: _Rule(lambda node: node.args, _comparison),
+    MatMul: _Rule(lambda node: node.args, lambda node, terms: _infix(np.matmul, terms)),
+    Reduction: _Rule(lambda node: (node.node,), _statistic),
+    Reshaped: _Rule(lambda node: (node.node,), _part),
+    Select: _Rule(lambda node: (node.node,), _part),
+}
+"""A kind of node without a row is data: it is told by its name, or by dtype and shape."""
+
+
+def _infix(ufunc: np.ufunc, terms: Sequence[Term]) -> Term:
+    symbol, level = SYMBOLS[ufunc]
+    left = _bare(terms[0], level + (level in (POWER, COMPARED)))
+    return f"{left} {symbol} {_bare(terms[1], UNARY if level == POWER else level + 1)}", level
+
+
+def _call(name: str, terms: Sequence[Term], options: Mapping[str, Any]) -> Term:
+    told = [
+        f"{harmless(word)}={_option(value)}"
+        for word, value in options.items()
+        if word not in DEFAULTS or value_text(value) != value_text(DEFAULTS[word])
+    ]
+    return f"{name}({', '.join([*(term for term, _ in terms), *told])})", ATOM
+
+
+def _option(value: Any) -> str:
+    if isinstance(value, np.dtype):
+        return harmless(str(value))
+    if isinstance(value, np.ndarray):
+        value = value.tolist() if value.size <= 6 else [*value.ravel()[:7]]
+    if isinstance(value, (tuple, list)):
+        inner = ", ".join(map(value_text, value[:6])) + (", …" if value[6:] else "")
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
+    return value_text(value)
+
+
+def _part_term(whole: Term, index: Index, shape: Shape | None) -> Term:
+    order = _axes_order(index, shape)
+    if order is None and _is_reshape(index, shape):
+        return f"reshape({whole[0]}, {shape_text(index.shape)})", ATOM
+    if order is None:
+        return f"{_bare(whole, ATOM)}[{key_text(index, shape)}]", ATOM
+    reverse = order == tuple(reversed(range(len(order))))
+    return _call("transpose", [whole], {} if reverse else {"axes": order})
+
+
+def _axes_order(index: Index, shape: Shape | None) -> tuple[int, ...] | None:
+    """Return how an index transposes, None if it does anything else."""
+    axes = [
+        map_.strides[0][0]
+        for map_, length in zip(index.maps, shape or (), strict=False)
+        if isinstance(map_, Affine)
+        and not map_.offset
+        and [step for _, step in map_.strides] == [1]
+        and index.shape[map_.strides[0][0]] == length
+    ]
+    places = list(range(len(shape or ())))
+    if axes == places or sorted(axes) != places or len(index.shape) != len(places):
+        return None
+    return tuple(axes.index(place) for place in places)
+
+
+def _mapped_term(node: Node, whole: Mapped) -> Term:
+    kind, _, name = harmless(whole.step.title, 60).partition(" ")
+    path = "".join(f".{harmless(part)}" for part in whole.path)
+    term = f"{kind}({name}){path}", ATOM
+    return _part(node, [term]) if isinstance(node, Select) else term
+
+
+def _is_reshape(index: Index, shape: Shape | None) -> bool:
+    """Whether an index numbers all elements as they are numbered in their own shape."""
+    if shape is None or size_of(shape) != size_of(index.shape):
+        return False
+    numbers = [0] * len(index.shape)
+    for map_, length in zip(index.maps, _row_major(shape), strict=True):
+        if not isinstance(map_, (Affine, Constant)) or map_.offset:
+            return False
+        for axis, step in map_.strides if isinstance(map_, Affine) else ():
+            numbers[axis] += step * length
+    own = zip(numbers, _row_major(index.shape), index.shape, strict=True)
+    return all(number == wanted or n == 1 for number, wanted, n in own)
+
+
+def _row_major(shape: Shape) -> list[int]:
+    return [size_of(shape[axis + 1 :]) for axis in range(len(shape))]
+
+
+def _bare(term: Term, level: int) -> str:
+    return term[0] if term[1] >= level else f"({term[0]})"
+
+
+# --- formulas ------------------------------------------------------------------------------------
+
+
+def formula_of(node: Node) -> str:
+    """Return what a view computes, "" if it computes nothing."""
+    node = undriven(node)
+    if not is_symbolic(node):
+        return ""
+    formula = ""
+    for steps in FORMULA_STEPS:
+        formula = term_of(node, steps)[0]
+        if len(formula) <= FORMULA_LENGTH:
+            break
+    return harmless(formula, FORMULA_LENGTH)
+
+
+def is_symbolic(argument: Argument) -> bool:
+    """Whether an operand is computed, or a part of what is."""
+    while isinstance(argument, Select) and argument.label is None:
+        argument = argument.node
+    return isinstance(argument, Node) and argument.label is None and type(argument) in RULES
+
+
+def operands_of(node: Node) -> Sequence[Argument]:
+    """Return what a step works on; the data of a statistic may be gone when it is taken."""
+    return [argument for argument in RULES[type(node)].operands(node) if argument is not None]
+
+
+def term_of(argument: Argument, room: int = 1) -> Term:
+    """Return an operand of which `room` steps may be told."""
+    if not isinstance(argument, Node):
+        number = value_text(argument)
+        return number, UNARY if number.startswith("-") else ATOM
+    if not is_symbolic(argument):
+        return _data_term(argument)
+    if not room:
+        return "…", ATOM
+    operands = operands_of(argument)
+    share = (room - 1) // max(1, sum(map(is_symbolic, operands)))
+    return step_term(argument, [term_of(operand, share) for operand in operands])
+
+
+def step_term(node: Node, terms: Sequence[Term]) -> Term:
+    """Return one step, given its operands."""
+    return RULES[type(node)].write(node, terms or [("…", ATOM)])
+
+
+def _data_term(node: Node) -> Term:
+    if node.label is None:
+        whole = node.node if isinstance(node, Select) else node
+        if isinstance(whole, Mapped):
+            return _mapped_term(node, whole)
+        if whole.label is not None and isinstance(node, Select):
+            return _part(node, [_data_term(whole)])
+        return f"{dtype_text(node)}{shape_text(lengths_of(node))}", ATOM
+    name: Term = name_text(node.label), ATOM
+    if node.label.part is None:
+        return name
+    return _part_term(name, node.label.part, node.label.shape)

@@ -1,0 +1,210 @@
+"""Short words for what is shown: texts from outside made harmless, sizes, shapes, dtypes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import islice
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dataview.batches import Batches
+from dataview.index import Affine, Constant, Index, is_endless
+from dataview.plan.kinds import (
+    Concat,
+    Driven,
+    Label,
+    Node,
+    Record,
+    Reshaped,
+    Select,
+    Shape,
+    Unbound,
+    members,
+)
+from dataview.samples import Kept, Made, Stream, length_of
+
+__all__ = [
+    "Lengths",
+    "dtype_text",
+    "escape",
+    "few",
+    "harmless",
+    "inside",
+    "key_text",
+    "length_text",
+    "lengths_of",
+    "listing",
+    "meta_words",
+    "name_text",
+    "shape_text",
+    "size_text",
+    "undriven",
+    "value_text",
+]
+
+Lengths: TypeAlias = "tuple[float | None, ...] | None"
+
+_INSIDE: dict[type[Node], Callable[[Any], Sequence[Node]]] = {
+    Select: lambda node: (node.node,),
+    Reshaped: lambda node: (node.node,),
+    Driven: lambda node: (node.node,),
+    Concat: lambda node: node.nodes,
+    Record: lambda node: [part.node for part in members(node).values()],
+    Stream: lambda node: _filtered(node),
+    Batches: lambda node: (node.rows,),
+}
+
+
+def _filtered(node: Any) -> tuple[Node, ...]:
+    samples = node.samples
+    while hasattr(samples, "samples"):
+        samples = samples.samples
+    return (samples.node,) if isinstance(samples, Kept) else ()
+
+
+def inside(node: Node) -> Sequence[Node]:
+    """Return the nodes that a node's data comes from as it is, without arithmetic."""
+    return _INSIDE[type(node)](node) if type(node) in _INSIDE else ()
+
+
+def escape(text: str) -> str:
+    """Return a text as HTML shows it."""
+    import html  # which brings the names of all characters along: seldom needed
+
+    return html.escape(text)
+
+
+def harmless(words: str, limit: int = 32) -> str:
+    """Return a text from outside cut to the limit, such that it stays on its line."""
+    cut = words if len(words) <= limit else words[: limit - 1] + "…"
+    if cut.isprintable():
+        return cut
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
+
+
+def few(words: Collection[str], limit: int = 32) -> list[str]:
+    """Return the first of the words from outside, and how many more there are."""
+    first = [harmless(word, limit) for word in islice(words, 3)]
+    return [*first, f"… {len(words) - 3} more"] if len(words) > 3 else first
+
+
+def listing(words: Collection[str]) -> str:
+    return ", ".join(few(words))
+
+
+def value_text(value: Any) -> str:
+    """Return a number or a string; of anything else only what it is, since printing may read."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if type(value) is str:
+        return harmless(value, 20)
+    huge = type(value) is int and value.bit_length() > 128
+    plain = value is None or type(value) in (bool, int, float, complex)
+    return repr(value) if plain and not huge else type(value).__name__
+
+
+def meta_words(meta: Mapping[str, Any]) -> list[str]:
+    return few([f"{value_text(name)}={value_text(value)}" for name, value in meta.items()])
+
+
+def name_text(label: Label) -> str:
+    """Return the names by which something was reached, as one would write them after the view.
+
+    >>> name_text(Label(("pos", "x"), (3,))), name_text(Label(("two words",), (3,)))
+    ('pos.x', '["two words"]')
+    """
+    words = [harmless(name) for name in label.names]
+    steps = [f".{word}" if word.isidentifier() else f'["{word}"]' for word in words]
+    return harmless("".join(steps).removeprefix("."), 48)
+
+
+def key_text(index: Index, shape: Shape | None) -> str:
+    """Return the key of integers and slices that an index comes from, "…" for any other.
+
+    >>> key_text(Index((2,), [Affine(3, ((0, 2),)), Constant(1)]), (9, 2))
+    '3:6:2, 1'
+    """
+    words: list[str] = []
+    view = 0
+    for map_, length in zip(index.maps, shape or (), strict=False):
+        if isinstance(map_, Constant):
+            words.append(str(map_.offset))
+        elif isinstance(map_, Affine) and [axis for axis, _ in map_.strides] == [view]:
+            words.append(_slice_text(map_.offset, index.shape[view], map_.strides[0][1], length))
+            view += 1
+        else:
+            return "…"
+    while words[1:] and words[-1] == ":":
+        words.pop()
+    known = len(words) and len(index.maps) == len(shape or ()) and view == len(index.shape)
+    return ", ".join(words) if known else "…"
+
+
+def _slice_text(start: int, count: int, step: int, length: int) -> str:
+    """Return the slice that takes so many positions of an axis; its whole is ":"."""
+    if not count:
+        return "0:0"
+    if is_endless(count):
+        return f"{start or ''}:"
+    last = start + step * (count - 1)
+    ends = (0, length - 1) if step > 0 else (length - 1, 0)
+    first = "" if start == ends[0] else str(start)
+    stop = last + (1 if step > 0 else -1)
+    after = "" if step * (ends[1] - last) < step * step or stop < 0 else str(stop)
+    return f"{first}:{after}" + ("" if step == 1 else f":{step}")
+
+
+def length_text(length: float | None) -> str:
+    if length is None:
+        return "?"
+    return "endless" if length == math.inf or is_endless(int(length)) else str(int(length))
+
+
+def shape_text(lengths: Lengths) -> str:
+    if lengths is None:
+        return "?"
+    words = list(map(length_text, lengths))
+    words = words if len(words) <= 8 else [*words[:6], "…", words[-1]]
+    return f"({words[0]},)" if len(words) == 1 else f"({', '.join(words)})"
+
+
+def dtype_text(node: Node) -> str:
+    if isinstance(node, Stream) and node.sample is not None:
+        return dtype_text(node.sample)
+    names = node.fields.named if isinstance(node, Record) else node.dtype and node.dtype.names
+    if names:
+        return f"{{{harmless(listing(names), 30)}}}"
+    return "?" if node.dtype is None else harmless(str(node.dtype).removeprefix("|"))
+
+
+def size_text(size: float) -> str:
+    for unit in ("B", "kB", "MB", "GB", "TB", "PB"):
+        if size < 999.5:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} EB"
+
+
+def lengths_of(node: Node) -> Lengths:
+    """Return the shape as far as it is known."""
+    node = undriven(node)
+    if isinstance(node, Made):
+        return None if node.count is None else (length_of(node), None)
+    if isinstance(node, Batches):
+        return node.extents
+    if isinstance(node, Stream):
+        inner = None if node.sample is None else lengths_of(node.sample)
+        return (None, None) if inner is None else (None, *inner)
+    if isinstance(node, Unbound):
+        return node.extents
+    if isinstance(node, Record) and node.shape is None:
+        common = set(map(length_of, inside(node)))
+        return (common.pop() if len(common) == 1 else None, *[None] * node.rank)[: node.rank]
+    return node.shape
+
+
+def undriven(node: Node) -> Node:
+    while isinstance(node, Driven):
+        node = node.node
+    return node

@@ -1,0 +1,6 @@
+"""The face: the class `View` in groups of verbs, and the functions of the package."""
+
+from dataview.view.functions import collate, concat, evaluate, field, function, open, symbol, zip
+from dataview.view.view import View
+
+__all__ = ["View", "collate", "concat", "evaluate", "field", "function", "open", "symbol", "zip"]

@@ -1,0 +1,195 @@
+"""Fields as a user declares them: windows laid on a node, members put beside it, metadata."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from dataview.compute import evaluate
+from dataview.errors import unknown_field
+from dataview.exchange import made, node_of
+from dataview.plan.build import field, record, rows_of, stored, with_fields
+from dataview.plan.fields import (
+    NO_FIELDS,
+    Attached,
+    Field,
+    Fields,
+    Window,
+    WindowSpec,
+    check_name,
+    declared,
+)
+from dataview.plan.kinds import Driven, Node, Record, known_shape, members
+from dataview.plan.symbols import placeholder
+from dataview.samples import length_of
+from dataview.sources import ArraySource
+
+__all__ = [
+    "NOTHING",
+    "attached",
+    "constructed",
+    "described",
+    "frozen",
+    "symbol",
+    "zipped",
+]
+
+NOTHING: Any = object()
+"""Stands for data that was not given."""
+
+
+def constructed(
+    data: Any,
+    fields: Mapping[str, Any],
+    rank: int | None,
+    length: float | None,
+    driver: str | None,
+) -> Node:
+    """Return the node of data with fields laid on it, or of members alone."""
+    for name in fields:
+        if name.startswith("_"):
+            raise TypeError(
+                f"View() has no option {name!r}; a field's name has no leading underscore"
+            )
+    if data is NOTHING:
+        if not fields:
+            raise TypeError("a view is made of data, of fields, or of both; got neither")
+        node: Node = record({name: _member(name, part) for name, part in fields.items()}, rank)
+    elif length is not None:
+        node = _made(data, length)
+    else:
+        node = _of_data(data, rank)
+        node = _windowed(node, fields)
+    if driver is None:
+        return node
+    if not isinstance(node, Record):
+        raise TypeError("_driver= names one of several members; the data is one array")
+    return _driven(node, driver)
+
+
+def _of_data(data: Any, rank: int | None) -> Node:
+    if isinstance(data, (str, bytes, os.PathLike)):
+        raise TypeError(f"to open a file, use dv.open({data!r})")
+    node = node_of(data)
+    if rank is None:
+        return node
+    if not isinstance(node, Record):
+        raise TypeError("_rank= goes with members; the data is one array")
+    return record({name: part.node for name, part in members(node).items()}, rank)
+
+
+def _made(function: Any, length: float) -> Node:
+    if not callable(function):
+        raise TypeError(f"_length= goes with a function of the sample's number; got {function!r}")
+    return made(function, length)
+
+
+def _member(name: str, part: Any) -> Node:
+    if isinstance(part, (slice, WindowSpec)):
+        raise TypeError(f"{name}={part!r} is a window, and there is no data to lay it on")
+    return node_of(part)
+
+
+def _windowed(node: Node, specs: Mapping[str, Any]) -> Node:
+    """Return the node with fields: windows on its last axes, or nodes of their own."""
+    if not specs:
+        return node
+    fields = node.fields
+    shape = known_shape(node)
+    for name, spec in specs.items():
+        if isinstance(spec, Node) or isinstance(node, Record):
+            node = attached(with_fields(node, fields), check_name(name), node_of(spec))
+            fields = node.fields
+            continue
+        axes = [(axis, None) for axis in range(len(shape))]
+        fields = fields.with_field(check_name(name), declared(name, spec, axes, shape))
+    return with_fields(node, fields)
+
+
+def symbol(name: str, shape: Any, dtype: Any, windows: Mapping[str, Any]) -> Node:
+    """Return a symbol with windows on its last axes."""
+    node = placeholder(name, shape, dtype, NO_FIELDS)
+    fields = NO_FIELDS
+    for part, window in windows.items():
+        axes = [(axis, None) for axis in range(len(node.extents))]
+        laid = declared(part, window, axes, tuple(n or 0 for n in node.extents))
+        if any(node.extents[axis] is None for axis in laid.positions):
+            raise ValueError(
+                f"field {part!r} of symbol {name!r} is a window on an axis of unknown length; "
+                "declare the length"
+            )
+        fields = fields.with_field(check_name(part), laid)
+    return with_fields(node, fields)
+
+
+def attached(node: Node, name: str, part: Node) -> Node:
+    """Return the node with a field of its own: a member of a record, beside any other data."""
+    if isinstance(node, Record):
+        others = {other: place.node for other, place in members(node).items()}
+        return record(others | {name: part}, node.rank)
+    if isinstance(node, Driven):
+        fields = node.fields.with_field(name, Attached(part, None))
+        return Driven(part if name == node.driver else node.node, fields, node.driver)
+    follows = bool(node.shape) and rows_of(node) == rows_of(part)
+    axes = (0,) if follows else () if node.shape == () else None
+    return with_fields(node, node.fields.with_field(name, Attached(part, axes)))
+
+
+def _driven(node: Record, driver: str) -> Node:
+    """Return the fields of a record, of which one stands for the whole dataset's data."""
+    if driver not in node.fields:
+        raise unknown_field(driver, node.fields, "_driver=")
+    named = {name: Attached(part.node, None) for name, part in members(node).items()}
+    return Driven(named[driver].node, Fields(named), driver)
+
+
+def described(node: Node, meta: Mapping[str, Mapping[str, Any]]) -> Node:
+    """Return the node with metadata: of the fields by name, of the whole under ''."""
+    for name, items in meta.items():
+        kept = MappingProxyType(dict(items))
+        if not name:
+            changed: Node = node.replaced(meta=kept)
+            node = changed
+            continue
+        if name not in node.fields:
+            raise unknown_field(name, node.fields, "_meta=")
+        old = node.fields.named[name]
+        new: Field
+        if isinstance(old, Window):
+            new = old.with_meta(kept)
+        else:
+            new = Attached(old.node.replaced(meta=kept), old.axes)
+        node = with_fields(node, node.fields.with_field(name, new))
+    return node
+
+
+def frozen(node: Node) -> Node:
+    """Return a read-only copy of a node's data in memory, with its fields."""
+    if isinstance(node, Record):
+        named = {name: frozen(part.node) for name, part in members(node).items()}
+        return Record(record(named, node.rank).fields, node.rank, node.meta, node.shape)
+    array = np.array(evaluate(node))
+    named_fields = {
+        name: part if isinstance(part, Window) else Attached(frozen(field(node, name)), part.axes)
+        for name, part in node.fields.named.items()
+    }
+    fields = Fields(named_fields, node.fields.lost) if named_fields else NO_FIELDS
+    copy = stored(ArraySource(array), writable=False)
+    kept: Node = copy.replaced(fields=copy.fields if copy.fields.named else fields, meta=node.meta)
+    return kept
+
+
+def zipped(named: Mapping[str, Node]) -> Record:
+    """Return the record of nodes of one length, or name the one that differs."""
+    if not named:
+        raise ValueError("there is nothing to zip: no view was given")
+    lengths = {name: length_of(node) for name, node in named.items()}
+    for name, length in lengths.items():
+        if length != next(iter(lengths.values())):
+            listing = ", ".join(f"{other} {count}" for other, count in lengths.items())
+            raise ValueError(f"{name!r} differs in length from the others: {listing}")
+    return record(named, 1)

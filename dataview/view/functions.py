@@ -1,0 +1,137 @@
+"""The functions of the package: all but collate, which makes batches, make views or use them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from dataview import exchange
+from dataview.compute import Function, evaluate_all, made_like
+from dataview.loader import collated
+from dataview.plan.concat import concat as concat_nodes
+from dataview.plan.fields import WindowSpec
+from dataview.view import declare
+from dataview.view.face import Face, node_from, node_of, unwrapped
+from dataview.view.view import View, viewed
+
+__all__ = ["collate", "concat", "evaluate", "field", "function", "open", "symbol", "zip"]
+
+
+def open(path: Any, mode: str = "r") -> View:
+    """Open a file as a view; `mode="r+"` lets the view write to it."""
+    return viewed(exchange.open_node(path, mode))
+
+
+def evaluate(*views: Any) -> Any:
+    """Return the data of several views, in tuples, lists and mappings as they are given.
+
+    What they share is computed once, and what they read is read once.
+
+    >>> v = View([1.0, 3.0])
+    >>> evaluate(v - v._mean(), {"mean": v._mean()})
+    (array([-1.,  1.]), {'mean': np.float64(2.0)})
+    """
+    found = iter(evaluate_all([node_of(view) for view in _views_in(views)]))
+    return _answered(views, found)
+
+
+def _views_in(nested: Any) -> Iterator[Face]:
+    if isinstance(nested, Face):
+        yield nested
+    elif isinstance(nested, (tuple, list, Mapping)):
+        for part in nested.values() if isinstance(nested, Mapping) else nested:
+            yield from _views_in(part)
+    else:
+        raise TypeError(
+            f"evaluate takes views, and tuples, lists and mappings of them; got {nested!r}"
+        )
+
+
+def _answered(nested: Any, found: Iterator[np.ndarray]) -> Any:
+    """Return what is nested with the data of each view, in order, in its place."""
+    if isinstance(nested, Face):
+        return next(found)[()]
+    if isinstance(nested, Mapping):
+        return {name: _answered(part, found) for name, part in nested.items()}
+    parts = [_answered(part, found) for part in nested]
+    if hasattr(nested, "_make"):
+        return nested._make(parts)
+    return parts if isinstance(nested, list) else tuple(parts)
+
+
+def field(window: Any, /, **fields: Any) -> WindowSpec:
+    """Declare a window that has windows of its own, counted from its start.
+
+    >>> import numpy as np
+    >>> d = View(np.arange(6).reshape(2, 3), pos=field(np.s_[1:], x=0, y=1))
+    >>> d.pos.y()
+    array([2, 5])
+    """
+    return WindowSpec(window, fields)
+
+
+def symbol(name: str, /, shape: Any = (), dtype: Any = float, **fields: Any) -> View:
+    """Return a view without data: a name, the shape with None for unknown lengths, and a dtype.
+
+    >>> x = symbol("x", shape=(None, 3), dtype="f4")
+    >>> ((x + 1)[:5]._sum(axis=1))._shape()
+    (None,)
+    """
+    return viewed(declare.symbol(name, shape, dtype, fields))
+
+
+def function(inputs: Any, outputs: Any) -> Function:
+    """Return a function of arrays: symbols as inputs, views or nested structures of them out.
+
+    >>> x, y = symbol("x", shape=None), symbol("y", shape=None)
+    >>> f = function([x, y], {"sum": x + y, "all": (x._sum(), x * y)})
+    >>> f([1, 2], y=[3, 4])["sum"]
+    array([4., 6.])
+    """
+    return Function(_nodes_of(inputs), _nodes_of(outputs), node_from)
+
+
+def _nodes_of(structure: Any) -> Any:
+    """Return nested tuples, lists and mappings of views as the same of nodes."""
+    if isinstance(structure, View):
+        return node_of(structure)
+    if isinstance(structure, Mapping):
+        return {name: _nodes_of(part) for name, part in structure.items()}
+    if isinstance(structure, (tuple, list)):
+        return made_like(structure, map(_nodes_of, structure))
+    return structure
+
+
+def concat(*views: Any) -> View:
+    """Return the views one after the other; fields are joined by name.
+
+    >>> concat(View([1, 2]), View([3]))[-2:]()
+    array([2, 3])
+    """
+    parts = views[0] if len(views) == 1 and isinstance(views[0], (list, tuple)) else views
+    return viewed(concat_nodes([node_from(part) for part in parts]))
+
+
+def zip(*views: Any, **fields: Any) -> View:
+    """Return the record of views of one length, row by row: given by name, or f0, f1 and so on.
+
+    >>> zip(x=[1, 2], y=View([3, 4]))[0]._asdict()
+    {'x': np.int64(1), 'y': np.int64(3)}
+    """
+    named = {f"f{number}": part for number, part in enumerate(views)} | fields
+    return viewed(declare.zipped({name: node_from(part) for name, part in named.items()}))
+
+
+def collate(samples: Iterable[Any], pad: Any = None, device: Any = None) -> Any:
+    """Return samples (arrays, numbers, texts, tuples, mappings of them, views) as one batch.
+
+    `pad` is a value to fill up with, a `Pad` that says how, or "ragged"; or a mapping of these by
+    field.  `device` names the library and the device that the arrays go to.
+
+    >>> collate([[1, 2], [3]], pad=0)
+    array([[1, 2],
+           [3, 0]])
+    """
+    return collated(samples, pad, device, data_of=unwrapped)

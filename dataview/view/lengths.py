@@ -1,0 +1,77 @@
+"""What can be asked of any view without reading it: length, width, shape; and its truth."""
+
+from __future__ import annotations
+
+import math
+
+from dataview.compute import evaluate, is_equal
+from dataview.errors import StreamError
+from dataview.plan.kinds import Comparison, Extents, Node, Sampled, Unbound, known_shape, size_of
+from dataview.samples import Made, Stream, length_of
+
+__all__ = ["counted", "iterable", "ndim", "partial_shape", "truth", "width"]
+
+
+def counted(node: Node) -> int:
+    """Return the number of samples, or raise saying why there is none to tell."""
+    length = length_of(node)
+    if length == math.inf:
+        raise TypeError("the view never ends, so it has no len(); _length() returns math.inf")
+    if length is None and isinstance(node, Sampled):
+        raise StreamError("the length is unknown until all has been read; _length() returns None")
+    if length is None:
+        known_shape(node)
+        raise TypeError("len() of a view without axes: it is one element")
+    return int(length)
+
+
+def width(node: Node) -> int:
+    """Return the length of a row."""
+    shape = node.extents if isinstance(node, Unbound) else known_shape(node)
+    if len(shape) < 2:
+        raise TypeError(f"there is no width: the samples have no axis; the shape is {shape}")
+    return known_shape(node)[1] if shape[1] is None else shape[1]
+
+
+def ndim(node: Node) -> int:
+    """Return the number of axes."""
+    return len(node.extents if isinstance(node, Unbound) else known_shape(node))
+
+
+def iterable(node: Node) -> int:
+    """Return how many samples iteration gives, endless ones included."""
+    shape = known_shape(node)
+    if not shape:
+        raise TypeError("iteration over a view without axes: it is one element")
+    return shape[0]
+
+
+def truth(node: Node) -> bool:
+    """Return the truth of a view: of a comparison its own, else that of its one element."""
+    if isinstance(node, Comparison) and node.wholes:
+        return is_equal(*node.args) is not node.negated
+    if isinstance(node, Sampled) and isinstance(node.node, Comparison) and node.node.wholes:
+        rows = evaluate(node.writable(())[0])
+        return bool(rows.any() if node.node.negated else rows.all())
+    if isinstance(node, Sampled) or length_of(node) == math.inf:
+        raise StreamError("a view without a known end has no truth value")
+    size = size_of(known_shape(node))
+    if size != 1:
+        raise ValueError(
+            f"the truth of a view of {size} elements is ambiguous; compare it with ==, or use "
+            "numpy.any or numpy.all"
+        )
+    return bool(evaluate(node))
+
+
+def partial_shape(node: Sampled | Unbound) -> Extents:
+    """Return what is known of the shape of samples: None for each thing that is not."""
+    if node.extents is not None:
+        return node.extents
+    sample = node.sample.shape if isinstance(node, Stream) and node.sample is not None else None
+    if isinstance(node, Made) and node.count is None:
+        return (None,)
+    count = length_of(node)
+    rows = None if count is None or math.isinf(count) else int(count)
+    sample = node.row_shape if sample is None else sample
+    return (rows, None) if sample is None else (rows, *sample)

@@ -1,0 +1,80 @@
+"""A view in other libraries: what they ask of an array, and what a view is turned into."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dataview import exchange
+from dataview.view.face import Face, arrivals, node_of
+
+__all__ = ["Exchanges"]
+
+
+class Exchanges(Face):
+    """How other libraries take a view, and how a view becomes one of their objects."""
+
+    __slots__ = ()
+
+    def _to_torch(self, device: Any = None, *, copy: bool | None = None) -> Any:
+        """Return the data as a torch tensor, a record's as a dict of tensors.
+
+        A tensor shares memory that can be written, unless `copy=True`; else it holds a copy.
+        """
+        return exchange.to_torch(node_of(self), device, copy)
+
+    def _to_pandas(self) -> Any:
+        """Return the data as a pandas DataFrame with a column for each field, or as a Series.
+
+        A field of several numbers a row becomes columns `name_0`, `name_1` and so on.
+        """
+        return exchange.to_pandas(node_of(self))
+
+    def _to_xarray(self, dims: Sequence[str] | None = None) -> Any:
+        """Return the data as an xarray DataArray, a record's as a Dataset; `dims` names axes."""
+        return exchange.to_xarray(node_of(self), dims)
+
+    def _to_dask(self, chunks: Any = None) -> Any:
+        """Return a dask array that reads the view when computed, of a record a dict of them."""
+        return exchange.to_dask(node_of(self), chunks)
+
+    # --- what libraries ask of an array ------------------------------------------------------
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        return exchange.dlpack(node_of(self), stream, max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return exchange.DEVICE
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return exchange.arrow_stream(node_of(self), requested_schema)
+
+    def __arrow_array__(self, type: Any = None) -> Any:
+        return exchange.arrow_array(node_of(self), type)
+
+    def __jax_array__(self) -> Any:
+        return exchange.to_jax(node_of(self))
+
+    def __getitems__(self, numbers: Sequence[int]) -> list[Any]:
+        """Return samples by their numbers, as torch's loader fetches a batch."""
+        return exchange.samples(node_of(self), numbers)
+
+    def __dask_tokenize__(self) -> str:
+        """Return a name that no other data has: a view sees later writes, so it is not its data."""
+        import uuid
+
+        return uuid.uuid4().hex
+
+
+def _introduce_to_jax(kind: type[Any]) -> None:
+    exchange.introduce_to_jax(kind, kind.__jax_array__)
+
+
+arrivals["jax"] = _introduce_to_jax

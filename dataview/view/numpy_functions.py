@@ -1,0 +1,390 @@
+"""NumPy's functions of views: those that a plan can say become nodes, the others get the data.
+
+A row of `_FUNCTIONS` takes NumPy's arguments by NumPy's names.  A call that a row has no argument
+for (`dtype=`, `where=`, …) is left to NumPy, with the views in it evaluated.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+
+from dataview.compute import matmul, reduction
+from dataview.plan import layout
+from dataview.plan.build import comparison, elementwise, keyed, with_fields
+from dataview.plan.concat import concat
+from dataview.plan.fields import NO_FIELDS
+from dataview.plan.kinds import Node, known_dtype, known_shape
+from dataview.plan.operations import Operation, Ufunc
+from dataview.plan.symbols import deferring
+from dataview.samplers import as_numbers
+from dataview.samples import distinct
+from dataview.view import lengths
+from dataview.view.face import Face, argument, evaluated, node_from, node_of, viewed
+from dataview.write import check_writable, write
+
+__all__ = ["astype", "called"]
+
+_LEFT: Any = object()
+"""What a row returns that leaves the call to NumPy."""
+
+
+def called(function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Return what a function of NumPy gives for views: views, where a plan can say it."""
+    out = options.get("out")
+    if isinstance(out, Face):
+        rest = {name: value for name, value in options.items() if name != "out"}
+        write(node_of(out), np.asarray(evaluated(called(function, args, rest))))
+        return out
+    if function in _CHANGES and args and isinstance(args[0], Face):
+        return _changed(function, args, options)
+    if function in _ABOUT:
+        return function(*_each(_stand_in, args), **_each(_stand_in, options))
+    row = _FUNCTIONS.get(function)
+    if row is not None and _accepts(row, args, options):
+        found = row(*args, **options)
+        if found is not _LEFT:
+            return viewed(found) if isinstance(found, Node) else found
+    return function(*_each(evaluated, args), **_each(evaluated, options))
+
+
+def _accepts(row: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> bool:
+    try:
+        _signature(row).bind(*args, **options)
+    except TypeError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=256)
+def _signature(row: Callable[..., Any]) -> inspect.Signature:
+    return inspect.signature(row)
+
+
+def _each(change: Callable[[Any], Any], value: Any) -> Any:
+    """Return arguments with the views in them changed, however nested."""
+    if isinstance(value, Face):
+        return change(value)
+    if type(value) in (list, tuple):
+        return type(value)(_each(change, part) for part in value)
+    if type(value) is dict:
+        return {name: _each(change, part) for name, part in value.items()}
+    return value
+
+
+def _stand_in(view: Face) -> np.ndarray:
+    """Return an array of the view's shape and dtype that takes no memory."""
+    node = node_of(view)
+    return np.broadcast_to(np.empty((), known_dtype(node)), known_shape(node))
+
+
+def _changed(function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> None:
+    """Let NumPy change a copy of the data, and write it."""
+    node = node_of(args[0])
+    check_writable(node)
+    data = np.array(evaluated(args[0]))
+    function(data, *_each(evaluated, args[1:]), **_each(evaluated, options))
+    write(node, data)
+
+
+_CHANGES = {np.copyto, np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask}
+_ABOUT = {
+    np.can_cast,
+    np.common_type,
+    np.empty_like,
+    np.full_like,
+    np.iscomplexobj,
+    np.isrealobj,
+    np.ndim,
+    np.ones_like,
+    np.result_type,
+    np.shape,
+    np.size,
+    np.zeros_like,
+}
+
+
+# --- elements --------------------------------------------------------------------------------
+
+
+def astype(node: Node, dtype: Any, casting: str = "unsafe") -> Node:
+    """Return the elements in another dtype, as `ndarray.astype` converts them."""
+    wanted, own = np.dtype(dtype), known_dtype(node)
+    unsized = wanted.kind in "SUV" and not wanted.itemsize
+    undated = wanted.kind in "Mm" and np.datetime_data(wanted)[0] == "generic"
+    if (unsized and own.kind == "O") or (undated and own.kind in "OSU"):
+        example = "'U10'" if unsized else "'datetime64[s]'"
+        raise TypeError(
+            f"what {wanted.name} is depends on the values here, which are not read for it; say it "
+            f"whole, such as {example}"
+        )
+    return _computed(Operation("astype", (("dtype", wanted), ("casting", casting))), node)
+
+
+def _computed(operation: Ufunc, *operands: Any) -> Node:
+    found: Node = elementwise(operation, tuple(map(argument, operands)))[0]
+    return found
+
+
+def _of_one(name: str, a: Any, /) -> Node:
+    return _computed(Operation(name), a)
+
+
+def _where(condition: Any, x: Any, y: Any, /) -> Node:
+    return _computed(Operation("where"), condition, x, y)
+
+
+def _clip(
+    a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None
+) -> Node:
+    given = (a_min if min is None else min), (a_max if max is None else max)
+    if given[0] is None and given[1] is None:
+        return _LEFT  # type: ignore[no-any-return]
+    low, high = _within(given[0], a, "min"), _within(given[1], a, "max")
+    if low is None and high is None:
+        return _computed(np.positive, a)
+    if low is None:
+        return _computed(np.minimum, a, high)
+    if high is None:
+        return _computed(np.maximum, a, low)
+    return _computed(Operation("clip"), a, low, high)
+
+
+def _within(bound: Any, a: Any, end: str) -> Any:
+    """Return a bound, None if it is a number that no integer of this dtype goes beyond."""
+    dtype = known_dtype(node_from(a))
+    if type(bound) is not int or dtype.kind not in "iu":
+        return bound
+    most = getattr(np.iinfo(dtype), end)
+    return None if (bound <= most if end == "min" else bound >= most) else bound
+
+
+def _round(a: Any, decimals: int = 0) -> Node:
+    return _computed(Operation("round", (("decimals", int(decimals)),)), a)
+
+
+def _angle(z: Any, deg: bool = False) -> Node:
+    return _computed(Operation("angle", (("deg", bool(deg)),)), z)
+
+
+def _nan_to_num(
+    x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
+) -> Any:
+    options = (("nan", nan), ("posinf", posinf), ("neginf", neginf))
+    if any(np.ndim(value) for _, value in options):
+        return _LEFT
+    found = _computed(Operation("nan_to_num", options), x)
+    if copy:
+        return found
+    write(node_from(x), found)
+    return x
+
+
+def _isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
+    if np.ndim(rtol) or np.ndim(atol):
+        return _LEFT
+    options = (("rtol", rtol), ("atol", atol), ("equal_nan", bool(equal_nan)))
+    return _computed(Operation("isclose", options), a, b)
+
+
+def _allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
+    close = _isclose(a, b, rtol, atol, equal_nan)
+    return close if close is _LEFT else bool(viewed(reduction("all", close, None, False, {}))())
+
+
+def _array_equal(a1: Any, a2: Any) -> bool:
+    return lengths.truth(comparison(node_from(a1), node_from(a2), False))
+
+
+def _astype(x: Any, dtype: Any, /) -> Node:
+    return astype(node_from(x), dtype)
+
+
+def _dot(a: Any, b: Any) -> Any:
+    one, other = argument(a), argument(b)
+    axes = {lengths.ndim(side) if isinstance(side, Node) else 0 for side in (one, other)}
+    if 0 in axes:
+        return _computed(np.multiply, a, b)
+    return matmul(one, other) if max(axes) <= 2 else _LEFT
+
+
+# --- layouts ---------------------------------------------------------------------------------
+
+
+def _laid(layout: Callable[..., Node]) -> Callable[..., Node]:
+    """Return the row of a layout whose arguments are NumPy's."""
+
+    def row(a: Any, /, *args: Any, **options: Any) -> Node:
+        return layout(node_from(a), *args, **options)
+
+    row.__signature__ = inspect.signature(layout)  # type: ignore[attr-defined]
+    return row
+
+
+def _ravel(a: Any, order: str = "C") -> Node:
+    return _reshape(a, -1, order)
+
+
+def _reshape(a: Any, shape: Any, order: str = "C") -> Node:
+    if order in ("A", "K"):  # the order in memory, which only the data has
+        return _LEFT  # type: ignore[no-any-return]
+    return layout.reshaped(node_from(a), shape, order)
+
+
+def _swapaxes(a: Any, axis1: int, axis2: int) -> Node:
+    order = list(range(lengths.ndim(node_from(a))))
+    one, other = (normalize_axis_index(axis, len(order)) for axis in (axis1, axis2))
+    order[one], order[other] = order[other], order[one]
+    return layout.transposed(node_from(a), order)
+
+
+def _take(a: Any, indices: Any, axis: int | None = None) -> Node:
+    node = node_from(a)
+    if axis is None or not lengths.ndim(node):
+        node = layout.reshaped(node, -1)
+    place = normalize_axis_index(axis or 0, lengths.ndim(node))
+    given = np.asarray(evaluated(indices))
+    numbers = as_numbers(given.astype(np.intp) if given.dtype == bool else given)
+    return keyed(node, (slice(None),) * place + (numbers,))
+
+
+def _nodes_from(arrays: Any) -> list[Node]:
+    return [node_from(part) for part in arrays]
+
+
+def _concatenate(arrays: Any, /, axis: int | None = 0) -> Node:
+    return _joined(_nodes_from(arrays), axis)
+
+
+def _stack(arrays: Any, axis: int = 0) -> Node:
+    return _stacked(_nodes_from(arrays), axis)
+
+
+def _vstack(tup: Any) -> Node:
+    return _joined_as_rows(_nodes_from(tup))
+
+
+def _hstack(tup: Any) -> Node:
+    nodes = [node if lengths.ndim(node) else layout.expanded(node, 0) for node in _nodes_from(tup)]
+    return _joined(nodes, min(1, lengths.ndim(nodes[0]) - 1))
+
+
+@deferring
+def _joined(nodes: Sequence[Node], axis: int | None) -> Node:
+    if len({tuple(node.fields) for node in nodes}) > 1:
+        nodes = [with_fields(node, NO_FIELDS) for node in nodes]
+    if axis is None:
+        return concat([layout.reshaped(node, -1) for node in nodes])
+    if normalize_axis_index(axis, len(known_shape(nodes[0]))) == 0:
+        return concat(nodes)
+    return layout.moved(concat([layout.moved(node, axis, 0) for node in nodes]), 0, axis)
+
+
+@deferring
+def _stacked(nodes: Sequence[Node], axis: int) -> Node:
+    if len(set(map(known_shape, nodes))) > 1:
+        raise ValueError(f"what is stacked has one shape; got {[*map(known_shape, nodes)]}")
+    return _joined([layout.expanded(node, axis) for node in nodes], axis)
+
+
+@deferring
+def _joined_as_rows(nodes: Sequence[Node]) -> Node:
+    while min(len(known_shape(node)) for node in nodes) < 2:
+        nodes = [layout.expanded(n, 0) if len(known_shape(n)) < 2 else n for n in nodes]
+    return _joined(nodes, 0)
+
+
+# --- statistics ------------------------------------------------------------------------------
+
+
+def _statistic(kind: str, a: Any, axis: Any = None, *, keepdims: bool = False) -> Node:
+    return reduction(kind, node_from(a), axis, keepdims, {})
+
+
+def _spread(kind: str, a: Any, axis: Any = None, *, ddof: int = 0, keepdims: bool = False) -> Node:
+    return reduction(kind, node_from(a), axis, keepdims, {"ddof": ddof})
+
+
+def _quantile(
+    a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
+) -> Node:
+    q = q if type(q) in (int, float) else np.array(evaluated(q))
+    options = {"q": q, "method": method, "approx": False}
+    return reduction("quantile", node_from(a), axis, keepdims, options)
+
+
+def _percentile(
+    a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
+) -> Node:
+    q = q / 100 if type(q) in (int, float) else np.true_divide(evaluated(q), 100)
+    return _quantile(a, q, axis, method=method, keepdims=keepdims)
+
+
+def _unique(ar: Any, *, return_counts: bool = False) -> Any:
+    """Return arrays, as their length is to be known, read in a streaming pass."""
+    found = viewed(distinct(node_from(ar), return_counts))()
+    return (found["value"], found["count"]) if return_counts else found
+
+
+def _count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Node:
+    node = node_from(a)
+    if known_dtype(node).kind == "V":
+        return _LEFT  # type: ignore[no-any-return]
+    return reduction("sum", astype(node, bool), axis, keepdims, {})
+
+
+_OF_ONE = (
+    np.fix, np.i0, np.imag, np.iscomplex, np.isneginf, np.isposinf, np.isreal, np.real, np.sinc
+)  # fmt: skip
+_STATISTICS: Iterable[tuple[Callable[..., Any], str]] = (
+    (np.sum, "sum"),
+    (np.prod, "prod"),
+    (np.mean, "mean"),
+    (np.min, "min"),
+    (np.max, "max"),
+    (np.amin, "min"),
+    (np.amax, "max"),
+    (np.argmin, "argmin"),
+    (np.argmax, "argmax"),
+    (np.any, "any"),
+    (np.all, "all"),
+)
+_FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
+    np.allclose: _allclose,
+    np.angle: _angle,
+    np.array_equal: _array_equal,
+    np.broadcast_to: _laid(layout.broadcast),
+    np.clip: _clip,
+    np.concatenate: _concatenate,
+    np.count_nonzero: _count_nonzero,
+    np.dot: _dot,
+    np.expand_dims: _laid(layout.expanded),
+    np.flip: _laid(layout.flipped),
+    np.hstack: _hstack,
+    np.isclose: _isclose,
+    np.moveaxis: _laid(layout.moved),
+    np.nan_to_num: _nan_to_num,
+    np.percentile: _percentile,
+    np.quantile: _quantile,
+    np.ravel: _ravel,
+    np.reshape: _reshape,
+    np.round: _round,
+    np.squeeze: _laid(layout.squeezed),
+    np.stack: _stack,
+    np.std: partial(_spread, "std"),
+    np.swapaxes: _swapaxes,
+    np.take: _take,
+    np.transpose: _laid(layout.transposed),
+    np.unique: _unique,
+    np.var: partial(_spread, "var"),
+    np.vstack: _vstack,
+    np.where: _where,
+    **{function: partial(_of_one, function.__name__) for function in _OF_ONE},
+    **{function: partial(_statistic, kind) for function, kind in _STATISTICS},
+    **({np.astype: _astype} if hasattr(np, "astype") else {}),
+}

@@ -1,0 +1,205 @@
+"""Operators and what is computed from values: every one a node, nothing read."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, Self, cast
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from dataview import exchange
+from dataview.compute import matmul
+from dataview.index import Written
+from dataview.plan import layout
+from dataview.plan.build import comparison, elementwise
+from dataview.plan.operations import BINARY, power_of
+from dataview.view import numpy_functions
+from dataview.view.face import (
+    Face,
+    argument,
+    evaluated,
+    like,
+    node_of,
+    put_state,
+    unwrapped,
+    viewed,
+)
+from dataview.write import apply_in_place, check_writable, write
+
+__all__ = ["Arithmetic"]
+
+
+class OfTheClass:
+    """A method that the class has and its objects do not seem to have.
+
+    NumPy asks the class for `__array_function__`. xarray, dask and others ask the object, and then
+    keep it in place of an array and call methods of arrays, which a view has not.
+    """
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self.method = method
+
+    def __get__(self, view: Any, kind: type) -> Callable[..., Any]:
+        if view is not None:
+            raise AttributeError("__array_function__ is of the class")
+        return self.method
+
+
+class Arithmetic(Face, NDArrayOperatorsMixin):
+    """The operators of a view, and NumPy's functions of it."""
+
+    __slots__ = ()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        if method == "__call__" and ufunc.signature is None:
+            if not options:
+                return _applied(ufunc, inputs)
+            if options.keys() == {"out"} and ufunc.nout == 1:
+                (out,) = options["out"]
+                apply_in_place(argument(out), ufunc, tuple(map(argument, inputs)))
+                return _marked(out) if isinstance(out, Face) else out
+        if ufunc is np.matmul and method == "__call__" and not options:
+            return viewed(matmul(*map(argument, inputs)))
+        return _left_to_numpy(ufunc, method, inputs, options)
+
+    @OfTheClass
+    def __array_function__(
+        self, function: Any, types: Any, args: tuple[Any, ...], options: dict[str, Any]
+    ) -> Any:
+        return numpy_functions.called(function, args, options)
+
+    def __pow__(self, exponent: Any) -> Self:
+        return cast(Self, _applied(*_power(self, exponent)))
+
+    def __ipow__(self, exponent: Any) -> Self:
+        ufunc, operands = _power(self, exponent)
+        return cast(Self, ufunc(*operands, out=(self,)))
+
+    def __eq__(self, other: object) -> Self:  # type: ignore[override]
+        return cast(Self, _compared(self, other, False))
+
+    def __ne__(self, other: object) -> Self:  # type: ignore[override]
+        return cast(Self, _compared(self, other, True))
+
+    # --- values ----------------------------------------------------------------------------
+
+    def _astype(self, dtype: Any, casting: str = "unsafe") -> Self:
+        """Return the elements converted to another dtype.
+
+        >>> import dataview as dv
+        >>> dv.View([1.5, 2.5])._astype("i4")()
+        array([1, 2], dtype=int32)
+        """
+        return like(self, numpy_functions.astype(node_of(self), dtype, casting))
+
+    def _reshape(self, *shape: Any, order: str = "C") -> Self:
+        """Return the elements under another shape: writes pass through it.
+
+        >>> import dataview as dv
+        >>> dv.View(np.arange(6))._reshape(-1, 3)[1]()
+        array([3, 4, 5])
+        """
+        wanted = shape[0] if len(shape) == 1 else shape
+        return like(self, layout.reshaped(node_of(self), wanted, order))
+
+    def _transpose(self, *axes: Any) -> Self:
+        """Return the axes in another order, reversed if none is given: writes pass through it.
+
+        >>> import dataview as dv
+        >>> dv.View(np.zeros((2, 3, 4)))._transpose(1, 0, 2)._shape()
+        (3, 2, 4)
+        """
+        order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
+        return like(self, layout.transposed(node_of(self), order))
+
+
+_NUMBERS = frozenset((int, float, bool, complex))
+
+
+def _quick(ufunc: np.ufunc, general: Any, reflected: bool) -> Any:
+    """Return an operator that asks NumPy only for operands that may have operators of their own."""
+
+    def operator(view: Any, other: Any) -> Any:
+        kind = type(other)
+        if kind is type(view):
+            operand: Any = node_of(other)
+        elif kind in _NUMBERS:
+            operand = other
+        elif kind is np.ndarray:
+            operand = argument(other)
+        else:
+            return general(view, other)
+        own = node_of(view)
+        found = elementwise(ufunc, (operand, own) if reflected else (own, operand))
+        return viewed(found[0]) if len(found) == 1 else tuple(map(viewed, found))
+
+    return functools.wraps(general)(operator)
+
+
+for _name, _ufunc in BINARY.items():
+    for _method, _reflected in ((f"__{_name}__", False), (f"__r{_name}__", True)):
+        _general = getattr(NDArrayOperatorsMixin, _method, None)
+        if _general is not None:  # comparisons have no reflected form
+            setattr(Arithmetic, _method, _quick(_ufunc, _general, _reflected))
+
+
+def _marked(view: Face) -> Face:
+    """Return a view that was changed in place, marked so that assigning it back does nothing."""
+    node, seen, parent, key = view._state
+    if parent is not None and not isinstance(key, Written):
+        put_state(view, (node, seen, parent, Written(key)))
+    return view
+
+
+def _applied(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
+    if ufunc is np.equal or ufunc is np.not_equal:
+        return _compared(inputs[0], inputs[1], ufunc is np.not_equal)
+    found = elementwise(ufunc, tuple([argument(value) for value in inputs]))
+    return viewed(found[0]) if len(found) == 1 else tuple(map(viewed, found))
+
+
+def _power(view: Face, exponent: Any) -> tuple[np.ufunc, tuple[Any, ...]]:
+    """Return the ufunc by which an array takes this power, and its operands."""
+    dtype = node_of(view).dtype
+    if dtype is not None and isinstance(exponent, (int, float, np.generic)):
+        ufunc = power_of(dtype, exponent)
+        if ufunc.nin == 1:
+            return ufunc, (view,)
+    return np.power, (view, exponent)
+
+
+def _left_to_numpy(
+    ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]
+) -> Any:
+    """Let NumPy compute with the data; what it puts into views is written to them."""
+    changed = list(inputs[:1]) if method == "at" else list(options.pop("out", ()))
+    for view in changed:
+        if isinstance(view, Face):
+            check_writable(node_of(view))
+    data = [np.array(evaluated(view)) if isinstance(view, Face) else view for view in changed]
+    values = [evaluated(value) for value in inputs]
+    if method == "at":
+        values[0] = data[0]
+    elif data:
+        options["out"] = tuple(data)
+    found = getattr(ufunc, method)(*values, **{k: evaluated(v) for k, v in options.items()})
+    for view, array in zip(changed, data, strict=True):
+        if isinstance(view, Face):
+            write(node_of(view), array)
+    if method == "at" or not data:
+        return found
+    return changed[0] if len(changed) == 1 else tuple(changed)
+
+
+_WHOLES = (Face, Mapping, list, tuple)
+
+
+def _compared(left: Any, right: Any, negated: bool) -> Any:
+    """Return the comparison; only that of two wholes, not of one with a scalar, has a truth."""
+    wholes = all(isinstance(side, _WHOLES) or np.ndim(side) for side in (left, right))
+    one, other = (exchange.operand_of(unwrapped(side)) for side in (left, right))
+    return viewed(comparison(one, other, negated, wholes))

@@ -1,0 +1,166 @@
+"""Which rows, in which order, and in which batches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Self, cast
+
+import numpy as np
+
+from dataview import batches, loader, samplers, samples
+from dataview.view import face
+from dataview.view.face import Face, evaluated, like, node_of, viewed
+
+__all__ = ["Visiting"]
+
+
+_LENT = loader.Lent(face.viewed, face.viewed_with, face.unwrapped)
+"""What a loader is lent of the face, to hand out views."""
+
+
+class Visiting(Face):
+    """The verbs of rows and batches."""
+
+    __slots__ = ()
+
+    def _take(self, rows: Any) -> Self:
+        """Return these rows, in this order, as often as they are named."""
+        return cast(Self, cast(Any, self)[samplers.as_numbers(np.asarray(evaluated(rows)))])
+
+    def _shuffled(self, seed: int | Sequence[int], pool: int | None = None) -> Self:
+        """Return the rows in an order made from the seed; no index is stored for many rows.
+
+        A stream is shuffled within a pool of its next samples.
+
+        >>> import dataview as dv
+        >>> d = dv.View(np.arange(5))._shuffled(0)
+        >>> sorted(d().tolist()), bool(d[1:3] == d()[1:3])
+        ([0, 1, 2, 3, 4], True)
+        """
+        return like(self, samplers.shuffled(node_of(self), seed, pool))
+
+    def _sorted(self, by: Any = None) -> Self:
+        """Return the rows in ascending order of a field, of other data, or of their own values."""
+        node = node_of(self)
+        order = np.argsort(_labels(self, by), axis=0, kind="stable")
+        return like(self, samplers.ordered(node, order))
+
+    def _filter(self, condition: Any) -> Self:
+        """Return the rows where a mask is true, or the samples that a function accepts.
+
+        A function makes a view of unknown length, read in order; `_probe()` counts its samples.
+        """
+        if callable(condition) and not isinstance(condition, Face):
+            return like(self, samples.kept(node_of(self), condition, viewed))
+        return cast(Self, cast(Any, self)[samplers.as_mask(np.asarray(evaluated(condition)))])
+
+    def _split(self, sizes: Any, seed: int | None = None, by: Any = None) -> tuple[Self, ...]:
+        """Return consecutive parts of these sizes or fractions, the rest as one more part.
+
+        `seed` shuffles first; `by` names a field of labels of which each part gets its share.
+
+        >>> import dataview as dv
+        >>> [len(part) for part in dv.View(np.arange(10))._split(0.8)]
+        [8, 2]
+        """
+        labels = None if by is None else _labels(self, by)
+        return tuple(map(viewed, samplers.split(node_of(self), sizes, seed, labels)))
+
+    def _folds(
+        self, k: int | None = None, seed: int | None = None, by: Any = None, groups: Any = None
+    ) -> list[tuple[Self, Self]]:
+        """Return k pairs (training rows, test rows); each row is tested once.
+
+        `by` names a field of labels of which each part gets its share; with `groups` no group is
+        on both sides of a pair, and without k each pair leaves one group out.
+
+        >>> import dataview as dv
+        >>> [test().tolist() for _, test in dv.View(np.arange(7))._folds(3)]
+        [[4, 5, 6], [2, 3], [0, 1]]
+        """
+        if groups is not None and by is None:
+            pairs = samplers.group_folds(node_of(self), _labels(self, groups), k, seed)
+        elif groups is not None or k is None:
+            raise ValueError("folds are made by a number k, with by= at will, or by groups=")
+        else:
+            labels = None if by is None else _labels(self, by)
+            pairs = samplers.folds(node_of(self), k, seed, labels)
+        return [(viewed(train), viewed(test)) for train, test in pairs]
+
+    def _repeat(self, n: float = math.inf) -> Self:
+        """Return the rows n times over, or without end."""
+        return like(self, samplers.repeated(node_of(self), n))
+
+    # --- batches -----------------------------------------------------------------------------
+
+    def _minibatches(
+        self,
+        batch_size: int | None = None,
+        tail: str = "short",
+        sampler: Any = "linear",
+        seed: int | Sequence[int] = 0,
+        epoch: int = 0,
+        num_samples: int | None = None,
+        num_batches: int | None = None,
+    ) -> Self:
+        """Return the view of minibatches: the rows, in the sampler's order, so many together.
+
+        `tail` says what becomes of rows that do not make a batch: "short", "drop", "pad", "error".
+
+        >>> import dataview as dv
+        >>> d = dv.View(np.arange(7), double=dv.View(np.arange(0, 14, 2)))
+        >>> [batch.double().tolist() for batch in d._minibatches(3)]
+        [[0, 2, 4], [6, 8, 10], [12]]
+        """
+        return like(
+            self,
+            batches.grouped(
+                node_of(self), batch_size, tail, sampler, seed, epoch, num_samples, num_batches
+            ),
+        )
+
+    def _loader(
+        self,
+        batch_size: int = 1,
+        sampler: Any = "linear",
+        seed: int | Sequence[int | str] = 0,
+        repeat: bool = False,
+        straddle: bool = False,
+        tail: str = "short",
+        num_samples: int | None = None,
+        num_batches: int | None = None,
+        pool: int | str | None = None,
+        fields: Any = None,
+        collate: Callable[[list[Any]], Any] | None = None,
+        pad: Any = None,
+        transform: Any = None,
+        shard: tuple[int, int] = (0, 1),
+        even: str = "short",
+        workers: int = 0,
+        kind: str = "thread",
+        prefetch: int = 0,
+        on_error: Any = "raise",
+        max_errors: int | None = None,
+        progress: Any = None,
+        device: Any = None,
+    ) -> loader.Loader:
+        """Return an iterator over batches, epoch after epoch, that can be stopped and resumed.
+
+        >>> import dataview as dv
+        >>> loader = dv.View(np.arange(5))._loader(2)
+        >>> [batch().tolist() for batch in loader], loader.epoch
+        ([[0, 1], [2, 3], [4]], 1)
+        """
+        given = {name: value for name, value in locals().items() if name != "self"}
+        return loader.Loader(loader.made(node_of(self), _LENT, loader.Options(**given)))
+
+    def _valid(self) -> Self:
+        """Return the mask of the rows that are no padding, `tail="pad"` of `_minibatches`."""
+        return like(self, batches.valid(node_of(self)))
+
+
+def _labels(view: Any, by: Any) -> np.ndarray:
+    """Return the values to sort or split by: of a field, of a view or array, or the rows' own."""
+    source = view if by is None else view._field(by) if isinstance(by, str) else by
+    return samplers.one_each(np.asarray(source), len(view))

@@ -1,0 +1,527 @@
+"""The face: a view of data, with every verb one line of help and one delegation.
+
+Fields have no leading underscore; verbs have one.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, cast
+
+import numpy as np
+
+from dataview import batches, samples, show
+from dataview.compute import answered, bound, by_name, evaluate, in_order, lent
+from dataview.errors import UndeclaredError, unknown_field, unknown_verb
+from dataview.exchange import packed_in_order, save
+from dataview.index import NO_KEY, Written, without_names
+from dataview.plan.build import chosen, field, keyed, read_only, row_field, with_fields
+from dataview.plan.kinds import Node, Sampled, Unbound, known_shape, size_of
+from dataview.view import declare, face, lengths
+from dataview.view.face import as_key, begin, node_from, node_of, put_state, shown_by, unwrapped
+from dataview.view.library_verbs import Exchanges
+from dataview.view.operators import Arithmetic
+from dataview.view.row_verbs import Visiting
+from dataview.view.statistic_verbs import Summaries
+from dataview.write import write
+
+__all__ = ["View", "viewed"]
+
+viewed = cast("Callable[..., View]", face.viewed)
+
+_MISSING: Any = object()
+_PROTOCOL = ("shape", "dtype", "ndim", "to_numpy")
+"""Names without underscore that libraries ask arrays for; a field of that name wins."""
+
+
+@shown_by
+class View(Arithmetic, Visiting, Summaries, Exchanges):
+    """A lazy view of data: an array, a number, a sample, a dataset or a dataset of minibatches.
+
+    Building a view reads nothing; calling it returns its data.
+
+    >>> d = View(np.arange(12).reshape(4, 3), input=np.s_[:2], target=np.s_[2])
+    >>> d.input[1:3]()
+    array([[3, 4],
+           [6, 7]])
+    >>> d.target -= 2
+    >>> d[0]()
+    array([0, 1, 0])
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        data: Any = declare.NOTHING,
+        /,
+        *,
+        _driver: str | None = None,
+        _rank: int | None = None,
+        _length: float | None = None,
+        _meta: Mapping[str, Mapping[str, Any]] | None = None,
+        _readonly: bool = False,
+        **fields: Any,
+    ) -> None:
+        parts = {name: unwrapped(part) for name, part in fields.items()}
+        node = declare.constructed(unwrapped(data), parts, _rank, _length, _driver)
+        if _meta is not None:
+            node = declare.described(node, _meta)
+        begin(self, read_only(node) if _readonly else node)
+
+    # --- data out --------------------------------------------------------------------------
+
+    def __call__(self, *, out: np.ndarray | None = None, copy: bool | None = None) -> Any:
+        """Return the data: an alias of memory where no copy is needed, unless `copy=True`.
+
+        >>> View([1, 2, 3])[::2]()
+        array([1, 3])
+        """
+        if out is None and copy is None:
+            node, rows, _, _ = self._state
+            memory = node.lent if node.lent is not None else lent(node)
+            if memory is not False and memory is not None:
+                return memory[as_key(rows)] if rows is not None else memory[()]
+            if type(rows) is int:
+                read = node.reader if node.reader is not None else batches.reader_of(node)
+                found = read(rows) if read else None
+                if found is not None:
+                    return found
+            return evaluate(node_of(self))[()]
+        found = answered(node_of(self), out, copy)
+        return found if out is not None else found[()]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """Return the data as NumPy asks for it."""
+        found = answered(node_of(self), None, copy)
+        if dtype is None or found.dtype == dtype:
+            return found
+        if copy is False:
+            raise ValueError(f"the data is {found.dtype}: to have it as {dtype} it must be copied")
+        return found.astype(dtype)
+
+    def _asdict(self) -> dict[str, Any]:
+        """Return the fields' data by name, nested as they are.
+
+        >>> View(x=[1, 2], y=[3, 4])._asdict()
+        {'x': array([1, 2]), 'y': array([3, 4])}
+        """
+        return by_name(_with_known_fields(self))
+
+    def _astuple(self) -> tuple[Any, ...]:
+        """Return the fields' data in their order, nested as they are."""
+        return in_order(by_name(_with_known_fields(self)))
+
+    def _bind(self, values: Mapping[str, Any] | None = None, /, **named: Any) -> View:
+        """Return the view over the data given for its symbols, all of them or some.
+
+        Data has the shape and dtype that the symbol declares; an array is cast where NumPy's rule
+        `same_kind` allows it.
+
+        >>> import dataview as dv
+        >>> x = dv.symbol("x", shape=(None, 2))
+        >>> (x - x._mean(axis=0))._bind(x=[[1, 2], [3, 4]])()
+        array([[-1., -1.],
+               [ 1.,  1.]])
+        """
+        given = {**(values or {}), **named}
+        data = {name: node_from(value) for name, value in given.items()}
+        return viewed(bound(node_of(self), data))
+
+    def _freeze(self) -> View:
+        """Return a read-only copy of the data in memory: what the view is now, for ever."""
+        return viewed(declare.frozen(node_of(self)))
+
+    def _save(self, path: str | os.PathLike[str], format: str | None = None) -> None:
+        """Write the data to a file, in blocks; the file appears when all of it is written."""
+        save(node_of(self), path, format)
+
+    # --- data in ---------------------------------------------------------------------------
+
+    def _write(self, value: Any) -> None:
+        """Write a value into the data that is viewed, whole or not at all.
+
+        >>> a = np.zeros(4, int)
+        >>> View(a)[[0, 2]]._write(7); a
+        array([7, 0, 7, 0])
+        """
+        write(node_of(self), unwrapped(value))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if isinstance(key, str):
+            _assign(self, key, value)
+        elif not (isinstance(value, View) and _is_written(value, self, key)):
+            write(node_of(self[key]), unwrapped(value))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("_"):
+            raise AttributeError(f"{name!r} cannot be assigned; fields have no leading underscore")
+        _assign(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"fields are not deleted; keep others with _select(): {name!r}")
+
+    # --- fields ----------------------------------------------------------------------------
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise unknown_verb(name, dir(View))
+        node, rows, _, _ = self._state
+        followed = row_field(node, name) if rows is not None else None
+        if followed is not None:
+            part = face.made(followed, rows, None, name)
+        else:
+            whole = node_of(self)
+            if name not in whole.fields:
+                if name in _PROTOCOL:
+                    return _protocol(self, name)
+                raise _no_field(self, name)
+            part = viewed(field(whole, name), name)
+        self.__dict__[name] = part
+        return part
+
+    def _field(self, name: str) -> View:
+        """Return the view of a field, whatever its name."""
+        if name in self.__dict__:
+            return cast(View, self.__dict__[name])
+        if name not in node_of(self).fields:
+            raise _no_field(self, name)
+        if name.startswith("_"):
+            return viewed(field(node_of(self), name), name)
+        return cast(View, self.__getattr__(name))
+
+    def _fields(self) -> tuple[str, ...]:
+        """Return the names of the fields, as declared.
+
+        >>> View(x=[1], y=[2])._fields()
+        ('x', 'y')
+        """
+        return tuple(node_of(self).fields)
+
+    def _iter_fields(self) -> Iterator[tuple[str, View]]:
+        """Return the fields as pairs of name and view."""
+        return ((name, self._field(name)) for name in self._fields())
+
+    def _set_field(self, name: str, other: Any) -> None:
+        """Make a field another view; the data of the old one is not touched."""
+        if not isinstance(other, View):
+            other = View(other)
+        node = declare.attached(node_of(self), name, node_of(other))
+        parent, key = self._state[2:]
+        self.__dict__.clear()
+        begin(self, node, parent, key)
+
+    def _select(self, *names: str) -> View:
+        """Return the record of these fields, in this order.
+
+        >>> View(x=[1], y=[2], z=[3])._select("z", "x")._fields()
+        ('z', 'x')
+        """
+        for name in names:
+            self._field(name)
+        return viewed(chosen(node_of(self), names))
+
+    def _rename(self, mapping: Mapping[str, str] | None = None, /, **names: str) -> View:
+        """Return the view with fields under new names: `d._rename(old="new")`."""
+        changes = {**(mapping or {}), **names}
+        node = node_of(self)
+        for name in changes:
+            if name not in node.fields:
+                raise _no_field(self, name)
+        fields = node.fields.renamed(changes)
+        if len(fields) < len(node.fields):
+            raise ValueError(f"two fields would have one name after renaming {changes}")
+        return viewed(with_fields(node, fields))
+
+    def _readonly(self) -> View:
+        """Return the same view such that nothing can be changed through it."""
+        return viewed(read_only(node_of(self)))
+
+    # --- about -----------------------------------------------------------------------------
+
+    def _shape(self) -> tuple[int | None, ...]:
+        """Return the shape of the data; None stands for what is unknown without reading."""
+        node = node_of(self)
+        if isinstance(node, (Sampled, Unbound)):
+            return lengths.partial_shape(node)
+        return known_shape(node)
+
+    def _ndim(self) -> int:
+        """Return the number of axes."""
+        return lengths.ndim(node_of(self))
+
+    def _size(self) -> int:
+        """Return the number of elements."""
+        node = node_of(self)
+        return node.size if isinstance(node, Sampled) else size_of(known_shape(node))
+
+    def _width(self) -> int:
+        """Return the length of a row.
+
+        >>> View(np.zeros((5, 3)))._width()
+        3
+        """
+        return lengths.width(node_of(self))
+
+    def _dtype(self) -> np.dtype[Any] | None:
+        """Return the dtype of the data, None where it is unknown without reading."""
+        return node_of(self).dtype
+
+    def _nbytes(self) -> int | None:
+        """Return the number of bytes of the data, None where it is unknown."""
+        node = node_of(self)
+        if node.dtype is None or node.shape is None:
+            return None
+        return self._size() * node.dtype.itemsize
+
+    def _length(self) -> float | None:
+        """Return the number of rows, `math.inf` if they never end, None where it is unknown."""
+        return samples.length_of(node_of(self))
+
+    @property
+    def _meta(self) -> Mapping[str, Any]:
+        """The metadata of the view: an immutable mapping."""
+        return node_of(self).meta
+
+    def _with_meta(self, **items: Any) -> View:
+        """Return the view with more metadata.
+
+        >>> dict(View([1])._with_meta(unit="mm")._meta)
+        {'unit': 'mm'}
+        """
+        node = node_of(self)
+        return viewed(declare.described(node, {"": {**node.meta, **items}}))
+
+    @property
+    def _deterministic(self) -> bool:
+        """Whether the data are the same each time they are asked for, as far as is said."""
+        return samples.deterministic(node_of(self))
+
+    def _probe(self) -> View:
+        """Return the view with shape, dtype and fields known, reading one sample to find out."""
+        return viewed(samples.probed(node_of(self)))
+
+    def _explain(self) -> show.Explanation:
+        """Return what calling the view would do: what is read, computed and held; reads nothing.
+
+        >>> (View(np.ones((9, 4)))[2:5] * 2)._explain().readings[0].nbytes
+        96
+        """
+        return show.explained(node_of(self))
+
+    # --- rows ------------------------------------------------------------------------------
+
+    def __getitem__(self, key: Any) -> View:
+        node, rows, parent, _ = self._state
+        if parent is not None:
+            _forget_parent(self)
+        kind = type(key)
+        if type(rows) is range and (
+            kind is slice or (kind is int and -len(rows) <= key < len(rows))
+        ):
+            view = _new(View)
+            put_state(view, (node, rows[key], self, key))
+            return view
+        return _part(self, key)
+
+    def __len__(self) -> int:
+        rows = self._state[1]
+        return len(rows) if type(rows) is range else lengths.counted(node_of(self))
+
+    def __iter__(self) -> Iterator[View]:
+        node = node_of(self)
+        if isinstance(node, Sampled) and not node.shape:
+            return map(viewed, samples.samples_of(node))
+        return map(self.__getitem__, range(lengths.iterable(node)))
+
+    def __reversed__(self) -> Iterator[View]:
+        return map(self.__getitem__, range(len(self) - 1, -1, -1))
+
+    # --- values ----------------------------------------------------------------------------
+
+    def _map(
+        self,
+        function: Any,
+        fields: Any = None,
+        shape: Any = None,
+        dtype: Any = None,
+        reads: Any = None,
+        seed: Any = None,
+    ) -> View:
+        """Return what a function, or one after the other of a list, makes of each row.
+
+        The function gets a read-only view of the row and returns data, or a mapping of fields.
+        With a seed it also gets a random generator, the row's own.
+
+        >>> d = View(x=[1, 2, 3], y=[4, 5, 6])
+        >>> d._map(lambda s: s.x() + s.y())[1:]()
+        array([7, 9])
+        """
+        step = samples.step(
+            unwrapped(function), fields, shape, dtype, reads, None, viewed, face.node_from
+        )
+        return viewed(samples.mapped(node_of(self), step, seed))
+
+    def _map_batches(
+        self,
+        function: Any,
+        fields: Any = None,
+        shape: Any = None,
+        dtype: Any = None,
+        reads: Any = None,
+        seed: Any = None,
+        batch_size: int = samples.BATCH,
+    ) -> View:
+        """Return what a function makes of blocks of rows: as many rows, each from its own alone.
+
+        Which rows share a block is not settled.  With a seed it gets a list of random generators.
+
+        >>> View([3, 1, 2])._map_batches(lambda rows: rows() * 2, shape=(), dtype=int)[::-1]()
+        array([4, 2, 6])
+        """
+        step = samples.step(
+            unwrapped(function), fields, shape, dtype, reads, batch_size, viewed, face.node_from
+        )
+        return viewed(samples.mapped(node_of(self), step, seed))
+
+    def _cached(self, bytes: float) -> View:
+        """Return the same view, which keeps up to so many bytes of its rows in memory."""
+        return viewed(samples.cached(node_of(self), bytes))
+
+    # --- Python's and IPython's protocols ----------------------------------------------------
+
+    def __bool__(self) -> bool:
+        return lengths.truth(node_of(self))
+
+    def __contains__(self, value: Any) -> bool:
+        return bool(np.any(evaluate(node_of(self == value))))
+
+    def __float__(self) -> float:
+        return float(self())
+
+    def __int__(self) -> int:
+        return int(self())
+
+    def __complex__(self) -> complex:
+        return complex(self())
+
+    def __index__(self) -> int:
+        return operator.index(self())
+
+    def __format__(self, spec: str) -> str:
+        return format(self(), spec) if spec else str(self)
+
+    def __repr__(self) -> str:
+        return show.text(node_of(self))
+
+    def _repr_html_(self) -> str:
+        """Return the field tree as HTML, for notebooks."""
+        return show.html(node_of(self))
+
+    def __dir__(self) -> list[str]:
+        names = [name for name in self._fields() if name.isidentifier() and name[0] != "_"]
+        return names + sorted(name for name in dir(type(self)) if name not in names)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        """Return the names that complete `view["`."""
+        return list(self._fields())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpacked, packed_in_order(node_of(self))
+
+    def __copy__(self) -> View:
+        return viewed(node_of(self))
+
+
+def _unpacked(*nodes: Node) -> View:
+    """Return the view of the last of the nodes of a pickle."""
+    return viewed(nodes[-1])
+
+
+_new = object.__new__
+
+
+def _with_known_fields(view: View) -> Node:
+    """Return the node of a view of which it is known what fields it has."""
+    node = node_of(view)
+    if isinstance(node, Sampled) and not node.fields.named:
+        raise UndeclaredError("the fields are unknown until a sample has been read; call _probe()")
+    return node
+
+
+# --- keys ------------------------------------------------------------------------------------
+
+
+def _part(view: View, key: Any) -> View:
+    """Return the part for a key of any kind: names, views, and what NumPy accepts."""
+    whole, given = view, key
+    key, names = without_names(key)
+    if key is NO_KEY and isinstance(names, str):
+        return view._field(names)
+    if key is not NO_KEY:
+        node, plain = node_of(view), _plain_key(key)
+        found = samples.keyed(node, plain) if isinstance(node, Sampled) else keyed(node, plain)
+        part = _new(View)
+        begin(part, found, view, key)
+        view = part
+    if names is None:
+        return view
+    if not isinstance(names, str):
+        return view._select(*names)
+    node, seen, _, _ = view._field(names)._state
+    return cast(View, face.made(node, seen, whole, given))
+
+
+def _plain_key(key: Any) -> Any:
+    """Return the key with views in it evaluated: the one way of building that reads."""
+    if isinstance(key, View):
+        return np.asarray(key)
+    if isinstance(key, tuple):
+        return tuple(np.asarray(part) if isinstance(part, View) else part for part in key)
+    return key
+
+
+def _forget_parent(view: View) -> None:
+    """Let go of the view that this one is a part of: only the last part of a chain needs it."""
+    node, seen, _, key = view._state
+    put_state(view, (node, seen, None, key))
+
+
+def _is_written(view: View, parent: View, key: Any) -> bool:
+    _, _, where, mark = view._state
+    return where is parent and isinstance(mark, Written) and mark.of(key)
+
+
+def _assign(view: View, name: str, value: Any) -> None:
+    """Write data into a field, or make the field another view."""
+    if not isinstance(value, View):
+        write(node_of(view._field(name)), unwrapped(value))
+    elif value is not view.__dict__.get(name, _MISSING) or name not in node_of(view).fields:
+        if view._state[3] is not None:
+            raise TypeError(
+                f"a view assigned to a field re-points it, and {name!r} here would vanish with "
+                f"the part it is set on; ._field({name!r})._write(other) writes the data, "
+                f"._set_field({name!r}, other) on a view of its own re-points the field"
+            )
+        view._set_field(name, value)
+
+
+def _no_field(view: View, name: str) -> Exception:
+    node = node_of(view)
+    reason = node.fields.lost.get(name)
+    if isinstance(node, Sampled) and not node.fields.named:
+        reason = "is unknown until a sample has been read; call _probe()"
+    error = unknown_field(name, node.fields, show.title(node), reason)
+    error.name, error.obj = name, view
+    return error
+
+
+def _protocol(view: View, name: str) -> Any:
+    if name == "to_numpy":
+        return view.__array__
+    try:
+        return {"shape": view._shape, "dtype": view._dtype, "ndim": view._ndim}[name]()
+    except ValueError as error:  # who asks by hasattr asks whether there is one
+        raise AttributeError(str(error)) from None

@@ -1,0 +1,7 @@
+"""Data changed: which places a write reaches, what it overlaps, how it is undone, in place."""
+
+from dataview.write.assignment import check_writable, listen, write
+from dataview.write.inplace import apply_in_place
+from dataview.write.overlap import may_share
+
+__all__ = ["apply_in_place", "check_writable", "listen", "may_share", "write"]

@@ -1,0 +1,263 @@
+"""In-place operators: the result is written over the data while it is computed, block by block.
+
+What an operand reads of the data that is being overwritten is looked at first: at the same places
+(one index map) a block may go straight into its own memory; anything else is copied before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from dataview.compute import (
+    Cut,
+    aliases,
+    evaluate,
+    leaves_of,
+    lent,
+    pending,
+    rewritten,
+    run_blocks,
+    take,
+    tell,
+)
+from dataview.errors import PartialWriteError
+from dataview.index import axes_of, identity
+from dataview.plan.build import arguments, elementwise, select
+from dataview.plan.kinds import (
+    Argument,
+    Elementwise,
+    Node,
+    Record,
+    Reduction,
+    Sampled,
+    Select,
+    Stored,
+    known_dtype,
+    known_shape,
+    size_of,
+)
+from dataview.write.assignment import UNDO_BYTES, announce, check_writable, write
+from dataview.write.overlap import apart, is_same_places, source_of
+
+__all__ = ["apply_in_place"]
+
+STREAMED = 1 << 16
+"""From so many elements on, a result is written over the data as it is computed."""
+
+FILE_BLOCK = 1 << 24
+"""So much of a file is read, changed and written back at a time."""
+
+
+def apply_in_place(node: Node, ufunc: np.ufunc, args: Sequence[Argument]) -> None:
+    """Write `ufunc(*args)` into a node, with the result that NumPy's `out=` gives."""
+    if isinstance(node, Sampled):
+        node, args = node.writable(tuple(args))
+    if isinstance(node, Record):
+        names = ", ".join(map(repr, node.fields))
+        raise TypeError(f"{ufunc.__name__} of a record is not defined; choose a field: {names}")
+    check_writable(node)
+    _check_result(node, ufunc, args)
+    source = source_of(node)
+    if source is None or size_of(known_shape(node)) < STREAMED or not _is_one_box(node):
+        _at_once(node, ufunc, args)
+        return
+    for arg in args:
+        if isinstance(arg, Node):
+            take(pending(arg), evaluate)
+    safe = tuple(apart(arg, node) if isinstance(arg, Node) else arg for arg in args)
+    (expression,) = elementwise(ufunc, safe)
+    if expression.shape != node.shape:
+        _at_once(node, ufunc, args)
+        return
+    if source.lends:
+        _in_memory(node, expression, ufunc, safe)
+    else:
+        _in_file(node, expression)
+
+
+def _check_result(node: Node, ufunc: np.ufunc, args: Sequence[Argument]) -> None:
+    """Raise what NumPy raises for shapes and dtypes that do not fit, before the first byte."""
+    empties = [np.empty(0, known_dtype(arg)) if isinstance(arg, Node) else arg for arg in args]
+    with np.errstate(all="ignore"):
+        ufunc(*empties, out=np.empty(0, known_dtype(node)))
+    results = elementwise(ufunc, tuple(args))
+    if len(results) != 1:
+        raise TypeError(f"{ufunc.__name__} has {len(results)} results; give as many outputs")
+    shape = known_shape(node)
+    if results[0].shape != shape and np.broadcast_shapes(known_shape(results[0]), shape) != shape:
+        raise ValueError(
+            f"the result of {ufunc.__name__} has shape {results[0].shape}, which does not fit into "
+            f"the view's shape {shape}"
+        )
+
+
+def _is_one_box(node: Node) -> bool:
+    """Whether each place is viewed once, so that blocks do not meet in any."""
+    if not isinstance(node, Select):
+        return bool(node.shape)
+    used = [axis for map_ in node.index.maps for axis in axes_of(map_)]
+    spread = all(length == 1 or axis in used for axis, length in enumerate(node.index.shape))
+    return node.index.is_box and bool(node.shape) and spread and len(set(used)) == len(used)
+
+
+def _at_once(node: Node, ufunc: np.ufunc, args: Sequence[Argument]) -> None:
+    result = np.empty(known_shape(node), known_dtype(node))
+    ufunc(*(evaluate(arg) if isinstance(arg, Node) else arg for arg in args), out=result)
+    write(node, result)
+
+
+# --- memory ----------------------------------------------------------------------------------
+
+
+def _in_memory(
+    node: Node, expression: Elementwise, ufunc: np.ufunc, args: Sequence[Argument]
+) -> None:
+    memory = lent(node) if aliases(node) else None
+    plain = all(_is_in_memory(arg) for arg in args if isinstance(arg, Node))
+    raising = _may_raise() or _has_power(expression)
+    if memory is None or not plain or known_dtype(node).hasobject or raising:
+        _at_once(node, ufunc, args)
+        return
+    try:
+        with _held_interrupt():
+            rewritten(expression, memory)
+    finally:
+        announce([source_of(node)])
+
+
+def _is_in_memory(node: Node) -> bool:
+    """Whether a node's data can be had without anything that may fail."""
+    if isinstance(node, Stored):
+        return bool(node.source.lends)
+    if isinstance(node, (Select, Elementwise, Reduction)):
+        return all(map(_is_in_memory, arguments(node)))
+    return False
+
+
+def _has_power(node: Node) -> bool:
+    """Whether a power of integers is taken, which refuses a negative exponent when it meets it."""
+    if isinstance(node, Elementwise) and node.ufunc is np.power and node.dtype.kind in "iu":  # type: ignore[union-attr]
+        return True
+    return any(map(_has_power, arguments(node)))
+
+
+def _may_raise() -> bool:
+    """Whether a floating-point error would raise, so that the old values must outlive it."""
+    if not {"ignore", "warn"}.issuperset(np.geterr().values()):
+        return True
+    told = (rule for rule in warnings.filters if issubclass(RuntimeWarning, rule[2]))
+    return next(told, ("default",))[0] == "error"
+
+
+@contextlib.contextmanager
+def _held_interrupt() -> Iterator[None]:
+    """Let Ctrl-C wait until what is being changed is whole again, which takes a second at most."""
+    import signal  # whose constants take long to make
+
+    answer = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or answer is None:
+        yield
+        return
+    pressed: list[Any] = []
+    signal.signal(signal.SIGINT, lambda *event: pressed.append(event))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, answer)
+    if pressed:
+        signal.raise_signal(signal.SIGINT)  # whatever the program does about it, it does now
+
+
+# --- files -----------------------------------------------------------------------------------
+
+
+def _in_file(node: Node, expression: Elementwise) -> None:
+    """Change a file by runs of rows, keeping old values to undo a failure within the budget."""
+    shape, dtype = known_shape(node), known_dtype(node)
+    keep = size_of(shape) * dtype.itemsize <= UNDO_BYTES
+    done: dict[Cut, np.ndarray | None] = {}
+    noted: dict[tuple[int, str], str] = {}
+
+    def note(kind: str, flag: int) -> None:
+        noted[0, kind] = expression.ufunc.__name__
+
+    same = [leaf for leaf in leaves_of(expression) if leaf is node or is_same_places(leaf, node)]
+    others = [leaf for leaf in leaves_of(expression) if leaf not in same]
+    sure = all(map(_is_in_memory, others)) and not _has_power(expression)
+    straight = expression.dtype == dtype and (keep or sure)
+
+    def change(cut: Cut) -> None:
+        index = cut.within(shape)
+        part = select(node, index)
+        source = source_of(part)
+        where = part.index if isinstance(part, Select) else identity(shape)
+        memory = source.shared(where) if straight else None
+        with np.errstate(all="call", call=note):
+            if memory is not None:
+                with _held_interrupt():
+                    done[cut] = memory.copy() if keep else None
+                    rewritten(expression, memory, index, {id(leaf): memory for leaf in same})
+                return
+            old = evaluate(part)  # no page of a file, which lends none
+            same_kind = expression.dtype == dtype and not keep
+            value = old if same_kind else np.empty(old.shape, known_dtype(expression))
+            rewritten(expression, value, index, {id(leaf): old for leaf in same})
+            value = value if value.dtype == dtype else value.astype(dtype)
+        with _held_interrupt():
+            done[cut] = old if keep else None
+            source.write(where, value)
+
+    try:
+        run_blocks(change, _runs_of_rows(node))
+        tell(noted)
+    except BaseException as error:
+        with _held_interrupt():
+            _undone(node, shape, done, error)
+        raise
+    finally:
+        announce([source_of(node)])
+
+
+def _runs_of_rows(node: Node) -> list[Cut]:
+    """Return blocks of the file's rows: no two of them meet in a page that both would write."""
+    shape = known_shape(node)
+    index = node.index if isinstance(node, Select) else identity(shape)
+    axis, size = source_of(node).cutting(index)
+    length, step = shape[axis], max(1, FILE_BLOCK // size)
+    return [Cut(axis, n, min(n + step, length)) for n in range(0, length, step)]
+
+
+def _undone(
+    node: Node, shape: tuple[int, ...], done: dict[Cut, np.ndarray | None], error: BaseException
+) -> None:
+    for cut, old in list(done.items()):
+        if old is None:
+            rows = sorted((cut.start, cut.stop) for cut in done)
+            in_part = "" if isinstance(error, KeyboardInterrupt) else ", perhaps some only in part,"
+            raise PartialWriteError(
+                f"the update failed, and the old values were more than {UNDO_BYTES >> 20} MB, too "
+                f"many to keep; changed{in_part} are along axis {cut.axis} the positions "
+                f"{_joined(rows)}"
+            ) from error
+        write(select(node, cut.within(shape)), old)
+
+
+def _joined(spans: list[tuple[int, int]]) -> str:
+    """Write spans that follow each other as one.
+
+    >>> _joined([(0, 2), (2, 4), (6, 8)])
+    '0:4, 6:8'
+    """
+    joined: list[tuple[int, int]] = []
+    for start, stop in spans:
+        if joined and joined[-1][1] == start:
+            joined[-1] = (joined[-1][0], stop)
+        else:
+            joined.append((start, stop))
+    return ", ".join(f"{start}:{stop}" for start, stop in joined)
