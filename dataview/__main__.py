@@ -11,8 +11,6 @@ from collections.abc import Sequence
 import dataview
 from dataview import demo
 
-__all__ = ["main"]
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the arguments say and return the exit status.

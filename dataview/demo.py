@@ -14,8 +14,6 @@ import numpy as np
 
 import dataview as dv
 
-__all__ = ["make_table", "page", "plot", "run", "train"]
-
 SEED = 0
 ROWS, INPUTS = 2000, 8
 NOISE = 0.1

@@ -9,19 +9,6 @@ from collections.abc import Iterable
 from types import FrameType
 from typing import Any
 
-__all__ = [
-    "FieldError",
-    "PartialWriteError",
-    "ReadOnlyError",
-    "StreamError",
-    "UndeclaredError",
-    "located",
-    "needed",
-    "unknown_field",
-    "unknown_verb",
-    "warned",
-]
-
 _INSIDE = (__name__.split(".")[0], "numpy", "concurrent", "contextlib", "threading")
 """The packages between a user's line and what it sets off."""
 

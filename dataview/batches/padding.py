@@ -7,11 +7,10 @@ import numpy as np
 from dataview.batches.uneven import Batches
 from dataview.index import Array, Computed, Constant, Index, Map, axes_of, renumbered
 from dataview.plan.build import select, stored
-from dataview.plan.kinds import Concat, Node, Record, Select, Stored, members
+from dataview.plan.kinds import Concat, Record, Select, Stored, members
+from dataview.plan.node import Node
 from dataview.samples import Made
 from dataview.sources import ArraySource
-
-__all__ = ["Padded", "valid"]
 
 
 class Padded:

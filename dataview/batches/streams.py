@@ -9,11 +9,10 @@ from typing import Any
 from dataview.compute import evaluate
 from dataview.errors import StreamError
 from dataview.plan.build import field, record, stored, with_fields
-from dataview.plan.kinds import Node, Record
+from dataview.plan.kinds import Record
+from dataview.plan.node import Node
 from dataview.samples import Stream, stacked
 from dataview.sources import ArraySource
-
-__all__ = ["of_stream", "together"]
 
 
 class _Grouped:

@@ -11,12 +11,11 @@ from dataview.errors import StreamError
 from dataview.index import ENDLESS, Affine, Array, Constant, Index, compose, is_endless, positions
 from dataview.plan.build import field
 from dataview.plan.fields import NO_FIELDS, Attached, Fields
-from dataview.plan.kinds import Argument, Evaluate, LateFields, Node, Sampled, known_shape, size_of
+from dataview.plan.kinds import Sampled, known_shape, size_of
+from dataview.plan.node import Argument, Evaluate, LateFields, Node
 from dataview.samplers import Cuts, mapped
 from dataview.samples import stacked
 from dataview.sources import Memo
-
-__all__ = ["LINE", "Batches", "EqualCuts"]
 
 LINE = Affine(0, ((0, 1),))
 UNEVEN = (

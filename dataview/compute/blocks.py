@@ -17,10 +17,9 @@ from dataview.compute.kernel import Position
 from dataview.compute.programs import Program, compiled
 from dataview.errors import warned
 from dataview.index import Affine, Index, compose, identity
-from dataview.plan.kinds import Elementwise, Node, Select, Stored, known_dtype, known_shape, size_of
+from dataview.plan.kinds import Elementwise, Select, Stored, known_dtype, known_shape, size_of
+from dataview.plan.node import Node
 from dataview.sources import REUSED, Memo, give_back
-
-__all__ = ["Cut", "block_elements", "cuts", "cutting", "fused", "is_one_block", "reuses", "tell"]
 
 BLOCK_ELEMENTS = 1 << 17
 """Elements of a block: the buffers of a few steps stay in a core's own cache."""

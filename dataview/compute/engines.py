@@ -23,8 +23,6 @@ import numpy as np
 
 from dataview.compute.programs import Place, Program, Step, last_uses
 
-__all__ = ["Choice", "Joined", "arranged", "chosen", "current", "engine", "one_thread"]
-
 ENGINES = ("numpy", "numexpr", "auto")
 
 MOST_STEPS = 50

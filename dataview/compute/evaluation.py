@@ -30,7 +30,6 @@ from dataview.index import (
 from dataview.plan.build import arguments, comparison, field, select
 from dataview.plan.concat import split_rows
 from dataview.plan.kinds import (
-    Argument,
     Comparison,
     Concat,
     Deferred,
@@ -38,7 +37,6 @@ from dataview.plan.kinds import (
     Elementwise,
     Mapped,
     MatMul,
-    Node,
     Placeholder,
     Record,
     Reduction,
@@ -51,23 +49,9 @@ from dataview.plan.kinds import (
     members,
     size_of,
 )
+from dataview.plan.node import Argument, Node
 from dataview.plan.symbols import check_bound
 from dataview.sources import Memo
-
-__all__ = [
-    "aliases",
-    "answered",
-    "apart",
-    "by_name",
-    "evaluate",
-    "evaluate_all",
-    "in_order",
-    "is_equal",
-    "lent",
-    "overlaps",
-    "rewritten",
-    "row_blocks",
-]
 
 BLOCK_BYTES = 4 << 20
 """How much is read at a time where a pass over all rows is enough."""

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from concurrent.futures import Executor, ThreadPoolExecutor
 
-__all__ = ["executor", "is_inside", "run_blocks", "shares_memory", "usable_cpus"]
 
 CHUNKS_OF_A_WORKER = 4
 """Items go to another process in so many chunks for each: enough for all to end together."""

@@ -20,7 +20,6 @@ from dataview.plan.build import elementwise, read_only, stored, with_fields
 from dataview.plan.kinds import (
     Driven,
     Elementwise,
-    Node,
     Placeholder,
     Record,
     Reduction,
@@ -28,6 +27,7 @@ from dataview.plan.kinds import (
     Stored,
     size_of,
 )
+from dataview.plan.node import Node
 from dataview.plan.operations import Operation
 from dataview.plan.symbols import (
     in_order,
@@ -38,8 +38,6 @@ from dataview.plan.symbols import (
     unknown_symbols,
 )
 from dataview.sources import ArraySource
-
-__all__ = ["Function", "bound", "made_like"]
 
 PLANS = 64
 """So many plans are kept; a function that is called with more shapes makes them again."""

@@ -14,10 +14,9 @@ import numpy as np
 
 from dataview.compute.engines import Joined
 from dataview.compute.programs import Place, Program, Step, compiled, in_order, told_apart
-from dataview.plan.kinds import Elementwise, Node, known_dtype
+from dataview.plan.kinds import Elementwise, known_dtype
+from dataview.plan.node import Node
 from dataview.sources import borrowed, give_back
-
-__all__ = ["Position", "Tape", "run_small", "run_whole"]
 
 
 class Position:

@@ -18,21 +18,9 @@ from dataview.index import (
     identity,
     is_identity,
 )
-from dataview.plan.kinds import (
-    Argument,
-    Driven,
-    MatMul,
-    Node,
-    Record,
-    Sampled,
-    Shape,
-    known_dtype,
-    known_shape,
-    size_of,
-)
+from dataview.plan.kinds import Driven, MatMul, Record, Sampled, known_dtype, known_shape, size_of
+from dataview.plan.node import Argument, Node, Shape
 from dataview.plan.symbols import deferring
-
-__all__ = ["answer", "matmul", "needed"]
 
 BLOCK_BYTES = 1 << 24
 """How much of the left operand is read at a time."""

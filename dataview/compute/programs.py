@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.plan.kinds import Elementwise, Node, known_shape, size_of
-
-__all__ = ["Place", "Program", "Step", "compiled", "in_order", "leaves_of", "told_apart"]
+from dataview.plan.kinds import Elementwise, known_shape, size_of
+from dataview.plan.node import Node
 
 HELD = 1 << 14
 """A part of so many elements at most, fewer than the whole has, is computed before the blocks."""

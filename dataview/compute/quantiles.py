@@ -19,9 +19,8 @@ from dataview.compute.executors import run_blocks
 from dataview.index import Affine, Array, Index, identity
 from dataview.plan.build import select
 from dataview.plan.fields import NO_FIELDS
-from dataview.plan.kinds import Node, Reduction, Shape, known_dtype, known_shape, size_of
-
-__all__ = ["quantile_dtype", "quantiles_of", "rows_at", "sampled_rows"]
+from dataview.plan.kinds import Reduction, known_dtype, known_shape, size_of
+from dataview.plan.node import Node, Shape
 
 MEMORY = 1 << 26
 """Bytes that a quantile may hold: half of them data, the rest counts or keys."""

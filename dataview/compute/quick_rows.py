@@ -14,9 +14,8 @@ from dataview.compute.evaluation import evaluate, lent
 from dataview.compute.kernel import run_small
 from dataview.compute.programs import leaves_of
 from dataview.compute.statistics import pending, take
-from dataview.plan.kinds import Elementwise, Node, Reduction, known_shape, size_of
-
-__all__ = ["Taker", "taker_of", "taker_of_memory"]
+from dataview.plan.kinds import Elementwise, Reduction, known_shape, size_of
+from dataview.plan.node import Node
 
 Taker: TypeAlias = "Callable[[np.ndarray | slice], np.ndarray | None]"
 """A function of row numbers, or of a slice of them; None where a plan has to be made."""

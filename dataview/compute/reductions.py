@@ -16,8 +16,6 @@ import numpy as np
 
 from dataview.sources import borrowed, give_back
 
-__all__ = ["KINDS", "Kind", "State", "result_dtype"]
-
 State = tuple[Any, ...]
 Axes = tuple[int, ...]
 

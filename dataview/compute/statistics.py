@@ -20,11 +20,10 @@ from dataview.compute.reductions import KINDS, State, result_dtype
 from dataview.errors import StreamError, warned
 from dataview.index import Array, Constant, Index, axes_of, gather, is_endless, positions
 from dataview.plan.build import arguments
-from dataview.plan.kinds import Driven, Node, Record, Reduction, known_dtype, known_shape, size_of
+from dataview.plan.kinds import Driven, Record, Reduction, known_dtype, known_shape, size_of
+from dataview.plan.node import Node
 from dataview.plan.symbols import deferring
 from dataview.sources import REUSED, give_back
-
-__all__ = ["pending", "reduction", "some_rows", "take"]
 
 PART_BYTES = 1 << 23
 WINDOW = 64

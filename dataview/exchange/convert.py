@@ -15,12 +15,10 @@ from dataview.exchange.from_libraries import imported
 from dataview.index import ENDLESS, identity
 from dataview.plan.build import record, stored
 from dataview.plan.fields import check_name
-from dataview.plan.kinds import Argument, Node, is_scalar
+from dataview.plan.kinds import is_scalar
+from dataview.plan.node import Argument, Node
 from dataview.samples import Made, Produced, Stream
 from dataview.sources import ArraySource, open_npy
-
-__all__ = ["argument_of", "made", "node_of", "open_node", "operand_of"]
-
 
 _OBJECTS = (numbers.Number, datetime.date, datetime.timedelta)
 """What NumPy computes with as an object where it has no dtype for it: a fraction, a decimal."""

@@ -15,10 +15,8 @@ import numpy as np
 from dataview.errors import needed
 from dataview.plan.build import record, stored
 from dataview.plan.fields import check_name
-from dataview.plan.kinds import Node
+from dataview.plan.node import Node
 from dataview.sources import ArraySource, DelayedSource
-
-__all__ = ["imported", "is_foreign"]
 
 Reader = Callable[[Any], Node]
 

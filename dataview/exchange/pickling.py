@@ -15,17 +15,15 @@ from dataview.plan.kinds import (
     Elementwise,
     Mapped,
     MatMul,
-    Node,
     Record,
     Reduction,
     Sampled,
     Select,
     Stored,
 )
+from dataview.plan.node import Node
 from dataview.plan.symbols import changed, in_order
 from dataview.sources import ArraySource
-
-__all__ = ["packed_in_order"]
 
 Cuts = dict[int, tuple[ArraySource, list[int]]]
 """For each source in memory the block that is kept of it, and where the block begins."""

@@ -12,14 +12,13 @@ import numpy as np
 from dataview.compute import evaluate, row_blocks
 from dataview.errors import StreamError
 from dataview.index import is_endless
-from dataview.plan.kinds import Node, known_dtype, known_shape
+from dataview.plan.kinds import known_dtype, known_shape
+from dataview.plan.node import Node
 from dataview.samples import length_of
 from dataview.sources import made_header
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-__all__ = ["save"]
 
 
 def save(node: Node, path: str | os.PathLike[str], format: str | None = None) -> None:

@@ -14,9 +14,8 @@ from dataview.errors import needed
 from dataview.exchange.to_libraries import as_parts, own, table_of
 from dataview.index import parse
 from dataview.plan.build import select
-from dataview.plan.kinds import Node, Record, Sampled, known_dtype, known_shape, members, size_of
-
-__all__ = ["arrow_array", "arrow_stream"]
+from dataview.plan.kinds import Record, Sampled, known_dtype, known_shape, members, size_of
+from dataview.plan.node import Node
 
 BATCH_BYTES = 1 << 24
 """How much of a table is read for one batch."""

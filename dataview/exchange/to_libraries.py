@@ -12,24 +12,10 @@ from dataview.errors import needed
 from dataview.exchange.pickling import packed_in_order
 from dataview.index import parse
 from dataview.plan.build import chosen, field, select
-from dataview.plan.kinds import Driven, Node, Record, Sampled, known_dtype, known_shape, size_of
+from dataview.plan.kinds import Driven, Record, Sampled, known_dtype, known_shape, size_of
+from dataview.plan.node import Node
 from dataview.samples import keyed, samples_of
 from dataview.sources import Memo
-
-__all__ = [
-    "DEVICE",
-    "as_parts",
-    "dlpack",
-    "introduce_to_jax",
-    "own",
-    "samples",
-    "table_of",
-    "to_dask",
-    "to_jax",
-    "to_pandas",
-    "to_torch",
-    "to_xarray",
-]
 
 DEVICE = (1, 0)
 """Where data is handed out, as DLPack numbers devices: the memory of this machine."""

@@ -14,26 +14,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-__all__ = [
-    "ENDLESS",
-    "Affine",
-    "Array",
-    "Computed",
-    "Constant",
-    "Index",
-    "Map",
-    "axes_of",
-    "boxed",
-    "compose",
-    "extent",
-    "identity",
-    "is_endless",
-    "is_identity",
-    "leading",
-    "positions",
-    "shifted",
-]
-
 ENDLESS = 2**62
 """The length of an axis that never ends, and of any part of it that has no end either."""
 

@@ -25,8 +25,6 @@ from dataview.index.algebra import (
     renumbered,
 )
 
-__all__ = ["assign", "box", "by_rows", "frozen", "read"]
-
 
 def read(array: np.ndarray, index: Index) -> np.ndarray:
     """Return the elements that an index selects: an alias for a box, else a fresh array.

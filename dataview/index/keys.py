@@ -13,8 +13,6 @@ import numpy as np
 from dataview.errors import StreamError
 from dataview.index.algebra import ENDLESS, Affine, Array, Constant, Index, Map, is_endless
 
-__all__ = ["NO_KEY", "Written", "is_integer", "parse", "without_names"]
-
 Item: TypeAlias = Any
 """A plain key item: int, range (a slice of its axis), None, Ellipsis or an integer array."""
 

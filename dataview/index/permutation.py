@@ -43,7 +43,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["ALGORITHM", "VERSION", "Draws", "Permutation", "words"]
 
 ALGORITHM: Final = "feistel-8"
 VERSION: Final = 1

@@ -21,11 +21,10 @@ from dataview.loader.collate import collated, sample_of
 from dataview.loader.dealing import Task
 from dataview.plan.build import record, select, stored, with_fields
 from dataview.plan.fields import Attached, Fields
-from dataview.plan.kinds import Driven, Node, Record, Sampled, known_shape, members
+from dataview.plan.kinds import Driven, Record, Sampled, known_shape, members
+from dataview.plan.node import Node
 from dataview.samples import Made, name_of
 from dataview.sources import ArraySource
-
-__all__ = ["OWN", "Assembly", "Failure", "Mark", "Outcome"]
 
 OWN = ""
 

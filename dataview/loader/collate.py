@@ -13,9 +13,8 @@ import numpy as np
 
 from dataview.compute import evaluate
 from dataview.loader.devices import placed
-from dataview.plan.kinds import Node, Record, members
-
-__all__ = ["RAGGED", "Pad", "Padded", "collated", "sample_of"]
+from dataview.plan.kinds import Record, members
+from dataview.plan.node import Node
 
 RAGGED = "ragged"
 """In place of a padding: keep the samples as they are, in an array of objects."""

@@ -16,8 +16,6 @@ import numpy as np
 
 from dataview.samplers import Cuts, Order, ends_of, total_of
 
-__all__ = ["Course", "Cursor", "Dealing", "Step", "Steps", "Task", "joined", "steps"]
-
 
 class Cursor(NamedTuple):
     """How far the epochs have been passed: the epoch, and the samples of it that all ranks had."""

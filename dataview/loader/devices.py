@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["check_device", "is_numpy", "placed"]
-
 _HOW = (
     "device= is None or 'cpu' for NumPy, a device of another library such as "
     "torch.device('cuda:0'), or its name with the library's: 'torch:cuda:0', 'jax:gpu:0'"

@@ -18,8 +18,6 @@ from dataview.loader.stream_dealing import Arrivals
 from dataview.loader.threads import Ahead, Worker
 from dataview.samplers import checked_number
 
-__all__ = ["Loader"]
-
 VERSION = 1
 
 

@@ -15,11 +15,10 @@ from dataview.loader.dealing import Course, Cursor, Dealing
 from dataview.loader.devices import check_device
 from dataview.loader.output import Handing, asked
 from dataview.loader.stream_dealing import Arrivals
-from dataview.plan.kinds import Node, Record, members
+from dataview.plan.kinds import Record, members
+from dataview.plan.node import Node
 from dataview.samplers import checked_number, shape_by_rows
 from dataview.samples import Stream
-
-__all__ = ["Lent", "Options", "Setting", "made"]
 
 _CHOICES = {
     "tail": ("short", "drop", "pad", "error"),

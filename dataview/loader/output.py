@@ -14,11 +14,10 @@ from dataview.loader.assembly import OWN
 from dataview.loader.devices import is_numpy, placed
 from dataview.plan.build import field, record, select, stored, with_fields
 from dataview.plan.fields import NO_FIELDS, NO_META, Attached, Fields
-from dataview.plan.kinds import LateFields, Node, Record, Sampled, Stored, known_shape, members
+from dataview.plan.kinds import Record, Sampled, Stored, known_shape, members
+from dataview.plan.node import LateFields, Node
 from dataview.samples import Stream
 from dataview.sources import ArraySource
-
-__all__ = ["Handing", "asked"]
 
 
 class Handing:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from multiprocessing.shared_memory import SharedMemory
 
-__all__ = ["Parcel", "Remote"]
 
 _ALIGN = 64
 _HINT = (

@@ -16,10 +16,8 @@ import numpy as np
 
 from dataview.errors import StreamError
 from dataview.loader.dealing import Cursor, Dealing, Step, Task
-from dataview.plan.kinds import Node
+from dataview.plan.node import Node
 from dataview.samples import Stream, pool_of, within_pool
-
-__all__ = ["Arrivals"]
 
 Arrived: TypeAlias = tuple[int, int, Node]
 """A sample: its place in the epoch, its row number, and itself."""

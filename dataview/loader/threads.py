@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator
 from contextvars import copy_context
 from typing import Any, Generic, Protocol, TypeVar
 
-__all__ = ["Ahead", "Worker", "patience"]
-
 
 class Tasked(Protocol):
     """What is drawn: a task, and more that is of no interest here."""

@@ -24,23 +24,17 @@ from dataview.plan.fields import (
     window_index,
 )
 from dataview.plan.kinds import (
-    Argument,
     Comparison,
     Concat,
     Deferred,
     Driven,
-    DType,
     Elementwise,
-    Label,
-    LateFields,
     Mapped,
     MatMul,
-    Node,
     Record,
     Reduction,
     Sampled,
     Select,
-    Shape,
     Stored,
     Unbound,
     is_open,
@@ -49,25 +43,10 @@ from dataview.plan.kinds import (
     members,
     shape_of,
 )
+from dataview.plan.node import Argument, DType, Label, LateFields, Node, Shape
 from dataview.plan.operations import Ufunc
 from dataview.plan.symbols import deferred, deferring, nodes_in, without_masks
 from dataview.sources import Source
-
-__all__ = [
-    "arguments",
-    "chosen",
-    "comparison",
-    "elementwise",
-    "field",
-    "keyed",
-    "read_only",
-    "record",
-    "row_field",
-    "rows_of",
-    "select",
-    "stored",
-    "with_fields",
-]
 
 # --- building --------------------------------------------------------------------------------
 

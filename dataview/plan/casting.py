@@ -8,8 +8,6 @@ import numpy as np
 
 from dataview.plan.kinds import is_scalar
 
-__all__ = ["cast"]
-
 
 def cast(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
     """Return a value as an array of the dtype, or raise if that would lose what it holds.

@@ -22,10 +22,9 @@ from dataview.index import (
 )
 from dataview.plan.build import record
 from dataview.plan.fields import Attached, Field, Fields, Window
-from dataview.plan.kinds import Concat, Node, Record, known_dtype, known_shape, members
+from dataview.plan.kinds import Concat, Record, known_dtype, known_shape, members
+from dataview.plan.node import Node
 from dataview.plan.symbols import deferring
-
-__all__ = ["Part", "concat", "line_map", "split_rows"]
 
 
 @deferring

@@ -25,21 +25,6 @@ from dataview.index import (
     renumbered,
 )
 
-__all__ = [
-    "NO_FIELDS",
-    "NO_META",
-    "Attached",
-    "Field",
-    "Fields",
-    "Positions",
-    "Window",
-    "WindowSpec",
-    "check_name",
-    "declared",
-    "through",
-    "window_index",
-]
-
 Positions: TypeAlias = "int | range | np.ndarray"
 Select: TypeAlias = Callable[[Any, Index], Any]
 NO_META: Mapping[str, Any] = MappingProxyType({})

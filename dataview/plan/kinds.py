@@ -10,42 +10,9 @@ import numpy as np
 from dataview.errors import UndeclaredError
 from dataview.index import Index
 from dataview.plan.fields import NO_FIELDS, NO_META, Attached, Fields
-from dataview.plan.node import Argument, DType, Evaluate, Label, LateFields, Node, Shape
+from dataview.plan.node import Argument, DType, Evaluate, LateFields, Node, Shape
 from dataview.plan.operations import Ufunc
 from dataview.sources import Memo, Source
-
-__all__ = [
-    "Argument",
-    "Comparison",
-    "Concat",
-    "DType",
-    "Deferred",
-    "Driven",
-    "Elementwise",
-    "Evaluate",
-    "Extents",
-    "Label",
-    "LateFields",
-    "Mapped",
-    "MatMul",
-    "Node",
-    "Placeholder",
-    "Record",
-    "Reduction",
-    "Reshaped",
-    "Sampled",
-    "Select",
-    "Shape",
-    "Stored",
-    "Unbound",
-    "is_open",
-    "is_scalar",
-    "known_dtype",
-    "known_shape",
-    "members",
-    "shape_of",
-    "size_of",
-]
 
 Extents: TypeAlias = tuple[int | None, ...]
 """A shape of which some lengths are unknown."""

@@ -12,11 +12,10 @@ import numpy as np
 from dataview.errors import StreamError
 from dataview.index import Affine, Computed, Constant, Index, Map, is_endless
 from dataview.plan.build import read_only, select, stored
-from dataview.plan.kinds import Node, Reshaped, Sampled, Select, Shape, Stored, known_shape, size_of
+from dataview.plan.kinds import Reshaped, Sampled, Select, Stored, known_shape, size_of
+from dataview.plan.node import Node, Shape
 from dataview.plan.symbols import deferring
 from dataview.sources import ArraySource, NpySource
-
-__all__ = ["broadcast", "expanded", "flipped", "moved", "reshaped", "squeezed", "transposed"]
 
 
 class Digit:

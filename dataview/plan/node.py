@@ -11,8 +11,6 @@ import numpy as np
 from dataview.index import Index
 from dataview.plan.fields import NO_FIELDS, NO_META, Fields
 
-__all__ = ["Argument", "DType", "Evaluate", "Label", "LateFields", "Node", "Shape"]
-
 Shape: TypeAlias = tuple[int, ...]
 DType: TypeAlias = np.dtype[Any]
 Argument: TypeAlias = "Node | int | float | complex"

@@ -13,8 +13,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-__all__ = ["BINARY", "Operation", "Ufunc", "power_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Operation:

@@ -17,34 +17,8 @@ from dataview.errors import UndeclaredError
 from dataview.index import is_endless
 from dataview.plan.casting import cast
 from dataview.plan.fields import Attached, Fields, Window
-from dataview.plan.kinds import (
-    Deferred,
-    DType,
-    Extents,
-    Label,
-    Node,
-    Placeholder,
-    Reduction,
-    Sampled,
-    Unbound,
-    is_open,
-)
-
-__all__ = [
-    "changed",
-    "check_bound",
-    "deferred",
-    "deferring",
-    "in_order",
-    "matched",
-    "nodes_in",
-    "parts_of",
-    "placeholder",
-    "substituted",
-    "symbols_of",
-    "unknown_symbols",
-    "without_masks",
-]
+from dataview.plan.kinds import Deferred, Extents, Placeholder, Reduction, Sampled, Unbound, is_open
+from dataview.plan.node import DType, Label, Node
 
 LENGTHS = (0, 1, 1 << 40)
 """None, one, and more than any key counts: a slice as long in all three is as long in any."""

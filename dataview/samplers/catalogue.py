@@ -26,8 +26,6 @@ from dataview.samplers.simple import (
     Weighted,
 )
 
-__all__ = ["CATALOGUE", "made"]
-
 CATALOGUE: dict[str, type[Sampler]] = {
     kind.name: kind
     for kind in (

@@ -9,9 +9,8 @@ import numpy as np
 from dataview.compute import evaluate
 from dataview.errors import unknown_field
 from dataview.plan.build import field
-from dataview.plan.kinds import Concat, Driven, Node, Record, members
-
-__all__ = ["RowsOf", "parts_of"]
+from dataview.plan.kinds import Concat, Driven, Record, members
+from dataview.plan.node import Node
 
 
 class RowsOf:

@@ -17,8 +17,6 @@ from dataview.samplers.protocol import Data, Key, Order, Sampler, Seed
 from dataview.samplers.selections import Listed
 from dataview.samplers.simple import numbered
 
-__all__ = ["Ends", "Iterated", "NextRow", "OrderFunction"]
-
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Iterated(Sampler):

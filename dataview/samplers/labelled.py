@@ -16,8 +16,6 @@ from dataview.samplers.protocol import Data, Function, Key, Order, Sampler, Seed
 from dataview.samplers.selections import coded
 from dataview.samplers.simple import Chosen, Restrictable, checked_weights, drawn, picked, rows_with
 
-__all__ = ["LabelDistribution", "LabelPermutation", "LabelUniform", "Restricted", "dealt"]
-
 _TOGETHER = 256
 """Rounds of so many are put in order many at a time, by sorting; larger ones by a permutation."""
 

@@ -15,8 +15,6 @@ from dataview.samplers.protocol import Data, Key, Order, Sampler, Seed, checked_
 from dataview.samplers.selections import Listed
 from dataview.samplers.simple import Sized, Slices
 
-__all__ = ["Bucket", "SameLength", "TokenBudget"]
-
 
 def _checked_lengths(values: np.ndarray) -> np.ndarray:
     if values.dtype.kind not in "biuf":

@@ -13,8 +13,6 @@ from dataview.samplers.labelled import dealt
 from dataview.samplers.protocol import Data, Function, Key, Sampler
 from dataview.samplers.simple import checked_weights, same
 
-__all__ = ["Mix", "PartLinear", "PartLinearPermutation", "PartPermutationPermutation"]
-
 
 class PartLinear(Sampler):
     """The parts one after the other, and the rows of each first to last."""

@@ -9,20 +9,6 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
-__all__ = [
-    "Cuts",
-    "Data",
-    "Function",
-    "Key",
-    "Order",
-    "Sampler",
-    "Seed",
-    "checked_number",
-    "checked_seed",
-    "ends_of",
-    "total_of",
-]
-
 Seed: TypeAlias = int | str | Sequence[int | str]
 Key: TypeAlias = tuple[int | str, ...]
 Function: TypeAlias = Callable[[np.ndarray], np.ndarray]

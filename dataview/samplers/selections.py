@@ -10,24 +10,9 @@ import numpy as np
 from dataview.errors import StreamError
 from dataview.index import ENDLESS, Affine, Array, Computed, Index, Map, Permutation, is_endless
 from dataview.plan.build import select
-from dataview.plan.kinds import Node, Sampled, known_shape
+from dataview.plan.kinds import Sampled, known_shape
+from dataview.plan.node import Node
 from dataview.samples import Stream, again, pooled
-
-__all__ = [
-    "LINE",
-    "Cycle",
-    "Listed",
-    "as_mask",
-    "as_numbers",
-    "coded",
-    "length_for",
-    "mapped",
-    "one_each",
-    "ordered",
-    "repeated",
-    "shape_by_rows",
-    "shuffled",
-]
 
 LINE = Affine(0, ((0, 1),))
 """Rows in their order."""

@@ -12,26 +12,6 @@ from dataview.index import Draws
 from dataview.index import Permutation as Keyed
 from dataview.samplers.protocol import Data, Function, Key, Order, Sampler, Seed, checked_number
 
-__all__ = [
-    "BatchwisePermutation",
-    "Chosen",
-    "Linear",
-    "Permutation",
-    "RandomSlice",
-    "Restrictable",
-    "Sized",
-    "Slices",
-    "Subset",
-    "Uniform",
-    "Weighted",
-    "checked_weights",
-    "drawn",
-    "numbered",
-    "picked",
-    "rows_with",
-    "same",
-]
-
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Restrictable(Sampler):

@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 
 from dataview.index import Affine, Computed, Permutation
-from dataview.plan.kinds import Node
+from dataview.plan.node import Node
 from dataview.samplers.selections import LINE, coded, length_for, mapped, ordered, shuffled
-
-__all__ = ["Without", "folds", "group_folds", "split"]
 
 
 class Without:

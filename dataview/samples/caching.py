@@ -21,7 +21,6 @@ from dataview.plan.fields import Attached, Fields
 from dataview.plan.kinds import (
     Driven,
     Mapped,
-    Node,
     Record,
     Sampled,
     Select,
@@ -29,13 +28,12 @@ from dataview.plan.kinds import (
     known_shape,
     members,
 )
+from dataview.plan.node import Node
 from dataview.samples.mapping import below, deterministic
 from dataview.samples.row_functions import guarded
 from dataview.samples.streams import Stream
 from dataview.sources import Memo
 from dataview.write import listen, may_share
-
-__all__ = ["Store", "cached"]
 
 ENTRY_BYTES = 300
 """About what a row costs beside its data."""

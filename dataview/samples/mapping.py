@@ -13,7 +13,8 @@ from dataview.errors import UndeclaredError
 from dataview.index import Index, identity, parse
 from dataview.plan.build import arguments, field, record, select, stored, with_fields
 from dataview.plan.fields import Attached, Fields, check_name
-from dataview.plan.kinds import DType, Mapped, Node, Record, Sampled, Shape, known_shape
+from dataview.plan.kinds import Mapped, Record, Sampled, known_shape
+from dataview.plan.node import DType, Node, Shape
 from dataview.samples import streams
 from dataview.samples.numbered import Made
 from dataview.samples.row_functions import (
@@ -29,8 +30,6 @@ from dataview.samples.row_functions import (
 )
 from dataview.samples.streams import Picked, Samples, Stream
 from dataview.sources import ArraySource
-
-__all__ = ["BATCH", "at_epoch", "below", "deterministic", "mapped", "probed", "step"]
 
 BATCH = 1024
 """How many rows a function of blocks gets at a time, unless it is said."""

@@ -11,10 +11,9 @@ from dataview.compute import evaluate
 from dataview.errors import StreamError, UndeclaredError, located
 from dataview.index import Affine, Index, compose, is_endless, parse, positions
 from dataview.plan.build import field, record, select, stored
-from dataview.plan.kinds import Evaluate, Node, Record, Sampled, known_dtype, known_shape
+from dataview.plan.kinds import Record, Sampled, known_dtype, known_shape
+from dataview.plan.node import Evaluate, Node
 from dataview.sources import FunctionSource, Memo
-
-__all__ = ["Made", "Wrap", "name_of", "stacked"]
 
 Wrap = Callable[[Any], Node]
 """Makes a node of a sample as the user's code returns it."""

@@ -28,36 +28,10 @@ from dataview.plan.build import (
 )
 from dataview.plan.casting import cast
 from dataview.plan.fields import Fields
-from dataview.plan.kinds import (
-    DType,
-    Evaluate,
-    Mapped,
-    Node,
-    Record,
-    Reduction,
-    Sampled,
-    Shape,
-    known_shape,
-)
+from dataview.plan.kinds import Mapped, Record, Reduction, Sampled, known_shape
+from dataview.plan.node import DType, Evaluate, Node, Shape
 from dataview.samples.numbered import Made, name_of, stacked
 from dataview.sources import ArraySource, Memo
-
-__all__ = [
-    "Face",
-    "Like",
-    "Path",
-    "Result",
-    "Seeds",
-    "Spec",
-    "Step",
-    "Undeclared",
-    "guarded",
-    "member",
-    "members_read",
-    "only",
-    "seeds",
-    "together",
-]
 
 Path: TypeAlias = "tuple[str, ...]"
 Face: TypeAlias = Callable[[Node], Any]

@@ -18,28 +18,11 @@ from dataview.errors import StreamError, UndeclaredError, located
 from dataview.index import Index, Permutation, is_endless, is_integer, parse
 from dataview.plan.build import field, rows_of, select
 from dataview.plan.fields import NO_FIELDS, Attached, Field, Fields
-from dataview.plan.kinds import Evaluate, Node, Record, Sampled, known_shape, members, size_of
+from dataview.plan.kinds import Record, Sampled, known_shape, members, size_of
+from dataview.plan.node import Evaluate, Node
 from dataview.plan.symbols import check_bound
 from dataview.samples.numbered import Made, Wrap, name_of, stacked
 from dataview.sources import Memo
-
-__all__ = [
-    "Kept",
-    "Picked",
-    "Pool",
-    "Produced",
-    "Samples",
-    "Stream",
-    "again",
-    "kept",
-    "keyed",
-    "length_of",
-    "pool_of",
-    "pooled",
-    "probed",
-    "samples_of",
-    "within_pool",
-]
 
 
 class Samples(Protocol):

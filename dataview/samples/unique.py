@@ -10,11 +10,10 @@ import numpy as np
 from dataview.compute import evaluate, pending, row_blocks, run_blocks, take
 from dataview.plan.build import stored
 from dataview.plan.fields import Attached, Fields
-from dataview.plan.kinds import Driven, Evaluate, Node, Record, known_dtype, known_shape
+from dataview.plan.kinds import Driven, Record, known_dtype, known_shape
+from dataview.plan.node import Evaluate, Node
 from dataview.samples.streams import Stream, length_of
 from dataview.sources import ArraySource, Memo
-
-__all__ = ["Distinct", "counted_values", "distinct", "merged"]
 
 BLOCK_BYTES = 1 << 22
 TOGETHER = 8

@@ -15,11 +15,10 @@ from dataview.errors import StreamError
 from dataview.index import is_endless
 from dataview.plan.build import field, stored, with_fields
 from dataview.plan.fields import Fields, Window
-from dataview.plan.kinds import Driven, Node, Record, known_dtype, known_shape, members, size_of
+from dataview.plan.kinds import Driven, Record, known_dtype, known_shape, members, size_of
+from dataview.plan.node import Node
 from dataview.samples import counted_values
 from dataview.sources import ArraySource, Memo
-
-__all__ = ["Description", "described"]
 
 SAMPLED_ROWS = 1_000_000
 SAMPLED_BYTES = 1 << 25

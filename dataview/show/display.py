@@ -16,13 +16,13 @@ from dataview.plan.kinds import (
     Deferred,
     Driven,
     Mapped,
-    Node,
     Placeholder,
     Record,
     Select,
     Stored,
     size_of,
 )
+from dataview.plan.node import Node
 from dataview.samplers import Cycle
 from dataview.samples import Made, Stream, Undeclared, length_of
 from dataview.show.formulas import formula_of
@@ -42,8 +42,6 @@ from dataview.show.words import (
     undriven,
     value_text,
 )
-
-__all__ = ["html", "text", "title"]
 
 FIELDS_SHOWN = 20
 HTML_BYTES = 5000

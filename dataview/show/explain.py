@@ -35,13 +35,11 @@ from dataview.plan.kinds import (
     Elementwise,
     Mapped,
     MatMul,
-    Node,
     Record,
     Reduction,
     Reshaped,
     Sampled,
     Select,
-    Shape,
     Stored,
     known_dtype,
     known_shape,
@@ -49,13 +47,12 @@ from dataview.plan.kinds import (
     shape_of,
     size_of,
 )
+from dataview.plan.node import Node, Shape
 from dataview.plan.symbols import symbols_of
 from dataview.samples import Stream, length_of
 from dataview.show.display import FRAME, title
 from dataview.show.formulas import formula_of, is_symbolic, term_of
 from dataview.show.words import escape, harmless, length_text, size_text, undriven
-
-__all__ = ["Explanation", "Pass", "Reading", "Step", "explained"]
 
 
 class Reading(NamedTuple):

@@ -9,18 +9,16 @@ import numpy as np
 
 from dataview.index import Affine, Constant, Index
 from dataview.plan.kinds import (
-    Argument,
     Comparison,
     Elementwise,
     Mapped,
     MatMul,
-    Node,
     Reduction,
     Reshaped,
     Select,
-    Shape,
     size_of,
 )
+from dataview.plan.node import Argument, Node, Shape
 from dataview.show.words import (
     dtype_text,
     harmless,
@@ -31,8 +29,6 @@ from dataview.show.words import (
     undriven,
     value_text,
 )
-
-__all__ = ["ATOM", "Term", "formula_of", "is_symbolic", "operands_of", "step_term", "term_of"]
 
 Term: TypeAlias = tuple[str, int]
 """A part of a formula, and how tightly its outermost operator binds."""

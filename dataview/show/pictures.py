@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from dataview.plan.kinds import Node, Reduction, Stored
+from dataview.plan.kinds import Reduction, Stored
+from dataview.plan.node import Node
 from dataview.show.formulas import ATOM, formula_of, is_symbolic, operands_of, step_term, term_of
 from dataview.show.words import dtype_text, escape, harmless, lengths_of, shape_text, undriven
-
-__all__ = ["picture"]
 
 BOXES = 16
 PICTURE_BYTES = 6000

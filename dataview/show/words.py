@@ -11,38 +11,9 @@ import numpy as np
 
 from dataview.batches import Batches
 from dataview.index import Affine, Constant, Index, is_endless
-from dataview.plan.kinds import (
-    Concat,
-    Driven,
-    Label,
-    Node,
-    Record,
-    Reshaped,
-    Select,
-    Shape,
-    Unbound,
-    members,
-)
+from dataview.plan.kinds import Concat, Driven, Record, Reshaped, Select, Unbound, members
+from dataview.plan.node import Label, Node, Shape
 from dataview.samples import Kept, Made, Stream, length_of
-
-__all__ = [
-    "Lengths",
-    "dtype_text",
-    "escape",
-    "few",
-    "harmless",
-    "inside",
-    "key_text",
-    "length_text",
-    "lengths_of",
-    "listing",
-    "meta_words",
-    "name_text",
-    "shape_text",
-    "size_text",
-    "undriven",
-    "value_text",
-]
 
 Lengths: TypeAlias = "tuple[float | None, ...] | None"
 

@@ -22,8 +22,6 @@ from dataview.index import (
 )
 from dataview.sources.protocol import Memo
 
-__all__ = ["DelayedSource"]
-
 HELD_BYTES = 1 << 27
 """Rows of chunks up to this size are held until others are asked for: it is dask's own size."""
 

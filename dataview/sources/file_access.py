@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["WINDOW_BYTES", "mapped", "read_at", "write_at"]
-
 POSITIONED = hasattr(os, "preadv") and hasattr(os, "pwritev")
 """Whether the system reads and writes at a place in one call; Windows and old macOS do not."""
 

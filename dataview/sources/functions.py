@@ -11,8 +11,6 @@ from dataview.errors import ReadOnlyError
 from dataview.index import Index, gather
 from dataview.sources.protocol import Memo
 
-__all__ = ["FunctionSource"]
-
 
 class FunctionSource:
     """Row i is member `path` of `sample(i)`; each sample is made once per evaluation."""

@@ -9,8 +9,6 @@ import numpy as np
 from dataview.index import Computed, Index, extent, gather, shifted
 from dataview.sources.protocol import Memo
 
-__all__ = ["ArraySource"]
-
 
 class ArraySource:
     """A NumPy array, seen where it is: reading lends it, writing changes it.

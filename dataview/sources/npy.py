@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["NpyFile", "NpySource", "open_npy"]
 
 DONTNEED = getattr(mmap, "MADV_DONTNEED", None)
 """How the system is told that pages of a map are not needed for now, where it can be told."""

@@ -19,7 +19,6 @@ from dataview.index import ENDLESS
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["Header", "Seen", "described", "made_header", "read_header"]
 
 SETTLED_NS = 100_000_000
 """How long after a change the next one surely has a later time: file clocks tick coarsely."""

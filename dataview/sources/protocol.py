@@ -8,8 +8,6 @@ import numpy as np
 
 from dataview.index import Index
 
-__all__ = ["Memo", "Source"]
-
 Memo = dict[Any, Any]
 """What one evaluation has already made, so that it is made once."""
 

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["REUSED", "borrowed", "give_back"]
-
 REUSED = "reused"
 """Where a memo lists the memory that it lends to sources, until its owner gives it back."""
 

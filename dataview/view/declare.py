@@ -23,20 +23,11 @@ from dataview.plan.fields import (
     check_name,
     declared,
 )
-from dataview.plan.kinds import Driven, Node, Record, known_shape, members
+from dataview.plan.kinds import Driven, Record, known_shape, members
+from dataview.plan.node import Node
 from dataview.plan.symbols import placeholder
 from dataview.samples import length_of
 from dataview.sources import ArraySource
-
-__all__ = [
-    "NOTHING",
-    "attached",
-    "constructed",
-    "described",
-    "frozen",
-    "symbol",
-    "zipped",
-]
 
 NOTHING: Any = object()
 """Stands for data that was not given."""

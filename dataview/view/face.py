@@ -10,25 +10,8 @@ from dataview import exchange
 from dataview.exchange import is_foreign
 from dataview.index import ENDLESS, parse
 from dataview.plan.build import select
-from dataview.plan.kinds import Node, known_shape
-
-__all__ = [
-    "Face",
-    "Rows",
-    "argument",
-    "arrivals",
-    "as_key",
-    "begin",
-    "evaluated",
-    "like",
-    "made",
-    "node_from",
-    "node_of",
-    "shown_by",
-    "unwrapped",
-    "viewed",
-    "viewed_with",
-]
+from dataview.plan.kinds import known_shape
+from dataview.plan.node import Node
 
 Rows: TypeAlias = "range | int | None"
 State: TypeAlias = "tuple[Node, Rows, Face | None, Any]"

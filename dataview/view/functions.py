@@ -16,8 +16,6 @@ from dataview.view import declare
 from dataview.view.face import Face, node_from, node_of, unwrapped
 from dataview.view.view import View, viewed
 
-__all__ = ["collate", "concat", "evaluate", "field", "function", "open", "symbol", "zip"]
-
 
 def open(path: Any, mode: str = "r") -> View:
     """Open a file as a view; `mode="r+"` lets the view write to it."""

@@ -6,10 +6,9 @@ import math
 
 from dataview.compute import evaluate, is_equal
 from dataview.errors import StreamError
-from dataview.plan.kinds import Comparison, Extents, Node, Sampled, Unbound, known_shape, size_of
+from dataview.plan.kinds import Comparison, Extents, Sampled, Unbound, known_shape, size_of
+from dataview.plan.node import Node
 from dataview.samples import Made, Stream, length_of
-
-__all__ = ["counted", "iterable", "ndim", "partial_shape", "truth", "width"]
 
 
 def counted(node: Node) -> int:

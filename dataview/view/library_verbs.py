@@ -8,8 +8,6 @@ from typing import Any
 from dataview import exchange
 from dataview.view.face import Face, arrivals, node_of
 
-__all__ = ["Exchanges"]
-
 
 class Exchanges(Face):
     """How other libraries take a view, and how a view becomes one of their objects."""

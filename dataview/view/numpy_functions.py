@@ -19,7 +19,8 @@ from dataview.plan import layout
 from dataview.plan.build import comparison, elementwise, keyed, with_fields
 from dataview.plan.concat import concat
 from dataview.plan.fields import NO_FIELDS
-from dataview.plan.kinds import Node, known_dtype, known_shape
+from dataview.plan.kinds import known_dtype, known_shape
+from dataview.plan.node import Node
 from dataview.plan.operations import Operation, Ufunc
 from dataview.plan.symbols import deferring
 from dataview.samplers import as_numbers
@@ -27,8 +28,6 @@ from dataview.samples import distinct
 from dataview.view import lengths
 from dataview.view.face import Face, argument, evaluated, node_from, node_of, viewed
 from dataview.write import check_writable, write
-
-__all__ = ["astype", "called"]
 
 _LEFT: Any = object()
 """What a row returns that leaves the call to NumPy."""

@@ -28,8 +28,6 @@ from dataview.view.face import (
 )
 from dataview.write import apply_in_place, check_writable, write
 
-__all__ = ["Arithmetic"]
-
 
 class OfTheClass:
     """A method that the class has and its objects do not seem to have.

@@ -12,9 +12,6 @@ from dataview import batches, loader, samplers, samples
 from dataview.view import face
 from dataview.view.face import Face, evaluated, like, node_of, viewed
 
-__all__ = ["Visiting"]
-
-
 _LENT = loader.Lent(face.viewed, face.viewed_with, face.unwrapped)
 """What a loader is lent of the face, to hand out views."""
 

@@ -11,8 +11,6 @@ from dataview.samples import distinct
 from dataview.show import Description, described
 from dataview.view.face import Face, evaluated, like, node_of
 
-__all__ = ["Summaries"]
-
 
 class Summaries(Face):
     """The statistics of a view."""

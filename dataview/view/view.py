@@ -18,7 +18,8 @@ from dataview.errors import UndeclaredError, unknown_field, unknown_verb
 from dataview.exchange import packed_in_order, save
 from dataview.index import NO_KEY, Written, without_names
 from dataview.plan.build import chosen, field, keyed, read_only, row_field, with_fields
-from dataview.plan.kinds import Node, Sampled, Unbound, known_shape, size_of
+from dataview.plan.kinds import Sampled, Unbound, known_shape, size_of
+from dataview.plan.node import Node
 from dataview.view import declare, face, lengths
 from dataview.view.face import as_key, begin, node_from, node_of, put_state, shown_by, unwrapped
 from dataview.view.library_verbs import Exchanges
@@ -26,8 +27,6 @@ from dataview.view.operators import Arithmetic
 from dataview.view.row_verbs import Visiting
 from dataview.view.statistic_verbs import Summaries
 from dataview.write import write
-
-__all__ = ["View", "viewed"]
 
 viewed = cast("Callable[..., View]", face.viewed)
 

@@ -24,7 +24,6 @@ from dataview.plan.kinds import (
     Driven,
     Elementwise,
     Mapped,
-    Node,
     Record,
     Sampled,
     Select,
@@ -36,9 +35,8 @@ from dataview.plan.kinds import (
     members,
     size_of,
 )
+from dataview.plan.node import Node
 from dataview.sources import Source
-
-__all__ = ["UNDO_BYTES", "announce", "check_writable", "listen", "write"]
 
 UNDO_BYTES = 256 << 20
 """How many bytes of old values a write keeps to undo itself."""

@@ -30,9 +30,7 @@ from dataview.errors import PartialWriteError
 from dataview.index import axes_of, identity
 from dataview.plan.build import arguments, elementwise, select
 from dataview.plan.kinds import (
-    Argument,
     Elementwise,
-    Node,
     Record,
     Reduction,
     Sampled,
@@ -42,10 +40,9 @@ from dataview.plan.kinds import (
     known_shape,
     size_of,
 )
+from dataview.plan.node import Argument, Node
 from dataview.write.assignment import UNDO_BYTES, announce, check_writable, write
 from dataview.write.overlap import apart, is_same_places, source_of
-
-__all__ = ["apply_in_place"]
 
 STREAMED = 1 << 16
 """From so many elements on, a result is written over the data as it is computed."""

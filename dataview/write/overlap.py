@@ -10,10 +10,9 @@ import numpy as np
 
 from dataview.compute import evaluate
 from dataview.plan.build import arguments, stored
-from dataview.plan.kinds import Elementwise, Node, Reduction, Select, Stored
+from dataview.plan.kinds import Elementwise, Reduction, Select, Stored
+from dataview.plan.node import Node
 from dataview.sources import ArraySource, NpySource
-
-__all__ = ["apart", "is_same_places", "may_share", "source_of"]
 
 
 def source_of(node: Node) -> Any:
