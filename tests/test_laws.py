@@ -35,8 +35,10 @@ def engine(request):
         yield name
 
 
-def whole_first(node, index, memo):
+def whole_first(node, index, memo, answer=evaluation._answer):
     """Answer a part of a node without any law: all of the node, then the part."""
+    if type(node) is not Select:
+        return answer(node, index, memo)
     found = evaluation.evaluate(node.node, None, memo)
     found = gather.read(found, node.index)
     return found if index is None else gather.read(found, index)
@@ -45,7 +47,7 @@ def whole_first(node, index, memo):
 def without(patch, law):
     """Switch a law off."""
     if law == "index through elementwise":
-        patch.setitem(evaluation._ANSWERS, Select, whole_first)
+        patch.setattr(evaluation, "_answer", whole_first)
     elif law == "common parts once":
         patch.setattr(programs, "told_apart", lambda operand: (object(),))
         patch.setattr(kernel, "told_apart", lambda operand: (object(),))

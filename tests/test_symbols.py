@@ -270,7 +270,7 @@ X = dv.symbol("x", shape=(None, 3), dtype="f4")
         (np.ones((2, 3), complex), TypeError, r"'x' is declared float32 .* got complex128"),
         (np.full((2, 3), "a"), TypeError, "'x'"),
         (dv.View(np.ones((2, 3))) + 1j, TypeError, "'x' is declared float32 .* got complex128"),
-        (dv.View(a=np.ones(3)), TypeError, "takes one array; choose a field: 'a'"),
+        (dv.View(a=np.ones(3)), TypeError, "takes one array, not a record; choose a field: 'a'"),
         (dv.View(iter([1.0])), dv.UndeclaredError, "'x'"),
     ],
 )  # fmt: skip

@@ -11,22 +11,21 @@ from dataview.errors import StreamError
 from dataview.plan.build import field, record, stored, with_fields
 from dataview.plan.kinds import Record
 from dataview.plan.node import Node
-from dataview.samples import Stream, stacked
+from dataview.samples import DerivedSamples, Stream, stacked
 from dataview.sources import ArraySource
 
 
-class _Grouped:
+class _Grouped(DerivedSamples):
     """The samples of a stream, so many together."""
 
-    __slots__ = ("finite", "most", "restarts", "samples", "size", "tail")
+    __slots__ = ("most", "size", "tail")
 
     def __init__(self, samples: Any, size: int, tail: str, most: int | None) -> None:
-        self.samples = samples
+        super().__init__(samples)
         self.size = size
         self.tail = tail
         self.most = most
-        self.finite = samples.finite or most is not None
-        self.restarts = samples.restarts
+        self.finite = most is not None or samples.finite
 
     def iterate(self) -> Iterator[Node]:
         """Return the batches."""

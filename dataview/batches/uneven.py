@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from dataview.errors import StreamError
 from dataview.index import ENDLESS, Affine, Array, Constant, Index, compose, is_endless, positions
 from dataview.plan.build import field
 from dataview.plan.fields import NO_FIELDS, Attached, Fields
+from dataview.plan.guards import endless
 from dataview.plan.kinds import Sampled, known_shape, size_of
 from dataview.plan.node import Argument, Evaluate, LateFields, Node
 from dataview.samplers import Cuts, mapped
@@ -118,7 +118,7 @@ class Batches(Sampled):
     def numbers(self) -> np.ndarray:
         """Return the numbers of the batches."""
         if is_endless(self.count):
-            raise StreamError("the minibatches never end; take a slice of them first")
+            raise endless("taking all minibatches")
         return positions(self.index.maps[0], self.index.shape)
 
     def part(self, index: Index) -> Node:

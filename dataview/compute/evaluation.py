@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from dataview.compute import engines, products
 from dataview.compute.blocks import Cut, fused, is_one_block
 from dataview.compute.kernel import run_small, run_whole
+from dataview.compute.programs import leaves_of
 from dataview.compute.statistics import pending, some_rows, take
-from dataview.errors import StreamError
 from dataview.index import (
     ENDLESS,
     Affine,
+    Array,
     Constant,
     Index,
     Map,
@@ -25,16 +25,17 @@ from dataview.index import (
     compose,
     gather,
     identity,
-    is_endless,
 )
-from dataview.plan.build import arguments, comparison, field, select
+from dataview.plan.build import comparison, select
 from dataview.plan.concat import split_rows
+from dataview.plan.guards import endless
 from dataview.plan.kinds import (
     Comparison,
     Concat,
     Deferred,
     Driven,
     Elementwise,
+    Held,
     Mapped,
     MatMul,
     Placeholder,
@@ -49,22 +50,57 @@ from dataview.plan.kinds import (
     members,
     size_of,
 )
-from dataview.plan.node import Argument, Node
+from dataview.plan.node import Node
 from dataview.plan.symbols import check_bound
+from dataview.plan.walk import below, rebuilt
 from dataview.sources import Memo
 
 BLOCK_BYTES = 4 << 20
 """How much is read at a time where a pass over all rows is enough."""
 
 
+Ask: TypeAlias = "tuple[Node, Index | None]"
+Answer: TypeAlias = "np.ndarray | Generator[Ask, np.ndarray, np.ndarray]"
+"""The data of a node; or steps that ask for the data of others, get it, and return their own."""
+
+NESTED = 8
+"""An expression whose operands nest deeper asks for them, so that no plan is too deep."""
+
+
 def evaluate(node: Node, index: Index | None = None, memo: Memo | None = None) -> np.ndarray:
-    """Return the data of a node, or of the part that an index selects."""
+    """Return the data of a node, or of the part that an index selects.
+
+    Nodes ask for what they need, and wait on a list of their own, not on Python's stack.
+    """
     memo = {"roots": (node,)} if memo is None else memo
+    found: Any = _answer(node, index, memo)
+    waiting: list[Any] = []
+    while True:
+        if not isinstance(found, np.ndarray):
+            waiting.append(found)
+            found = None
+        if not waiting:
+            return found  # type: ignore[no-any-return]
+        try:
+            part, where = waiting[-1].send(found)
+        except StopIteration as over:
+            found = over.value
+            waiting.pop()
+        else:
+            found = _answer(part, where, memo)
+
+
+def _answer(node: Node, index: Index | None, memo: Memo) -> Answer:
+    """Return the answer of a node's kind; of a part of a part, that of what lies below."""
+    while type(node) is Select or type(node) is Driven:
+        if type(node) is Select:
+            index = node.index if index is None else compose(node.index, index)
+        node = node.node
     if isinstance(node, Sampled):
         return node.answer(evaluate, memo) if index is None else _some_samples(node, index, memo)
     shape = (node.shape or known_shape(node)) if index is None else index.shape
     if shape and max(shape) >= ENDLESS:
-        raise StreamError("the view never ends, so its data cannot be returned; slice it first")
+        raise endless("calling")
     return _ANSWERS[type(node)](node, index, memo)
 
 
@@ -87,10 +123,6 @@ def _stored(node: Stored, index: Index | None, memo: Memo) -> np.ndarray:
     return found
 
 
-def _select(node: Select, index: Index | None, memo: Memo) -> np.ndarray:
-    return evaluate(node.node, node.index if index is None else compose(node.index, index), memo)
-
-
 SMALL = 1 << 14
 """Up to so many elements NumPy's own temporaries stay in the cache, and no plan pays."""
 
@@ -104,39 +136,66 @@ def _reduction(node: Reduction, index: Index | None, memo: Memo) -> np.ndarray:
     return node.taken if index is None else gather.read(node.taken, index)
 
 
-def _elementwise(node: Elementwise, index: Index | None, memo: Memo) -> np.ndarray:
-    return _together((node,), index, memo)[0]
+def _elementwise(node: Elementwise, index: Index | None, memo: Memo) -> Answer:
+    if node.levels <= NESTED:
+        return together((node,), index, memo)[0]
+    return _deep(node, index, memo)
 
 
-def _together(
-    nodes: Sequence[Elementwise], index: Index | None, memo: Memo
+def _deep(
+    node: Elementwise, index: Index | None, memo: Memo
+) -> Generator[Ask, np.ndarray, np.ndarray]:
+    """Ask for the operands of a block of an expression before it is computed."""
+    own = known_shape(node)
+    values: dict[Node, np.ndarray] = {}
+    if _is_divided(node, own if index is None else index.shape):
+        return together((node,), index, memo)[0]  # in blocks, each of which comes here again
+    take_once((node,), index, memo)
+    for leaf in leaves_of(node):
+        values[leaf] = yield leaf, narrowed(index, own, known_shape(leaf))
+    return together((node,), index, memo, values.__getitem__)[0]
+
+
+def _is_divided(node: Elementwise, shape: Sequence[int]) -> bool:
+    """Whether an expression is computed in several blocks, or by an engine that takes blocks."""
+    size = math.prod(shape)
+    several = size > SMALL and not is_one_block(size, node.dtypes[0])
+    return several or engines.current() == "numexpr"
+
+
+def together(
+    nodes: Sequence[Elementwise],
+    index: Index | None,
+    memo: Memo,
+    leaf: Callable[[Node], np.ndarray] | None = None,
 ) -> Sequence[np.ndarray]:
-    """Return the data of elementwise nodes of one shape, equal parts of them computed once."""
+    """Return the data of elementwise nodes of one shape, equal parts of them computed once.
+
+    `leaf` gives the data of their operands where these have been read.
+    """
     own = known_shape(nodes[0])
     shape = own if index is None else index.shape
-    size = math.prod(shape)
-    divided = size > SMALL and not is_one_block(size, nodes[0].dtypes[0])
-    if divided or engines.current() == "numexpr":
-        _take_once(nodes, index, memo)
-        return fused(nodes, index, None, evaluate, _narrowed)
+    if leaf is None and _is_divided(nodes[0], shape):
+        take_once(nodes, index, memo)
+        return fused(nodes, index, None, evaluate, narrowed)
 
-    def leaf(part: Node) -> np.ndarray:
+    def read(part: Node) -> np.ndarray:
         if index is None:
             memory = lent(part)
             if memory is not None:
                 return memory
-        _take_once(nodes, index, memo)
+        take_once(nodes, index, memo)
         return _operand(part, index, own, memo)
 
-    if size > SMALL:
-        return run_whole(nodes, shape, leaf)
-    found = run_small(nodes, leaf, lending=index is None)
+    if math.prod(shape) > SMALL:
+        return run_whole(nodes, shape, leaf or read)
+    found = run_small(nodes, leaf or read, lending=index is None)
     if len(found) == 1 and found[0].shape == shape:
         return found
     return [_spread(part, nodes[0], index) for part in found]
 
 
-def _take_once(nodes: Sequence[Node], index: Index | None, memo: Memo) -> None:
+def take_once(nodes: Sequence[Node], index: Index | None, memo: Memo) -> None:
     """Take the statistics below expressions, all of them together, so that one reading serves."""
     if "taken" not in memo:
         memo["taken"] = True
@@ -148,18 +207,28 @@ def _operand(node: Node, index: Index | None, shape: Sequence[int], memo: Memo) 
     if index is None:
         memory = lent(node)
         return evaluate(node, None, memo) if memory is None else memory
-    return evaluate(node, _narrowed(index, shape, known_shape(node)), memo)
+    return evaluate(node, narrowed(index, shape, known_shape(node)), memo)
 
 
-def _comparison(node: Comparison, index: Index | None, memo: Memo) -> np.ndarray:
-    known_shape(node)
+def _comparison(
+    node: Comparison, index: Index | None, memo: Memo
+) -> Generator[Ask, np.ndarray, np.ndarray]:
+    shape = known_shape(node)
     if any(isinstance(arg, Record) for arg in node.args):
-        return _compared_records(node, index, memo)
+        return (yield from _compared_records(node, index))
+    sides: list[Any] = []
+    for arg in node.args:
+        if isinstance(arg, Node):
+            sides.append((yield arg, narrowed(index, shape, known_shape(arg))))
+        else:
+            sides.append(arg)
     compare = operator.ne if node.negated else operator.eq
-    return _spread(np.asarray(compare(*_operands(node, index, memo))), node, index)
+    return _spread(np.asarray(compare(*sides)), node, index)
 
 
-def _compared_records(node: Comparison, index: Index | None, memo: Memo) -> np.ndarray:
+def _compared_records(
+    node: Comparison, index: Index | None
+) -> Generator[Ask, np.ndarray, np.ndarray]:
     """Compare records as NumPy compares structured arrays: all members of a place are equal."""
     index = identity(known_shape(node)) if index is None else index
     left, right = (members(arg) if isinstance(arg, Record) else {} for arg in node.args)
@@ -171,7 +240,7 @@ def _compared_records(node: Comparison, index: Index | None, memo: Memo) -> np.n
         ours, theirs = left[name].node, right[name].node
         if known_shape(ours)[rank:] != known_shape(theirs)[rank:]:
             return np.full(index.shape, node.negated)
-        same = evaluate(comparison(ours, theirs, False), _deeper(index, ours, rank), memo)
+        same = yield comparison(ours, theirs, False), _deeper(index, ours, rank)
         np.logical_and(equal, same.all(axis=tuple(range(len(index.shape), same.ndim))), out=equal)
     return np.logical_not(equal) if node.negated else equal
 
@@ -190,16 +259,7 @@ def _spread(result: np.ndarray, node: Node, index: Index | None) -> np.ndarray:
     return result if result.shape == shape else np.array(np.broadcast_to(result, shape))
 
 
-def _operands(
-    node: Comparison, index: Index | None, memo: Memo
-) -> list[np.ndarray | int | float | complex]:
-    shape = known_shape(node)
-    return [
-        _operand(arg, index, shape, memo) if isinstance(arg, Node) else arg for arg in node.args
-    ]
-
-
-def _narrowed(index: Index | None, shape: Sequence[int], own: Sequence[int]) -> Index | None:
+def narrowed(index: Index | None, shape: Sequence[int], own: Sequence[int]) -> Index | None:
     """Return the index that selects from an argument what `index` selects from the result.
 
     Axes over which the argument does not vary come out with length 1.
@@ -216,13 +276,15 @@ def _narrowed(index: Index | None, shape: Sequence[int], own: Sequence[int]) -> 
     return Index(view, maps)
 
 
-def _reshaped(node: Reshaped, index: Index | None, memo: Memo) -> np.ndarray:
+def _reshaped(
+    node: Reshaped, index: Index | None, memo: Memo
+) -> Generator[Ask, np.ndarray, np.ndarray]:
     if index is None:
-        return evaluate(node.node, None, memo).reshape(known_shape(node))
+        return (yield node.node, None).reshape(known_shape(node))
     rows = _rows_of_reshaped(node, index)
     if rows is not None:
-        return evaluate(node.node, rows, memo).reshape(index.shape)
-    return evaluate(node.node, compose(node.index, index), memo)
+        return (yield node.node, rows).reshape(index.shape)
+    return (yield node.node, compose(node.index, index))
 
 
 def _rows_of_reshaped(node: Reshaped, index: Index) -> Index | None:
@@ -246,47 +308,89 @@ def _rows_of_reshaped(node: Reshaped, index: Index) -> Index | None:
     return Index((*index.shape[:lead], *own[kept:]), (*index.maps[:kept], *whole))
 
 
-def _matmul(node: MatMul, index: Index | None, memo: Memo) -> np.ndarray:
-    return products.answer(node, index, evaluate)
+def _matmul(
+    node: MatMul, index: Index | None, memo: Memo
+) -> Generator[Ask, np.ndarray, np.ndarray]:
+    return (yield from products.answer(node, index))
 
 
-def _record(node: Record, index: Index | None, memo: Memo) -> np.ndarray:
+def _record(
+    node: Record, index: Index | None, memo: Memo
+) -> Generator[Ask, np.ndarray, np.ndarray]:
     if index is not None:
-        return evaluate(select(node, index), None, memo)
+        return (yield select(node, index), None)
     out = np.empty(known_shape(node), known_dtype(node))
     for name, part in members(node).items():
-        out[name] = evaluate(part.node, None, memo)
+        out[name] = yield part.node, None
     return out
 
 
-def _mapped(node: Mapped, index: Index | None, memo: Memo) -> np.ndarray:
+def _mapped(
+    node: Mapped, index: Index | None, memo: Memo
+) -> Generator[Ask, np.ndarray, np.ndarray]:
+    """Return what functions make of rows; a few at a time where little of each is asked for."""
     index = identity(known_shape(node)) if index is None else index
-    fetch = functools.partial(node.step.rows, node, memo=memo)
     over = axes_of(index.maps[0])
     rows = size_of(tuple(index.shape[axis] for axis in over))
     row = size_of(known_shape(node)[1:]) * known_dtype(node).itemsize
     asked = size_of(index.shape) * known_dtype(node).itemsize
     if not over or rows * row <= max(2 * asked, BLOCK_BYTES):
-        return gather.by_rows(index, fetch)
-    # Whole rows are made where little of each is asked for: so a few at a time.
+        return (yield from _of_rows(node, index, memo))
     out = np.empty(index.shape, node.dtype)
     length = index.shape[over[0]]
     step = max(1, length * BLOCK_BYTES // (rows * row))
     for start in range(0, length, step):
         cut = Cut(over[0], start, min(start + step, length))
-        cut.of(out)[...] = gather.by_rows(compose(index, cut.within(index.shape)), fetch)
+        part = compose(index, cut.within(index.shape))
+        cut.of(out)[...] = yield from _of_rows(node, part, memo)
     return out
 
 
-def _driven(node: Driven, index: Index | None, memo: Memo) -> np.ndarray:
-    return evaluate(node.node, index, memo)
+def _of_rows(node: Mapped, index: Index, memo: Memo) -> Generator[Ask, np.ndarray, np.ndarray]:
+    """Return what functions make of the rows that an index needs.
+
+    A function asks for its row while it runs.  Where that would nest too deep, its row is there
+    before it is called.
+    """
+    numbers, rest = gather.rows_and_rest(index)
+    if node.levels > NESTED:
+        node = node.replaced(node=(yield from _held_rows(node.node, numbers, memo)))
+    return gather.read(node.step.rows(node, numbers, memo), rest)
 
 
-def _concat(node: Concat, index: Index | None, memo: Memo) -> np.ndarray:
+def _held_rows(node: Node, numbers: np.ndarray, memo: Memo) -> Generator[Ask, np.ndarray, Node]:
+    """Return a node with these rows of all its members in memory, once for all who need them."""
+    key = ("held", id(node), numbers.tobytes())
+    if key in memo:
+        return memo[key][1]  # type: ignore[no-any-return]
+
+    def members_of(part: Node) -> list[Any]:
+        return part.made_of() if isinstance(part, Record) else []
+
+    held: dict[int, Node] = {}
+    for part in below([node], members_of):
+        if not isinstance(part, Record):
+            shape = known_shape(part)
+            whole = [Affine(0, ((axis, 1),)) for axis in range(1, len(shape))]
+            rows = Index((len(numbers), *shape[1:]), (Array(numbers, (0,)), *whole))
+            held[id(part)] = Held(part, numbers, (yield part, rows))
+    (found,) = rebuilt([node], lambda part, old: held.get(id(old), part), members_of)
+    memo[key] = node, found  # the node too, so that no other gets its identity
+    return found  # type: ignore[no-any-return]
+
+
+def _held(node: Held, index: Index | None, memo: Memo) -> np.ndarray:
+    index = identity(known_shape(node)) if index is None else index
+    return gather.by_rows(index, node.rows)
+
+
+def _concat(
+    node: Concat, index: Index | None, memo: Memo
+) -> Generator[Ask, np.ndarray, np.ndarray]:
     index = identity(known_shape(node)) if index is None else index
     out = np.empty(index.shape, node.dtype)
     for part in split_rows(node, index):
-        part.of(out)[part.places] = evaluate(part.node, part.where, memo)
+        part.of(out)[part.places] = yield part.node, part.where
     return out
 
 
@@ -295,77 +399,23 @@ def _unbound(node: Node, index: Index | None, memo: Memo) -> np.ndarray:
     raise AssertionError("a symbol is never bound in place")
 
 
-_ANSWERS: dict[type[Node], Callable[[Any, Index | None, Memo], np.ndarray]] = {
+_ANSWERS: dict[type[Node], Callable[[Any, Index | None, Memo], Answer]] = {
     Stored: _stored,
-    Select: _select,
     Reshaped: _reshaped,
     MatMul: _matmul,
     Elementwise: _elementwise,
     Comparison: _comparison,
     Record: _record,
     Reduction: _reduction,
-    Driven: _driven,
     Mapped: _mapped,
+    Held: _held,
     Concat: _concat,
     Placeholder: _unbound,
     Deferred: _unbound,
 }
 
 
-def evaluate_all(nodes: Sequence[Node]) -> list[np.ndarray]:
-    """Return the data of several nodes: what they share is computed and read once.
-
-    All statistics are taken together; expressions of one shape run through the same blocks.
-    """
-    memo: Memo = {"roots": tuple(node for node in nodes if not _is_fused(node))}
-    _take_once(nodes, None, memo)
-    found: dict[Node, np.ndarray] = {}
-    alike: dict[Any, list[Elementwise]] = {}
-    for node in dict.fromkeys(nodes):
-        if isinstance(node, Elementwise):
-            alike.setdefault(known_shape(node), []).append(node)
-        else:
-            found[node] = evaluate(node, None, memo)
-    for group in alike.values():
-        found.update(zip(group, _together(group, None, memo), strict=True))
-    return apart([found[node] for node in nodes], list(map(aliases, nodes)))
-
-
-def apart(found: list[np.ndarray], lends: Sequence[bool]) -> list[np.ndarray]:
-    """Return data such that what has been computed is in an array of its own, each time."""
-    given: set[int] = set()
-    for number, array in enumerate(found):
-        if id(array) in given and not lends[number] and array.flags.writeable:
-            found[number] = array.copy()
-        given.add(id(array))
-    return found
-
-
-def _is_fused(node: Node) -> bool:
-    """Whether a node is computed block by block, each with a memo of its own."""
-    if not isinstance(node, Elementwise):
-        return False
-    return not is_one_block(size_of(known_shape(node)), node.dtypes[0])
-
-
-# --- passes over rows ------------------------------------------------------------------------
-
-
-def row_blocks(node: Node, most: int = BLOCK_BYTES) -> Iterator[tuple[slice, Index]]:
-    """Return the row ranges, and their indices, in which a node is read block by block."""
-    shape = known_shape(node)
-    if shape and is_endless(shape[0]):
-        raise StreamError("the view never ends, so it cannot be read to its end; slice it first")
-    if not shape:
-        yield slice(0, 0), identity(())
-        return
-    row = size_of(shape[1:]) * known_dtype(node).itemsize
-    step = max(1, most // max(1, row))
-    for start in range(0, shape[0], step):
-        stop = min(start + step, shape[0])
-        whole = identity((stop - start, *shape[1:]))
-        rows = Affine(start, ((0, 1),))
-        yield slice(start, stop), Index(whole.shape, [rows, *whole.maps[1:]])
+# --- memory as it lies ----------------------------------------------------------------------
 
 
 def aliases(node: Node) -> bool:
@@ -377,62 +427,11 @@ def aliases(node: Node) -> bool:
     return isinstance(node, Stored) and node.source.lends
 
 
-def answered(node: Node, out: np.ndarray | None, copy: bool | None) -> np.ndarray:
-    """Return a node's data into `out`, or as a copy (True), or refusing to copy (False)."""
-    if copy is False and not aliases(node):
-        raise ValueError(
-            "the data cannot be had without a copy: only memory that is seen as it lies is lent"
-        )
-    if out is not None:
-        if not isinstance(out, np.ndarray):
-            raise TypeError(f"out= is an array to read into; got {type(out).__name__}")
-        if out.shape != known_shape(node):
-            raise ValueError(f"out= has shape {out.shape}, the view {node.shape}")
-        if isinstance(node, Elementwise) and out.dtype == node.dtype and not overlaps(node, out):
-            take(pending(node), evaluate)
-            return fused([node], None, [out], evaluate, _narrowed)[0]
-        np.copyto(out, evaluate(node))
-        return out
-    found = evaluate(node)
-    if copy and (aliases(node) or not found.flags.writeable):  # a photograph is read-only
-        found = np.array(found)
-    return found
-
-
-def by_name(node: Node, memo: Memo | None = None) -> dict[str, Any]:
-    """Return the data of a node's fields, nested as they are, in one evaluation."""
-    parts = {name: field(node, name) for name in node.fields}
-    memo = {"roots": tuple(parts.values())} if memo is None else memo
-    return {
-        name: by_name(part, memo) if isinstance(part, Record) else evaluate(part, None, memo)[()]
-        for name, part in parts.items()
-    }
-
-
-def in_order(parts: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the data of fields without their names."""
-    return tuple(in_order(part) if isinstance(part, dict) else part for part in parts.values())
-
-
-def rewritten(
-    node: Elementwise,
-    memory: np.ndarray,
-    index: Index | None = None,
-    given: Mapping[int, np.ndarray] | None = None,
-) -> None:
-    """Compute an expression over memory that it reads, if it does, at the same places.
-
-    An index chooses part of it; `given` is what some of its operands have there.
-    """
-    fused([node], index, [memory], evaluate, _narrowed, spare=False, given=given)
-
-
 def overlaps(node: Node, array: np.ndarray) -> bool:
     """Whether a node may read the memory of an array."""
-    if isinstance(node, Stored):
-        memory = getattr(node.source, "array", None)
-        return memory is not None and bool(np.may_share_memory(memory, array))
-    return any(overlaps(below, array) for below in arguments(node))
+    stored = (part for part in below([node]) if isinstance(part, Stored))
+    memories = (getattr(part.source, "array", None) for part in stored)
+    return any(np.may_share_memory(memory, array) for memory in memories if memory is not None)
 
 
 def lent(node: Node) -> np.ndarray | None:
@@ -440,36 +439,3 @@ def lent(node: Node) -> np.ndarray | None:
     if node.lent is None:
         node.lent = evaluate(node) if aliases(node) else False
     return None if node.lent is False else node.lent
-
-
-def is_equal(left: Argument, right: Argument) -> bool:
-    """Whether two nodes have the same shape and fields and equal data; stops at a difference."""
-    if not isinstance(left, Node) or not isinstance(right, Node):
-        return bool(np.all(operator.eq(_value(left), _value(right))))
-    for side in (left, right):
-        if side.shape and is_endless(side.shape[0]):
-            raise StreamError("a view that never ends cannot be compared as a whole")
-    if isinstance(left, Record) or isinstance(right, Record):
-        return _equal_records(left, right)
-    if known_shape(left) != known_shape(right):
-        return False
-    if left.dtype is None or right.dtype is None:
-        return bool(np.all(operator.eq(evaluate(left), evaluate(right))))
-    wider = max((left, right), key=lambda node: known_dtype(node).itemsize)
-    return all(
-        bool(np.all(np.asarray(operator.eq(evaluate(left, index), evaluate(right, index)))))
-        for _, index in row_blocks(wider)
-    )
-
-
-def _equal_records(left: Node, right: Node) -> bool:
-    if not (isinstance(left, Record) and isinstance(right, Record)):
-        return False
-    ours, theirs = members(left), members(right)
-    return ours.keys() == theirs.keys() and all(
-        is_equal(ours[name].node, theirs[name].node) for name in ours
-    )
-
-
-def _value(argument: Argument) -> Any:
-    return evaluate(argument) if isinstance(argument, Node) else argument

@@ -13,30 +13,29 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.compute.evaluation import SMALL, apart, evaluate, evaluate_all, lent
+from dataview.compute.evaluation import SMALL, evaluate, lent
+from dataview.compute.requests import apart, evaluate_all
 from dataview.compute.statistics import take
 from dataview.index import Index, gather
 from dataview.plan.build import elementwise, read_only, stored, with_fields
+from dataview.plan.guards import check_array
 from dataview.plan.kinds import (
-    Driven,
     Elementwise,
     Placeholder,
-    Record,
     Reduction,
     Select,
     Stored,
     size_of,
 )
-from dataview.plan.node import Node
+from dataview.plan.node import Node, Part
 from dataview.plan.operations import Operation
 from dataview.plan.symbols import (
-    in_order,
     matched,
-    parts_of,
     substituted,
     symbols_of,
     unknown_symbols,
 )
+from dataview.plan.walk import below
 from dataview.sources import ArraySource
 
 PLANS = 64
@@ -56,9 +55,7 @@ def bound(node: Node, given: Mapping[str, Node]) -> Node:
 
 def _data_of(symbol: Placeholder, value: Node) -> Node:
     """Return a node as a symbol declares it, read-only; an array of another dtype is cast."""
-    if isinstance(value, (Record, Driven)):
-        names = ", ".join(map(repr, value.fields))
-        raise TypeError(f"symbol {symbol.name!r} takes one array; choose a field: {names}")
+    check_array(value, f"symbol {symbol.name!r}")
     if isinstance(value, Stored) and isinstance(value.source, ArraySource):
         array = matched(symbol, value.source.array)
         if array is not value.source.array:
@@ -67,7 +64,8 @@ def _data_of(symbol: Placeholder, value: Node) -> Node:
     if node.dtype != symbol.dtype:
         options = (("dtype", symbol.dtype), ("casting", "same_kind"))
         (node,) = elementwise(Operation("astype", options), (node,))
-    return read_only(node)
+    protected: Node = read_only(node)
+    return protected
 
 
 def _given(values: Mapping[str, Node], symbol: Placeholder) -> Node:
@@ -270,7 +268,7 @@ def _steps(names: list[str], roots: Sequence[Node]) -> _Steps | None:
     plan = _Steps(names)
     places: dict[int, int] = {}
     several: dict[Any, int] = {}
-    order = in_order(roots)
+    order = below(roots, Part.held)
     inner = _over_symbols(order)
 
     def place_of(node: Node) -> int:
@@ -305,7 +303,7 @@ def _over_symbols(order: Sequence[Node]) -> set[int]:
     """Return which of some nodes, in order, are made of symbols."""
     found: set[int] = set()
     for node in order:
-        if isinstance(node, Placeholder) or any(id(part) in found for part in parts_of(node)):
+        if isinstance(node, Placeholder) or any(id(part) in found for part in node.held()):
             found.add(id(node))
     return found
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Generator, Iterator, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -18,14 +18,15 @@ from dataview.index import (
     identity,
     is_identity,
 )
-from dataview.plan.kinds import Driven, MatMul, Record, Sampled, known_dtype, known_shape, size_of
+from dataview.plan.guards import check_array
+from dataview.plan.kinds import MatMul, Sampled, known_dtype, known_shape, size_of
 from dataview.plan.node import Argument, Node, Shape
 from dataview.plan.symbols import deferring
 
 BLOCK_BYTES = 1 << 24
 """How much of the left operand is read at a time."""
 
-Evaluate = Callable[[Node, "Index | None"], np.ndarray]
+Steps: TypeAlias = "Generator[tuple[Node, Index], np.ndarray, np.ndarray]"
 
 
 @deferring
@@ -37,9 +38,7 @@ def matmul(left: Argument, right: Argument) -> Node:
             return left.of_rows(matmul(rows[0], right))
     operands = []
     for number, operand in enumerate((left, right)):
-        if isinstance(operand, (Record, Driven)):
-            names = ", ".join(map(repr, operand.fields))
-            raise TypeError(f"matmul of a record is not defined; choose a field: {names}")
+        check_array(operand, "matmul")
         if not isinstance(operand, Node) or not known_shape(operand):
             raise ValueError(f"matmul takes no numbers: operand {number} has no axes")
         operands.append(operand)
@@ -60,28 +59,31 @@ def _shape(left: Shape, right: Shape) -> Shape:
     return (*np.broadcast_shapes(left[:-2], right[:-2]), *left[-2:-1], *columns)
 
 
-def answer(node: MatMul, index: Index | None, evaluate: Evaluate) -> np.ndarray:
-    """Return a product, or the part of it that an index selects, from the rows it needs."""
+def answer(node: MatMul, index: Index | None) -> Steps:
+    """Return a product, or the part of it that an index selects, from the rows it needs.
+
+    The operands are asked for as parts of nodes.
+    """
     shape = known_shape(node)
     if index is None or is_identity(index, shape):
-        return _product(node, identity(shape), evaluate)
+        return (yield from _product(node, identity(shape)))
     box, rest = boxed(index, len(shape))
-    found = _product(node, box, evaluate)
+    found = yield from _product(node, box)
     return found if is_identity(rest, box.shape) else gather.read(found, rest)
 
 
-def _product(node: MatMul, box: Index, evaluate: Evaluate) -> np.ndarray:
+def _product(node: MatMul, box: Index) -> Steps:
     """Return the product of chosen rows and chosen columns."""
     left, right = node.args
     rows, columns = needed(node, box)
-    other = evaluate(right, columns)
+    other = yield right, columns
     if len(rows.shape) != 2 or len(columns.shape) > 2:
-        return np.asarray(np.matmul(evaluate(left, rows), other), node.dtype)
+        return np.asarray(np.matmul((yield left, rows), other), node.dtype)
     out = np.empty(box.shape, node.dtype)
     for start, stop in _runs(rows.shape, known_dtype(left).itemsize):
         whole = [Affine(start, ((0, 1),)), Affine(0, ((1, 1),))]
         part = compose(rows, Index((stop - start, rows.shape[1]), whole))
-        np.matmul(evaluate(left, part), other, out=out[start:stop])
+        np.matmul((yield left, part), other, out=out[start:stop])
     return out
 
 

@@ -17,12 +17,13 @@ from dataview.compute.blocks import Cut, reuses, tell
 from dataview.compute.executors import run_blocks
 from dataview.compute.quantiles import quantile_dtype, quantiles_of, rows_at
 from dataview.compute.reductions import KINDS, State, result_dtype
-from dataview.errors import StreamError, warned
-from dataview.index import Array, Constant, Index, axes_of, gather, is_endless, positions
-from dataview.plan.build import arguments
-from dataview.plan.kinds import Driven, Record, Reduction, known_dtype, known_shape, size_of
+from dataview.errors import warned
+from dataview.index import Array, Constant, Index, axes_of, gather, positions
+from dataview.plan.guards import check_array, check_ends
+from dataview.plan.kinds import Reduction, known_dtype, known_shape, size_of
 from dataview.plan.node import Node
 from dataview.plan.symbols import deferring
+from dataview.plan.walk import below
 from dataview.sources import REUSED, give_back
 
 PART_BYTES = 1 << 23
@@ -45,12 +46,9 @@ def reduction(
     kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str, Any]
 ) -> Reduction:
     """Return the node of a statistic; what NumPy refuses is refused here."""
-    if isinstance(node, (Record, Driven)):
-        names = ", ".join(map(repr, node.fields))
-        raise TypeError(f"the {kind} of a record is not defined; choose a field: {names}")
+    check_array(node, kind)
     shape = known_shape(node)
-    if any(map(is_endless, shape)):
-        raise StreamError(f"the {kind} of a view that never ends is never known; slice it first")
+    check_ends(node, kind)
     axes = tuple(range(len(shape))) if axis is None else _axes(axis, len(shape), kind)
     if kind == "quantile":
         dtype = quantile_dtype(shape, axes, known_dtype(node), options)
@@ -73,19 +71,18 @@ def _axes(axis: Any, ndim: int, kind: str) -> tuple[int, ...]:
 
 def pending(node: Node) -> list[Reduction]:
     """Return the statistics below a node that are not taken yet, innermost first."""
-    found: list[Reduction] = []
-    seen: set[int] = set()
-    waiting: list[tuple[Node, bool]] = [(node, False)]
-    while waiting:  # not by recursion: an expression can be deeper than Python's stack
-        below, ready = waiting.pop()
-        if ready:
-            found.append(below)  # type: ignore[arg-type]
-        elif id(below) not in seen:
-            seen.add(id(below))
-            if isinstance(below, Reduction) and below.taken is None:
-                waiting.append((below, True))
-            waiting.extend((argument, False) for argument in arguments(below))
+    order = below([node], _unsettled)
+    found = [part for part in order if isinstance(part, Reduction) and part.taken is None]
+    if not found:
+        for part in order:
+            if isinstance(part, Node):
+                part.settled = True
     return found
+
+
+def _unsettled(part: Any) -> list[Any]:
+    """Return what a part is made of, unless no statistic below it was pending before."""
+    return [] if isinstance(part, Node) and part.settled else part.made_of()
 
 
 def take(wanted: Sequence[Reduction], evaluate: Evaluate) -> None:

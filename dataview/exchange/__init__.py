@@ -22,23 +22,7 @@ from dataview.exchange.to_libraries import (
 )
 
 __all__ = [
-    "DEVICE",
-    "argument_of",
-    "arrow_array",
-    "arrow_stream",
-    "dlpack",
-    "introduce_to_jax",
-    "is_foreign",
-    "made",
-    "node_of",
-    "open_node",
-    "operand_of",
-    "packed_in_order",
-    "samples",
-    "save",
-    "to_dask",
-    "to_jax",
-    "to_pandas",
-    "to_torch",
-    "to_xarray",
-]
+    "DEVICE", "argument_of", "arrow_array", "arrow_stream", "dlpack", "introduce_to_jax",
+    "is_foreign", "made", "node_of", "open_node", "operand_of", "packed_in_order", "samples",
+    "save", "to_dask", "to_jax", "to_pandas", "to_torch", "to_xarray"
+]  # fmt: skip

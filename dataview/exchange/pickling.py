@@ -5,104 +5,55 @@ from __future__ import annotations
 from typing import Any
 
 from dataview.index import Index
-from dataview.plan.build import arguments
-from dataview.plan.fields import NO_FIELDS, Attached, Fields
-from dataview.plan.kinds import (
-    Comparison,
-    Concat,
-    Deferred,
-    Driven,
-    Elementwise,
-    Mapped,
-    MatMul,
-    Record,
-    Reduction,
-    Sampled,
-    Select,
-    Stored,
-)
+from dataview.plan.fields import NO_FIELDS
+from dataview.plan.kinds import Record, Reduction, Select, Stored
 from dataview.plan.node import Node
-from dataview.plan.symbols import changed, in_order
+from dataview.plan.walk import below, remade
 from dataview.sources import ArraySource
 
-Cuts = dict[int, tuple[ArraySource, list[int]]]
-"""For each source in memory the block that is kept of it, and where the block begins."""
 
-
-def packed_in_order(node: Node) -> tuple[Node, ...]:
+def packed_in_order(node: Node) -> tuple[Any, ...]:
     """Return an equal node, whose sources in memory hold no more than it needs, as the last one.
 
-    Before it are the nodes that it is made of, each after its own: a pickle or a deep copy of them
+    Before it are the parts that it is made of, each after its own: a pickle or a deep copy of them
     one by one is no deeper than a step, however long the plan.  Each array is cut once for all, so
     parts that shared memory still do.
     """
-    order = in_order([node], _parts)
+    order = below([node], _needed)
     seen: dict[int, tuple[ArraySource, list[Index | None]]] = {}
-    for below in order:
-        _collect(below, seen)
+    for part in order:
+        stored, index = _seen(part)
+        if stored is not None:
+            root = stored.source.root
+            seen.setdefault(id(root), (root, []))[1].append(index)
     cuts = {key: source.slab(indices) for key, (source, indices) in seen.items()}
-    made: dict[int, Node] = {}
-    for below in order:
-        _rebuilt(below, cuts, made)
-    return tuple(made.values())
+
+    def packed(part: Any, old: Any) -> Any:
+        stored, index = _seen(part)
+        if stored is not None:
+            slab, low = cuts[id(stored.source.root)]
+            cut = slab.descendant(stored.source.path)
+            if index is None:
+                return part.replaced(source=cut)
+            whole = stored.replaced(source=cut, shape=cut.shape, fields=NO_FIELDS)
+            return part.replaced(node=whole, index=slab.moved(index, low))
+        if isinstance(part, Reduction) and part.taken is not None:
+            return part.replaced(node=None)  # the data that its value came from is not needed
+        return part
+
+    return tuple(remade(order, packed).values())
 
 
-def _parts(node: Node) -> list[Node]:
-    """Return the nodes that a pickle needs of a node."""
-    named = node.fields.named.values()
-    attached = [part.node for part in named if isinstance(part, Attached)]
-    if isinstance(node, Record):
-        return attached
-    sees_memory = isinstance(node, Select) and _in_memory(node.node)
-    return [*attached, *([] if sees_memory else arguments(node))]
+def _needed(part: Any) -> list[Any]:
+    """Return the parts that a pickle needs of a part."""
+    sees_memory = isinstance(part, Select) and _seen(part)[0] is not None
+    made_of = [] if sees_memory or isinstance(part, Record) else part.made_of()
+    return [*part.attached(), *made_of] if isinstance(part, Node) else made_of
 
 
-def _collect(node: Node, seen: dict[int, tuple[ArraySource, list[Index | None]]]) -> None:
-    """Note which part of an array in memory a node sees."""
-    index: Index | None = None
-    if isinstance(node, Select) and _in_memory(node.node):
-        index, node = node.index, node.node
-    if isinstance(node, Stored) and isinstance(node.source, ArraySource):
-        seen.setdefault(id(node.source.root), (node.source.root, []))[1].append(index)
-
-
-def _rebuilt(node: Node, cuts: Cuts, made: dict[int, Node]) -> Node:
-    """Return a node over the cut sources; what several parts share is shared again."""
-    if id(node) not in made:
-        named = {
-            name: Attached(_rebuilt(part.node, cuts, made), part.axes)
-            if isinstance(part, Attached)
-            else part
-            for name, part in node.fields.named.items()
-        }
-        changes = _changes(node, cuts, made)
-        made[id(node)] = node.replaced(**changes, fields=Fields(named, node.fields.lost))
-    return made[id(node)]
-
-
-def _changes(node: Node, cuts: Cuts, made: dict[int, Node]) -> dict[str, Any]:
-    if isinstance(node, Select) and _in_memory(node.node):
-        source = node.node.source  # type: ignore[attr-defined]
-        slab, low = cuts[id(source.root)]
-        cut = slab.descendant(source.path)
-        below = node.node.replaced(source=cut, shape=cut.shape, fields=NO_FIELDS)
-        return {"node": below, "index": slab.moved(node.index, low)}
-    if isinstance(node, Stored) and isinstance(node.source, ArraySource):
-        slab, _ = cuts[id(node.source.root)]
-        return {"source": slab.descendant(node.source.path)}
-    if isinstance(node, (Elementwise, Comparison, MatMul)):
-        args = [_rebuilt(a, cuts, made) if isinstance(a, Node) else a for a in node.args]
-        return {"args": tuple(args)}
-    if isinstance(node, Deferred):
-        return {"args": changed(node.args, lambda below: _rebuilt(below, cuts, made))}
-    if isinstance(node, Concat):
-        return {"nodes": tuple(_rebuilt(part, cuts, made) for part in node.nodes)}
-    if isinstance(node, Reduction) and node.taken is not None:
-        return {"node": None}  # its value is known: the data it came from is not needed
-    if isinstance(node, (Select, Driven, Reduction, Mapped, Sampled)):
-        return {"node": node.node and _rebuilt(node.node, cuts, made)}
-    return {}
-
-
-def _in_memory(node: Node) -> bool:
-    return isinstance(node, Stored) and isinstance(node.source, ArraySource)
+def _seen(part: Any) -> tuple[Any, Index | None]:
+    """Return the array in memory that a part is or selects from, and which part of it."""
+    index = part.index if isinstance(part, Select) else None
+    stored = part.node if isinstance(part, Select) else part
+    in_memory = isinstance(stored, Stored) and isinstance(stored.source, ArraySource)
+    return (stored, index) if in_memory else (None, None)

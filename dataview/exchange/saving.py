@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from dataview.compute import evaluate, row_blocks
-from dataview.errors import StreamError
-from dataview.index import is_endless
+from dataview.plan.guards import check_ends
 from dataview.plan.kinds import known_dtype, known_shape
 from dataview.plan.node import Node
-from dataview.samples import length_of
 from dataview.sources import made_header
 
 if TYPE_CHECKING:
@@ -49,8 +46,7 @@ def save(node: Node, path: str | os.PathLike[str], format: str | None = None) ->
 
 def _header(node: Node) -> bytes:
     """Return the header of a node's file, or raise saying why it cannot be one."""
-    if length_of(node) == math.inf or any(map(is_endless, node.shape or ())):
-        raise StreamError("the view never ends, so it cannot be saved; slice it first")
+    check_ends(node, "saving")
     shape, dtype = known_shape(node), known_dtype(node)
     if dtype.hasobject:
         raise TypeError(

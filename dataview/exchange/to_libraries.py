@@ -12,6 +12,7 @@ from dataview.errors import needed
 from dataview.exchange.pickling import packed_in_order
 from dataview.index import parse
 from dataview.plan.build import chosen, field, select
+from dataview.plan.guards import check_array
 from dataview.plan.kinds import Driven, Record, Sampled, known_dtype, known_shape, size_of
 from dataview.plan.node import Node
 from dataview.samples import keyed, samples_of
@@ -89,9 +90,7 @@ def dlpack(
     copy: bool | None,
 ) -> Any:
     """Return a node's data as a DLPack capsule: its own memory only where that can be written."""
-    if _has_parts(node):
-        names = ", ".join(map(repr, node.fields))
-        raise TypeError(f"a record is no tensor; choose a field: {names}")
+    check_array(node, "a tensor")
     if dl_device is not None and tuple(dl_device) != DEVICE:
         raise BufferError(f"a view is in the memory of this machine, device {DEVICE}")
     lender: Any = _array(node, copy, {})

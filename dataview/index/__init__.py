@@ -28,30 +28,8 @@ from dataview.index.keys import NO_KEY, Written, is_integer, parse, without_name
 from dataview.index.permutation import Draws, Permutation, words
 
 __all__ = [
-    "ENDLESS",
-    "NO_KEY",
-    "Affine",
-    "Array",
-    "Computed",
-    "Constant",
-    "Draws",
-    "Index",
-    "Map",
-    "Permutation",
-    "Written",
-    "axes_of",
-    "boxed",
-    "compose",
-    "extent",
-    "gather",
-    "identity",
-    "is_endless",
-    "is_identity",
-    "is_integer",
-    "parse",
-    "positions",
-    "renumbered",
-    "shifted",
-    "without_names",
-    "words",
-]
+    "ENDLESS", "NO_KEY", "Affine", "Array", "Computed", "Constant", "Draws", "Index", "Map",
+    "Permutation", "Written", "axes_of", "boxed", "compose", "extent", "gather", "identity",
+    "is_endless", "is_identity", "is_integer", "parse", "positions", "renumbered", "shifted",
+    "without_names", "words"
+]  # fmt: skip

@@ -52,6 +52,12 @@ def by_rows(index: Index, fetch: Callable[[np.ndarray], np.ndarray]) -> np.ndarr
 
     `fetch` returns rows by their numbers, which ascend.
     """
+    numbers, rest = rows_and_rest(index)
+    return read(fetch(numbers), rest)
+
+
+def rows_and_rest(index: Index) -> tuple[np.ndarray, Index]:
+    """Return the numbers of the rows that an index needs, ascending, and the index into these."""
     first, *rest = index.maps
     numbers, places = np.unique(positions(first, index.shape), return_inverse=True)
     axes = axes_of(first)
@@ -59,7 +65,7 @@ def by_rows(index: Index, fetch: Callable[[np.ndarray], np.ndarray]) -> np.ndarr
     rows: Map = Array(found, axes) if axes else Constant(0)
     if axes == (0,) and np.array_equal(found, np.arange(len(numbers))):
         rows = Affine(0, ((0, 1),))
-    return read(fetch(numbers), Index(index.shape, (rows, *rest)))
+    return numbers, Index(index.shape, (rows, *rest))
 
 
 def box(array: np.ndarray, index: Index) -> np.ndarray:

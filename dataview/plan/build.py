@@ -23,16 +23,14 @@ from dataview.plan.fields import (
     through,
     window_index,
 )
+from dataview.plan.guards import check_array
 from dataview.plan.kinds import (
     Comparison,
     Concat,
     Deferred,
     Driven,
     Elementwise,
-    Mapped,
-    MatMul,
     Record,
-    Reduction,
     Sampled,
     Select,
     Stored,
@@ -45,7 +43,8 @@ from dataview.plan.kinds import (
 )
 from dataview.plan.node import Argument, DType, Label, LateFields, Node, Shape
 from dataview.plan.operations import Ufunc
-from dataview.plan.symbols import deferred, deferring, nodes_in, without_masks
+from dataview.plan.symbols import deferred, deferring, without_masks
+from dataview.plan.walk import rebuilt
 from dataview.sources import Source
 
 # --- building --------------------------------------------------------------------------------
@@ -221,8 +220,7 @@ def elementwise(ufunc: Ufunc, args: tuple[Argument, ...]) -> tuple[Any, ...]:
             operands.append((kind, arg))
             continue
         if kind is Record or kind is Driven:
-            names = ", ".join(map(repr, arg.fields))
-            raise TypeError(f"{ufunc.__name__} of a record is not defined; choose a field: {names}")
+            check_array(arg, ufunc.__name__)
         if arg.lifts:
             rows = arg.as_rows(args)  # type: ignore[attr-defined]
             if rows is not None:
@@ -317,39 +315,22 @@ def with_fields(node: Node, fields: Fields) -> Node:
     return changed
 
 
-def read_only(node: Node) -> Node:
-    """Return the same node such that nothing can be written through it."""
-    named = {
-        name: Attached(read_only(field.node), field.axes) if isinstance(field, Attached) else field
-        for name, field in node.fields.named.items()
-    }
-    fields = Fields(named, node.fields.lost)
-    changes: dict[str, Any] = {}
-    if isinstance(node, Stored):
-        changes = {"writable": False}
-    elif isinstance(node, (Select, Driven)):
-        changes = {"node": read_only(node.node)}
-    elif isinstance(node, Concat):
-        changes = {"nodes": tuple(map(read_only, node.nodes))}
-    changed: Node = node.replaced(**changes)
-    return with_fields(changed, fields)
+def read_only(node: Node) -> Any:
+    """Return the same node such that nothing can be written through it.
 
+    What is computed stays as it is, since a statistic is a photograph in one place.
+    """
 
-def arguments(node: Node) -> list[Node]:
-    """Return the nodes that a node's data is made of."""
-    if isinstance(node, (Elementwise, Comparison, MatMul)):
-        return [arg for arg in node.args if isinstance(arg, Node)]
-    if isinstance(node, Record):
-        return [part.node for part in members(node).values()]
-    if isinstance(node, Concat):
-        return list(node.nodes)
-    if isinstance(node, Deferred):
-        return nodes_in(node.args)
-    if isinstance(node, Reduction) and node.taken is not None:
-        return []
-    if isinstance(node, Sampled):
-        return [] if node.node is None else [node.node]
-    return [node.node] if isinstance(node, (Select, Driven, Reduction, Mapped)) else []
+    def into(part: Node) -> list[Any]:
+        passes = isinstance(part, (Select, Driven, Concat))
+        return part.held() if passes else part.attached()
+
+    def protected(part: Node, old: Node) -> Node:
+        if isinstance(part, Stored) and part.writable:
+            part = part.replaced(writable=False)
+        return part
+
+    return rebuilt([node], protected, into)[0]
 
 
 # --- asking ----------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from dataview.index import (
     Index,
     Map,
     axes_of,
+    compose,
     is_integer,
     positions,
     renumbered,
@@ -40,7 +41,7 @@ class Fields:
         self.lost = dict(lost or {})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Fields, (self.named, self.lost)
+        return _unflattened, (_flattened(self),)
 
     def __len__(self) -> int:
         return len(self.named)
@@ -61,6 +62,16 @@ class Fields:
         """Return the tree with some fields under new names, in their old places."""
         return Fields({names.get(name, name): field for name, field in self.named.items()})
 
+    def with_nodes(self, new: Callable[[Any], Any]) -> Fields:
+        """Return the tree with other nodes in its fields; the same if they are the same."""
+        changes: dict[str, Field] = {}
+        for name, field in self.named.items():
+            if isinstance(field, Attached):
+                node = new(field.node)
+                if node is not field.node:
+                    changes[name] = Attached(node, field.axes)
+        return Fields(self.named | changes, self.lost) if changes else self
+
     def windows_only(self, shift: int, fits: Callable[[int], bool]) -> Fields:
         """Return the windows whose axes, moved by `shift`, all fit another array."""
         kept = {
@@ -72,33 +83,91 @@ class Fields:
 
 
 class Window:
-    """A field that is part of the view's own array: positions per axis, whole on the others."""
+    """A field that is part of the view's own array: positions per axis, whole on the others.
 
-    __slots__ = ("fields", "meta", "positions")
+    The fields inside it may come late: they are worked out when they are asked for, so that a key
+    passes through a window in one step, however deep others are nested in it.
+    """
+
+    __slots__ = ("_fields", "meta", "positions")
 
     def __init__(
-        self, positions: Mapping[int, Positions], fields: Fields, meta: Mapping[str, Any]
+        self,
+        positions: Mapping[int, Positions],
+        fields: Fields | LateInner,
+        meta: Mapping[str, Any],
     ) -> None:
         self.positions = dict(positions)
-        self.fields = fields
+        self._fields = fields
         self.meta = meta
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled_window, (self.positions, self.fields, dict(self.meta))
+    @property
+    def fields(self) -> Fields:
+        """The fields inside it."""
+        if isinstance(self._fields, LateInner):
+            self._fields = through(*self._fields)
+        return self._fields
 
     def moved(self, shift: int) -> Window:
         """Return the same window on an array that has `shift` more axes in front."""
+        if not shift:
+            return self
         moved = {axis + shift: found for axis, found in self.positions.items()}
-        inner = self.fields.windows_only(shift, lambda axis: True)
-        return Window(moved, inner, self.meta)
+        return Window(moved, self.fields.windows_only(shift, lambda axis: True), self.meta)
 
     def with_meta(self, meta: Mapping[str, Any]) -> Window:
         """Return the same window with other metadata."""
-        return Window(self.positions, self.fields, meta)
+        return Window(self.positions, self._fields, meta)
 
 
-def _unpickled_window(where: dict[int, Positions], fields: Fields, meta: dict[str, Any]) -> Window:
-    return Window(where, fields, MappingProxyType(meta))
+class LateInner(NamedTuple):
+    """The fields inside a window as they are seen through a key."""
+
+    fields: Fields
+    seen: Index
+    key: str
+    select: Select
+
+
+def _flattened(fields: Fields) -> list[Any]:
+    """Return all trees of fields from the outermost in, each with the numbers of those inside it.
+
+    A pickle of them one by one is no deeper than a field, however deep they are nested.
+    """
+    trees = [fields]
+    flat: list[Any] = []
+    for tree in trees:  # which grows meanwhile
+        named: dict[str, Any] = {}
+        for name, field in tree.named.items():
+            if isinstance(field, Window):
+                inner = field.fields
+                named[name] = (field.positions, dict(field.meta), len(trees) if inner else None)
+                trees += [inner] if inner else []
+            else:
+                named[name] = field
+        flat.append((named, tree.lost))
+    return flat
+
+
+def _unflattened(flat: list[Any]) -> Fields:
+    """Return the outermost of flattened trees, the inner ones in their places."""
+    made: list[Fields] = [NO_FIELDS] * len(flat)
+    for number in reversed(range(len(flat))):
+        named, lost = flat[number]
+        fields = {
+            name: Window(
+                field[0], NO_FIELDS if field[2] is None else made[field[2]], _frozen(field[1])
+            )
+            if isinstance(field, tuple)
+            else field
+            for name, field in named.items()
+        }
+        made[number] = Fields(fields, lost)
+    return made[0]
+
+
+def _frozen(meta: dict[str, Any]) -> Mapping[str, Any]:
+    return MappingProxyType(meta) if meta else NO_META
 
 
 class Attached:
@@ -163,6 +232,26 @@ def declared(
     >>> declared("x", np.s_[2:], [(0, None), (1, None)], (9, 5)).positions
     {1: range(2, 5)}
     """
+    outermost, inside, open_axes = _laid(name, spec, axes, shape, meta)
+    waiting = [(outermost, inside, open_axes)]
+    while waiting:  # not by recursion: windows may be nested deeper than Python's stack
+        window, inside, open_axes = waiting.pop()
+        named: dict[str, Field] = {}
+        for sub, part in inside.items():
+            inner, deeper, left = _laid(sub, part, open_axes, shape, NO_META)
+            named[sub] = inner
+            waiting.append((inner, deeper, left))
+        window._fields = Fields(named) if named else NO_FIELDS
+    return outermost
+
+
+_Axes: TypeAlias = "Sequence[tuple[int, Positions | None]]"
+
+
+def _laid(
+    name: str, spec: Any, axes: _Axes, shape: tuple[int, ...], meta: Mapping[str, Any]
+) -> tuple[Window, Mapping[str, Any], _Axes]:
+    """Return a window without those inside it, these as declared, and the axes left for them."""
     if not isinstance(spec, WindowSpec):
         spec = WindowSpec(spec, {})
     entries = _entries(spec.window)
@@ -178,8 +267,7 @@ def declared(
         chosen.append((axis, place))
     narrowed = {axis: place for axis, place in chosen if place is not None}
     open_axes = [(axis, place) for axis, place in chosen if not isinstance(place, int)]
-    inner = {sub: declared(sub, part, open_axes, shape) for sub, part in spec.fields.items()}
-    return Window(narrowed, Fields(inner) if inner else NO_FIELDS, meta)
+    return Window(narrowed, NO_FIELDS, meta), spec.fields, open_axes
 
 
 def _entries(window: Any) -> tuple[Any, ...]:
@@ -267,6 +355,10 @@ def through(fields: Fields, index: Index, key: str, select: Select) -> Fields:
     return Fields(kept, lost)
 
 
+LONGEST_KEY = 60
+"""Of longer keys of keys only the last is told."""
+
+
 def _follow_window(field: Window, index: Index, key: str, select: Select) -> Window | str:
     found: dict[int, Positions] = {}
     for axis, place in field.positions.items():
@@ -279,7 +371,13 @@ def _follow_window(field: Window, index: Index, key: str, select: Select) -> Win
             return f"is only partly inside {key}"
         if axes_of(map_):
             found[axes_of(map_)[0]] = reached
-    return Window(found, through(field.fields, index, key, select), field.meta)
+    inner = field._fields
+    if isinstance(inner, LateInner):  # a key of a key: in one step
+        told = key if len(inner.key) > LONGEST_KEY else f"{inner.key}{key}"
+        late = inner._replace(seen=compose(inner.seen, index), key=told)
+    else:
+        late = LateInner(inner, index, key, select)
+    return Window(found, late if late.fields else NO_FIELDS, field.meta)
 
 
 def _rebased(map_: Map, place: Positions, shape: tuple[int, ...]) -> Positions | None:

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
 from dataview.errors import UndeclaredError
 from dataview.index import Index
 from dataview.plan.fields import NO_FIELDS, NO_META, Attached, Fields
-from dataview.plan.node import Argument, DType, Evaluate, LateFields, Node, Shape
+from dataview.plan.node import (
+    Argument,
+    DType,
+    Evaluate,
+    LateFields,
+    Node,
+    Shape,
+    levels_above,
+)
 from dataview.plan.operations import Ufunc
 from dataview.sources import Memo, Source
 
@@ -25,24 +33,26 @@ class Sampled(Node):
     """
 
     __slots__ = ("node",)
+    parts: ClassVar[tuple[str, ...]] = ("node",)
 
     def __init__(self, fields: Fields = NO_FIELDS, node: Node | None = None) -> None:
         super().__init__(None, None, fields)
         self.node = node
-
-    @property
-    def count(self) -> int | None:
-        """The number of samples, None where it is unknown."""
-        return None
 
     def part(self, index: Index) -> Node:
         """Return the samples that an index on the rows alone selects."""
         raise NotImplementedError
 
     @property
-    def row_shape(self) -> Shape | None:
-        """The shape of each row, None where it is unknown."""
+    def row_extents(self) -> Extents | None:
+        """The shape of each row as far as it is known, None if nothing of it is."""
         return None
+
+    @property
+    def extents(self) -> Extents | None:
+        """The number of samples and what is known of each; None for one sample not looked at."""
+        row = self.row_extents
+        return (self.count, None) if row is None else (self.count, *row)
 
     def answer(self, evaluate: Evaluate, memo: Memo) -> np.ndarray:
         """Return the samples as one array."""
@@ -55,11 +65,6 @@ class Sampled(Node):
     def of_rows(self, rows: Node) -> Node:
         """Return the same samples of what has been made of their rows."""
         raise NotImplementedError
-
-    @property
-    def extents(self) -> tuple[int | None, ...] | None:
-        """The shape with None for lengths that are unknown, or None if nothing of it is known."""
-        return self.shape
 
     @property
     def size(self) -> int:
@@ -83,15 +88,23 @@ class Stored(Node):
         self._fields = fields
         self.meta = NO_META
         self.label = self.lent = self.reader = None
+        self.levels = 0
+        self.settled = True
         self.followed = {}
         self.source = source
         self.writable = writable
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether the source has the same data each time."""
+        return bool(getattr(self.source, "deterministic", True))
 
 
 class Select(Node):
     """A part of another node, by an index."""
 
     __slots__ = ("index", "node")
+    parts = ("node",)
 
     def __init__(
         self, node: Node, index: Index, fields: Fields | LateFields, meta: Mapping[str, Any]
@@ -99,6 +112,7 @@ class Select(Node):
         super().__init__(index.shape, node.dtype, fields, meta)
         self.node = node
         self.index = index
+        self.levels = node.levels + 1
 
 
 class Reshaped(Select):
@@ -111,16 +125,19 @@ class MatMul(Node):
     """The matrix product of two nodes."""
 
     __slots__ = ("args",)
+    parts = ("args",)
 
     def __init__(self, args: tuple[Node, Node], shape: Shape, dtype: DType) -> None:
         super().__init__(shape, dtype)
         self.args = args
+        self.levels = levels_above(args)
 
 
 class Elementwise(Node):
     """An elementwise ufunc of broadcast arguments; `output` is which of its results."""
 
     __slots__ = ("args", "depth", "dtypes", "output", "program", "ufunc")
+    parts = ("args",)
 
     depth: int
 
@@ -140,26 +157,24 @@ class Elementwise(Node):
         self.label = None
         self.lent = False  # it has no memory of its own
         self.reader = None
+        self.settled = False
         self.followed = {}
         self.program: Any = None
         self.ufunc = ufunc
         self.args = args
         self.output = output
         self.dtypes = dtypes
-        depth = 1
+        self.depth, self.levels = _depths(args)
         for arg in args:
-            if isinstance(arg, Node):
-                if type(arg) is Elementwise and arg.depth >= depth:
-                    depth = arg.depth + 1
-                if arg._fields is not NO_FIELDS and self._fields is NO_FIELDS:
-                    self._fields = _elementwise_fields(args, shape)
-        self.depth = depth
+            if isinstance(arg, Node) and arg._fields is not NO_FIELDS:
+                self._fields = _elementwise_fields(args, shape)
+                break
 
     def forget(self) -> None:
         """Forget what has been remembered, the compiled program too."""
         super().forget()
         self.program = None
-        self.depth = _depth(self.args)
+        self.depth, self.levels = _depths(self.args)
 
 
 class Comparison(Node):
@@ -169,6 +184,7 @@ class Comparison(Node):
     """
 
     __slots__ = ("args", "negated", "wholes")
+    parts = ("args",)
 
     def __init__(
         self, args: tuple[Argument, Argument], negated: bool, shape: Shape | None, wholes: bool
@@ -178,6 +194,7 @@ class Comparison(Node):
         self.args = args
         self.negated = negated
         self.wholes = wholes
+        self.levels = levels_above(args)
 
 
 class Rows(Protocol):
@@ -202,6 +219,7 @@ class Mapped(Node):
     """What a step makes of each row of a node; `path` is the way to one of its members."""
 
     __slots__ = ("node", "path", "step")
+    parts = ("node", "step")
 
     def __init__(
         self,
@@ -217,12 +235,30 @@ class Mapped(Node):
         self.node = node
         self.step = step
         self.path = path
+        self.levels = node.levels + 1
+
+
+class Held(Node):
+    """A node of which some rows are in memory; it is asked for no others."""
+
+    __slots__ = ("numbers", "values")
+
+    def __init__(self, node: Node, numbers: np.ndarray, values: np.ndarray) -> None:
+        super().__init__(node.shape, node.dtype, node._fields, node.meta)
+        self.numbers = numbers
+        self.values = values
+
+    def rows(self, numbers: np.ndarray) -> np.ndarray:
+        """Return the rows of these numbers."""
+        found: np.ndarray = self.values[np.searchsorted(self.numbers, numbers)]
+        return found
 
 
 class Record(Node):
     """Fields that are arrays of their own and share `rank` leading axes."""
 
     __slots__ = ("rank",)
+    parts = ("fields",)
 
     def __init__(
         self,
@@ -242,31 +278,46 @@ class Record(Node):
         self._fields = fields
         self.meta = meta
         self.label = self.lent = self.reader = None
+        self.levels = 0
+        self.settled = False
         self.followed = {}
         self.rank = rank
+
+    @property
+    def extents(self) -> Extents | None:
+        """The lengths that all members share, as far as they have one."""
+        if self.shape is not None:
+            return self.shape
+        counts = {part.node.count for part in members(self).values()}
+        shared = counts.pop() if len(counts) == 1 else None
+        return (shared, *[None] * self.rank)[: self.rank]
 
 
 class Driven(Node):
     """Fields of different lengths, of which one, the driver, stands for the dataset's own data."""
 
     __slots__ = ("driver", "node")
+    parts = ("node",)
 
     def __init__(self, node: Node, fields: Fields, driver: str) -> None:
         super().__init__(node.shape, node.dtype, fields)
         self.node = node
         self.driver = driver
+        self.levels = node.levels + 1
 
 
 class Concat(Node):
     """Nodes one after the other along the first axis."""
 
     __slots__ = ("nodes", "starts")
+    parts = ("nodes",)
 
     def __init__(self, nodes: tuple[Node, ...], shape: Shape, dtype: DType, fields: Fields) -> None:
         super().__init__(shape, dtype, fields)
         self.nodes = nodes
         lengths = [known_shape(node)[0] for node in nodes]
         self.starts = np.cumsum([0, *lengths[:-1]])
+        self.levels = levels_above(nodes)
 
 
 class Reduction(Node):
@@ -276,6 +327,7 @@ class Reduction(Node):
     """
 
     __slots__ = ("axes", "keepdims", "kind", "node", "options", "rows", "taken")
+    parts = ("node",)
 
     def __init__(
         self,
@@ -298,9 +350,14 @@ class Reduction(Node):
         self.options = dict(options)
         self.taken: np.ndarray | None = None
         self.rows: Any = None
+        self.levels = node.levels + 1
         if keepdims or axes == tuple(range(len(axes))):
             shift = len(shape) - len(whole)
             self._fields = node.fields.windows_only(shift, lambda axis: axis not in axes)
+
+    def made_of(self) -> list[Any]:
+        """Return the data that the value is taken of, none once it is taken."""
+        return super().made_of() if self.taken is None else []
 
 
 class Unbound(Node):
@@ -310,6 +367,8 @@ class Unbound(Node):
     """
 
     __slots__ = ("extents", "names")
+
+    extents: Extents
 
     def __init__(
         self, extents: Extents, dtype: DType, fields: Fields, names: tuple[str, ...]
@@ -334,6 +393,7 @@ class Deferred(Unbound):
     """A step that is built again, `build(*args)`, when the lengths of its arguments are known."""
 
     __slots__ = ("args", "build")
+    parts = ("args",)
 
     def __init__(
         self,
@@ -426,13 +486,18 @@ def size_of(shape: Shape) -> int:
     return count
 
 
-def _depth(args: Iterable[Argument]) -> int:
-    """Return how many operations follow each other at most."""
-    depth = 1
+def _depths(args: Iterable[Argument]) -> tuple[int, int]:
+    """Return how many operations follow each other at most, and how deep other steps nest."""
+    depth, levels = 1, 0
     for arg in args:
-        if type(arg) is Elementwise and arg.depth >= depth:
-            depth = arg.depth + 1
-    return depth
+        if type(arg) is Elementwise:
+            if arg.depth >= depth:
+                depth = arg.depth + 1
+            if arg.levels > levels:
+                levels = arg.levels
+        elif isinstance(arg, Node) and arg.levels >= levels:
+            levels = arg.levels + 1
+    return depth, levels
 
 
 def _elementwise_fields(args: Iterable[Argument], shape: Shape) -> Fields:

@@ -12,6 +12,7 @@ import numpy as np
 from dataview.errors import StreamError
 from dataview.index import Affine, Computed, Constant, Index, Map, is_endless
 from dataview.plan.build import read_only, select, stored
+from dataview.plan.guards import endless
 from dataview.plan.kinds import Reshaped, Sampled, Select, Stored, known_shape, size_of
 from dataview.plan.node import Node, Shape
 from dataview.plan.symbols import deferring
@@ -110,7 +111,8 @@ def broadcast(node: Node, shape: Any) -> Node:
         Affine(0, ((n + shift, 1),)) if length == whole[n + shift] else Constant(0)
         for n, length in enumerate(own)
     ]
-    return read_only(select(node, Index(whole, maps), "broadcast_to"))
+    found: Node = read_only(select(node, Index(whole, maps), "broadcast_to"))
+    return found
 
 
 @deferring
@@ -164,7 +166,7 @@ def _inferred(own: Shape, shape: Any) -> Shape:
     """Return the shape asked for, with -1 replaced by what is left."""
     wanted = [operator.index(n) for n in (shape if np.ndim(shape) else (shape,))]
     if any(map(is_endless, own)):
-        raise StreamError("a view that never ends cannot be reshaped; slice it first")
+        raise endless("a reshape")
     size = size_of(own)
     known = size_of(tuple(n for n in wanted if n != -1))
     if wanted.count(-1) == 1 and known and not size % known:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
 from dataview.index import Index
-from dataview.plan.fields import NO_FIELDS, NO_META, Fields
+from dataview.plan.fields import NO_FIELDS, NO_META, Attached, Fields
 
 Shape: TypeAlias = tuple[int, ...]
 DType: TypeAlias = np.dtype[Any]
@@ -51,15 +51,98 @@ class Label(NamedTuple):
 SOME_PART = Index((), ())
 
 
-class Node:
+class Part:
+    """What a plan is put together of: nodes, functions of rows, the samples of streams.
+
+    A kind of part declares which of its slots hold other parts; `plan.walk` knows no more of it.
+    """
+
+    __slots__ = ()
+
+    parts: ClassVar[tuple[str, ...]] = ()
+    """The slots with parts that its data are made of: each one part, None, or several."""
+
+    def made_of(self) -> list[Any]:
+        """Return the parts that its data are made of."""
+        return [part for slot in self.parts for part in parts_in(getattr(self, slot))]
+
+    def held_slots(self) -> tuple[str, ...]:
+        """Return the slots with all parts that it holds."""
+        return self.parts
+
+    def held(self) -> list[Any]:
+        """Return all parts that it holds, those too that its data need no more."""
+        return [part for slot in self.held_slots() for part in parts_in(getattr(self, slot))]
+
+    def with_parts(self, new: Callable[[Any], Any]) -> Any:
+        """Return the same on other parts; itself if they are the same."""
+        values = {slot: getattr(self, slot) for slot in self.held_slots()}
+        changes = {slot: with_parts_in(value, new) for slot, value in values.items()}
+        changes = {slot: value for slot, value in changes.items() if value is not values[slot]}
+        return self.replaced(**changes) if changes else self
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether it makes the same of the same parts each time."""
+        return True
+
+    def replaced(self, **changes: Any) -> Any:
+        """Return a copy with some slots changed."""
+        other = object.__new__(type(self))
+        for slot in slots_of(type(self)):
+            setattr(other, slot, changes.get(slot, getattr(self, slot)))
+        return other
+
+
+def slots_of(kind: type) -> list[str]:
+    """Return the names of all slots of a class."""
+    return [slot for base in kind.__mro__[:-1] for slot in base.__dict__.get("__slots__", ())]
+
+
+def parts_in(value: Any) -> list[Any]:
+    """Return the parts in tuples, lists and fields."""
+    if isinstance(value, Part):
+        return [value]
+    if isinstance(value, (tuple, list)):
+        return [part for inner in value for part in parts_in(inner)]
+    if isinstance(value, Fields):
+        return [field.node for field in value.named.values() if isinstance(field, Attached)]
+    return []
+
+
+def with_parts_in(value: Any, new: Callable[[Part], Any]) -> Any:
+    """Return a value with other parts in it; the same value if they are the same."""
+    if isinstance(value, Part):
+        return new(value)
+    if type(value) in (tuple, list):
+        changed = [with_parts_in(inner, new) for inner in value]
+        same = all(inner is old for inner, old in zip(changed, value, strict=True))
+        return value if same else type(value)(changed)
+    if isinstance(value, Fields):
+        return value.with_nodes(new)
+    return value
+
+
+class Node(Part):
     """A step of a plan; shape and dtype are None where they cannot be known without reading.
 
     The fields of a part are worked out when they are first asked for.  `label` is how the node was
-    reached, for those who show it.  `lent`, `reader` and `followed` remember what has been asked of
-    the node before; they are not pickled.
+    reached, for those who show it.  `lent`, `reader`, `followed` and `settled` remember what has
+    been asked of the node before; they are not pickled.
     """
 
-    __slots__ = ("_fields", "dtype", "followed", "label", "lent", "meta", "reader", "shape")
+    __slots__ = (
+        "_fields",
+        "dtype",
+        "followed",
+        "label",
+        "lent",
+        "levels",
+        "meta",
+        "reader",
+        "settled",
+        "shape",
+    )
 
     shape: Shape | None
     dtype: DType | None
@@ -80,7 +163,18 @@ class Node:
         self._fields = fields
         self.meta = meta
         self.label: Label | None = None
+        self.levels = 0
         self.forget()
+
+    @property
+    def extents(self) -> tuple[int | None, ...] | None:
+        """The shape with None for lengths that are unknown, or None if nothing of it is known."""
+        return self.shape
+
+    @property
+    def count(self) -> int | None:
+        """The number of rows, None if it is unknown or there are none to count."""
+        return self.shape[0] if self.shape else None
 
     @property
     def fields(self) -> Fields:
@@ -94,26 +188,45 @@ class Node:
         self.lent: Any = None
         self.reader: Any = None
         self.followed: dict[str, Node | None] = {}
+        self.settled = False
+
+    def attached(self) -> list[Any]:
+        """Return the nodes of its fields that have one of their own."""
+        return parts_in(self.fields)
+
+    def held_slots(self) -> tuple[str, ...]:
+        """Return the slots with all parts that it holds: its fields may have nodes too."""
+        return self.parts if "fields" in self.parts else (*self.parts, "fields")
 
     def replaced(self, **changes: Any) -> Any:
         """Return a copy of the node with some of its slots changed."""
         if "fields" in changes:
             changes["_fields"] = changes.pop("fields")
-        other = object.__new__(type(self))
-        for kind in type(self).__mro__[:-1]:
-            for slot in kind.__dict__.get("__slots__", ()):
-                setattr(other, slot, changes.get(slot, getattr(self, slot)))
+        other = super().replaced(**changes)
+        other.levels = levels_above(other.made_of())
         other.forget()
         return other
 
     def __reduce__(self) -> tuple[Any, ...]:
-        slots = [slot for kind in type(self).__mro__[:-1] for slot in kind.__dict__["__slots__"]]
-        state = {slot: getattr(self, slot) for slot in slots}
+        state = {slot: getattr(self, slot) for slot in slots_of(type(self))}
         state["_fields"] = self.fields
         state["meta"] = dict(self.meta)
-        for remembered in ("lent", "reader", "followed", "program"):
+        for remembered in REMEMBERED:
             state.pop(remembered, None)
         return _unpickled, (type(self), state)
+
+
+def levels_above(parts: Iterable[Any]) -> int:
+    """Return how many evaluations are nested in that of a node made of these parts."""
+    levels = 0
+    for part in parts:
+        if isinstance(part, Node) and part.levels >= levels:
+            levels = part.levels + 1
+    return levels
+
+
+REMEMBERED = ("lent", "reader", "followed", "program", "settled")
+"""The slots of nodes that hold what has been asked of them before."""
 
 
 def _unpickled(kind: type[Node], state: dict[str, Any]) -> Node:

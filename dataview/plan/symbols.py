@@ -16,9 +16,10 @@ import numpy as np
 from dataview.errors import UndeclaredError
 from dataview.index import is_endless
 from dataview.plan.casting import cast
-from dataview.plan.fields import Attached, Fields, Window
+from dataview.plan.fields import Fields
 from dataview.plan.kinds import Deferred, Extents, Placeholder, Reduction, Sampled, Unbound, is_open
-from dataview.plan.node import DType, Label, Node
+from dataview.plan.node import DType, Label, Node, Part, parts_in, with_parts_in
+from dataview.plan.walk import below, rebuilt
 
 LENGTHS = (0, 1, 1 << 40)
 """None, one, and more than any key counts: a slice as long in all three is as long in any."""
@@ -75,7 +76,7 @@ def deferred(build: Callable[..., Node], *args: Any, like: Any = None) -> Deferr
     `like` are arguments that give the same shape and speak less of lengths.
     """
     tried = args if like is None else like
-    nodes = nodes_in(tried)
+    nodes = parts_in(tried)
     axes = {axis for node in nodes for axis in _open_axes(node)}
     lengths = sorted({*LENGTHS, *_lengths_in(tried)})
     found, refusal = _built(build, tried, [dict.fromkeys(axes, n) for n in lengths])
@@ -124,7 +125,7 @@ def _built(
     refusal: Exception = UndeclaredError("no length was tried")
     for lengths in choices:
         try:
-            node = build(*changed(args, functools.partial(_stand_in, lengths=lengths)))
+            node = build(*with_parts_in(args, functools.partial(_stand_in, lengths=lengths)))
         except (TypeError, ValueError, IndexError) as error:
             refusal = error
         else:
@@ -170,111 +171,31 @@ def _lengths_in(value: Any) -> Iterator[int]:
             yield from _lengths_in(part)
 
 
-# --- nodes in nodes ----------------------------------------------------------------------------
-
-_REMEMBERED = {"dtype", "followed", "lent", "meta", "program", "rows", "shape", "taken"}
-
-
-def changed(value: Any, change: Callable[[Node], Node]) -> Any:
-    """Return a value with the nodes in it changed; the same value if no node changes."""
-    if isinstance(value, Node):
-        return change(value)
-    if type(value) in (tuple, list):
-        parts = [changed(part, change) for part in value]
-        same = all(part is old for part, old in zip(parts, value, strict=True))
-        return value if same else type(value)(parts)
-    if isinstance(value, Fields) and value.named:
-        named = {name: _changed_field(part, change) for name, part in value.named.items()}
-        same = all(part is value.named[name] for name, part in named.items())
-        return value if same else Fields(named, value.lost)
-    return value
-
-
-def _changed_field(part: Any, change: Callable[[Node], Node]) -> Any:
-    if isinstance(part, Attached):
-        node = change(part.node)
-        return part if node is part.node else Attached(node, part.axes)
-    inner = changed(part.fields, change)
-    return part if inner is part.fields else Window(part.positions, inner, part.meta)
-
-
-def nodes_in(value: Any) -> list[Node]:
-    """Return the nodes in a value: in tuples, lists and fields too."""
-    found: list[Node] = []
-
-    def keep(node: Node) -> Node:
-        found.append(node)
-        return node
-
-    changed(value, keep)
-    return found
-
-
-def _slots(node: Node) -> dict[str, Any]:
-    """Return what a node holds that may be, or have in it, other nodes."""
-    slots = [slot for kind in type(node).__mro__[:-1] for slot in kind.__dict__["__slots__"]]
-    held = {slot: getattr(node, slot) for slot in slots if slot not in _REMEMBERED}
-    held["_fields"] = node.fields
-    return held
-
-
-def parts_of(node: Node) -> list[Node]:
-    """Return the nodes that a node holds, in its fields too."""
-    return [part for value in _slots(node).values() for part in nodes_in(value)]
-
-
-def in_order(roots: Sequence[Node], parts: Callable[[Node], list[Node]] = parts_of) -> list[Node]:
-    """Return the nodes below some roots, each once and after its own parts, however deep."""
-    order: list[Node] = []
-    seen: set[int] = set()
-    waiting = [(root, False) for root in reversed(roots)]
-    while waiting:
-        node, ready = waiting.pop()
-        if ready:
-            order.append(node)
-        elif id(node) not in seen:
-            seen.add(id(node))
-            waiting.append((node, True))
-            waiting.extend((part, False) for part in reversed(parts(node)))
-    return order
+# --- binding -----------------------------------------------------------------------------------
 
 
 def substituted(roots: Sequence[Node], given: Callable[[Placeholder], Node]) -> list[Node]:
     """Return the roots over the data given for symbols; what they share is shared again."""
-    done: dict[int, Node] = {}
 
-    def new(node: Node) -> Node:
-        return done[id(node)]
-
-    for node in in_order(roots):
-        done[id(node)] = given(node) if isinstance(node, Placeholder) else _rebuilt(node, new)
-    return [done[id(root)] for root in roots]
-
-
-def _rebuilt(node: Node, new: Callable[[Node], Node]) -> Node:
-    held = _slots(node)
-    changes = {slot: changed(value, new) for slot, value in held.items()}
-    changes = {slot: value for slot, value in changes.items() if value is not held[slot]}
-    if not changes:
+    def bound(node: Any, old: Any) -> Any:
+        if isinstance(old, Placeholder):
+            return given(old)
+        if node is old:
+            return old
+        if isinstance(node, Deferred):
+            built = node.build(*node.args)
+            return built.replaced(meta=node.meta) if node.meta else built
+        if isinstance(node, Reduction):  # a photograph of its own for each binding
+            return node.replaced(taken=None, rows=None)
         return node
-    if isinstance(node, Deferred):
-        built = node.build(*changes.get("args", node.args))
-        return built.replaced(meta=node.meta) if node.meta else built
-    if isinstance(node, Reduction):  # a photograph of its own for each binding
-        changes |= {"taken": None, "rows": None}
-    if "_fields" in changes:
-        changes["fields"] = changes.pop("_fields")
-    rebuilt: Node = node.replaced(**changes)
-    return rebuilt
 
-
-# --- binding -----------------------------------------------------------------------------------
+    return rebuilt(roots, bound)
 
 
 def symbols_of(roots: Sequence[Node]) -> dict[str, Placeholder]:
     """Return the symbols in an expression by name; one name is one declaration."""
     found: dict[str, Placeholder] = {}
-    for node in in_order(roots):
+    for node in below(roots, Part.held):
         if isinstance(node, Placeholder):
             first = found.setdefault(node.name, node)
             if (first.extents, first.dtype) != (node.extents, node.dtype):

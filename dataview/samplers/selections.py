@@ -10,6 +10,7 @@ import numpy as np
 from dataview.errors import StreamError
 from dataview.index import ENDLESS, Affine, Array, Computed, Index, Map, Permutation, is_endless
 from dataview.plan.build import select
+from dataview.plan.guards import endless
 from dataview.plan.kinds import Sampled, known_shape
 from dataview.plan.node import Node
 from dataview.samples import Stream, again, pooled
@@ -81,7 +82,7 @@ def length_for(node: Node, what: str) -> int:
     if not shape:
         raise TypeError(f"{what}: the view has no rows, its shape is ()")
     if is_endless(shape[0]):
-        raise StreamError(f"{what} needs a length, and the view never ends")
+        raise endless(what)
     return shape[0]
 
 

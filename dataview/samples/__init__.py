@@ -5,6 +5,7 @@ from dataview.samples.mapping import BATCH, deterministic, mapped, probed, step
 from dataview.samples.numbered import Made, name_of, stacked
 from dataview.samples.row_functions import Undeclared
 from dataview.samples.streams import (
+    DerivedSamples,
     Kept,
     Produced,
     Stream,
@@ -20,27 +21,8 @@ from dataview.samples.streams import (
 from dataview.samples.unique import counted_values, distinct
 
 __all__ = [
-    "BATCH",
-    "Kept",
-    "Made",
-    "Produced",
-    "Stream",
-    "Undeclared",
-    "again",
-    "cached",
-    "counted_values",
-    "deterministic",
-    "distinct",
-    "kept",
-    "keyed",
-    "length_of",
-    "mapped",
-    "name_of",
-    "pool_of",
-    "pooled",
-    "probed",
-    "samples_of",
-    "stacked",
-    "step",
-    "within_pool",
-]
+    "BATCH", "DerivedSamples", "Kept", "Made", "Produced", "Stream", "Undeclared", "again",
+    "cached", "counted_values", "deterministic", "distinct", "kept", "keyed", "length_of",
+    "mapped", "name_of", "pool_of", "pooled", "probed", "samples_of", "stacked", "step",
+    "within_pool"
+]  # fmt: skip

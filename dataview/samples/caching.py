@@ -16,7 +16,7 @@ import numpy as np
 from dataview.compute import evaluate
 from dataview.errors import StreamError, UndeclaredError
 from dataview.index import parse
-from dataview.plan.build import field, record, select
+from dataview.plan.build import field, record, select, with_fields
 from dataview.plan.fields import Attached, Fields
 from dataview.plan.kinds import (
     Driven,
@@ -24,12 +24,13 @@ from dataview.plan.kinds import (
     Record,
     Sampled,
     Select,
+    Stored,
     known_dtype,
     known_shape,
-    members,
 )
-from dataview.plan.node import Node
-from dataview.samples.mapping import below, deterministic
+from dataview.plan.node import Node, Part
+from dataview.plan.walk import below, rebuilt
+from dataview.samples.mapping import deterministic
 from dataview.samples.row_functions import guarded
 from dataview.samples.streams import Stream
 from dataview.sources import Memo
@@ -80,8 +81,8 @@ class Store:
             if self.owners.get(group) is not owner:  # as after a change of what it is made of
                 self.forget()
                 self.owners[group] = owner
-                parts = (getattr(part, "source", None) for part in below(owner))
-                self.sources[group] = [source for source in parts if source is not None]
+                stored = (part for part in below([owner]) if isinstance(part, Stored))
+                self.sources[group] = [part.source for part in stored]
             there = {number: (group, number) for number in numbers if (group, number) in self.kept}
             for key in there.values():
                 self.kept.move_to_end(key)
@@ -111,11 +112,10 @@ def _bytes_of(row: dict[str, np.ndarray]) -> int:
     return size
 
 
-class Cached:
+class Cached(Part):
     """The step of rows that are kept: those of one group are computed together."""
 
     __slots__ = ("group", "store")
-    deterministic = True
 
     def __init__(self, store: Store, group: int) -> None:
         self.store = store
@@ -185,23 +185,32 @@ def _with_store(node: Node, store: Store) -> Node:
         owner, step = record(group, 1), Cached(store, len(made))
         for name, part in group.items():
             made[id(part)] = _kept(part, owner, name, step)
-    return _replaced(node, made)
+
+    def kept(part: Node, old: Node) -> Node:
+        known = made.get(id(old))
+        return with_fields(part, part.fields) if known is None else known
+
+    return rebuilt([node], kept, _members)[0]  # type: ignore[no-any-return]
+
+
+def _members(part: Node) -> list[Any]:
+    """Return the members of a record that has rows."""
+    return part.attached() if isinstance(part, Record) and part.rank else []
 
 
 def _leaves(node: Node) -> list[Node]:
     """Return the arrays of which a node is made, each with rows of a known kind."""
-    if isinstance(node, Sampled):
-        raise UndeclaredError(
-            "rows are kept where their shape and dtype are known: declare shape= and dtype=, or "
-            "call _probe()"
-        )
-    if isinstance(node, Record) and node.rank:
-        parts = [leaf for part in members(node).values() for leaf in _leaves(part.node)]
-        return list({id(part): part for part in parts}.values())
-    if not known_shape(node):
-        raise TypeError("a cache keeps rows, and this view is a single element or sample")
-    known_dtype(node)
-    return [node]
+    leaves = [part for part in below([node], _members) if not _members(part)]
+    for leaf in leaves:
+        if isinstance(leaf, Sampled):
+            raise UndeclaredError(
+                "rows are kept where their shape and dtype are known: declare shape= and dtype=, "
+                "or call _probe()"
+            )
+        if not known_shape(leaf):
+            raise TypeError("a cache keeps rows, and this view is a single element or sample")
+        known_dtype(leaf)
+    return leaves
 
 
 def _origin(node: Node) -> Any:
@@ -213,10 +222,3 @@ def _origin(node: Node) -> Any:
 def _kept(node: Node, owner: Node, name: str, step: Cached) -> Node:
     fields = guarded(node).fields
     return Mapped(owner, step, (name,), known_shape(node), known_dtype(node), fields, node.meta)
-
-
-def _replaced(node: Node, made: dict[int, Node]) -> Node:
-    if not isinstance(node, Record):
-        return made[id(node)]
-    parts = {name: _replaced(part.node, made) for name, part in members(node).items()}
-    return Record(record(parts, node.rank).fields, node.rank, node.meta, node.shape)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -11,10 +10,11 @@ import numpy as np
 
 from dataview.errors import UndeclaredError
 from dataview.index import Index, identity, parse
-from dataview.plan.build import arguments, field, record, select, stored, with_fields
+from dataview.plan.build import field, record, select, stored, with_fields
 from dataview.plan.fields import Attached, Fields, check_name
 from dataview.plan.kinds import Mapped, Record, Sampled, known_shape
 from dataview.plan.node import DType, Node, Shape
+from dataview.plan.walk import below, rebuilt
 from dataview.samples import streams
 from dataview.samples.numbered import Made
 from dataview.samples.row_functions import (
@@ -28,7 +28,7 @@ from dataview.samples.row_functions import (
     only,
     seeds,
 )
-from dataview.samples.streams import Picked, Samples, Stream
+from dataview.samples.streams import DerivedSamples, Picked, Samples, Stream
 from dataview.sources import ArraySource
 
 BATCH = 1024
@@ -153,24 +153,31 @@ def _known(parent: Node, made: Step, path: Path, shape: Shape, dtype: DType) -> 
 # --- streams -----------------------------------------------------------------------------------
 
 
-class _MappedSamples:
+class _MappedSamples(DerivedSamples):
     """What a step makes of the samples of a stream, as they come."""
 
-    __slots__ = ("finite", "restarts", "samples", "step")
+    __slots__ = ("step",)
+    parts = ("samples", "step")
 
     def __init__(self, samples: Samples, made: Step) -> None:
-        self.samples = samples
+        super().__init__(samples)
         self.step = made
-        self.finite = samples.finite
-        self.restarts = samples.restarts
 
     def iterate(self) -> Iterator[Node]:
-        """Return what becomes of each sample."""
+        """Return what becomes of each sample; steps that follow each other are one loop."""
         if self.step.batch is not None:
             yield from self._in_blocks(self.step.batch)
             return
-        for number, sample in enumerate(self.samples.iterate()):
-            yield self._fitted([sample], (number,))
+        steps: list[_MappedSamples] = []
+        source: Any = self
+        while isinstance(source, _MappedSamples) and source.step.batch is None:
+            steps.append(source)
+            source = source.samples
+        for number, sample in enumerate(source.iterate()):
+            made = sample
+            for step in reversed(steps):
+                made = step._fitted([made], (number,))
+            yield made
 
     def _in_blocks(self, size: int) -> Iterator[Node]:
         passing = self.samples.iterate()
@@ -222,76 +229,49 @@ def _sample(spec: Spec) -> Node | None:
 # --- epochs ------------------------------------------------------------------------------------
 
 
-def at_epoch(node: Node, epoch: int) -> Node:
+def at_epoch(node: Node, epoch: int) -> Any:
     """Return the same node with the random numbers of an epoch; 0 is the one to begin with."""
-    if all(other.keys is None for other in _steps_below(node)):
-        return node
-    changed: Node = _changed(node, epoch, {})
-    return changed
 
-
-def _changed(part: Any, epoch: int, made: dict[int, Any]) -> Any:
-    """Return a part of a plan at an epoch; what several parts share is shared again."""
-    if id(part) in made:
-        return made[id(part)]
-    found = part
-    if isinstance(part, Step) and part.keys is not None:
+    def turned(part: Any, old: Any) -> Any:
+        if not isinstance(part, Step) or part.keys is None:
+            return part
         keys = seeds(part.keys.seed, epoch, part.keys.first, len(part.functions))
-        found = part.replaced(keys=keys)
-    elif isinstance(part, tuple):
-        found = tuple(_changed(inner, epoch, made) for inner in part)
-    elif isinstance(part, Node):
-        slots = [slot for slot in _PARTS if hasattr(part, slot)]
-        changes = {slot: _changed(getattr(part, slot), epoch, made) for slot in slots}
-        named = {
-            name: Attached(_changed(other.node, epoch, made), other.axes)
-            if isinstance(other, Attached)
-            else other
-            for name, other in part.fields.named.items()
-        }
-        found = part.replaced(**changes, fields=Fields(named, part.fields.lost))
-    elif hasattr(part, "iterate") and (hasattr(part, "samples") or hasattr(part, "node")):
-        found = copy.copy(part)
-        for slot in ("samples", "node", "step"):
-            if hasattr(part, slot):
-                setattr(found, slot, _changed(getattr(part, slot), epoch, made))
-    made[id(part)] = found
-    return found
+        return part.replaced(keys=keys)
 
-
-_PARTS = ("node", "nodes", "args", "step", "samples", "sample")
-"""The slots of nodes in which other parts of a plan stand."""
+    return rebuilt([node], turned)[0]
 
 
 # --- asking ------------------------------------------------------------------------------------
 
 
-def probed(node: Node) -> Node:
+def probed(node: Node) -> Any:
     """Return the node with shape, dtype and fields known, calling each function once to see."""
-    return _probed(node, {})
+    learnt: dict[Any, Step] = {}
+
+    def into(part: Node) -> list[Any]:
+        return [] if isinstance(part, (Sampled, Mapped)) else part.attached()
+
+    def known(part: Node, old: Node) -> Node:
+        if isinstance(part, Undeclared) and part.count is not None:
+            return _known_rows(part, learnt)
+        if isinstance(part, (Sampled, Mapped)):
+            return streams.probed(part)
+        return part if part is old else with_fields(part, part.fields)
+
+    return rebuilt([node], known, into)[0]
 
 
-def _probed(node: Node, learnt: dict[Any, Step]) -> Node:
-    if isinstance(node, Undeclared) and node.count is not None:
-        key = (id(node.step), id(node.node))
-        if key not in learnt:
-            learnt[key] = _learnt(node)
-        made = learnt[key]
-        spec: Any = made.spec
-        for name in node.path:
-            spec = spec[name]
-        whole = _members(node.node, made, spec, node.path)  # type: ignore[arg-type]
-        return _rows_of(whole, node)
-    if isinstance(node, (Sampled, Mapped)):
-        return streams.probed(node)
-    named = dict(node.fields.named)
-    for name, part in node.fields.named.items():
-        if isinstance(part, Attached):
-            known = _probed(part.node, learnt)
-            named[name] = part if known is part.node else Attached(known, part.axes)
-    if named == node.fields.named:
-        return node
-    return with_fields(node, Fields(named, node.fields.lost))
+def _known_rows(node: Undeclared, learnt: dict[Any, Step]) -> Node:
+    """Return the member of a step with what a sample tells of it, learnt once for all members."""
+    key = (id(node.step), id(node.node))
+    if key not in learnt:
+        learnt[key] = _learnt(node)
+    made = learnt[key]
+    spec: Any = made.spec
+    for name in node.path:
+        spec = spec[name]
+    whole = _members(node.node, made, spec, node.path)  # type: ignore[arg-type]
+    return _rows_of(whole, node)
 
 
 def _rows_of(whole: Node, seen: Made) -> Node:
@@ -317,31 +297,14 @@ def _learnt(node: Undeclared) -> Step:
         shape = value.shape if node.step.batch is None else value.shape[1:]
         return Like(shape, value.dtype, spec.dtype is None or spec.exact)
 
-    return node.step.replaced(spec=seen(result.node, node.step.spec, ()))
+    learnt: Step = node.step.replaced(spec=seen(result.node, node.step.spec, ()))
+    return learnt
 
 
 def deterministic(node: Node) -> bool:
     """Whether all that a node's data come from says that it makes the same again."""
-    return all(getattr(part, "deterministic", True) for part in below(node))
-
-
-def below(node: Node) -> Iterator[Any]:
-    """Return the nodes, sources, steps and functions that a node's data come from."""
-    waiting: list[Any] = [node]
-    seen: set[int] = set()
-    while waiting:
-        here = waiting.pop()
-        if here is None or id(here) in seen:
-            continue
-        seen.add(id(here))
-        yield here
-        if isinstance(here, Node):
-            waiting += arguments(here)
-            waiting += [getattr(here, slot, None) for slot in ("source", "step", "samples")]
-        elif hasattr(here, "iterate"):  # where the samples of a stream come from
-            slots = ("samples", "node", "step", "function", "origin")
-            waiting += [getattr(here, slot, None) for slot in slots]
+    return all(part.deterministic for part in below([node]))
 
 
 def _steps_below(node: Node) -> list[Step]:
-    return [part for part in below(node) if isinstance(part, Step)]
+    return [part for part in below([node]) if isinstance(part, Step)]

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from dataview.compute import evaluate
-from dataview.errors import StreamError, UndeclaredError, located
+from dataview.errors import UndeclaredError, located
 from dataview.index import Affine, Index, compose, is_endless, parse, positions
 from dataview.plan.build import field, record, select, stored
-from dataview.plan.kinds import Record, Sampled, known_dtype, known_shape
+from dataview.plan.guards import endless
+from dataview.plan.kinds import Extents, Record, Sampled, known_dtype, known_shape
 from dataview.plan.node import Evaluate, Node
 from dataview.sources import FunctionSource, Memo
 
@@ -40,6 +41,11 @@ class Made(Sampled):
         """The number of samples, None for one alone."""
         return self.index.shape[0] if self.index.shape else None
 
+    @property
+    def extents(self) -> Extents | None:
+        """The number of samples and what is known of each; None for one sample not looked at."""
+        return None if self.count is None else super().extents
+
     def part(self, index: Index) -> Made:
         """Return the samples that an index on the rows alone selects."""
         if len(index.maps) != 1 or len(index.shape) > 1:
@@ -50,7 +56,7 @@ class Made(Sampled):
     @property
     def deterministic(self) -> bool:
         """Whether the function makes the same sample of a number: unless it says it does not."""
-        return bool(getattr(self.function, "deterministic", True))
+        return is_deterministic(self.function)
 
     def numbers(self) -> np.ndarray:
         """Return the numbers of the samples."""
@@ -70,7 +76,7 @@ class Made(Sampled):
         if self.count is None:
             return evaluate(self.sample(int(self.numbers())))
         if is_endless(self.count):
-            raise StreamError("the view never ends, so its data cannot be returned; slice it first")
+            raise endless("calling")
         return stacked([evaluate(self.sample(number)) for number in self.numbers().tolist()])
 
     def probed(self) -> Node:
@@ -116,6 +122,11 @@ def stacked(samples: list[np.ndarray]) -> np.ndarray:
                 "not make one array; iterate over the view to have each as it is"
             )
     return np.stack(samples)
+
+
+def is_deterministic(function: Any) -> bool:
+    """Whether a user's function returns the same for the same: unless it says it does not."""
+    return bool(getattr(function, "deterministic", True))
 
 
 def name_of(function: Any) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from dataview.compute import evaluate, run_blocks, shares_memory
 from dataview.errors import FieldError, located, unknown_field
 from dataview.index import Index, is_endless, parse, words
 from dataview.plan.build import (
-    arguments,
     chosen,
     field,
     read_only,
@@ -28,9 +27,10 @@ from dataview.plan.build import (
 )
 from dataview.plan.casting import cast
 from dataview.plan.fields import Fields
-from dataview.plan.kinds import Mapped, Record, Reduction, Sampled, known_shape
-from dataview.plan.node import DType, Evaluate, Node, Shape
-from dataview.samples.numbered import Made, name_of, stacked
+from dataview.plan.kinds import Extents, Mapped, Record, Reduction, Sampled, known_shape
+from dataview.plan.node import DType, Evaluate, Node, Part, Shape
+from dataview.plan.walk import below
+from dataview.samples.numbered import Made, is_deterministic, name_of, stacked
 from dataview.sources import ArraySource, Memo
 
 Path: TypeAlias = "tuple[str, ...]"
@@ -85,7 +85,7 @@ def member(node: Node, path: Path) -> Node:
     return node
 
 
-class Step:
+class Step(Part):
     """Functions that are run one after the other on a row, or on a block of at most `batch` rows.
 
     `spec` tells what is known of the result, `keys` are those of random numbers.
@@ -110,13 +110,6 @@ class Step:
         self.wrap = wrap
         self.keys: Seeds | None = None
 
-    def replaced(self, **changes: Any) -> Step:
-        """Return a copy with some of its slots changed."""
-        other = object.__new__(Step)
-        for slot in Step.__slots__:
-            setattr(other, slot, changes.get(slot, getattr(self, slot)))
-        return other
-
     @property
     def title(self) -> str:
         """What the step is called in a message."""
@@ -138,25 +131,45 @@ class Step:
     @property
     def deterministic(self) -> bool:
         """Whether the functions return the same for the same row: unless one says it does not."""
-        return all(getattr(function, "deterministic", True) for function in self.functions)
+        return all(map(is_deterministic, self.functions))
 
     # --- running -----------------------------------------------------------------------------
 
     def result(self, parent: Node, numbers: tuple[int, ...]) -> Result:
         """Return what the functions make of a row, or of a block of rows.
 
-        Within a function that looks at few rows, what an earlier step has made of them is kept.
+        Where the row is what other functions make, these are run before, however many they are.
         """
+        step, waiting = self, []
+        found = step._kept(parent, numbers)
+        while found is None and isinstance(parent, Undeclared) and step.batch is None:
+            waiting.append((step, parent, numbers))
+            one = parent.part(parse(numbers[0], (parent.index.shape[0],)))
+            step, numbers, parent = parent.step, (int(one.numbers()),), parent.rows
+            found = step._kept(parent, numbers)
+        if found is None:
+            found = step._keep(parent, numbers, step._given(parent, numbers))
+        for step, parent, numbers in reversed(waiting):
+            found = step._keep(parent, numbers, step.shown([parent.sample_of(found)]))
+        return found
+
+    def _kept(self, parent: Node, numbers: tuple[int, ...]) -> Result | None:
+        """Return what has been made already within a function that looks at few rows."""
         scope = _scope.get()
         if scope is None or len(numbers) > scope.limit:
-            return self.applied(self._given(parent, numbers), numbers)
-        # The key holds what it names, so that no other object gets its identity.
-        kept = scope.kept.setdefault((_Same(self), _Same(parent)), {})
-        if numbers not in kept:
+            return None
+        return scope.kept.get((_Same(self), _Same(parent)), {}).get(numbers)
+
+    def _keep(self, parent: Node, numbers: tuple[int, ...], view: Any) -> Result:
+        """Return what the functions make of a view, kept within a function of few rows."""
+        found = self.applied(view, numbers)
+        scope = _scope.get()
+        if scope is not None and len(numbers) <= scope.limit:
+            # The key holds what it names, so that no other object gets its identity.
+            kept = scope.kept.setdefault((_Same(self), _Same(parent)), {})
             if len(kept) >= scope.limit:
                 kept.clear()
-            kept[numbers] = self.applied(self._given(parent, numbers), numbers)
-        found: Result = kept[numbers]
+            kept[numbers] = found
         return found
 
     def _given(self, parent: Node, numbers: tuple[int, ...]) -> Any:
@@ -392,16 +405,12 @@ def _wanted(memo: Memo) -> dict[Any, dict[Path, Like]]:
 
 def members_read(roots: Sequence[Node]) -> Iterator[Any]:
     """Return the members of steps that nodes read, but nothing below them."""
-    waiting, seen = list(roots), set()
-    while waiting:
-        node = waiting.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        if isinstance(node, (Mapped, Undeclared)) and isinstance(node.step, Step):
-            yield node
-        else:
-            waiting.extend(arguments(node))
+
+    def is_member(part: Any) -> bool:
+        return isinstance(part, (Mapped, Undeclared)) and isinstance(part.step, Step)
+
+    order = below(roots, lambda part: [] if is_member(part) else part.made_of())
+    return filter(is_member, order)
 
 
 def _origin(like: Like) -> str:
@@ -433,6 +442,7 @@ class Undeclared(Made):
     """A member of what functions make of the rows of `node`, where little is known of it."""
 
     __slots__ = ("like", "path", "step")
+    parts: ClassVar[tuple[str, ...]] = ("node", "step")
 
     def __init__(self, node: Node, step: Step, path: Path, like: Like, rows: Index) -> None:
         super().__init__(step.functions[-1], rows.shape[0], rows, step.wrap)
@@ -442,14 +452,23 @@ class Undeclared(Made):
         self.like = like
 
     @property
-    def row_shape(self) -> Shape | None:
+    def row_extents(self) -> Extents | None:
         """The shape of each row, if it was declared."""
         return self.like.shape
 
+    @property
+    def rows(self) -> Node:
+        """The node of whose rows the samples are made."""
+        assert self.node is not None
+        return self.node
+
     def sample(self, number: int) -> Node:
         """Return one sample as a node; an error names it."""
-        assert self.node is not None
-        found = member(self.step.result(self.node, (number,)).node, self.path)
+        return self.sample_of(self.step.result(self.rows, (number,)))
+
+    def sample_of(self, result: Result) -> Node:
+        """Return this member of what functions have made of a row."""
+        found = member(result.node, self.path)
         found = found if self.step.batch is None else select(found, parse(0, known_shape(found)), 0)
         return guarded(found)
 

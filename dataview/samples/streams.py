@@ -10,7 +10,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -18,35 +18,46 @@ from dataview.errors import StreamError, UndeclaredError, located
 from dataview.index import Index, Permutation, is_endless, is_integer, parse
 from dataview.plan.build import field, rows_of, select
 from dataview.plan.fields import NO_FIELDS, Attached, Field, Fields
-from dataview.plan.kinds import Record, Sampled, known_shape, members, size_of
-from dataview.plan.node import Evaluate, Node
+from dataview.plan.kinds import Extents, Record, Sampled, known_shape, members, size_of
+from dataview.plan.node import Evaluate, Node, Part
 from dataview.plan.symbols import check_bound
-from dataview.samples.numbered import Made, Wrap, name_of, stacked
+from dataview.samples.numbered import Made, Wrap, is_deterministic, name_of, stacked
 from dataview.sources import Memo
 
 
-class Samples(Protocol):
-    """Where a stream's samples come from."""
+class Samples(Part):
+    """Where a stream's samples come from.
 
-    @property
-    def finite(self) -> bool:
-        """Whether the samples are known to end."""
-        ...
+    `finite` tells whether they are known to end, `restarts` whether each pass begins anew.
+    """
 
-    @property
-    def restarts(self) -> bool:
-        """Whether each pass begins anew."""
-        ...
+    __slots__ = ()
+
+    finite: Any
+    restarts: Any
 
     def iterate(self) -> Iterator[Node]:
         """Return the samples from the start."""
-        ...
+        raise NotImplementedError
+
+
+class DerivedSamples(Samples):
+    """Samples made of those of another stream: as many and as often, unless a kind says else."""
+
+    __slots__ = ("finite", "restarts", "samples")
+    parts: ClassVar[tuple[str, ...]] = ("samples",)
+
+    def __init__(self, samples: Samples) -> None:
+        self.samples = samples
+        self.finite = samples.finite
+        self.restarts = samples.restarts
 
 
 class Stream(Sampled):
     """Samples that come in order and cannot be asked for by number."""
 
     __slots__ = ("sample", "samples")
+    parts: ClassVar[tuple[str, ...]] = ("samples", "sample")
 
     def __init__(self, samples: Samples, sample: Node | None = None) -> None:
         named: dict[str, Field] = {}
@@ -57,6 +68,11 @@ class Stream(Sampled):
         super().__init__(Fields(named) if named else NO_FIELDS)
         self.samples = samples
         self.sample = sample
+
+    @property
+    def row_extents(self) -> Extents | None:
+        """What is known of the shape of each sample, if one was read."""
+        return None if self.sample is None else self.sample.extents
 
     def part(self, index: Index) -> Node:
         """Refuse: a stream has no rows to choose from."""
@@ -86,7 +102,7 @@ class Stream(Sampled):
         return np.empty((0, *known_shape(self.sample)), self.sample.dtype)
 
 
-class Produced:
+class Produced(Samples):
     """The samples of a factory of iterators, or of one iterator, which is spent once read."""
 
     __slots__ = ("begun", "origin", "wrap")
@@ -101,6 +117,11 @@ class Produced:
     def restarts(self) -> bool:
         """Whether there is a factory, so that each pass begins anew."""
         return callable(self.origin)
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether the function makes the same iterator each time: unless it says it does not."""
+        return is_deterministic(self.origin)
 
     def iterate(self) -> Iterator[Node]:
         """Return the samples, refusing a second pass over an iterator."""
@@ -122,42 +143,40 @@ class Produced:
         return map(self.wrap, self.origin)
 
 
-class _Sliced:
+class _Sliced(DerivedSamples):
     """Some of the samples of a stream, as `itertools.islice` counts them."""
 
-    __slots__ = ("bounds", "finite", "restarts", "samples")
+    __slots__ = ("bounds",)
 
     def __init__(self, samples: Samples, bounds: tuple[int, int | None, int]) -> None:
-        self.samples = samples
+        super().__init__(samples)
         self.bounds = bounds
         self.finite = bounds[1] is not None or samples.finite
-        self.restarts = samples.restarts
 
     def iterate(self) -> Iterator[Node]:
         """Return the samples within the bounds."""
         return itertools.islice(self.samples.iterate(), *self.bounds)
 
 
-class Picked:
+class Picked(DerivedSamples):
     """One field of every sample of a stream."""
 
-    __slots__ = ("finite", "name", "restarts", "samples")
+    __slots__ = ("name",)
 
     def __init__(self, samples: Samples, name: str) -> None:
-        self.samples = samples
+        super().__init__(samples)
         self.name = name
-        self.finite = samples.finite
-        self.restarts = samples.restarts
 
     def iterate(self) -> Iterator[Node]:
         """Return the field of each sample."""
         return (field(sample, self.name) for sample in self.samples.iterate())
 
 
-class Kept:
+class Kept(Samples):
     """The samples of a node that a function of the sample accepts."""
 
     __slots__ = ("face", "finite", "function", "node", "restarts")
+    parts = ("node",)
 
     def __init__(
         self, node: Node, function: Callable[[Any], Any], face: Callable[..., Any]
@@ -165,10 +184,15 @@ class Kept:
         self.node = node
         self.function = function
         self.face = face
-        length = length_of(node)
-        known = length is not None and not math.isinf(length)
-        self.finite = known or (isinstance(node, Stream) and node.samples.finite)
-        self.restarts = not isinstance(node, Stream) or node.samples.restarts
+        samples = node.samples if isinstance(node, Stream) else None
+        known = length_of(node) not in (None, math.inf)
+        self.finite = known if samples is None else samples.finite
+        self.restarts = samples is None or samples.restarts
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether the function accepts the same each time: unless it says it does not."""
+        return is_deterministic(self.function)
 
     def numbered(self) -> Iterator[tuple[int, Node]]:
         """Return the accepted samples with their numbers."""
@@ -185,21 +209,15 @@ class Kept:
         return (sample for _, sample in self.numbered())
 
 
-class _Pooled:
+class _Pooled(DerivedSamples):
     """The samples of a stream, each drawn from a pool of the next ones as the seed says."""
 
-    __slots__ = ("key", "pool", "restarts", "samples")
+    __slots__ = ("key", "pool")
 
     def __init__(self, samples: Samples, pool: Pool, key: tuple[Any, ...]) -> None:
-        self.samples = samples
+        super().__init__(samples)
         self.pool = pool
         self.key = key
-        self.restarts = samples.restarts
-
-    @property
-    def finite(self) -> bool:
-        """Whether the samples are known to end."""
-        return self.samples.finite
 
     def iterate(self) -> Iterator[Node]:
         """Return the samples in the pool's order."""
@@ -273,20 +291,15 @@ def _draws(key: tuple[Any, ...]) -> Iterator[int]:
         yield from order.block(start, start + 1024).tolist()
 
 
-class _Again:
+class _Again(DerivedSamples):
     """The samples of a stream several times over, or without end."""
 
-    __slots__ = ("restarts", "samples", "times")
+    __slots__ = ("times",)
 
     def __init__(self, samples: Samples, times: float) -> None:
-        self.samples = samples
+        super().__init__(samples)
         self.times = times
-        self.restarts = True
-
-    @property
-    def finite(self) -> bool:
-        """Whether the samples are known to end."""
-        return self.samples.finite and not math.isinf(self.times)
+        self.finite = samples.finite and not math.isinf(times)
 
     def iterate(self) -> Iterator[Node]:
         """Return the samples round after round."""

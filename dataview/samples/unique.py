@@ -10,9 +10,10 @@ import numpy as np
 from dataview.compute import evaluate, pending, row_blocks, run_blocks, take
 from dataview.plan.build import stored
 from dataview.plan.fields import Attached, Fields
-from dataview.plan.kinds import Driven, Record, known_dtype, known_shape
-from dataview.plan.node import Evaluate, Node
-from dataview.samples.streams import Stream, length_of
+from dataview.plan.guards import check_array, check_ends
+from dataview.plan.kinds import known_dtype, known_shape
+from dataview.plan.node import Evaluate, Node, Part
+from dataview.samples.streams import Samples, Stream
 from dataview.sources import ArraySource, Memo
 
 BLOCK_BYTES = 1 << 22
@@ -24,11 +25,8 @@ Counted = tuple[np.ndarray, np.ndarray]
 
 def distinct(node: Node, counts: bool) -> Distinct:
     """Return the node of the distinct values, with how often each occurs if `counts`."""
-    if isinstance(node, (Record, Driven)):
-        names = ", ".join(map(repr, node.fields))
-        raise TypeError(f"a record has no distinct values; choose a field: {names}")
-    if length_of(node) == float("inf"):
-        raise TypeError("the distinct values of a view that never ends are never known")
+    check_array(node, "_unique")
+    check_ends(node, "_unique")
     known_shape(node)
     return Distinct(_Values(node, counts))
 
@@ -53,10 +51,11 @@ def merged(parts: Sequence[Counted]) -> Counted:
     return values, counts
 
 
-class _Values:
+class _Values(Part):
     """A photograph of the values, taken when they are first needed."""
 
     __slots__ = ("counts", "dtype", "node", "taken")
+    parts = ("node",)
 
     def __init__(self, node: Node, counts: bool) -> None:
         own = known_dtype(node)
@@ -84,10 +83,11 @@ class _Values:
         return self.taken
 
 
-class _Samples:
+class _Samples(Samples):
     """The values, or one of their fields, as samples."""
 
     __slots__ = ("name", "values")
+    parts = ("values",)
     finite = True
     restarts = True
 
@@ -128,6 +128,7 @@ class Distinct(Stream):
     """Distinct values in ascending order; how many they are is known once they are taken."""
 
     __slots__ = ("values",)
+    parts = ("values",)
 
     def __init__(self, values: _Values, name: str | None = None) -> None:
         dtype = values.dtype if name is None else values.dtype[name]

@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataview.compute import KINDS, Cut, evaluate, pending, run_blocks, sampled_rows, take
-from dataview.errors import StreamError
-from dataview.index import is_endless
 from dataview.plan.build import field, stored, with_fields
 from dataview.plan.fields import Fields, Window
+from dataview.plan.guards import check_ends
 from dataview.plan.kinds import Driven, Record, known_dtype, known_shape, members, size_of
 from dataview.plan.node import Node
 from dataview.samples import counted_values
@@ -133,8 +132,7 @@ def described(node: Node) -> Description:
     leaves = list(_leaves(node, ""))
     roots = {id(leaf.root): leaf.root for leaf in leaves}
     for root in roots.values():
-        if any(map(is_endless, known_shape(root))):
-            raise StreamError("a view that never ends cannot be described; slice it first")
+        check_ends(root, "_describe")
         known_dtype(root)
     lengths = dict.fromkeys(known_shape(root)[:1] for root in roots.values())
     fields: dict[str, Mapping[str, Any]] = {}

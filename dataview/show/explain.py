@@ -26,7 +26,6 @@ from dataview.compute import (
     pending,
 )
 from dataview.index import Affine, Constant, Index, Map, axes_of, boxed, compose, is_endless
-from dataview.plan.build import arguments
 from dataview.plan.concat import split_rows
 from dataview.plan.kinds import (
     Comparison,
@@ -49,6 +48,7 @@ from dataview.plan.kinds import (
 )
 from dataview.plan.node import Node, Shape
 from dataview.plan.symbols import symbols_of
+from dataview.plan.walk import below
 from dataview.samples import Stream, length_of
 from dataview.show.display import FRAME, title
 from dataview.show.formulas import formula_of, is_symbolic, term_of
@@ -178,15 +178,18 @@ def _read(node: Node) -> tuple[Reading, ...]:
 
 def _readings(node: Node, index: Index | None, name: str) -> Iterator[Reading]:
     """Return the readings below a part of a node."""
-    if not is_symbolic(node):
-        name = name or term_of(node)[0]
-    if isinstance(node, Sampled):
-        yield Reading(name, "made one by one", None)
-    elif isinstance(node, Stored):
-        yield Reading(name, node.source.describe(), _bytes_of(node, index))
-    else:
-        for below, part in _BELOW.get(type(node), _whole)(node, index):
-            yield from _readings(below, part, name)
+    waiting = [(node, index, name)]
+    while waiting:
+        node, index, name = waiting.pop()
+        if not is_symbolic(node):
+            name = name or term_of(node)[0]
+        if isinstance(node, Sampled):
+            yield Reading(name, "made one by one", None)
+        elif isinstance(node, Stored):
+            yield Reading(name, node.source.describe(), _bytes_of(node, index))
+        else:
+            inner = _BELOW.get(type(node), _whole)(node, index)
+            waiting.extend((part, where, name) for part, where in reversed(inner))
 
 
 def _bytes_of(node: Stored, index: Index | None) -> int:
@@ -202,7 +205,12 @@ def _bytes_of(node: Stored, index: Index | None) -> int:
 
 
 def _whole(node: Node, index: Index | None) -> Sequence[_Part]:
-    return [(below, None) for below in arguments(node)]
+    return [(part, None) for part in _nodes(node)]
+
+
+def _nodes(node: Node) -> list[Node]:
+    """Return the nodes that a node's data are made of."""
+    return [part for part in node.made_of() if isinstance(part, Node)]
 
 
 def _of_select(node: Select, index: Index | None) -> Sequence[_Part]:
@@ -210,7 +218,7 @@ def _of_select(node: Select, index: Index | None) -> Sequence[_Part]:
 
 
 def _of_operands(node: Elementwise | Comparison, index: Index | None) -> Sequence[_Part]:
-    leaves = [*leaves_of(node)] if isinstance(node, Elementwise) else arguments(node)
+    leaves = [*leaves_of(node)] if isinstance(node, Elementwise) else _nodes(node)
     return [(leaf, _narrow(index, leaf)) for leaf in leaves]
 
 
@@ -230,7 +238,7 @@ def _of_product(node: MatMul, index: Index | None) -> Sequence[_Part]:
     if index is None:
         return _whole(node, index)
     box, _ = boxed(index, len(known_shape(node)))
-    return list(zip(arguments(node), needed(node, box), strict=True))
+    return list(zip(_nodes(node), needed(node, box), strict=True))
 
 
 ROWS_FOLLOWED = 1 << 22
@@ -291,31 +299,29 @@ def _passes(node: Node, index: Index | None) -> Iterator[Pass]:
         if index is None or 0 in statistic.axes:
             groups.setdefault((id(statistic.node), statistic.axes), []).append(statistic)
     for alike in groups.values():
-        names = tuple(formula_of(one) for one in reversed(alike))
+        names = tuple(formula_of(one) for one in alike)
         yield Pass(names, _read(alike[0].node))
 
 
 # --- what is computed --------------------------------------------------------------------------
 
 
-def _steps(node: Node) -> Iterator[Step]:
+def _steps(root: Node) -> Iterator[Step]:
     """Return the steps of all that is computed but statistics, innermost first."""
-    core, _ = _core(node)
-    if isinstance(core, Reduction):
-        return
-    if not isinstance(core, Elementwise):
-        for below in arguments(core):
-            yield from _steps(below)
-        if isinstance(core, Comparison):
-            yield Step("not_equal" if core.negated else "equal", "bool", "numpy")
-        if isinstance(core, MatMul):
-            yield Step("matmul", harmless(str(core.dtype)), "numpy")
-        return
-    program = compiled(core)
-    for leaf in program.leaves:
-        yield from _steps(leaf)
-    for step, engine, _ in chosen_engines(program):
-        yield Step(harmless(step.ufunc.__name__), harmless(str(step.dtypes[0])), engine)
+
+    def into(node: Node) -> Sequence[Node]:
+        if isinstance(node, Elementwise):
+            return compiled(node).leaves
+        return [] if isinstance(node, Reduction) else _nodes(node)
+
+    for node in below([root], into):
+        if isinstance(node, Comparison):
+            yield Step("not_equal" if node.negated else "equal", "bool", "numpy")
+        elif isinstance(node, MatMul):
+            yield Step("matmul", harmless(str(node.dtype)), "numpy")
+        elif isinstance(node, Elementwise):
+            for step, engine, _ in chosen_engines(compiled(node)):
+                yield Step(harmless(step.ufunc.__name__), harmless(str(step.dtypes[0])), engine)
 
 
 def _blocks_of(core: Elementwise, shape: Shape) -> dict[str, Any]:

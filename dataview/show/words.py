@@ -11,9 +11,9 @@ import numpy as np
 
 from dataview.batches import Batches
 from dataview.index import Affine, Constant, Index, is_endless
-from dataview.plan.kinds import Concat, Driven, Record, Reshaped, Select, Unbound, members
+from dataview.plan.kinds import Concat, Driven, Record, Reshaped, Select, members
 from dataview.plan.node import Label, Node, Shape
-from dataview.samples import Kept, Made, Stream, length_of
+from dataview.samples import Kept, Stream
 
 Lengths: TypeAlias = "tuple[float | None, ...] | None"
 
@@ -159,20 +159,7 @@ def size_text(size: float) -> str:
 
 def lengths_of(node: Node) -> Lengths:
     """Return the shape as far as it is known."""
-    node = undriven(node)
-    if isinstance(node, Made):
-        return None if node.count is None else (length_of(node), None)
-    if isinstance(node, Batches):
-        return node.extents
-    if isinstance(node, Stream):
-        inner = None if node.sample is None else lengths_of(node.sample)
-        return (None, None) if inner is None else (None, *inner)
-    if isinstance(node, Unbound):
-        return node.extents
-    if isinstance(node, Record) and node.shape is None:
-        common = set(map(length_of, inside(node)))
-        return (common.pop() if len(common) == 1 else None, *[None] * node.rank)[: node.rank]
-    return node.shape
+    return undriven(node).extents
 
 
 def undriven(node: Node) -> Node:

@@ -9,15 +9,6 @@ from dataview.sources.protocol import Memo, Source
 from dataview.sources.scratch import REUSED, borrowed, give_back
 
 __all__ = [
-    "REUSED",
-    "ArraySource",
-    "DelayedSource",
-    "FunctionSource",
-    "Memo",
-    "NpySource",
-    "Source",
-    "borrowed",
-    "give_back",
-    "made_header",
-    "open_npy",
-]
+    "REUSED", "ArraySource", "DelayedSource", "FunctionSource", "Memo", "NpySource", "Source",
+    "borrowed", "give_back", "made_header", "open_npy"
+]  # fmt: skip

@@ -6,9 +6,10 @@ import math
 
 from dataview.compute import evaluate, is_equal
 from dataview.errors import StreamError
+from dataview.index import is_endless
 from dataview.plan.kinds import Comparison, Extents, Sampled, Unbound, known_shape, size_of
 from dataview.plan.node import Node
-from dataview.samples import Made, Stream, length_of
+from dataview.samples import length_of
 
 
 def counted(node: Node) -> int:
@@ -63,14 +64,9 @@ def truth(node: Node) -> bool:
     return bool(evaluate(node))
 
 
-def partial_shape(node: Sampled | Unbound) -> Extents:
-    """Return what is known of the shape of samples: None for each thing that is not."""
-    if node.extents is not None:
-        return node.extents
-    sample = node.sample.shape if isinstance(node, Stream) and node.sample is not None else None
-    if isinstance(node, Made) and node.count is None:
-        return (None,)
-    count = length_of(node)
-    rows = None if count is None or math.isinf(count) else int(count)
-    sample = node.row_shape if sample is None else sample
-    return (rows, None) if sample is None else (rows, *sample)
+def partial_shape(node: Node) -> Extents:
+    """Return what is known of the shape of a view: None for each length that is not."""
+    extents = node.extents
+    if extents is None:
+        return (None,) if isinstance(node, Sampled) else known_shape(node)
+    return tuple(None if is_endless(n) else n for n in extents)

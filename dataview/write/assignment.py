@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataview.compute import evaluate
-from dataview.errors import FieldError, PartialWriteError, ReadOnlyError, StreamError
+from dataview.errors import FieldError, PartialWriteError, ReadOnlyError
 from dataview.index import Index, compose, identity, is_endless
 from dataview.plan.build import field
 from dataview.plan.casting import cast
 from dataview.plan.concat import Part, split_rows
+from dataview.plan.guards import endless
 from dataview.plan.kinds import (
     Comparison,
     Concat,
@@ -174,7 +175,7 @@ def _step(node: Node) -> str:
 def _fitted(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
     """Return the value cast to the dtype, broadcastable to the shape, or raise."""
     if any(map(is_endless, shape)):
-        raise StreamError("the view never ends, so it cannot be written as a whole; slice it first")
+        raise endless("writing all of it")
     if dtype.kind == "O" and not shape:
         array = np.empty((), object)
         array[()] = value

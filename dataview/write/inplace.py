@@ -28,10 +28,10 @@ from dataview.compute import (
 )
 from dataview.errors import PartialWriteError
 from dataview.index import axes_of, identity
-from dataview.plan.build import arguments, elementwise, select
+from dataview.plan.build import elementwise, select
+from dataview.plan.guards import check_array
 from dataview.plan.kinds import (
     Elementwise,
-    Record,
     Reduction,
     Sampled,
     Select,
@@ -41,6 +41,7 @@ from dataview.plan.kinds import (
     size_of,
 )
 from dataview.plan.node import Argument, Node
+from dataview.plan.walk import below
 from dataview.write.assignment import UNDO_BYTES, announce, check_writable, write
 from dataview.write.overlap import apart, is_same_places, source_of
 
@@ -55,9 +56,7 @@ def apply_in_place(node: Node, ufunc: np.ufunc, args: Sequence[Argument]) -> Non
     """Write `ufunc(*args)` into a node, with the result that NumPy's `out=` gives."""
     if isinstance(node, Sampled):
         node, args = node.writable(tuple(args))
-    if isinstance(node, Record):
-        names = ", ".join(map(repr, node.fields))
-        raise TypeError(f"{ufunc.__name__} of a record is not defined; choose a field: {names}")
+    check_array(node, ufunc.__name__)
     check_writable(node)
     _check_result(node, ufunc, args)
     source = source_of(node)
@@ -130,18 +129,20 @@ def _in_memory(
 
 def _is_in_memory(node: Node) -> bool:
     """Whether a node's data can be had without anything that may fail."""
-    if isinstance(node, Stored):
-        return bool(node.source.lends)
-    if isinstance(node, (Select, Elementwise, Reduction)):
-        return all(map(_is_in_memory, arguments(node)))
-    return False
+    return all(
+        part.source.lends if isinstance(part, Stored) else isinstance(part, _SURE)
+        for part in below([node])
+    )
+
+
+_SURE = (Select, Elementwise, Reduction)
+"""What is computed of memory without anything that may fail."""
 
 
 def _has_power(node: Node) -> bool:
     """Whether a power of integers is taken, which refuses a negative exponent when it meets it."""
-    if isinstance(node, Elementwise) and node.ufunc is np.power and node.dtype.kind in "iu":  # type: ignore[union-attr]
-        return True
-    return any(map(_has_power, arguments(node)))
+    powers = (part for part in below([node]) if isinstance(part, Elementwise))
+    return any(part.ufunc is np.power and known_dtype(part).kind in "iu" for part in powers)
 
 
 def _may_raise() -> bool:

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from dataview.compute import evaluate
-from dataview.plan.build import arguments, stored
-from dataview.plan.kinds import Elementwise, Reduction, Select, Stored
+from dataview.plan.build import stored
+from dataview.plan.kinds import Elementwise, Select, Stored
 from dataview.plan.node import Node
+from dataview.plan.walk import below, rebuilt
 from dataview.sources import ArraySource, NpySource
 
 
@@ -22,23 +23,29 @@ def source_of(node: Node) -> Any:
 
 
 def apart(arg: Node, target: Node) -> Node:
-    """Return an operand that may be read while the target is written."""
-    if arg is target or not _reads(arg, target) or is_same_places(arg, target):
-        return arg
-    if isinstance(arg, Elementwise):  # parts of it may read the same places, or nothing of it
-        parts = tuple(apart(a, target) if isinstance(a, Node) else a for a in arg.args)
-        changed: Node = arg.replaced(args=parts)
-        return changed
-    return stored(ArraySource(np.array(evaluate(arg))))
+    """Return an operand that may be read while the target is written.
 
+    Of an expression, what reads the target at other places is computed before.
+    """
+    source = source_of(target)
+    reading: set[int] = set()  # the parts that read it, or are made of such
+    for part in below([arg]):
+        own = isinstance(part, Stored) and may_share(part.source, source)
+        if own or any(id(inner) in reading for inner in part.made_of()):
+            reading.add(id(part))
 
-def _reads(arg: Node, target: Node) -> bool:
-    """Whether a node may read the source that a target writes to."""
-    if isinstance(arg, Reduction) and arg.taken is not None:
-        return False
-    if isinstance(arg, Stored):
-        return may_share(arg.source, source_of(target))
-    return any(_reads(below, target) for below in arguments(arg))
+    def is_harmless(part: Node) -> bool:
+        return part is target or is_same_places(part, target) or id(part) not in reading
+
+    def into(part: Any) -> list[Any]:
+        return part.made_of() if isinstance(part, Elementwise) and not is_harmless(part) else []
+
+    def separate(part: Node, old: Node) -> Node:
+        if isinstance(old, Elementwise) or is_harmless(old):
+            return part
+        return stored(ArraySource(np.array(evaluate(old))))
+
+    return rebuilt([arg], separate, into)[0]  # type: ignore[no-any-return]
 
 
 def may_share(source: Any, other: Any) -> bool:

@@ -1,0 +1,164 @@
+"""What is asked of nodes: data into a buffer, by field, of several at once, equality, in blocks."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dataview.compute.blocks import fused, is_one_block
+from dataview.compute.evaluation import (
+    BLOCK_BYTES,
+    aliases,
+    evaluate,
+    narrowed,
+    overlaps,
+    take_once,
+    together,
+)
+from dataview.compute.statistics import pending, take
+from dataview.index import Affine, Index, identity
+from dataview.plan.build import field
+from dataview.plan.guards import check_ends
+from dataview.plan.kinds import Elementwise, Record, known_dtype, known_shape, members, size_of
+from dataview.plan.node import Argument, Node
+from dataview.sources import Memo
+
+
+def evaluate_all(nodes: Sequence[Node]) -> list[np.ndarray]:
+    """Return the data of several nodes: what they share is computed and read once.
+
+    All statistics are taken together; expressions of one shape run through the same blocks.
+    """
+    memo: Memo = {"roots": tuple(node for node in nodes if not _is_fused(node))}
+    take_once(nodes, None, memo)
+    found: dict[Node, np.ndarray] = {}
+    alike: dict[Any, list[Elementwise]] = {}
+    for node in dict.fromkeys(nodes):
+        if isinstance(node, Elementwise):
+            alike.setdefault(known_shape(node), []).append(node)
+        else:
+            found[node] = evaluate(node, None, memo)
+    for group in alike.values():
+        found.update(zip(group, together(group, None, memo), strict=True))
+    return apart([found[node] for node in nodes], list(map(aliases, nodes)))
+
+
+def apart(found: list[np.ndarray], lends: Sequence[bool]) -> list[np.ndarray]:
+    """Return data such that what has been computed is in an array of its own, each time."""
+    given: set[int] = set()
+    for number, array in enumerate(found):
+        if id(array) in given and not lends[number] and array.flags.writeable:
+            found[number] = array.copy()
+        given.add(id(array))
+    return found
+
+
+def _is_fused(node: Node) -> bool:
+    """Whether a node is computed block by block, each with a memo of its own."""
+    if not isinstance(node, Elementwise):
+        return False
+    return not is_one_block(size_of(known_shape(node)), node.dtypes[0])
+
+
+# --- passes over rows ------------------------------------------------------------------------
+
+
+def row_blocks(node: Node, most: int = BLOCK_BYTES) -> Iterator[tuple[slice, Index]]:
+    """Return the row ranges, and their indices, in which a node is read block by block."""
+    shape = known_shape(node)
+    check_ends(node, "reading all of it")
+    if not shape:
+        yield slice(0, 0), identity(())
+        return
+    row = size_of(shape[1:]) * known_dtype(node).itemsize
+    step = max(1, most // max(1, row))
+    for start in range(0, shape[0], step):
+        stop = min(start + step, shape[0])
+        whole = identity((stop - start, *shape[1:]))
+        rows = Affine(start, ((0, 1),))
+        yield slice(start, stop), Index(whole.shape, [rows, *whole.maps[1:]])
+
+
+def answered(node: Node, out: np.ndarray | None, copy: bool | None) -> np.ndarray:
+    """Return a node's data into `out`, or as a copy (True), or refusing to copy (False)."""
+    if copy is False and not aliases(node):
+        raise ValueError(
+            "the data cannot be had without a copy: only memory that is seen as it lies is lent"
+        )
+    if out is not None:
+        if not isinstance(out, np.ndarray):
+            raise TypeError(f"out= is an array to read into; got {type(out).__name__}")
+        if out.shape != known_shape(node):
+            raise ValueError(f"out= has shape {out.shape}, the view {node.shape}")
+        if isinstance(node, Elementwise) and out.dtype == node.dtype and not overlaps(node, out):
+            take(pending(node), evaluate)
+            return fused([node], None, [out], evaluate, narrowed)[0]
+        np.copyto(out, evaluate(node))
+        return out
+    found = evaluate(node)
+    if copy and (aliases(node) or not found.flags.writeable):  # a photograph is read-only
+        found = np.array(found)
+    return found
+
+
+def by_name(node: Node, memo: Memo | None = None) -> dict[str, Any]:
+    """Return the data of a node's fields, nested as they are, in one evaluation."""
+    parts = {name: field(node, name) for name in node.fields}
+    memo = {"roots": tuple(parts.values())} if memo is None else memo
+    return {
+        name: by_name(part, memo) if isinstance(part, Record) else evaluate(part, None, memo)[()]
+        for name, part in parts.items()
+    }
+
+
+def in_order(parts: dict[str, Any]) -> tuple[Any, ...]:
+    """Return the data of fields without their names."""
+    return tuple(in_order(part) if isinstance(part, dict) else part for part in parts.values())
+
+
+def rewritten(
+    node: Elementwise,
+    memory: np.ndarray,
+    index: Index | None = None,
+    given: Mapping[int, np.ndarray] | None = None,
+) -> None:
+    """Compute an expression over memory that it reads, if it does, at the same places.
+
+    An index chooses part of it; `given` is what some of its operands have there.
+    """
+    fused([node], index, [memory], evaluate, narrowed, spare=False, given=given)
+
+
+def is_equal(left: Argument, right: Argument) -> bool:
+    """Whether two nodes have the same shape and fields and equal data; stops at a difference."""
+    if not isinstance(left, Node) or not isinstance(right, Node):
+        return bool(np.all(operator.eq(_value(left), _value(right))))
+    for side in (left, right):
+        check_ends(side, "a comparison of all of it")
+    if isinstance(left, Record) or isinstance(right, Record):
+        return _equal_records(left, right)
+    if known_shape(left) != known_shape(right):
+        return False
+    if left.dtype is None or right.dtype is None:
+        return bool(np.all(operator.eq(evaluate(left), evaluate(right))))
+    wider = max((left, right), key=lambda node: known_dtype(node).itemsize)
+    return all(
+        bool(np.all(np.asarray(operator.eq(evaluate(left, index), evaluate(right, index)))))
+        for _, index in row_blocks(wider)
+    )
+
+
+def _equal_records(left: Node, right: Node) -> bool:
+    if not (isinstance(left, Record) and isinstance(right, Record)):
+        return False
+    ours, theirs = members(left), members(right)
+    return ours.keys() == theirs.keys() and all(
+        is_equal(ours[name].node, theirs[name].node) for name in ours
+    )
+
+
+def _value(argument: Argument) -> Any:
+    return evaluate(argument) if isinstance(argument, Node) else argument

@@ -1,0 +1,250 @@
+"""One way down a plan and one way to build it again: every kind of part, plans of any length."""
+
+import copy
+import pickle
+import sys
+
+import numpy as np
+import pytest
+
+import dataview as dv
+from dataview.plan.kinds import Held
+from dataview.plan.node import Node, Part
+from dataview.plan.walk import below, rebuilt
+from dataview.view.face import node_of
+from oracle import assert_same
+
+X = np.arange(12.0).reshape(4, 3)
+
+
+def row_sum(row):
+    return row().sum()
+
+
+def shown(row):
+    return {"a": row(), "b": row().sum()}
+
+
+def numbers():
+    return iter([np.array([1.0, 2.0]), np.array([3.0, 4.0])])
+
+
+def views():
+    """A view with each kind of node, of samples and of functions of rows at its top."""
+    d = dv.View(X, first=np.s_[:2], pos=dv.field(np.s_[1:], x=0))
+    record = dv.View(a=X, b=np.arange(4), c=dv.View(d=X, e=X[:, 0]))
+    symbol = dv.symbol("s", shape=(None, 3))
+    stream = dv.View(numbers)
+    mapped = d._map(row_sum, shape=(), dtype=float)
+    return {
+        "stored": d,
+        "structured": dv.View(np.zeros(3, [("a", "i4"), ("b", "f8", 2)])),
+        "attached": dv.View(X, z=dv.View(np.arange(4)) + 1),
+        "select": d[::2, 1:],
+        "field": d.pos,
+        "reshaped": (d + 1)._reshape(6, 2),
+        "matmul": d @ d._transpose(),
+        "elementwise": d * 2 + d._mean(axis=0),
+        "comparison": d == 3,
+        "mapped": mapped,
+        "undeclared": d._map(shown),
+        "cached": mapped._cached(1000),
+        "held": Held(node_of(d), np.array([1]), X[[1]]),
+        "record": record,
+        "driven": dv.View(a=X, b=X[:2], _driver="a"),
+        "concat": dv.concat(d, d),
+        "reduction": d._mean(axis=0),
+        "taken": taken(d._mean(axis=0)),
+        "symbol": symbol,
+        "deferred": symbol[1:] + 1,
+        "function": dv.View(np.sqrt, _length=5),
+        "probed_function": dv.View(np.sqrt, _length=5)._probe(),
+        "stream": stream,
+        "probed_stream": stream._probe(),
+        "sliced": stream[1:],
+        "mapped_stream": stream._map(row_sum),
+        "filtered": d._filter(lambda row: row[0]() > 2),
+        "pooled": stream._shuffled(0, pool=2),
+        "repeated_stream": stream._repeat(2),
+        "batches_of_a_stream": stream._minibatches(2),
+        "unique": d._unique(counts=True),
+        "uneven": d._minibatches(3),
+        "even": d._minibatches(2),
+    }
+
+
+def taken(view):
+    view()
+    return view
+
+
+KINDS = sorted(views())
+
+
+@pytest.fixture(scope="module")
+def nodes():
+    return {
+        name: view if isinstance(view, Node) else node_of(view) for name, view in views().items()
+    }
+
+
+def subclasses(kind):
+    return {kind, *(deep for sub in kind.__subclasses__() for deep in subclasses(sub))}
+
+
+def test_all_kinds_of_parts_are_looked_at(nodes):
+    seen = {type(part) for node in nodes.values() for part in below([node], Part.held)}
+    abstract = {"Part", "Node", "Sampled", "Unbound", "Samples", "DerivedSamples"}
+    missing = {kind.__name__ for kind in subclasses(Part) - seen}
+    assert missing == abstract
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_what_nothing_changes_in_is_the_same_object(name, nodes):
+    assert rebuilt([nodes[name]], lambda part, old: part)[0] is nodes[name]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_each_part_comes_once_and_after_its_own(name, nodes):
+    order = below([nodes[name]], Part.held)
+    places = {id(part): place for place, part in enumerate(order)}
+    assert len(places) == len(order)
+    assert order[-1] is nodes[name]
+    for part in order:
+        assert all(places[id(inner)] < places[id(part)] for inner in part.held())
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_change_at_the_bottom_reaches_the_top_and_nothing_else(name, nodes):
+    """Copies of all sources: whatever is made of one is new, all other parts are the same."""
+    root = nodes[name]
+    copied = {}
+
+    def change(part, old):
+        if not old.held():
+            part = copied[id(old)] = old.replaced()
+        return part
+
+    (made,) = rebuilt([root], change)
+    olds = below([root], Part.held)
+    news = below([made], Part.held)
+    assert [type(part) for part in news] == [type(part) for part in olds]
+    assert not {id(part) for part in olds} & {id(part) for part in news}
+
+
+def test_parts_that_are_shared_are_shared_again():
+    d = dv.View(X)
+    node = node_of(d + d * 2)
+    (made,) = rebuilt([node], lambda part, old: part if old.held() else old.replaced())
+    assert made.args[0] is made.args[1].args[0] is not node.args[0]
+
+
+# --- plans of any length -----------------------------------------------------------------------
+
+LONG = 10_000
+
+
+def repeated(step, view, count):
+    for _ in range(count):
+        view = step(view)
+    return view
+
+
+def nested(count):
+    declared = dv.field(np.s_[:])
+    for _ in range(count):
+        declared = dv.field(np.s_[:], inner=declared)
+    return dv.View(X, inner=declared)
+
+
+CHAINS = {
+    "maps": (lambda v: v._map(lambda row: row() + 1, shape=(3,), dtype=float), X + LONG),
+    "undeclared maps": (lambda v: v._map(lambda row: row() + 1), X + LONG),
+    "maps with fields": (
+        lambda v: v._map(lambda row: {"x": row() + 1}, shape={"x": (3,)}, dtype=float).x,
+        X + LONG,
+    ),
+    "transposes": (lambda v: (v + 1)._transpose(), X + LONG),
+    "reshapes": (lambda v: (v._reshape(2, 6) + 1)._reshape(4, 3), X + LONG),
+    "matmuls": (lambda v: v @ np.eye(3), X),
+    "joined parts": (lambda v: dv.concat(v[:1], v[1:]), X),
+}
+
+
+@pytest.mark.parametrize("name", sorted(CHAINS))
+def test_a_plan_is_as_long_as_one_likes(name):
+    step, expected = CHAINS[name]
+    view = repeated(step, dv.View(X), LONG)
+    assert_same(view[1](), expected[1])
+    if "maps" not in name:
+        assert_same(view[1:3, ::2](), expected[1:3, ::2])
+        assert_same(view._readonly()[1](), expected[1])
+    assert repr(view).startswith("View")
+    assert str(view._explain()).startswith("Plan of View")
+
+
+@pytest.mark.parametrize("name", ["transposes", "matmuls", "joined parts"])
+def test_a_long_plan_is_pickled_and_copied(name):
+    step, expected = CHAINS[name]
+    expected = expected - (LONG - LONG // 5) * (name == "transposes")
+    view = repeated(step, dv.View(X), LONG // 5)
+    assert_same(pickle.loads(pickle.dumps(view))[2](), expected[2])
+    assert_same(copy.deepcopy(view)[2](), expected[2])
+
+
+def test_streams_are_mapped_as_often_as_one_likes():
+    stream = repeated(lambda v: v._map(lambda row: row() + 1), dv.View(numbers), LONG)
+    assert [sample().tolist() for sample in stream] == [[LONG + 1, LONG + 2], [LONG + 3, LONG + 4]]
+
+
+def test_fields_are_nested_as_deep_as_one_likes():
+    d = nested(LONG)
+    inner = repeated(lambda v: v.inner, d, LONG)
+    assert_same(inner[-1](), X[-1])
+    assert repr(d).startswith("View (4, 3)")
+    d = nested(LONG // 5)
+    for view in (pickle.loads(pickle.dumps(d)), copy.deepcopy(d), d[1:], d._readonly()):
+        inner = repeated(lambda v: v.inner, view, LONG // 5)
+        assert_same(inner[-1](), X[-1])
+
+
+def test_records_are_nested_as_deep_as_one_likes():
+    d = repeated(lambda v: dv.View(inner=v), dv.View(x=X), LONG)
+    for view in (d, d[1:]):
+        inner = repeated(lambda v: v.inner, view, LONG)
+        assert_same(inner.x[-1](), X[-1])
+    for view in (d._readonly(), pickle.loads(pickle.dumps(d))):
+        assert view._fields() == ("inner",)
+
+
+@pytest.mark.parametrize("name", sorted(CHAINS))
+def test_its_time_grows_as_its_length(name):
+    """Counted in calls of the interpreter, which no other load of the machine changes."""
+    step, _ = CHAINS[name]
+    calls = [count_calls(lambda n=n: repeated(step, dv.View(X), n)[1]()) for n in (100, 400, 1600)]
+    assert calls[2] - calls[1] < 4.5 * (calls[1] - calls[0])
+
+
+def count_calls(work):
+    counted = 0
+
+    def count(frame, event, arg):
+        nonlocal counted
+        counted += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return counted
+
+
+def test_an_error_in_a_long_plan_names_the_function_that_failed():
+    def failing(row):
+        raise ValueError("no such number")
+
+    view = dv.View(X)._map(failing, shape=(3,), dtype=float)
+    view = repeated(lambda v: v._map(lambda row: row() + 1, shape=(3,), dtype=float), view, 100)
+    with pytest.raises(ValueError, match="failing, sample 2: no such number"):
+        view[2]()
