@@ -5,8 +5,8 @@ user's, and constants as operands of the dtype that NumPy gives them.  It tells 
 floating-point errors: they are looked for in its results, and where there may have been one, NumPy
 computes the block again.
 
-"auto" takes numexpr for the operations that `VETTED` says were measured faster, which is none: in
-blocks that stay in the cache NumPy needs less time for each of them, with AVX-512 and with AVX2
+"auto" takes numexpr for the operations whose rows say that it was measured faster, which is none:
+in blocks that stay in the cache NumPy needs less time for each of them, with AVX-512 and with AVX2
 alone, and for runs of several too, so that "auto" and "numpy" are the same today.
 """
 
@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataview.compute.programs import Place, Program, Step, last_uses
+from dataview.plan.operations import OPERATIONS, Vetted
 
 ENGINES = ("numpy", "numexpr", "auto")
 
@@ -29,58 +30,12 @@ MOST_STEPS = 50
 """numexpr counts registers in a byte, and its parser and its passes recurse."""
 
 
-class Vetted(NamedTuple):
-    """How numexpr computes a ufunc to NumPy's own bits, on operands of one of these dtypes."""
-
-    text: str
-    dtypes: str
-    slower: float
-    """The time of numexpr over that of NumPy, per element in the cache, where it was smallest."""
-
-    truth: bool = False
-    """The results are bools; otherwise they have the dtype of the operands."""
-
-    raises: bool = False
-    """A floating-point error can happen; then the result is not finite, or it underflows."""
-
-    underflows: bool = False
-    apart: tuple[int, ...] = ()
-    """Operands that cannot be steps of the same call: an infinite one would leave no trace."""
-
-
-FLOATS, INTS = "f4 f8", "i4 i8"
-NUMBERS = f"{FLOATS} {INTS}"
-
 VETTED: dict[np.ufunc, Vetted] = {
-    np.add: Vetted("{} + {}", NUMBERS, 1.15, raises=True),
-    np.subtract: Vetted("{} - {}", NUMBERS, 1.03, raises=True),
-    np.multiply: Vetted("{} * {}", NUMBERS, 1.06, raises=True, underflows=True),
-    np.square: Vetted("{0} * {0}", NUMBERS, 2.4, raises=True, underflows=True, apart=(0,)),
-    np.divide: Vetted("{} / {}", FLOATS, 1.08, raises=True, underflows=True, apart=(1,)),
-    np.negative: Vetted("-{}", NUMBERS, 1.4),
-    np.sqrt: Vetted("sqrt({})", FLOATS, 2.0, raises=True),
-    np.absolute: Vetted("abs({})", FLOATS, 8.0),
-    np.floor: Vetted("floor({})", FLOATS, 8.5),
-    np.ceil: Vetted("ceil({})", FLOATS, 8.1),
-    np.trunc: Vetted("trunc({})", "f8", 8.8),
-    np.copysign: Vetted("copysign({}, {})", "f8", 3.0, apart=(1,)),
-    np.isnan: Vetted("isnan({})", FLOATS, 8.6, truth=True, apart=(0,)),
-    np.isfinite: Vetted("isfinite({})", FLOATS, 5.8, truth=True, apart=(0,)),
-    np.less: Vetted("{} < {}", NUMBERS, 2.0, truth=True, apart=(0, 1)),
-    np.less_equal: Vetted("{} <= {}", NUMBERS, 2.0, truth=True, apart=(0, 1)),
-    np.greater: Vetted("{} > {}", NUMBERS, 2.0, truth=True, apart=(0, 1)),
-    np.greater_equal: Vetted("{} >= {}", NUMBERS, 2.0, truth=True, apart=(0, 1)),
-    np.bitwise_and: Vetted("{} & {}", f"b1 {INTS}", 1.7),
-    np.bitwise_or: Vetted("{} | {}", f"b1 {INTS}", 1.8),
-    np.bitwise_xor: Vetted("{} ^ {}", f"b1 {INTS}", 1.9),
-    np.invert: Vetted("~{}", f"b1 {INTS}", 1.3),
-    np.logical_and: Vetted("{} & {}", "b1", 17.0),
-    np.logical_or: Vetted("{} | {}", "b1", 25.0),
-    np.logical_xor: Vetted("{} ^ {}", "b1", 2.4),
-    np.logical_not: Vetted("~{}", "b1", 1.4),
+    row.function: row.numexpr._replace(text=row.numexpr.text or row.text)
+    for row in OPERATIONS
+    if row.numexpr is not None
 }
-"""Every operation that numexpr may compute.  None of a result that could differ in a bit: no
-powers, remainders or transcendental functions, no mixed, small, unsigned or complex dtypes."""
+"""What numexpr may compute, and how it writes it."""
 
 PAYING = frozenset(ufunc for ufunc, row in VETTED.items() if row.slower < 1)
 """What numexpr computes in less time than NumPy: so far nothing."""

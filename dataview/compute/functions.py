@@ -28,7 +28,7 @@ from dataview.plan.kinds import (
     size_of,
 )
 from dataview.plan.node import Node, Part
-from dataview.plan.operations import Operation
+from dataview.plan.operations import NumpyFunction
 from dataview.plan.symbols import (
     matched,
     substituted,
@@ -63,7 +63,7 @@ def _data_of(symbol: Placeholder, value: Node) -> Node:
     node: Node = matched(symbol, value)
     if node.dtype != symbol.dtype:
         options = (("dtype", symbol.dtype), ("casting", "same_kind"))
-        (node,) = elementwise(Operation("astype", options), (node,))
+        (node,) = elementwise(NumpyFunction("astype", options), (node,))
     protected: Node = read_only(node)
     return protected
 

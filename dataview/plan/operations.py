@@ -1,32 +1,44 @@
-"""What is computed element by element: NumPy's ufuncs, and its functions that are none.
+"""What is computed element by element: one row for each operation, and for all that is known of it.
 
-A function without a ufunc of its own becomes an `Operation`, which is called as a ufunc is, so that
-every step of a plan is computed in one way.
+A function of NumPy's without a ufunc becomes a `NumpyFunction`, which is called as a ufunc is, so
+that every step of a plan is computed in one way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeAlias
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+# --- functions that are no ufuncs --------------------------------------------------------------
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+
+class NumpyFunction:
     """A function of NumPy's as an elementwise step; `options` are its arguments besides operands.
 
-    >>> Operation("round", (("decimals", 1),))(np.array([0.26, 1.0]))
+    >>> NumpyFunction("round", (("decimals", 1),))(np.array([0.26, 1.0]))
     array([0.3, 1. ])
     """
 
-    name: str
-    options: tuple[tuple[str, Any], ...] = ()
+    __slots__ = ("name", "options")
 
     nout = 1
     signature = None
+
+    def __init__(self, name: str, options: tuple[tuple[str, Any], ...] = ()) -> None:
+        self.name = name
+        self.options = options
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, NumpyFunction):
+            return NotImplemented
+        return (self.name, self.options) == (other.name, other.options)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.options))
 
     @property
     def __name__(self) -> str:
@@ -34,39 +46,17 @@ class Operation:
 
     def __call__(self, *operands: Any, out: tuple[np.ndarray, ...] | None = None) -> Any:
         """Return the result, or write it into `out`."""
-        function = _INTO.get(self.name)
+        operation, options = _ROWS[self.name], dict(self.options)
         if out is None:
-            return _ALONE[self.name](*operands, **dict(self.options))
-        if function is None:
-            np.copyto(out[0], _ALONE[self.name](*operands, **dict(self.options)))
+            return operation.function(*operands, **options)
+        if operation.into is None:
+            np.copyto(out[0], operation.function(*operands, **options))
         else:
-            function(out[0], *operands, **dict(self.options))
+            operation.into(*operands, out=out[0], **options)
         return out[0]
 
 
-Ufunc: TypeAlias = "np.ufunc | Operation"
-
-BINARY: Mapping[str, np.ufunc] = {
-    "add": np.add,
-    "and": np.bitwise_and,
-    "floordiv": np.floor_divide,
-    "ge": np.greater_equal,
-    "gt": np.greater,
-    "le": np.less_equal,
-    "lshift": np.left_shift,
-    "lt": np.less,
-    "mod": np.remainder,
-    "mul": np.multiply,
-    "or": np.bitwise_or,
-    "rshift": np.right_shift,
-    "sub": np.subtract,
-    "truediv": np.divide,
-    "xor": np.bitwise_xor,
-}
-"""Python's operators of two operands, by the middle of their methods' names; powers are apart."""
-
-
-# --- the functions, and those of them that can write into an array -----------------------------
+Ufunc: TypeAlias = "np.ufunc | NumpyFunction"
 
 
 def _astype(values: Any, dtype: Any, casting: Any) -> np.ndarray:
@@ -86,47 +76,167 @@ def _imag(values: Any) -> np.ndarray:
     return np.array(np.imag(values))
 
 
-def _cast_into(out: np.ndarray, values: Any, dtype: Any, casting: Any) -> None:
+def _cast_into(values: Any, dtype: Any, casting: Any, out: np.ndarray) -> None:
     np.copyto(out, values, casting=casting)
 
 
-def _where_into(out: np.ndarray, condition: Any, chosen: Any, other: Any) -> None:
+def _where_into(condition: Any, chosen: Any, other: Any, out: np.ndarray) -> None:
     np.copyto(out, other, casting="unsafe")
     np.copyto(out, chosen, casting="unsafe", where=np.asarray(condition).astype(bool, copy=False))
 
 
-def _clip_into(out: np.ndarray, values: Any, low: Any, high: Any) -> None:
-    np.clip(values, low, high, out=out)
+# --- the table ---------------------------------------------------------------------------------
 
 
-def _round_into(out: np.ndarray, values: Any, decimals: int) -> None:
-    np.round(values, decimals, out=out)
+class Vetted(NamedTuple):
+    """How numexpr computes a ufunc to NumPy's own bits.
+
+    - `dtypes`: those of the operands, one for all of them
+    - `slower`: its time over NumPy's, per element in the cache, where it was smallest
+    - `text`: how numexpr writes it, where not as formulas do
+    - `truth`: the results are bools; otherwise they have the dtype of the operands
+    - `raises`: a floating-point error can happen; then the result is not finite, or it underflows
+    - `underflows`: the error can be an underflow
+    - `apart`: operands that cannot be steps of the same call: an infinite one would leave no trace
+    """
+
+    dtypes: str
+    slower: float
+    text: str = ""
+    truth: bool = False
+    raises: bool = False
+    underflows: bool = False
+    apart: tuple[int, ...] = ()
 
 
-_ALONE: Mapping[str, Callable[..., Any]] = {
-    "angle": np.angle,
-    "astype": _astype,
-    "clip": np.clip,
-    "fix": np.fix,
-    "i0": np.i0,
-    "imag": _imag,  # NumPy's own would lend the memory of its operand
-    "isclose": np.isclose,
-    "iscomplex": np.iscomplex,
-    "isneginf": np.isneginf,
-    "isposinf": np.isposinf,
-    "isreal": np.isreal,
-    "nan_to_num": np.nan_to_num,
-    "real": _real,
-    "round": np.round,
-    "sinc": np.sinc,
-    "where": np.where,
+class Operation(NamedTuple):
+    """A row of the table: all that is known of an operation.
+
+    - `function`: what computes it: NumPy's ufunc, NumPy's function, or one that stands for that
+    - `text`: how formulas write it, if Python has an operator for it; otherwise they write a call
+    - `level`: how tightly that operator binds
+    - `operator`: the methods of two operands that do just this, as "add": `__add__`, `__radd__`
+    - `numexpr`: how numexpr computes it, if it may
+
+    A function that is no ufunc has more:
+
+    - `operands`: what NumPy calls them
+    - `options`: its other arguments, with their defaults
+    - `into`: what computes it and takes `out=`; without, the result is copied
+    - `numpy`: NumPy's function, where `function` stands for it
+    """
+
+    function: Any
+    text: str = ""
+    level: int = 0
+    operator: str = ""
+    numexpr: Vetted | None = None
+    operands: str = ""
+    options: Mapping[str, Any] = MappingProxyType({})
+    into: Callable[..., Any] | None = None
+    numpy: Any = None
+
+    @property
+    def name(self) -> str:
+        """The name in formulas and errors."""
+        name: str = self.function.__name__
+        return name.lstrip("_")
+
+
+COMPARED, OR, XOR, AND, SHIFT, SUM, PRODUCT, UNARY, POWER, ATOM = range(2, 12)
+"""How tightly Python's operators bind; an atom needs no parentheses anywhere."""
+
+_FLOATS, _INTS = "f4 f8", "i4 i8"
+_NUMBERS, _BITS = f"{_FLOATS} {_INTS}", f"b1 {_INTS}"
+_ORDERED = Vetted(_NUMBERS, 2.0, truth=True, apart=(0, 1))
+
+OPERATIONS = (
+    Operation(np.add, "{} + {}", SUM, "add", Vetted(_NUMBERS, 1.15, raises=True)),
+    Operation(np.subtract, "{} - {}", SUM, "sub", Vetted(_NUMBERS, 1.03, raises=True)),
+    Operation(
+        np.multiply, "{} * {}", PRODUCT, "mul", Vetted(_NUMBERS, 1.06, raises=True, underflows=True)
+    ),
+    Operation(
+        np.divide,
+        "{} / {}",
+        PRODUCT,
+        "truediv",
+        Vetted(_FLOATS, 1.08, raises=True, underflows=True, apart=(1,)),
+    ),
+    Operation(np.floor_divide, "{} // {}", PRODUCT, "floordiv"),
+    Operation(np.remainder, "{} % {}", PRODUCT, "mod"),
+    Operation(np.matmul, "{} @ {}", PRODUCT),
+    Operation(np.power, "{} ** {}", POWER),
+    Operation(  # what NumPy computes in place of a power
+        np.square,
+        "{} ** 2",
+        POWER,
+        numexpr=Vetted(_NUMBERS, 2.4, "{0} * {0}", raises=True, underflows=True, apart=(0,)),
+    ),
+    Operation(np.negative, "-{}", UNARY, numexpr=Vetted(_NUMBERS, 1.4)),
+    Operation(np.positive, "+{}", UNARY),
+    Operation(np.invert, "~{}", UNARY, numexpr=Vetted(_BITS, 1.3)),
+    Operation(np.left_shift, "{} << {}", SHIFT, "lshift"),
+    Operation(np.right_shift, "{} >> {}", SHIFT, "rshift"),
+    Operation(np.bitwise_and, "{} & {}", AND, "and", Vetted(_BITS, 1.7)),
+    Operation(np.bitwise_xor, "{} ^ {}", XOR, "xor", Vetted(_BITS, 1.9)),
+    Operation(np.bitwise_or, "{} | {}", OR, "or", Vetted(_BITS, 1.8)),
+    Operation(np.less, "{} < {}", COMPARED, "lt", _ORDERED),
+    Operation(np.less_equal, "{} <= {}", COMPARED, "le", _ORDERED),
+    Operation(np.greater, "{} > {}", COMPARED, "gt", _ORDERED),
+    Operation(np.greater_equal, "{} >= {}", COMPARED, "ge", _ORDERED),
+    Operation(np.equal, "{} == {}", COMPARED),
+    Operation(np.not_equal, "{} != {}", COMPARED),
+    Operation(np.absolute, numexpr=Vetted(_FLOATS, 8.0, "abs({})")),
+    Operation(np.sqrt, numexpr=Vetted(_FLOATS, 2.0, "sqrt({})", raises=True)),
+    Operation(np.floor, numexpr=Vetted(_FLOATS, 8.5, "floor({})")),
+    Operation(np.ceil, numexpr=Vetted(_FLOATS, 8.1, "ceil({})")),
+    Operation(np.trunc, numexpr=Vetted("f8", 8.8, "trunc({})")),
+    Operation(np.copysign, numexpr=Vetted("f8", 3.0, "copysign({}, {})", apart=(1,))),
+    Operation(np.isnan, numexpr=Vetted(_FLOATS, 8.6, "isnan({})", truth=True, apart=(0,))),
+    Operation(np.isfinite, numexpr=Vetted(_FLOATS, 5.8, "isfinite({})", truth=True, apart=(0,))),
+    Operation(np.logical_and, numexpr=Vetted("b1", 17.0, "{} & {}")),
+    Operation(np.logical_or, numexpr=Vetted("b1", 25.0, "{} | {}")),
+    Operation(np.logical_xor, numexpr=Vetted("b1", 2.4, "{} ^ {}")),
+    Operation(np.logical_not, numexpr=Vetted("b1", 1.4, "~{}")),
+    Operation(np.angle, operands="z", options={"deg": False}),
+    Operation(_astype, operands="x", options={"casting": "unsafe"}, into=_cast_into),
+    Operation(np.clip, operands="a a_min a_max", into=np.clip),
+    Operation(np.fix, operands="x"),
+    Operation(np.i0, operands="x"),
+    Operation(_imag, operands="val", numpy=np.imag),
+    Operation(
+        np.isclose, operands="a b", options={"rtol": 1e-05, "atol": 1e-08, "equal_nan": False}
+    ),
+    Operation(np.iscomplex, operands="x"),
+    Operation(np.isneginf, operands="x"),
+    Operation(np.isposinf, operands="x"),
+    Operation(np.isreal, operands="x"),
+    Operation(np.nan_to_num, operands="x", options={"nan": 0.0, "posinf": None, "neginf": None}),
+    Operation(_real, operands="val", numpy=np.real),
+    Operation(np.round, operands="a", options={"decimals": 0}, into=np.round),
+    Operation(np.sinc, operands="x"),
+    Operation(np.where, operands="condition x y", into=_where_into),
+)
+"""Every operation of which there is more to say than that a ufunc of NumPy's computes it.
+
+numexpr may compute none whose result could differ in a bit: no powers, remainders or transcendental
+functions, no mixed, small, unsigned or complex dtypes.  Powers, equality and matrix products have
+methods of their own in the class of views: their rows name no operator.
+"""
+
+_ROWS: Mapping[Any, Operation] = {
+    row.name if row.operands else row.function: row for row in OPERATIONS
 }
-_INTO: Mapping[str, Callable[..., None]] = {
-    "astype": _cast_into,
-    "clip": _clip_into,
-    "round": _round_into,
-    "where": _where_into,
-}
+
+
+def operation_of(ufunc: Ufunc) -> Operation:
+    """Return the row of an operation, an empty one for a ufunc that has none.
+
+    >>> operation_of(np.add).text, operation_of(np.exp).text
+    ('{} + {}', '')
+    """
+    return _ROWS.get(getattr(ufunc, "name", ufunc)) or Operation(ufunc)
 
 
 # --- powers ------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from dataview.plan.kinds import (
     size_of,
 )
 from dataview.plan.node import Argument, Node, Shape
+from dataview.plan.operations import ATOM, COMPARED, POWER, UNARY, Ufunc, operation_of
 from dataview.show.words import (
     dtype_text,
     harmless,
@@ -37,45 +38,8 @@ FORMULA_LENGTH = 100
 FORMULA_STEPS = (12, 8, 5, 3)
 """How many steps are told: the first number that gives a formula short enough, or the last."""
 
-ATOM, POWER, UNARY, COMPARED = 11, 10, 9, 2
-COMPARISONS = (np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal)
-INFIX: dict[int, dict[np.ufunc, str]] = {
-    POWER: {np.power: "**"},
-    8: {
-        np.multiply: "*",
-        np.divide: "/",
-        np.floor_divide: "//",
-        np.remainder: "%",
-        np.matmul: "@",
-    },
-    7: {np.add: "+", np.subtract: "-"},
-    6: {np.left_shift: "<<", np.right_shift: ">>"},
-    5: {np.bitwise_and: "&"},
-    4: {np.bitwise_xor: "^"},
-    3: {np.bitwise_or: "|"},
-    COMPARED: dict(zip(COMPARISONS, ("<", "<=", ">", ">=", "==", "!="), strict=True)),
-}
-SYMBOLS = {ufunc: (name, level) for level, row in INFIX.items() for ufunc, name in row.items()}
-PREFIX: dict[np.ufunc, str] = {np.negative: "-", np.positive: "+", np.invert: "~"}
-POWERS: dict[np.ufunc, str] = {np.square: "2"}
-"""What NumPy computes in place of a power."""
-
-DEFAULTS: dict[str, Any] = {
-    "approx": False,
-    "atol": 1e-08,
-    "casting": "unsafe",
-    "ddof": 0,
-    "decimals": 0,
-    "deg": False,
-    "equal_nan": False,
-    "keepdims": False,
-    "method": "linear",
-    "nan": 0.0,
-    "neginf": None,
-    "posinf": None,
-    "rtol": 1e-05,
-}
-"""Options that are told only where they are others."""
+DEFAULTS = {"approx": False, "ddof": 0, "keepdims": False, "method": "linear"}
+"""Options of statistics; like those of operations they are told only where they are others."""
 
 
 # --- how each kind of step is written ----------------------------------------------------------
@@ -89,23 +53,18 @@ class _Rule(NamedTuple):
 
 
 def _elementwise(node: Elementwise, terms: Sequence[Term]) -> Term:
-    ufunc: Any = node.ufunc
-    options = dict(getattr(ufunc, "options", ()))
-    if options:
-        return _call(ufunc.__name__, terms, options)
-    if ufunc in SYMBOLS:
-        return _infix(ufunc, terms)
-    if ufunc in POWERS:
-        return _infix(np.power, [terms[0], (POWERS[ufunc], ATOM)])
-    if ufunc in PREFIX:
-        return f"{PREFIX[ufunc]}{_bare(terms[0], UNARY)}", UNARY
+    ufunc = node.ufunc
+    operation = operation_of(ufunc)
+    if operation.text:
+        return _operator(ufunc, terms)
     which = f"[{node.output}]" if ufunc.nout > 1 else ""
     name = harmless(ufunc.__name__.removesuffix(" (vectorized)"))
-    return f"{_call(name, terms, {})[0]}{which}", ATOM
+    options = dict(getattr(ufunc, "options", ()))
+    return f"{_call(name, terms, options, operation.options)[0]}{which}", ATOM
 
 
 def _comparison(node: Comparison, terms: Sequence[Term]) -> Term:
-    return _infix(np.not_equal if node.negated else np.equal, terms)
+    return _operator(np.not_equal if node.negated else np.equal, terms)
 
 
 def _statistic(node: Reduction, terms: Sequence[Term]) -> Term:
@@ -113,7 +72,8 @@ def _statistic(node: Reduction, terms: Sequence[Term]) -> Term:
     ndim = len(shape) if node.keepdims else len(shape) + len(node.axes)
     some = len(node.axes) < ndim
     axes = {"axis": node.axes[0] if len(node.axes) == 1 else node.axes} if some else {}
-    return _call(node.kind, terms, {**axes, **node.options, "keepdims": node.keepdims})
+    options = {**axes, **node.options, "keepdims": node.keepdims}
+    return _call(node.kind, terms, options, DEFAULTS)
 
 
 def _part(node: Select, terms: Sequence[Term]) -> Term:
@@ -125,7 +85,7 @@ def _part(node: Select, terms: Sequence[Term]) -> Term:
 RULES: dict[type[Node], _Rule] = {
     Elementwise: _Rule(lambda node: node.args, _elementwise),
     Comparison: _Rule(lambda node: node.args, _comparison),
-    MatMul: _Rule(lambda node: node.args, lambda node, terms: _infix(np.matmul, terms)),
+    MatMul: _Rule(lambda node: node.args, lambda node, terms: _operator(np.matmul, terms)),
     Reduction: _Rule(lambda node: (node.node,), _statistic),
     Reshaped: _Rule(lambda node: (node.node,), _part),
     Select: _Rule(lambda node: (node.node,), _part),
@@ -133,17 +93,22 @@ RULES: dict[type[Node], _Rule] = {
 """A kind of node without a row is data: it is told by its name, or by dtype and shape."""
 
 
-def _infix(ufunc: np.ufunc, terms: Sequence[Term]) -> Term:
-    symbol, level = SYMBOLS[ufunc]
-    left = _bare(terms[0], level + (level in (POWER, COMPARED)))
-    return f"{left} {symbol} {_bare(terms[1], UNARY if level == POWER else level + 1)}", level
+def _operator(ufunc: Ufunc, terms: Sequence[Term]) -> Term:
+    """Return an operation by its operator, its operands with the parentheses they need."""
+    operation = operation_of(ufunc)
+    level = operation.level
+    first = _bare(terms[0], level + (level in (POWER, COMPARED)))
+    others = [_bare(term, UNARY if level == POWER else level + 1) for term in terms[1:]]
+    return operation.text.format(first, *others), level
 
 
-def _call(name: str, terms: Sequence[Term], options: Mapping[str, Any]) -> Term:
+def _call(
+    name: str, terms: Sequence[Term], options: Mapping[str, Any], defaults: Mapping[str, Any]
+) -> Term:
     told = [
         f"{harmless(word)}={_option(value)}"
         for word, value in options.items()
-        if word not in DEFAULTS or value_text(value) != value_text(DEFAULTS[word])
+        if word not in defaults or value_text(value) != value_text(defaults[word])
     ]
     return f"{name}({', '.join([*(term for term, _ in terms), *told])})", ATOM
 
@@ -166,7 +131,7 @@ def _part_term(whole: Term, index: Index, shape: Shape | None) -> Term:
     if order is None:
         return f"{_bare(whole, ATOM)}[{key_text(index, shape)}]", ATOM
     reverse = order == tuple(reversed(range(len(order))))
-    return _call("transpose", [whole], {} if reverse else {"axes": order})
+    return _call("transpose", [whole], {} if reverse else {"axes": order}, {})
 
 
 def _axes_order(index: Index, shape: Shape | None) -> tuple[int, ...] | None:

@@ -11,7 +11,8 @@ from itertools import pairwise
 
 from dataview.plan.kinds import Reduction, Stored
 from dataview.plan.node import Node
-from dataview.show.formulas import ATOM, formula_of, is_symbolic, operands_of, step_term, term_of
+from dataview.plan.operations import ATOM
+from dataview.show.formulas import formula_of, is_symbolic, operands_of, step_term, term_of
 from dataview.show.words import dtype_text, escape, harmless, lengths_of, shape_text, undriven
 
 BOXES = 16

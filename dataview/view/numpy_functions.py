@@ -21,7 +21,7 @@ from dataview.plan.concat import concat
 from dataview.plan.fields import NO_FIELDS
 from dataview.plan.kinds import known_dtype, known_shape
 from dataview.plan.node import Node
-from dataview.plan.operations import Operation, Ufunc
+from dataview.plan.operations import NumpyFunction, Ufunc
 from dataview.plan.symbols import deferring
 from dataview.samplers import as_numbers
 from dataview.samples import distinct
@@ -122,7 +122,7 @@ def astype(node: Node, dtype: Any, casting: str = "unsafe") -> Node:
             f"what {wanted.name} is depends on the values here, which are not read for it; say it "
             f"whole, such as {example}"
         )
-    return _computed(Operation("astype", (("dtype", wanted), ("casting", casting))), node)
+    return _computed(NumpyFunction("astype", (("dtype", wanted), ("casting", casting))), node)
 
 
 def _computed(operation: Ufunc, *operands: Any) -> Node:
@@ -131,11 +131,11 @@ def _computed(operation: Ufunc, *operands: Any) -> Node:
 
 
 def _of_one(name: str, a: Any, /) -> Node:
-    return _computed(Operation(name), a)
+    return _computed(NumpyFunction(name), a)
 
 
 def _where(condition: Any, x: Any, y: Any, /) -> Node:
-    return _computed(Operation("where"), condition, x, y)
+    return _computed(NumpyFunction("where"), condition, x, y)
 
 
 def _clip(
@@ -151,7 +151,7 @@ def _clip(
         return _computed(np.minimum, a, high)
     if high is None:
         return _computed(np.maximum, a, low)
-    return _computed(Operation("clip"), a, low, high)
+    return _computed(NumpyFunction("clip"), a, low, high)
 
 
 def _within(bound: Any, a: Any, end: str) -> Any:
@@ -164,11 +164,11 @@ def _within(bound: Any, a: Any, end: str) -> Any:
 
 
 def _round(a: Any, decimals: int = 0) -> Node:
-    return _computed(Operation("round", (("decimals", int(decimals)),)), a)
+    return _computed(NumpyFunction("round", (("decimals", int(decimals)),)), a)
 
 
 def _angle(z: Any, deg: bool = False) -> Node:
-    return _computed(Operation("angle", (("deg", bool(deg)),)), z)
+    return _computed(NumpyFunction("angle", (("deg", bool(deg)),)), z)
 
 
 def _nan_to_num(
@@ -177,7 +177,7 @@ def _nan_to_num(
     options = (("nan", nan), ("posinf", posinf), ("neginf", neginf))
     if any(np.ndim(value) for _, value in options):
         return _LEFT
-    found = _computed(Operation("nan_to_num", options), x)
+    found = _computed(NumpyFunction("nan_to_num", options), x)
     if copy:
         return found
     write(node_from(x), found)
@@ -188,7 +188,7 @@ def _isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bo
     if np.ndim(rtol) or np.ndim(atol):
         return _LEFT
     options = (("rtol", rtol), ("atol", atol), ("equal_nan", bool(equal_nan)))
-    return _computed(Operation("isclose", options), a, b)
+    return _computed(NumpyFunction("isclose", options), a, b)
 
 
 def _allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:

@@ -14,7 +14,7 @@ from dataview.compute import matmul
 from dataview.index import Written
 from dataview.plan import layout
 from dataview.plan.build import comparison, elementwise
-from dataview.plan.operations import BINARY, power_of
+from dataview.plan.operations import OPERATIONS, power_of
 from dataview.view import numpy_functions
 from dataview.view.face import (
     Face,
@@ -138,7 +138,7 @@ def _quick(ufunc: np.ufunc, general: Any, reflected: bool) -> Any:
     return functools.wraps(general)(operator)
 
 
-for _name, _ufunc in BINARY.items():
+for _name, _ufunc in [(row.operator, row.function) for row in OPERATIONS if row.operator]:
     for _method, _reflected in ((f"__{_name}__", False), (f"__r{_name}__", True)):
         _general = getattr(NDArrayOperatorsMixin, _method, None)
         if _general is not None:  # comparisons have no reflected form
