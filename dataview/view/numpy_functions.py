@@ -1,14 +1,16 @@
 """NumPy's functions of views: those that a plan can say become nodes, the others get the data.
 
-A row of `_FUNCTIONS` takes NumPy's arguments by NumPy's names.  A call that a row has no argument
-for (`dtype=`, `where=`, …) is left to NumPy, with the views in it evaluated.
+A function of elements has its row in `plan/operations`.  Any other, and one of elements that takes
+more than operands and options, has a row of `_FUNCTIONS`, with NumPy's arguments by NumPy's names.
+A call that a row has no argument for (`dtype=`, `where=`, …) is left to NumPy, with the views in it
+evaluated.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache, partial, wraps
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ from dataview.plan.concat import concat
 from dataview.plan.fields import NO_FIELDS
 from dataview.plan.kinds import known_dtype, known_shape
 from dataview.plan.node import Node
-from dataview.plan.operations import NumpyFunction, Ufunc
+from dataview.plan.operations import OPERATIONS, NumpyFunction, Operation, Ufunc
 from dataview.plan.symbols import deferring
 from dataview.samplers import as_numbers
 from dataview.samples import distinct
@@ -44,11 +46,15 @@ def called(function: Callable[..., Any], args: tuple[Any, ...], options: dict[st
         return _changed(function, args, options)
     if function in _ABOUT:
         return function(*_each(_stand_in, args), **_each(_stand_in, options))
-    row = _FUNCTIONS.get(function)
-    if row is not None and _accepts(row, args, options):
-        found = row(*args, **options)
-        if found is not _LEFT:
-            return viewed(found) if isinstance(found, Node) else found
+    found = _LEFT
+    if function in _FUNCTIONS:
+        row = _FUNCTIONS[function]
+        if _accepts(row, args, options):
+            found = row(*args, **options)
+    elif function in _ELEMENTS:
+        found = _ELEMENTS[function](*args, **options)
+    if found is not _LEFT:
+        return viewed(found) if isinstance(found, Node) else found
     return function(*_each(evaluated, args), **_each(evaluated, options))
 
 
@@ -130,20 +136,30 @@ def _computed(operation: Ufunc, *operands: Any) -> Node:
     return found
 
 
-def _of_one(name: str, a: Any, /) -> Node:
-    return _computed(NumpyFunction(name), a)
+def _of_elements(operation: Operation) -> Callable[..., Any]:
+    """Return the row of a function of elements: its arguments are operands, then options."""
+    name, operands, defaults = operation.name, operation.operands.split(), dict(operation.options)
+    names = dict.fromkeys([*operands, *defaults]).keys()
+
+    def row(*args: Any, **options: Any) -> Any:
+        given = {**defaults, **dict(zip(names, args, strict=False)), **options}
+        if given.keys() != names or len(args) > len(names):  # as `out=`, or `where` of one operand
+            return _LEFT
+        values = [given.pop(operand) for operand in operands]
+        for option, default in defaults.items():
+            if isinstance(default, int):  # a bool too
+                given[option] = type(default)(given[option])
+            elif np.ndim(given[option]):
+                return _LEFT
+        return _computed(NumpyFunction(name, tuple(given.items())), *values)
+
+    return row
 
 
-def _where(condition: Any, x: Any, y: Any, /) -> Node:
-    return _computed(NumpyFunction("where"), condition, x, y)
-
-
-def _clip(
-    a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None
-) -> Node:
+def _clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None) -> Any:
     given = (a_min if min is None else min), (a_max if max is None else max)
     if given[0] is None and given[1] is None:
-        return _LEFT  # type: ignore[no-any-return]
+        return _LEFT
     low, high = _within(given[0], a, "min"), _within(given[1], a, "max")
     if low is None and high is None:
         return _computed(np.positive, a)
@@ -163,36 +179,16 @@ def _within(bound: Any, a: Any, end: str) -> Any:
     return None if (bound <= most if end == "min" else bound >= most) else bound
 
 
-def _round(a: Any, decimals: int = 0) -> Node:
-    return _computed(NumpyFunction("round", (("decimals", int(decimals)),)), a)
-
-
-def _angle(z: Any, deg: bool = False) -> Node:
-    return _computed(NumpyFunction("angle", (("deg", bool(deg)),)), z)
-
-
-def _nan_to_num(
-    x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
-) -> Any:
-    options = (("nan", nan), ("posinf", posinf), ("neginf", neginf))
-    if any(np.ndim(value) for _, value in options):
-        return _LEFT
-    found = _computed(NumpyFunction("nan_to_num", options), x)
-    if copy:
+def _nan_to_num(x: Any, copy: bool = True, *args: Any, **options: Any) -> Any:
+    found = _ELEMENTS[np.nan_to_num](x, *args, **options)
+    if copy or found is _LEFT:
         return found
     write(node_from(x), found)
     return x
 
 
-def _isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
-    if np.ndim(rtol) or np.ndim(atol):
-        return _LEFT
-    options = (("rtol", rtol), ("atol", atol), ("equal_nan", bool(equal_nan)))
-    return _computed(NumpyFunction("isclose", options), a, b)
-
-
-def _allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
-    close = _isclose(a, b, rtol, atol, equal_nan)
+def _allclose(*args: Any, **options: Any) -> Any:
+    close = _ELEMENTS[np.isclose](*args, **options)
     return close if close is _LEFT else bool(viewed(reduction("all", close, None, False, {}))())
 
 
@@ -218,10 +214,10 @@ def _dot(a: Any, b: Any) -> Any:
 def _laid(layout: Callable[..., Node]) -> Callable[..., Node]:
     """Return the row of a layout whose arguments are NumPy's."""
 
+    @wraps(layout)
     def row(a: Any, /, *args: Any, **options: Any) -> Node:
         return layout(node_from(a), *args, **options)
 
-    row.__signature__ = inspect.signature(layout)  # type: ignore[attr-defined]
     return row
 
 
@@ -337,9 +333,9 @@ def _count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Node:
     return reduction("sum", astype(node, bool), axis, keepdims, {})
 
 
-_OF_ONE = (
-    np.fix, np.i0, np.imag, np.iscomplex, np.isneginf, np.isposinf, np.isreal, np.real, np.sinc
-)  # fmt: skip
+_ELEMENTS: Mapping[Any, Callable[..., Any]] = {
+    row.numpy or row.function: _of_elements(row) for row in OPERATIONS if row.operands
+}
 _STATISTICS: Iterable[tuple[Callable[..., Any], str]] = (
     (np.sum, "sum"),
     (np.prod, "prod"),
@@ -355,7 +351,6 @@ _STATISTICS: Iterable[tuple[Callable[..., Any], str]] = (
 )
 _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.allclose: _allclose,
-    np.angle: _angle,
     np.array_equal: _array_equal,
     np.broadcast_to: _laid(layout.broadcast),
     np.clip: _clip,
@@ -365,14 +360,12 @@ _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.expand_dims: _laid(layout.expanded),
     np.flip: _laid(layout.flipped),
     np.hstack: _hstack,
-    np.isclose: _isclose,
     np.moveaxis: _laid(layout.moved),
     np.nan_to_num: _nan_to_num,
     np.percentile: _percentile,
     np.quantile: _quantile,
     np.ravel: _ravel,
     np.reshape: _reshape,
-    np.round: _round,
     np.squeeze: _laid(layout.squeezed),
     np.stack: _stack,
     np.std: partial(_spread, "std"),
@@ -382,8 +375,6 @@ _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.unique: _unique,
     np.var: partial(_spread, "var"),
     np.vstack: _vstack,
-    np.where: _where,
-    **{function: partial(_of_one, function.__name__) for function in _OF_ONE},
     **{function: partial(_statistic, kind) for function, kind in _STATISTICS},
     **({np.astype: _astype} if hasattr(np, "astype") else {}),
 }
