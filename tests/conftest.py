@@ -3,16 +3,19 @@
 import os
 import pathlib
 import zlib
+from collections.abc import Iterator
 
 import hypothesis
 import numexpr
 import numpy as np
 import pytest
 
+import dataview as dv
+
 ROOT = pathlib.Path(__file__).parent.parent
 
-# A failed assertion of the oracle shows its values.
-pytest.register_assert_rewrite("oracle")
+# A failed assertion of a helper shows its values.
+pytest.register_assert_rewrite("children", "expressions", "oracle", "recorded")
 
 # Programs to run by hand, some of which need the extra 'bench'.
 collect_ignore = ["benchmarks"]
@@ -49,6 +52,33 @@ def pytest_report_header(config: pytest.Config) -> str:
         f"{settings.default.max_examples} examples, seeded by {seed}; "
         f"rng: seed {SEED} (DATAVIEW_TEST_SEED)"
     )
+
+
+@pytest.fixture(scope="module", params=["numpy", "numexpr"])
+def each_engine(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Run every test of a module with each engine."""
+    with dv.engine(request.param):
+        yield
+
+
+@pytest.fixture
+def x() -> np.ndarray:
+    """A small array."""
+    return np.arange(24.0).reshape(6, 4)
+
+
+@pytest.fixture
+def d(x: np.ndarray) -> dv.View:
+    """A view of it with two fields."""
+    return dv.View(x, input=np.s_[:3], target=3)
+
+
+@pytest.fixture
+def path(tmp_path: pathlib.Path, x: np.ndarray) -> pathlib.Path:
+    """A file of it."""
+    file = tmp_path / "x.npy"
+    np.save(file, x)
+    return file
 
 
 @pytest.fixture

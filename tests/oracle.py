@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections import Counter
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -113,27 +114,12 @@ def identical(left, right):
     return np.array_equal(left, right, equal_nan=kind in "mM")
 
 
-# ---------------------------------------------------------------- what is read
-
-
-class Rows:
-    """Data made by a function that notes which rows were read."""
-
-    def __init__(self, n, width=3):
-        self.data = np.arange(n * width, dtype=float).reshape(n, width) ** 1.5
-        self.read = []
-        self.view = dv.View(self.row, _length=n)._probe()
-        self.read.clear()
-
-    def row(self, number):
-        self.read.append(number)
-        return self.data[number]
-
-    def counts(self):
-        """Give how often each row was read since the last time."""
-        found = Counter(self.read)
-        self.read.clear()
-        return [found[number] for number in range(len(self.data))]
+@contextlib.contextmanager
+def silence():
+    """Let floating-point errors and warnings pass."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
 
 
 # ---------------------------------------------------------------- the model
@@ -222,6 +208,20 @@ def fill(shape, dtype, start=0):
     numbers = np.arange(start, start + out.size)
     flat = FILLS.get(out.dtype.kind, fill_numbers)(numbers, out.dtype)
     return flat.reshape(shape)
+
+
+def plain(shape, dtype):
+    """Give ordinary data of either sign, where the dtype has signs; of objects, integers."""
+    size = math.prod(shape)
+    numbers = np.arange(size) * 37 % 23 - 9
+    dtype = np.dtype(dtype)
+    if dtype.kind in "fc":
+        return (
+            (numbers / 4 + (1j * (numbers % 5) if dtype.kind == "c" else 0))
+            .astype(dtype)
+            .reshape(shape)
+        )
+    return numbers.astype(dtype).reshape(shape)
 
 
 def fill_numbers(numbers, dtype):

@@ -7,27 +7,17 @@ from __future__ import annotations
 
 import multiprocessing
 import pickle
-import subprocess
-import sys
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 import dataview as dv
+from children import printed
+from counting import Counting
 from oracle import assert_same
 
 pytestmark = pytest.mark.clients
-
-
-@pytest.fixture
-def x():
-    return np.arange(24.0).reshape(6, 4)
-
-
-@pytest.fixture
-def d(x):
-    return dv.View(x, input=np.s_[:3], target=3)
 
 
 @pytest.fixture
@@ -480,7 +470,7 @@ assert torch.equal(found, torch.tensor(x[:, 0] * 2))
 
 
 def test_torchs_workers_start_in_their_usual_way():
-    subprocess.run([sys.executable, "-W", "error", "-c", LOADER], check=True, timeout=120)
+    printed("-W", "error", "-c", LOADER)
 
 
 # ---------------------------------------------------------------- scikit-learn
@@ -596,18 +586,11 @@ def test_dask_arrays_of_a_view_have_blocks_of_numpy(x, file):
 def test_a_dask_array_reads_when_it_is_computed(x, file):
     import dask
 
-    asked = []
-
-    def row(number):
-        asked.append(number)
-        return x[number]
-
-    array = dv.View(row, _length=6)._probe()._to_dask(chunks=(2, 4))
-    asked.clear()
-    part = (array * 2)[2:4]
-    assert asked == []
+    rows = Counting(lambda number: x[number])
+    part = (rows.probed(6)._to_dask(chunks=(2, 4)) * 2)[2:4]
+    assert rows.asked == []
     assert_same(part.compute(scheduler="synchronous"), x[2:4] * 2)
-    assert asked == [2, 3]
+    assert rows.asked == [2, 3]
     for view in each_view_of(x, file):
         array = view._to_dask()
         assert (array.shape, array.dtype) == (view._shape(), view._dtype())
@@ -713,24 +696,16 @@ def test_what_arrow_was_given_does_not_see_later_writes(x):
         )
 
 
-def test_a_table_is_read_batch_by_batch(monkeypatch, x):
+def test_a_table_is_read_batch_by_batch():
     import pyarrow as pa
 
-    from dataview.exchange import to_arrow
-
-    asked = []
-
-    def row(number):
-        asked.append(number)
-        return {"a": x[number], "b": number}
-
-    d = dv.View(row, _length=6)._probe()
-    asked.clear()
-    monkeypatch.setattr(to_arrow, "BATCH_BYTES", 80)
+    # Two rows of so many bytes are one batch.
+    rows = Counting(lambda number: {"a": np.zeros((1 << 20) - 1), "b": number})
+    d = rows.probed(6)
     reader = pa.RecordBatchReader.from_stream(d)
-    assert asked == []
+    assert rows.asked == []
     assert reader.read_next_batch()["b"].to_pylist() == [0, 1]
-    assert asked == [0, 1]
+    assert rows.asked == [0, 1]
     assert reader.read_all()["b"].to_pylist() == [2, 3, 4, 5]
 
 

@@ -11,17 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
-from dataview.compute import quantiles
-from dataview.show import describe
+from counting import Rows
+from dataview.compute import sampled_rows
+from dataview.sizes import sizes
 from oracle import examples, fill
-from test_statistics import Rows
 
 ENDS = {"25%": 0.25, "50%": 0.5, "75%": 0.75}
 
 
 @pytest.fixture(params=[1 << 22, 200])
-def _blocks(request, monkeypatch):
-    monkeypatch.setattr(describe, "BLOCK_BYTES", request.param)
+def _blocks(request):
+    with sizes.set(block_bytes=request.param):
+        yield
 
 
 @examples(150)
@@ -34,8 +35,7 @@ def test_a_description_is_numpys(shape, dtype, size):
     a = fill(shape, dtype)
     if a.dtype.kind == "f":
         a[np.isinf(a)] = 7
-    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
-        patch.setattr(describe, "BLOCK_BYTES", size)
+    with sizes.set(block_bytes=size), warnings.catch_warnings():
         warnings.simplefilter("error")
         found = dv.View(a)._describe()[""]
     flat = a.reshape(-1)
@@ -122,41 +122,40 @@ def test_all_is_read_once():
     found = dv.View(view, first=0, rest=np.s_[1:])._describe()
     assert rows.counts() == [1] * 50
     assert found["rest"]["max"] == rows.data.max()
-    made = dv.View(lambda i: {"a": rows.row(i), "b": i}, _length=50)._probe()
+    made = dv.View(lambda i: {"a": rows(i), "b": i}, _length=50)._probe()
     rows.counts()
     assert made._describe()["b"]["mean"] == 24.5
     assert rows.counts() == [1] * 50
 
 
 @pytest.mark.usefixtures("_blocks")
-def test_of_many_rows_a_sample_tells_and_is_marked(monkeypatch, rng):
-    monkeypatch.setattr(describe, "SAMPLED_ROWS", 1000)
+def test_of_many_rows_a_sample_tells_and_is_marked(rng):
     a = rng.standard_normal(20_000)
     d = dv.View(
         a=a, label=np.arange(20_000) % 7, word=np.array(["no", "yes", "no"] * 7000)[:20_000]
     )
-    found = d._describe()
+    with sizes.set(sampled_rows=1000):
+        found, again = d._describe(), d._describe()
+        few = d[:900]._describe()
     assert found.sampled == {"a", "label", "word"}
     assert found["a"]["mean"] == pytest.approx(a.mean()) and found["a"]["min"] == a.min()
     assert abs((a <= found["a"]["50%"]).mean() - 0.5) < 2.7 / math.sqrt(1000)
     assert (found["a"]["distinct"], found["label"]["distinct"]) == (20_000, 7)
     assert found["word"]["most frequent"] == "no"
     assert found["word"]["times"] == pytest.approx(13_333, rel=0.1)
-    again = d._describe()
     assert found == again and repr(found) == repr(again)
     line = repr(found).splitlines()[1]
     assert line.count("≈") == 4
-    assert not d[:900]._describe().sampled and "≈" not in repr(d[:900]._describe())
+    assert not few.sampled and "≈" not in repr(few)
 
 
-def test_memory_is_bounded_whatever_the_number_of_rows(monkeypatch):
-    monkeypatch.setattr(describe, "SAMPLED_ROWS", 1000)
-    monkeypatch.setattr(describe, "BLOCK_BYTES", 1 << 16)
+def test_memory_is_bounded_whatever_the_number_of_rows():
     a = np.zeros((400_000, 4))
     v = dv.View(a) + 1.0
     tracemalloc.start()
     try:
-        v._describe()
+        with sizes.set(sampled_rows=1000, block_bytes=1 << 16):
+            v._describe()
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -187,6 +186,6 @@ def test_what_has_no_end_is_refused():
 
 def test_the_sample_is_one_row_of_each_stretch():
     for count, wanted in [(10, 3), (1000, 7), (5, 5), (5, 9), (0, 4)]:
-        rows = quantiles.sampled_rows(count, wanted)
+        rows = sampled_rows(count, wanted)
         assert len(rows) == min(count, wanted) and (np.diff(rows) > 0).all()
         assert not len(rows) or 0 <= rows[0] <= rows[-1] < count

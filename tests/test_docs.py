@@ -1,4 +1,4 @@
-"""The pages against the package: verbs, options, functions, commands and modules, none left out.
+"""The pages against the package: verbs, options, functions and commands, none left out.
 
 That the examples of the pages run is the business of doctest.
 """
@@ -12,7 +12,6 @@ import re
 import pytest
 
 import dataview as dv
-from test_layers import PACKAGE, WINGS
 
 ROOT = pathlib.Path(__file__).parent.parent
 GRAMMAR = (ROOT / "doc" / "grammar.rst").read_text(encoding="utf-8")
@@ -94,22 +93,3 @@ def test_the_grammar_has_the_functions_of_the_package():
 
 def test_the_readme_has_its_two_commands():
     assert re.findall(r"^    (python3 .+)$", README, re.M) == COMMANDS
-
-
-def test_the_drawing_has_the_wings_in_their_order():
-    page = (ROOT / "doc" / "developing.rst").read_text(encoding="utf-8")
-    rows = re.findall(r"^ {5}([a-z_][a-z_/, ]*?)  +\S", page, re.M)
-    drawn = [name.strip("/") for row in rows for name in row.split(", ")]
-    there = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()}
-    assert drawn == [name for name in WINGS if name in there - {"__init__"}]
-
-
-def test_each_room_has_a_line():
-    page = (ROOT / "doc" / "developing.rst").read_text(encoding="utf-8")
-    told = {
-        wing: set(re.findall(r"^- ``([a-z_]+)``: \S", lines, re.M))
-        for wing, lines in re.findall(r"^``([a-z]+)/``\n\n((?:- .+\n)+)", page, re.M)
-    }
-    wings = [path for path in PACKAGE.iterdir() if (path / "__init__.py").exists()]
-    there = {wing.name: {room.stem for room in wing.glob("*.py")} for wing in wings}
-    assert told == {wing: rooms - {"__init__"} for wing, rooms in there.items()}

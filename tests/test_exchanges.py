@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
-from dataview.sources import dask_arrays
+from counting import Counting, unmade
 from dataview.view import face
 from oracle import LAYOUTS, accepted_chains, arrays, assert_same, attempt, examples, follow
 
@@ -30,18 +30,6 @@ PROTOCOLS = [
     "__dask_tokenize__",
 ]
 VERBS = {"_to_torch": "torch", "_to_pandas": "pandas", "_to_xarray": "xarray", "_to_dask": "dask"}
-
-
-@pytest.fixture
-def x():
-    return np.arange(24.0).reshape(6, 4)
-
-
-@pytest.fixture
-def path(tmp_path, x):
-    file = tmp_path / "x.npy"
-    np.save(file, x)
-    return file
 
 
 class Asking:
@@ -61,10 +49,6 @@ class Asking:
 def handed(view, **asked):
     """Give what NumPy makes of a view by DLPack."""
     return np.from_dlpack(Asking(view, **asked))
-
-
-def unreadable(number):
-    raise AssertionError(f"row {number} was read")
 
 
 # ---------------------------------------------------------------- DLPack
@@ -207,20 +191,13 @@ def test_a_batch_of_a_structured_array_is_fetched_as_dicts():
 
 
 def test_a_batch_is_read_at_once_and_only_its_rows(x):
-    asked = []
-
-    def row(number):
-        asked.append(number)
-        return {"input": x[number], "target": number}
-
-    d = dv.View(row, _length=6)._probe()
-    asked.clear()
-    found = d.__getitems__([3, 1, 3])
-    assert sorted(asked) == [1, 3]
+    rows = Counting(lambda number: {"input": x[number], "target": number})
+    found = rows.probed(6).__getitems__([3, 1, 3])
+    assert sorted(rows.asked) == [1, 3]
     assert [int(sample["target"]) for sample in found] == [3, 1, 3]
-    asked.clear()
-    raw = dv.View(row, _length=6).__getitems__([2, 5])
-    assert asked == [2, 5]
+    rows.asked.clear()
+    raw = dv.View(rows, _length=6).__getitems__([2, 5])
+    assert rows.asked == [2, 5]
     assert_same(raw[1]["input"], x[5])
 
 
@@ -270,7 +247,7 @@ def test_jax_that_is_missing_is_named(monkeypatch, x):
 
 
 def test_asking_for_protocols_reads_nothing():
-    never = dv.View(unreadable, _length=7)
+    never = dv.View(unmade, _length=7)
     for view in [never, never[1:5], dv.View(a=never, b=never)]:
         assert all(hasattr(view, name) for name in [*PROTOCOLS, *VERBS])
         assert set(VERBS) < set(dir(view))
@@ -335,16 +312,20 @@ def test_any_part_of_a_delayed_array_is_numpys(data):
     assert_same(np.asarray(follow(view, chain)), np.asarray(follow(array, chain)))
 
 
-def test_a_delayed_array_computes_each_chunk_once_in_a_pass(monkeypatch):
+def test_a_delayed_array_computes_each_chunk_once_in_a_pass():
     array = np.arange(80_000.0).reshape(8000, 10)
     counted = []
     view = dv.View(Array(array, 2000, counted=counted))
     assert_same(np.vstack([view[i : i + 100]() for i in range(0, 8000, 100)]), array)
     assert len(counted) == 4
-    monkeypatch.setattr(dask_arrays, "HELD_BYTES", 1000)
-    counted.clear()
-    assert_same(view[10:20](), array[10:20])
-    assert counted == [((slice(10, 20), slice(0, 10)),)]
+
+
+def test_of_a_chunk_too_large_to_be_held_the_rows_asked_for_are_computed():
+    array = np.broadcast_to(np.arange(8000.0)[:, None], (8000, 1 << 16))
+    counted = []
+    view = dv.View(Array(array, 2000, counted=counted))
+    assert_same(view[10:12](), array[10:12])
+    assert counted == [((slice(10, 12), slice(0, 1 << 16)),)]
 
 
 def test_building_on_a_delayed_array_computes_nothing():

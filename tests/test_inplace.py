@@ -17,9 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
-from dataview.compute import blocks, evaluation, statistics
-from dataview.sources import file_access
-from dataview.write import assignment, inplace
+from dataview.sizes import sizes
+from dataview.write import inplace
 from oracle import assert_same, attempt, examples, fill, public_class
 
 OPERATORS = {
@@ -38,35 +37,28 @@ OPERATORS = {
 }
 
 
-@pytest.fixture(scope="module", params=["numpy", "numexpr"], autouse=True)
-def engine(request):
-    """Run every test with each engine."""
-    with dv.engine(request.param) as name:
-        yield name
+pytestmark = pytest.mark.usefixtures("each_engine")
 
 
 @contextlib.contextmanager
+def set_to(**chosen):
+    """Use these sizes; warnings are no errors, as for a user."""
+    with sizes.set(**chosen), warnings.catch_warnings():
+        warnings.resetwarnings()
+        warnings.simplefilter("ignore")
+        yield
+
+
 def streamed(least=8, block=16):
-    """Stream from so many elements on, in blocks of so many; warnings are shown and no errors."""
-    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
-        warnings.resetwarnings()
-        warnings.simplefilter("ignore")
-        patch.setattr(inplace, "STREAMED", least)
-        patch.setattr(inplace, "FILE_BLOCK", 8 * block)
-        patch.setattr(evaluation, "SMALL", min(8, block))
-        patch.setattr(blocks, "BLOCK_ELEMENTS", block)
-        patch.setattr(statistics, "PART_BYTES", 8 * block)
-        patch.setattr(file_access, "WINDOW_BYTES", 1)
-        yield
-
-
-@contextlib.contextmanager
-def sizes_as_they_are():
-    """Stream from where the package does; warnings are no errors, as for a user."""
-    with warnings.catch_warnings():
-        warnings.resetwarnings()
-        warnings.simplefilter("ignore")
-        yield
+    """Stream from so many elements on, in blocks of so many."""
+    return set_to(
+        streamed_elements=least,
+        small_elements=min(8, block),
+        block_elements=block,
+        part_bytes=8 * block,
+        file_bytes=8 * block,
+        window_bytes=1,
+    )
 
 
 class Memory:
@@ -248,7 +240,7 @@ def test_an_overlapping_change_of_many_rows_is_numpys_on_a_copy(name, kind, fold
         a = np.arange(ROWS * 6000, dtype="f4").reshape(ROWS, 6000) % 97
     expected = a.copy()
     CHANGES[name](expected)
-    with sizes_as_they_are():
+    with set_to():
         target = kind(a, folder)
         CHANGES[name](target.view)
         np.testing.assert_allclose(target.data(), expected, rtol=1e-4, atol=1e-3)
@@ -338,7 +330,7 @@ def test_two_views_of_one_memory_are_known_to_overlap(n):
         expected = a.copy()
         x = first(expected)
         x += second(expected).copy()
-        with streamed() if n < 100 else sizes_as_they_are():
+        with streamed() if n < 100 else set_to():
             v = dv.View(first(a))
             v += dv.View(second(a))
         assert_same(a, expected)
@@ -349,7 +341,7 @@ def test_a_transposed_square_is_added_to_itself(n):
     a = np.arange(float(n * n)).reshape(n, n)
     expected = a + a.T
     rows, columns = np.arange(n)[:, None], np.arange(n)[None, :]
-    with streamed() if n < 100 else sizes_as_they_are():
+    with streamed() if n < 100 else set_to():
         v = dv.View(a)
         v += v[columns, rows]
     assert_same(a, expected)
@@ -368,9 +360,7 @@ def test_another_way_to_the_same_file_is_known_to_overlap(way, n, tmp_path, monk
     if way == "hard link":
         os.link(path, other)
     ways = {"again": path, "link": other, "hard link": other, "relative": "a.npy"}
-    with streamed(block=64) if n < 100 else sizes_as_they_are():
-        if n > 100:
-            monkeypatch.setattr(inplace, "FILE_BLOCK", 1 << 17)
+    with streamed(block=64) if n < 100 else set_to(file_bytes=1 << 17):
         v = dv.open(path, "r+")
         operand = dv.View(np.load(path, mmap_mode="r")) if way == "map" else dv.open(ways[way])
         v += operand[::-1]
@@ -398,7 +388,7 @@ def test_threads_that_write_parts_of_the_same_rows_do_not_meet(tmp_path):
             part += np.ones(part._shape())
 
     v = dv.open(tmp_path / "a.npy", "r+")
-    with sizes_as_they_are(), ThreadPoolExecutor(4) as pool:
+    with set_to(), ThreadPoolExecutor(4) as pool:
         list(pool.map(count, [v[:30_000, 0], v[:30_000, 1], v[30_000::2], v[30_001::2]]))
     assert (np.load(tmp_path / "a.npy") == 5).all()
 
@@ -417,7 +407,7 @@ def test_another_file_is_an_operand_like_any_other(tmp_path):
 def test_a_wide_file_is_changed_by_several_threads(tmp_path):
     a = np.zeros((2, 1 << 20), "f4")
     np.save(tmp_path / "a.npy", a)
-    with sizes_as_they_are(), ThreadPoolExecutor(4) as pool, dv.executor(pool):
+    with set_to(), ThreadPoolExecutor(4) as pool, dv.executor(pool):
         v = dv.open(tmp_path / "a.npy", "r+")
         for _ in range(3):
             v += 1
@@ -439,11 +429,9 @@ def test_a_file_is_changed_where_windows_are_refused_as_well(
 ):
     a = np.random.default_rng(5).normal(3, 1, (50_001, 17)).astype("f4")
     np.save(tmp_path / "a.npy", a)
-    monkeypatch.setattr(inplace, "UNDO_BYTES", a.nbytes if undone else 0)
-    monkeypatch.setattr(inplace, "FILE_BLOCK", 1 << 20)
-    monkeypatch.setattr(file_access, "WINDOW_BYTES", 1 << 19)
-    monkeypatch.setattr(file_access.mmap, "mmap", type("mmap", (mmap.mmap,), refusal))
-    with sizes_as_they_are():
+    monkeypatch.setattr(mmap, "mmap", type("mmap", (mmap.mmap,), refusal))
+    undo = a.nbytes if undone else 0
+    with set_to(undo_bytes=undo, file_bytes=1 << 20, window_bytes=1 << 19):
         v = dv.open(tmp_path / "a.npy", "r+")
         v -= v._mean(axis=0)
         v[3:-4] *= np.arange(17, dtype="f4")
@@ -456,7 +444,7 @@ def test_what_is_read_is_not_memory_of_the_file(tmp_path):
     a = np.zeros((1 << 19, 2))
     np.save(tmp_path / "a.npy", a)
     v = dv.open(tmp_path / "a.npy", "r+")
-    assert a.nbytes > file_access.WINDOW_BYTES
+    assert a.nbytes > sizes.window_bytes
     for found in [v(), v[10:](), v[::2](), v._map_batches(np.asarray)(), v[:, 1]()]:
         assert found.flags.writeable or found.flags.owndata
         v += 1
@@ -655,11 +643,9 @@ def test_a_function_that_fails_leaves_every_byte(size):
         assert a.tolist() == [*range(1, 34), *range(33, 60)]
 
 
-def test_what_cannot_be_undone_is_named(folder, monkeypatch):
+def test_what_cannot_be_undone_is_named(folder):
     a = np.arange(240.0).reshape(60, 4)
-    monkeypatch.setattr(inplace, "UNDO_BYTES", 0)
-    monkeypatch.setattr(assignment, "UNDO_BYTES", 0)
-    with streamed(), ThreadPoolExecutor(1) as pool, dv.executor(pool):
+    with streamed(), sizes.set(undo_bytes=0), ThreadPoolExecutor(1) as pool, dv.executor(pool):
         target = File(a, folder)
         v = target.view
         with pytest.raises(dv.PartialWriteError) as caught:
@@ -679,8 +665,6 @@ def test_what_cannot_be_undone_is_named(folder, monkeypatch):
 @pytest.mark.parametrize("kind", [File, FortranFile])
 def test_an_interrupt_lets_each_block_be_whole(workers, undone, change, kind, folder, monkeypatch):
     a = np.arange(4000.0).reshape(100, 40)
-    monkeypatch.setattr(inplace, "UNDO_BYTES", a.nbytes if undone else 0)
-    monkeypatch.setattr(assignment, "UNDO_BYTES", a.nbytes if undone else 0)
     compute, counted = inplace.rewritten, itertools.count()
 
     def interrupted(*args):
@@ -690,7 +674,8 @@ def test_an_interrupt_lets_each_block_be_whole(workers, undone, change, kind, fo
 
     monkeypatch.setattr(inplace, "rewritten", interrupted)
     factor = dv.View(np.full((100, 40), 2.0)) if change == "in windows" else 2
-    with streamed(), ThreadPoolExecutor(workers) as pool, dv.executor(pool):
+    budget = sizes.set(undo_bytes=a.nbytes if undone else 0)
+    with streamed(), budget, ThreadPoolExecutor(workers) as pool, dv.executor(pool):
         target = kind(a, folder)
         v = target.view
         with pytest.raises(KeyboardInterrupt if undone else dv.PartialWriteError) as caught:
@@ -708,18 +693,16 @@ def test_an_interrupt_lets_each_block_be_whole(workers, undone, change, kind, fo
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_a_failure_within_the_budget_is_undone(workers, folder, monkeypatch):
+def test_a_failure_within_the_budget_is_undone(workers, folder):
     a = np.arange(240.0).reshape(60, 4)
-    monkeypatch.setattr(inplace, "UNDO_BYTES", a.nbytes)
-    with streamed(), ThreadPoolExecutor(workers) as pool, dv.executor(pool):
+    budget = sizes.set(undo_bytes=a.nbytes)
+    with streamed(), budget, ThreadPoolExecutor(workers) as pool, dv.executor(pool):
         check_untouched(File(a, folder), a, Broken, lambda v: operator.iadd(v, failing(60, 59)))
 
 
-def test_memory_needs_no_budget_when_an_operand_fails(size, monkeypatch, folder):
-    monkeypatch.setattr(inplace, "UNDO_BYTES", 0)
-    monkeypatch.setattr(assignment, "UNDO_BYTES", 0)
+def test_memory_needs_no_budget_when_an_operand_fails(size, folder):
     a = np.arange(240.0).reshape(60, 4)
-    with streamed(*size):
+    with streamed(*size), sizes.set(undo_bytes=0):
         check_untouched(Memory(a, folder), a, Broken, lambda v: operator.iadd(v, failing(60, 59)))
 
 

@@ -1,5 +1,6 @@
 """Laws by which plans are simplified: with and without each of them the data are the same."""
 
+import contextlib
 import itertools
 import math
 
@@ -9,53 +10,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
+from counting import Rows
 from dataview.compute import engines, evaluation, kernel, programs
-from dataview.index import gather
 from dataview.index.algebra import identity
 from dataview.index.keys import parse
 from dataview.plan.build import select
 from dataview.plan.kinds import Concat, Select, known_shape
+from dataview.sizes import sizes as package
 from dataview.view.face import node_of
-from oracle import as_array, assert_same, attempt, examples, keys
-from test_expressions import (
-    SIZES,
-    Rows,
-    check_expression,
-    expressions,
-    silence,
-    thresholds,
-    views_of,
-)
+from expressions import SIZES, check_expression, expressions, thresholds, views_of
+from oracle import as_array, assert_same, attempt, examples, keys, silence
+
+pytestmark = pytest.mark.usefixtures("each_engine")
 
 
-@pytest.fixture(scope="module", params=["numpy", "numexpr"], autouse=True)
-def engine(request):
-    """Run every test with each engine."""
-    with dv.engine(request.param) as name:
-        yield name
-
-
-def whole_first(node, index, memo, answer=evaluation._answer):
-    """Answer a part of a node without any law: all of the node, then the part."""
-    if type(node) is not Select:
-        return answer(node, index, memo)
-    found = evaluation.evaluate(node.node, None, memo)
-    found = gather.read(found, node.index)
-    return found if index is None else gather.read(found, index)
-
-
-def without(patch, law):
-    """Switch a law off."""
-    if law == "index through elementwise":
-        patch.setattr(evaluation, "_answer", whole_first)
-    elif law == "common parts once":
+@contextlib.contextmanager
+def each_part_by_itself():
+    """Compute equal parts of an expression as if they were different."""
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(programs, "told_apart", lambda operand: (object(),))
         patch.setattr(kernel, "told_apart", lambda operand: (object(),))
-    elif law == "constants folded":
-        patch.setattr(programs, "HELD", -1)
+        yield
 
 
-LAWS = ["index through elementwise", "common parts once", "constants folded"]
+LAWS = {
+    "index through elementwise": contextlib.nullcontext,
+    "common parts once": each_part_by_itself,
+    "constants folded": lambda: package.set(folded_elements=-1),
+}
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -70,10 +52,11 @@ def test_a_law_changes_no_result(law, data, expression, sizes):
         key = data.draw(keys(as_array(expected).shape))
         view = tree(views_of(leaves))
         part, error = attempt(lambda subject: subject[key](), view)
-        with pytest.MonkeyPatch.context() as patch:
-            without(patch, law)
+        with LAWS[law]():
             plain = tree(views_of(leaves))
             assert_same(plain(), view())
+            if law == "index through elementwise":
+                plain = dv.View(as_array(plain()))
             other, refused = attempt(lambda subject: subject[key](), plain)
         assert type(error) is type(refused)
         if error is None:
@@ -136,8 +119,8 @@ def test_joined_rows_that_are_not_asked_for_are_not_read(data):
     if error is not None or not np.size(expected):
         return
     assert_same(view[key](), expected)
-    read = sorted({n + 4 * (k > 0) + 3 * (k > 1) for k, one in enumerate(rows) for n in one.read})
-    assert read == np.unique(np.arange(12)[key]).tolist()
+    read = sorted({n + 4 * (k > 0) + 3 * (k > 1) for k, one in enumerate(rows) for n in one.asked})
+    assert read == np.unique(np.arange(12)[:, None][key]).tolist()
 
 
 def test_parts_without_rows_are_computed_once():

@@ -4,23 +4,27 @@ import ast
 import graphlib
 import io
 import pathlib
-import subprocess
+import re
 import sys
 import tokenize
 from collections.abc import Iterator
 
 import pytest
 
-PACKAGE = pathlib.Path(__file__).parent.parent / "dataview"
+from children import printed
+
+ROOT = pathlib.Path(__file__).parent.parent
+PACKAGE = ROOT / "dataview"
+PAGE = (ROOT / "doc" / "developing.rst").read_text(encoding="utf-8")
 
 # Top to bottom: a wing imports only wings that stand below it.
 WINGS = """
     __main__ demo __init__ view show loader spaces batches samplers exchange cache samples write
-    compute plan sources index errors
+    compute plan sources index sizes errors
 """.split()
 
 # Of these the rooms may be imported directly, of the others only the door, `__init__`.
-COMMON = {"plan", "index", "errors"}
+COMMON = {"plan", "index", "sizes", "errors"}
 
 # All that is imported before it is used. numexpr and what the extras bring wait in functions.
 EAGER = {*sys.stdlib_module_names, "numpy"}
@@ -183,11 +187,33 @@ def test_import_loads_numpy_and_nothing_else() -> None:
         "import sys, numpy, numpy.random; before = set(sys.modules); import dataview;"
         "print(*sorted({name.partition('.')[0] for name in set(sys.modules) - before}))"
     )
-    run = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False
-    )
-    assert run.returncode == 0, run.stderr
-    assert set(run.stdout.split()) - EAGER == {"dataview"}
+    assert set(printed("-W", "error", "-c", program).split()) - EAGER == {"dataview"}
+
+
+def test_no_test_imports_another() -> None:
+    trees = modules(ROOT / "tests")
+    found = [f"{name} imports {target}" for name in trees for target, _ in imported(name, trees)]
+    assert [line for line in found if re.search(r" imports (tests\.)?test_", line)] == []
+
+
+# -------------------- the page about it --------------------
+
+
+def test_the_drawing_has_the_wings_in_their_order() -> None:
+    rows = re.findall(r"^ {5}([a-z_][a-z_/, ]*?)  +\S", PAGE, re.M)
+    drawn = [name.strip("/") for row in rows for name in row.split(", ")]
+    there = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()}
+    assert drawn == [name for name in WINGS if name in there - {"__init__"}]
+
+
+def test_each_room_has_a_line() -> None:
+    told = {
+        wing: set(re.findall(r"^- ``([a-z_]+)``: \S", lines, re.M))
+        for wing, lines in re.findall(r"^``([a-z]+)/``\n\n((?:- .+\n)+)", PAGE, re.M)
+    }
+    wings = [path for path in PACKAGE.iterdir() if (path / "__init__.py").exists()]
+    there = {wing.name: {room.stem for room in wing.glob("*.py")} for wing in wings}
+    assert told == {wing: rooms - {"__init__"} for wing, rooms in there.items()}
 
 
 # -------------------- the rules themselves --------------------

@@ -1,15 +1,13 @@
 """How much memory a pass over a file takes: subprocesses under a limit, and their peak."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
-from dataview.write import assignment
+from children import printed
+from dataview.sizes import sizes
 
 WIDTH = 64
-UNDO_MEGABYTES = assignment.UNDO_BYTES >> 20
+UNDO_MEGABYTES = sizes.undo_bytes >> 20
 """Up to this size old values are kept in memory, to undo a change that fails."""
 
 PROGRAM = """
@@ -64,14 +62,7 @@ def file_of(folder, megabytes):
 
 def peak(path, growth, work, program=PROGRAM):
     """Run the work on a file in a process that may grow so many megabytes; give what it grew."""
-    run = subprocess.run(
-        [sys.executable, "-c", program, str(path), str(growth), work],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    return int(run.stdout)
+    return int(printed("-c", program, path, growth, work))
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
+from counting import Counting
 from oracle import (
     NUMBERS,
     OTHERS,
@@ -146,18 +147,11 @@ def test_a_layout_is_written_through(data, base):
 
 
 def test_rows_of_a_reshape_are_rows_of_the_data():
-    read = []
-
-    def rows(number):
-        read.append(number)
-        return np.full((4, 6), float(number))
-
-    made = dv.View(rows, _length=100)._probe()
-    read.clear()
-    flat = np.reshape(made, (100, 24))
+    rows = Counting(lambda number: np.full((4, 6), float(number)))
+    flat = np.reshape(rows.probed(100), (100, 24))
     assert flat._shape() == (100, 24)
     assert_same(flat[5:7](), np.repeat([[5.0], [6.0]], 24, axis=1))
-    assert sorted(set(read)) == [5, 6]
+    assert sorted(set(rows.asked)) == [5, 6]
 
 
 def test_a_contiguous_array_is_reshaped_without_a_copy():
@@ -331,21 +325,15 @@ def test_a_matrix_product_is_numpys(data, one, other, lead, trail, inner):
 
 
 def test_rows_and_columns_are_pushed_into_a_product(rng):
-    read = []
-
-    def row(number):
-        read.append(number)
-        return np.full(4, float(number))
-
-    x = dv.View(row, _length=1000)._probe()
-    read.clear()
+    rows = Counting(lambda number: np.full(4, float(number)))
+    x = rows.probed(1000)
     w, b = rng.normal(size=(4, 3)), rng.normal(size=3)
     found = (x @ w + b)[:5]()
-    assert sorted(set(read)) == list(range(5))
+    assert sorted(set(rows.asked)) == list(range(5))
     assert np.allclose(found, np.arange(5.0)[:, None] * w.sum(0) + b)
-    read.clear()
+    rows.asked.clear()
     assert (x @ w)[[7, 3, 7], 1]().shape == (3,)
-    assert sorted(set(read)) == [3, 7]
+    assert sorted(set(rows.asked)) == [3, 7]
 
 
 def test_a_product_of_wrong_shapes_is_refused_when_it_is_built():
@@ -427,9 +415,8 @@ def test_any_function_of_a_view_is_numpys(call):
 
 
 def test_what_is_known_of_a_view_is_told_without_reading():
-    read = []
-    made = dv.View(lambda n: read.append(n) or np.zeros(3), _length=10)._probe()
-    read.clear()
+    rows = Counting(lambda number: np.zeros(3))
+    made = rows.probed(10)
     assert np.shape(made) == (10, 3)
     assert (np.ndim(made), np.size(made), np.size(made, 1)) == (2, 30, 3)
     assert np.result_type(made, np.float32) == np.float64
@@ -437,7 +424,7 @@ def test_what_is_known_of_a_view_is_told_without_reading():
     like = np.full_like(made, 2.5)
     assert_same(like, np.full((10, 3), 2.5))
     like[0] = 1
-    assert not read
+    assert not rows.asked
 
 
 def test_functions_that_change_an_array_change_the_data_of_a_view():

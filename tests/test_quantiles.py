@@ -1,10 +1,8 @@
 """Quantiles and distinct values: NumPy's, in few passes and a bounded memory."""
 
-import contextlib
 import math
 import pickle
 import tracemalloc
-import warnings
 
 import numpy as np
 import pytest
@@ -12,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
-from dataview.compute import quantiles
-from dataview.samples import unique
+from counting import Rows
+from dataview.sizes import sizes
 from oracle import (
     LAYOUTS,
     as_array,
@@ -22,9 +20,10 @@ from oracle import (
     examples,
     identical,
     lay_out,
+    plain,
     public_class,
+    silence,
 )
-from test_statistics import Rows, plain
 
 METHODS = [
     "linear",
@@ -43,22 +42,6 @@ METHODS = [
 ]
 DTYPES = "? i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8 g >i4 >f8 M8[s] m8[ms] >M8[D] O".split()
 QUANTILES = [0.5, 0, 1, 0.25, 0.9, 0.1, 1 / 3, [0.5], [0.0, 1.0], [0.25, 0.5, 0.75], [[0.1, 0.2]]]
-
-
-@contextlib.contextmanager
-def memory_of(size):
-    """Let a quantile hold so many bytes."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(quantiles, "MEMORY", size)
-        yield
-
-
-@contextlib.contextmanager
-def silence():
-    """Let floating-point errors and warnings pass."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        yield
 
 
 @st.composite
@@ -86,7 +69,7 @@ def test_a_quantile_is_numpys(question, size):
     array, q, options = question
     if not array.size:
         return  # nothing has a test of its own
-    with memory_of(size), silence():
+    with sizes.set(quantile_bytes=size), silence():
         expected, refusal = attempt(lambda a: np.quantile(a, q, **options), array)
         if refusal is not None:
             with pytest.raises(public_class(refusal)):
@@ -116,7 +99,7 @@ def test_every_method_is_numpys_for_every_rank(dtype, method):
         for data in (a, a[:6], a[:1]):
             expected = np.quantile(data, q, method=method)
             for size in (1 << 26, 1 << 5):
-                with memory_of(size):
+                with sizes.set(quantile_bytes=size):
                     assert_same(dv.View(data)._quantile(q, method=method)(), expected)
 
 
@@ -127,7 +110,7 @@ def test_columns_are_done_in_groups_and_blocks(rng):
     q = [0.0, 0.01, 0.25, 0.5, 0.75, 1.0]
     expected = np.quantile(a, q, axis=0)
     for size in (1 << 26, 1 << 14, 1 << 12):
-        with memory_of(size):
+        with sizes.set(quantile_bytes=size):
             assert_same(dv.View(a)._quantile(q, axis=0)(), expected)
             assert_same(dv.View(a.T)._quantile(q, axis=1)(), expected)
             assert_same(dv.View(a)._quantile(0.5, axis=(0, 1))(), np.array(math.nan)[()])
@@ -140,7 +123,7 @@ def test_a_distance_that_leaves_the_range_is_right(dtype):
     limits = np.finfo(dtype) if dtype[0] == "f" else np.iinfo(dtype)
     a = np.array([limits.min, limits.max] * 50, dtype)
     for size in (1 << 26, 1):
-        with memory_of(size):
+        with sizes.set(quantile_bytes=size):
             middle = dv.View(a)._quantile(0.5)()
             assert abs(middle) <= 0.5
             assert dv.View(a)._quantile(0.25)() == limits.min
@@ -151,7 +134,7 @@ def test_unknown_values_make_the_quantile_unknown(dtype):
     a = np.arange(60).reshape(20, 3).astype(dtype)
     a[7, 1] = "NaT" if a.dtype.kind in "mM" else math.nan
     for size in (1 << 26, 1 << 9, 1):
-        with memory_of(size):
+        with sizes.set(quantile_bytes=size):
             for method in ("linear", "lower"):
                 found = dv.View(a)._quantile([0.0, 0.4], axis=0, method=method)()
                 assert_same(found, np.quantile(a, [0.0, 0.4], axis=0, method=method))
@@ -162,7 +145,7 @@ def test_infinite_values_are_numpys():
     a = np.array([math.inf, -math.inf, 1.0, 2.0, math.inf])
     for q in (0.0, 0.2, 0.5, 0.6, 1.0):
         for size in (1 << 26, 1):
-            with memory_of(size), silence():
+            with sizes.set(quantile_bytes=size), silence():
                 assert_same(dv.View(a)._quantile(q)(), np.quantile(a, q))
 
 
@@ -197,15 +180,15 @@ def test_what_is_no_quantile_is_refused_when_it_is_written(q):
 def test_several_quantiles_share_few_passes(rng):
     rows = Rows(400)
     rows.data = rng.standard_normal((400, 3))
-    with memory_of(1 << 12):
+    with sizes.set(quantile_bytes=1 << 12):
         found = rows.view._quantile([0.25, 0.5, 0.75], axis=0)
-        assert rows.read == []
+        assert rows.asked == []
         assert_same(found(), np.quantile(rows.data, [0.25, 0.5, 0.75], axis=0))
         counts = rows.counts()
         assert len(set(counts)) == 1 and counts[0] <= 9
         found()
         assert rows.counts() == [0] * 400
-    with memory_of(1 << 14):
+    with sizes.set(quantile_bytes=1 << 14):
         rows.view._quantile([0.25, 0.5, 0.75], axis=0)()
         assert max(rows.counts()) <= 4
 
@@ -233,7 +216,7 @@ def test_memory_is_bounded_whatever_the_number_of_rows(n):
     v = computed(n, 4)
     expected = np.quantile(v(), [0.25, 0.5], axis=0)
     quartiles = v._quantile([0.25, 0.5], axis=0)
-    with memory_of(1 << 20):
+    with sizes.set(quantile_bytes=1 << 20):
         tracemalloc.start()
         try:
             got = quartiles()
@@ -245,11 +228,10 @@ def test_memory_is_bounded_whatever_the_number_of_rows(n):
 
 
 @pytest.mark.parametrize("axis", [0, None])
-def test_an_approximate_quantile_reads_a_sample_of_the_rows_once(axis, monkeypatch, rng):
-    monkeypatch.setattr(quantiles, "SAMPLED_ROWS", (100, 1000))
+def test_an_approximate_quantile_reads_a_sample_of_the_rows_once(axis, rng):
     rows = Rows(4000)
     rows.data = rng.standard_normal((4000, 3)) + 5
-    with memory_of(1 << 16):
+    with sizes.set(quantile_bytes=1 << 16, sampled_rows=1000):
         got = rows.view._quantile([0.1, 0.5], axis=axis, approx=True)()
         again = rows.view._quantile([0.1, 0.5], axis=axis, approx=True)()
     counts = rows.counts()
@@ -278,8 +260,7 @@ def test_an_approximate_quantile_of_few_rows_is_exact(rng):
 def test_distinct_values_are_numpys(shape, dtype, layout, size):
     a = lay_out(layout, shape, np.dtype(dtype)).array
     expected, counts = np.unique(a, return_counts=True)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(unique, "BLOCK_BYTES", size)
+    with sizes.set(block_bytes=size):
         alone, both = dv.View(a)._unique(), dv.View(a)._unique(counts=True)
         assert alone._dtype() == a.dtype and alone._shape() == (None,)
         np.testing.assert_array_equal(alone(), expected)
@@ -294,7 +275,7 @@ def test_distinct_values_are_lazy_and_a_photograph():
     view = rows.view
     found = view._unique(counts=True)
     repr(found), found._fields(), found._shape(), found._length()
-    assert rows.read == []
+    assert rows.asked == []
     values = found.value()
     found.count(), list(found), found()
     assert rows.counts() == [1] * 20
@@ -322,12 +303,12 @@ def test_what_has_no_distinct_values_is_refused():
         dv.View(np.array([1, "a"], object))._unique()()
 
 
-def test_room_for_distinct_values_does_not_grow_with_the_rows(monkeypatch):
-    monkeypatch.setattr(unique, "BLOCK_BYTES", 1 << 16)
+def test_room_for_distinct_values_does_not_grow_with_the_rows():
     labels = dv.View(np.zeros(1_000_000, "i2")) + np.int16(3)
     tracemalloc.start()
     try:
-        assert labels._unique(counts=True)().tolist() == [(3, 1_000_000)]
+        with sizes.set(block_bytes=1 << 16):
+            assert labels._unique(counts=True)().tolist() == [(3, 1_000_000)]
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
+from counting import Counting
 from oracle import assert_same, attempt, check_same, examples, fill, keys, public_class, slices
 
 SEEDS = [0, 1, 7, 2**40]
@@ -24,11 +25,6 @@ def x():
 @pytest.fixture
 def y():
     return np.array([3, 1, 2, 1, 3, 0, 1])
-
-
-@pytest.fixture
-def d(x):
-    return dv.View(x, input=np.s_[:3], target=3)
 
 
 @pytest.fixture
@@ -103,18 +99,13 @@ def test_shuffling_a_huge_view_stores_no_order():
 
 
 def test_shuffling_a_function_asks_for_rows_inside_only():
-    asked = []
-
-    def row(number):
-        asked.append(int(number))
-        return np.int64(number)
-
-    shuffled = dv.View(row, _length=10**9)._shuffled(4)
+    rows = Counting(np.int64)
+    shuffled = dv.View(rows, _length=10**9)._shuffled(4)
     part = shuffled[123_456_789 : 123_456_789 + 50]()
-    assert sorted(part.tolist()) == sorted(asked)
-    assert len(set(asked)) == 50
-    assert min(asked) >= 0
-    assert max(asked) < 10**9
+    assert sorted(part.tolist()) == sorted(rows.asked)
+    assert len(set(rows.asked)) == 50
+    assert min(rows.asked) >= 0
+    assert max(rows.asked) < 10**9
 
 
 def test_shuffling_keeps_fields_aligned(d, x, record, y):
@@ -374,13 +365,8 @@ def test_leaving_one_group_out():
 
 
 def test_what_is_learned_from_training_rows_knows_nothing_of_the_others():
-    read = []
-
-    def row(number):
-        read.append(number)
-        return np.full(3, float(number))
-
-    d = dv.View(row, _length=30)._probe()
+    rows = Counting(lambda number: np.full(3, float(number)))
+    d, read = rows.probed(30), rows.asked
     for train, test in [d._split(0.8, seed=1), *d._folds(5, seed=2), *d._folds(groups=d[:, 0] % 3)]:
         learned, apart = set(train[:, 0]().tolist()), set(test[:, 0]().tolist())
         assert not learned & apart

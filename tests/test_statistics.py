@@ -1,10 +1,8 @@
 """Statistics: exact, streaming, lazy, and photographs of the data when they were needed."""
 
-import contextlib
 import math
 import multiprocessing
 import pickle
-import warnings
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
@@ -13,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
-from dataview.compute import blocks, evaluation, statistics
+from counting import Rows
+from dataview.sizes import sizes
 from oracle import (
     LAYOUTS,
     NUMBERS,
     OTHERS,
     SWAPPED,
-    Rows,
     as_array,
     assert_same,
     attempt,
@@ -28,7 +26,9 @@ from oracle import (
     examples,
     keys,
     lay_out,
+    plain,
     public_class,
+    silence,
 )
 
 KINDS = "sum prod mean var std min max argmin argmax any all".split()
@@ -36,22 +36,10 @@ SPREADING = ["var", "std"]
 EVERY = NUMBERS + OTHERS + SWAPPED
 
 
-@contextlib.contextmanager
 def parts_of(size):
     """Take statistics in parts of so many bytes, and compute in blocks of as many elements."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(statistics, "PART_BYTES", size)
-        patch.setattr(evaluation, "SMALL", min(evaluation.SMALL, size))
-        patch.setattr(blocks, "BLOCK_ELEMENTS", min(blocks.BLOCK_ELEMENTS, size))
-        yield
-
-
-@contextlib.contextmanager
-def silence():
-    """Let floating-point errors and warnings pass."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        yield
+    small, block = min(sizes.small_elements, size), min(sizes.block_elements, size)
+    return sizes.set(part_bytes=size, small_elements=small, block_elements=block)
 
 
 def lazily(kind, **options):
@@ -63,20 +51,6 @@ def lazily(kind, **options):
         return getattr(np, kind)(subject, **options)
 
     return action
-
-
-def plain(shape, dtype):
-    """Give ordinary data of either sign, where the dtype has signs; of objects, integers."""
-    size = math.prod(shape)
-    numbers = np.arange(size) * 37 % 23 - 9
-    dtype = np.dtype(dtype)
-    if dtype.kind in "fc":
-        return (
-            (numbers / 4 + (1j * (numbers % 5) if dtype.kind == "c" else 0))
-            .astype(dtype)
-            .reshape(shape)
-        )
-    return numbers.astype(dtype).reshape(shape)
 
 
 # ---------------------------------------------------------------- against NumPy
@@ -505,7 +479,7 @@ def test_nothing_is_read_before_a_statistic_is_asked():
         dir(statistic)
         assert statistic._shape() == (3,) and len(shifted) == 2 and statistic._dtype() is not None
         pickle.dumps(statistic._dtype())
-    assert rows.read == []
+    assert rows.asked == []
 
 
 @pytest.mark.parametrize("size", [1 << 22, 100])
@@ -542,12 +516,12 @@ def test_statistics_of_some_rows_read_these_rows(kind, keepdims):
         statistic = getattr(rows.view, f"_{kind}")(axis=1, keepdims=keepdims)
         got = statistic[key]()
         needed = np.unique(np.arange(50)[key[0] if isinstance(key, tuple) else key])
-        assert sorted(rows.read) == needed.tolist(), key
-        rows.read.clear()
+        assert sorted(rows.asked) == needed.tolist(), key
+        rows.asked.clear()
         np.testing.assert_allclose(got, expected[key], rtol=1e-14)
     centred = rows.view - rows.view._mean(axis=1, keepdims=True)
     centred[7]()
-    assert set(rows.read) == {7}
+    assert set(rows.asked) == {7}
 
 
 def test_iterating_standardised_rows_reads_the_statistics_once():
@@ -566,7 +540,7 @@ def test_a_failing_row_fails_the_statistic_and_it_can_be_asked_again():
     def row(number):
         if number == 33 and broken:
             raise OSError("no such row")
-        return rows.row(number)
+        return rows(number)
 
     v = dv.View(row, _length=50)._probe()
     total = v._sum(axis=0)
@@ -667,12 +641,11 @@ def test_rows_are_read_once_when_they_are_asked_again():
     assert rows.counts() == [int(3 <= number < 9) for number in range(50)]
 
 
-def test_rows_of_a_statistic_too_large_to_be_kept_are_taken_anew(monkeypatch):
-    monkeypatch.setattr(statistics, "KEPT_BYTES", 8)
-    a = np.arange(12.0).reshape(4, 3)
+def test_rows_of_a_statistic_too_large_to_be_kept_are_taken_anew():
+    a = np.zeros((9 << 20, 1))
     mean = dv.View(a)._mean(axis=1)
-    assert mean[1]() == 4
-    a += 1
+    assert mean[1]() == 0
+    a[1] = 5
     assert mean[1]() == 5
 
 

@@ -12,8 +12,18 @@ from hypothesis import strategies as st
 import dataview as dv
 from dataview.plan.symbols import symbols_of
 from dataview.view.face import node_of
-from oracle import assert_same, attempt, check_same, evaluated, examples, fill, keys, public_class
-from test_expressions import SIZES, expressions, silence, thresholds, views_of
+from expressions import SIZES, expressions, thresholds, views_of
+from oracle import (
+    assert_same,
+    attempt,
+    check_same,
+    evaluated,
+    examples,
+    fill,
+    keys,
+    public_class,
+    silence,
+)
 
 
 def symbols_for(data, leaves):

@@ -4,11 +4,11 @@ Nodes go in and arrays come out: expressions block by block, statistics in strea
 products, compiled functions.
 """
 
-from dataview.compute.blocks import BLOCK_ELEMENTS, Cut, block_elements, cutting, is_one_block, tell
+from dataview.compute.blocks import Cut, block_elements, cutting, is_one_block, tell
 from dataview.compute.engines import chosen as chosen_engines
 from dataview.compute.engines import current as current_engine
 from dataview.compute.engines import engine
-from dataview.compute.evaluation import SMALL, aliases, evaluate, lent
+from dataview.compute.evaluation import aliases, evaluate, lent
 from dataview.compute.executors import executor, run_blocks, shares_memory
 from dataview.compute.functions import Function, bound, made_like
 from dataview.compute.products import matmul, needed
@@ -28,10 +28,9 @@ from dataview.compute.requests import (
 from dataview.compute.statistics import pending, reduction, take
 
 __all__ = [
-    "BLOCK_ELEMENTS", "KINDS", "SMALL", "Cut", "Function", "Program", "Taker", "aliases",
-    "answered", "block_elements", "bound", "by_name", "chosen_engines", "compiled",
-    "current_engine", "cutting", "engine", "evaluate", "evaluate_all", "executor", "in_order",
-    "is_equal", "is_one_block", "leaves_of", "lent", "made_like", "matmul", "needed", "pending",
-    "reduction", "rewritten", "row_blocks", "run_blocks", "sampled_rows", "shares_memory",
-    "take", "taker_of", "taker_of_memory", "tell"
+    "KINDS", "Cut", "Function", "Program", "Taker", "aliases", "answered", "block_elements",
+    "bound", "by_name", "chosen_engines", "compiled", "current_engine", "cutting", "engine",
+    "evaluate", "evaluate_all", "executor", "in_order", "is_equal", "is_one_block", "leaves_of",
+    "lent", "made_like", "matmul", "needed", "pending", "reduction", "rewritten", "row_blocks",
+    "run_blocks", "sampled_rows", "shares_memory", "take", "taker_of", "taker_of_memory", "tell"
 ]  # fmt: skip

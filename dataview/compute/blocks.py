@@ -19,10 +19,8 @@ from dataview.errors import warned
 from dataview.index import Affine, Index, compose, identity
 from dataview.plan.kinds import Elementwise, Select, Stored, known_dtype, known_shape, size_of
 from dataview.plan.node import Node
+from dataview.sizes import sizes
 from dataview.sources import REUSED, Memo, give_back
-
-BLOCK_ELEMENTS = 1 << 17
-"""Elements of a block: the buffers of a few steps stay in a core's own cache."""
 
 LONGER = 8
 """So many times as long are the blocks of a single operation."""
@@ -94,7 +92,7 @@ def cutting(
     shape: Sequence[int], elements: int | None = None, whole_rows: bool = False
 ) -> tuple[int, int]:
     """Return the axis along which an array is cut, and how many positions a block has there."""
-    elements = BLOCK_ELEMENTS if elements is None else elements
+    elements = sizes.block_elements if elements is None else elements
     size = size_of(tuple(shape))
     wanted = -(-size // elements)
     enough = [axis for axis, length in enumerate(shape) if length >= wanted]
@@ -110,7 +108,7 @@ def block_elements(program: Program, size: int, read: bool = False) -> int:
     enough of them for the threads.
     """
     wide = max(dtype.itemsize for step in program.steps for dtype in step.dtypes)
-    elements = BLOCK_ELEMENTS * (1 if read or wide > 4 else 2)
+    elements = sizes.block_elements * (1 if read or wide > 4 else 2)
     if len(program.steps) > 1:
         return elements
     enough = 1 if executors.is_inside() else BLOCKS_ENOUGH
@@ -123,7 +121,7 @@ def is_one_block(elements: int, dtype: np.dtype[Any]) -> bool:
     Most of the time of what is that small goes into the first touch of its memory, for which
     threads wait for each other.
     """
-    return elements * min(max(dtype.itemsize, 4), 8) <= 64 * BLOCK_ELEMENTS
+    return elements * min(max(dtype.itemsize, 4), 8) <= 64 * sizes.block_elements
 
 
 def fused(
@@ -237,7 +235,7 @@ class _Run:
         """Repeat the operands that are the same for all rows, and return for how many rows."""
         first, *shape = self.outs[0].shape or (0,)
         alike = [leaf for leaf in self.leaves if leaf.is_alike()]
-        most = min(first, min(TILE_ELEMENTS, BLOCK_ELEMENTS) // max(1, size_of(tuple(shape))))
+        most = min(first, min(TILE_ELEMENTS, sizes.block_elements) // max(1, size_of(tuple(shape))))
         if not alike or most < 2 or self.blocks()[0].axis:
             return 1
         for leaf in alike:
@@ -316,7 +314,8 @@ class _Leaf:
 
     def _is_large(self) -> bool:
         """Whether the leaf is read block by block: not if it is small, or memory that is lent."""
-        return size_of(self.index.shape) > BLOCK_ELEMENTS and not _is_lent(self.node, self.index)
+        size = size_of(self.index.shape)
+        return size > sizes.block_elements and not _is_lent(self.node, self.index)
 
     def is_alike(self) -> bool:
         """Whether the leaf is an array of several elements that is the same for all rows."""

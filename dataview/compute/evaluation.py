@@ -53,11 +53,8 @@ from dataview.plan.kinds import (
 from dataview.plan.node import Node
 from dataview.plan.symbols import check_bound
 from dataview.plan.walk import below, rebuilt
+from dataview.sizes import sizes
 from dataview.sources import Memo
-
-BLOCK_BYTES = 4 << 20
-"""How much is read at a time where a pass over all rows is enough."""
-
 
 Ask: TypeAlias = "tuple[Node, Index | None]"
 Answer: TypeAlias = "np.ndarray | Generator[Ask, np.ndarray, np.ndarray]"
@@ -123,10 +120,6 @@ def _stored(node: Stored, index: Index | None, memo: Memo) -> np.ndarray:
     return found
 
 
-SMALL = 1 << 14
-"""Up to so many elements NumPy's own temporaries stay in the cache, and no plan pays."""
-
-
 def _reduction(node: Reduction, index: Index | None, memo: Memo) -> np.ndarray:
     if node.taken is None and index is not None and node.node.shape and 0 not in node.axes:
         return some_rows(node, index, evaluate)
@@ -159,7 +152,7 @@ def _deep(
 def _is_divided(node: Elementwise, shape: Sequence[int]) -> bool:
     """Whether an expression is computed in several blocks, or by an engine that takes blocks."""
     size = math.prod(shape)
-    several = size > SMALL and not is_one_block(size, node.dtypes[0])
+    several = size > sizes.small_elements and not is_one_block(size, node.dtypes[0])
     return several or engines.current() == "numexpr"
 
 
@@ -187,7 +180,7 @@ def together(
         take_once(nodes, index, memo)
         return _operand(part, index, own, memo)
 
-    if math.prod(shape) > SMALL:
+    if math.prod(shape) > sizes.small_elements:
         return run_whole(nodes, shape, leaf or read)
     found = run_small(nodes, leaf or read, lending=index is None)
     if len(found) == 1 and found[0].shape == shape:
@@ -334,11 +327,11 @@ def _mapped(
     rows = size_of(tuple(index.shape[axis] for axis in over))
     row = size_of(known_shape(node)[1:]) * known_dtype(node).itemsize
     asked = size_of(index.shape) * known_dtype(node).itemsize
-    if not over or rows * row <= max(2 * asked, BLOCK_BYTES):
+    if not over or rows * row <= max(2 * asked, sizes.block_bytes):
         return (yield from _of_rows(node, index, memo))
     out = np.empty(index.shape, node.dtype)
     length = index.shape[over[0]]
-    step = max(1, length * BLOCK_BYTES // (rows * row))
+    step = max(1, length * sizes.block_bytes // (rows * row))
     for start in range(0, length, step):
         cut = Cut(over[0], start, min(start + step, length))
         part = compose(index, cut.within(index.shape))

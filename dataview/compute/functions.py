@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.compute.evaluation import SMALL, evaluate, lent
+from dataview.compute.evaluation import evaluate, lent
 from dataview.compute.requests import apart, evaluate_all
 from dataview.compute.statistics import take
 from dataview.index import Index, gather
@@ -36,6 +36,7 @@ from dataview.plan.symbols import (
     unknown_symbols,
 )
 from dataview.plan.walk import below
+from dataview.sizes import sizes
 from dataview.sources import ArraySource
 
 PLANS = 64
@@ -277,7 +278,7 @@ def _steps(names: list[str], roots: Sequence[Node]) -> _Steps | None:
         return places[id(node)]
 
     for node in (node for node in order if id(node) in inner):
-        if node.shape is None or size_of(node.shape) > SMALL:
+        if node.shape is None or size_of(node.shape) > sizes.small_elements:
             return None
         if isinstance(node, Placeholder):
             places[id(node)] = names.index(node.name)

@@ -9,9 +9,7 @@ import numpy as np
 
 from dataview.plan.kinds import Elementwise, known_shape, size_of
 from dataview.plan.node import Node
-
-HELD = 1 << 14
-"""A part of so many elements at most, fewer than the whole has, is computed before the blocks."""
+from dataview.sizes import sizes
 
 
 class Place(NamedTuple):
@@ -127,7 +125,7 @@ def is_held(part: Elementwise, whole: tuple[int, ...]) -> bool:
     Otherwise each block would compute it again, and could not repeat it to a long row.
     """
     own = known_shape(part)
-    return own != whole and size_of(own) <= HELD and 2 * size_of(own) <= size_of(whole)
+    return own != whole and size_of(own) <= min(sizes.folded_elements, size_of(whole) // 2)
 
 
 def leaves_of(root: Elementwise) -> list[Node]:

@@ -21,15 +21,10 @@ from dataview.plan.build import select
 from dataview.plan.fields import NO_FIELDS
 from dataview.plan.kinds import Reduction, known_dtype, known_shape, size_of
 from dataview.plan.node import Node, Shape
-
-MEMORY = 1 << 26
-"""Bytes that a quantile may hold: half of them data, the rest counts or keys."""
+from dataview.sizes import sizes
 
 DIGITS = (8, 16)
 """The fewest and the most bits of the keys that one pass counts by."""
-
-SAMPLED_ROWS = (1 << 16, 1 << 20)
-"""The fewest and the most rows of a sample; between them, as many as the memory holds."""
 
 Axes = tuple[int, ...]
 Evaluate = Callable[[Node, "Index | None"], np.ndarray]
@@ -197,7 +192,7 @@ def _found(node: Node, axes: Axes, asked: _Asked) -> np.ndarray:
     """Return quantiles over some axes: the axes of `q` first, then the others of the data."""
     shape, dtype = known_shape(node), known_dtype(node)
     size = size_of(shape)
-    if not axes or size * dtype.itemsize <= MEMORY // 2:
+    if not axes or size * dtype.itemsize <= sizes.quantile_bytes // 2:
         return _of_array(asked.evaluate(node, None), axes, asked)
     kept = tuple(axis for axis in range(len(shape)) if axis not in axes)
     columns = size_of(tuple(shape[axis] for axis in kept))
@@ -206,7 +201,7 @@ def _found(node: Node, axes: Axes, asked: _Asked) -> np.ndarray:
     if columns > 1 and _is_wide(size // columns, columns, row, dtype, asked):
         return _in_halves(node, axes, max(kept, key=lambda axis: shape[axis]), asked)
     if asked.approx:
-        rows = max(1, min(SAMPLED_ROWS[1], MEMORY // 2 // row))
+        rows = max(1, min(sizes.sampled_rows, sizes.quantile_bytes // 2 // row))
         some = rows_at(node, sampled_rows(shape[long], rows), long)
         return _of_array(asked.evaluate(some, None), axes, asked)
     if not _has_keys(dtype):  # nothing to count by: a column is held
@@ -220,10 +215,10 @@ def _found(node: Node, axes: Axes, asked: _Asked) -> np.ndarray:
 def _is_wide(n: int, columns: int, row: int, dtype: np.dtype[Any], asked: _Asked) -> bool:
     """Whether there are more columns than can be done together."""
     if asked.approx:
-        return SAMPLED_ROWS[0] * row > MEMORY // 2
+        return sizes.sampled_rows // 16 * row > sizes.quantile_bytes // 2
     if not _has_keys(dtype):
         return True
-    return len(_places(n, asked).ranks) * columns << DIGITS[0] > MEMORY // 32
+    return len(_places(n, asked).ranks) * columns << DIGITS[0] > sizes.quantile_bytes // 32
 
 
 def _in_halves(node: Node, axes: Axes, axis: int, asked: _Asked) -> np.ndarray:
@@ -328,7 +323,7 @@ class _Search:
         self.left = 8 * self.dtype.itemsize
         shape = known_shape(node)
         row = size_of(shape) // shape[along] * self.dtype.itemsize
-        step = max(1, MEMORY // 32 // row)
+        step = max(1, sizes.quantile_bytes // 32 // row)
         ends = range(0, shape[along], step)
         self.blocks = [Cut(along, start, min(start + step, shape[along])) for start in ends]
         columns = size_of(tuple(n for axis, n in enumerate(shape) if axis not in axes))
@@ -341,8 +336,8 @@ class _Search:
 
     def found(self) -> _Found:
         """Return the order statistics, passing over the data as often as it takes."""
-        alive = MEMORY
-        while self.left and alive > MEMORY // 64:
+        alive = sizes.quantile_bytes
+        while self.left and alive > sizes.quantile_bytes // 64:
             alive = self._narrow()
         keys = self._gathered() if self.left else self.known
         return _Found(_values(keys, self.dtype), self.unknown)
@@ -374,7 +369,7 @@ class _Search:
 
     def _narrow(self) -> int:
         """Find the next bits by counting; return how many keys still begin as those sought."""
-        room = (MEMORY // 32 // self.starts.size).bit_length() - 1
+        room = (sizes.quantile_bytes // 32 // self.starts.size).bit_length() - 1
         bits = min(self.left, max(DIGITS[0], min(DIGITS[1], room)))
         counts = np.zeros(self.starts.size << bits, np.int64)
         self._blocks(lambda keys: self._count(keys, bits, counts))

@@ -10,7 +10,6 @@ import numpy as np
 
 from dataview.compute.blocks import fused, is_one_block
 from dataview.compute.evaluation import (
-    BLOCK_BYTES,
     aliases,
     evaluate,
     narrowed,
@@ -24,6 +23,7 @@ from dataview.plan.build import field
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import Elementwise, Record, known_dtype, known_shape, members, size_of
 from dataview.plan.node import Argument, Node
+from dataview.sizes import sizes
 from dataview.sources import Memo
 
 
@@ -66,7 +66,7 @@ def _is_fused(node: Node) -> bool:
 # --- passes over rows ------------------------------------------------------------------------
 
 
-def row_blocks(node: Node, most: int = BLOCK_BYTES) -> Iterator[tuple[slice, Index]]:
+def row_blocks(node: Node) -> Iterator[tuple[slice, Index]]:
     """Return the row ranges, and their indices, in which a node is read block by block."""
     shape = known_shape(node)
     check_ends(node, "reading all of it")
@@ -74,7 +74,7 @@ def row_blocks(node: Node, most: int = BLOCK_BYTES) -> Iterator[tuple[slice, Ind
         yield slice(0, 0), identity(())
         return
     row = size_of(shape[1:]) * known_dtype(node).itemsize
-    step = max(1, most // max(1, row))
+    step = max(1, sizes.block_bytes // max(1, row))
     for start in range(0, shape[0], step):
         stop = min(start + step, shape[0])
         whole = identity((stop - start, *shape[1:]))

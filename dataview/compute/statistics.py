@@ -24,9 +24,9 @@ from dataview.plan.kinds import Reduction, known_dtype, known_shape, size_of
 from dataview.plan.node import Node
 from dataview.plan.symbols import deferring
 from dataview.plan.walk import below
+from dataview.sizes import sizes
 from dataview.sources import REUSED, give_back
 
-PART_BYTES = 1 << 23
 WINDOW = 64
 """So many parts are computed before they are combined: the memory of a pass is bounded."""
 
@@ -177,7 +177,7 @@ def _grid(node: Node) -> list[Cut]:
         return [Cut(0, 0, 0)]
     # A narrow result may come of wide operands, of which as many elements are read.
     row = size_of(shape[1:]) * max(4, known_dtype(node).itemsize)
-    step = max(1, PART_BYTES // max(1, row))
+    step = max(1, sizes.part_bytes // max(1, row))
     return [Cut(0, n, min(n + step, shape[0])) for n in range(0, max(shape[0], 1), step)]
 
 

@@ -16,7 +16,6 @@ from dataview.plan.node import Evaluate, Node, Part
 from dataview.samples.streams import Samples, Stream
 from dataview.sources import ArraySource, Memo
 
-BLOCK_BYTES = 1 << 22
 TOGETHER = 8
 """So many blocks are looked at before what they hold is put together."""
 
@@ -112,7 +111,7 @@ _settling = threading.Lock()
 def _passed(node: Node) -> Counted:
     """Return the distinct values of a node, reading it once."""
     take(pending(node), evaluate)
-    indices = [index for _, index in row_blocks(node, BLOCK_BYTES)]
+    indices = [index for _, index in row_blocks(node)]
     runs = [counted_values(np.empty(0, known_dtype(node)))]
     for start in range(0, len(indices), TOGETHER):
         some = indices[start : start + TOGETHER]

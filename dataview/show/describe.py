@@ -17,16 +17,15 @@ from dataview.plan.guards import check_ends
 from dataview.plan.kinds import Driven, Record, known_dtype, known_shape, members, size_of
 from dataview.plan.node import Node
 from dataview.samples import counted_values
+from dataview.sizes import sizes
 from dataview.sources import ArraySource, Memo
 
-SAMPLED_ROWS = 1_000_000
 SAMPLED_BYTES = 1 << 25
 """Of wide fields fewer rows are sampled: as many as fit in so many bytes."""
 
 SAMPLED_BYTES_IN_ALL = 1 << 27
 """And of many fields as many as fit in so many bytes together."""
 
-BLOCK_BYTES = 1 << 22
 WINDOW = 16
 QUARTERS = {"25%": 0.25, "50%": 0.5, "75%": 0.75}
 FROM_SAMPLE = (*QUARTERS, "distinct", "most frequent", "times")
@@ -194,7 +193,7 @@ def _summed_up(leaves: list[_Leaf]) -> list[_Summary]:
     shape = known_shape(roots[0])
     count = shape[0] if shape else 1
     row = sum(size_of(known_shape(root)[1:]) * known_dtype(root).itemsize for root in roots)
-    step = max(1, BLOCK_BYTES // max(1, row))
+    step = max(1, sizes.block_bytes // max(1, row))
     cuts = [Cut(0, start, min(start + step, count)) for start in range(0, count, step)]
     templates = [_at(leaf.root, leaf.path) for leaf in leaves]
     numbers = _samples_of(templates, count)
@@ -223,9 +222,9 @@ def _summed_up(leaves: list[_Leaf]) -> list[_Summary]:
 
 def _samples_of(nodes: list[Node], count: int) -> list[np.ndarray]:
     """Return the rows of which the sample of each field is taken."""
-    sizes = [max(1, size_of(known_shape(n)[1:]) * known_dtype(n).itemsize) for n in nodes]
-    wanted = [max(1, min(SAMPLED_ROWS, SAMPLED_BYTES // size)) for size in sizes]
-    held = sum(min(count, rows) * size for rows, size in zip(wanted, sizes, strict=True))
+    widths = [max(1, size_of(known_shape(n)[1:]) * known_dtype(n).itemsize) for n in nodes]
+    wanted = [max(1, min(sizes.sampled_rows, SAMPLED_BYTES // width)) for width in widths]
+    held = sum(min(count, rows) * width for rows, width in zip(wanted, widths, strict=True))
     share = min(1.0, SAMPLED_BYTES_IN_ALL / max(1, held))
     wanted = [max(1, int(rows * share)) for rows in wanted]
     rows_of = {rows: sampled_rows(count, rows) for rows in wanted}

@@ -11,8 +11,6 @@ from itertools import groupby
 from typing import Any, NamedTuple, TypeAlias
 
 from dataview.compute import (
-    BLOCK_ELEMENTS,
-    SMALL,
     Program,
     aliases,
     block_elements,
@@ -53,6 +51,7 @@ from dataview.samples import Stream, length_of
 from dataview.show.display import FRAME, title
 from dataview.show.formulas import formula_of, is_symbolic, term_of
 from dataview.show.words import escape, harmless, length_text, size_text, undriven
+from dataview.sizes import sizes
 
 
 class Reading(NamedTuple):
@@ -327,7 +326,7 @@ def _steps(root: Node) -> Iterator[Step]:
 def _blocks_of(core: Elementwise, shape: Shape) -> dict[str, Any]:
     """Return the blocks of a fused expression, and the memory of one."""
     size = size_of(shape)
-    if not shape or not size or (size <= SMALL and current_engine() != "numexpr"):
+    if not shape or not size or (size <= sizes.small_elements and current_engine() != "numexpr"):
         return {"way": "at once, small as it is", "blocks": 1, "block_elements": size}
     read = [leaf for leaf in leaves_of(core) if _is_read_by_blocks(leaf)]
     axis, step = cutting(shape, block_elements(compiled(core), size, bool(read)), bool(read))
@@ -346,7 +345,7 @@ def _blocks_of(core: Elementwise, shape: Shape) -> dict[str, Any]:
 
 
 def _is_read_by_blocks(leaf: Node) -> bool:
-    return size_of(known_shape(leaf)) > BLOCK_ELEMENTS and not aliases(leaf)
+    return size_of(known_shape(leaf)) > sizes.block_elements and not aliases(leaf)
 
 
 def _buffered(program: Program) -> int:

@@ -12,14 +12,10 @@ from typing import Any
 
 import numpy as np
 
-POSITIONED = hasattr(os, "preadv") and hasattr(os, "pwritev")
-"""Whether the system reads and writes at a place in one call; Windows and old macOS do not."""
+from dataview.sizes import sizes
 
 MOST = 1 << 30
 """How many bytes are asked for in one call: some systems refuse 2 GiB, others give less."""
-
-WINDOW_BYTES = 1 << 21
-"""From so many bytes on, mapping is cheaper than copying: the system maps pages by the thousand."""
 
 POPULATE_READ, POPULATE_WRITE = 22, 23
 """What Linux is told to have all pages of a map there at once; Python has no names for it."""
@@ -35,7 +31,7 @@ def mapped(
     Where the system refuses, reading and writing at the place work, or tell what is wrong.
     """
     size = math.prod(shape) * dtype.itemsize
-    if sys.platform != "linux" or size < WINDOW_BYTES:
+    if sys.platform != "linux" or size < sizes.window_bytes:
         return None
     skipped = place % mmap.ALLOCATIONGRANULARITY
     access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ
@@ -58,14 +54,14 @@ def write_at(file: io.FileIO, block: np.ndarray, place: int) -> None:
 
 
 def _read_some(file: io.FileIO, part: memoryview, place: int) -> int:
-    if POSITIONED:
+    if hasattr(os, "preadv"):  # Windows and old macOS have none
         return os.preadv(file.fileno(), [part], place)
     file.seek(place)
     return file.readinto(part) or 0
 
 
 def _write_some(file: io.FileIO, part: memoryview, place: int) -> int:
-    if POSITIONED:
+    if hasattr(os, "pwritev"):
         return os.pwritev(file.fileno(), [part], place)
     file.seek(place)
     return file.write(part) or 0

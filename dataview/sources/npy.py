@@ -24,6 +24,7 @@ from dataview.index import (
     is_identity,
     shifted,
 )
+from dataview.sizes import sizes
 from dataview.sources import scratch
 from dataview.sources.file_access import mapped, read_at, write_at
 from dataview.sources.npy_header import Header, Seen, described, read_header
@@ -42,9 +43,6 @@ MAPPED_AT_ONCE = 1 << 21
 
 MAPPED_AROUND = 1 << 16
 """And so much it usually maps around a row that lies by itself."""
-
-HELD_BYTES = 1 << 24
-"""About so many bytes of a map's pages are held: they count as memory of the process."""
 
 
 class NpyFile:
@@ -115,7 +113,7 @@ class NpyFile:
         if array is None or DONTNEED is None or not array.size:
             return
         self.touched += touched
-        if self.touched >= HELD_BYTES:
+        if self.touched >= sizes.file_bytes:
             self.touched = 0
             _map_of(array).madvise(DONTNEED)
 
@@ -217,11 +215,11 @@ class NpySource:
     def _pieces(self, index: Index) -> Iterator[tuple[Any, Index]]:
         """Return an index in parts, along its slowest axis, each of which touches few pages."""
         axis, size = self.cutting(index)
-        if not index.shape or index.shape[axis] * size <= HELD_BYTES:
+        if not index.shape or index.shape[axis] * size <= sizes.file_bytes:
             yield ..., index
             return
         length = index.shape[axis]
-        step = max(1, HELD_BYTES // size)
+        step = max(1, sizes.file_bytes // size)
         for start in range(0, length, step):
             stop = min(start + step, length)
             part = identity((*index.shape[:axis], stop - start, *index.shape[axis + 1 :]))

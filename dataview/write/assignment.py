@@ -37,11 +37,8 @@ from dataview.plan.kinds import (
     size_of,
 )
 from dataview.plan.node import Node
+from dataview.sizes import sizes
 from dataview.sources import Source
-
-UNDO_BYTES = 256 << 20
-"""How many bytes of old values a write keeps to undo itself."""
-
 
 _listening: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -233,7 +230,7 @@ def _written(writes: Sequence[_Write]) -> None:
         writes[0].source.write(writes[0].where, writes[0].value)
         return
     old: list[np.ndarray] = []
-    budget = UNDO_BYTES
+    budget = sizes.undo_bytes
     begun = 0
     try:
         for place in writes:
@@ -252,7 +249,8 @@ def _undo(begun: Sequence[_Write], old: Sequence[np.ndarray], error: BaseExcepti
     if len(old) < len(begun):
         raise PartialWriteError(
             f"the write failed after {len(begun) - 1} of its parts, and the old values were too "
-            f"large to keep ({UNDO_BYTES >> 20} MB): {[part.source.describe() for part in begun]}"
+            f"large to keep ({sizes.undo_bytes >> 20} MB): "
+            f"{[part.source.describe() for part in begun]}"
         ) from error
     for place, values in zip(reversed(begun), reversed(old), strict=True):
         place.source.write(place.where, values)

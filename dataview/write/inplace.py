@@ -42,14 +42,9 @@ from dataview.plan.kinds import (
 )
 from dataview.plan.node import Argument, Node
 from dataview.plan.walk import below
-from dataview.write.assignment import UNDO_BYTES, announce, check_writable, write
+from dataview.sizes import sizes
+from dataview.write.assignment import announce, check_writable, write
 from dataview.write.overlap import apart, is_same_places, source_of
-
-STREAMED = 1 << 16
-"""From so many elements on, a result is written over the data as it is computed."""
-
-FILE_BLOCK = 1 << 24
-"""So much of a file is read, changed and written back at a time."""
 
 
 def apply_in_place(node: Node, ufunc: np.ufunc, args: Sequence[Argument]) -> None:
@@ -60,7 +55,8 @@ def apply_in_place(node: Node, ufunc: np.ufunc, args: Sequence[Argument]) -> Non
     check_writable(node)
     _check_result(node, ufunc, args)
     source = source_of(node)
-    if source is None or size_of(known_shape(node)) < STREAMED or not _is_one_box(node):
+    small = size_of(known_shape(node)) < sizes.streamed_elements
+    if source is None or small or not _is_one_box(node):
         _at_once(node, ufunc, args)
         return
     for arg in args:
@@ -178,7 +174,7 @@ def _held_interrupt() -> Iterator[None]:
 def _in_file(node: Node, expression: Elementwise) -> None:
     """Change a file by runs of rows, keeping old values to undo a failure within the budget."""
     shape, dtype = known_shape(node), known_dtype(node)
-    keep = size_of(shape) * dtype.itemsize <= UNDO_BYTES
+    keep = size_of(shape) * dtype.itemsize <= sizes.undo_bytes
     done: dict[Cut, np.ndarray | None] = {}
     noted: dict[tuple[int, str], str] = {}
 
@@ -227,7 +223,7 @@ def _runs_of_rows(node: Node) -> list[Cut]:
     shape = known_shape(node)
     index = node.index if isinstance(node, Select) else identity(shape)
     axis, size = source_of(node).cutting(index)
-    length, step = shape[axis], max(1, FILE_BLOCK // size)
+    length, step = shape[axis], max(1, sizes.file_bytes // size)
     return [Cut(axis, n, min(n + step, length)) for n in range(0, length, step)]
 
 
@@ -239,8 +235,8 @@ def _undone(
             rows = sorted((cut.start, cut.stop) for cut in done)
             in_part = "" if isinstance(error, KeyboardInterrupt) else ", perhaps some only in part,"
             raise PartialWriteError(
-                f"the update failed, and the old values were more than {UNDO_BYTES >> 20} MB, too "
-                f"many to keep; changed{in_part} are along axis {cut.axis} the positions "
+                f"the update failed, and the old values were more than {sizes.undo_bytes >> 20} "
+                f"MB, too many to keep; changed{in_part} are along axis {cut.axis} the positions "
                 f"{_joined(rows)}"
             ) from error
         write(select(node, cut.within(shape)), old)
