@@ -10,8 +10,6 @@ import ast
 import html.parser
 import itertools
 import math
-import os
-import pathlib
 import pickle
 import xml.etree.ElementTree
 
@@ -21,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
+from counting import unmade
 from dataview.exchange import convert
 from dataview.index.algebra import ENDLESS
 from dataview.plan import build
@@ -28,9 +27,8 @@ from dataview.samples import streams
 from dataview.show import display, pictures
 from dataview.view.face import node_of
 from oracle import arrays, attempt, examples, keys
+from recorded import cases_of, check_files, check_text
 
-SNAPSHOTS = pathlib.Path(__file__).parent / "snapshots" / "display"
-UPDATE = os.environ.get("DATAVIEW_UPDATE_SNAPSHOTS") == "1"
 LINES = 45
 HOSTILE = ["<script>alert(1)</script>", "a\nb", "\u202eabc", "\ud800", "&amp;", "\"'>", "x" * 5000]
 
@@ -62,10 +60,6 @@ class Unreadable:
 def unread(*shape, dtype=np.float64, place="nowhere"):
     """A view of a source that cannot be read."""
     return dv.View(build.stored(Unreadable(shape, dtype, place)))
-
-
-def unmade(number):
-    raise AssertionError("display has made a sample")
 
 
 class Tags(html.parser.HTMLParser):
@@ -187,32 +181,26 @@ def cases(folder):
     }
 
 
-NAMES = sorted(path.stem for path in SNAPSHOTS.glob("*.txt"))
-
-
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory):
     return cases(tmp_path_factory.mktemp("display"))
 
 
+def files_of(name, view):
+    """Give the files that hold what is shown of a view."""
+    line, text, page = check_shown(view)
+    return {f"{name}.txt": f"{text}\n\n{line}\n", f"{name}.html": f"{page}\n"}
+
+
 def test_every_case_has_its_files(shown):
-    if UPDATE:
-        SNAPSHOTS.mkdir(parents=True, exist_ok=True)
-        for path in SNAPSHOTS.iterdir():
-            path.unlink()
-        for name, view in shown.items():
-            line, text, page = check_shown(view)
-            (SNAPSHOTS / f"{name}.txt").write_text(f"{text}\n\n{line}\n", encoding="utf-8")
-            (SNAPSHOTS / f"{name}.html").write_text(f"{page}\n", encoding="utf-8")
-    assert sorted(path.stem for path in SNAPSHOTS.glob("*.txt")) == sorted(shown)
-    assert sorted(path.stem for path in SNAPSHOTS.glob("*.html")) == sorted(shown)
+    files = [files_of(name, view) for name, view in shown.items()]
+    check_files("display", {name: text for two in files for name, text in two.items()})
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", cases_of("display"))
 def test_a_view_is_shown_as_in_its_files(name, shown):
-    line, text, page = check_shown(shown[name])
-    assert f"{text}\n\n{line}\n" == (SNAPSHOTS / f"{name}.txt").read_text(encoding="utf-8")
-    assert f"{page}\n" == (SNAPSHOTS / f"{name}.html").read_text(encoding="utf-8")
+    for file, text in files_of(name, shown[name]).items():
+        check_text("display", file, text)
 
 
 def test_a_view_shows_its_node(shown):

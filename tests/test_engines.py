@@ -1,8 +1,5 @@
 """The engines: which steps numexpr computes, in which threads, and that the bits are the same."""
 
-import os
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
+from children import printed, python
 from dataview.compute import engines, programs
 from dataview.view.face import node_of
 from oracle import LAYOUTS, assert_same, examples, lay_out
@@ -62,15 +60,9 @@ def test_an_unknown_engine_is_refused(name):
         pass
 
 
-def child(code, engine):
-    """Run a program in which the environment names the engine."""
-    environment = os.environ | {"DATAVIEW_ENGINE": engine}
-    command = [sys.executable, "-c", f"import sys, dataview as dv, numpy as np\n{code}"]
-    return subprocess.run(command, env=environment, capture_output=True, text=True)
-
-
 def test_the_environment_sets_the_default():
     code = """
+import sys, dataview as dv, numpy as np
 v = dv.View(np.ones(99)) + 1
 v()
 print("numexpr" in sys.modules)
@@ -79,8 +71,9 @@ with dv.engine("numpy"):
     print(engines.current())
 """
     for engine, imported in [("numexpr", "True"), ("numpy", "False"), ("auto", "False")]:
-        assert child(code, engine).stdout.split() == [imported, "numpy"]
-    assert "DATAVIEW_ENGINE is one of 'numpy', 'numexpr'" in child(code, "gpu").stderr
+        assert printed("-c", code, DATAVIEW_ENGINE=engine).split() == [imported, "numpy"]
+    refused = python("-c", code, DATAVIEW_ENGINE="gpu")
+    assert "DATAVIEW_ENGINE is one of 'numpy', 'numexpr'" in refused.stderr
 
 
 def test_auto_takes_numexpr_where_it_was_measured_faster(monkeypatch):

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
-import pathlib
 import pickle
 
 import numpy as np
@@ -18,12 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
+from counting import unmade
 from dataview.index import gather
 from dataview.plan import build
 from oracle import examples
-
-SNAPSHOTS = pathlib.Path(__file__).parent / "snapshots" / "explaining"
-UPDATE = os.environ.get("DATAVIEW_UPDATE_SNAPSHOTS") == "1"
+from recorded import cases_of, check_files, check_text
 
 
 class Counted:
@@ -51,10 +48,6 @@ def counted(*shape, dtype=np.float32):
     count = math.prod(shape)
     source = Counted((np.arange(count) % 97 + 1).astype(dtype).reshape(shape))
     return source, dv.View(build.stored(source))
-
-
-def unmade(number):
-    raise AssertionError("a plan has made a sample")
 
 
 def cases(folder):
@@ -97,28 +90,20 @@ def by_numpy():
         yield
 
 
-NAMES = sorted(path.stem for path in SNAPSHOTS.glob("*.txt"))
-
-
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory):
     return cases(tmp_path_factory.mktemp("explaining"))
 
 
 def test_every_case_has_its_file(shown):
-    if UPDATE:
-        SNAPSHOTS.mkdir(parents=True, exist_ok=True)
-        for path in SNAPSHOTS.iterdir():
-            path.unlink()
-        for name, view in shown.items():
-            (SNAPSHOTS / f"{name}.txt").write_text(f"{view._explain()}\n", encoding="utf-8")
-    assert sorted(path.name for path in SNAPSHOTS.iterdir()) == sorted(f"{n}.txt" for n in shown)
+    plans = {f"{name}.txt": f"{view._explain()}\n" for name, view in shown.items()}
+    check_files("explaining", plans)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", cases_of("explaining"))
 def test_a_plan_is_told_as_in_its_file(name, shown):
     plan = shown[name]._explain()
-    assert f"{plan}\n" == (SNAPSHOTS / f"{name}.txt").read_text(encoding="utf-8")
+    check_text("explaining", f"{name}.txt", f"{plan}\n")
     assert all(line == line.rstrip() and line.isprintable() for line in repr(plan).split("\n"))
 
 

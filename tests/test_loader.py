@@ -15,43 +15,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
+from loading import dataset, flat, numbered, rows
 
 N = 23
-
-
-def dataset(n=N):
-    return dv.View(x=np.arange(2.0 * n).reshape(n, 2), y=np.arange(n))
-
-
-def rows(loader):
-    """The row numbers of the batches of one `for`."""
-    return [batch.y().tolist() for batch in loader]
-
-
-def flat(batches):
-    return list(itertools.chain.from_iterable(batches))
 
 
 def first(loader, count):
     return [batch.y().tolist() for batch in itertools.islice(loader, count)]
 
 
-class Counting:
-    """Samples by number, with a list of those that were asked for."""
-
-    def __init__(self, bad=()):
-        self.asked = []
-        self.bad = bad
-
-    def __call__(self, number):
-        self.asked.append(number)
-        if number in self.bad:
-            raise ValueError(f"bad {number}")
-        return {"y": number}
-
-
 def made(n, bad=()):
-    return dv.View(Counting(bad), _length=n)
+    return dv.View(numbered(bad), _length=n)
 
 
 # -------------------- batches --------------------
@@ -91,7 +65,7 @@ def test_the_batches_of_an_epoch(n, size, options, expected):
 
 
 def test_a_batch_is_a_view_with_the_fields_of_the_data():
-    d = dataset()
+    d = dataset(N)
     (batch,) = itertools.islice(d._loader(4, "permutation", seed=3), 1)
     order = batch.y()
     assert isinstance(batch, dv.View)
@@ -147,7 +121,7 @@ def test_data_of_every_kind(data, options):
     ],
 )
 def test_batches_in_the_form_that_is_asked_for(fields, expected):
-    found = next(dataset()._loader(2, fields=fields))
+    found = next(dataset(N)._loader(2, fields=fields))
     assert type(found) is type(expected)
     pairs = zip(found, expected, strict=True) if isinstance(found, tuple) else [(found, expected)]
     for ours, theirs in pairs:
@@ -162,7 +136,7 @@ def test_fields_that_nobody_has_declared_are_asked_for_after_a_probe():
 
 
 def test_only_the_fields_asked_for_are_read():
-    audio = Counting()
+    audio = numbered()
     d = dv.View(audio=dv.View(audio, _length=4), length=np.array([3, 1, 2, 4]))
     sampler = dv.samplers.bucket(by="length")
     assert sorted(np.concatenate(list(d._loader(2, sampler, fields="length")))) == [1, 2, 3, 4]
@@ -170,7 +144,7 @@ def test_only_the_fields_asked_for_are_read():
 
 
 def test_a_batch_is_never_overwritten_and_shares_nothing():
-    d = dataset()
+    d = dataset(N)
     for options in ({}, {"workers": 2, "prefetch": 3}):
         with d._loader(4, "permutation", **options) as loader:
             kept = next(loader)
@@ -178,7 +152,7 @@ def test_a_batch_is_never_overwritten_and_shares_nothing():
             list(loader)
             np.testing.assert_array_equal(kept.x(), copy)
             kept.x -= 100
-    np.testing.assert_array_equal(d.x(), dataset().x())
+    np.testing.assert_array_equal(d.x(), dataset(N).x())
 
 
 def test_padding_is_marked():
@@ -246,8 +220,8 @@ def test_each_epoch_has_an_order_of_its_own():
 
 
 def test_for_goes_on_with_an_interrupted_epoch_and_reset_begins_it_again():
-    whole = rows(dataset()._loader(4, "permutation"))
-    loader = dataset()._loader(4, "permutation", prefetch=2)
+    whole = rows(dataset(N)._loader(4, "permutation"))
+    loader = dataset(N)._loader(4, "permutation", prefetch=2)
     assert first(loader, 2) == whole[:2]
     assert rows(loader) == whole[2:]
     second = rows(loader)
@@ -262,7 +236,7 @@ def test_for_goes_on_with_an_interrupted_epoch_and_reset_begins_it_again():
 
 def test_loaders_of_one_dataset_do_not_disturb_each_other_or_numpy():
     before = np.random.get_state()[1].copy()  # noqa: NPY002
-    d = dataset()
+    d = dataset(N)
     alone = rows(d._loader(4, "permutation"))
     left, right = d._loader(4, "permutation"), d._loader(4, "permutation", workers=2)
     together = [(a.y().tolist(), b.y().tolist()) for a, b in zip(left, right, strict=True)]
@@ -340,9 +314,9 @@ def test_shards_are_disjoint_and_cover(n, ranks, size, sampler, even):
 
 def test_ranks_with_a_batch_sampler_take_turns():
     sampler = [[0, 1], [2], [3, 4, 5], [6], [7]]
-    found = [rows(dataset()._loader(sampler=sampler, shard=(r, 2))) for r in range(2)]
+    found = [rows(dataset(N)._loader(sampler=sampler, shard=(r, 2))) for r in range(2)]
     assert found == [[[0, 1], [3, 4, 5], [7]], [[2], [6]]]
-    padded = [rows(dataset()._loader(sampler=sampler, shard=(r, 2), even="pad")) for r in range(2)]
+    padded = [rows(dataset(N)._loader(sampler=sampler, shard=(r, 2), even="pad")) for r in range(2)]
     assert padded == [[[0, 1], [3, 4, 5], [7]], [[2], [6], [0, 1]]]
 
 
@@ -402,7 +376,7 @@ def trace(loader, count):
 def test_before_and_after_are_the_uninterrupted_run(name, workers, prefetch):
     size = 1 if name in DECIDING else 4
 
-    d = dv.concat(dataset()[:9], dataset()[9:])
+    d = dv.concat(dataset(N)[:9], dataset(N)[9:])
 
     def loader(**options):
         return d._loader(size, SAMPLERS[name](), seed=5, repeat=True, transform=noisy, **options)
@@ -441,8 +415,8 @@ def test_a_state_is_good_for_other_batch_sizes_and_shards(data):
 
 
 def test_saving_has_no_side_effect_and_loses_nothing_prefetched():
-    loader = dataset()._loader(3, "permutation", workers=2, prefetch=4)
-    whole = rows(dataset()._loader(3, "permutation"))
+    loader = dataset(N)._loader(3, "permutation", workers=2, prefetch=4)
+    whole = rows(dataset(N)._loader(3, "permutation"))
     found = []
     for batch in loader:
         found.append(batch.y().tolist())
@@ -452,17 +426,17 @@ def test_saving_has_no_side_effect_and_loses_nothing_prefetched():
 
 
 def test_a_state_at_the_end_of_an_epoch_is_the_start_of_the_next():
-    loader = dataset()._loader(4, "permutation")
+    loader = dataset(N)._loader(4, "permutation")
     rows(loader)
     state = loader.state_dict()
     assert (state["epoch"], state["position"]) == (1, 0)
-    other = dataset()._loader(4, "permutation")
+    other = dataset(N)._loader(4, "permutation")
     other.load_state_dict(state)
     assert rows(other) == rows(loader)
 
 
 def test_only_the_next_batch_is_read_after_resuming():
-    source = Counting()
+    source = numbered()
     d = dv.View(source, _length=10**8)
     loader = d._loader(4, "permutation")
     state = loader.state_dict() | {"position": 99 * 10**6}
@@ -478,25 +452,25 @@ def test_only_the_next_batch_is_read_after_resuming():
     ("other", "text"),
     [
         (lambda: dataset(N + 1)._loader(4), "length"),
-        (lambda: dataset()._loader(4, "permutation"), "sampler"),
-        (lambda: dataset()._loader(4, seed=1), "seed"),
-        (lambda: dataset()._select("y")._loader(4), "fields"),
+        (lambda: dataset(N)._loader(4, "permutation"), "sampler"),
+        (lambda: dataset(N)._loader(4, seed=1), "seed"),
+        (lambda: dataset(N)._select("y")._loader(4), "fields"),
     ],
 )
 def test_a_state_of_something_else_is_refused(other, text):
-    state = dataset()._loader(4).state_dict()
+    state = dataset(N)._loader(4).state_dict()
     with pytest.raises(ValueError, match=text):
         other().load_state_dict(state)
     with pytest.raises(ValueError, match="version 99"):
-        dataset()._loader(4).load_state_dict(state | {"version": 99})
+        dataset(N)._loader(4).load_state_dict(state | {"version": 99})
     with pytest.raises(ValueError, match="position 1000 of 23"):
-        dataset()._loader(4).load_state_dict(state | {"position": 1000})
+        dataset(N)._loader(4).load_state_dict(state | {"position": 1000})
 
 
 @pytest.mark.parametrize("asked", [False, True])
 def test_rows_that_a_function_draws_are_not_lost_however_far_ahead_they_are_drawn(asked):
     function = SAMPLERS["function"]()
-    with dataset()._loader(2, function, num_samples=2, repeat=True, prefetch=5) as loader:
+    with dataset(N)._loader(2, function, num_samples=2, repeat=True, prefetch=5) as loader:
         found = []
         for number in range(12):
             found.append(next(loader).y().tolist())
@@ -509,7 +483,7 @@ def test_rows_that_a_function_draws_are_not_lost_however_far_ahead_they_are_draw
 
 def test_a_function_for_another_field_is_drawn_again_from_the_start():
     def loader():
-        return dataset()._loader(4, {"y": "permutation", "x": SAMPLERS["function"]()}, repeat=True)
+        return dataset(N)._loader(4, {"y": "permutation", "x": SAMPLERS["function"]()}, repeat=True)
 
     whole = loader()
     batches = [next(whole).x().tolist() for _ in range(15)]
@@ -531,7 +505,7 @@ def test_a_function_for_another_field_is_drawn_again_from_the_start():
     ],
 )
 def test_a_state_that_is_none_is_refused(change, kind, text):
-    loader = dataset()._loader(4)
+    loader = dataset(N)._loader(4)
     state = loader.state_dict()
     with pytest.raises(kind, match=text):
         loader.load_state_dict(state | change)
@@ -546,7 +520,7 @@ def test_a_state_that_is_none_is_refused(change, kind, text):
 
 def test_the_fingerprint_tells_options_of_samplers_apart():
     def state(sampler):
-        return dataset()._loader(1, sampler).state_dict()["fingerprint"]["sampler"]
+        return dataset(N)._loader(1, sampler).state_dict()["fingerprint"]["sampler"]
 
     labels = [state(dv.samplers.permutation(by="y", label=label)) for label in (2, np.int64(2), 3)]
     assert labels[0] == labels[1] != labels[2]
@@ -565,7 +539,7 @@ def test_the_fingerprint_tells_options_of_samplers_apart():
 def test_random_transforms_follow_from_the_sample_alone(options):
     def values(**options):
         found = {}
-        with dataset()._loader(**options, sampler="permutation", transform=noisy) as loader:
+        with dataset(N)._loader(**options, sampler="permutation", transform=noisy) as loader:
             for _ in range(2):
                 for batch in loader:
                     epoch = loader.epoch - loader.is_new_epoch
@@ -585,7 +559,7 @@ def test_steps_of_a_transform_follow_each_other_with_random_numbers_of_their_own
     def again(sample, rng):
         return {"y": sample.y * 2, "a": sample.a, "b": rng.random()}
 
-    batch = next(dataset()._loader(3, transform=[add, again]))
+    batch = next(dataset(N)._loader(3, transform=[add, again]))
     assert batch.y().tolist() == [0, 2, 4]
     assert not set(batch.a().tolist()) & set(batch.b().tolist())
 
@@ -599,9 +573,9 @@ def test_a_transform_cannot_change_the_data():
 
     for function in (spoil, spoil_view):
         with pytest.raises(ValueError, match="sample 0, transform"):
-            next(dataset()._loader(2, transform=function))
+            next(dataset(N)._loader(2, transform=function))
     with pytest.raises(TypeError, match="returned None"):
-        next(dataset()._loader(2, transform=lambda sample: None))
+        next(dataset(N)._loader(2, transform=lambda sample: None))
 
 
 def test_a_sample_of_windows_has_its_fields():
@@ -624,14 +598,14 @@ def test_ragged_samples_are_padded_with_lengths():
 
 
 def test_an_own_collate_makes_what_it_likes():
-    loader = dataset()._loader(3, collate=lambda samples: [int(s["y"]) for s in samples])
+    loader = dataset(N)._loader(3, collate=lambda samples: [int(s["y"]) for s in samples])
     assert next(loader) == [0, 1, 2]
 
     def fail(samples):
         raise KeyError("no")
 
     with pytest.raises(KeyError, match="samples 0 to 2"):
-        next(dataset()._loader(3, collate=fail))
+        next(dataset(N)._loader(3, collate=fail))
 
 
 # -------------------- several samplers --------------------
@@ -658,7 +632,7 @@ def test_fields_with_samplers_of_their_own():
 
 
 def test_a_secondary_field_that_fails_is_none_for_the_transform():
-    d = dv.View(a=np.arange(4), b=dv.View(Counting(bad=[2]), _length=4))
+    d = dv.View(a=np.arange(4), b=dv.View(numbered(bad=[2]), _length=4))
     seen = []
 
     def note(sample):
@@ -750,7 +724,7 @@ def test_a_transform_that_fails_is_named_with_the_sample():
         return 1 / sample.y()
 
     with np.errstate(all="raise"), pytest.raises(FloatingPointError, match="sample 0, transform"):
-        next(dataset()._loader(2, transform=halve, workers=1))
+        next(dataset(N)._loader(2, transform=halve, workers=1))
 
 
 @pytest.mark.parametrize(
@@ -993,25 +967,25 @@ def test_what_a_stream_cannot_do_is_refused(options, kind):
 )
 def test_options_are_checked_when_the_loader_is_made(options, kind):
     with pytest.raises(kind):
-        dataset()._loader(**options)
+        dataset(N)._loader(**options)
 
 
 def test_what_a_sampler_leaves_to_choose_is_told():
     with pytest.raises(ValueError, match="leave tail= and straddle= out"):
-        dataset()._loader(4, dv.samplers.bucket(by="y"), tail="drop")
+        dataset(N)._loader(4, dv.samplers.bucket(by="y"), tail="drop")
     with pytest.raises(ValueError, match="leave batch_size=, tail= and straddle= out"):
-        dataset()._loader(4, dv.samplers.token_budget(by="y", budget=50))
+        dataset(N)._loader(4, dv.samplers.token_budget(by="y", budget=50))
 
 
 def test_equal_seeds_of_any_kind_are_one_seed():
-    plain = dataset()._loader(4, "permutation", seed=3, transform=noisy)
-    other = dataset()._loader(4, "permutation", seed=np.int64(3), transform=noisy)
+    plain = dataset(N)._loader(4, "permutation", seed=3, transform=noisy)
+    other = dataset(N)._loader(4, "permutation", seed=np.int64(3), transform=noisy)
     assert trace(plain, 2) == trace(other, 2)
     state = json.loads(json.dumps(other.state_dict()))
     plain.load_state_dict(state)
     assert trace(plain, 2) == trace(other, 2)
     pair = [np.int64(3), "a"]
-    json.dumps(dataset()._loader(seed=pair).state_dict())
+    json.dumps(dataset(N)._loader(seed=pair).state_dict())
 
 
 def test_an_empty_epoch_cannot_be_repeated():
@@ -1072,14 +1046,14 @@ def test_progress_bars_are_tqdm(monkeypatch):
 
 
 def test_arrays_go_to_a_device():
-    found = next(dataset()._loader(2, device="cpu"))
+    found = next(dataset(N)._loader(2, device="cpu"))
     assert isinstance(found, dv.View)
     with pytest.raises(ValueError, match="torch:cuda:0"):
-        next(dataset()._loader(2, device="cuda"))
+        next(dataset(N)._loader(2, device="cuda"))
 
 
 def test_a_closed_loader_says_so():
-    loader = dataset()._loader(2, workers=1)
+    loader = dataset(N)._loader(2, workers=1)
     next(loader)
     loader.close()
     loader.close()
@@ -1095,7 +1069,7 @@ def test_the_repr_tells_where_the_loader_is():
 
 
 def test_a_forgotten_loader_is_freed():
-    loader = dataset()._loader(2, workers=2)
+    loader = dataset(N)._loader(2, workers=2)
     next(loader)
     gone = weakref.ref(loader)
     del loader

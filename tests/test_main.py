@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import dataview as dv
+from children import python
 from dataview import demo
 
 WITHOUT_TQDM = (
@@ -25,13 +26,7 @@ EMPTY = {"meta", "path"}
 
 def run(*arguments, program=("-m", "dataview"), **environment):
     """Run the command with warnings as errors; return the finished process."""
-    return subprocess.run(
-        [sys.executable, "-W", "error", *program, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **environment},
-    )
+    return python("-W", "error", *program, *arguments, **environment)
 
 
 def numbers(output, heading):

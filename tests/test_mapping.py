@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
+from counting import unmade
 from dataview.samples.mapping import at_epoch
 from dataview.view.face import node_of, viewed
 from oracle import accepted_chains, assert_same, check_same, examples, follow
@@ -257,27 +258,23 @@ def test_deep_composition(d):
 # -------------------- nothing is asked, nothing is called --------------------
 
 
-def refuse(*arguments):
-    raise AssertionError("called")
-
-
 def test_looking_at_a_mapped_view_calls_nothing(d):
-    for m in (d._map(refuse), d._map_batches(refuse), d._map(refuse, fields=["a"]).a):
+    for m in (d._map(unmade), d._map_batches(unmade), d._map(unmade, fields=["a"]).a):
         assert m._shape()[0] == 12 and m._dtype() is None and len(m) == 12
         assert "?" in repr(m) and m._repr_html_() and dir(m) and not hasattr(m, "_nothing")
         assert [*m[2:]]
-    m = d._map(refuse, shape=(2,))
+    m = d._map(unmade, shape=(2,))
     assert m._shape() == (12, 2) and m._dtype() is None
     with pytest.raises(dv.UndeclaredError, match="_probe"):
         m - 1
-    assert d._map(refuse, shape=(2,), dtype="f4")._nbytes() == 96
+    assert d._map(unmade, shape=(2,), dtype="f4")._nbytes() == 96
 
 
 def test_an_empty_view_is_mapped(d):
-    assert len(d[:0]._map(refuse)) == 0 and d[:0]._map(refuse)().shape == (0,)
-    assert_same(d[:0]._map(refuse, shape=(2,), dtype="f4")(), np.empty((0, 2), "f4"))
+    assert len(d[:0]._map(unmade)) == 0 and d[:0]._map(unmade)().shape == (0,)
+    assert_same(d[:0]._map(unmade, shape=(2,), dtype="f4")(), np.empty((0, 2), "f4"))
     with pytest.raises(dv.UndeclaredError, match="no samples"):
-        d[:0]._map(refuse)._probe()
+        d[:0]._map(unmade)._probe()
 
 
 # -------------------- the base is safe --------------------
@@ -325,7 +322,7 @@ def test_reads_prunes_what_a_function_is_given(d):
     with pytest.raises(dv.FieldError, match=r"sample 0: field 'y' is not among .*reads"):
         m()
     with pytest.raises(dv.FieldError, match="'z'"):
-        d._map(refuse, reads=["z"])
+        d._map(unmade, reads=["z"])
     windows = dv.View(np.arange(12).reshape(4, 3), a=0, b=np.s_[1:])
     assert_same(windows._map(lambda s: s.b(), reads="b")(), np.arange(12).reshape(4, 3)[:, 1:])
     with pytest.raises(dv.FieldError, match="reads"):

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
+from counting import unmade
 from oracle import (
     NUMBERS,
     accepted_chains,
@@ -29,30 +30,9 @@ from oracle import (
 
 
 @pytest.fixture
-def x():
-    return np.arange(24.0).reshape(6, 4)
-
-
-@pytest.fixture
-def d(x):
-    return dv.View(x, input=np.s_[:3], target=3)
-
-
-@pytest.fixture
-def path(tmp_path, x):
-    file = tmp_path / "x.npy"
-    np.save(file, x)
-    return file
-
-
-def unreadable(number):
-    raise AssertionError(f"row {number} was read")
-
-
-@pytest.fixture
 def never():
     """A view that cannot be read, with two fields."""
-    d = dv.View(input=dv.View(unreadable, _length=7), target=dv.View(unreadable, _length=7))
+    d = dv.View(input=dv.View(unmade, _length=7), target=dv.View(unmade, _length=7))
     assert attempt(lambda view: view[0](), d.input)[1] is not None
     return d
 

@@ -5,8 +5,6 @@ import gc
 import os
 import pathlib
 import signal
-import subprocess
-import sys
 import threading
 import warnings
 from multiprocessing.shared_memory import SharedMemory
@@ -14,14 +12,10 @@ from multiprocessing.shared_memory import SharedMemory
 import numpy as np
 import pytest
 
-import dataview as dv
-from dataview.loader import processes, threads
+from children import python
+from loading import dataset, room_for_shared_memory, shared_memory
 
 N = 11
-
-
-def dataset():
-    return dv.View(x=np.arange(2.0 * N).reshape(N, 2), y=np.arange(N))
 
 
 def noisy(sample, rng):
@@ -79,17 +73,11 @@ def freed(name):
 @pytest.fixture
 def tidy(monkeypatch):
     """Nothing stays behind: no shared memory, and no thread, which would wait for a process."""
-    names, allocated = [], processes._allocated
-
-    def noted(size):
-        memory = allocated(size)
-        names.extend([memory.name] if memory else [])
-        return memory
-
-    monkeypatch.setattr(processes, "_allocated", noted)
+    names = shared_memory(monkeypatch)
     threads = set(threading.enumerate())
     yield
     gc.collect()
+    monkeypatch.undo()
     assert all(map(freed, names))
     assert set(threading.enumerate()) <= threads
 
@@ -105,7 +93,7 @@ def trace(loader, count):
 @pytest.mark.usefixtures("tidy")
 def test_processes_give_the_same_batches_and_resume_exactly():
     make = functools.partial(
-        dataset()._loader, 3, "permutation", seed=4, repeat=True, transform=noisy
+        dataset(N)._loader, 3, "permutation", seed=4, repeat=True, transform=noisy
     )
     whole = trace(make(), 12)
     with make(workers=2, kind="process", prefetch=1) as loader:
@@ -121,7 +109,7 @@ def test_processes_give_the_same_batches_and_resume_exactly():
 
 @pytest.mark.usefixtures("tidy")
 def test_batches_of_processes_are_never_overwritten():
-    d = dataset()
+    d = dataset(N)
     with d._loader(1, transform=growing, workers=1, kind="process") as loader:
         batches = [batch() for batch in loader]
         for number, batch in enumerate(batches):
@@ -132,18 +120,18 @@ def test_batches_of_processes_are_never_overwritten():
 
 @pytest.mark.usefixtures("tidy")
 def test_errors_of_processes():
-    with dataset()._loader(2, transform=failing, workers=1, kind="process") as loader:
+    with dataset(N)._loader(2, transform=failing, workers=1, kind="process") as loader:
         next(loader)
         with pytest.raises(KeyError, match="sample 3, transform failing") as caught:
             next(loader)
         assert 'raise KeyError("three")' in caught.value.__notes__[0]
     options = {"workers": 2, "kind": "process", "on_error": "replace"}
-    with dataset()._loader(2, transform=failing, **options) as loader:
+    with dataset(N)._loader(2, transform=failing, **options) as loader:
         found = [batch.y().tolist() for batch in loader]
         assert found == [[0, 1], [2, 5], [6, 7], [8, 9], [10]]
         assert [failure.row for failure in loader.errors] == [3, 4]
     with (
-        dataset()._loader(transform=oddly, workers=1, kind="process") as loader,
+        dataset(N)._loader(transform=oddly, workers=1, kind="process") as loader,
         pytest.raises(RuntimeError, match="sample 0, transform oddly: Odd"),
     ):
         next(loader)
@@ -152,7 +140,7 @@ def test_errors_of_processes():
 @pytest.mark.parametrize(("function", "how"), [(dying, "exit code 3"), (killed, "signal SIGKILL")])
 @pytest.mark.usefixtures("tidy")
 def test_a_dead_process_is_an_error_that_names_the_sample(function, how):
-    with dataset()._loader(2, transform=function, workers=1, kind="process") as loader:
+    with dataset(N)._loader(2, transform=function, workers=1, kind="process") as loader:
         assert [next(loader)().tolist() for _ in range(2)] == [[0, 1], [2, 3]]
         for _ in range(2):  # with a new process the second time
             with pytest.raises(RuntimeError, match=rf"ended \({how}\) at sample 5"):
@@ -161,8 +149,8 @@ def test_a_dead_process_is_an_error_that_names_the_sample(function, how):
 
 @pytest.mark.usefixtures("tidy")
 def test_a_stuck_process_is_an_error_with_its_stack(monkeypatch):
-    monkeypatch.setattr(threads, "patience", lambda: 3)
-    with dataset()._loader(5, transform=hanging, workers=1, kind="process") as loader:
+    monkeypatch.setenv("DATAVIEW_WORKER_TIMEOUT", "3")
+    with dataset(N)._loader(5, transform=hanging, workers=1, kind="process") as loader:
         next(loader)
         with pytest.raises(TimeoutError, match=r"(?s)process, sample 5.*in hanging"):
             next(loader)
@@ -176,10 +164,10 @@ def test_a_stuck_thread_is_an_error_with_its_stack(monkeypatch):
             gate.wait()
         return sample.y
 
-    monkeypatch.setattr(threads, "patience", lambda: 0.2)
-    loader = dataset()._loader(5, transform=stuck, workers=1)
+    monkeypatch.setenv("DATAVIEW_WORKER_TIMEOUT", "0.2")
+    loader = dataset(N)._loader(5, transform=stuck, workers=1)
     next(loader)
-    with pytest.raises(TimeoutError, match=r"(?s)thread, sample 5.*in stuck"):
+    with pytest.raises(TimeoutError, match=r"(?s)for 0\.2 seconds.*thread, sample 5.*in stuck"):
         next(loader)
     gate.set()
     monkeypatch.undo()
@@ -187,15 +175,10 @@ def test_a_stuck_thread_is_an_error_with_its_stack(monkeypatch):
     loader.close()
 
 
-def test_how_long_to_wait_can_be_set(monkeypatch):
-    monkeypatch.setenv("DATAVIEW_WORKER_TIMEOUT", "1.5")
-    assert threads.patience() == 1.5
-
-
 @pytest.mark.usefixtures("tidy")
 def test_what_cannot_be_pickled_is_refused_with_advice():
     with (
-        dataset()._loader(transform=lambda sample: sample, workers=1, kind="process") as loader,
+        dataset(N)._loader(transform=lambda sample: sample, workers=1, kind="process") as loader,
         pytest.raises(TypeError, match="kind='thread'"),
     ):
         next(loader)
@@ -203,9 +186,9 @@ def test_what_cannot_be_pickled_is_refused_with_advice():
 
 @pytest.mark.usefixtures("tidy")
 def test_too_little_shared_memory_is_told_and_pipes_do(monkeypatch):
-    monkeypatch.setattr(processes, "_free", lambda: 10)
+    room_for_shared_memory(monkeypatch, 10)
     with (
-        dataset()._loader(4, workers=1, kind="process") as loader,
+        dataset(N)._loader(4, workers=1, kind="process") as loader,
         warnings.catch_warnings(record=True) as told,
     ):
         warnings.simplefilter("always")
@@ -216,18 +199,24 @@ def test_too_little_shared_memory_is_told_and_pipes_do(monkeypatch):
 
 
 SCRIPT = """
-import os, sys
+import multiprocessing, os, sys
+from multiprocessing.shared_memory import SharedMemory
 import numpy as np
 import dataview as dv
 
+names, begin = set(), SharedMemory.__init__
+
+def noted(memory, *args, **options):
+    begin(memory, *args, **options)
+    names.add(memory.name)
+
 if __name__ == "__main__":
+    SharedMemory.__init__ = noted
     d = dv.View(np.arange(1000.0))
     loader = d._loader(10, workers=2, kind="process")
     next(loader)
-    print(*(worker._process.pid for worker in loader._ahead._workers.values()))
-    parcel = next(iter(loader._ahead._workers.values())).parcel
-    print(*{memory.name for memory in [parcel.memory, *(worker._memory for worker in
-            loader._ahead._workers.values())] if memory}, flush=True)
+    print(*(child.pid for child in multiprocessing.active_children()))
+    print(*names, flush=True)
     ENDING
 """
 
@@ -238,9 +227,7 @@ if __name__ == "__main__":
 def test_however_a_program_ends_its_workers_end_and_memory_is_freed(ending, tmp_path):
     script = tmp_path / "program.py"
     script.write_text(SCRIPT.replace("ENDING", ending))
-    run = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, check=False, timeout=120
-    )
+    run = python(script)
     processes, names = run.stdout.splitlines()
     assert names
     # What a killed program leaves is freed by others, which hold its pipes until they are done.
@@ -263,7 +250,5 @@ def test_a_script_without_a_guard_is_told_what_it_lacks(tmp_path):
     script.write_text(
         "import dataview as dv\nnext(dv.View([1, 2])._loader(workers=1, kind='process'))\n"
     )
-    run = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, check=False, timeout=120
-    )
+    run = python(script)
     assert "needs the guard `if __name__ == '__main__':`" in run.stderr

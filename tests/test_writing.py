@@ -52,11 +52,6 @@ EXACT_ON_FLOATS = ["+=", "-=", "*=", "/=", "//=", "%="]
 
 
 @pytest.fixture
-def x():
-    return np.arange(24.0).reshape(6, 4)
-
-
-@pytest.fixture
 def d(x):
     return dv.View(x, input=np.s_[:3], target=np.s_[3:4])
 
