@@ -14,14 +14,14 @@ import numpy as np
 from dataview import samplers
 from dataview.batches.padding import Padded
 from dataview.batches.streams import of_stream
-from dataview.batches.uneven import LINE, Batches, EqualCuts
+from dataview.batches.uneven import Batches, EqualCuts
 from dataview.errors import StreamError
 from dataview.index import ENDLESS, Affine, Array, Computed, Index, Map, compose, extent, is_endless
 from dataview.plan.build import select
 from dataview.plan.fields import Attached, Fields
 from dataview.plan.kinds import Record, Sampled, Select, known_shape, members
 from dataview.plan.node import Node
-from dataview.samplers import Listed, mapped, shape_by_rows
+from dataview.samplers import LINE, Listed, mapped, shape_by_rows
 from dataview.samples import Stream
 
 TAILS = ("short", "drop", "pad", "error")

@@ -7,12 +7,12 @@ from typing import TypeAlias
 
 import numpy as np
 
-from dataview.batches.uneven import LINE, Batches
+from dataview.batches.uneven import Batches
 from dataview.compute import Taker, lent, taker_of, taker_of_memory
 from dataview.index import Affine, Computed, Constant, Index, Map, axes_of, gather, renumbered
 from dataview.plan.kinds import Select
 from dataview.plan.node import Node
-from dataview.samplers import Order
+from dataview.samplers import LINE, Order
 
 Reader: TypeAlias = "Callable[[int], np.ndarray | None]"
 Run: TypeAlias = "Callable[[int, int], np.ndarray | None]"

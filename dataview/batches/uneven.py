@@ -13,11 +13,10 @@ from dataview.plan.fields import NO_FIELDS, Attached, Fields
 from dataview.plan.guards import endless
 from dataview.plan.kinds import Sampled, known_shape, size_of
 from dataview.plan.node import Argument, Evaluate, LateFields, Node
-from dataview.samplers import Cuts, mapped
+from dataview.samplers import LINE, Cuts, mapped
 from dataview.samples import stacked
 from dataview.sources import Memo
 
-LINE = Affine(0, ((0, 1),))
 UNEVEN = (
     "the minibatches are not all of one size, so they do not make one array; take them one by one, "
     "or choose tail='drop' or tail='pad'"
@@ -53,10 +52,6 @@ class EqualCuts:
     def number(self, position: int) -> int:
         """Return the number of the batch that has a position."""
         return position // self.size
-
-    def span(self, position: int) -> tuple[int, int]:
-        """Return the bounds of the batch that has a position."""
-        return self.bounds(self.number(position))
 
 
 class Batches(Sampled):

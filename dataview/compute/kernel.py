@@ -24,9 +24,9 @@ class Position:
 
     __slots__ = ("name", "step")
 
-    def __init__(self, name: str = "an operand") -> None:
+    def __init__(self) -> None:
         self.step: Step | None = None
-        self.name = name
+        self.name = "an operand"
 
     def reach(self, step: Step) -> None:
         """Note that a step begins."""

@@ -174,20 +174,6 @@ def compose(outer: Index, inner: Index) -> Index:
     return Index(inner.shape, [_through(map_, inner) for map_ in outer.maps])
 
 
-def leading(index: Index, axes: int) -> Index | None:
-    """Return the part of an index that concerns the first source axes, or None.
-
-    It exists when the other source axes vary over view axes of their own; the view's axes that
-    the first source axes do not use are left out.
-    """
-    own = {axis for map_ in index.maps[:axes] for axis in axes_of(map_)}
-    others = {axis for map_ in index.maps[axes:] for axis in axes_of(map_)}
-    if own & others:
-        return None
-    kept = [axis for axis in range(len(index.shape)) if axis not in others]
-    return renumbered(Index(index.shape, index.maps[:axes]), kept)
-
-
 def boxed(index: Index, axes: int) -> tuple[Index, Index]:
     """Return the box of all source positions that an index uses, and the index within this box.
 

@@ -1,7 +1,7 @@
 """A keyed permutation of range(n), computed in blocks, that stores nothing but n and the key.
 
-The order is defined here, and not by NumPy's random streams, which may change: if one row of it
-ever does, so does `VERSION`.  Keys and `mix` are computed modulo 2**64; `//` rounds down.
+The order is defined here, and not by NumPy's random streams, which may change: no row of it ever
+does.  Keys and `mix` are computed modulo 2**64; `//` rounds down.
 
     mix(x):  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9
              x = (x ^ (x >> 27)) * 0x94d049bb133111eb
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 
-ALGORITHM: Final = "feistel-8"
-VERSION: Final = 1
 _SORTED: Final = 2**16  # sorting so many takes milliseconds, once
 _BLOCK: Final = 2**16  # its scratch fits in a core's cache, and the calls cost little per row
 _WORD: Final = 2**64 - 1

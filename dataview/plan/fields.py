@@ -219,11 +219,7 @@ def check_name(name: Any) -> str:
 
 
 def declared(
-    name: str,
-    spec: Any,
-    axes: Sequence[tuple[int, Positions | None]],
-    shape: tuple[int, ...],
-    meta: Mapping[str, Any] = NO_META,
+    name: str, spec: Any, axes: Sequence[tuple[int, Positions | None]], shape: tuple[int, ...]
 ) -> Window:
     """Lay a declared window on the last of the given axes of an array of this shape.
 
@@ -232,24 +228,21 @@ def declared(
     >>> declared("x", np.s_[2:], [(0, None), (1, None)], (9, 5)).positions
     {1: range(2, 5)}
     """
-    outermost, inside, open_axes = _laid(name, spec, axes, shape, meta)
-    waiting = [(outermost, inside, open_axes)]
+    outermost = _laid(name, spec, axes, shape)
+    waiting = [outermost]
     while waiting:  # not by recursion: windows may be nested deeper than Python's stack
         window, inside, open_axes = waiting.pop()
-        named: dict[str, Field] = {}
-        for sub, part in inside.items():
-            inner, deeper, left = _laid(sub, part, open_axes, shape, NO_META)
-            named[sub] = inner
-            waiting.append((inner, deeper, left))
-        window._fields = Fields(named) if named else NO_FIELDS
-    return outermost
+        laid = {sub: _laid(sub, part, open_axes, shape) for sub, part in inside.items()}
+        window._fields = Fields({sub: one[0] for sub, one in laid.items()}) if laid else NO_FIELDS
+        waiting += laid.values()
+    return outermost[0]
 
 
 _Axes: TypeAlias = "Sequence[tuple[int, Positions | None]]"
 
 
 def _laid(
-    name: str, spec: Any, axes: _Axes, shape: tuple[int, ...], meta: Mapping[str, Any]
+    name: str, spec: Any, axes: _Axes, shape: tuple[int, ...]
 ) -> tuple[Window, Mapping[str, Any], _Axes]:
     """Return a window without those inside it, these as declared, and the axes left for them."""
     if not isinstance(spec, WindowSpec):
@@ -267,7 +260,7 @@ def _laid(
         chosen.append((axis, place))
     narrowed = {axis: place for axis, place in chosen if place is not None}
     open_axes = [(axis, place) for axis, place in chosen if not isinstance(place, int)]
-    return Window(narrowed, NO_FIELDS, meta), spec.fields, open_axes
+    return Window(narrowed, NO_FIELDS, NO_META), spec.fields, open_axes
 
 
 def _entries(window: Any) -> tuple[Any, ...]:

@@ -88,10 +88,6 @@ class Ends:
         """Return the number of the batch that has a position."""
         return int(np.searchsorted(self.ends, position, side="right"))
 
-    def span(self, position: int) -> tuple[int, int]:
-        """Return the bounds of the batch that has a position."""
-        return self.bounds(self.number(position))
-
 
 class _Drawn:
     """Row numbers drawn one after the other when they are needed, and kept."""

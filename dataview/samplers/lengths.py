@@ -96,26 +96,17 @@ class _Windows:
     def bounds(self, number: int) -> tuple[int, int]:
         """Return the first position of a batch, and the one past its last."""
         place = int(np.searchsorted(self.firsts, number, side="right")) - 1
-        return self._bounds(place, number - int(self.firsts[place]))
-
-    def _bounds(self, place: int, batch: int) -> tuple[int, int]:
+        batch = number - int(self.firsts[place])
         first, _ = self.slices.bounds(place)
         ends = self.plan(place)[1]
         return first + (int(ends[batch - 1]) if batch else 0), first + int(ends[batch])
 
-    def _found(self, position: int) -> tuple[int, int]:
-        place = self.slices.number(position)
-        within = position - self.slices.bounds(place)[0]
-        return place, int(np.searchsorted(self.plan(place)[1], within, side="right"))
-
-    def span(self, position: int) -> tuple[int, int]:
-        """Return the bounds of the batch that has a position; only its window is planned."""
-        return self._bounds(*self._found(position))
-
     def number(self, position: int) -> int:
         """Return the number of the batch that has a position."""
-        place, batch = self._found(position)
-        return int(self.firsts[place]) + batch
+        place = self.slices.number(position)
+        within = position - self.slices.bounds(place)[0]
+        batch = np.searchsorted(self.plan(place)[1], within, side="right")
+        return int(self.firsts[place] + batch)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)

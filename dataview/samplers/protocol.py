@@ -47,10 +47,6 @@ class Cuts(Protocol):
         """Return the first position of a batch, and the one past its last."""
         ...
 
-    def span(self, position: int) -> tuple[int, int]:
-        """Return the bounds of the batch that has a position."""
-        ...
-
     def number(self, position: int) -> int:
         """Return the number of the batch that has a position."""
         ...

@@ -32,21 +32,6 @@ class Cycle:
         return rows % self.count
 
 
-class Without:
-    """Row numbers that pass over `count` rows from `start` on."""
-
-    __slots__ = ("count", "start")
-
-    def __init__(self, start: int, count: int) -> None:
-        self.start = start
-        self.count = count
-
-    def __call__(self, rows: np.ndarray) -> np.ndarray:
-        """Return each row's number among all."""
-        passed: np.ndarray = rows + self.count * (rows >= self.start)
-        return passed
-
-
 class Listed:
     """Row numbers that are looked up in a list."""
 

@@ -327,10 +327,6 @@ class Slices:
         """Return the place of the slice that has a position."""
         return int(self.located(np.array(position))[0])
 
-    def span(self, position: int) -> tuple[int, int]:
-        """Return the bounds of the slice that has a position."""
-        return self.bounds(self.number(position))
-
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class BatchwisePermutation(Sized):
