@@ -164,7 +164,8 @@ def _interpolated(found: _Found, places: _Places, asked: _Asked) -> np.ndarray:
         given = np.asarray(asked.q).dtype
         kind = given.type if given.kind == "f" else np.float64
         weak = type(asked.q) in (int, float)
-        shares = [share if weak else kind(share) for share in places.share.tolist()]
+        # An array of no axes: NumPy 2.0 takes np.float64 for one of Python's numbers.
+        shares = [share if weak else np.array(share, kind) for share in places.share.tolist()]
         value = np.stack([*map(_between, low, high, shares)])
     if found.unknown is None or not found.unknown.any():
         return value
