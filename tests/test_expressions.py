@@ -247,6 +247,21 @@ def test_arrays_and_numbers_meet_a_view_lazily():
         assert_same(view(), expected)
 
 
+@pytest.mark.parametrize("number", [-1, 300, 2**63, 2**64, -(2**70), 2**70, 7])
+@pytest.mark.parametrize("dtype", ["i1", "u1", "u8", ">u4"])
+def test_integers_are_compared_with_any_integer_of_python(dtype, number):
+    for layout in ["C", "padded", "strided", "broadcast"]:
+        a = lay_out(layout, (7, 3, 5), np.dtype(dtype)).array
+        for compare in [operator.lt, operator.le, operator.gt, operator.ge, operator.eq]:
+            # Python compares one by one: NumPy itself may crash before its version 2.2.2.
+            expected = [compare(element, number) for element in a.ravel().tolist()]
+            reflected = [compare(number, element) for element in a.ravel().tolist()]
+            for sizes in SIZES:
+                with thresholds(*sizes):
+                    assert_same(compare(dv.View(a), number)(), np.reshape(expected, a.shape))
+                    assert_same(compare(number, dv.View(a))(), np.reshape(reflected, a.shape))
+
+
 def test_an_array_changed_by_a_view_stays_an_array():
     a, b = np.arange(6.0), np.arange(6.0)
     v = dv.View(np.arange(6.0) * 3)

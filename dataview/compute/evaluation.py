@@ -51,6 +51,7 @@ from dataview.plan.kinds import (
     size_of,
 )
 from dataview.plan.node import Node
+from dataview.plan.operations import CRASHING, comparable
 from dataview.plan.symbols import check_bound
 from dataview.plan.walk import below, rebuilt
 from dataview.sizes import sizes
@@ -215,6 +216,9 @@ def _comparison(
             sides.append((yield arg, narrowed(index, shape, known_shape(arg))))
         else:
             sides.append(arg)
+    if CRASHING:
+        dtypes = [getattr(side, "dtype", None) for side in reversed(sides)]
+        sides = list(map(comparable, sides, dtypes))
     compare = operator.ne if node.negated else operator.eq
     return _spread(np.asarray(compare(*sides)), node, index)
 

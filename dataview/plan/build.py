@@ -42,7 +42,7 @@ from dataview.plan.kinds import (
     shape_of,
 )
 from dataview.plan.node import Argument, DType, Label, LateFields, Node, Shape
-from dataview.plan.operations import Ufunc
+from dataview.plan.operations import CRASHING, Ufunc, comparable
 from dataview.plan.symbols import deferred, deferring, without_masks
 from dataview.plan.walk import rebuilt
 from dataview.sources import Source
@@ -234,6 +234,8 @@ def elementwise(ufunc: Ufunc, args: tuple[Argument, ...]) -> tuple[Any, ...]:
         alike = alike and (shape is None or shape == own)
         shape = own
     dtypes = _result_dtypes(ufunc, *operands)
+    if ufunc in CRASHING:
+        args = tuple(map(comparable, args, reversed(operands)))
     if not alike or shape is None:
         shape = _broadcast(ufunc, {known_shape(arg) for arg in args if isinstance(arg, Node)})
     if len(dtypes) == 1:

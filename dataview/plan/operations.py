@@ -6,6 +6,7 @@ that every step of a plan is computed in one way.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
@@ -237,6 +238,31 @@ def operation_of(ufunc: Ufunc) -> Operation:
     ('{} + {}', '')
     """
     return _ROWS.get(getattr(ufunc, "name", ufunc)) or Operation(ufunc)
+
+
+# --- comparisons -------------------------------------------------------------------------------
+
+CRASHING: frozenset[Any] = frozenset()
+"""What may crash for integers and one of Python's that their dtype cannot hold (NumPy's #28117)."""
+
+if np.lib.NumpyVersion(np.__version__) < "2.2.2":
+    CRASHING = frozenset(
+        (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
+    )
+
+
+def comparable(value: Any, dtype: Any) -> Any:
+    """Return a value to compare data of a dtype with: an infinity for an integer beyond it.
+
+    >>> comparable(255, np.dtype("u1")), comparable(256, np.dtype("u1"))
+    (255, inf)
+    """
+    if type(value) is not int or getattr(dtype, "kind", "") not in ("i", "u"):
+        return value
+    bounds = np.iinfo(dtype)
+    if bounds.min <= value <= bounds.max:
+        return value
+    return math.inf if value > 0 else -math.inf
 
 
 # --- powers ------------------------------------------------------------------------------------
