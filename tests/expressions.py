@@ -8,6 +8,7 @@ import pytest
 from hypothesis import strategies as st
 
 import dataview as dv
+import newest
 from dataview.sizes import sizes
 from oracle import (
     LAYOUTS,
@@ -69,7 +70,7 @@ class Tree:
 
     def __call__(self, leaves):
         parts = [part(leaves) if callable(part) else part for part in self.parts]
-        found = self.operation(*parts)
+        found = newest.computed(self.operation, *parts)
         return found if self.output is None else found[self.output]
 
     def __repr__(self):

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 import dataview as dv
+import newest
 
 SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 RECORD = np.dtype([("a", "<f4"), ("b", "<i2", (2,)), ("c", [("d", "S2"), ("e", ">u4")])])
@@ -52,7 +53,7 @@ def attempt(action, subject):
     try:
         return action(subject), None
     except Exception as error:
-        return None, error
+        return None, newest.refusal(error)
 
 
 def public_class(error):
@@ -116,9 +117,10 @@ def identical(left, right):
 
 @contextlib.contextmanager
 def silence():
-    """Let floating-point errors and warnings pass."""
+    """Let floating-point errors and warnings pass, but no key that NumPy will refuse."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
+        newest.heed_keys_outside()
         yield
 
 
@@ -175,7 +177,7 @@ def scatter(array, places, values):
 def cast_into(shape, dtype, value):
     """Give what a write leaves in memory of this shape and dtype, or raise what NumPy raises."""
     landed = np.empty(shape, dtype)
-    np.copyto(landed, evaluated(value), casting="same_kind")
+    newest.copyto(landed, evaluated(value))
     return landed
 
 
