@@ -29,8 +29,8 @@ from dataview.plan.symbols import placeholder
 from dataview.samples import length_of
 from dataview.sources import ArraySource
 
-NOTHING: Any = object()
-"""Stands for data that was not given."""
+NOTHING: Any = ...
+"""Stands for data that was not given; what `help` shows for the default of the argument."""
 
 
 def constructed(

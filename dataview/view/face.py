@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, TypeVar, cast
 
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
 from dataview import exchange
 from dataview.exchange import is_foreign
 from dataview.index import ENDLESS, parse
@@ -17,8 +19,8 @@ Rows: TypeAlias = "range | int | None"
 State: TypeAlias = "tuple[Node, Rows, Face | None, Any]"
 
 
-class Face:
-    """The state of a view; the verbs are in the classes made from this one.
+class Face(NDArrayOperatorsMixin):
+    """The class of all views: here their state; the verbs join it from the rooms beside this one.
 
     `_state` is (node, rows, parent, key): the view is those rows of the node.  A slice of a view
     shares the node, and its own node is made when first asked for.  Fields once asked for stand in
@@ -35,26 +37,34 @@ class Face:
 
 
 _Kind = TypeVar("_Kind", bound=type[Face])
-_kind: type[Face] = Face
-_new = object.__new__
+_new: Any = object.__new__  # to mypy the class is abstract until it has its verbs
 put_state: Any = Face.__dict__["_state"].__set__
 
-arrivals: dict[str, Callable[[type[Face]], None]] = {}
+arrivals: dict[str, Callable[[Any], None]] = {}
 """What to do with the class of views once somebody has imported a library, by its name."""
 
 _imported = sys.modules.keys()
 
 
 def shown_by(kind: _Kind) -> _Kind:
-    """Make a class the one that views are objects of."""
-    global _kind
-    _kind = kind
-    return kind
+    """Move a class with the groups of verbs that it is made of into the class of all views.
+
+    Groups are for the source; those who use a view, ask for help or read an error meet one class.
+    """
+    for group in reversed(kind.__mro__[: kind.__mro__.index(Face)]):
+        for name, verb in vars(group).items():
+            if hasattr(verb, "__get__"):
+                setattr(Face, name, verb)
+                function: Any = verb.fget if isinstance(verb, property) else getattr(Face, name)
+                function.__qualname__ = f"{kind.__name__}.{name}"
+    Face.__name__ = Face.__qualname__ = kind.__name__
+    Face.__doc__, Face.__module__ = kind.__doc__, __name__.partition(".")[0]
+    return cast(_Kind, Face)
 
 
 def made(node: Node, rows: Rows, parent: Face | None, key: Any) -> Any:
     """Return the view of some rows of a node."""
-    view = _new(_kind)
+    view = _new(Face)
     put_state(view, (node, rows, parent, key))
     return view
 
@@ -73,12 +83,12 @@ def _welcome() -> None:
         if sys.modules.get(library) is not None:  # None stands for an import that is not to be
             welcome = arrivals.pop(library, None)  # of several threads one gets it
             if welcome is not None:
-                welcome(_kind)
+                welcome(Face)
 
 
 def viewed(node: Node, key: Any = None) -> Any:
     """Return the view of a node; `key` marks one that is a part of another view."""
-    view = _new(_kind)
+    view = _new(Face)
     if not _imported.isdisjoint(arrivals):
         _welcome()
     shape = node.shape
@@ -93,7 +103,7 @@ def viewed_with(node: Node, parts: Mapping[str, Node]) -> Any:
     if parts:
         rows, fields = view._state[1], view.__dict__
         for name, part in parts.items():  # whose rows are those of the whole
-            fields[name] = field = _new(_kind)
+            fields[name] = field = _new(Face)
             put_state(field, (part, rows, None, None))
     return view
 

@@ -9,7 +9,7 @@ from dataview import exchange
 from dataview.view.face import Face, arrivals, node_of
 
 
-class Exchanges(Face):
+class LibraryVerbs(Face):
     """How other libraries take a view, and how a view becomes one of their objects."""
 
     __slots__ = ()

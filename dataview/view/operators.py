@@ -45,7 +45,7 @@ class OfTheClass:
         return self.method
 
 
-class Arithmetic(Face, NDArrayOperatorsMixin):
+class Operators(Face):
     """The operators of a view, and NumPy's functions of it."""
 
     __slots__ = ()
@@ -142,7 +142,7 @@ for _name, _ufunc in [(row.operator, row.function) for row in OPERATIONS if row.
     for _method, _reflected in ((f"__{_name}__", False), (f"__r{_name}__", True)):
         _general = getattr(NDArrayOperatorsMixin, _method, None)
         if _general is not None:  # comparisons have no reflected form
-            setattr(Arithmetic, _method, _quick(_ufunc, _general, _reflected))
+            setattr(Operators, _method, _quick(_ufunc, _general, _reflected))
 
 
 def _marked(view: Face) -> Face:

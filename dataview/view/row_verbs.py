@@ -16,7 +16,7 @@ _LENT = loader.Lent(face.viewed, face.viewed_with, face.unwrapped)
 """What a loader is lent of the face, to hand out views."""
 
 
-class Visiting(Face):
+class RowVerbs(Face):
     """The verbs of rows and batches."""
 
     __slots__ = ()

@@ -12,7 +12,7 @@ from dataview.show import Description, described
 from dataview.view.face import Face, evaluated, like, node_of
 
 
-class Summaries(Face):
+class StatisticVerbs(Face):
     """The statistics of a view."""
 
     __slots__ = ()

@@ -22,10 +22,10 @@ from dataview.plan.kinds import Sampled, Unbound, known_shape, size_of
 from dataview.plan.node import Node
 from dataview.view import declare, face, lengths
 from dataview.view.face import as_key, begin, node_from, node_of, put_state, shown_by, unwrapped
-from dataview.view.library_verbs import Exchanges
-from dataview.view.operators import Arithmetic
-from dataview.view.row_verbs import Visiting
-from dataview.view.statistic_verbs import Summaries
+from dataview.view.library_verbs import LibraryVerbs
+from dataview.view.operators import Operators
+from dataview.view.row_verbs import RowVerbs
+from dataview.view.statistic_verbs import StatisticVerbs
 from dataview.write import write
 
 viewed = cast("Callable[..., View]", face.viewed)
@@ -36,12 +36,14 @@ _PROTOCOL = ("shape", "dtype", "ndim", "to_numpy")
 
 
 @shown_by
-class View(Arithmetic, Visiting, Summaries, Exchanges):
+class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
     """A lazy view of data: an array, a number, a sample, a dataset or a dataset of minibatches.
 
     Building a view reads nothing; calling it returns its data.
 
-    >>> d = View(np.arange(12).reshape(4, 3), input=np.s_[:2], target=np.s_[2])
+    >>> import numpy as np
+    >>> import dataview as dv
+    >>> d = dv.View(np.arange(12).reshape(4, 3), input=np.s_[:2], target=np.s_[2])
     >>> d.input[1:3]()
     array([[3, 4],
            [6, 7]])
@@ -448,6 +450,12 @@ def _with_known_fields(view: View) -> Node:
     if isinstance(node, Sampled) and not node.fields.named:
         raise UndeclaredError("the fields are unknown until a sample has been read; call _probe()")
     return node
+
+
+__test__ = {
+    name: verb for name, verb in vars(View).items() if getattr(verb, "__module__", "") == __name__
+}
+"""The examples of this room: doctest passes over a class that calls another module its own."""
 
 
 # --- keys ------------------------------------------------------------------------------------
