@@ -47,23 +47,32 @@ def unknown_field(
     if reason is not None:
         return FieldError(f"field {name!r} {reason}, in {where}")
     names = list(known)
-    import difflib  # needed for mistakes alone
-
-    close = difflib.get_close_matches(name, names, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
     listing = f" The fields are: {', '.join(names)}" if names else " It has no fields"
-    return FieldError(f"no field {name!r} in {where}{hint or '.'}{listing}")
+    return FieldError(f"no field {name!r} in {where}{_hint(name, names) or '.'}{listing}")
 
 
 def unknown_verb(name: str, known: Iterable[str]) -> AttributeError:
     """Return the error for a name with an underscore that is no verb: the verb that was meant."""
     if name.startswith("__"):  # asked by protocols all the time: no search for what was meant
         return AttributeError(f"'View' object has no attribute {name!r}")
-    import difflib
+    return AttributeError(f"a view has no verb {name!r}{_hint(name, known)}")
+
+
+def unknown_option(name: str, known: Iterable[str], verb: str) -> TypeError:
+    """Return the error for an option that a verb does not have: the one that was meant, and all.
+
+    >>> unknown_option("tial", ["size", "tail"], "_group")
+    TypeError("_group has no option 'tial'; did you mean 'tail'? The options are: size, tail")
+    """
+    hint = _hint(name, known) or "."
+    return TypeError(f"{verb} has no option {name!r}{hint} The options are: {', '.join(known)}")
+
+
+def _hint(name: str, known: Iterable[str]) -> str:
+    import difflib  # needed for mistakes alone
 
     close = difflib.get_close_matches(name, known, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    return AttributeError(f"a view has no verb {name!r}{hint}")
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def located(error: Exception, where: str) -> Exception:

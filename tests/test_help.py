@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
 import pathlib
 import pickle
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 import dataview as dv
+from dataview import loader
 from test_docs import verbs
 from test_layers import PACKAGE
 
@@ -74,3 +76,130 @@ def test_a_wrong_call_is_told_by_the_verb():
     with pytest.raises(TypeError, match=r"^View\._take\(\) missing 1 required"):
         whole()._take()
     assert repr(whole()._map).startswith("<bound method View._map of View of 6 rows")
+
+
+# -------------------- options --------------------
+
+# Both have these, with one check and one line of help.
+SHARED = ("batch_size", "tail", "sampler", "seed", "num_samples", "num_batches")
+HEADINGS = re.findall(r"^ +(\w[^\n]*):\n\n", loader.Options.__doc__, re.M)
+VERBS = {"_loader": loader.LoaderOptions, "_minibatches": loader.MinibatchOptions}
+
+
+def told(verb):
+    """The lines of help of a verb's options, by name."""
+    return dict(re.findall(r"^    - `(\w+)`: (\S.*)$", shown(getattr(whole(), verb)), re.M))
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_has_a_line_for_each_option_and_its_default(verb):
+    declared = dataclasses.fields(VERBS[verb])
+    assert sorted(told(verb)) == sorted(option.name for option in declared)
+    signature = inspect.signature(getattr(whole(), verb))
+    assert {name: p.default for name, p in signature.parameters.items()} == {
+        option.name: option.default for option in declared
+    }
+    first, *_ = shown(getattr(whole(), verb)).split("\n\n")[1].splitlines()
+    for option in declared:
+        assert f"{option.name}: {option.type!r} = {option.default!r}" in first
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_fits_into_a_window_and_stands_in_groups(verb):
+    text = shown(getattr(whole(), verb))
+    assert max(map(len, text.splitlines()[3:])) <= 100
+    headings = re.findall(r"^    (\w[^\n]*):\n\s+- `", text, re.M)
+    order = [heading for heading in HEADINGS if heading in headings]
+    assert headings == order
+    assert len(headings) == {"_loader": 8, "_minibatches": 3}[verb]
+
+
+def test_help_explains_nothing_that_is_no_option():
+    explained = re.findall(r"^ +- `(\w+)`: ", loader.Options.__doc__, re.M)
+    assert sorted(explained) == sorted(told("_loader").keys() | told("_minibatches").keys())
+
+
+def test_the_loader_has_22_options():
+    assert len(dataclasses.fields(loader.LoaderOptions)) == 22
+    assert tuple(inspect.signature(dv.View._loader).parameters)[:4] == (
+        "self", "batch_size", "sampler", "seed"
+    )  # fmt: skip
+
+
+def test_what_two_verbs_share_has_one_line_of_help():
+    lines, others = told("_loader"), told("_minibatches")
+    assert lines.keys() & others.keys() == set(SHARED)
+    assert [lines[name] for name in SHARED] == [others[name] for name in SHARED]
+
+
+WRONG = [
+    ("batch_size", 0), ("batch_size", 2.0), ("batch_size", True), ("tail", "keep"),
+    ("seed", 1.5), ("seed", None), ("num_samples", -1), ("num_samples", True),
+    ("num_batches", -1), ("num_batches", 2.0), ("sampler", "permutations"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value"), WRONG)
+def test_what_two_verbs_share_has_one_check(name, value):
+    texts = []
+    for verb in VERBS:
+        with pytest.raises((TypeError, ValueError)) as caught:
+            getattr(whole(), verb)(**{"batch_size": 2, name: value})
+        texts.append(f"{caught.type.__name__}: {caught.value}")
+    assert texts[0] == texts[1]
+    assert repr(value).strip("'") in texts[0]
+
+
+def test_a_stream_checks_its_options_like_anything_else():
+    stream = dv.View(lambda: iter(range(5)))
+    for verb in VERBS:
+        with pytest.raises(ValueError, match="num_batches is an integer, 0 or more; got -1"):
+            getattr(stream, verb)(2, num_batches=-1)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_default_passes_its_check(verb):
+    for option in dataclasses.fields(VERBS[verb]):
+        check = option.metadata.get("check")
+        if check is not None and option.default is not None:
+            assert check(option.name, option.default) == option.default
+
+
+@pytest.mark.parametrize(
+    ("verb", "wrong", "meant"),
+    [("_loader", "batchsize", "batch_size"), ("_loader", "worker", "workers"),
+     ("_minibatches", "num_batch", "num_batches")],
+)  # fmt: skip
+def test_a_wrong_name_is_told_with_the_close_one_and_all_others(verb, wrong, meant):
+    options = ", ".join(option.name for option in dataclasses.fields(VERBS[verb]))
+    text = f"{verb} has no option {wrong!r}; did you mean {meant!r}? The options are: {options}"
+    with pytest.raises(TypeError) as caught:
+        getattr(whole(), verb)(4, **{wrong: 1})
+    assert str(caught.value) == text
+
+
+def test_a_wrong_name_that_is_close_to_none_is_told_with_all():
+    with pytest.raises(TypeError, match=r"^_loader has no option 'xyz'\. The options are: batch_s"):
+        whole()._loader(xyz=1)
+
+
+def test_options_are_given_by_position_or_by_name_once():
+    d = whole()
+    assert [b.y().tolist() for b in d._loader(4, "linear", 0, False)] == [[0, 1, 2, 3], [4, 5]]
+    assert [b.y().tolist() for b in d._minibatches(4, "drop")] == [[0, 1, 2, 3]]
+    with pytest.raises(TypeError, match=r"^_loader got the option 'batch_size' twice"):
+        d._loader(4, batch_size=4)
+    with pytest.raises(TypeError, match=r"^_minibatches takes 7 options; got 8$"):
+        d._minibatches(*range(8))
+
+
+def test_tab_completes_the_options():
+    from IPython.core.completer import provisionalcompleter
+    from IPython.core.interactiveshell import InteractiveShell
+
+    shell = InteractiveShell()
+    shell.user_ns["d"] = whole()
+    shell.Completer.use_jedi = True
+    with provisionalcompleter():
+        found = [item.text for item in shell.Completer.completions("d._loader(num_", 14)]
+    assert found == ["num_batches=", "num_samples="]

@@ -24,54 +24,39 @@ from dataview.plan.node import Node
 from dataview.samplers import LINE, Listed, mapped, shape_by_rows
 from dataview.samples import Stream
 
-TAILS = ("short", "drop", "pad", "error")
-
 
 def grouped(
     node: Node,
     batch_size: int | None,
-    tail: str = "short",
-    sampler: Any = "linear",
-    seed: Any = 0,
-    epoch: int = 0,
-    num_samples: int | None = None,
-    num_batches: int | None = None,
+    tail: str,
+    sampler: Any,
+    seed: Any,
+    epoch: int,
+    num_samples: int | None,
+    num_batches: int | None,
 ) -> Node:
     """Return the view of the minibatches of a node's rows."""
-    if tail not in TAILS:
-        raise ValueError(f"tail= is one of {', '.join(TAILS)}; got {tail!r}")
-    size = _checked_size(batch_size)
     if isinstance(node, Stream):
-        return of_stream(node, size, tail, sampler, num_samples, num_batches)
+        return of_stream(node, batch_size, tail, sampler, num_samples, num_batches)
     shape = shape_by_rows(node)
     if not shape:
         raise TypeError("_minibatches: the view has no rows, its shape is ()")
     count = shape[0]
-    chosen = samplers.made(sampler, node.fields, size, tail)
+    chosen = samplers.made(sampler, node.fields, batch_size, tail)
     data, node = samplers.RowsOf(node, count), _in_order(node, {})
     if is_endless(count):
-        return _endless(node, chosen, size, num_samples, num_batches)
+        return _endless(node, chosen, batch_size, num_samples, num_batches)
     order = chosen.order(data, seed, epoch)
     rows: Map = LINE if _is_plain(chosen) else Computed(order, LINE)
     if order.cuts is not None:
-        _check_cuts(chosen, size, tail)
+        _check_cuts(chosen, batch_size, tail)
         number = samplers.ends_of(order.cuts, num_samples, num_batches)
         total = order.cuts.bounds(number - 1)[1] if number else 0
         return Batches(mapped(node, rows, total, "rows"), order.cuts, _first(number), None)
-    if size is None:
+    if batch_size is None:
         raise ValueError("give a batch size, or a sampler that decides about the batches")
-    total = samplers.total_of(order, count, size, num_samples, num_batches)
-    return _of_size(node, rows, total, size, tail)
-
-
-def _checked_size(size: Any) -> int | None:
-    if size is None:
-        return None
-    if isinstance(size, bool) or not isinstance(size, (int, np.integer)):
-        raise TypeError(f"a batch size is an integer; got {size!r}")
-    if size < 1:
-        raise ValueError(f"a batch has at least one row; got the size {size}")
-    return int(size)
+    total = samplers.total_of(order, count, batch_size, num_samples, num_batches)
+    return _of_size(node, rows, total, batch_size, tail)
 
 
 def _is_plain(sampler: samplers.Sampler) -> bool:

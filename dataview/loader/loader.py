@@ -12,7 +12,7 @@ import numpy as np
 from dataview.errors import StreamError
 from dataview.loader.assembly import Assembly, Failure, Outcome
 from dataview.loader.dealing import Cursor, Step, Task, joined, steps
-from dataview.loader.options import Setting
+from dataview.loader.plan import Setting
 from dataview.loader.processes import Parcel, Remote
 from dataview.loader.stream_dealing import Arrivals
 from dataview.loader.threads import Ahead, Worker

@@ -1,87 +1,196 @@
-"""The options of a loader, checked, and what it works with made of them."""
+"""The options of `View._loader` and `View._minibatches`: declared, checked and explained here."""
+
+# ruff: noqa: RUF009 (what declares an option returns a field of the dataclass)
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
+
+import numpy as np
 
 from dataview import samplers
-from dataview.errors import StreamError, unknown_field
-from dataview.index import is_endless
-from dataview.loader.assembly import OWN, Assembly
-from dataview.loader.dealing import Course, Cursor, Dealing
+from dataview.errors import unknown_option
 from dataview.loader.devices import check_device
-from dataview.loader.output import Handing, asked
-from dataview.loader.stream_dealing import Arrivals
-from dataview.plan.kinds import Record, members
-from dataview.plan.node import Node
-from dataview.samplers import checked_number, shape_by_rows
-from dataview.samples import Stream
 
-_CHOICES = {
-    "tail": ("short", "drop", "pad", "error"),
-    "even": ("short", "drop", "pad"),
-    "kind": ("thread", "process"),
-}
-_ON_ERROR = ("raise", "skip", "replace")
+Check: TypeAlias = Callable[[str, Any], Any]
+"""It gets an option's name and a value, and returns the value as it is used, or raises."""
+
+# --- checks ----------------------------------------------------------------------------------
 
 
-class Lent(NamedTuple):
-    """What the face lends: views of nodes, views with their parts, and nodes of views."""
+def _number(least: int, meaning: str = "") -> Check:
+    def check(name: str, value: Any) -> int:
+        text = f"{name} is an integer, {meaning or f'{least} or more'}; got {value!r}"
+        if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+            raise TypeError(text)
+        if value < least:
+            raise ValueError(text)
+        return int(value)
 
-    viewed: Callable[[Node], Any]
-    viewed_with: Callable[[Node, Mapping[str, Node]], Any]
-    unwrapped: Callable[[Any], Any]
+    return check
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+def _one_of(*choices: str) -> Check:
+    def check(name: str, value: Any) -> Any:
+        if value not in choices:
+            raise ValueError(f"{name}= is one of {', '.join(choices)}; got {value!r}")
+        return value
+
+    return check
+
+
+_count = _number(0)
+_batch_size = _number(1, "and a batch has at least one row")
+_tail = _one_of("short", "drop", "pad", "error")
+
+
+def _seed(name: str, value: Any) -> Any:
+    return samplers.checked_seed(value)
+
+
+def _epoch(name: str, value: Any) -> Any:
+    samplers.checked_number(name, value, 0)
+    return value
+
+
+def _collate(name: str, value: Any) -> Any:
+    if not callable(value):
+        raise TypeError(f"collate= is a function of a list of samples; got {value!r}")
+    return value
+
+
+def _transform(name: str, value: Any) -> tuple[Callable[..., Any], ...]:
+    steps = tuple(value) if isinstance(value, (list, tuple)) else (value,)
+    for step in steps:
+        if not callable(step):
+            raise TypeError(f"a transform is a function, or a list of them; got {step!r}")
+    return steps
+
+
+def _shard(name: str, value: Any) -> tuple[int, int]:
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise TypeError(f"shard= is a pair (rank, ranks); got {value!r}")
+    rank, ranks = (_count(name, number) for number in value)
+    if rank >= ranks:
+        raise ValueError(f"shard= is (rank, ranks) with 0 <= rank < ranks; got {value!r}")
+    return rank, ranks
+
+
+def _on_error(name: str, value: Any) -> Any:
+    words = ("raise", "skip", "replace")
+    if not callable(value) and value not in words:
+        raise ValueError(
+            f"on_error= is one of {', '.join(words)}, or a function of the row and the error; "
+            f"got {value!r}"
+        )
+    return value
+
+
+def _progress(name: str, value: Any) -> Any:
+    if not callable(value) and value not in (None, False, True):
+        raise TypeError(f"progress= is True, or makes a bar like tqdm; got {value!r}")
+    return value
+
+
+def _device(name: str, value: Any) -> Any:
+    check_device(value)
+    return value
+
+
+# --- the table -------------------------------------------------------------------------------
+
+
 class Options:
-    """The options of `View._loader`, as they were given."""
+    """The options of `View._loader` and `View._minibatches`, each as `help` explains it.
 
-    batch_size: int = 1
+    Which samples, in which order:
+
+    - `sampler`: a name, one of `dv.samplers`, row numbers or a function; in a loader also by field
+    - `seed`: what all random numbers follow from: an integer, a text, or several of them
+    - `epoch`: which epoch's order it is
+    - `pool`: of a stream: how many samples are shuffled together, or how much of them, as "64MB"
+
+    How batches are made:
+
+    - `batch_size`: how many samples a batch has
+    - `tail`: what becomes of samples too few for a batch: "short", "drop", "pad" or "error"
+    - `transform`: a function of each sample, or several; a parameter `rng` gets random numbers
+    - `collate`: a function that makes a batch from a list of samples, in place of `dv.collate`
+    - `pad`: what fills up shorter samples: a value, a `dv.Pad` or "ragged", or these by field
+
+    In which form they are handed out:
+
+    - `fields`: which to read: a name gives arrays, a tuple tuples, a list or a mapping mappings
+    - `device`: where arrays go: None for NumPy, a library's device, or its name as "torch:cuda:0"
+
+    Epochs:
+
+    - `num_samples`: how many samples an epoch has; None is for all
+    - `num_batches`: how many batches an epoch has; None is for all
+    - `repeat`: whether the loop goes on from one epoch to the next, without end
+    - `straddle`: with `repeat`: whether a batch may begin in one epoch and end in the next
+
+    Several ranks:
+
+    - `shard`: (rank, ranks): which part of each epoch this loader has
+    - `even`: what becomes of samples too few for all ranks: "short", "drop" or "pad"
+
+    Workers:
+
+    - `workers`: how many threads or processes make batches ahead; with 0 the loop makes them
+    - `kind`: what workers are: "thread", or "process" for functions in pure Python
+    - `prefetch`: how many more batches are made ahead; without workers, in one thread
+
+    Samples that fail:
+
+    - `on_error`: "raise", "skip", "replace" by the next sample, or a function of row and error
+    - `max_errors`: how many may fail before the loader raises; None is for any number
+
+    Progress:
+
+    - `progress`: True for a bar of tqdm, or a function that makes such a bar
+    """
+
+
+def _option(default: Any, check: Check) -> Any:
+    return dataclasses.field(default=default, metadata={"check": check})
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class LoaderOptions(Options):
+    """The options of `View._loader`, in the order of their positions.
+
+    What depends on the data is checked where they are known: sampler, pool, fields.
+    """
+
+    batch_size: int = _option(1, _batch_size)
     sampler: Any = "linear"
-    seed: Any = 0
+    seed: int | str | Sequence[int | str] = _option(0, _seed)
     repeat: bool = False
     straddle: bool = False
-    tail: str = "short"
-    num_samples: int | None = None
-    num_batches: int | None = None
-    pool: Any = None
+    tail: str = _option("short", _tail)
+    num_samples: int | None = _option(None, _count)
+    num_batches: int | None = _option(None, _count)
+    pool: int | str | None = None
     fields: Any = None
-    collate: Callable[[list[Any]], Any] | None = None
+    collate: Callable[[list[Any]], Any] | None = _option(None, _collate)
     pad: Any = None
-    transform: Any = None
-    shard: tuple[int, int] = (0, 1)
-    even: str = "short"
-    workers: int = 0
-    kind: str = "thread"
-    prefetch: int = 0
-    on_error: Any = "raise"
-    max_errors: int | None = None
-    progress: Any = None
-    device: Any = None
+    transform: Any = _option(None, _transform)
+    shard: tuple[int, int] = _option((0, 1), _shard)
+    even: str = _option("short", _one_of("short", "drop", "pad"))
+    workers: int = _option(0, _count)
+    kind: str = _option("thread", _one_of("thread", "process"))
+    prefetch: int = _option(0, _count)
+    on_error: Any = _option("raise", _on_error)
+    max_errors: int | None = _option(None, _count)
+    progress: Any = _option(None, _progress)
+    device: Any = _option(None, _device)
 
     def __post_init__(self) -> None:
-        for name, choices in _CHOICES.items():
-            value = getattr(self, name)
-            if value not in choices:
-                raise ValueError(f"{name}= is one of {', '.join(choices)}; got {value!r}")
-        for name, least in (("batch_size", 1), ("workers", 0), ("prefetch", 0)):
-            checked_number(name, getattr(self, name), least)
-        for name in ("num_samples", "num_batches", "max_errors"):
-            if getattr(self, name) is not None:
-                checked_number(name, getattr(self, name), 0)
-        rank, ranks = _pair(self.shard)
-        if not 0 <= rank < ranks:
-            raise ValueError(f"shard= is (rank, ranks) with 0 <= rank < ranks; got {self.shard!r}")
-        object.__setattr__(self, "seed", samplers.checked_seed(self.seed))
-        if not callable(self.on_error) and self.on_error not in _ON_ERROR:
-            raise ValueError(
-                f"on_error= is one of {', '.join(_ON_ERROR)}, or a function of the row and the "
-                f"error; got {self.on_error!r}"
-            )
         if self.straddle and not self.repeat:
             raise ValueError("straddle=True lets batches cross epochs, which needs repeat=True")
         if self.straddle and (self.tail, self.even) != ("short", "short"):
@@ -90,11 +199,6 @@ class Options:
             )
         if self.replaces and self.tail in ("pad", "error"):
             raise ValueError("failed samples are replaced: choose tail='short' or 'drop' with that")
-        if self.collate is not None and not callable(self.collate):
-            raise TypeError(f"collate= is a function of a list of samples; got {self.collate!r}")
-        if not callable(self.progress) and self.progress not in (None, False, True):
-            raise TypeError(f"progress= is True, or makes a bar like tqdm; got {self.progress!r}")
-        check_device(self.device)
         if self.collate is not None and self.pad is not None:
             raise ValueError("pad= is for the own collation; your collate= pads by itself")
 
@@ -103,178 +207,79 @@ class Options:
         """Whether other samples may take the places of those that fail."""
         return callable(self.on_error) or self.on_error == "replace"
 
-    @property
-    def dealing(self) -> Dealing:
-        """How positions become batches."""
-        return Dealing(
-            self.batch_size,
-            self.tail,
-            self.straddle,
-            *_pair(self.shard),
-            self.even,
-            self.num_samples,
-            self.num_batches,
-        )
 
-    @property
-    def steps(self) -> tuple[Callable[..., Any], ...]:
-        """The steps of the transform."""
-        if self.transform is None:
-            return ()
-        steps = (
-            tuple(self.transform)
-            if isinstance(self.transform, (list, tuple))
-            else (self.transform,)
-        )
-        for step in steps:
-            if not callable(step):
-                raise TypeError(f"a transform is a function, or a list of them; got {step!r}")
-        return steps
+@dataclasses.dataclass(eq=False, repr=False)
+class MinibatchOptions(Options):
+    """The options of `View._minibatches`, in the order of their positions."""
+
+    batch_size: int | None = _option(None, _batch_size)
+    tail: str = _option("short", _tail)
+    sampler: Any = "linear"
+    seed: int | str | Sequence[int | str] = _option(0, _seed)
+    epoch: int = _option(0, _epoch)
+    num_samples: int | None = _option(None, _count)
+    num_batches: int | None = _option(None, _count)
 
 
-def _pair(shard: Any) -> tuple[int, int]:
-    if not isinstance(shard, (tuple, list)) or len(shard) != 2:
-        raise TypeError(f"shard= is a pair (rank, ranks); got {shard!r}")
-    for value in shard:
-        checked_number("shard", value, 0)
-    return int(shard[0]), int(shard[1])
+# --- verbs with options ----------------------------------------------------------------------
+
+_Given = ParamSpec("_Given")
+_Options = TypeVar("_Options")
+_View = TypeVar("_View")
+_Found = TypeVar("_Found")
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Setting:
-    """What a loader works with."""
+def takes(
+    kind: Callable[_Given, _Options],
+) -> Callable[[Callable[[_View, _Options], _Found]], Callable[Concatenate[_View, _Given], _Found]]:
+    """Have a verb called with the options of a class, checked; signature and help name them.
 
-    options: Options
-    course: Course | Arrivals
-    assembly: Assembly
-    handing: Handing
-    fingerprint: Mapping[str, Any]
-    endless: bool = False
+    The verb itself is given the object that holds them.
+    """
 
+    def decorated(
+        verb: Callable[[_View, _Options], _Found],
+    ) -> Callable[Concatenate[_View, _Given], _Found]:
+        @functools.wraps(verb)
+        def called(view: _View, /, *given: _Given.args, **named: _Given.kwargs) -> _Found:
+            return verb(view, declared(**_checked(verb.__name__, known, given, named)))
 
-def made(node: Node, lent: Lent, options: Options) -> Setting:
-    """Return what a loader of a node works with, after everything is checked that can be."""
-    parts, form = asked(node, options.fields)
-    secondary: frozenset[str] = frozenset()
-    course: Course | Arrivals
-    if isinstance(node, Stream):
-        course = _arrivals(node, options)
-        names: list[Any] = ["stream"]
-        count = None
-    else:
-        count = _count(node)
-        chosen = _samplers(node, options)
-        secondary = frozenset(list(chosen)[1:])
-        course = _course(node, count, chosen, options)
-        names = [[name, *_signature(sampler)] for name, sampler in chosen.items()]
-        _check_others(secondary, parts, form)
-    assembly = Assembly(
-        parts,
-        lent.viewed,
-        options.steps,
-        options.collate,
-        options.pad,
-        options.on_error,
-        options.seed,
-        secondary,
-        lent.unwrapped,
-    )
-    plain = not options.steps and options.collate is None and options.pad is None
-    like = node if form is None and plain else None
-    fingerprint = {
-        "length": count,
-        "fields": {name: _dtype_of(part) for name, part in parts.items()},
-        "sampler": names,
-    }
-    handing = Handing(form, like, lent.viewed_with, options.device)
-    endless = count is not None and is_endless(count)
-    return Setting(options, course, assembly, handing, fingerprint, endless)
+        declared: Any = kind
+        known = {o.name: (o.default, o.metadata.get("check")) for o in dataclasses.fields(declared)}
+        own = inspect.signature(verb)
+        view, _ = own.parameters.values()
+        parameters = [view, *inspect.signature(kind).parameters.values()]
+        called.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+        called.__doc__ = f"{inspect.cleandoc(verb.__doc__ or '')}\n\n{_explained(known)}"
+        return called
+
+    return decorated
 
 
-def _count(node: Node) -> int:
-    shape = shape_by_rows(node)
-    if not shape:
-        raise TypeError("_loader: the view has no rows, its shape is ()")
-    return shape[0]
+def _checked(
+    verb: str, known: Mapping[str, Any], given: tuple[Any, ...], named: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the options that are given by position and by name, as they are used."""
+    if len(given) > len(known):
+        raise TypeError(f"{verb} takes {len(known)} options; got {len(given)}")
+    for name, value in zip(known, given, strict=False):
+        if name in named:
+            raise TypeError(f"{verb} got the option {name!r} twice, by position and by name")
+        named[name] = value
+    for name, value in named.items():
+        if name not in known:
+            raise unknown_option(name, known, verb)
+        default, check = known[name]
+        if check is not None and value is not default:
+            named[name] = check(name, value)
+    return named
 
 
-def _dtype_of(node: Node) -> Any:
-    if isinstance(node, Record):
-        return {name: _dtype_of(part.node) for name, part in members(node).items()}
-    return None if node.dtype is None else str(node.dtype)
-
-
-def _signature(sampler: samplers.Sampler) -> list[Any]:
-    """Return what tells samplers apart, as plain data; functions by their names alone."""
-    options = {
-        name: re.sub(r" at 0x[0-9a-fA-F]+", "", value) if isinstance(value, str) else value
-        for name, value in sampler.options.items()
-    }
-    return [sampler.name, sampler.version, options]
-
-
-def _arrivals(node: Stream, options: Options) -> Arrivals:
-    if options.sampler != "linear":
-        raise StreamError(
-            "a stream comes in its own order, so it takes no sampler=; pool= shuffles it"
-        )
-    if options.straddle:
-        raise StreamError("the batches of a stream end with it: leave straddle= out")
-    return Arrivals(node, options.dealing, options.pool, options.seed)
-
-
-def _samplers(node: Node, options: Options) -> dict[str, samplers.Sampler]:
-    """Return the samplers by the fields that they are for; the first one drives the epochs."""
-    if options.pool is not None:
-        raise ValueError("pool= is for streams; rows are shuffled by sampler='permutation'")
-    given = options.sampler if isinstance(options.sampler, Mapping) else {OWN: options.sampler}
-    if not given:
-        raise ValueError("sampler= names no field; give a name or one of dv.samplers")
-    size = options.batch_size
-    found: dict[str, samplers.Sampler] = {}
-    for name, what in given.items():
-        if name and name not in node.fields:
-            raise unknown_field(name, node.fields, "the view that is loaded")
-        fitting = samplers.made(what, node.fields, size, options.tail)
-        found[name] = fitting
-    return found
-
-
-def _course(
-    node: Node, count: int, chosen: Mapping[str, samplers.Sampler], options: Options
-) -> Course:
-    data = samplers.RowsOf(node, count)
-    driver, *others = chosen.items()
-    if is_endless(count) and not (driver[1].name == "linear" and not others):
-        raise StreamError("a view that never ends is visited in order: leave sampler= out")
-
-    def orders(epoch: int) -> tuple[samplers.Order, dict[str, samplers.Order]]:
-        seed = options.seed
-        more = {name: sampler.order(data, seed, epoch) for name, sampler in others}
-        return driver[1].order(data, seed, epoch), more
-
-    course = Course(orders, count, options.dealing)
-    _check_batches(course, driver[1], options)
-    return course
-
-
-def _check_batches(course: Course, sampler: samplers.Sampler, options: Options) -> None:
-    """Refuse options that contradict a sampler, before the first batch."""
-    found = course.of(0)
-    if found.driver.cuts is not None:
-        sized = getattr(sampler, "sized", False)
-        if options.tail != "short" or options.straddle or (options.batch_size > 1 and not sized):
-            named = "tail= and straddle=" if sized else "batch_size=, tail= and straddle="
-            raise ValueError(f"{sampler!r} decides about the batches; leave {named} out")
-        if options.replaces:
-            raise ValueError(f"{sampler!r} decides about the batches, so none is filled up")
-    elif options.tail == "error":
-        options.dealing.end(0, found.total)
-    if options.repeat and not (found.total if options.straddle else course.batches(Cursor())):
-        raise ValueError("an epoch has no batches, so it cannot be repeated")
-
-
-def _check_others(secondary: Iterable[str], parts: Mapping[str, Node], form: Any) -> None:
-    for name in secondary:
-        if name not in parts:
-            raise ValueError(f"sampler= has one for field {name!r}, which is not loaded")
+def _explained(known: Collection[str]) -> str:
+    """Return what `help` says of some options: a line for each, in groups."""
+    found = []
+    _, *paragraphs = inspect.cleandoc(Options.__doc__ or "").split("\n\n")
+    for heading, lines in zip(paragraphs[::2], paragraphs[1::2], strict=True):
+        kept = [line for line in lines.splitlines() if line.split("`")[1] in known]
+        found += [heading, "\n".join(kept)] if kept else []
+    return "\n\n".join(found)

@@ -268,28 +268,21 @@ def total_of(
     >>> total_of(Order(np.sort, None), 10, 4, None, None), total_of(Order(np.sort, 9), 9, 4, 5, 2)
     (10, 5)
     """
-    for name, number in (("num_samples", num_samples), ("num_batches", num_batches)):
-        if number is None:
-            continue
-        if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
-            raise TypeError(f"{name} is an integer; got {number!r}")
-        if number < 0:
-            raise ValueError(f"{name} is 0 or more; got {number}")
     endless = count if order.epoch is None else order.epoch
     whole = endless if order.length is None else order.length
-    total = whole if num_samples is None else int(num_samples)
+    total = whole if num_samples is None else num_samples
     if order.length is not None and total > order.length:
         raise ValueError(f"the sampler gives {order.length} samples; num_samples={total} is more")
     if num_batches is None:
         return total
     if num_samples is None and order.length is None:
-        return int(num_batches) * batch_size
+        return num_batches * batch_size
     if num_batches > -(-total // batch_size):
         raise ValueError(
             f"{total} samples make {-(-total // batch_size)} batches of {batch_size}; "
             f"num_batches={num_batches} is more"
         )
-    return min(total, int(num_batches) * batch_size)
+    return min(total, num_batches * batch_size)
 
 
 def ends_of(cuts: Cuts, num_samples: int | None, num_batches: int | None) -> int:
@@ -302,4 +295,4 @@ def ends_of(cuts: Cuts, num_samples: int | None, num_batches: int | None) -> int
         raise ValueError(
             f"the sampler gives {cuts.count} batches; num_batches={num_batches} is more"
         )
-    return int(num_batches)
+    return num_batches

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Self, cast
 
 import numpy as np
@@ -91,57 +91,19 @@ class RowVerbs(Face):
 
     # --- batches -----------------------------------------------------------------------------
 
-    def _minibatches(
-        self,
-        batch_size: int | None = None,
-        tail: str = "short",
-        sampler: Any = "linear",
-        seed: int | Sequence[int] = 0,
-        epoch: int = 0,
-        num_samples: int | None = None,
-        num_batches: int | None = None,
-    ) -> Self:
+    @loader.takes(loader.MinibatchOptions)
+    def _minibatches(self, options: loader.MinibatchOptions) -> Self:
         """Return the view of minibatches: the rows, in the sampler's order, so many together.
-
-        `tail` says what becomes of rows that do not make a batch: "short", "drop", "pad", "error".
 
         >>> import dataview as dv
         >>> d = dv.View(np.arange(7), double=dv.View(np.arange(0, 14, 2)))
         >>> [batch.double().tolist() for batch in d._minibatches(3)]
         [[0, 2, 4], [6, 8, 10], [12]]
         """
-        return like(
-            self,
-            batches.grouped(
-                node_of(self), batch_size, tail, sampler, seed, epoch, num_samples, num_batches
-            ),
-        )
+        return like(self, batches.grouped(node_of(self), **vars(options)))
 
-    def _loader(
-        self,
-        batch_size: int = 1,
-        sampler: Any = "linear",
-        seed: int | Sequence[int | str] = 0,
-        repeat: bool = False,
-        straddle: bool = False,
-        tail: str = "short",
-        num_samples: int | None = None,
-        num_batches: int | None = None,
-        pool: int | str | None = None,
-        fields: Any = None,
-        collate: Callable[[list[Any]], Any] | None = None,
-        pad: Any = None,
-        transform: Any = None,
-        shard: tuple[int, int] = (0, 1),
-        even: str = "short",
-        workers: int = 0,
-        kind: str = "thread",
-        prefetch: int = 0,
-        on_error: Any = "raise",
-        max_errors: int | None = None,
-        progress: Any = None,
-        device: Any = None,
-    ) -> loader.Loader:
+    @loader.takes(loader.LoaderOptions)
+    def _loader(self, options: loader.LoaderOptions) -> loader.Loader:
         """Return an iterator over batches, epoch after epoch, that can be stopped and resumed.
 
         >>> import dataview as dv
@@ -149,8 +111,7 @@ class RowVerbs(Face):
         >>> [batch().tolist() for batch in loader], loader.epoch
         ([[0, 1], [2, 3], [4]], 1)
         """
-        given = {name: value for name, value in locals().items() if name != "self"}
-        return loader.Loader(loader.made(node_of(self), _LENT, loader.Options(**given)))
+        return loader.Loader(loader.made(node_of(self), _LENT, options))
 
     def _valid(self) -> Self:
         """Return the mask of the rows that are no padding, `tail="pad"` of `_minibatches`."""
