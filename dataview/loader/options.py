@@ -24,12 +24,11 @@ Check: TypeAlias = Callable[[str, Any], Any]
 
 def _number(least: int, meaning: str = "") -> Check:
     def check(name: str, value: Any) -> int:
+        is_integer = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+        if is_integer and value >= least:
+            return int(value)
         text = f"{name} is an integer, {meaning or f'{least} or more'}; got {value!r}"
-        if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
-            raise TypeError(text)
-        if value < least:
-            raise ValueError(text)
-        return int(value)
+        raise (ValueError if is_integer else TypeError)(text)
 
     return check
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -88,17 +89,19 @@ def _named(name: str) -> type[Sampler]:
 def _of_class(kind: type[Sampler], fields: Iterable[str]) -> Sampler:
     if kind.takes:
         raise _lacks_by(kind, fields)
-    missing = [
-        name
-        for name, parameter in inspect.signature(kind).parameters.items()
-        if parameter.default is parameter.empty
-    ]
+    missing = _required(kind)  # type: ignore[arg-type]  # a class can be hashed
     if missing:
         raise ValueError(f"the sampler {kind.name!r} needs {_spelt(kind, missing)}")
     return kind()
 
 
-def _spelt(kind: type[Sampler], names: list[str]) -> str:
+@functools.cache  # for each view of minibatches asks for it
+def _required(kind: type[Sampler]) -> tuple[str, ...]:
+    parameters = inspect.signature(kind).parameters.items()
+    return tuple(name for name, given in parameters if given.default is given.empty)
+
+
+def _spelt(kind: type[Sampler], names: Iterable[str]) -> str:
     options = ", ".join(f"{name}=..." for name in names)
     return f"options: samplers.{kind.name.replace('-', '_')}({options})"
 
