@@ -48,14 +48,14 @@ def unknown_field(
         return FieldError(f"field {name!r} {reason}, in {where}")
     names = list(known)
     listing = f" The fields are: {', '.join(names)}" if names else " It has no fields"
-    return FieldError(f"no field {name!r} in {where}{_hint(name, names) or '.'}{listing}")
+    return FieldError(f"no field {name!r} in {where}{hint(name, names) or '.'}{listing}")
 
 
 def unknown_verb(name: str, known: Iterable[str]) -> AttributeError:
     """Return the error for a name with an underscore that is no verb: the verb that was meant."""
     if name.startswith("__"):  # asked by protocols all the time: no search for what was meant
         return AttributeError(f"'View' object has no attribute {name!r}")
-    return AttributeError(f"a view has no verb {name!r}{_hint(name, known)}")
+    return AttributeError(f"a view has no verb {name!r}{hint(name, known)}")
 
 
 def unknown_option(name: str, known: Iterable[str], verb: str) -> TypeError:
@@ -64,11 +64,12 @@ def unknown_option(name: str, known: Iterable[str], verb: str) -> TypeError:
     >>> unknown_option("tial", ["size", "tail"], "_group")
     TypeError("_group has no option 'tial'; did you mean 'tail'? The options are: size, tail")
     """
-    hint = _hint(name, known) or "."
-    return TypeError(f"{verb} has no option {name!r}{hint} The options are: {', '.join(known)}")
+    close = hint(name, known) or "."
+    return TypeError(f"{verb} has no option {name!r}{close} The options are: {', '.join(known)}")
 
 
-def _hint(name: str, known: Iterable[str]) -> str:
+def hint(name: str, known: Iterable[str]) -> str:
+    """Return the question whether a name close to a wrong one was meant, '' if none is close."""
     import difflib  # needed for mistakes alone
 
     close = difflib.get_close_matches(name, known, n=1)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import dataview as dv
-from dataview import loader
+from dataview.loader import options
 from test_docs import verbs
 from test_layers import PACKAGE
 
@@ -82,8 +82,8 @@ def test_a_wrong_call_is_told_by_the_verb():
 
 # Both have these, with one check and one line of help.
 SHARED = ("batch_size", "tail", "sampler", "seed", "num_samples", "num_batches")
-HEADINGS = re.findall(r"^ +(\w[^\n]*):\n\n", loader.Options.__doc__, re.M)
-VERBS = {"_loader": loader.LoaderOptions, "_minibatches": loader.MinibatchOptions}
+HEADINGS = re.findall(r"^ +(\w[^\n]*):\n\n", options.Options.__doc__, re.M)
+VERBS = {"_loader": options.LoaderOptions, "_minibatches": options.MinibatchOptions}
 
 
 def told(verb):
@@ -115,12 +115,12 @@ def test_help_fits_into_a_window_and_stands_in_groups(verb):
 
 
 def test_help_explains_nothing_that_is_no_option():
-    explained = re.findall(r"^ +- `(\w+)`: ", loader.Options.__doc__, re.M)
+    explained = re.findall(r"^ +- `(\w+)`: ", options.Options.__doc__, re.M)
     assert sorted(explained) == sorted(told("_loader").keys() | told("_minibatches").keys())
 
 
 def test_the_loader_has_22_options():
-    assert len(dataclasses.fields(loader.LoaderOptions)) == 22
+    assert len(dataclasses.fields(options.LoaderOptions)) == 22
     assert tuple(inspect.signature(dv.View._loader).parameters)[:4] == (
         "self", "batch_size", "sampler", "seed"
     )  # fmt: skip
@@ -171,8 +171,8 @@ def test_every_default_passes_its_check(verb):
      ("_minibatches", "num_batch", "num_batches")],
 )  # fmt: skip
 def test_a_wrong_name_is_told_with_the_close_one_and_all_others(verb, wrong, meant):
-    options = ", ".join(option.name for option in dataclasses.fields(VERBS[verb]))
-    text = f"{verb} has no option {wrong!r}; did you mean {meant!r}? The options are: {options}"
+    names = ", ".join(option.name for option in dataclasses.fields(VERBS[verb]))
+    text = f"{verb} has no option {wrong!r}; did you mean {meant!r}? The options are: {names}"
     with pytest.raises(TypeError) as caught:
         getattr(whole(), verb)(4, **{wrong: 1})
     assert str(caught.value) == text

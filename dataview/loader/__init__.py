@@ -2,17 +2,7 @@
 
 from dataview.loader.collate import Pad, collated
 from dataview.loader.loader import Loader
-from dataview.loader.options import LoaderOptions, MinibatchOptions, Options, takes
-from dataview.loader.plan import Lent, made
+from dataview.loader.options import LoaderOptions, MinibatchOptions, takes
+from dataview.loader.plan import plan_for
 
-__all__ = [
-    "Lent",
-    "Loader",
-    "LoaderOptions",
-    "MinibatchOptions",
-    "Options",
-    "Pad",
-    "collated",
-    "made",
-    "takes",
-]
+__all__ = ["Loader", "LoaderOptions", "MinibatchOptions", "Pad", "collated", "plan_for", "takes"]

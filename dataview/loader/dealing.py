@@ -142,7 +142,7 @@ class _Orders(NamedTuple):
         return [order for order in (self.driver, *self.others.values()) if order.forward]
 
 
-class Course:
+class RowDealer:
     """The steps of one rank through the epochs: each follows from the cursor before it."""
 
     def __init__(
@@ -316,7 +316,7 @@ def joined(tasks: Sequence[Task], rank: int = 0, ranks: int = 1) -> Task:
     return Task(rows, places, epochs, None, others or None, samples)
 
 
-class Steps(Protocol):
+class Dealer(Protocol):
     """What deals positions to batches, of data with random access or of a stream."""
 
     def step(self, cursor: Cursor, batch_size: int | None = None) -> Step | None:
@@ -324,10 +324,10 @@ class Steps(Protocol):
         ...
 
 
-def steps(course: Steps, cursor: Cursor, repeat: bool) -> Iterator[Step]:
+def steps(dealer: Dealer, cursor: Cursor, repeat: bool) -> Iterator[Step]:
     """Return the steps from a cursor to the end of its epoch, or without end."""
     while True:
-        step = course.step(cursor)
+        step = dealer.step(cursor)
         if step is not None:
             yield step
         if not repeat and (step is None or step.after.epoch > cursor.epoch):

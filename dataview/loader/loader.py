@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,11 @@ import numpy as np
 from dataview.errors import StreamError
 from dataview.loader.assembly import Assembly, Failure, Outcome
 from dataview.loader.dealing import Cursor, Step, Task, joined, steps
-from dataview.loader.plan import Setting
+from dataview.loader.plan import LoaderPlan
 from dataview.loader.processes import Parcel, Remote
-from dataview.loader.stream_dealing import Arrivals
+from dataview.loader.state import State, restored
+from dataview.loader.stream_dealing import StreamDealer
 from dataview.loader.threads import Ahead, Worker
-from dataview.samplers import checked_number
-
-VERSION = 1
 
 
 class Loader:
@@ -29,14 +27,10 @@ class Loader:
     epoch, and which of them are no padding (None: all).  `errors` lists the samples that failed.
     """
 
-    def __init__(self, setting: Setting) -> None:
-        self._setting = setting
-        self._course = setting.course
-        self._cursor = Cursor()
-        self._previous: Cursor | None = None
-        self._emitted = 0
-        self._handed = 0
-        self._failed = 0
+    def __init__(self, plan: LoaderPlan) -> None:
+        self._plan = plan
+        self._dealer = plan.dealer
+        self._state = State()
         self._ended = False
         self._closed = False
         self._steps: Iterator[Step] | None = None
@@ -44,7 +38,6 @@ class Loader:
         self._free: Callable[[], Any] | None = None
         self._bar: Any = None
         self._task: Task | None = None
-        self.is_new_epoch = False
         self.errors: list[Failure] = []
 
     # --- handing out ---------------------------------------------------------------------------
@@ -60,10 +53,10 @@ class Loader:
             raise StopIteration
         try:
             step, outcome = self._whole()
-            item = self._setting.handing(outcome.batch, step.task.valid)
+            item = self._plan.output(outcome.batch, step.task.valid)
         except StopIteration:
-            self._go_to(Cursor(self._cursor.epoch + 1))
-            self.is_new_epoch = True
+            self._go_to(Cursor(self._state.cursor.epoch + 1))
+            self._state.is_new_epoch = True
             raise
         except BaseException as error:
             self._halt()
@@ -78,7 +71,7 @@ class Loader:
         while True:
             if self._steps is not None:
                 step = next(self._steps)
-                outcome = self._setting.assembly(step.task)
+                outcome = self._plan.assembly(step.task)
             else:
                 step, outcome = self._begun()
             if outcome.failures:
@@ -87,29 +80,29 @@ class Loader:
                 return step, outcome
             self._halt()
             step, outcome, lacking = self._filled(step, outcome)
-            if not lacking or self._setting.options.tail != "drop":
+            if not lacking or self._plan.options.tail != "drop":
                 return step, outcome
-            if not self._setting.options.repeat:
+            if not self._plan.options.repeat:
                 raise StopIteration
-            if not self._cursor.position:
+            if not self._state.cursor.position:
                 raise self._barren()
-            self._cursor = step.after
+            self._state.cursor = step.after
 
     def _begun(self) -> tuple[Step, Outcome]:
         """Return the first batch after a halt, or the next one of those that are made ahead."""
-        options = self._setting.options
+        options = self._plan.options
         if options.workers or options.prefetch:
             ahead = self._ahead or self._started()
             if not ahead.running:
-                ahead.start(steps(self._course, self._cursor, options.repeat))
+                ahead.start(steps(self._dealer, self._state.cursor, options.repeat))
             return ahead.take()
-        self._steps = steps(self._course, self._cursor, options.repeat)
+        self._steps = steps(self._dealer, self._state.cursor, options.repeat)
         step = next(self._steps)
-        return step, self._setting.assembly(step.task)
+        return step, self._plan.assembly(step.task)
 
     def _started(self) -> Ahead[Step]:
         """Make the threads, and what they have their tasks done by."""
-        options, assembly = self._setting.options, self._setting.assembly
+        options, assembly = self._plan.options, self._plan.assembly
         parcel: Parcel | None = None
         if options.workers and options.kind == "process":
             parcel = Parcel(assembly)
@@ -125,28 +118,28 @@ class Loader:
         """
         lacking, barren = outcome.missing, 0
         while lacking:
-            more = self._course.step(step.reached, lacking)
+            more = self._dealer.step(step.reached, lacking)
             if more is None:
                 return step._replace(after=Cursor(step.reached.epoch + 1)), outcome, lacking
             kept = range(len(step.task.rows)) if outcome.kept is None else outcome.kept
             known = {(failure.epoch, failure.place) for failure in outcome.failures}
             step = Step(joined([step.task.part(kept), more.task]), more.after, more.reached)
-            outcome = self._setting.assembly(step.task)
+            outcome = self._plan.assembly(step.task)
             self._count([f for f in outcome.failures if (f.epoch, f.place) not in known])
             had = len(more.task.rows) - outcome.missing
             lacking -= had
-            barren = 0 if had else barren + len(more.task.rows) * self._course.dealing.ranks
-            if barren >= (self._course.total(step.reached.epoch) or math.inf):
+            barren = 0 if had else barren + len(more.task.rows) * self._dealer.dealing.ranks
+            if barren >= (self._dealer.total(step.reached.epoch) or math.inf):
                 raise self._barren()
-        if step.after == step.reached and self._course.batches(step.after) == 0:
+        if step.after == step.reached and self._dealer.batches(step.after) == 0:
             step = step._replace(after=Cursor(step.reached.epoch + 1))
         return step, outcome, 0
 
     def _barren(self) -> RuntimeError:
         last = self.errors[-1]
         error = RuntimeError(
-            f"the samples of a whole epoch make no batch, {self._failed} have failed; the last is "
-            f"sample {last.row}: {last.error}"
+            f"the samples of a whole epoch make no batch, {self._state.failed} have failed; the "
+            f"last is sample {last.row}: {last.error}"
         )
         error.__cause__ = last.error
         return error
@@ -155,36 +148,36 @@ class Loader:
         """Note the samples that failed; too many of them are an error."""
         found = list(failures)
         self.errors += found
-        self._failed += len(found)
-        most = self._setting.options.max_errors
-        if most is not None and self._failed > most:
+        self._state.failed = failed = self._state.failed + len(found)
+        most = self._plan.options.max_errors
+        if most is not None and failed > most:
             last = self.errors[-1]
             raise RuntimeError(
-                f"{self._failed} samples have failed, more than max_errors={most}; the last is "
+                f"{failed} samples have failed, more than max_errors={most}; the last is "
                 f"sample {last.row}: {last.error}"
             ) from last.error
 
     def _note(self, step: Step, outcome: Outcome) -> None:
         """Note what has been handed out, and where that leaves the epochs."""
         task = step.task if outcome.kept is None else step.task.part(outcome.kept)
-        began = self._cursor.epoch
-        self._handed = 1 if self.is_new_epoch else self._handed + 1
-        self._emitted = (0 if self.is_new_epoch else self._emitted) + len(task.rows)
-        self._previous = self._cursor
+        state = self._state
+        state.handed = 1 if state.is_new_epoch else state.handed + 1
+        state.emitted = (0 if state.is_new_epoch else state.emitted) + len(task.rows)
+        state.previous = state.cursor
+        state.is_new_epoch = step.after.epoch > state.cursor.epoch
         self._task = task
-        self.is_new_epoch = step.after.epoch > began
-        self._course.passed(step.after)
-        if self._setting.options.progress:
+        self._dealer.passed(step.after)
+        if self._plan.options.progress:
             self._show()
-        if self.is_new_epoch:
+        if state.is_new_epoch:
             self._go_to(step.after)
         else:
-            self._cursor = step.after
+            state.cursor = step.after
 
     def _go_to(self, cursor: Cursor) -> None:
         """Begin another epoch; without `repeat`, only after the one that is over has been told."""
-        self._cursor = cursor
-        if not self._setting.options.repeat:
+        self._state.cursor = cursor
+        if not self._plan.options.repeat:
             self._halt()
             self._ended = True
         self._put_bar_away()
@@ -209,11 +202,11 @@ class Loader:
     def _show(self) -> None:
         """Have a progress bar go on by one."""
         if self._bar is None:
-            make = self._setting.options.progress
+            make = self._plan.options.progress
             make = _progress_bar() if make is True else make
-            total = None if self._setting.options.straddle else self._known_batches()
+            total = None if self._plan.options.straddle else self._known_batches()
             total = None if total == math.inf else total
-            self._bar = make(total=total, initial=self._handed - 1, unit="batch")
+            self._bar = make(total=total, initial=self._state.handed - 1, unit="batch")
         self._bar.update(1)
 
     # --- being asked ---------------------------------------------------------------------------
@@ -221,32 +214,38 @@ class Loader:
     @property
     def batch_size(self) -> int:
         """The number of samples of a batch."""
-        return self._course.dealing.batch_size
+        return self._dealer.dealing.batch_size
+
+    @property
+    def is_new_epoch(self) -> bool:
+        """Whether the last batch, or the end of the loop, has ended an epoch."""
+        return self._state.is_new_epoch
 
     @property
     def epoch(self) -> int:
         """The number of epochs that are over."""
-        return self._cursor.epoch
+        return self._state.cursor.epoch
 
     @property
     def position(self) -> int:
         """How many samples of the epoch's order have been passed, by all ranks together."""
-        return self._cursor.position
+        return self._state.cursor.position
 
     @property
     def epoch_detail(self) -> float | None:
         """The epochs that are over and the part of this one; None inside one of unknown length."""
-        return self._detail(self._cursor)
+        return self._detail(self._state.cursor)
 
     @property
     def previous_epoch_detail(self) -> float | None:
         """What `epoch_detail` was before the last batch; None before the first one."""
-        return None if self._previous is None else self._detail(self._previous)
+        previous = self._state.previous
+        return None if previous is None else self._detail(previous)
 
     def _detail(self, cursor: Cursor) -> float | None:
         if not cursor.position:
             return float(cursor.epoch)
-        total = self._course.total(cursor.epoch)
+        total = self._dealer.total(cursor.epoch)
         return None if total is None else cursor.epoch + cursor.position / total
 
     @property
@@ -276,7 +275,7 @@ class Loader:
         Of a stream it is a lower bound that grows until the end is reached, and then exact.
         """
         known = self._known_batches()
-        return self._handed + 1 if known is None else known
+        return self._state.handed + 1 if known is None else known
 
     def __len__(self) -> int:
         known = self._known_batches()
@@ -289,78 +288,39 @@ class Loader:
         return int(known)
 
     def _known_batches(self) -> float | None:
-        options, over = self._setting.options, self._cursor.position == 0
-        if self._setting.endless and options.num_samples is None and options.num_batches is None:
+        options, state = self._plan.options, self._state
+        over = not state.cursor.position
+        if self._plan.endless and options.num_samples is None and options.num_batches is None:
             return math.inf
         if options.replaces and not over:
-            left = self._course.batches(self._cursor)
-            return None if left is None else -(-self._emitted // self.batch_size) + left
-        if over and self.is_new_epoch and (options.replaces or isinstance(self._course, Arrivals)):
-            return self._handed
-        return self._course.batches(Cursor(self._cursor.epoch))
+            left = self._dealer.batches(state.cursor)
+            return None if left is None else -(-state.emitted // self.batch_size) + left
+        counted = options.replaces or isinstance(self._dealer, StreamDealer)
+        if over and state.is_new_epoch and counted:
+            return state.handed
+        return self._dealer.batches(Cursor(state.cursor.epoch))
 
     def __repr__(self) -> str:
         known = self._known_batches()
         of = "" if known is None else f" of {known}"
-        failed = f", {self._failed} samples failed" if self._failed else ""
-        state = "closed" if self._closed else f"epoch {self.epoch}, position {self.position}"
-        return f"Loader({state}; {self._handed} batches{of} handed out{failed})"
+        failed = f", {self._state.failed} samples failed" if self._state.failed else ""
+        where = "closed" if self._closed else f"epoch {self.epoch}, position {self.position}"
+        return f"Loader({where}; {self._state.handed} batches{of} handed out{failed})"
 
     # --- being stopped and resumed -------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
         """Return where the loader is, as small plain data: after the last batch handed out."""
-        return {
-            "version": VERSION,
-            "epoch": self._cursor.epoch,
-            "position": self._cursor.position,
-            "emitted": self._emitted,
-            "handed": self._handed,
-            "failed": self._failed,
-            "is_new_epoch": self.is_new_epoch,
-            "previous": None if self._previous is None else list(self._previous),
-            "fingerprint": self._fingerprint(),
-        }
-
-    def _fingerprint(self) -> dict[str, Any]:
-        seed = self._setting.options.seed
-        plain = list(seed) if isinstance(seed, tuple) else seed
-        return {"seed": plain, **self._setting.fingerprint}
+        return self._state.saved(self._plan.fingerprint)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go to where a state was taken: of a loader of the same data, sampler and seed.
 
         Batch size, workers, prefetching and shards may differ.
         """
-        if not isinstance(state, Mapping):
-            raise TypeError(f"a state is what state_dict() has returned; got {state!r}")
-        if state.get("version") != VERSION:
-            raise ValueError(
-                f"the state has version {state.get('version')!r}; this loader reads {VERSION}"
-            )
-        lacking = [name for name in self.state_dict() if name not in state]
-        if lacking:
-            raise ValueError(f"the state lacks {', '.join(lacking)}")
-        for name in ("epoch", "position", "emitted", "handed", "failed"):
-            checked_number(name, state[name], 0)
-        own, theirs = self._fingerprint(), state["fingerprint"]
-        differing = [name for name in own if own[name] != theirs.get(name)]
-        if differing:
-            told = "; ".join(f"{n}: {theirs.get(n)!r}, here {own[n]!r}" for n in differing)
-            raise ValueError(f"the state is of other data, or of another order: {told}")
-        cursor = Cursor(int(state["epoch"]), int(state["position"]))
-        total = self._course.total(cursor.epoch)
-        if cursor.position and total is not None and cursor.position > total:
-            raise ValueError(f"the state is at position {cursor.position} of {total} samples")
-        self._halt()
-        self._put_bar_away()
-        self._cursor = cursor
-        self._emitted, self._handed = int(state["emitted"]), int(state["handed"])
-        self._failed = int(state["failed"])
-        self.is_new_epoch = bool(state["is_new_epoch"])
-        self._previous = None if state["previous"] is None else Cursor(*state["previous"])
-        self._ended = False
-        self._task = None
+        found = restored(state, self._plan.fingerprint, self._dealer.total)
+        self.reset()
+        self._state = found
 
     def __reduce__(self) -> Any:
         raise TypeError("a loader has workers and a place in its epochs; pickle its state_dict()")
@@ -369,10 +329,9 @@ class Loader:
         """Go back to the start of the current epoch."""
         self._halt()
         self._put_bar_away()
-        self._cursor = Cursor(self._cursor.epoch)
-        self._previous = self._task = None
-        self._emitted = self._handed = 0
-        self._ended = self.is_new_epoch = False
+        self._state = State(Cursor(self._state.cursor.epoch), failed=self._state.failed)
+        self._task = None
+        self._ended = False
 
     def close(self) -> None:
         """End the workers and free what they hold; no more batches are handed out."""

@@ -33,10 +33,19 @@ def _number(least: int, meaning: str = "") -> Check:
     return check
 
 
-def _one_of(*choices: str) -> Check:
+def _one_of(*choices: str, function: str = "") -> Check:
     def check(name: str, value: Any) -> Any:
-        if value not in choices:
-            raise ValueError(f"{name}= is one of {', '.join(choices)}; got {value!r}")
+        if not (function and callable(value)) and value not in choices:
+            raise ValueError(f"{name}= is one of {', '.join(choices)}{function}; got {value!r}")
+        return value
+
+    return check
+
+
+def _function(meaning: str, *others: Any) -> Check:
+    def check(name: str, value: Any) -> Any:
+        if not callable(value) and value not in others:
+            raise TypeError(f"{name}= {meaning}; got {value!r}")
         return value
 
     return check
@@ -45,21 +54,13 @@ def _one_of(*choices: str) -> Check:
 _count = _number(0)
 _batch_size = _number(1, "and a batch has at least one row")
 _tail = _one_of("short", "drop", "pad", "error")
+_collate = _function("is a function of a list of samples")
+_on_error = _one_of("raise", "skip", "replace", function=", or a function of the row and the error")
+_progress = _function("is True, or makes a bar like tqdm", False, True)
 
 
 def _seed(name: str, value: Any) -> Any:
     return samplers.checked_seed(value)
-
-
-def _epoch(name: str, value: Any) -> Any:
-    samplers.checked_number(name, value, 0)
-    return value
-
-
-def _collate(name: str, value: Any) -> Any:
-    if not callable(value):
-        raise TypeError(f"collate= is a function of a list of samples; got {value!r}")
-    return value
 
 
 def _transform(name: str, value: Any) -> tuple[Callable[..., Any], ...]:
@@ -77,22 +78,6 @@ def _shard(name: str, value: Any) -> tuple[int, int]:
     if rank >= ranks:
         raise ValueError(f"shard= is (rank, ranks) with 0 <= rank < ranks; got {value!r}")
     return rank, ranks
-
-
-def _on_error(name: str, value: Any) -> Any:
-    words = ("raise", "skip", "replace")
-    if not callable(value) and value not in words:
-        raise ValueError(
-            f"on_error= is one of {', '.join(words)}, or a function of the row and the error; "
-            f"got {value!r}"
-        )
-    return value
-
-
-def _progress(name: str, value: Any) -> Any:
-    if not callable(value) and value not in (None, False, True):
-        raise TypeError(f"progress= is True, or makes a bar like tqdm; got {value!r}")
-    return value
 
 
 def _device(name: str, value: Any) -> Any:
@@ -209,13 +194,16 @@ class LoaderOptions(Options):
 
 @dataclasses.dataclass(eq=False, repr=False)
 class MinibatchOptions(Options):
-    """The options of `View._minibatches`, in the order of their positions."""
+    """The options of `View._minibatches`, in the order of their positions.
+
+    A sampler checks itself which epochs there are.
+    """
 
     batch_size: int | None = _option(None, _batch_size)
     tail: str = _option("short", _tail)
     sampler: Any = "linear"
     seed: int | str | Sequence[int | str] = _option(0, _seed)
-    epoch: int = _option(0, _epoch)
+    epoch: int = 0
     num_samples: int | None = _option(None, _count)
     num_batches: int | None = _option(None, _count)
 

@@ -20,7 +20,7 @@ from dataview.samples import Stream
 from dataview.sources import ArraySource
 
 
-class Handing:
+class Output:
     """How batches are handed out: in the form of what was asked for by `fields=`."""
 
     def __init__(
@@ -72,7 +72,7 @@ def _attached_parts(parts: Any, axes: Any, _: Any) -> Fields:
     return Fields({name: Attached(part, axes) for name, part in parts.items()})
 
 
-def asked(node: Node, fields: Any) -> tuple[dict[str, Node], Any]:
+def parts_and_form(node: Node, fields: Any) -> tuple[dict[str, Node], Any]:
     """Return the nodes to read, by name, and the form in which batches are handed out.
 
     A tuple of names asks for tuples, a name for an array; a list or a mapping from names to fields

@@ -3,82 +3,82 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from dataview import samplers
 from dataview.errors import StreamError, unknown_field
 from dataview.index import is_endless
 from dataview.loader.assembly import OWN, Assembly
-from dataview.loader.dealing import Course, Cursor, Dealing
+from dataview.loader.dealing import Cursor, Dealing, RowDealer
 from dataview.loader.options import LoaderOptions
-from dataview.loader.output import Handing, asked
-from dataview.loader.stream_dealing import Arrivals
+from dataview.loader.output import Output, parts_and_form
+from dataview.loader.stream_dealing import StreamDealer
 from dataview.plan.kinds import Record, members
 from dataview.plan.node import Node
 from dataview.samplers import shape_by_rows
 from dataview.samples import Stream
 
 
-class Lent(NamedTuple):
-    """What the face lends: views of nodes, views with their parts, and nodes of views."""
-
-    viewed: Callable[[Node], Any]
-    viewed_with: Callable[[Node, Mapping[str, Node]], Any]
-    unwrapped: Callable[[Any], Any]
-
-
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Setting:
+class LoaderPlan:
     """What a loader works with."""
 
     options: LoaderOptions
-    course: Course | Arrivals
+    dealer: RowDealer | StreamDealer
     assembly: Assembly
-    handing: Handing
+    output: Output
     fingerprint: Mapping[str, Any]
     endless: bool = False
 
 
-def made(node: Node, lent: Lent, options: LoaderOptions) -> Setting:
-    """Return what a loader of a node works with, after everything is checked that can be."""
-    parts, form = asked(node, options.fields)
-    secondary: frozenset[str] = frozenset()
-    course: Course | Arrivals
+def plan_for(
+    node: Node,
+    options: LoaderOptions,
+    viewed: Callable[[Node], Any],
+    viewed_with: Callable[[Node, Mapping[str, Node]], Any],
+    unwrapped: Callable[[Any], Any],
+) -> LoaderPlan:
+    """Return what a loader of a node works with, after everything is checked that can be.
+
+    The functions make views of nodes, views with their fields, and nodes of views again.
+    """
+    parts, form = parts_and_form(node, options.fields)
+    dealer: RowDealer | StreamDealer
     if isinstance(node, Stream):
-        course = _arrivals(node, options)
-        names: list[Any] = ["stream"]
-        count = None
+        count, chosen = None, {}
+        dealer = _stream_dealer(node, options)
     else:
-        count = _count(node)
-        chosen = _samplers(node, options)
-        secondary = frozenset(list(chosen)[1:])
-        course = _course(node, count, chosen, options)
-        names = [[name, *_signature(sampler)] for name, sampler in chosen.items()]
-        _check_others(secondary, parts, form)
+        count, chosen = _count(node), _samplers(node, options)
+        dealer = _row_dealer(node, count, chosen, options)
+    secondary = frozenset(list(chosen)[1:])
+    for name in secondary - parts.keys():
+        raise ValueError(f"sampler= has one for field {name!r}, which is not loaded")
+    names: list[Any] = [[name, *_signature(sampler)] for name, sampler in chosen.items()]
     steps = options.transform or ()
     assembly = Assembly(
         parts,
-        lent.viewed,
+        viewed,
         steps,
         options.collate,
         options.pad,
         options.on_error,
         options.seed,
         secondary,
-        lent.unwrapped,
+        unwrapped,
     )
     plain = not steps and options.collate is None and options.pad is None
     like = node if form is None and plain else None
     fingerprint = {
+        "seed": list(options.seed) if isinstance(options.seed, tuple) else options.seed,
         "length": count,
         "fields": {name: _dtype_of(part) for name, part in parts.items()},
-        "sampler": names,
+        "sampler": names or ["stream"],
     }
-    handing = Handing(form, like, lent.viewed_with, options.device)
+    output = Output(form, like, viewed_with, options.device)
     endless = count is not None and is_endless(count)
-    return Setting(options, course, assembly, handing, fingerprint, endless)
+    return LoaderPlan(options, dealer, assembly, output, fingerprint, endless)
 
 
 def _count(node: Node) -> int:
@@ -115,14 +115,14 @@ def _signature(sampler: samplers.Sampler) -> list[Any]:
     return [sampler.name, sampler.version, options]
 
 
-def _arrivals(node: Stream, options: LoaderOptions) -> Arrivals:
+def _stream_dealer(node: Stream, options: LoaderOptions) -> StreamDealer:
     if options.sampler != "linear":
         raise StreamError(
             "a stream comes in its own order, so it takes no sampler=; pool= shuffles it"
         )
     if options.straddle:
         raise StreamError("the batches of a stream end with it: leave straddle= out")
-    return Arrivals(node, _dealing(options), options.pool, options.seed)
+    return StreamDealer(node, _dealing(options), options.pool, options.seed)
 
 
 def _samplers(node: Node, options: LoaderOptions) -> dict[str, samplers.Sampler]:
@@ -132,19 +132,17 @@ def _samplers(node: Node, options: LoaderOptions) -> dict[str, samplers.Sampler]
     given = options.sampler if isinstance(options.sampler, Mapping) else {OWN: options.sampler}
     if not given:
         raise ValueError("sampler= names no field; give a name or one of dv.samplers")
-    size = options.batch_size
     found: dict[str, samplers.Sampler] = {}
     for name, what in given.items():
         if name and name not in node.fields:
             raise unknown_field(name, node.fields, "the view that is loaded")
-        fitting = samplers.made(what, node.fields, size, options.tail)
-        found[name] = fitting
+        found[name] = samplers.made(what, node.fields, options.batch_size, options.tail)
     return found
 
 
-def _course(
+def _row_dealer(
     node: Node, count: int, chosen: Mapping[str, samplers.Sampler], options: LoaderOptions
-) -> Course:
+) -> RowDealer:
     data = samplers.RowsOf(node, count)
     driver, *others = chosen.items()
     if is_endless(count) and not (driver[1].name == "linear" and not others):
@@ -155,14 +153,14 @@ def _course(
         more = {name: sampler.order(data, seed, epoch) for name, sampler in others}
         return driver[1].order(data, seed, epoch), more
 
-    course = Course(orders, count, _dealing(options))
-    _check_batches(course, driver[1], options)
-    return course
+    dealer = RowDealer(orders, count, _dealing(options))
+    _check_batches(dealer, driver[1], options)
+    return dealer
 
 
-def _check_batches(course: Course, sampler: samplers.Sampler, options: LoaderOptions) -> None:
+def _check_batches(dealer: RowDealer, sampler: samplers.Sampler, options: LoaderOptions) -> None:
     """Refuse options that contradict a sampler, before the first batch."""
-    found = course.of(0)
+    found = dealer.of(0)
     if found.driver.cuts is not None:
         sized = getattr(sampler, "sized", False)
         if options.tail != "short" or options.straddle or (options.batch_size > 1 and not sized):
@@ -171,12 +169,6 @@ def _check_batches(course: Course, sampler: samplers.Sampler, options: LoaderOpt
         if options.replaces:
             raise ValueError(f"{sampler!r} decides about the batches, so none is filled up")
     elif options.tail == "error":
-        course.dealing.end(0, found.total)
-    if options.repeat and not (found.total if options.straddle else course.batches(Cursor())):
+        dealer.dealing.end(0, found.total)
+    if options.repeat and not (found.total if options.straddle else dealer.batches(Cursor())):
         raise ValueError("an epoch has no batches, so it cannot be repeated")
-
-
-def _check_others(secondary: Iterable[str], parts: Mapping[str, Node], form: Any) -> None:
-    for name in secondary:
-        if name not in parts:
-            raise ValueError(f"sampler= has one for field {name!r}, which is not loaded")

@@ -19,11 +19,11 @@ from dataview.loader.dealing import Cursor, Dealing, Step, Task
 from dataview.plan.node import Node
 from dataview.samples import Stream, pool_of, within_pool
 
-Arrived: TypeAlias = tuple[int, int, Node]
+Sample: TypeAlias = tuple[int, int, Node]
 """A sample: its place in the epoch, its row number, and itself."""
 
 
-class Arrivals:
+class StreamDealer:
     """The steps of one rank through the epochs of a stream."""
 
     def __init__(self, node: Stream, dealing: Dealing, pool: Any, seed: Any) -> None:
@@ -36,9 +36,9 @@ class Arrivals:
         group, most = dealing.group, dealing.num_batches
         limits = [dealing.num_samples, None if most is None else most * group]
         self.most = min((limit for limit in limits if limit is not None), default=math.inf)
-        self._ahead: deque[Arrived] = deque()
-        self._kept: deque[Arrived] = deque()
-        self._passing: Iterator[Arrived] | None = None
+        self._ahead: deque[Sample] = deque()
+        self._kept: deque[Sample] = deque()
+        self._passing: Iterator[Sample] | None = None
         self._at = Cursor()
 
     def total(self, epoch: int) -> int | None:
@@ -115,7 +115,7 @@ class Arrivals:
             )
         self._at = cursor
 
-    def _begun(self, epoch: int) -> Iterator[Arrived]:
+    def _begun(self, epoch: int) -> Iterator[Sample]:
         arriving: Iterator[tuple[int, Node]] = enumerate(self.node.samples.iterate())
         if self.pool is not None:
             seed = self.seed if isinstance(self.seed, (tuple, list)) else (self.seed,)

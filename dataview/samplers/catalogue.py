@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from dataview.errors import hint
 from dataview.samplers.given import Iterated, NextRow, OrderFunction
 from dataview.samplers.labelled import LabelDistribution, LabelPermutation, LabelUniform, Restricted
 from dataview.samplers.lengths import Bucket, SameLength, TokenBudget
@@ -78,11 +79,8 @@ a field or an array; the fields are x, length
 def _named(name: str) -> type[Sampler]:
     kind = CATALOGUE.get(name.replace("_", "-"))
     if kind is None:
-        import difflib  # needed for mistakes alone
-
-        close = difflib.get_close_matches(name, CATALOGUE, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"no sampler {name!r}{hint} The samplers are: {', '.join(CATALOGUE)}")
+        close = hint(name, CATALOGUE) or "."
+        raise ValueError(f"no sampler {name!r}{close} The samplers are: {', '.join(CATALOGUE)}")
     return kind
 
 

@@ -12,9 +12,6 @@ from dataview import batches, loader, samplers, samples
 from dataview.view import face
 from dataview.view.face import Face, evaluated, like, node_of, viewed
 
-_LENT = loader.Lent(face.viewed, face.viewed_with, face.unwrapped)
-"""What a loader is lent of the face, to hand out views."""
-
 
 class RowVerbs(Face):
     """The verbs of rows and batches."""
@@ -111,7 +108,8 @@ class RowVerbs(Face):
         >>> [batch().tolist() for batch in loader], loader.epoch
         ([[0, 1], [2, 3], [4]], 1)
         """
-        return loader.Loader(loader.made(node_of(self), _LENT, options))
+        wrapper = face.viewed, face.viewed_with, face.unwrapped
+        return loader.Loader(loader.plan_for(node_of(self), options, *wrapper))
 
     def _valid(self) -> Self:
         """Return the mask of the rows that are no padding, `tail="pad"` of `_minibatches`."""

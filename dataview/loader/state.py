@@ -1,0 +1,76 @@
+"""Where a loader is: saved as small plain data, restored over the same data, order and seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dataview.loader.dealing import Cursor
+from dataview.samplers import checked_number
+
+VERSION = 1
+
+_NUMBERS = ("epoch", "position", "emitted", "handed", "failed")
+
+
+@dataclass(slots=True, eq=False)
+class State:
+    """How far a loader has come.
+
+    `emitted` and `handed` count the samples and the batches of the epoch, `failed` the samples that
+    failed in all.  `previous` is where the cursor was before the last batch.
+    """
+
+    cursor: Cursor = field(default_factory=Cursor)
+    previous: Cursor | None = None
+    emitted: int = 0
+    handed: int = 0
+    failed: int = 0
+    is_new_epoch: bool = False
+
+    def saved(self, fingerprint: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the state as plain data, with the fingerprint of what is loaded."""
+        return {
+            "version": VERSION,
+            "epoch": self.cursor.epoch,
+            "position": self.cursor.position,
+            "emitted": self.emitted,
+            "handed": self.handed,
+            "failed": self.failed,
+            "is_new_epoch": self.is_new_epoch,
+            "previous": None if self.previous is None else list(self.previous),
+            "fingerprint": dict(fingerprint),
+        }
+
+
+def restored(
+    saved: Any, fingerprint: Mapping[str, Any], total: Callable[[int], int | None]
+) -> State:
+    """Return the state that was saved; raise if it is none, or one of something else.
+
+    `total` tells how many samples an epoch has, None while that is unknown.
+    """
+    if not isinstance(saved, Mapping):
+        raise TypeError(f"a state is what state_dict() has returned; got {saved!r}")
+    if saved.get("version") != VERSION:
+        raise ValueError(
+            f"the state has version {saved.get('version')!r}; this loader reads {VERSION}"
+        )
+    lacking = [name for name in State().saved({}) if name not in saved]
+    if lacking:
+        raise ValueError(f"the state lacks {', '.join(lacking)}")
+    for name in _NUMBERS:
+        checked_number(name, saved[name], 0)
+    theirs = saved["fingerprint"]
+    differing = [name for name in fingerprint if fingerprint[name] != theirs.get(name)]
+    if differing:
+        told = "; ".join(f"{n}: {theirs.get(n)!r}, here {fingerprint[n]!r}" for n in differing)
+        raise ValueError(f"the state is of other data, or of another order: {told}")
+    epoch, position, emitted, handed, failed = (int(saved[name]) for name in _NUMBERS)
+    most = total(epoch)
+    if position and most is not None and position > most:
+        raise ValueError(f"the state is at position {position} of {most} samples")
+    previous = None if saved["previous"] is None else Cursor(*saved["previous"])
+    is_new_epoch = bool(saved["is_new_epoch"])
+    return State(Cursor(epoch, position), previous, emitted, handed, failed, is_new_epoch)
