@@ -15,6 +15,8 @@ import dataview as dv
 
 ROOT = pathlib.Path(__file__).parent.parent
 GRAMMAR = (ROOT / "doc" / "grammar.rst").read_text(encoding="utf-8")
+REFERENCE = (ROOT / "doc" / "reference.rst").read_text(encoding="utf-8")
+LOADING = (ROOT / "doc" / "loading.rst").read_text(encoding="utf-8")
 README = (ROOT / "README.rst").read_text(encoding="utf-8")
 
 # Asked for by Python's tools, or inside the class.
@@ -89,6 +91,39 @@ def test_the_grammar_has_the_options_of_the_class():
 def test_the_grammar_has_the_functions_of_the_package():
     functions = {name for name in dv.__all__ if inspect.isfunction(getattr(dv, name))}
     assert functions == set(re.findall(r"``[^`]*\bdv\.([a-z]\w*)\(", GRAMMAR))
+
+
+def lines_of_the_reference():
+    """What has a line on the page, with its arguments as they are written there."""
+    told = re.findall(r"^- ``(?:dv\.)?(\w+)((?:\(.*?\))?)``: [a-z*`]", REFERENCE, re.M | re.S)
+    assert len(told) == len(dict(told)) == REFERENCE.count("\n- ")
+    return {name: " ".join(arguments.split()) for name, arguments in told}
+
+
+def test_the_reference_has_a_line_for_all_that_a_user_has_and_for_nothing_else():
+    assert lines_of_the_reference().keys() == verbs() | set(dv.__all__)
+
+
+@pytest.mark.parametrize("name", sorted(lines_of_the_reference()))
+def test_a_line_of_the_reference_has_the_arguments(name):
+    written = lines_of_the_reference()[name]
+    value = getattr(dv.View, name) if name in verbs() else getattr(dv, name)
+    if not inspect.isfunction(value):
+        assert not written
+        return
+    signature = inspect.signature(value)
+    given = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in
+             signature.parameters.values() if parameter.name != "self"]  # fmt: skip
+    true = str(inspect.Signature(given)).replace("<class 'float'>", "float").replace("'", '"')
+    if written.endswith(", ...)"):
+        assert true.startswith(written.removesuffix("...)"))
+    else:
+        assert true == written
+
+
+def test_the_page_on_loading_speaks_of_every_option():
+    options = inspect.signature(dv.View._loader).parameters.keys() - {"self"}
+    assert options == {name for name in options if re.search(rf"\b{name}=", LOADING)}
 
 
 def test_the_readme_has_its_two_commands():
