@@ -64,6 +64,12 @@ def test_the_class_is_that_of_the_package():
     assert repr(dv.View) == "<class 'dataview.View'>"
 
 
+@pytest.mark.parametrize("name", sorted(verbs() - {"_meta", "_deterministic"}))
+def test_a_verb_is_found_by_its_name_in_a_pickle(name):
+    assert pickle.loads(pickle.dumps(getattr(dv.View, name))) is getattr(dv.View, name)
+    assert pickle.loads(pickle.dumps(getattr(whole(), name))).__name__ == name
+
+
 @pytest.mark.parametrize("thing", [dv.View, dv, whole()._loader, whole()._sum])
 def test_help_shows_no_class_from_inside(thing):
     words = set(re.findall(r"\w+", shown(thing)))

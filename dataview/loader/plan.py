@@ -88,16 +88,8 @@ def _count(node: Node) -> int:
     return shape[0]
 
 
-def _dealing(options: LoaderOptions) -> Dealing:
-    return Dealing(
-        options.batch_size,
-        options.tail,
-        options.straddle,
-        *options.shard,
-        options.even,
-        options.num_samples,
-        options.num_batches,
-    )
+def _dealing(o: LoaderOptions) -> Dealing:
+    return Dealing(o.batch_size, o.tail, o.straddle, *o.shard, o.even, o.num_samples, o.num_batches)
 
 
 def _dtype_of(node: Node) -> Any:

@@ -52,6 +52,7 @@ def shown_by(kind: _Kind) -> _Kind:
     Groups are for the source; those who use a view, ask for help or read an error meet one class.
     """
     for group in reversed(kind.__mro__[: kind.__mro__.index(Face)]):
+        setattr(sys.modules[group.__module__], kind.__name__, Face)  # where pickle looks for verbs
         for name, verb in vars(group).items():
             if hasattr(verb, "__get__"):
                 setattr(Face, name, verb)

@@ -50,8 +50,6 @@ class Operators(Face):
 
     __slots__ = ()
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         if method == "__call__" and ufunc.signature is None:
             if not options:

@@ -452,10 +452,10 @@ def _with_known_fields(view: View) -> Node:
     return node
 
 
+# For doctest, which passes over the examples of a class that calls another module its own.
 __test__ = {
     name: verb for name, verb in vars(View).items() if getattr(verb, "__module__", "") == __name__
 }
-"""The examples of this room: doctest passes over a class that calls another module its own."""
 
 
 # --- keys ------------------------------------------------------------------------------------
