@@ -25,6 +25,7 @@ from dataview.index.algebra import ENDLESS
 from dataview.plan import build
 from dataview.samples import streams
 from dataview.show import display, pictures
+from dataview.sources import Source
 from dataview.view.face import node_of
 from oracle import arrays, attempt, examples, keys
 from recorded import cases_of, check_files, check_text
@@ -33,11 +34,8 @@ LINES = 45
 HOSTILE = ["<script>alert(1)</script>", "a\nb", "\u202eabc", "\ud800", "&amp;", "\"'>", "x" * 5000]
 
 
-class Unreadable:
+class Unreadable(Source):
     """A source that says what it is, and fails when it is read."""
-
-    lends = False
-    writable = True
 
     def __init__(self, shape, dtype=np.float64, place="nowhere"):
         self.shape = shape
@@ -48,10 +46,6 @@ class Unreadable:
         raise AssertionError("display has read")
 
     write = read
-
-    def member(self, name):
-        inner = self.dtype[name]
-        return Unreadable(self.shape + inner.shape, inner.base, self.place)
 
     def describe(self):
         return self.place

@@ -19,15 +19,13 @@ import dataview as dv
 from counting import unmade
 from dataview.index import gather
 from dataview.plan import build
+from dataview.sources import Source
 from oracle import examples
 from recorded import cases_of, check_files, check_text
 
 
-class Counted:
+class Counted(Source):
     """A source that counts the bytes it is asked for."""
-
-    lends = False
-    writable = False
 
     def __init__(self, array):
         self.kept = array

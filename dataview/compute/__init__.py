@@ -4,11 +4,11 @@ Nodes go in and arrays come out: expressions block by block, statistics in strea
 products, compiled functions.
 """
 
-from dataview.compute.blocks import Cut, block_elements, cutting, is_one_block, tell
+from dataview.compute.blocks import Cut, aliases, block_elements, cutting, is_one_block, tell
 from dataview.compute.engines import chosen as chosen_engines
 from dataview.compute.engines import current as current_engine
 from dataview.compute.engines import engine
-from dataview.compute.evaluation import aliases, evaluate, lent
+from dataview.compute.evaluation import evaluate, lent
 from dataview.compute.executors import executor, run_blocks, shares_memory
 from dataview.compute.functions import Function, bound, made_like
 from dataview.compute.products import matmul, needed

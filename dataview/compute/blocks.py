@@ -17,7 +17,15 @@ from dataview.compute.kernel import Position
 from dataview.compute.programs import Program, compiled
 from dataview.errors import warned
 from dataview.index import Affine, Index, compose, identity
-from dataview.plan.kinds import Elementwise, Select, Stored, known_dtype, known_shape, size_of
+from dataview.plan.kinds import (
+    Driven,
+    Elementwise,
+    Select,
+    Stored,
+    known_dtype,
+    known_shape,
+    size_of,
+)
 from dataview.plan.node import Node
 from dataview.sizes import sizes
 from dataview.sources import REUSED, Memo, give_back
@@ -314,8 +322,8 @@ class _Leaf:
 
     def _is_large(self) -> bool:
         """Whether the leaf is read block by block: not if it is small, or memory that is lent."""
-        size = size_of(self.index.shape)
-        return size > sizes.block_elements and not _is_lent(self.node, self.index)
+        lent = self.index.is_box and aliases(self.node)
+        return size_of(self.index.shape) > sizes.block_elements and not lent
 
     def is_alike(self) -> bool:
         """Whether the leaf is an array of several elements that is the same for all rows."""
@@ -350,23 +358,21 @@ def reuses(node: Node) -> bool:
     """Whether a node is read straight from a source that can read into memory used before."""
     while isinstance(node, Select):
         node = node.node
-    return isinstance(node, Stored) and getattr(node.source, "reuses", False)
+    return isinstance(node, Stored) and node.source.reuses
+
+
+def aliases(node: Node) -> bool:
+    """Whether a node's data is a strided view of memory, which evaluation lends."""
+    if isinstance(node, Select):
+        return node.index.is_box and aliases(node.node)
+    if isinstance(node, Driven):
+        return aliases(node.node)
+    return isinstance(node, Stored) and node.source.memory is not None
 
 
 def _in_groups(array: np.ndarray, rows: int) -> np.ndarray:
     """Return an array with its rows in groups, which has the same memory."""
     return array.reshape(-1, rows, *array.shape[1:])
-
-
-def _is_lent(node: Node, index: Index) -> bool:
-    if not index.is_box:
-        return False
-    below = getattr(node, "node", None)
-    own = getattr(node, "index", None)
-    if below is not None and own is not None:
-        return bool(own.is_box) and _is_lent(below, own)
-    source = getattr(node, "source", None)
-    return source is not None and bool(source.lends)
 
 
 _KINDS = {

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dataview.compute import engines, products
-from dataview.compute.blocks import Cut, fused, is_one_block
+from dataview.compute.blocks import Cut, aliases, fused, is_one_block
 from dataview.compute.kernel import run_small, run_whole
 from dataview.compute.programs import leaves_of
 from dataview.compute.statistics import pending, some_rows, take
@@ -114,9 +114,10 @@ def _some_samples(node: Sampled, index: Index, memo: Memo) -> np.ndarray:
 
 
 def _stored(node: Stored, index: Index | None, memo: Memo) -> np.ndarray:
-    index = identity(node.source.shape) if index is None else index
-    found = node.source.read(index, memo)
-    if node.source.lends and index.is_box and not node.writable and found.flags.writeable:
+    source = node.source
+    index = identity(source.shape) if index is None else index
+    found = source.read(index, memo)
+    if source.memory is not None and index.is_box and not node.writable and found.flags.writeable:
         return gather.frozen(found)
     return found
 
@@ -415,19 +416,10 @@ _ANSWERS: dict[type[Node], Callable[[Any, Index | None, Memo], Answer]] = {
 # --- memory as it lies ----------------------------------------------------------------------
 
 
-def aliases(node: Node) -> bool:
-    """Whether a node's data is a strided view of memory, which evaluation lends."""
-    if isinstance(node, Select):
-        return node.index.is_box and aliases(node.node)
-    if isinstance(node, Driven):
-        return aliases(node.node)
-    return isinstance(node, Stored) and node.source.lends
-
-
 def overlaps(node: Node, array: np.ndarray) -> bool:
     """Whether a node may read the memory of an array."""
     stored = (part for part in below([node]) if isinstance(part, Stored))
-    memories = (getattr(part.source, "array", None) for part in stored)
+    memories = (part.source.memory for part in stored)
     return any(np.may_share_memory(memory, array) for memory in memories if memory is not None)
 
 

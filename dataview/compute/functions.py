@@ -57,9 +57,10 @@ def bound(node: Node, given: Mapping[str, Node]) -> Node:
 def _data_of(symbol: Placeholder, value: Node) -> Node:
     """Return a node as a symbol declares it, read-only; an array of another dtype is cast."""
     check_array(value, f"symbol {symbol.name!r}")
-    if isinstance(value, Stored) and isinstance(value.source, ArraySource):
-        array = matched(symbol, value.source.array)
-        if array is not value.source.array:
+    memory = _memory_of(value)
+    if memory is not None:
+        array = matched(symbol, memory)
+        if array is not memory:
             return stored(ArraySource(array), writable=False)
     node: Node = matched(symbol, value)
     if node.dtype != symbol.dtype:
@@ -149,7 +150,7 @@ class Function:
         for symbol, value in zip(self.inputs, given, strict=True):
             node = self.unwrap(value)
             values.append(_data_of(symbol, node))
-        arrays = [_array_of(node) for node in values]
+        arrays = [_memory_of(node) for node in values]
         if any(array is None for array in arrays):
             by_name = {symbol.name: node for symbol, node in zip(self.inputs, values, strict=True)}
             roots = substituted(_leaves(self.outputs), functools.partial(_given, by_name))
@@ -176,9 +177,8 @@ class Function:
         return _steps(names, roots) or functools.partial(_evaluated, names, roots)
 
 
-def _array_of(node: Node) -> np.ndarray | None:
-    memory = isinstance(node, Stored) and isinstance(node.source, ArraySource)
-    return node.source.array if memory else None  # type: ignore[attr-defined]
+def _memory_of(node: Node) -> np.ndarray | None:
+    return node.source.memory if isinstance(node, Stored) else None
 
 
 def _leaves(structure: Any) -> list[Node]:

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute.blocks import fused, is_one_block
+from dataview.compute.blocks import aliases, fused, is_one_block
 from dataview.compute.evaluation import (
-    aliases,
     evaluate,
     narrowed,
     overlaps,

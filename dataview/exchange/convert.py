@@ -18,7 +18,7 @@ from dataview.plan.fields import check_name
 from dataview.plan.kinds import is_scalar
 from dataview.plan.node import Argument, Node
 from dataview.samples import Made, Produced, Stream
-from dataview.sources import ArraySource, open_npy
+from dataview.sources import ArraySource, Source, open_npy
 
 _OBJECTS = (numbers.Number, datetime.date, datetime.timedelta)
 """What NumPy computes with as an object where it has no dtype for it: a fraction, a decimal."""
@@ -39,6 +39,8 @@ def node_of(value: Any) -> Node:
         return record({check_name(name): node_of(part) for name, part in value.items()})
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return record({name: node_of(getattr(value, name)) for name in value._fields})
+    if isinstance(value, Source):
+        return stored(value)
     if isinstance(value, Iterator):
         return Stream(Produced(value, node_of))
     if callable(value) and not hasattr(value, "__array__"):

@@ -15,6 +15,8 @@ import numpy as np
 from dataview.errors import needed
 from dataview.plan.build import record, stored
 from dataview.plan.fields import check_name
+from dataview.plan.kinds import known_shape
+from dataview.plan.layout import reshaped
 from dataview.plan.node import Node
 from dataview.sources import ArraySource, DelayedSource
 
@@ -184,8 +186,8 @@ def _of_arrow(column: Any) -> Node:
 def _of_lists(column: Any, size: int) -> Node:
     """Return the node of lists of one length: an array with one axis more."""
     inner = _of_arrow(column.flatten())
-    array = inner.source.array  # type: ignore[attr-defined]
-    return _in_memory(array.reshape(len(column), size, *array.shape[1:]), shared=False)
+    found: Node = reshaped(inner, (len(column), size, *known_shape(inner)[1:]))
+    return found
 
 
 READERS: dict[tuple[str, str], Reader] = {

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from dataview.index import Index
+from dataview.index import Computed, Index, extent, shifted
 from dataview.plan.fields import NO_FIELDS
 from dataview.plan.kinds import Record, Reduction, Select, Stored
 from dataview.plan.node import Node
 from dataview.plan.walk import below, remade
-from dataview.sources import ArraySource
+from dataview.sources import ArraySource, Source
 
 
 def packed_in_order(node: Node) -> tuple[Any, ...]:
@@ -20,23 +20,23 @@ def packed_in_order(node: Node) -> tuple[Any, ...]:
     parts that shared memory still do.
     """
     order = below([node], _needed)
-    seen: dict[int, tuple[ArraySource, list[Index | None]]] = {}
+    seen: dict[int, tuple[Source, list[Index | None]]] = {}
     for part in order:
         stored, index = _seen(part)
         if stored is not None:
             root = stored.source.root
             seen.setdefault(id(root), (root, []))[1].append(index)
-    cuts = {key: source.slab(indices) for key, (source, indices) in seen.items()}
+    cuts = {key: _cut(source, indices) for key, (source, indices) in seen.items()}
 
     def packed(part: Any, old: Any) -> Any:
         stored, index = _seen(part)
         if stored is not None:
-            slab, low = cuts[id(stored.source.root)]
-            cut = slab.descendant(stored.source.path)
+            block, low = cuts[id(stored.source.root)]
+            source = stored.source.over(block)
             if index is None:
-                return part.replaced(source=cut)
-            whole = stored.replaced(source=cut, shape=cut.shape, fields=NO_FIELDS)
-            return part.replaced(node=whole, index=slab.moved(index, low))
+                return part.replaced(source=source)
+            whole = stored.replaced(source=source, shape=source.shape, fields=NO_FIELDS)
+            return part.replaced(node=whole, index=_moved(index, low))
         if isinstance(part, Reduction) and part.taken is not None:
             return part.replaced(node=None)  # the data that its value came from is not needed
         return part
@@ -46,14 +46,42 @@ def packed_in_order(node: Node) -> tuple[Any, ...]:
 
 def _needed(part: Any) -> list[Any]:
     """Return the parts that a pickle needs of a part."""
-    sees_memory = isinstance(part, Select) and _seen(part)[0] is not None
-    made_of = [] if sees_memory or isinstance(part, Record) else part.made_of()
+    sees_source = isinstance(part, Select) and isinstance(part.node, Stored)
+    made_of = [] if sees_source or isinstance(part, Record) else part.made_of()
     return [*part.attached(), *made_of] if isinstance(part, Node) else made_of
 
 
-def _seen(part: Any) -> tuple[Any, Index | None]:
-    """Return the array in memory that a part is or selects from, and which part of it."""
-    index = part.index if isinstance(part, Select) else None
-    stored = part.node if isinstance(part, Select) else part
-    in_memory = isinstance(stored, Stored) and isinstance(stored.source, ArraySource)
-    return (stored, index) if in_memory else (None, None)
+def _seen(part: Any) -> tuple[Stored | None, Index | None]:
+    """Return the stored data that a part is or selects from, and which part of it."""
+    if isinstance(part, Select) and isinstance(part.node, Stored):
+        return part.node, part.index
+    return (part, None) if isinstance(part, Stored) else (None, None)
+
+
+def _cut(source: Source, indices: list[Index | None]) -> tuple[Source, list[int]]:
+    """Return the smallest block of an array that holds what indices select, and where it begins.
+
+    What is not in memory is kept whole, and so is what an index of None asks for.
+    """
+    if source.memory is None or None in indices:
+        return source, [0] * len(source.shape)
+    low, high = list(source.shape), [0] * len(source.shape)
+    for index in indices:
+        if index is None or 0 in index.shape:
+            continue
+        for axis, map_ in enumerate(index.maps[: len(low)]):
+            computed = isinstance(map_, Computed)
+            ends = None if computed else extent(map_, index.shape)
+            if ends is None:  # anything of the axis, perhaps
+                ends = 0, source.shape[axis] - 1
+            low[axis] = min(low[axis], ends[0])
+            high[axis] = max(high[axis], ends[1] + 1)
+    low = [min(pair) for pair in zip(low, high, strict=True)]
+    key: tuple[Any, ...] = (*map(slice, low, high), ...)
+    return ArraySource(source.memory[key]), low
+
+
+def _moved(index: Index, low: list[int]) -> Index:
+    """Return an index into a whole source as the same index into the block that begins at `low`."""
+    by = low + [0] * (len(index.maps) - len(low))
+    return Index(index.shape, list(map(shifted, index.maps, by))) if any(low) else index

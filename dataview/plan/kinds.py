@@ -96,8 +96,8 @@ class Stored(Node):
 
     @property
     def deterministic(self) -> bool:
-        """Whether the source has the same data each time."""
-        return bool(getattr(self.source, "deterministic", True))
+        """Whether the data are the same each time they are read."""
+        return self.source.deterministic
 
 
 class Select(Node):

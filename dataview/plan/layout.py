@@ -16,7 +16,6 @@ from dataview.plan.guards import endless
 from dataview.plan.kinds import Reshaped, Sampled, Select, Stored, known_shape, size_of
 from dataview.plan.node import Node, Shape
 from dataview.plan.symbols import deferring
-from dataview.sources import ArraySource, NpySource
 
 
 class Digit:
@@ -151,12 +150,9 @@ def reshaped(node: Node, shape: Any, order: str = "C") -> Node:
         return node
     index = _reshaping(own, wanted)
     plain = select(node, index, "the reshape")
-    source = node.source if isinstance(node, Stored) else None
-    if isinstance(node, Stored) and isinstance(source, (ArraySource, NpySource)):
-        same = source.reshaped(wanted)
-        if same is not None:
-            whole = stored(same, node.writable)
-            return whole.replaced(fields=plain._fields, meta=plain.meta)  # type: ignore[no-any-return]
+    if isinstance(node, Stored) and (same := node.source.reshaped(wanted)) is not None:
+        whole = stored(same, node.writable)
+        return whole.replaced(fields=plain._fields, meta=plain.meta)  # type: ignore[no-any-return]
     if index.is_box or not isinstance(plain, Select):
         return plain
     return Reshaped(node, index, plain._fields, plain.meta)

@@ -33,8 +33,8 @@ from dataview.plan.walk import below, rebuilt
 from dataview.samples.mapping import deterministic
 from dataview.samples.row_functions import guarded
 from dataview.samples.streams import Stream
-from dataview.sources import Memo
-from dataview.write import listen, may_share
+from dataview.sources import Memo, Source
+from dataview.write import listen
 
 ENTRY_BYTES = 300
 """About what a row costs beside its data."""
@@ -52,7 +52,7 @@ class Store:
         self.limit = limit
         self.lock = threading.Lock()
         self.owners: dict[int, Node] = {}
-        self.sources: dict[int, list[Any]] = {}
+        self.sources: dict[int, list[Source]] = {}
         self.turn = 0
         self.forget()
         listen(self)
@@ -66,11 +66,11 @@ class Store:
         self.used = 0
         self.turn += 1
 
-    def written(self, source: Any) -> None:
+    def written(self, source: Source) -> None:
         """Forget all rows if any of them may come from a source that was written."""
         with self.lock:
             known = [other for sources in self.sources.values() for other in sources]
-            if any(may_share(other, source) for other in known):
+            if any(other.may_share(source) for other in known):
                 self.forget()
 
     def found(

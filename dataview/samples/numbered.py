@@ -99,10 +99,8 @@ def _made_source(node: Made, sample: Node, path: tuple[str, ...]) -> Node:
             name: _made_source(node, field(sample, name), (*path, name)) for name in sample.fields
         }
         return record(named, 1)
-    source = FunctionSource(
-        node.sample, node.total, known_shape(sample), known_dtype(sample), path, _member
-    )
-    return stored(source)
+    shape, dtype = (node.total, *known_shape(sample)), known_dtype(sample)
+    return stored(FunctionSource(node.sample, shape, dtype, path, _member, node.deterministic))
 
 
 def _member(sample: Node, path: tuple[str, ...]) -> np.ndarray:

@@ -3,12 +3,12 @@
 from dataview.sources.dask_arrays import DelayedSource
 from dataview.sources.functions import FunctionSource
 from dataview.sources.memory import ArraySource
-from dataview.sources.npy import NpySource, open_npy
+from dataview.sources.npy import open_npy
 from dataview.sources.npy_header import made_header
 from dataview.sources.protocol import Memo, Source
 from dataview.sources.scratch import REUSED, borrowed, give_back
 
 __all__ = [
-    "REUSED", "ArraySource", "DelayedSource", "FunctionSource", "Memo", "NpySource", "Source",
-    "borrowed", "give_back", "made_header", "open_npy"
+    "REUSED", "ArraySource", "DelayedSource", "FunctionSource", "Memo", "Source", "borrowed",
+    "give_back", "made_header", "open_npy"
 ]  # fmt: skip

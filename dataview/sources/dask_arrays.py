@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from dataview.errors import ReadOnlyError
 from dataview.index import (
     Affine,
     Array,
@@ -20,7 +19,7 @@ from dataview.index import (
     positions,
     shifted,
 )
-from dataview.sources.protocol import Memo
+from dataview.sources.protocol import Memo, Source
 
 HELD_BYTES = 1 << 27
 """Rows of chunks up to this size are held until others are asked for: it is dask's own size."""
@@ -28,7 +27,7 @@ HELD_BYTES = 1 << 27
 Key = tuple[Any, ...]
 
 
-class DelayedSource:
+class DelayedSource(Source):
     """A dask array; only the chunks that hold what is asked for are computed.
 
     Chunks are larger than the blocks in which data is read, so the row of chunks that was computed
@@ -36,8 +35,6 @@ class DelayedSource:
     """
 
     __slots__ = ("_held", "_lock", "array", "dtype", "shape")
-    lends = False
-    writable = False
 
     def __init__(self, array: Any) -> None:
         if any(length != length for length in array.shape):  # not a number: dask's unknown length
@@ -95,10 +92,6 @@ class DelayedSource:
             if not isinstance(key, slice):
                 part = part[(slice(None),) * axis + (key,)]
         return np.asarray(part.compute(), dtype=self.dtype)  # one element comes as a scalar
-
-    def write(self, index: Index, value: np.ndarray) -> None:
-        """Refuse: what is computed cannot be written."""
-        raise ReadOnlyError("a dask array is computed: it cannot be written")
 
     def member(self, name: str) -> DelayedSource:
         """Return one field of a structured array."""

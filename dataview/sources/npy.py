@@ -28,11 +28,10 @@ from dataview.sizes import sizes
 from dataview.sources import scratch
 from dataview.sources.file_access import mapped, read_at, write_at
 from dataview.sources.npy_header import Header, Seen, described, read_header
-from dataview.sources.protocol import Memo
+from dataview.sources.protocol import Memo, Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 DONTNEED = getattr(mmap, "MADV_DONTNEED", None)
@@ -53,7 +52,7 @@ class NpyFile:
 
     __slots__ = ("header", "mapped", "mode", "path", "seen", "touched")
 
-    def __init__(self, path: Path, mode: str, header: Header, seen: Seen | None = None) -> None:
+    def __init__(self, path: str, mode: str, header: Header, seen: Seen | None = None) -> None:
         self.path = path
         self.mode = mode
         self.header = header
@@ -118,11 +117,11 @@ class NpyFile:
             _map_of(array).madvise(DONTNEED)
 
 
-class NpySource:
+class NpySource(Source):
     """An array in an `.npy` file, or one member of its structured dtype."""
 
-    __slots__ = ("dtype", "file", "header", "members", "path", "shape")
-    lends = False
+    __slots__ = ("dtype", "file", "header", "members", "path", "shape", "writable")
+    path: str
     reuses = True
 
     def __init__(
@@ -131,6 +130,7 @@ class NpySource:
         self.file = file
         self.path = file.path
         self.header = file.header
+        self.writable = file.mode == "r+"
         self.members = members
         dtype = file.header.dtype
         trailing: tuple[int, ...] = ()
@@ -142,11 +142,6 @@ class NpySource:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return NpySource, (self.file, self.members, self.shape)
-
-    @property
-    def writable(self) -> bool:
-        """Whether the file was opened for writing."""
-        return self.file.mode == "r+"
 
     @property
     def array(self) -> np.ndarray:
@@ -193,7 +188,7 @@ class NpySource:
             with open(self.path, "r+b", buffering=0) as file:
                 write_at(file, block, self._place(first))
 
-    def shared(self, index: Index) -> np.ndarray | None:
+    def memmap(self, index: Index) -> np.ndarray | None:
         """Return a run of rows as memory shared with the file, or None if it is not to be had.
 
         What is written there is in the file; the array is to be let go of soon.
@@ -204,8 +199,8 @@ class NpySource:
         window = self._window(slab[0], True)
         return None if window is None else gather.read(window, slab[1])
 
-    def cutting(self, index: Index) -> tuple[int, int]:
-        """Return the axis of a view along which the file is passed, and the bytes of a step."""
+    def slow_axis(self, index: Index) -> tuple[int, int]:
+        """Return the axis of a view whose steps lie farthest apart, and the bytes of a step."""
         slow = index.maps[-1 if self.header.fortran else 0] if index.maps else None
         strides = slow.strides if isinstance(slow, Affine) else ()
         axis = max(strides, key=lambda pair: abs(pair[1]), default=(0, 0))[0]
@@ -214,7 +209,7 @@ class NpySource:
 
     def _pieces(self, index: Index) -> Iterator[tuple[Any, Index]]:
         """Return an index in parts, along its slowest axis, each of which touches few pages."""
-        axis, size = self.cutting(index)
+        axis, size = self.slow_axis(index)
         if not index.shape or index.shape[axis] * size <= sizes.file_bytes:
             yield ..., index
             return
@@ -308,16 +303,14 @@ class NpySource:
 
     def describe(self) -> str:
         """Name the file and how it was opened."""
-        return f"{self.path.name} ({self.file.mode})"
+        return f"{os.path.basename(self.path)} ({self.file.mode})"
 
 
 def open_npy(path: str | os.PathLike[str], mode: str = "r") -> NpySource:
     """Return the source of an `.npy` file; only its header is read."""
     if mode not in ("r", "r+"):
         raise ValueError(f"mode is 'r' (read) or 'r+' (read and write); got {mode!r}")
-    from pathlib import Path  # which brings as much along as half of this package
-
-    place = Path(os.path.abspath(path))
+    place = os.path.abspath(path)
     header, seen = read_header(place)
     if mode == "r+" and not os.access(place, os.W_OK):
         raise PermissionError(f"{place} cannot be written; open it with mode='r'")

@@ -9,16 +9,12 @@ import os
 import re
 import struct
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy
 
 from dataview.index import ENDLESS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 SETTLED_NS = 100_000_000
 """How long after a change the next one surely has a later time: file clocks tick coarsely."""
@@ -60,7 +56,7 @@ GROWTH = 21
 """How wide NumPy leaves room for the first length, so that rows can be added in place."""
 
 
-def read_header(path: Path) -> tuple[Header, Seen]:
+def read_header(path: str) -> tuple[Header, Seen]:
     """Return the header of a file that holds all that it promises, and what the file was then."""
     with open(path, "rb") as file:
         now = time.time_ns()

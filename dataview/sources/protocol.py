@@ -2,44 +2,175 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+import math
+import mmap
+import os
+from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 
-from dataview.index import Index
+from dataview.errors import ReadOnlyError
+from dataview.index import Index, boxed, gather, identity
 
 Memo = dict[Any, Any]
 """What one evaluation has already made, so that it is made once."""
 
 
-class Source(Protocol):
-    """An array somewhere, read and written through an index."""
+class Source(ABC):
+    """An array somewhere, read and written through an index.
+
+    A store gives `shape`, `dtype` and `read`, and `write` if it can be changed; every verb works
+    with that.  Threads may call `read` at the same time, and `write` for different places.  All
+    else has defaults: a store overrides what it knows better.
+
+    >>> import tempfile
+    >>> class Raw(Source):
+    ...     def __init__(self, path, shape, dtype):
+    ...         self.path, self.shape, self.dtype = path, shape, np.dtype(dtype)
+    ...     def open(self, mode):
+    ...         return np.memmap(self.path, self.dtype, mode, shape=self.shape)
+    ...     def read(self, index, memo):
+    ...         return np.array(gather.read(self.open("r"), index))
+    ...     def write(self, index, value):
+    ...         gather.assign(self.open("r+"), index, value)
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     raw = Raw(file.name, (2, 3), "f4")
+    ...     _ = file.write(bytes(24)), file.flush()
+    ...     raw.write(identity((2, 3)), np.float32(7))
+    ...     raw.read(identity((2, 3)), {}), raw.writable, raw.describe()
+    (array([[7., 7., 7.],
+           [7., 7., 7.]], dtype=float32), True, 'Raw')
+    """
+
+    __slots__ = ()
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
-    @property
-    def writable(self) -> bool:
-        """Whether the data can be changed."""
-        ...
-
-    @property
-    def lends(self) -> bool:
-        """Whether `read` may return an alias of the data, as memory does."""
-        ...
-
+    @abstractmethod
     def read(self, index: Index, memo: Memo) -> np.ndarray:
-        """Return the elements that the index selects."""
-        ...
+        """Return the elements that the index selects: a new array, unless there is `memory`."""
 
     def write(self, index: Index, value: np.ndarray) -> None:
-        """Write a value of the view's dtype, broadcast to its shape."""
-        ...
+        """Write a value of the same dtype that can be broadcast to the shape of the index."""
+        raise ReadOnlyError(f"the data ({self.describe()}) is read-only")
 
-    def member(self, name: str) -> Source:
-        """Return the source of one field of a structured dtype."""
-        ...
+    writable: bool = False
+    """Whether the data can be changed; a class that has `write` says yes unless told otherwise."""
+
+    memory: np.ndarray | None = None
+    """The array in memory that holds the data, of which `read` returns aliases."""
+
+    path: str | os.PathLike[str] | None = None
+    """The file of this machine that holds the data, by which two sources of one file are known."""
+
+    deterministic: bool = True
+    """Whether reading the same place twice returns the same."""
+
+    reuses: bool = False
+    """Whether `read` borrows its memory and adds it to the list `memo[REUSED]`, if there is one."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "write" in vars(cls) and "writable" not in vars(cls):
+            cls.writable = True
 
     def describe(self) -> str:
         """Return a few words that tell a reader where the data is."""
-        ...
+        return type(self).__name__
+
+    def member(self, name: str) -> Source:
+        """Return the source of one field of a structured dtype."""
+        return Member(self, name)
+
+    def reshaped(self, shape: tuple[int, ...]) -> Source | None:
+        """Return a source of the same elements under another shape, None if an index has to do."""
+        return None
+
+    def slow_axis(self, index: Index) -> tuple[int, int]:
+        """Return the axis along which a view is changed in blocks, and the bytes of a step."""
+        return 0, max(1, self.dtype.itemsize * math.prod(index.shape[1:]))
+
+    def memmap(self, index: Index) -> np.ndarray | None:
+        """Return the elements as memory shared with the store, to be changed there, or None."""
+        return None
+
+    def may_share(self, other: Source) -> bool:
+        """Whether a write to one source may change the other."""
+        if self.memory is not None and other.memory is not None:
+            return bool(np.may_share_memory(self.memory, other.memory))
+        if self.path is not None and other.path is not None:
+            return os.path.samefile(self.path, other.path)
+        return self.root is other.root or is_mapped(self.memory) or is_mapped(other.memory)
+
+    @property
+    def root(self) -> Source:
+        """The source of the whole records, if this is a member of them."""
+        return self
+
+    def over(self, root: Source) -> Source:
+        """Return the member of other records that this is of its own."""
+        return root
+
+
+class Member(Source):
+    """One field of a source of records, which are read and written whole unless in memory."""
+
+    __slots__ = ("deterministic", "dtype", "memory", "name", "parent", "path", "shape", "writable")
+
+    def __init__(self, parent: Source, name: str) -> None:
+        self.parent, self.name = parent, name
+        self.path, self.writable = parent.path, parent.writable
+        self.deterministic = parent.deterministic
+        self.memory = None if parent.memory is None else parent.memory[name]
+        field = parent.dtype[name]
+        self.shape, self.dtype = parent.shape + field.shape, field.base
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Member, (self.parent, self.name)
+
+    def read(self, index: Index, memo: Memo) -> np.ndarray:
+        """Return the field of the records that the index needs."""
+        if self.memory is not None:
+            return gather.read(self.memory, index)
+        records, within = self._split(index)
+        return np.array(gather.read(self.parent.read(records, memo)[self.name], within))
+
+    def write(self, index: Index, value: np.ndarray) -> None:
+        """Write the field of the records that the index needs."""
+        if self.memory is not None:
+            gather.assign(self.memory, index, value)
+            return
+        records, within = self._split(index)
+        block = np.array(self.parent.read(records, {}))
+        gather.assign(block[self.name], within, value)
+        self.parent.write(records, block)
+
+    def _split(self, index: Index) -> tuple[Index, Index]:
+        """Return the index of the records, and the index within the field of these."""
+        axes = len(self.parent.shape)
+        if axes == len(self.shape):
+            return index, identity(index.shape)
+        records, within = boxed(index, axes)
+        return records, Index(index.shape, (*within.maps, *index.maps[axes:]))
+
+    def describe(self) -> str:
+        """Say what the records are."""
+        return self.parent.describe()
+
+    @property
+    def root(self) -> Source:
+        """The source of the whole records."""
+        return self.parent.root
+
+    def over(self, root: Source) -> Source:
+        """Return the member of other records that this is of its own."""
+        return Member(self.parent.over(root), self.name)
+
+
+def is_mapped(array: Any) -> bool:
+    """Whether the memory of an array is a file's."""
+    while array is not None and not isinstance(array, mmap.mmap):
+        array = array.base if hasattr(array, "base") else getattr(array, "owner", None)
+    return array is not None

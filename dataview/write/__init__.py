@@ -2,6 +2,5 @@
 
 from dataview.write.assignment import check_writable, listen, write
 from dataview.write.inplace import apply_in_place
-from dataview.write.overlap import may_share
 
-__all__ = ["apply_in_place", "check_writable", "listen", "may_share", "write"]
+__all__ = ["apply_in_place", "check_writable", "listen", "write"]

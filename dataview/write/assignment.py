@@ -97,7 +97,7 @@ def _planned(node: Node, value: Any) -> Iterator[_Write]:
 def _apart(place: _Write, writes: Sequence[_Write]) -> _Write:
     """Return a write whose value no other write of the same whole can change before it is used."""
     for other in writes:
-        memory = getattr(other.source, "array", None) if other.source.lends else None
+        memory = other.source.memory
         if memory is not None and np.may_share_memory(memory, place.value):
             return place._replace(value=place.value.copy())
     return place
@@ -226,7 +226,7 @@ def _carry_out(writes: Sequence[_Write]) -> None:
 
 
 def _written(writes: Sequence[_Write]) -> None:
-    if len(writes) == 1 and writes[0].source.lends:
+    if len(writes) == 1 and writes[0].source.memory is not None:
         writes[0].source.write(writes[0].where, writes[0].value)
         return
     old: list[np.ndarray] = []
@@ -237,7 +237,7 @@ def _written(writes: Sequence[_Write]) -> None:
             budget -= size_of(place.where.shape) * place.source.dtype.itemsize
             if budget >= 0:
                 values = place.source.read(place.where, {})
-                old.append(values.copy() if place.source.lends else values)
+                old.append(values if place.source.memory is None else values.copy())
             begun += 1
             place.source.write(place.where, place.value)
     except BaseException as error:

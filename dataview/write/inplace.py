@@ -67,7 +67,7 @@ def apply_in_place(node: Node, ufunc: np.ufunc, args: Sequence[Argument]) -> Non
     if expression.shape != node.shape:
         _at_once(node, ufunc, args)
         return
-    if source.lends:
+    if source.memory is not None:
         _in_memory(node, expression, ufunc, safe)
     else:
         _in_file(node, expression)
@@ -126,7 +126,7 @@ def _in_memory(
 def _is_in_memory(node: Node) -> bool:
     """Whether a node's data can be had without anything that may fail."""
     return all(
-        part.source.lends if isinstance(part, Stored) else isinstance(part, _SURE)
+        part.source.memory is not None if isinstance(part, Stored) else isinstance(part, _SURE)
         for part in below([node])
     )
 
@@ -191,7 +191,7 @@ def _in_file(node: Node, expression: Elementwise) -> None:
         part = select(node, index)
         source = source_of(part)
         where = part.index if isinstance(part, Select) else identity(shape)
-        memory = source.shared(where) if straight else None
+        memory = source.memmap(where) if straight else None
         with np.errstate(all="call", call=note):
             if memory is not None:
                 with _held_interrupt():
@@ -222,7 +222,7 @@ def _runs_of_rows(node: Node) -> list[Cut]:
     """Return blocks of the file's rows: no two of them meet in a page that both would write."""
     shape = known_shape(node)
     index = node.index if isinstance(node, Select) else identity(shape)
-    axis, size = source_of(node).cutting(index)
+    axis, size = source_of(node).slow_axis(index)
     length, step = shape[axis], max(1, sizes.file_bytes // size)
     return [Cut(axis, n, min(n + step, length)) for n in range(0, length, step)]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
-import os
 from typing import Any
 
 import numpy as np
@@ -13,7 +11,7 @@ from dataview.plan.build import stored
 from dataview.plan.kinds import Elementwise, Select, Stored
 from dataview.plan.node import Node
 from dataview.plan.walk import below, rebuilt
-from dataview.sources import ArraySource, NpySource
+from dataview.sources import ArraySource
 
 
 def source_of(node: Node) -> Any:
@@ -30,7 +28,7 @@ def apart(arg: Node, target: Node) -> Node:
     source = source_of(target)
     reading: set[int] = set()  # the parts that read it, or are made of such
     for part in below([arg]):
-        own = isinstance(part, Stored) and may_share(part.source, source)
+        own = isinstance(part, Stored) and part.source.may_share(source)
         if own or any(id(inner) in reading for inner in part.made_of()):
             reading.add(id(part))
 
@@ -46,26 +44,6 @@ def apart(arg: Node, target: Node) -> Node:
         return stored(ArraySource(np.array(evaluate(old))))
 
     return rebuilt([arg], separate, into)[0]  # type: ignore[no-any-return]
-
-
-def may_share(source: Any, other: Any) -> bool:
-    """Whether what is written to one source may be read from another."""
-    if source.lends and other.lends:
-        return bool(np.may_share_memory(source.array, other.array))
-    return _may_be_of_file(source, other)
-
-
-def _may_be_of_file(source: Any, other: Any) -> bool:
-    """Whether two sources, one of them a file, may be one: a file has many names, and maps."""
-    if isinstance(source, NpySource) and isinstance(other, NpySource):
-        return os.path.samefile(source.path, other.path)
-    return any(isinstance(one, ArraySource) and _is_mapped(one.array) for one in (source, other))
-
-
-def _is_mapped(array: Any) -> bool:
-    while array is not None and not isinstance(array, mmap.mmap):
-        array = array.base if hasattr(array, "base") else getattr(array, "owner", None)
-    return array is not None
 
 
 def is_same_places(arg: Node, target: Node) -> bool:

@@ -1,0 +1,76 @@
+"""Stores to test with: the smallest that the protocol allows, and what dask's arrays answer."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dataview.index import gather
+from dataview.sources import Source
+
+
+class Least(Source):
+    """The smallest store: a shape, a dtype, and what an index selects."""
+
+    def __init__(self, array):
+        self.kept = array.copy()
+        self.shape, self.dtype = array.shape, array.dtype
+
+    def read(self, index, memo):
+        return np.array(gather.read(self.kept, index))
+
+
+class LeastWritable(Least):
+    """The smallest store that can be written."""
+
+    def write(self, index, value):
+        gather.assign(self.kept, index, value)
+
+
+class Raw(Source):
+    """Numbers in a file, without a header."""
+
+    def __init__(self, path, shape, dtype):
+        self.path, self.shape, self.dtype = path, shape, np.dtype(dtype)
+
+    def mapped(self, mode):
+        return np.memmap(self.path, self.dtype, mode, 0, self.shape)
+
+    def read(self, index, memo):
+        return np.array(gather.read(self.mapped("r"), index))
+
+    def write(self, index, value):
+        gather.assign(self.mapped("r+"), index, value)
+
+
+class Chunked:
+    """What dask's array answers, noting the keys of what is computed."""
+
+    def __init__(self, data, rows, keys=(), counted=None):
+        self.data = data
+        self.shape, self.dtype = data.shape, data.dtype
+        length = len(data) if data.ndim else 0
+        sizes = tuple(min(rows, length - start) for start in range(0, length, rows))
+        self.chunks = (sizes,) if data.ndim else ()
+        self.keys = keys
+        self.counted = [] if counted is None else counted
+
+    def __getitem__(self, key):
+        if isinstance(key, str):
+            return type(self)(self.data[key], 1, (*self.keys, key), self.counted)
+        lists = [part for part in key if not isinstance(part, slice)]
+        assert len(lists) < 2, "dask takes one list in a key"
+        return type(self)(self.data[key], 1, (*self.keys, key), self.counted)
+
+    def compute(self):
+        self.counted.append(self.keys)
+        return self.data
+
+
+class Row:
+    """A function of a number that returns a row of an array, and can be pickled."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __call__(self, number):
+        return self.array[number, ...]
