@@ -7,6 +7,7 @@ import importlib.util
 import itertools
 import math
 import operator
+import os
 import pickle
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -17,8 +18,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import dataview as dv
+from dataview.exchange.formats import FORMATS, Format
 from dataview.index import identity
 from dataview.sources import DelayedSource, Source
+from dataview.sources.file_access import new_file
 from oracle import (
     RECORD,
     accepted_chains,
@@ -573,3 +576,26 @@ def test_stores_are_fields_and_operands():
     view = dv.View(x=Least(array), y=array)
     assert_same((view.x + Least(array))(), array + array)
     assert_same(view[2:].x(), array[2:])
+
+
+def test_a_new_format_is_one_row(monkeypatch, tmp_path):
+    def opened(path, mode):
+        rows = os.path.getsize(path) // 8
+        return Raw(path, (rows,), np.float64)
+
+    def saved(path, shape, dtype, blocks):
+        with new_file(path) as file:
+            for block in blocks:
+                file.write(block.tobytes())
+
+    monkeypatch.setitem(FORMATS, "raw", Format(opened, saved))
+    monkeypatch.setitem(FORMATS, "log", Format(opened, None))
+    array = counting(300_000)
+    (dv.View(array) * 2)._save(tmp_path / "x.raw")
+    dv.View(array)._save(tmp_path / "x.log", format="raw")
+    assert_same(dv.open(tmp_path / "x.raw")(), array * 2)
+    assert_same(dv.open(str(tmp_path / "x.log"))(), array)
+    with pytest.raises(ValueError, match=r"end in \.npy, \.raw, \.log; got 'x.csv'"):
+        dv.open("x.csv")
+    with pytest.raises(ValueError, match=r"as \.npy, \.raw; got .* \(format 'log'\)"):
+        dv.View(array)._save(tmp_path / "y.log")

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from dataview.exchange.formats import opener_of
 from dataview.exchange.from_libraries import imported
 from dataview.index import ENDLESS, identity
 from dataview.plan.build import record, stored
@@ -18,7 +19,7 @@ from dataview.plan.fields import check_name
 from dataview.plan.kinds import is_scalar
 from dataview.plan.node import Argument, Node
 from dataview.samples import Made, Produced, Stream
-from dataview.sources import ArraySource, Source, open_npy
+from dataview.sources import ArraySource, Source
 
 _OBJECTS = (numbers.Number, datetime.date, datetime.timedelta)
 """What NumPy computes with as an object where it has no dtype for it: a fraction, a decimal."""
@@ -109,6 +110,4 @@ def made(function: Callable[[int], Any], length: float) -> Made:
 def open_node(target: Any, mode: str = "r") -> Node:
     """Return the node of a file."""
     path = os.fspath(target)
-    if not str(path).endswith(".npy"):
-        raise ValueError(f"files that can be opened end in .npy; got {path!r}")
-    return stored(open_npy(path, mode))
+    return stored(opener_of(path)(path, mode))

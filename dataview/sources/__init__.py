@@ -3,12 +3,11 @@
 from dataview.sources.dask_arrays import DelayedSource
 from dataview.sources.functions import FunctionSource
 from dataview.sources.memory import ArraySource
-from dataview.sources.npy import open_npy
-from dataview.sources.npy_header import made_header
+from dataview.sources.npy import open_npy, save_npy
 from dataview.sources.protocol import Memo, Source
 from dataview.sources.scratch import REUSED, borrowed, give_back
 
 __all__ = [
     "REUSED", "ArraySource", "DelayedSource", "FunctionSource", "Memo", "Source", "borrowed",
-    "give_back", "made_header", "open_npy"
+    "give_back", "open_npy", "save_npy"
 ]  # fmt: skip

@@ -1,14 +1,15 @@
-"""Bytes at a place in a file: read, written, and mapped a window at a time."""
+"""Bytes at a place in a file: read, written, mapped a window at a time; a new file, when whole."""
 
 from __future__ import annotations
 
+import contextlib
 import io
 import math
 import mmap
 import os
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -41,6 +42,36 @@ def mapped(
     except (OSError, ValueError):  # an old system, a full disk, a file that is shorter by now
         return None
     return np.ndarray(shape, dtype, pages, skipped)
+
+
+@contextlib.contextmanager
+def new_file(path: str) -> Iterator[BinaryIO]:
+    """Give a file to write to, which replaces what is at `path` when the block ends well."""
+    target = os.path.realpath(path)  # the file that a link leads to, not the link
+    import tempfile  # it brings half a dozen modules along, and few views are saved
+
+    folder, name = os.path.split(target)
+    handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, _mode_of(target))
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+
+
+def _mode_of(path: str) -> int:
+    """Return the permissions of a file, or those of any new file."""
+    if os.path.exists(path):
+        return os.stat(path).st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
 
 
 def read_at(file: io.FileIO, block: np.ndarray, place: int) -> None:

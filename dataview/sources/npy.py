@@ -26,12 +26,12 @@ from dataview.index import (
 )
 from dataview.sizes import sizes
 from dataview.sources import scratch
-from dataview.sources.file_access import mapped, read_at, write_at
-from dataview.sources.npy_header import Header, Seen, described, read_header
+from dataview.sources.file_access import mapped, new_file, read_at, write_at
+from dataview.sources.npy_header import Header, Seen, described, made_header, read_header
 from dataview.sources.protocol import Memo, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 
 DONTNEED = getattr(mmap, "MADV_DONTNEED", None)
@@ -315,6 +315,23 @@ def open_npy(path: str | os.PathLike[str], mode: str = "r") -> NpySource:
     if mode == "r+" and not os.access(place, os.W_OK):
         raise PermissionError(f"{place} cannot be written; open it with mode='r'")
     return NpySource(NpyFile(place, mode, header, seen))
+
+
+def save_npy(
+    path: str, shape: tuple[int, ...], dtype: np.dtype[Any], blocks: Iterable[np.ndarray]
+) -> None:
+    """Write blocks of rows, which make an array of this shape, to an `.npy` file."""
+    if dtype.hasobject:
+        raise TypeError(
+            "an .npy file holds numbers, dates and texts of fixed size, not Python objects; "
+            f"got {dtype}"
+        )
+    header = made_header(shape, dtype)
+    with new_file(path) as file:
+        file.write(header)
+        for block in blocks if dtype.itemsize else ():
+            raw: Any = np.ascontiguousarray(block).reshape(-1).view(np.uint8)
+            file.write(raw)
 
 
 def _map_of(array: Any) -> mmap.mmap:
