@@ -12,6 +12,7 @@ import re
 import pytest
 
 import dataview as dv
+from verbs import verbs
 
 ROOT = pathlib.Path(__file__).parent.parent
 GRAMMAR = (ROOT / "doc" / "grammar.rst").read_text(encoding="utf-8")
@@ -20,7 +21,6 @@ LOADING = (ROOT / "doc" / "loading.rst").read_text(encoding="utf-8")
 README = (ROOT / "README.rst").read_text(encoding="utf-8")
 
 # Asked for by Python's tools, or inside the class.
-NO_VERBS = {"_repr_html_", "_ipython_key_completions_", "_state"}
 COMMANDS = [
     'python3 -m venv .venv && .venv/bin/pip install ".[demo]" && .venv/bin/python -m dataview demo',
     'python3 -m venv .venv && .venv/bin/pip install ".[test]" && .venv/bin/pytest',
@@ -42,17 +42,6 @@ def described_verbs():
     """The verbs in the tables, each with its arguments as they are written there."""
     words = first_cells(section(GRAMMAR, "Verbs"))
     return dict(re.findall(r"(?<![\w.])(_[a-z]\w*)(?:\(([^()]*)\))?", words))
-
-
-def verbs():
-    """What the class has under one underscore and describes by a docstring."""
-    names = {
-        name
-        for kind in dv.View.__mro__
-        for name, value in vars(kind).items()
-        if re.fullmatch(r"_[a-z]\w*", name) and value.__doc__
-    }
-    return names - NO_VERBS
 
 
 def test_the_grammar_has_the_verbs_of_the_class():

@@ -15,8 +15,9 @@ import pytest
 
 import dataview as dv
 from dataview.loader import options
-from test_docs import verbs
-from test_layers import PACKAGE
+from verbs import verbs
+
+PACKAGE = pathlib.Path(dv.__file__).parent
 
 
 def whole():

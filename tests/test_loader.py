@@ -1111,3 +1111,79 @@ def test_a_computed_sample_that_fails_is_told_from_the_others(on_error):
         return
     assert [batch().tolist() for batch in loader] == [[0, 2, 4], [6, 8], [12, 14, 16]]
     assert [failure.row for failure in loader.errors] == [5]
+
+
+# --- random numbers of functions ----------------------------------------------------------------
+
+
+def noise(row, rng):
+    return row() + rng.random()
+
+
+def values_drawn(loader, batches):
+    """The samples of so many batches by (epoch, row)."""
+    found = {}
+    for _ in range(batches):
+        batch = next(loader)()
+        epochs = loader._task.each_epoch().tolist()
+        for epoch, row, value in zip(epochs, loader.rows.tolist(), batch.tolist(), strict=True):
+            found.setdefault((epoch, row), []).append(value)
+    return found
+
+
+WAYS = {
+    "alone": {},
+    "in random order": {"sampler": "permutation"},
+    "straddling": {"batch_size": 7, "straddle": True},
+    "threads": {"workers": 2},
+    "processes": {"workers": 2, "kind": "process"},
+    "one by one": {"transform": lambda sample: sample},
+    "several epochs in a batch": {"batch_size": 25, "straddle": True},
+}
+
+
+@pytest.mark.parametrize("declared", [{"shape": (), "dtype": float}, {}], ids=["known", "unknown"])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_function_of_rows_draws_anew_in_each_epoch_alike_in_every_way(way, declared):
+    d = dv.View(np.arange(10.0))._map(noise, seed=3, **declared)
+    first = d().tolist()
+    with d._loader(**{"batch_size": 4, "repeat": True} | WAYS[way]) as loader:
+        found = values_drawn(loader, 12)
+    with d._loader(5, repeat=True) as plain:
+        expected = values_drawn(plain, 64)
+    for (epoch, row), values in found.items():
+        assert values == expected[epoch, row]
+        assert int(values[0]) == row
+    assert [expected[0, row] for row in range(10)] == [[value] for value in first]
+    assert len({expected[epoch, 0][0] for epoch in range(4)}) == 4
+
+
+def test_a_resumed_loader_draws_what_it_would_have_drawn():
+    d = dv.View(np.arange(10.0))._map(noise, shape=(), dtype=float, seed=3)
+    loader = d._loader(4, repeat=True)
+    values_drawn(loader, 4)
+    state = loader.state_dict()
+    expected = values_drawn(loader, 5)
+    other = d._loader(4, repeat=True)
+    other.load_state_dict(state)
+    assert values_drawn(other, 5) == expected
+
+
+def test_the_functions_of_a_stream_draw_anew_in_each_epoch():
+    d = dv.View(lambda: iter([0.0, 1.0, 2.0]))._map(noise, seed=3)
+    loader = d._loader(3, repeat=True)
+    epochs = [next(loader)().tolist() for _ in range(3)]
+    again = d._loader(3, repeat=True)
+    assert [next(again)().tolist() for _ in range(3)] == epochs
+    assert len({values[0] for values in epochs}) == 3
+    assert epochs[0] == [sample() for sample in d]
+
+
+def test_a_map_and_a_transform_of_one_seed_draw_different_numbers():
+    def add(sample, rng):
+        return sample() + 10 * rng.random()
+
+    d = dv.View(np.zeros(20))._map(noise, shape=(), dtype=float, seed=0)
+    batch = next(d._loader(20, seed=0, transform=add))()
+    own = d()
+    assert not np.isclose((batch - own) / 10, own).any()

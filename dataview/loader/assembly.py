@@ -23,10 +23,13 @@ from dataview.plan.build import record, select, stored, with_fields
 from dataview.plan.fields import Attached, Fields
 from dataview.plan.kinds import Driven, Record, Sampled, known_shape, members
 from dataview.plan.node import Node
-from dataview.samples import Made, name_of
+from dataview.samples import Made, RandomKeys, at_epoch, name_of, random_keys
 from dataview.sources import ArraySource
 
 OWN = ""
+
+EPOCHS_KEPT = 2
+"""So many epochs are known at once: a batch can have samples of two, or more if they are short."""
 
 
 class Mark(Protocol):
@@ -62,6 +65,13 @@ class Outcome(NamedTuple):
     missing: int = 0
 
 
+class _Epoch(NamedTuple):
+    """What is read in an epoch, and the random numbers of the transform."""
+
+    parts: Mapping[str, Node]
+    keys: RandomKeys
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Assembly:
     """How the samples of a task become a batch; what a worker process is sent once.
@@ -81,6 +91,7 @@ class Assembly:
     secondary: frozenset[str] = frozenset()
     unwrap: Callable[[Any], Any] = lambda value: value
     _takers: dict[str, Taker] = field(init=False, repr=False, default_factory=dict)
+    _epochs: dict[int, _Epoch] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         """Look whether all that is read can be taken from memory at once."""
@@ -127,11 +138,30 @@ class Assembly:
             or any(map(_has_samples, self.parts.values()))
         )
 
+    def _epoch(self, number: int) -> _Epoch:
+        """Return what is read in an epoch: functions of rows draw anew in each."""
+        found = self._epochs.get(number)
+        if found is None:
+            parts = {name: at_epoch(node, number) for name, node in self.parts.items()}
+            keys = random_keys("transform", self.seed, number, 0, len(self.steps))
+            if len(self._epochs) > EPOCHS_KEPT:
+                self._epochs.clear()
+            found = self._epochs[number] = _Epoch(parts, keys)
+        return found
+
     def _read(self, task: Task) -> Any:
+        epochs = np.unique(task.epochs).tolist()
+        if len(epochs) < 2:
+            return self._read_in(self._epoch(*epochs or [0]).parts, task)
+        each = task.each_epoch()  # they ascend: a batch that straddles epochs has them in order
+        runs = [task.part(np.flatnonzero(each == epoch).tolist()) for epoch in epochs]
+        return _joined(
+            [self._read(run._replace(epochs=e)) for run, e in zip(runs, epochs, strict=True)]
+        )
+
+    def _read_in(self, parts: Mapping[str, Node], task: Task) -> Any:
         others = task.others or {}
-        found = {
-            name: _rows(node, others.get(name, task.rows)) for name, node in self.parts.items()
-        }
+        found = {name: _rows(node, others.get(name, task.rows)) for name, node in parts.items()}
         return found[OWN] if len(found) == 1 and OWN in found else found
 
     # --- sample by sample ----------------------------------------------------------------------
@@ -177,7 +207,8 @@ class Assembly:
         if task.samples is not None:
             return self._of_stream(task.samples[number])
         sample: dict[str, Any] = {}
-        for name, node in self.parts.items():
+        epoch = int(task.each_epoch()[number])
+        for name, node in self._epoch(epoch).parts.items():
             row = int((task.others or {}).get(name, task.rows)[number])
             try:
                 sample[name] = _one_row(node, row)
@@ -186,7 +217,6 @@ class Assembly:
                 told = error if _names(error, row) else located(error, where)
                 if name not in self.secondary or self.on_error == "raise" or not self.steps:
                     raise told from error
-                epoch = int(task.each_epoch()[number])
                 failures.append(Failure(row, int(task.places[number]), epoch, told))
                 sample[name] = None
         return sample[OWN] if list(sample) == [OWN] else sample
@@ -202,7 +232,7 @@ class Assembly:
             try:
                 given = self._shown(sample, number == 0)
                 if takes_rng(step):
-                    sample = step(given, rng=_generator(self.seed, epoch, row, number))
+                    sample = step(given, rng=self._epoch(epoch).keys.generator(number, row))
                 else:
                     sample = step(given)
             except Exception as error:
@@ -265,6 +295,13 @@ def _unpacked(nodes: tuple[Node, ...], *others: Any) -> Assembly:
     return Assembly(parts, *others)
 
 
+def _joined(batches: Sequence[Any]) -> Any:
+    """Return the rows of several batches as one batch."""
+    if isinstance(batches[0], Mapping):
+        return {name: _joined([batch[name] for batch in batches]) for name in batches[0]}
+    return np.concatenate(batches)
+
+
 def _picked(batch: Any, number: int) -> Any:
     if isinstance(batch, Mapping):
         return {name: _picked(part, number) for name, part in batch.items()}
@@ -277,12 +314,6 @@ def takes_rng(function: Callable[..., Any]) -> bool:
         return "rng" in inspect.signature(function).parameters
     except (TypeError, ValueError):  # a builtin that does not tell
         return False
-
-
-def _generator(seed: Any, epoch: int, row: int, step: int) -> np.random.Generator:
-    """Return the random numbers of one step of one sample, wherever it is made."""
-    key = int.from_bytes(repr((seed, epoch, row, step)).encode(), "little")
-    return np.random.Generator(np.random.Philox(key))
 
 
 def _names(error: Exception, row: int) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 from dataview.errors import StreamError
 from dataview.loader.dealing import Cursor, Dealing, Step, Task
 from dataview.plan.node import Node
-from dataview.samples import Stream, pool_of, within_pool
+from dataview.samples import Stream, at_epoch, pool_of, within_pool
 
 Sample: TypeAlias = tuple[int, int, Node]
 """A sample: its place in the epoch, its row number, and itself."""
@@ -116,7 +116,9 @@ class StreamDealer:
         self._at = cursor
 
     def _begun(self, epoch: int) -> Iterator[Sample]:
-        arriving: Iterator[tuple[int, Node]] = enumerate(self.node.samples.iterate())
+        arriving: Iterator[tuple[int, Node]] = enumerate(
+            at_epoch(self.node, epoch).samples.iterate()
+        )
         if self.pool is not None:
             seed = self.seed if isinstance(self.seed, (tuple, list)) else (self.seed,)
             arriving = within_pool(arriving, self.pool, (*seed, epoch), lambda item: item[1])

@@ -17,6 +17,7 @@ from dataview.plan.node import DType, Node, Shape
 from dataview.plan.walk import below, rebuilt
 from dataview.samples import streams
 from dataview.samples.numbered import Made
+from dataview.samples.random_numbers import RandomKeys, random_keys
 from dataview.samples.row_functions import (
     Face,
     Like,
@@ -26,7 +27,6 @@ from dataview.samples.row_functions import (
     Undeclared,
     guarded,
     only,
-    seeds,
 )
 from dataview.samples.streams import DerivedSamples, Picked, Samples, Stream
 from dataview.sources import ArraySource
@@ -113,8 +113,8 @@ def _shape(shape: Any) -> Shape | None:
 def mapped(node: Node, made: Step, seed: Any = None) -> Node:
     """Return the node of what a step makes of the rows of a node."""
     if seed is not None:
-        first = 1 + max((other.last for other in _steps_below(node)), default=-1)
-        made = made.replaced(keys=seeds(seed, 0, first, len(made.functions)))
+        first = 1 + max((keys.last for keys in _random_keys_below(node)), default=-1)
+        made = made.replaced(keys=random_keys("map", seed, 0, first, len(made.functions)))
     if isinstance(node, Stream):
         return _streamed(_MappedSamples(node.samples, made), made.spec)
     if not isinstance(node, Sampled) and not known_shape(node):
@@ -233,10 +233,9 @@ def at_epoch(node: Node, epoch: int) -> Any:
     """Return the same node with the random numbers of an epoch; 0 is the one to begin with."""
 
     def turned(part: Any, old: Any) -> Any:
-        if not isinstance(part, Step) or part.keys is None:
+        if not isinstance(part, Step) or part.keys is None or part.keys.epoch == epoch:
             return part
-        keys = seeds(part.keys.seed, epoch, part.keys.first, len(part.functions))
-        return part.replaced(keys=keys)
+        return part.replaced(keys=part.keys.at(epoch))
 
     return rebuilt([node], turned)[0]
 
@@ -306,5 +305,16 @@ def deterministic(node: Node) -> bool:
     return all(part.deterministic for part in below([node]))
 
 
-def _steps_below(node: Node) -> list[Step]:
-    return [part for part in below([node]) if isinstance(part, Step)]
+def _random_keys_below(node: Node) -> Iterator[RandomKeys]:
+    """Return the keys of the steps that draw random numbers; the last is the highest of a chain."""
+
+    def into(part: Any) -> list[Any]:
+        return [] if _keys_of(part) is not None else part.made_of()
+
+    return filter(None, map(_keys_of, below([node], into)))
+
+
+def _keys_of(part: Any) -> RandomKeys | None:
+    """Return the keys of a part that is what a step makes with random numbers."""
+    step = part.step if isinstance(part, (Mapped, Undeclared, _MappedSamples)) else None
+    return step.keys if isinstance(step, Step) else None

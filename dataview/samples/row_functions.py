@@ -15,7 +15,7 @@ import numpy as np
 
 from dataview.compute import evaluate, run_blocks, shares_memory
 from dataview.errors import FieldError, located, unknown_field
-from dataview.index import Index, is_endless, parse, words
+from dataview.index import Index, is_endless, parse
 from dataview.plan.build import (
     chosen,
     field,
@@ -31,6 +31,7 @@ from dataview.plan.kinds import Extents, Mapped, Record, Reduction, Sampled, kno
 from dataview.plan.node import DType, Evaluate, Node, Part, Shape
 from dataview.plan.walk import below
 from dataview.samples.numbered import Made, is_deterministic, name_of, stacked
+from dataview.samples.random_numbers import RandomKeys
 from dataview.sources import ArraySource, Memo
 
 Path: TypeAlias = "tuple[str, ...]"
@@ -108,18 +109,13 @@ class Step(Part):
         self.batch = batch
         self.face = face
         self.wrap = wrap
-        self.keys: Seeds | None = None
+        self.keys: RandomKeys | None = None
 
     @property
     def title(self) -> str:
         """What the step is called in a message."""
         verb = "map" if self.batch is None else "map_batches"
         return f"{verb} {', '.join(map(name_of, self.functions))}"
-
-    @property
-    def last(self) -> int:
-        """The number of the last of its functions that draw random numbers, -1 for none."""
-        return -1 if self.keys is None else self.keys.first + len(self.functions) - 1
 
     def like(self, node: Mapped) -> Like:
         """Return what is known of a member."""
@@ -214,7 +210,7 @@ class Step(Part):
     ) -> Any:
         if self.keys is None:
             return function(view)
-        generators = [_generator(self.keys.words[place], number) for number in numbers]
+        generators = [self.keys.generator(place, number) for number in numbers]
         return function(view, generators[0] if self.batch is None else generators)
 
     def _noded(self, value: Any, spec: Spec) -> Node:
@@ -511,28 +507,3 @@ def together(samples: Sequence[Node]) -> Node:
     return record(
         {name: together([field(sample, name) for sample in samples]) for name in first.fields}, 1
     )
-
-
-# --- random numbers ----------------------------------------------------------------------------
-
-
-class Seeds(NamedTuple):
-    """Where random numbers come from: a seed, an epoch, and for each function a step's number."""
-
-    seed: tuple[Any, ...]
-    epoch: int
-    first: int
-    words: tuple[tuple[int, int], ...]
-
-
-def seeds(seed: Any, epoch: int, first: int, count: int) -> Seeds:
-    """Return the keys of so many functions, of which the first has this number."""
-    parts = tuple(seed) if isinstance(seed, (tuple, list)) else (seed,)
-    found = [words("map", *parts, epoch, first + place)[:2] for place in range(count)]
-    return Seeds(parts, epoch, first, tuple((one, other) for one, other in found))
-
-
-def _generator(key: tuple[int, int], number: int) -> np.random.Generator:
-    """Return the generator of one sample: 2**128 numbers away from the next sample's."""
-    bits = np.random.Philox(key=list(key), counter=[0, 0, number, 0])
-    return np.random.Generator(bits)
