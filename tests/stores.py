@@ -55,8 +55,6 @@ class Chunked:
         self.counted = [] if counted is None else counted
 
     def __getitem__(self, key):
-        if isinstance(key, str):
-            return type(self)(self.data[key], 1, (*self.keys, key), self.counted)
         lists = [part for part in key if not isinstance(part, slice)]
         assert len(lists) < 2, "dask takes one list in a key"
         return type(self)(self.data[key], 1, (*self.keys, key), self.counted)

@@ -313,6 +313,17 @@ def test_of_a_chunk_too_large_to_be_held_the_rows_asked_for_are_computed():
     assert counted == [((slice(10, 12), slice(0, 1 << 16)),)]
 
 
+def test_the_fields_of_delayed_records_share_what_is_computed():
+    array = np.zeros(600, [("a", "f8"), ("b", "i4", (2,))])
+    array["a"], array["b"] = np.arange(600), np.arange(1200).reshape(600, 2)
+    counted = []
+    view = dv.View(Array(array, 300, counted=counted))
+    assert_same(view.a[10:20](), array["a"][10:20])
+    assert_same(view.b[40:20:-2, 1](), array["b"][40:20:-2, 1])
+    assert_same(view[5].a(), array["a"][5])
+    assert len(counted) == 1
+
+
 def test_building_on_a_delayed_array_computes_nothing():
     counted = []
     view = dv.View(Array(np.ones((10, 2)), 5, counted=counted))

@@ -93,10 +93,6 @@ class DelayedSource(Source):
                 part = part[(slice(None),) * axis + (key,)]
         return np.asarray(part.compute(), dtype=self.dtype)  # one element comes as a scalar
 
-    def member(self, name: str) -> DelayedSource:
-        """Return one field of a structured array."""
-        return DelayedSource(self.array[name])
-
     def describe(self) -> str:
         """Say that dask computes the data."""
         return "dask"
