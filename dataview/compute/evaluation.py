@@ -72,6 +72,8 @@ def evaluate(node: Node, index: Index | None = None, memo: Memo | None = None) -
     """
     memo = {"roots": (node,)} if memo is None else memo
     found: Any = _answer(node, index, memo)
+    if isinstance(found, np.ndarray):
+        return found
     waiting: list[Any] = []
     while True:
         if not isinstance(found, np.ndarray):
@@ -94,12 +96,14 @@ def _answer(node: Node, index: Index | None, memo: Memo) -> Answer:
         if type(node) is Select:
             index = node.index if index is None else compose(node.index, index)
         node = node.node
-    if isinstance(node, Sampled):
+    answer = _ANSWERS.get(type(node))
+    if answer is None:
+        assert isinstance(node, Sampled)
         return node.answer(evaluate, memo) if index is None else _some_samples(node, index, memo)
     shape = (node.shape or known_shape(node)) if index is None else index.shape
     if shape and max(shape) >= ENDLESS:
         raise endless("calling")
-    return _ANSWERS[type(node)](node, index, memo)
+    return answer(node, index, memo)
 
 
 def _some_samples(node: Sampled, index: Index, memo: Memo) -> np.ndarray:
@@ -143,7 +147,7 @@ def _deep(
     """Ask for the operands of a block of an expression before it is computed."""
     own = known_shape(node)
     values: dict[Node, np.ndarray] = {}
-    if _is_divided(node, own if index is None else index.shape):
+    if _is_divided(node, math.prod(own if index is None else index.shape)):
         return together((node,), index, memo)[0]  # in blocks, each of which comes here again
     take_once((node,), index, memo)
     for leaf in leaves_of(node):
@@ -151,11 +155,11 @@ def _deep(
     return together((node,), index, memo, values.__getitem__)[0]
 
 
-def _is_divided(node: Elementwise, shape: Sequence[int]) -> bool:
+def _is_divided(node: Elementwise, size: int) -> bool:
     """Whether an expression is computed in several blocks, or by an engine that takes blocks."""
-    size = math.prod(shape)
-    several = size > sizes.small_elements and not is_one_block(size, node.dtypes[0])
-    return several or engines.current() == "numexpr"
+    if size > sizes.small_elements and not is_one_block(size, node.dtypes[0]):
+        return True
+    return engines.current() == "numexpr"
 
 
 def together(
@@ -170,7 +174,8 @@ def together(
     """
     own = known_shape(nodes[0])
     shape = own if index is None else index.shape
-    if leaf is None and _is_divided(nodes[0], shape):
+    size = math.prod(shape)
+    if leaf is None and _is_divided(nodes[0], size):
         take_once(nodes, index, memo)
         return fused(nodes, index, None, evaluate, narrowed)
 
@@ -182,7 +187,7 @@ def together(
         take_once(nodes, index, memo)
         return _operand(part, index, own, memo)
 
-    if math.prod(shape) > sizes.small_elements:
+    if size > sizes.small_elements:
         return run_whole(nodes, shape, leaf or read)
     found = run_small(nodes, leaf or read, lending=index is None)
     if len(found) == 1 and found[0].shape == shape:

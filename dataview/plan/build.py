@@ -234,7 +234,7 @@ def elementwise(ufunc: Ufunc, args: tuple[Argument, ...]) -> tuple[Any, ...]:
         alike = alike and (shape is None or shape == own)
         shape = own
     dtypes = _result_dtypes(ufunc, *operands)
-    if ufunc in CRASHING:
+    if CRASHING and ufunc in CRASHING:
         args = tuple(map(comparable, args, reversed(operands)))
     if not alike or shape is None:
         shape = _broadcast(ufunc, {known_shape(arg) for arg in args if isinstance(arg, Node)})

@@ -164,11 +164,20 @@ class Elementwise(Node):
         self.args = args
         self.output = output
         self.dtypes = dtypes
-        self.depth, self.levels = _depths(args)
+        depth, levels = 1, 0
         for arg in args:
-            if isinstance(arg, Node) and arg._fields is not NO_FIELDS:
-                self._fields = _elementwise_fields(args, shape)
-                break
+            if isinstance(arg, Node):
+                nested = arg.levels
+                if type(arg) is not Elementwise:
+                    nested += 1
+                elif arg.depth >= depth:
+                    depth = arg.depth + 1
+                if nested > levels:
+                    levels = nested
+                if arg._fields is not NO_FIELDS and self._fields is NO_FIELDS:
+                    self._fields = _elementwise_fields(args, shape)
+        self.depth = depth
+        self.levels = levels
 
     def forget(self) -> None:
         """Forget what has been remembered, the compiled program too."""

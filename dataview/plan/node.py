@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, TypeAlias
@@ -94,7 +95,8 @@ class Part:
         return other
 
 
-def slots_of(kind: type) -> list[str]:
+@functools.cache
+def slots_of(kind: Any) -> list[str]:
     """Return the names of all slots of a class."""
     return [slot for base in kind.__mro__[:-1] for slot in base.__dict__.get("__slots__", ())]
 
@@ -203,7 +205,8 @@ class Node(Part):
         if "fields" in changes:
             changes["_fields"] = changes.pop("fields")
         other = super().replaced(**changes)
-        other.levels = levels_above(other.made_of())
+        if not changes.keys().isdisjoint(self.parts):
+            other.levels = levels_above(other.made_of())
         other.forget()
         return other
 
