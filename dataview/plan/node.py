@@ -89,8 +89,9 @@ class Part:
 
     def replaced(self, **changes: Any) -> Any:
         """Return a copy with some slots changed."""
-        other = object.__new__(type(self))
-        for slot in slots_of(type(self)):
+        kind: Any = type(self)  # Any: mypy takes the hash of an object for that of its class
+        other = object.__new__(kind)
+        for slot in slots_of(kind):
             setattr(other, slot, changes.get(slot, getattr(self, slot)))
         return other
 
@@ -211,12 +212,13 @@ class Node(Part):
         return other
 
     def __reduce__(self) -> tuple[Any, ...]:
-        state = {slot: getattr(self, slot) for slot in slots_of(type(self))}
+        kind: Any = type(self)
+        state = {slot: getattr(self, slot) for slot in slots_of(kind)}
         state["_fields"] = self.fields
         state["meta"] = dict(self.meta)
         for remembered in REMEMBERED:
             state.pop(remembered, None)
-        return _unpickled, (type(self), state)
+        return _unpickled, (kind, state)
 
 
 def levels_above(parts: Iterable[Any]) -> int:
