@@ -16,12 +16,24 @@ from dataview.batches.padding import Padded
 from dataview.batches.streams import of_stream
 from dataview.batches.uneven import Batches, EqualCuts
 from dataview.errors import StreamError
-from dataview.index import ENDLESS, Affine, Array, Computed, Index, Map, compose, extent, is_endless
+from dataview.index import (
+    ENDLESS,
+    LINE,
+    Affine,
+    Array,
+    Computed,
+    Index,
+    Map,
+    compose,
+    extend,
+    extent,
+    is_endless,
+)
 from dataview.plan.build import select
 from dataview.plan.fields import Attached, Fields
 from dataview.plan.kinds import Record, Sampled, Select, known_shape, members
 from dataview.plan.node import Node
-from dataview.samplers import LINE, Listed, mapped, shape_by_rows
+from dataview.samplers import Listed, mapped, shape_by_rows
 from dataview.samples import Stream
 
 
@@ -122,8 +134,7 @@ def _even(node: Node, rows: Map, number: int, size: int) -> Node:
     shape = known_shape(node)
     pair = Affine(0, ((0, size), (1, 1)))
     over = compose(Index((number * size,), [rows]), Index((number, size), [pair]))
-    rest = [Affine(0, ((axis + 1, 1),)) for axis in range(1, len(shape))]
-    return select(node, Index((number, size, *shape[1:]), [*over.maps, *rest]), "_minibatches()")
+    return select(node, extend(over, shape[1:]), "_minibatches()")
 
 
 def _in_order(node: Node, orders: dict[int, samplers.Order]) -> Node:

@@ -9,10 +9,10 @@ import numpy as np
 
 from dataview.batches.uneven import Batches
 from dataview.compute import Taker, lent, taker_of, taker_of_memory
-from dataview.index import Affine, Computed, Constant, Index, Map, axes_of, gather, renumbered
+from dataview.index import LINE, Affine, Computed, Index, axes_of, gather, leading, renumbered
 from dataview.plan.kinds import Select
 from dataview.plan.node import Node
-from dataview.samplers import LINE, Order
+from dataview.samplers import Order
 
 Reader: TypeAlias = "Callable[[int], np.ndarray | None]"
 Run: TypeAlias = "Callable[[int, int], np.ndarray | None]"
@@ -65,10 +65,7 @@ def _whole_rows(node: Select) -> Run | None:
 
 def _are_whole(node: Select) -> bool:
     """Whether a selection leaves all axes behind the rows as they are."""
-    own, rest = node.node.shape or (), node.index.maps[1:]
-    shift = len(node.index.shape) - len(own)
-    places = [Affine(0, ((shift + axis, 1),)) for axis in range(1, len(own))]
-    return list(rest) == places and node.index.shape[shift + 1 :] == own[1:]
+    return leading(node.index, (node.node.shape or ())[1:]) is not None
 
 
 def _ordered(node: Node) -> Run | None:
@@ -95,18 +92,13 @@ def _ordered(node: Node) -> Run | None:
 def _box_taker(node: Select) -> Taker | None:
     """Return what takes rows of memory of which a box of columns is seen."""
     whole = lent(node.node)
-    rows, *rest = node.index.maps
-    over = axes_of(rows)
-    if not all(isinstance(m, (Constant, Affine)) and not {*over, 0} & {*axes_of(m)} for m in rest):
+    over = axes_of(node.index.maps[0])
+    rest = Index(node.index.shape, node.index.maps[1:])
+    if not rest.is_box or any({*over, 0} & {*axes_of(map_)} for map_ in rest.maps):
         return None
     assert whole is not None
-    others = [axis for axis in range(len(node.index.shape)) if axis not in over]
-    box = renumbered(Index(node.index.shape, rest), others)
-    shifted = [_one_later(map_) for map_ in box.maps]
-    return taker_of_memory(gather.box(whole, Index((len(whole), *box.shape), [LINE, *shifted])))
-
-
-def _one_later(map_: Map) -> Map:
-    if isinstance(map_, Affine):
-        return Affine(map_.offset, tuple((axis + 1, stride) for axis, stride in map_.strides))
-    return map_
+    others = [axis for axis in range(len(rest.shape)) if axis not in over]
+    box = renumbered(rest, [over[0], *others])
+    return taker_of_memory(
+        gather.box(whole, Index((len(whole), *box.shape[1:]), [LINE, *box.maps]))
+    )

@@ -7,13 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from dataview.index import ENDLESS, Affine, Array, Constant, Index, compose, is_endless, positions
+from dataview.index import (
+    ENDLESS,
+    LINE,
+    Constant,
+    Index,
+    compose,
+    is_endless,
+    positions,
+    whole_axes,
+)
 from dataview.plan.build import field
 from dataview.plan.fields import NO_FIELDS, Attached, Fields
 from dataview.plan.guards import endless
 from dataview.plan.kinds import Sampled, known_shape, size_of
 from dataview.plan.node import Argument, Evaluate, LateFields, Node
-from dataview.samplers import LINE, Cuts, mapped
+from dataview.samplers import Cuts, mapped, ordered, row_range
 from dataview.samples import stacked
 from dataview.sources import Memo
 
@@ -119,15 +128,15 @@ class Batches(Sampled):
     def part(self, index: Index) -> Node:
         """Return one batch, as the rows that it has, or some of the batches."""
         over = len(index.shape) - (len(index.maps) - 1)
-        whole = [Affine(0, ((axis, 1),)) for axis in range(over, len(index.shape))]
+        whole = whole_axes(over, len(index.shape))
         own = index.shape[over:] if self.shape is None else self.shape[1 : len(index.maps)]
-        if over not in (0, 1) or list(index.maps[1:]) != whole or index.shape[over:] != own:
+        if over not in (0, 1) or index.maps[1:] != whole or index.shape[over:] != own:
             raise ValueError(UNEVEN)
         chosen = compose(self.index, Index(index.shape[:over], index.maps[:1]))
         if chosen.shape:
             return Batches(self.rows, self.cuts, chosen, self.nominal)
         start, stop = self.cuts.bounds(int(positions(chosen.maps[0], ())))
-        return mapped(self.rows, Affine(start, ((0, 1),)), stop - start, "rows")
+        return row_range(self.rows, start, stop)
 
     def answer(self, evaluate: Evaluate, memo: Memo) -> np.ndarray:
         """Return the batches as one array, if they are all of one size."""
@@ -182,7 +191,7 @@ class Batches(Sampled):
             return mapped(self.rows, LINE, self._reached, "rows")
         runs = [np.arange(start, stop, dtype=np.intp) for start, stop in self.bounds()]
         numbers = np.concatenate([np.empty(0, np.intp), *runs])
-        return mapped(self.rows, Array(numbers, (0,)), len(numbers), "rows")
+        return ordered(self.rows, numbers)
 
     def _of_rows(self, value: Any, depth: int) -> Any:
         if isinstance(value, Batches):

@@ -16,7 +16,7 @@ from dataview.compute import engines, executors, kernel
 from dataview.compute.kernel import Position
 from dataview.compute.programs import Program, compiled
 from dataview.errors import warned
-from dataview.index import Affine, Index, compose, identity
+from dataview.index import Index, block_index, compose, identity
 from dataview.plan.kinds import (
     Driven,
     Elementwise,
@@ -55,14 +55,7 @@ class Cut(NamedTuple):
 
     def within(self, shape: Sequence[int]) -> Index:
         """Return the index of the block in an array of this shape."""
-        whole = identity(shape)
-        if not shape:
-            return whole
-        maps = list(whole.maps)
-        maps[self.axis] = Affine(self.start, ((self.axis, 1),))
-        cut = list(shape)
-        cut[self.axis] = self.stop - self.start
-        return Index(cut, maps)
+        return block_index(shape, self.start, self.stop, self.axis) if shape else identity(())
 
     def of(self, array: np.ndarray) -> np.ndarray:
         """Return the block of an array."""

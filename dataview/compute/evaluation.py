@@ -16,15 +16,18 @@ from dataview.compute.programs import leaves_of
 from dataview.compute.statistics import pending, some_rows, take
 from dataview.index import (
     ENDLESS,
-    Affine,
     Array,
     Constant,
     Index,
     Map,
     axes_of,
+    axis_index,
     compose,
+    extend,
     gather,
     identity,
+    leading,
+    whole_axes,
 )
 from dataview.plan.build import comparison, select
 from dataview.plan.concat import split_rows
@@ -243,17 +246,9 @@ def _compared_records(
         ours, theirs = left[name].node, right[name].node
         if known_shape(ours)[rank:] != known_shape(theirs)[rank:]:
             return np.full(index.shape, node.negated)
-        same = yield comparison(ours, theirs, False), _deeper(index, ours, rank)
+        same = yield comparison(ours, theirs, False), extend(index, known_shape(ours)[rank:])
         np.logical_and(equal, same.all(axis=tuple(range(len(index.shape), same.ndim))), out=equal)
     return np.logical_not(equal) if node.negated else equal
-
-
-def _deeper(index: Index, node: Node, rank: int) -> Index:
-    """Return an index on a record's axes as one on a member, whole on the member's own axes."""
-    trailing = known_shape(node)[rank:]
-    depth = len(index.shape)
-    whole = [Affine(0, ((depth + axis, 1),)) for axis in range(len(trailing))]
-    return Index((*index.shape, *trailing), (*index.maps, *whole))
 
 
 def _spread(result: np.ndarray, node: Node, index: Index | None) -> np.ndarray:
@@ -294,21 +289,11 @@ def _rows_of_reshaped(node: Reshaped, index: Index) -> Index | None:
     """Return what to read where an index takes the axes that were reshaped whole."""
     own, shape = known_shape(node.node), known_shape(node)
     kept = 0
-    while node.index.maps[kept : kept + 1] == (Affine(0, ((kept, 1),)),) and (
-        own[kept] == shape[kept]
-    ):
+    whole = whole_axes(0, len(own))
+    while node.index.maps[: kept + 1] == whole[: kept + 1] and own[kept] == shape[kept]:
         kept += 1
-    lead = len(index.shape) - len(shape) + kept
-    trailing = tuple(Affine(0, ((lead + n, 1),)) for n in range(len(shape) - kept))
-    lent = {axis for map_ in index.maps[:kept] for axis in axes_of(map_)}
-    if (
-        index.maps[kept:] != trailing
-        or index.shape[lead:] != shape[kept:]
-        or max(lent, default=-1) >= lead
-    ):
-        return None
-    whole = [Affine(0, ((lead + n, 1),)) for n in range(len(own) - kept)]
-    return Index((*index.shape[:lead], *own[kept:]), (*index.maps[:kept], *whole))
+    rows = leading(index, shape[kept:])
+    return None if rows is None else extend(rows, own[kept:])
 
 
 def _matmul(
@@ -373,9 +358,7 @@ def _held_rows(node: Node, numbers: np.ndarray, memo: Memo) -> Generator[Ask, np
     held: dict[int, Node] = {}
     for part in below([node], members_of):
         if not isinstance(part, Record):
-            shape = known_shape(part)
-            whole = [Affine(0, ((axis, 1),)) for axis in range(1, len(shape))]
-            rows = Index((len(numbers), *shape[1:]), (Array(numbers, (0,)), *whole))
+            rows = axis_index(known_shape(part), Array(numbers, (0,)), len(numbers))
             held[id(part)] = Held(part, numbers, (yield part, rows))
     (found,) = rebuilt([node], lambda part, old: held.get(id(old), part), members_of)
     memo[key] = node, found  # the node too, so that no other gets its identity

@@ -8,10 +8,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dataview.index import (
+    LINE,
     Affine,
     Constant,
     Index,
     Map,
+    block_index,
     boxed,
     compose,
     gather,
@@ -81,8 +83,7 @@ def _product(node: MatMul, box: Index) -> Steps:
         return np.asarray(np.matmul((yield left, rows), other), node.dtype)
     out = np.empty(box.shape, node.dtype)
     for start, stop in _runs(rows.shape, known_dtype(left).itemsize):
-        whole = [Affine(start, ((0, 1),)), Affine(0, ((1, 1),))]
-        part = compose(rows, Index((stop - start, rows.shape[1]), whole))
+        part = compose(rows, block_index(rows.shape, start, stop))
         np.matmul((yield left, part), other, out=out[start:stop])
     return out
 
@@ -93,7 +94,7 @@ def needed(node: MatMul, box: Index) -> tuple[Index, Index]:
     parts = list(zip(box.maps, box.shape, known_shape(node), strict=True))
     columns = [parts.pop()[:2]] if len(theirs) > 1 else []
     rows = [parts.pop()[:2]] if len(ours) > 1 else []
-    inner = (Affine(0, ((0, 1),)), ours[-1])
+    inner = (LINE, ours[-1])
     left = [*_stacked(parts, ours[:-2]), *rows, inner]
     right = [*_stacked(parts, theirs[:-2]), inner, *columns]
     return _alone(left), _alone(right)

@@ -16,7 +16,7 @@ import numpy as np
 
 from dataview.compute.blocks import Cut
 from dataview.compute.executors import run_blocks
-from dataview.index import Affine, Array, Index, identity
+from dataview.index import Index, axis_index, numbers_map
 from dataview.plan.build import select
 from dataview.plan.fields import NO_FIELDS
 from dataview.plan.kinds import Reduction, known_dtype, known_shape, size_of
@@ -72,12 +72,8 @@ def sampled_rows(count: int, wanted: int) -> np.ndarray:
 
 def rows_at(node: Node, numbers: np.ndarray, axis: int = 0) -> Node:
     """Return the rows of these ascending numbers, or entries of another axis, without fields."""
-    whole = identity(known_shape(node))
-    shape, maps = list(whole.shape), list(whole.maps)
-    shape[axis], maps[axis] = len(numbers), Array(numbers, (axis,))
-    if len(numbers) and numbers[-1] - numbers[0] == len(numbers) - 1:  # they ascend
-        maps[axis] = Affine(int(numbers[0]), ((axis, 1),))
-    return select(node, Index(shape, maps), fields=NO_FIELDS)
+    index = axis_index(known_shape(node), numbers_map(numbers, axis), len(numbers), axis)
+    return select(node, index, fields=NO_FIELDS)
 
 
 # --- which order statistics ------------------------------------------------------------------

@@ -9,15 +9,9 @@ from typing import Any
 import numpy as np
 
 from dataview.compute.blocks import aliases, fused, is_one_block
-from dataview.compute.evaluation import (
-    evaluate,
-    narrowed,
-    overlaps,
-    take_once,
-    together,
-)
+from dataview.compute.evaluation import evaluate, narrowed, overlaps, take_once, together
 from dataview.compute.statistics import pending, take
-from dataview.index import Affine, Index, identity
+from dataview.index import Index, block_index, identity
 from dataview.plan.build import field
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import Elementwise, Record, known_dtype, known_shape, members, size_of
@@ -76,9 +70,7 @@ def row_blocks(node: Node) -> Iterator[tuple[slice, Index]]:
     step = max(1, sizes.block_bytes // max(1, row))
     for start in range(0, shape[0], step):
         stop = min(start + step, shape[0])
-        whole = identity((stop - start, *shape[1:]))
-        rows = Affine(start, ((0, 1),))
-        yield slice(start, stop), Index(whole.shape, [rows, *whole.maps[1:]])
+        yield slice(start, stop), block_index(shape, start, stop)
 
 
 def answered(node: Node, out: np.ndarray | None, copy: bool | None) -> np.ndarray:

@@ -7,6 +7,7 @@ become indices here; a gather reads and writes an array through one.
 from dataview.index import gather
 from dataview.index.algebra import (
     ENDLESS,
+    LINE,
     Affine,
     Array,
     Computed,
@@ -14,22 +15,29 @@ from dataview.index.algebra import (
     Index,
     Map,
     axes_of,
+    axis_index,
+    block_index,
     boxed,
     compose,
+    extend,
     extent,
     identity,
     is_endless,
     is_identity,
+    leading,
+    numbers_map,
     positions,
     renumbered,
     shifted,
+    whole_axes,
 )
 from dataview.index.keys import NO_KEY, Written, is_integer, parse, without_names
 from dataview.index.permutation import Draws, Permutation, words
 
 __all__ = [
-    "ENDLESS", "NO_KEY", "Affine", "Array", "Computed", "Constant", "Draws", "Index", "Map",
-    "Permutation", "Written", "axes_of", "boxed", "compose", "extent", "gather", "identity",
-    "is_endless", "is_identity", "is_integer", "parse", "positions", "renumbered", "shifted",
-    "without_names", "words"
+    "ENDLESS", "LINE", "NO_KEY", "Affine", "Array", "Computed", "Constant", "Draws", "Index", "Map",
+    "Permutation", "Written", "axes_of", "axis_index", "block_index", "boxed", "compose", "extend",
+    "extent", "gather", "identity", "is_endless", "is_identity", "is_integer", "leading",
+    "numbers_map", "parse", "positions", "renumbered", "shifted", "whole_axes", "without_names",
+    "words",
 ]  # fmt: skip

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -53,6 +54,9 @@ class Computed:
 
 Map: TypeAlias = Constant | Affine | Array | Computed
 
+LINE = Affine(0, ((0, 1),))
+"""The positions of the first view axis as they are."""
+
 
 class Index:
     """A view's shape, and one map from view positions for every axis of the source."""
@@ -81,12 +85,65 @@ def identity(shape: Sequence[int]) -> Index:
     >>> identity((3, 2)).maps
     (Affine(offset=0, strides=((0, 1),)), Affine(offset=0, strides=((1, 1),)))
     """
-    return Index(shape, [Affine(0, ((axis, 1),)) for axis in range(len(shape))])
+    return Index(shape, whole_axes(0, len(shape)))
+
+
+@lru_cache(maxsize=256)
+def whole_axes(start: int, stop: int) -> tuple[Affine, ...]:
+    """Return the maps of axes that are seen whole, as view axes `start` to `stop`.
+
+    >>> whole_axes(1, 3)
+    (Affine(offset=0, strides=((1, 1),)), Affine(offset=0, strides=((2, 1),)))
+    """
+    return tuple(Affine(0, ((axis, 1),)) for axis in range(start, stop))
+
+
+def extend(index: Index, lengths: Sequence[int]) -> Index:
+    """Return an index on the first axes of a source as one on all: the others, whole, come last.
+
+    >>> extend(Index((), [Constant(4)]), (3,))
+    Index((3,), (Constant(offset=4), Affine(offset=0, strides=((0, 1),))))
+    """
+    shape = (*index.shape, *lengths)
+    return Index(shape, index.maps + whole_axes(len(index.shape), len(shape)))
+
+
+def leading(index: Index, lengths: Sequence[int]) -> Index | None:
+    """Return the index that `extend` makes this one of, None if there is none."""
+    front, count = len(index.shape) - len(lengths), len(index.maps) - len(lengths)
+    first = Index(index.shape[:front], index.maps[:count])
+    whole = index.maps[count:] == whole_axes(front, len(index.shape))
+    alone = all(axis < front for map_ in first.maps for axis in axes_of(map_))
+    return first if whole and alone and index.shape[front:] == tuple(lengths) else None
+
+
+def axis_index(shape: Sequence[int], map_: Map, count: int, axis: int = 0) -> Index:
+    """Return the index of `count` positions along one axis, by a map, whole on the other axes.
+
+    >>> axis_index((9, 2), Affine(4, ((0, -1),)), 5).maps
+    (Affine(offset=4, strides=((0, -1),)), Affine(offset=0, strides=((1, 1),)))
+    """
+    whole = whole_axes(0, len(shape))
+    lengths = (*shape[:axis], count, *shape[axis + 1 :])
+    return Index(lengths, (*whole[:axis], map_, *whole[axis + 1 :]))
+
+
+def block_index(shape: Sequence[int], start: int, stop: int, axis: int = 0) -> Index:
+    """Return the index of positions `start` to `stop` of one axis, whole on the other axes."""
+    return axis_index(shape, Affine(start, ((axis, 1),)), stop - start, axis)
+
+
+def numbers_map(numbers: np.ndarray, axis: int = 0) -> Map:
+    """Return the map of these positions over a view axis, affine where they follow each other."""
+    last = len(numbers) - 1
+    if last >= 0 and numbers[-1] - numbers[0] == last and (np.diff(numbers) == 1).all():
+        return Affine(int(numbers[0]), ((axis, 1),))
+    return Array(numbers, (axis,))
 
 
 def is_identity(index: Index, shape: Sequence[int]) -> bool:
     """Whether an index over a source of this shape selects everything as it is."""
-    return index.shape == tuple(shape) and index.maps == identity(shape).maps
+    return index.shape == tuple(shape) and index.maps == whole_axes(0, len(shape))
 
 
 def is_endless(length: int | None) -> bool:

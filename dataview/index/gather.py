@@ -14,6 +14,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from dataview.index.algebra import (
+    LINE,
     Affine,
     Array,
     Constant,
@@ -64,7 +65,7 @@ def rows_and_rest(index: Index) -> tuple[np.ndarray, Index]:
     found = places.reshape([index.shape[axis] for axis in axes])
     rows: Map = Array(found, axes) if axes else Constant(0)
     if axes == (0,) and np.array_equal(found, np.arange(len(numbers))):
-        rows = Affine(0, ((0, 1),))
+        rows = LINE
     return numbers, Index(index.shape, (rows, *rest))
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from dataview.compute import Taker, evaluate, lent, taker_of
 from dataview.errors import located
 from dataview.exchange import packed_in_order
-from dataview.index import Affine, Array, Index, Map, gather, parse
+from dataview.index import Array, Index, axis_index, gather, parse
 from dataview.loader.collate import collated, sample_of
 from dataview.loader.dealing import Task
 from dataview.plan.build import record, select, stored, with_fields
@@ -356,9 +356,7 @@ def _beside(node: Node, own: Node) -> dict[str, Node]:
 
 
 def _rows_index(node: Node, rows: np.ndarray) -> Index:
-    shape = known_shape(node)
-    rest: list[Map] = [Affine(0, ((axis, 1),)) for axis in range(1, len(shape))]
-    return Index((len(rows), *shape[1:]), [Array(rows, (0,)), *rest])
+    return axis_index(known_shape(node), Array(rows, (0,)), len(rows))
 
 
 def _has_samples(node: Node) -> bool:

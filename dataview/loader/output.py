@@ -9,7 +9,7 @@ import numpy as np
 
 from dataview.batches import Padded
 from dataview.errors import unknown_field
-from dataview.index import Affine, Computed, Index, Map
+from dataview.index import LINE, Computed, axis_index
 from dataview.loader.assembly import OWN
 from dataview.loader.devices import is_numpy, placed
 from dataview.plan.build import field, record, select, stored, with_fields
@@ -200,6 +200,5 @@ def _marked(node: Node, count: int) -> Node:
         named = {name: _marked(part.node, count) for name, part in members(node).items()}
         return record(named, node.rank)
     shape = known_shape(node)
-    rest: list[Map] = [Affine(0, ((axis, 1),)) for axis in range(1, len(shape))]
-    rows = Computed(_Trailing(count), Affine(0, ((0, 1),)))
-    return select(node, Index(shape, [rows, *rest]), "the batch")
+    rows = Computed(_Trailing(count), LINE)
+    return select(node, axis_index(shape, rows, shape[0]), "the batch")

@@ -14,15 +14,7 @@ from typing import Any
 import numpy as np
 
 from dataview.index import Affine, Index, axes_of, compose, is_identity, parse
-from dataview.plan.fields import (
-    NO_FIELDS,
-    NO_META,
-    Attached,
-    Fields,
-    Window,
-    through,
-    window_index,
-)
+from dataview.plan.fields import NO_FIELDS, NO_META, Attached, Fields, Window, through, window_index
 from dataview.plan.guards import check_array
 from dataview.plan.kinds import (
     Comparison,

@@ -10,12 +10,12 @@ import numpy as np
 from dataview.errors import StreamError
 from dataview.index import (
     Affine,
-    Array,
     Index,
-    Map,
     axes_of,
     compose,
+    extend,
     is_endless,
+    numbers_map,
     positions,
     renumbered,
     shifted,
@@ -136,21 +136,11 @@ def _picked(index: Index, lines: tuple[int, ...], places: tuple[np.ndarray, ...]
     """Return the index at some places of its first axes, which become one axis."""
     if not lines:
         return index
-    count = len(places[0])
-    rest = index.shape[len(lines) :]
-    inner: list[Map] = [line_map(place) for place in places]
-    inner += [Affine(0, ((1 + number, 1),)) for number in range(len(rest))]
-    return compose(index, Index((count, *rest), inner))
-
-
-def line_map(place: np.ndarray) -> Map:
-    """Return the map of these positions, affine where they follow each other."""
-    if len(place) and place[-1] - place[0] == len(place) - 1 and (np.diff(place) == 1).all():
-        return Affine(int(place[0]), ((0, 1),))
-    return Array(place, (0,))
+    inner = Index((len(places[0]),), [numbers_map(place) for place in places])
+    return compose(index, extend(inner, index.shape[len(lines) :]))
 
 
 def _as_line(places: tuple[np.ndarray, ...]) -> tuple[Any, ...]:
-    if len(places) == 1 and isinstance(line_map(places[0]), Affine):
+    if len(places) == 1 and isinstance(numbers_map(places[0]), Affine):
         return (slice(int(places[0][0]), int(places[0][-1]) + 1),)
     return places

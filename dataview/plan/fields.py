@@ -21,6 +21,7 @@ from dataview.index import (
     Map,
     axes_of,
     compose,
+    extend,
     is_integer,
     positions,
     renumbered,
@@ -424,6 +425,5 @@ def _follow_attached(field: Attached, index: Index, select: Select) -> Attached 
     kept = sorted(own | {axis for axis in unused if axis < front})
     over = renumbered(Index(index.shape, maps), kept)
     trailing = (field.node.shape or ())[len(field.axes) :]
-    whole = [Affine(0, ((len(kept) + number, 1),)) for number in range(len(trailing))]
-    selected = select(field.node, Index((*over.shape, *trailing), (*over.maps, *whole)))
+    selected = select(field.node, extend(over, trailing))
     return Attached(selected, tuple(kept))

@@ -10,15 +10,7 @@ import numpy as np
 from dataview.errors import UndeclaredError
 from dataview.index import Index
 from dataview.plan.fields import NO_FIELDS, NO_META, Attached, Fields
-from dataview.plan.node import (
-    Argument,
-    DType,
-    Evaluate,
-    LateFields,
-    Node,
-    Shape,
-    levels_above,
-)
+from dataview.plan.node import Argument, DType, Evaluate, LateFields, Node, Shape, levels_above
 from dataview.plan.operations import Ufunc
 from dataview.sources import Memo, Source
 

@@ -47,9 +47,6 @@ from dataview.samplers.protocol import (
     total_of as total_of,
 )
 from dataview.samplers.selections import (
-    LINE as LINE,
-)
-from dataview.samplers.selections import (
     Cycle as Cycle,
 )
 from dataview.samplers.selections import (
@@ -72,6 +69,9 @@ from dataview.samplers.selections import (
 )
 from dataview.samplers.selections import (
     repeated as repeated,
+)
+from dataview.samplers.selections import (
+    row_range as row_range,
 )
 from dataview.samplers.selections import (
     shape_by_rows as shape_by_rows,

@@ -8,15 +8,22 @@ from collections.abc import Sequence
 import numpy as np
 
 from dataview.errors import StreamError
-from dataview.index import ENDLESS, Affine, Array, Computed, Index, Map, Permutation, is_endless
+from dataview.index import (
+    ENDLESS,
+    LINE,
+    Affine,
+    Array,
+    Computed,
+    Map,
+    Permutation,
+    axis_index,
+    is_endless,
+)
 from dataview.plan.build import select
 from dataview.plan.guards import endless
 from dataview.plan.kinds import Sampled, known_shape
 from dataview.plan.node import Node
 from dataview.samples import Stream, again, pooled
-
-LINE = Affine(0, ((0, 1),))
-"""Rows in their order."""
 
 
 class Cycle:
@@ -48,9 +55,7 @@ class Listed:
 
 def mapped(node: Node, rows: Map, count: int, what: str) -> Node:
     """Return the rows that a map from positions gives, whole."""
-    shape = shape_by_rows(node)
-    rest = [Affine(0, ((axis, 1),)) for axis in range(1, len(shape))]
-    return select(node, Index((count, *shape[1:]), [rows, *rest]), what)
+    return select(node, axis_index(shape_by_rows(node), rows, count), what)
 
 
 def shape_by_rows(node: Node) -> tuple[int, ...]:
@@ -74,6 +79,11 @@ def length_for(node: Node, what: str) -> int:
 def ordered(node: Node, rows: np.ndarray) -> Node:
     """Return these rows, in this order."""
     return mapped(node, Array(rows, (0,)), len(rows), "rows")
+
+
+def row_range(node: Node, start: int, stop: int) -> Node:
+    """Return the rows from `start` to `stop`."""
+    return mapped(node, Affine(start, ((0, 1),)), stop - start, "rows")
 
 
 def shuffled(node: Node, seed: int | Sequence[int], pool: int | None = None) -> Node:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from dataview.index import Affine, Computed, Permutation
+from dataview.index import LINE, Computed, Permutation
 from dataview.plan.node import Node
-from dataview.samplers.selections import LINE, coded, length_for, mapped, ordered, shuffled
+from dataview.samplers.selections import coded, length_for, mapped, ordered, row_range, shuffled
 
 
 class Without:
@@ -39,7 +39,7 @@ def split(
         return tuple(ordered(node, _part(order, *ends, seed)) for ends in bounds)
     if seed is not None:
         node = shuffled(node, seed)
-    return tuple(_slice(node, start, stop) for start, stop in bounds)
+    return tuple(row_range(node, start, stop) for start, stop in bounds)
 
 
 def folds(
@@ -57,7 +57,7 @@ def folds(
         start = stop - (count // number + (fold < count % number))
         if labels is None:
             skip = Computed(Without(start, stop - start), LINE)
-            yield mapped(node, skip, count - stop + start, "rows"), _slice(node, start, stop)
+            yield mapped(node, skip, count - stop + start, "rows"), row_range(node, start, stop)
         else:
             rest = np.concatenate([order[:start], order[stop:]])
             test = _part(order, start, stop, seed)
@@ -154,7 +154,3 @@ def _part(order: np.ndarray, start: int, stop: int, seed: int | None) -> np.ndar
     if seed is None or len(chosen) < 2:
         return chosen
     return chosen[Permutation(len(chosen), seed, start).block(0, len(chosen))]
-
-
-def _slice(node: Node, start: int, stop: int) -> Node:
-    return mapped(node, Affine(start, ((0, 1),)), stop - start, "rows")

@@ -9,7 +9,7 @@ import numpy as np
 
 from dataview.compute import evaluate
 from dataview.errors import UndeclaredError, located
-from dataview.index import Affine, Index, compose, is_endless, parse, positions
+from dataview.index import Index, compose, extend, is_endless, parse, positions
 from dataview.plan.build import field, record, select, stored
 from dataview.plan.guards import endless
 from dataview.plan.kinds import Extents, Record, Sampled, known_dtype, known_shape
@@ -87,9 +87,7 @@ class Made(Sampled):
             raise UndeclaredError("there are no samples to learn from")
         first = self.part(parse(0, (self.count,)))
         whole = _made_source(self, self.sample(int(first.numbers())), ())
-        shape = known_shape(whole)
-        rest = [Affine(0, ((axis, 1),)) for axis in range(1, len(shape))]
-        return select(whole, Index((self.count, *shape[1:]), [*self.index.maps, *rest]))
+        return select(whole, extend(self.index, known_shape(whole)[1:]))
 
 
 def _made_source(node: Made, sample: Node, path: tuple[str, ...]) -> Node:

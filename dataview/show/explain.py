@@ -23,7 +23,7 @@ from dataview.compute import (
     needed,
     pending,
 )
-from dataview.index import Affine, Constant, Index, Map, axes_of, boxed, compose, is_endless
+from dataview.index import Constant, Index, axes_of, boxed, compose, extend, is_endless
 from dataview.plan.concat import split_rows
 from dataview.plan.kinds import (
     Comparison,
@@ -271,10 +271,7 @@ def _of_members(node: Record, index: Index | None) -> Sequence[_Part]:
 
 def _deeper(index: Index, node: Node, rank: int) -> Index:
     """Return the part of a node whose first axes an index selects from, whole on the others."""
-    trailing = known_shape(node)[rank:]
-    depth = len(index.shape)
-    whole: list[Map] = [Affine(0, ((depth + axis, 1),)) for axis in range(len(trailing))]
-    return Index((*index.shape, *trailing), [*index.maps[:rank], *whole])
+    return extend(Index(index.shape, index.maps[:rank]), known_shape(node)[rank:])
 
 
 _BELOW: dict[type[Node], Callable[[Any, Index | None], Sequence[_Part]]] = {

@@ -17,10 +17,10 @@ from dataview.index import (
     Affine,
     Index,
     axes_of,
+    block_index,
     compose,
     extent,
     gather,
-    identity,
     is_identity,
     shifted,
 )
@@ -217,10 +217,8 @@ class NpySource(Source):
         step = max(1, sizes.file_bytes // size)
         for start in range(0, length, step):
             stop = min(start + step, length)
-            part = identity((*index.shape[:axis], stop - start, *index.shape[axis + 1 :]))
-            maps = [*part.maps[:axis], Affine(start, ((axis, 1),)), *part.maps[axis + 1 :]]
             where = (slice(None),) * axis + (slice(start, stop),)
-            yield where, compose(index, Index(part.shape, maps))
+            yield where, compose(index, block_index(index.shape, start, stop, axis))
 
     def _touched_by(self, index: Index) -> int:
         """Return about how many bytes of pages an index touches."""
