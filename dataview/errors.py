@@ -1,7 +1,8 @@
-"""The errors of dataview: each is also the builtin class that a caller would catch."""
+"""The errors of dataview; each is a subclass of the builtin error that a caller would catch."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
 import warnings
@@ -10,26 +11,26 @@ from types import FrameType
 from typing import Any
 
 _INSIDE = (__name__.split(".")[0], "numpy", "concurrent", "contextlib", "threading")
-"""The packages between a user's line and what it sets off."""
+"""The packages that may stand on the stack between a user's line and a warning."""
 
 
 class FieldError(AttributeError, KeyError):
-    """A field that is not there, or no longer there."""
+    """A field that a view does not have, or has no longer."""
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
 
 
 class ReadOnlyError(ValueError):
-    """A write to what cannot be written: read-only data, or something computed."""
+    """A write to data that is read-only, or computed."""
 
 
 class StreamError(TypeError):
-    """A question that needs random access or a length, put to a stream."""
+    """An operation on a stream that needs random access or a length."""
 
 
 class UndeclaredError(TypeError):
-    """A question whose answer is unknown until a sample has been read."""
+    """A question that cannot be answered before a sample has been read."""
 
 
 class PartialWriteError(RuntimeError):
@@ -39,7 +40,7 @@ class PartialWriteError(RuntimeError):
 def unknown_field(
     name: str, known: Iterable[str], where: str, reason: str | None = None
 ) -> FieldError:
-    """Return the error for a missing field: why it is missing, or the names that were meant.
+    """Return the error for a missing field: why it is missing, or which names there are.
 
     >>> print(unknown_field("lable", ["input", "label"], "View(10)"))
     no field 'lable' in View(10); did you mean 'label'? The fields are: input, label
@@ -52,14 +53,14 @@ def unknown_field(
 
 
 def unknown_verb(name: str, known: Iterable[str]) -> AttributeError:
-    """Return the error for a name with an underscore that is no verb: the verb that was meant."""
+    """Return the error for a name with an underscore that is no verb, with the closest verb."""
     if name.startswith("__"):  # asked by protocols all the time: no search for what was meant
         return AttributeError(f"'View' object has no attribute {name!r}")
     return AttributeError(f"a view has no verb {name!r}{hint(name, known)}")
 
 
 def unknown_option(name: str, known: Iterable[str], verb: str) -> TypeError:
-    """Return the error for an option that a verb does not have: the one that was meant, and all.
+    """Return the error for an option that a verb does not have, with the options it has.
 
     >>> unknown_option("tial", ["size", "tail"], "_group")
     TypeError("_group has no option 'tial'; did you mean 'tail'? The options are: size, tail")
@@ -69,29 +70,27 @@ def unknown_option(name: str, known: Iterable[str], verb: str) -> TypeError:
 
 
 def hint(name: str, known: Iterable[str]) -> str:
-    """Return the question whether a name close to a wrong one was meant, '' if none is close."""
+    """Return a question for messages, such as "did you mean 'a'?", or '' if no name is close."""
     import difflib  # needed for mistakes alone
 
     close = difflib.get_close_matches(name, known, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-def located(error: Exception, where: str) -> Exception:
+def error_at(error: Exception, where: str) -> Exception:
     """Return an error of the same class that also says where in the data a function failed.
 
-    >>> located(ValueError("no number"), "sample 3")
+    >>> error_at(ValueError("no number"), "sample 3")
     ValueError('sample 3: no number')
     """
     if not isinstance(error, StopIteration):  # which would end a loop instead of failing
-        try:
+        with contextlib.suppress(Exception):  # of a class with a constructor of its own
             return type(error)(f"{where}: {error}")
-        except Exception:  # a class with a constructor of its own
-            return RuntimeError(f"{where}: {type(error).__name__}: {error}")
     return RuntimeError(f"{where}: {type(error).__name__}: {error}")
 
 
-def needed(library: str, package: str) -> Any:
-    """Return a library that is imported when it is used, or raise saying how to install it."""
+def import_library(library: str, package: str) -> Any:
+    """Import a library that only some functions need, or raise saying how to install it."""
     try:
         return importlib.import_module(library)
     except ImportError as error:
@@ -101,8 +100,8 @@ def needed(library: str, package: str) -> Any:
         ) from error
 
 
-def warned(message: str) -> None:
-    """Warn, naming the line outside this package that led here: it is whose the numbers are."""
+def warn(message: str) -> None:
+    """Issue a RuntimeWarning that names the user's line, not one of this package."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and _package(frame) in _INSIDE:
         level, frame = level + 1, frame.f_back

@@ -1,7 +1,8 @@
-"""Sizes by which work is cut: how much is read, computed and kept at a time.
+"""How much is read, computed and kept at a time.
 
-They are read whenever work is cut, so that others can be tried: `with sizes.set(block_bytes=100):`.
-A size that nobody needs to change stands beside the code that uses it.
+The sizes are looked up whenever work is cut into parts, so a test can use small ones:
+`with sizes.set(block_bytes=100):`.  A size that nobody needs to change is a constant in the room
+that uses it.
 """
 
 from __future__ import annotations
@@ -15,35 +16,36 @@ class Sizes:
 
     # --- expressions ---
 
-    # Up to so many elements NumPy's own temporaries stay in the cache, and no plan pays.
+    # Up to this size NumPy's own temporaries fit in the cache, so cutting into blocks does not pay.
     small_elements = 1 << 14
-    # A block of an expression: the buffers of a few steps stay in a core's own cache.
+    # The size of a block of an expression: the buffers of a few steps fit in a core's own cache.
     block_elements = 1 << 17
-    # A part of an expression that is no larger, and smaller than the whole, is computed once before
-    # the blocks.
+    # A part of an expression that is smaller than the whole, and no larger than this, is computed
+    # once, before the blocks.
     folded_elements = 1 << 14
 
     # --- passes over rows ---
 
-    # What is read at a time where a pass over all rows is enough.
+    # The size of a block of rows in a pass over all rows.
     block_bytes = 1 << 22
-    # A part of a statistic. The parts decide in which order numbers are added, hence the last bits.
+    # The size of a part of a statistic. It decides in which order numbers are added, and so the
+    # last bits of a sum.
     part_bytes = 1 << 23
-    # What a quantile holds: half of it data, the rest counts or keys.
+    # The memory of a quantile: half of it for data, the rest for counts or keys.
     quantile_bytes = 1 << 26
     # The most rows of a sample from which quantiles are estimated.
     sampled_rows = 1 << 20
 
     # --- files and writing ---
 
-    # How much of a file is held at a time: pages of its map, which count as memory of the process,
+    # How much of a file is in memory at a time: mapped pages, which count as memory of the process,
     # or rows that are read, changed and written back.
     file_bytes = 1 << 24
-    # From here on mapping is cheaper than copying: the system maps pages by the thousand.
+    # From this size on, mapping a file is cheaper than copying from it.
     window_bytes = 1 << 21
-    # From here on a result is written over the data while it is computed.
+    # From this size on, a result is written over the data block by block while it is computed.
     streamed_elements = 1 << 16
-    # Old values that a write keeps to undo itself.
+    # The old values that a write keeps in memory, so that it can be undone.
     undo_bytes = 256 << 20
 
     @contextlib.contextmanager

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dataview as dv
-from dataview.plan.kinds import Held
+from dataview.plan.kinds import RowsInMemory
 from dataview.plan.node import Node, Part
 from dataview.plan.walk import below, rebuilt
 from dataview.view.face import node_of
@@ -49,7 +49,7 @@ def views():
         "mapped": mapped,
         "undeclared": d._map(shown),
         "cached": mapped._cached(1000),
-        "held": Held(node_of(d), np.array([1]), X[[1]]),
+        "held": RowsInMemory(node_of(d), np.array([1]), X[[1]]),
         "record": record,
         "driven": dv.View(a=X, b=X[:2], _driver="a"),
         "concat": dv.concat(d, d),

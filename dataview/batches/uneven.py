@@ -210,12 +210,7 @@ def _fields_of(rows: Node, index: Index, key: Any) -> Fields:
     named: dict[str, Any] = {}
     lost = dict(rows.fields.lost)
     for name, part in rows.fields.named.items():
-        follows = (
-            part.axes is not None and part.axes[:1] == (0,)
-            if isinstance(part, Attached)
-            else 0 not in part.positions
-        )
-        if follows:
+        if part.follows_rows:
             named[name] = Attached(Batches(field(rows, name), cuts, index, nominal), (0, 1))
         else:
             lost[name] = "does not follow the rows into minibatches"

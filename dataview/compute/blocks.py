@@ -15,7 +15,7 @@ import numpy as np
 from dataview.compute import engines, executors, kernel
 from dataview.compute.kernel import Position
 from dataview.compute.programs import Program, compiled
-from dataview.errors import warned
+from dataview.errors import warn
 from dataview.index import Index, block_index, compose, identity
 from dataview.plan.kinds import (
     Driven,
@@ -385,7 +385,7 @@ def tell(noted: Noted) -> None:
         if mode == "raise":
             raise FloatingPointError(message)
         if mode == "warn":
-            warned(message)
+            warn(message)
         elif mode == "call":
             np.geterrcall()(kind, 0)  # type: ignore[operator, misc]
         elif mode == "print":

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataview.compute.programs import Place, Program, Step, last_uses
-from dataview.plan.operations import OPERATIONS, Vetted
+from dataview.plan.operations import OPERATIONS, Rule
 
 ENGINES = ("numpy", "numexpr", "auto")
 
@@ -30,7 +30,7 @@ MOST_STEPS = 50
 """numexpr counts registers in a byte, and its parser and its passes recurse."""
 
 
-VETTED: dict[np.ufunc, Vetted] = {
+VETTED: dict[np.ufunc, Rule] = {
     row.function: row.numexpr._replace(text=row.numexpr.text or row.text)
     for row in OPERATIONS
     if row.numexpr is not None
@@ -190,7 +190,7 @@ def _joins(
 ) -> int:
     """Return the group of the one step that reads another, where the other may join it."""
     group = groups.get(user.number)
-    if group is None or position in VETTED[user.ufunc].apart or sizes[group] >= MOST_STEPS:
+    if group is None or position in VETTED[user.ufunc].separate or sizes[group] >= MOST_STEPS:
         return alone
     return group
 

@@ -38,13 +38,13 @@ from dataview.plan.kinds import (
     Deferred,
     Driven,
     Elementwise,
-    Held,
     Mapped,
     MatMul,
     Placeholder,
     Record,
     Reduction,
     Reshaped,
+    RowsInMemory,
     Sampled,
     Select,
     Stored,
@@ -359,13 +359,13 @@ def _held_rows(node: Node, numbers: np.ndarray, memo: Memo) -> Generator[Ask, np
     for part in below([node], members_of):
         if not isinstance(part, Record):
             rows = axis_index(known_shape(part), Array(numbers, (0,)), len(numbers))
-            held[id(part)] = Held(part, numbers, (yield part, rows))
+            held[id(part)] = RowsInMemory(part, numbers, (yield part, rows))
     (found,) = rebuilt([node], lambda part, old: held.get(id(old), part), members_of)
     memo[key] = node, found  # the node too, so that no other gets its identity
     return found  # type: ignore[no-any-return]
 
 
-def _held(node: Held, index: Index | None, memo: Memo) -> np.ndarray:
+def _held(node: RowsInMemory, index: Index | None, memo: Memo) -> np.ndarray:
     index = identity(known_shape(node)) if index is None else index
     return gather.by_rows(index, node.rows)
 
@@ -394,7 +394,7 @@ _ANSWERS: dict[type[Node], Callable[[Any, Index | None, Memo], Answer]] = {
     Record: _record,
     Reduction: _reduction,
     Mapped: _mapped,
-    Held: _held,
+    RowsInMemory: _held,
     Concat: _concat,
     Placeholder: _unbound,
     Deferred: _unbound,

@@ -16,7 +16,7 @@ from dataview.compute.engines import Joined
 from dataview.compute.programs import Place, Program, Step, compiled, in_order, told_apart
 from dataview.plan.kinds import Elementwise, known_dtype
 from dataview.plan.node import Node
-from dataview.sources import borrowed, give_back
+from dataview.sources import borrow, give_back
 
 
 class Position:
@@ -255,7 +255,7 @@ class Tape:
             if self.kinds[number] == kind:
                 self.free.remove(number)
                 return number
-        return self._more(borrowed(kind[0], kind[1], self.taken), kind)
+        return self._more(borrow(kind[0], kind[1], self.taken), kind)
 
     def give_back(self) -> None:
         """Keep the buffers for other tapes: this one is not run again."""

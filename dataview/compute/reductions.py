@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.sources import borrowed, give_back
+from dataview.sources import borrow, give_back
 
 State = tuple[Any, ...]
 Axes = tuple[int, ...]
@@ -101,7 +101,7 @@ def _tall_sum(rows: np.ndarray, wider: np.dtype[Any]) -> np.ndarray:
     step = max(1, CHUNK_BYTES // (wide[0].nbytes << HALVINGS)) << HALVINGS
     pieces: list[np.ndarray] = []
     lines = min(step, len(wide)) // 2
-    scratch = borrowed((lines, together * columns), rows.dtype, pieces)
+    scratch = borrow((lines, together * columns), rows.dtype, pieces)
     sums = np.zeros(together * columns, wider)
     for start in range(0, len(wide), step):
         part = wide[start : start + step]

@@ -17,7 +17,7 @@ from dataview.compute.blocks import Cut, reuses, tell
 from dataview.compute.executors import run_blocks
 from dataview.compute.quantiles import quantile_dtype, quantiles_of, rows_at
 from dataview.compute.reductions import KINDS, State, result_dtype
-from dataview.errors import warned
+from dataview.errors import warn
 from dataview.index import Array, Constant, Index, axes_of, gather, positions
 from dataview.plan.guards import check_array, check_ends
 from dataview.plan.kinds import Reduction, known_dtype, known_shape, size_of
@@ -222,9 +222,9 @@ def _warn_of_few(node: Reduction) -> None:
     whole = known_shape(node.node)
     count = size_of(tuple(whole[axis] for axis in node.axes))
     if node.kind == "mean" and not count:
-        warned("Mean of empty slice")
+        warn("Mean of empty slice")
     if node.kind != "mean" and node.options.get("ddof", 0) >= count:
-        warned("Degrees of freedom <= 0 for slice")
+        warn("Degrees of freedom <= 0 for slice")
 
 
 # --- some rows -------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dataview.errors import needed
+from dataview.errors import import_library
 from dataview.plan.build import record, stored
 from dataview.plan.fields import check_name
 from dataview.plan.kinds import known_shape
@@ -158,14 +158,14 @@ def _of_table(table: Any) -> Node:
 
 def _of_arrow_stream(stream: Any) -> Node:
     """Return the node of what comes in Arrow's C stream: a table, or one column."""
-    pyarrow = needed("pyarrow", "dataview[arrow]")
+    pyarrow = import_library("pyarrow", "dataview[arrow]")
     column = pyarrow.chunked_array(stream)
     return _of_arrow(column)
 
 
 def _of_arrow(column: Any) -> Node:
     """Return the node of an Arrow array, whose memory is lent where it is one run of numbers."""
-    pyarrow = needed("pyarrow", "dataview[arrow]")
+    pyarrow = import_library("pyarrow", "dataview[arrow]")
     kinds, kind = pyarrow.types, column.type
     if isinstance(column, pyarrow.ChunkedArray):
         column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

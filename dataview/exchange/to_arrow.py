@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dataview.errors import needed
+from dataview.errors import import_library
 from dataview.exchange.to_libraries import as_parts, own, table_of
 from dataview.index import parse
 from dataview.plan.build import select
@@ -23,7 +23,7 @@ BATCH_BYTES = 1 << 24
 
 def arrow_array(node: Node, kind: Any) -> Any:
     """Return a node's data as an Arrow array, a record's as structs."""
-    pyarrow = needed("pyarrow", "dataview[arrow]")
+    pyarrow = import_library("pyarrow", "dataview[arrow]")
     found = _column(as_parts(node, own), pyarrow)
     return found if kind is None else found.cast(kind)
 
@@ -33,7 +33,7 @@ def arrow_stream(node: Node, schema: Any) -> Any:
 
     Fields are columns; without fields, so are the columns of an array, named by their numbers.
     """
-    pyarrow = needed("pyarrow", "dataview[arrow]")
+    pyarrow = import_library("pyarrow", "dataview[arrow]")
     if isinstance(node, Sampled) and node.fields.named:
         return pyarrow.table(_batch(as_parts(node, own), pyarrow)).__arrow_c_stream__(schema)
     table = table_of(node)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dataview.compute import aliases, evaluate, lent
-from dataview.errors import needed
+from dataview.errors import import_library
 from dataview.exchange.pickling import packed_in_order
 from dataview.index import parse
 from dataview.plan.build import chosen, field, select
@@ -122,7 +122,7 @@ def _check_numbers(node: Node) -> None:
 
 def to_torch(node: Node, device: Any, copy: bool | None) -> Any:
     """Return a node's data as a tensor, a record's as a dict of them."""
-    torch = needed("torch", "torch")
+    torch = import_library("torch", "torch")
 
     def tensor(part: Node, memo: Memo) -> Any:
         _check_numbers(part)
@@ -134,7 +134,7 @@ def to_torch(node: Node, device: Any, copy: bool | None) -> Any:
 
 def to_jax(node: Node) -> Any:
     """Return a node's data as jax's arrays, which share nothing: jax takes them for constant."""
-    numpy = needed("jax.numpy", "jax")
+    numpy = import_library("jax.numpy", "jax")
 
     def array(part: Node, memo: Memo) -> Any:
         _check_numbers(part)
@@ -148,7 +148,7 @@ def introduce_to_jax(kind: type, arrays: Callable[[Any], Any]) -> None:
 
     Its functions ask no object what it is: they know the classes that have been registered.
     """
-    trees = needed("jax.tree_util", "jax")
+    trees = import_library("jax.tree_util", "jax")
     trees.register_pytree_node(kind, lambda one: ((arrays(one),), None), lambda _, found: found[0])
 
 
@@ -185,7 +185,7 @@ def table_of(node: Node) -> Record | None:
 
 def to_pandas(node: Node) -> Any:
     """Return a node's data as a frame, or as a series if it has one column or is one row."""
-    pandas = needed("pandas", "pandas")
+    pandas = import_library("pandas", "pandas")
     if isinstance(node, Sampled) and node.fields.named:
         return pandas.DataFrame(dict(_flat("", as_parts(node, own), 1)))
     table = table_of(node)
@@ -222,7 +222,7 @@ def _flat(name: str, part: Any, rank: int) -> Iterator[tuple[str, np.ndarray]]:
 
 def to_xarray(node: Node, dims: Sequence[str] | None) -> Any:
     """Return a node's data as a DataArray, a record's as a Dataset; metadata are attributes."""
-    xarray = needed("xarray", "xarray")
+    xarray = import_library("xarray", "xarray")
     if not _has_parts(node):
         attributes = dict(node.meta)
         known = attributes.pop("dims", None)
@@ -270,7 +270,7 @@ def _blocks(*nodes: Node) -> Blocks:
 
 def to_dask(node: Node, chunks: Any) -> Any:
     """Return a dask array whose blocks read from the node when they are computed."""
-    dask = needed("dask.array", "dataview[dask]")
+    dask = import_library("dask.array", "dataview[dask]")
 
     def lazy(part: Node, memo: Memo) -> Any:
         blocks = Blocks(part)

@@ -18,8 +18,6 @@ import numpy as np
 ENDLESS = 2**62
 """The length of an axis that never ends, and of any part of it that has no end either."""
 
-Rows: TypeAlias = Callable[[np.ndarray], np.ndarray]
-
 
 class Constant(NamedTuple):
     """One position, wherever in the view."""
@@ -36,7 +34,10 @@ class Affine(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Array:
-    """Positions stored in an integer array that varies over some view axes, in ascending order."""
+    """Positions stored in an integer array, which has an axis for each of these view axes.
+
+    The view axes ascend.
+    """
 
     values: np.ndarray
     axes: tuple[int, ...]
@@ -44,9 +45,9 @@ class Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Computed:
-    """``offset + stride * function(inner)``: positions made when they are needed."""
+    """``offset + stride * function(inner)``: positions computed when they are needed."""
 
-    function: Rows
+    function: Callable[[np.ndarray], np.ndarray]
     inner: Affine | Computed
     offset: int = 0
     stride: int = 1
@@ -166,6 +167,13 @@ def axes_of(map_: Map) -> tuple[int, ...]:
     return axes_of(map_.inner)
 
 
+def shares_axes(index: Index, number: int) -> bool:
+    """Whether another map of an index varies over a view axis of this one."""
+    others = [*index.maps[:number], *index.maps[number + 1 :]]
+    own = set(axes_of(index.maps[number]))
+    return any(not own.isdisjoint(axes_of(map_)) for map_ in others)
+
+
 def positions(map_: Map, shape: Sequence[int]) -> np.ndarray:
     """Return a map's source positions as an array that broadcasts against the view's shape.
 
@@ -267,10 +275,11 @@ def boxed(index: Index, axes: int) -> tuple[Index, Index]:
 def renumbered(index: Index, kept: Sequence[int]) -> Index:
     """Return an index over only the `kept` view axes, in that order; the rest are unused."""
     place = {axis: number for number, axis in enumerate(kept)}
-    return Index([index.shape[axis] for axis in kept], [_renamed(m, place) for m in index.maps])
+    return Index([index.shape[axis] for axis in kept], [renamed(m, place) for m in index.maps])
 
 
-def _renamed(map_: Map, place: dict[int, int]) -> Map:
+def renamed(map_: Map, place: dict[int, int]) -> Map:
+    """Return a map with each of its view axes under another number."""
     if isinstance(map_, Constant):
         return map_
     if isinstance(map_, Affine):
@@ -279,7 +288,7 @@ def _renamed(map_: Map, place: dict[int, int]) -> Map:
         axes = [place[axis] for axis in map_.axes]
         order = np.argsort(axes)
         return Array(map_.values.transpose(order), tuple(sorted(axes)))
-    inner = _renamed(map_.inner, place)
+    inner = renamed(map_.inner, place)
     assert isinstance(inner, (Affine, Computed))
     return Computed(map_.function, inner, map_.offset, map_.stride)
 
@@ -344,27 +353,21 @@ def _sum_of_maps(
 def _array_through(map_: Array, inner: Index) -> Map:
     steps = [inner.maps[axis] for axis in map_.axes]
     axes = sorted({axis for step in steps for axis in axes_of(step)})
-    if all(isinstance(step, Constant) or _is_line(step) for step in steps):
-        lines = [axis for step in steps for axis in axes_of(step)]
-        if lines == axes:
-            # A slice of the stored positions: no copy, however many there are.
-            taken = map_.values[tuple(_as_slice(step, inner.shape) for step in steps)]
-            return Array(taken, tuple(axes)) if axes else Constant(int(taken))
+    plain = all(isinstance(s, (Constant, Affine)) and len(axes_of(s)) <= 1 for s in steps)
+    if plain and [axis for step in steps for axis in axes_of(step)] == axes:
+        # A slice of the stored positions: no copy, however many there are.
+        taken = map_.values[tuple(as_slice(step, inner.shape) for step in steps)]
+        return Array(taken, tuple(axes)) if axes else Constant(int(taken))
     shape = [inner.shape[axis] for axis in axes]
-    place = {axis: number for number, axis in enumerate(axes)}
-    key = tuple(positions(_renamed(step, place), shape) for step in steps)
-    found = map_.values[key]
+    over = renumbered(Index(inner.shape, steps), axes)
+    found = map_.values[tuple(positions(step, shape) for step in over.maps)]
     return Array(np.broadcast_to(found, shape), tuple(axes)) if axes else Constant(int(found))
 
 
-def _is_line(map_: Map) -> bool:
-    return isinstance(map_, Affine) and len(map_.strides) == 1
-
-
-def _as_slice(map_: Map, shape: Sequence[int]) -> int | slice:
+def as_slice(map_: Map, shape: Sequence[int]) -> int | slice:
     """Return a constant or one-axis affine map as the basic key that selects the same.
 
-    >>> _as_slice(Affine(4, ((0, -2),)), (3,))
+    >>> as_slice(Affine(4, ((0, -2),)), (3,))
     slice(4, None, -2)
     """
     if isinstance(map_, Constant):

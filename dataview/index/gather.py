@@ -20,10 +20,12 @@ from dataview.index.algebra import (
     Constant,
     Index,
     Map,
-    _as_slice,
+    as_slice,
     axes_of,
     positions,
+    renamed,
     renumbered,
+    shares_axes,
 )
 
 
@@ -100,7 +102,7 @@ def _basic_key(index: Index) -> tuple[Any, ...] | None:
                 return None
             key += [None] * (axis - reached)
             reached = axis + 1
-        key.append(_as_slice(map_, index.shape))
+        key.append(as_slice(map_, index.shape))
     if any(length != 1 for length in index.shape[reached:]):
         return None
     key += [None] * (len(index.shape) - reached)
@@ -128,48 +130,37 @@ def _boxed(array: np.ndarray, index: Index) -> tuple[np.ndarray, Index]:
     """
     gathered = [m for m in index.maps if not isinstance(m, (Constant, Affine))]
     busy = {axis for map_ in gathered for axis in axes_of(map_)}
-    kept: list[Map] = []
-    boxed: list[Map] = []
-    lengths: list[int] = []
-    for map_, length in zip(index.maps, array.shape, strict=True):
-        if isinstance(map_, (Constant, Affine)) and not busy.intersection(axes_of(map_)):
-            boxed.append(map_)
-            continue
-        boxed.append(Affine(0, ((len(kept), 1),)))
-        kept.append(map_)
-        lengths.append(length)
     free = [axis for axis in range(len(index.shape)) if axis not in busy]
+    kept = [
+        number
+        for number, map_ in enumerate(index.maps)
+        if not isinstance(map_, (Constant, Affine)) or busy.intersection(axes_of(map_))
+    ]
     place = {axis: len(kept) + number for number, axis in enumerate(free)}
-    for number, map_ in enumerate(boxed):
-        if isinstance(map_, Affine) and index.maps[number] is map_:
-            strides = tuple((place[axis], stride) for axis, stride in map_.strides)
-            boxed[number] = Affine(map_.offset, strides)
-    shape = [*lengths, *(index.shape[axis] for axis in free)]
+    boxed = [
+        Affine(0, ((kept.index(number), 1),)) if number in kept else renamed(map_, place)
+        for number, map_ in enumerate(index.maps)
+    ]
+    shape = [*(array.shape[number] for number in kept), *(index.shape[axis] for axis in free)]
     rest = [Affine(0, ((axis, 1),)) for axis in free]
-    return box(array, Index(shape, boxed)), Index(index.shape, [*kept, *rest])
+    maps = [*(index.maps[number] for number in kept), *rest]
+    return box(array, Index(shape, boxed)), Index(index.shape, maps)
 
 
 def _groups(index: Index) -> list[list[int]]:
     """Return the source axes to gather, together where they share view axes, small ones first."""
     groups: list[tuple[set[int], list[int]]] = []
     for number, map_ in enumerate(index.maps):
-        if isinstance(map_, Affine) and _is_free(index, number):
-            continue
+        if isinstance(map_, Affine) and not shares_axes(index, number):
+            continue  # it needs no gather
         axes, members = set(axes_of(map_)), [number]
         for other in [group for group in groups if group[0] & axes]:
             groups.remove(other)
             axes |= other[0]
             members = other[1] + members
         groups.append((axes, members))
-    ratio = {id(members): np.prod([index.shape[axis] for axis in axes]) for axes, members in groups}
-    return [members for _, members in sorted(groups, key=lambda group: ratio[id(group[1])])]
-
-
-def _is_free(index: Index, number: int) -> bool:
-    """Whether an affine map's view axes are its alone, so that it needs no gather."""
-    own = set(axes_of(index.maps[number]))
-    others = (set(axes_of(m)) for place, m in enumerate(index.maps) if place != number)
-    return not any(own & other for other in others)
+    groups.sort(key=lambda group: math.prod(index.shape[axis] for axis in group[0]))
+    return [members for _, members in groups]
 
 
 def _gathered(array: np.ndarray, index: Index, group: Sequence[int]) -> tuple[np.ndarray, Index]:
@@ -206,7 +197,7 @@ def _rows_at(array: np.ndarray, rows: np.ndarray) -> np.ndarray:
         found: np.ndarray = array[rows]
         return found
     width = array.itemsize * math.prod(array.shape[1:])
-    runs = np.asarray(_Loan(array, f"|V{width}", array.shape[:1], array.strides[:1]))
+    runs = np.asarray(_ReadOnlyMemory(array, f"|V{width}", array.shape[:1], array.strides[:1]))
     moved: np.ndarray = runs[rows].view(array.dtype).reshape(rows.shape + array.shape[1:])
     return moved
 
@@ -235,7 +226,7 @@ def assign(array: np.ndarray, index: Index, value: np.ndarray) -> None:
     keys = _keys([rest.maps[number] for number in group], axes, index.shape)
     others = [axis for axis in range(len(index.shape)) if axis not in axes]
     spread = np.broadcast_to(value, index.shape).transpose(*axes, *others)
-    count = int(np.prod([index.shape[axis] for axis in axes]))
+    count = math.prod(index.shape[axis] for axis in axes)
     spread = spread.reshape((count, *(index.shape[axis] for axis in others)))
     # One flat gather axis keeps NumPy writing in the view's own order.
     target = _with_axes_last(np.moveaxis(target, group, range(len(group))), rest, group, others)
@@ -271,11 +262,11 @@ def frozen(array: np.ndarray) -> np.ndarray:
         copied = array.copy()
         copied.flags.writeable = False
         return copied[...]
-    return np.asarray(_Loan(array)).view(array.dtype)
+    return np.asarray(_ReadOnlyMemory(array)).view(array.dtype)
 
 
-class _Loan:
-    """Lends an array's memory read-only: NumPy finds no owner here that could allow writing."""
+class _ReadOnlyMemory:
+    """An array's memory, read-only: NumPy finds no owner here that could allow writing again."""
 
     def __init__(
         self,
@@ -285,9 +276,9 @@ class _Loan:
         strides: tuple[int, ...] | None = None,
     ) -> None:
         self.owner = array
-        lent = dict(array.__array_interface__)
-        lent["data"] = (lent["data"][0], True)
+        interface = dict(array.__array_interface__)
+        interface["data"] = (interface["data"][0], True)
         if typestr is not None:
-            lent.update(typestr=typestr, shape=shape, strides=strides)
-            del lent["descr"]
-        self.__array_interface__ = lent
+            interface.update(typestr=typestr, shape=shape, strides=strides)
+            del interface["descr"]
+        self.__array_interface__ = interface

@@ -76,11 +76,8 @@ def _array_item(item: Any) -> _Fancy:
     values = np.asarray(item)
     if values.size == 0 and not isinstance(item, np.ndarray):
         values = values.astype(np.intp)
-    if values.dtype != np.bool_:
-        if values.dtype.kind not in "iu":
-            raise IndexError(_NOT_A_KEY.format(key=item))
-        if values.ndim == 0:
-            raise IndexError(_NOT_A_KEY.format(key=item))
+    if values.dtype != np.bool_ and (values.dtype.kind not in "iu" or values.ndim == 0):
+        raise IndexError(_NOT_A_KEY.format(key=item))
     return _Fancy(values)
 
 
@@ -127,21 +124,22 @@ def _placed(items: list[Item], shape: tuple[int, ...]) -> list[tuple[Item, int]]
 
 def _sliced(key: slice, length: int) -> range:
     if is_endless(length):
-        start, stop, step = (None if part is None else operator.index(part) for part in _parts(key))
-        if (start or 0) < 0 or (stop or 0) < 0 or (step or 1) < 0:
-            raise StreamError(f"an endless view has no end to count back from; got {key!r}")
-        if stop is None:  # what remains has no end either
-            return range(start or 0, (start or 0) + (step or 1) * ENDLESS, step or 1)
+        parts = (key.start, key.stop, key.step)
+        start, stop, step = (0 if part is None else operator.index(part) for part in parts)
+        if min(start, stop, step) < 0:
+            raise _no_end(key)
+        if key.stop is None:  # what remains has no end either
+            return range(start, start + (step or 1) * ENDLESS, step or 1)
     return range(length)[key]
 
 
-def _parts(key: slice) -> tuple[Any, Any, Any]:
-    return key.start, key.stop, key.step
+def _no_end(key: Any) -> StreamError:
+    return StreamError(f"an endless view has no end to count back from; got {key!r}")
 
 
 def _position(item: int, length: int, axis: int) -> int:
     if item < 0 and is_endless(length):
-        raise StreamError(f"an endless view has no end to count back from; got {item}")
+        raise _no_end(item)
     if not -length <= item < length:
         raise IndexError(f"index {item} is out of bounds for axis {axis} with size {length}")
     return item + length if item < 0 else item
@@ -173,41 +171,34 @@ def _basic(items: list[tuple[Item, int]], shape: tuple[int, ...]) -> Index:
 def _advanced(items: list[tuple[Item, int]], shape: tuple[int, ...]) -> Index:
     arrays, common = _broadcast(items, shape)
     first = _place_of_arrays(items)
+    end = 0
     view: list[int] = []
     maps: dict[int, Map] = {}
-    lines: list[tuple[int, range | None]] = []  # view axes that come from slices and newaxes
-    start: int | None = None
     for number, (item, axis) in enumerate(items):
         if number == first:
-            start = len(lines)
+            view.extend(common)
+            end = len(view)
         if item is None:
-            lines.append((-1, None))
+            view.append(1)
         elif isinstance(item, range):
-            lines.append((axis, item))
-    start = 0 if first < 0 else start
-    assert start is not None
-    for number, (axis, line) in enumerate(lines):
-        view_axis = number + (len(common) if number >= start else 0)
-        if line is not None:
-            maps[axis] = Affine(line.start, ((view_axis, line.step),))
-        view.append(1 if line is None else len(line))
-    view[start:start] = common
+            maps[axis] = Affine(item.start, ((len(view), item.step),))
+            view.append(len(item))
     if 0 in common:  # the positions are broadcast away: NumPy does not look at them
         arrays = {axis: np.zeros(common, np.intp) for axis in arrays}
     for axis, values in arrays.items():
         wrapped = _wrapped(values, shape[axis], axis)
-        maps[axis] = _array_map(wrapped, start + len(common), common)
+        maps[axis] = _array_map(wrapped, end, common)
     return Index(view, [maps[axis] for axis in range(len(shape))])
 
 
 def _place_of_arrays(items: list[tuple[Item, int]]) -> int:
-    """Return the item at whose place the arrays' axes go, -1 for in front of all.
+    """Return the item at whose place the arrays' axes go.
 
-    NumPy's rule: in place of the first if all arrays and integers stand side by side.
+    NumPy's rule: the first array or integer if all of them stand side by side, else the front.
     """
     numbers = [number for number, (item, _) in enumerate(items) if isinstance(item, (int, _Fancy))]
     side_by_side = numbers[-1] - numbers[0] == len(numbers) - 1
-    return numbers[0] if side_by_side else -1
+    return numbers[0] if side_by_side else 0
 
 
 def _broadcast(
@@ -262,15 +253,46 @@ def _wrapped(values: np.ndarray, length: int, axis: int) -> np.ndarray:
             raise IndexError(f"index {bad} is out of bounds for axis {axis} with size {length}")
         if low < 0:
             if is_endless(length):
-                raise StreamError(f"an endless view has no end to count back from; got {low}")
+                raise _no_end(low)
             found[found < 0] += length
     return found
+
+
+# --- keys as text -----------------------------------------------------------------------------
+
+
+def key_text(key: Any) -> str:
+    """Return a key as a reader would write it, arrays abbreviated."""
+    if key is None:
+        return "this view"
+    parts = key if isinstance(key, tuple) else (key,)
+    return f"[{', '.join(map(_part_text, parts))}]"
+
+
+def _part_text(part: Any) -> str:
+    if isinstance(part, (slice, range)):
+        return slice_text(part)
+    if part is Ellipsis:
+        return "..."
+    if part is None or isinstance(part, (bool, np.bool_)):
+        return str(part)
+    try:
+        return str(operator.index(part))
+    except TypeError:
+        array = np.asarray(part)
+        return str(array.tolist()) if array.size <= 6 else f"<{array.dtype} {array.shape}>"
+
+
+def slice_text(key: slice | range) -> str:
+    """Return a slice as it is written in a key."""
+    parts = ["" if part is None else str(part) for part in (key.start, key.stop)]
+    return ":".join(parts) + ("" if key.step in (None, 1) else f":{key.step}")
 
 
 # --- names ------------------------------------------------------------------------------------
 
 NO_KEY: Any = object()
-"""What remains of a key that is made of names alone."""
+"""The rest of a key that is made of names alone."""
 
 
 def without_names(key: Any) -> tuple[Any, str | tuple[str, ...] | None]:
@@ -298,7 +320,7 @@ def _is_names(key: Any) -> bool:
 
 
 class Written:
-    """Marks the key of a part that was just changed in place, until Python assigns it back."""
+    """The key of a part that an operator just changed in place, until Python assigns it back."""
 
     __slots__ = ("key",)
 

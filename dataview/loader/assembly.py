@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, cast
 import numpy as np
 
 from dataview.compute import Taker, evaluate, lent, taker_of
-from dataview.errors import located
+from dataview.errors import error_at
 from dataview.exchange import packed_in_order
 from dataview.index import Array, Index, axis_index, gather, parse
 from dataview.loader.collate import collated, sample_of
@@ -214,7 +214,7 @@ class Assembly:
                 sample[name] = _one_row(node, row)
             except Exception as error:
                 where = f"field {name!r}, sample {row}" if name else f"sample {row}"
-                told = error if _names(error, row) else located(error, where)
+                told = error if _names(error, row) else error_at(error, where)
                 if name not in self.secondary or self.on_error == "raise" or not self.steps:
                     raise told from error
                 failures.append(Failure(row, int(task.places[number]), epoch, told))
@@ -237,7 +237,7 @@ class Assembly:
                     sample = step(given)
             except Exception as error:
                 where = f"sample {row}, transform {name_of(step)}"
-                raise located(error, where) from error
+                raise error_at(error, where) from error
             if sample is None or (isinstance(sample, (Mapping, tuple)) and not sample):
                 raise TypeError(f"sample {row}: the transform {name_of(step)} returned {sample}")
             sample = sample_of(self.unwrap(sample))
@@ -276,7 +276,7 @@ class Assembly:
             batch = self.unwrap(self.collate(samples))
         except Exception as error:
             where = f"collate {name_of(self.collate)}, samples {numbers[0]} to {numbers[-1]}"
-            raise located(error, where) from error
+            raise error_at(error, where) from error
         if batch is None:
             raise TypeError(f"collate {name_of(self.collate)} returned None, which is no batch")
         return batch

@@ -1,12 +1,11 @@
-"""Building plans: nodes made from nodes, with everything checked that needs no data.
+"""Nodes built from nodes; everything that can be checked without data is checked here.
 
-What is done with nodes (reading, writing, showing) is in the files above; the functions here only
-build them, and check what can be known without data.
+The wings above read, write and show nodes.
 """
 
 from __future__ import annotations
 
-import operator
+import contextlib
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from dataview.index import Affine, Index, axes_of, compose, is_identity, parse
+from dataview.index.keys import key_text
 from dataview.plan.fields import NO_FIELDS, NO_META, Attached, Fields, Window, through, window_index
 from dataview.plan.guards import check_array
 from dataview.plan.kinds import (
@@ -93,7 +93,7 @@ def keyed(node: Node, key: Any) -> Node:
 
 
 def _late(node: Node, index: Index, key: Any) -> Fields | LateFields:
-    """Return the fields of a part, to be worked out from those that are known, in one step."""
+    """Return the fields of a part: how to work them out, in one step, when they are asked for."""
     known = node._fields
     if isinstance(known, Fields):
         return LateFields(node, index, key, _followed) if known.named else known
@@ -101,7 +101,7 @@ def _late(node: Node, index: Index, key: Any) -> Fields | LateFields:
 
 
 def _followed(node: Node, index: Index, key: Any) -> Fields:
-    return through(node.fields, index, _key_text(key, index), select)
+    return through(node.fields, index, key_text(key), select)
 
 
 @deferring
@@ -146,11 +146,7 @@ def row_field(node: Node, name: str) -> Node | None:
     except KeyError:
         pass
     part = node.fields.named.get(name)
-    if isinstance(part, Attached):
-        follows = part.axes is not None and part.axes[:1] == (0,)
-    else:
-        follows = part is not None and 0 not in part.positions
-    found = field(node, name) if follows else None
+    found = field(node, name) if part is not None and part.follows_rows else None
     if found is not None and not found.shape:  # unknown until probed
         found = None
     node.followed[name] = found
@@ -194,7 +190,7 @@ def chosen(node: Node, names: Sequence[str]) -> Record:
     rows = whole[:1] if whole else ()
     follow = rows and all(part.shape and part.shape[:1] == rows for part in parts.values())
     on_rows = any(
-        isinstance(place, Window) and 0 in place.positions
+        isinstance(place, Window) and not place.follows_rows
         for place in (node.fields.named[name] for name in names)
     )
     rank = 1 if follow and not on_rows else 0
@@ -267,11 +263,10 @@ def _result_dtypes(ufunc: Ufunc, *operands: Any) -> tuple[DType, ...]:
 def comparison(left: Argument, right: Argument, negated: bool, wholes: bool = True) -> Node:
     """Return the node of `==` or `!=`; it can always be built.
 
-    `wholes` tells that the two sides are views or other data, not numbers to compare with.
+    `wholes` is true if both sides are data, and false if one is a number to compare with.
     """
     for side in (left, right):
-        rows = side.as_rows((left, right)) if isinstance(side, Sampled) else None
-        if isinstance(side, Sampled) and rows is not None:
+        if isinstance(side, Sampled) and (rows := side.as_rows((left, right))) is not None:
             ours, theirs = rows
             return side.of_rows(comparison(ours, theirs, negated, wholes))
     if isinstance(left, Record):
@@ -281,10 +276,8 @@ def comparison(left: Argument, right: Argument, negated: bool, wholes: bool = Tr
     shapes = shape_of(left), shape_of(right)
     shape: Shape | None = None
     if shapes[0] is not None and shapes[1] is not None:
-        try:
+        with contextlib.suppress(ValueError):  # then only its truth can be asked
             shape = np.broadcast_shapes(shapes[0], shapes[1])
-        except ValueError:
-            shape = None
     return Comparison((left, right), negated, shape, wholes)
 
 
@@ -345,27 +338,3 @@ def _only_rows(index: Index, shape: Shape) -> bool:
         if stride != 1 or index.shape[axis] != length or axis in used:
             return False
     return True
-
-
-def _key_text(key: Any, index: Index) -> str:
-    """Return a key as a reader would write it, arrays abbreviated."""
-    if key is None:
-        return "this view"
-    parts = key if isinstance(key, tuple) else (key,)
-    return f"[{', '.join(map(_part_text, parts))}]"
-
-
-def _part_text(part: Any) -> str:
-    if isinstance(part, (slice, range)):
-        ends = (part.start, part.stop, part.step)
-        text = ":".join("" if end is None else str(end) for end in ends[:2])
-        return text if ends[2] in (None, 1) else f"{text}:{ends[2]}"
-    if part is Ellipsis:
-        return "..."
-    if part is None or isinstance(part, (bool, np.bool_)):
-        return str(part)
-    try:
-        return str(operator.index(part))
-    except TypeError:
-        array = np.asarray(part)
-        return str(array.tolist()) if array.size <= 6 else f"<{array.dtype} {array.shape}>"

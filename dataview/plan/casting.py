@@ -29,10 +29,7 @@ def cast(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
     weak = not isinstance(value, (np.ndarray, np.generic))
     given = np.asarray(value)
     if not _may_cast(given, dtype, weak):
-        raise TypeError(
-            f"cannot write {given.dtype} into {dtype} without losing what it holds (NumPy's rule "
-            "'same_kind'); convert the value first"
-        )
+        raise _lossy(str(given.dtype), dtype)
     if given.dtype == dtype:
         return given
     _check_range(given, dtype)
@@ -46,15 +43,23 @@ _HOLDS = {bool: "biufc", int: "iufc", float: "fc", complex: "c"}
 def _number(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
     """Cast one of Python's numbers, which have a kind and no size."""
     if dtype.kind not in _HOLDS[type(value)]:
-        raise TypeError(
-            f"cannot write {value!r} into {dtype} without losing what it holds (NumPy's rule "
-            "'same_kind'); convert the value first"
-        )
+        raise _lossy(repr(value), dtype)
     if type(value) is int and dtype.kind in "iu":
-        bounds = np.iinfo(dtype)
-        if not bounds.min <= value <= bounds.max:
-            raise OverflowError(f"{value} does not fit into {dtype}")
+        _check_bounds(value, value, dtype)
     return np.asarray(value, dtype)
+
+
+def _lossy(what: str, dtype: np.dtype[Any]) -> TypeError:
+    return TypeError(
+        f"cannot write {what} into {dtype} without losing what it holds (NumPy's rule "
+        "'same_kind'); convert the value first"
+    )
+
+
+def _check_bounds(low: int, high: int, dtype: np.dtype[Any]) -> None:
+    bounds = np.iinfo(dtype)
+    if low < bounds.min or high > bounds.max:
+        raise OverflowError(f"{low if low < bounds.min else high} does not fit into {dtype}")
 
 
 def _may_cast(given: np.ndarray, dtype: np.dtype[Any], weak: bool) -> bool:
@@ -73,11 +78,7 @@ def _check_range(given: np.ndarray, dtype: np.dtype[Any]) -> None:
     if not given.size:
         return
     if given.dtype.kind in "iu" and dtype.kind in "iu":
-        bounds = np.iinfo(dtype)
-        low, high = int(np.min(given)), int(np.max(given))
-        if low < bounds.min or high > bounds.max:
-            bad = low if low < bounds.min else high
-            raise OverflowError(f"{bad} does not fit into {dtype}")
+        _check_bounds(int(np.min(given)), int(np.max(given)), dtype)
     if given.dtype.kind == dtype.kind and dtype.kind in "US":
         longest = int(np.max(np.strings.str_len(given)))
         room = dtype.itemsize // (4 if dtype.kind == "U" else 1)

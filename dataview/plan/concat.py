@@ -67,7 +67,7 @@ def _joined_fields(nodes: Sequence[Node]) -> Fields:
             named[name] = part
             continue
         own = [node.fields.named[name] for node in nodes]
-        if all(isinstance(other, Attached) and (other.axes or ())[:1] == (0,) for other in own):
+        if all(isinstance(other, Attached) and other.follows_rows for other in own):
             joined = concat([other.node for other in own if isinstance(other, Attached)])
             named[name] = Attached(joined, part.axes)
         else:
@@ -83,10 +83,8 @@ def _check_same_fields(nodes: Sequence[Node]) -> None:
                 f"view {number} has the fields {list(node.fields)}, view 0 {list(nodes[0].fields)}"
                 "; views are joined by field name, so the names must be the same"
             )
-        layout = {name: _layout(field) for name, field in node.fields.named.items()}
-        first = {name: _layout(field) for name, field in nodes[0].fields.named.items()}
-        for name, where in layout.items():
-            if where != first[name]:
+        for name, field in node.fields.named.items():
+            if _layout(field) != _layout(nodes[0].fields.named[name]):
                 raise ValueError(
                     f"field {name!r} lies at other columns in view {number} than in view 0; "
                     "join its parts by name: dv.concat(a.{0}, b.{0})".format(name)
@@ -102,7 +100,7 @@ def _layout(field: Any) -> Any:
 # --- which rows belong to which node -----------------------------------------------------------
 
 
-class Part(NamedTuple):
+class Piece(NamedTuple):
     """What an index selects from one of several joined nodes, and where it belongs in the view."""
 
     node: Node
@@ -115,21 +113,20 @@ class Part(NamedTuple):
         return np.moveaxis(whole, self.axes, range(len(self.axes)))
 
 
-def split_rows(node: Concat, index: Index) -> Iterator[Part]:
+def split_rows(node: Concat, index: Index) -> Iterator[Piece]:
     """Return the parts of what an index selects from joined nodes, one for each node it meets."""
     over = axes_of(index.maps[0])
     others = [axis for axis in range(len(index.shape)) if axis not in over]
     moved = renumbered(index, [*over, *others])
     lines = moved.shape[: len(over)]
-    rows = positions(renumbered(Index(index.shape, index.maps[:1]), over).maps[0], lines)
-    rows = np.broadcast_to(rows, lines)
+    rows = np.broadcast_to(positions(moved.maps[0], lines), lines)
     which = np.searchsorted(node.starts, rows, side="right") - 1
     for number in np.unique(which).tolist():
         places = (which == number).nonzero() if over else ()
         picked = _picked(moved, lines, places)
         first = shifted(picked.maps[0], int(node.starts[number]))
         below = Index(picked.shape, [first, *picked.maps[1:]])
-        yield Part(node.nodes[number], below, over, _as_line(places))
+        yield Piece(node.nodes[number], below, over, _as_line(places))
 
 
 def _picked(index: Index, lines: tuple[int, ...], places: tuple[np.ndarray, ...]) -> Index:

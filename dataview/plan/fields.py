@@ -25,7 +25,9 @@ from dataview.index import (
     is_integer,
     positions,
     renumbered,
+    shares_axes,
 )
+from dataview.index.keys import slice_text
 
 Positions: TypeAlias = "int | range | np.ndarray"
 Select: TypeAlias = Callable[[Any, Index], Any]
@@ -55,10 +57,6 @@ class Fields:
         lost = {other: reason for other, reason in self.lost.items() if other != name}
         return Fields(self.named | {name: field}, lost)
 
-    def chosen(self, names: tuple[str, ...]) -> Fields:
-        """Return the tree of only these fields, in this order."""
-        return Fields({name: self.named[name] for name in names}, self.lost)
-
     def renamed(self, names: Mapping[str, str]) -> Fields:
         """Return the tree with some fields under new names, in their old places."""
         return Fields({names.get(name, name): field for name, field in self.named.items()})
@@ -73,8 +71,8 @@ class Fields:
                     changes[name] = Attached(node, field.axes)
         return Fields(self.named | changes, self.lost) if changes else self
 
-    def windows_only(self, shift: int, fits: Callable[[int], bool]) -> Fields:
-        """Return the windows whose axes, moved by `shift`, all fit another array."""
+    def windows_only(self, shift: int, fits: Callable[[int], bool] = lambda axis: True) -> Fields:
+        """Return the windows all of whose axes fit another array, moved there by `shift` axes."""
         kept = {
             name: field.moved(shift)
             for name, field in self.named.items()
@@ -114,7 +112,12 @@ class Window:
         if not shift:
             return self
         moved = {axis + shift: found for axis, found in self.positions.items()}
-        return Window(moved, self.fields.windows_only(shift, lambda axis: True), self.meta)
+        return Window(moved, self.fields.windows_only(shift), self.meta)
+
+    @property
+    def follows_rows(self) -> bool:
+        """Whether its rows are the view's, so that a key on rows passes to it."""
+        return 0 not in self.positions
 
     def with_meta(self, meta: Mapping[str, Any]) -> Window:
         """Return the same window with other metadata."""
@@ -131,13 +134,13 @@ class LateInner(NamedTuple):
 
 
 def _flattened(fields: Fields) -> list[Any]:
-    """Return all trees of fields from the outermost in, each with the numbers of those inside it.
+    """Return a list of all nested trees, the outermost first, which refer to others by number.
 
-    A pickle of them one by one is no deeper than a field, however deep they are nested.
+    Pickled as such a list, trees of any depth do not exhaust Python's stack.
     """
     trees = [fields]
     flat: list[Any] = []
-    for tree in trees:  # which grows meanwhile
+    for tree in trees:  # the loop appends the inner trees
         named: dict[str, Any] = {}
         for name, field in tree.named.items():
             if isinstance(field, Window):
@@ -151,23 +154,20 @@ def _flattened(fields: Fields) -> list[Any]:
 
 
 def _unflattened(flat: list[Any]) -> Fields:
-    """Return the outermost of flattened trees, the inner ones in their places."""
-    made: list[Fields] = [NO_FIELDS] * len(flat)
-    for number in reversed(range(len(flat))):
-        named, lost = flat[number]
-        fields = {
-            name: Window(
-                field[0], NO_FIELDS if field[2] is None else made[field[2]], _frozen(field[1])
-            )
-            if isinstance(field, tuple)
-            else field
-            for name, field in named.items()
-        }
-        made[number] = Fields(fields, lost)
-    return made[0]
+    """Return the outermost of flattened trees, with the inner ones in it."""
+    trees: dict[int | None, Fields] = {None: NO_FIELDS}
+    for number, (named, lost) in reversed([*enumerate(flat)]):
+        fields = dict(named)
+        for name, field in named.items():
+            if isinstance(field, tuple):
+                places, meta, inner = field
+                fields[name] = Window(places, trees[inner], read_only_meta(meta))
+        trees[number] = Fields(fields, lost)
+    return trees[0]
 
 
-def _frozen(meta: dict[str, Any]) -> Mapping[str, Any]:
+def read_only_meta(meta: dict[str, Any]) -> Mapping[str, Any]:
+    """Return metadata as a mapping that cannot be changed."""
     return MappingProxyType(meta) if meta else NO_META
 
 
@@ -185,6 +185,11 @@ class Attached:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Attached, (self.node, self.axes)
+
+    @property
+    def follows_rows(self) -> bool:
+        """Whether its rows are the view's, so that a key on rows passes to it."""
+        return self.axes is not None and self.axes[:1] == (0,)
 
 
 Field: TypeAlias = Window | Attached
@@ -219,21 +224,21 @@ def check_name(name: Any) -> str:
 # --- declaring -------------------------------------------------------------------------------
 
 
-def declared(
+def lay_window(
     name: str, spec: Any, axes: Sequence[tuple[int, Positions | None]], shape: tuple[int, ...]
 ) -> Window:
     """Lay a declared window on the last of the given axes of an array of this shape.
 
     The axes are numbers with the positions that an outer window left of them, None for all.
 
-    >>> declared("x", np.s_[2:], [(0, None), (1, None)], (9, 5)).positions
+    >>> lay_window("x", np.s_[2:], [(0, None), (1, None)], (9, 5)).positions
     {1: range(2, 5)}
     """
-    outermost = _laid(name, spec, axes, shape)
+    outermost = _lay_one(name, spec, axes, shape)
     waiting = [outermost]
     while waiting:  # not by recursion: windows may be nested deeper than Python's stack
         window, inside, open_axes = waiting.pop()
-        laid = {sub: _laid(sub, part, open_axes, shape) for sub, part in inside.items()}
+        laid = {sub: _lay_one(sub, part, open_axes, shape) for sub, part in inside.items()}
         window._fields = Fields({sub: one[0] for sub, one in laid.items()}) if laid else NO_FIELDS
         waiting += laid.values()
     return outermost[0]
@@ -242,7 +247,7 @@ def declared(
 _Axes: TypeAlias = "Sequence[tuple[int, Positions | None]]"
 
 
-def _laid(
+def _lay_one(
     name: str, spec: Any, axes: _Axes, shape: tuple[int, ...]
 ) -> tuple[Window, Mapping[str, Any], _Axes]:
     """Return a window without those inside it, these as declared, and the axes left for them."""
@@ -257,7 +262,7 @@ def _laid(
     chosen = list(axes[:front])
     for entry, (axis, place) in zip(entries, axes[front:], strict=True):
         if not (isinstance(entry, slice) and entry == slice(None)):
-            place = _chosen(name, entry, range(shape[axis]) if place is None else place)
+            place = _narrow(name, entry, range(shape[axis]) if place is None else place)
         chosen.append((axis, place))
     narrowed = {axis: place for axis, place in chosen if place is not None}
     open_axes = [(axis, place) for axis, place in chosen if not isinstance(place, int)]
@@ -271,7 +276,7 @@ def _entries(window: Any) -> tuple[Any, ...]:
     return entries
 
 
-def _chosen(name: str, entry: Any, place: Positions) -> Positions:
+def _narrow(name: str, entry: Any, place: Positions) -> Positions:
     assert not isinstance(place, int)
     length = len(place)
     if is_integer(entry):
@@ -281,7 +286,7 @@ def _chosen(name: str, entry: Any, place: Positions) -> Positions:
     if isinstance(entry, slice):
         for end in (entry.start, entry.stop):
             if end is not None and not -length <= end <= length:
-                raise IndexError(_OUTSIDE.format(name=name, entry=_spelt(entry), length=length))
+                raise IndexError(_OUTSIDE.format(name=name, entry=slice_text(entry), length=length))
         return cast("range", place[entry])
     chosen = np.asarray(entry)
     if chosen.dtype == np.bool_ and chosen.shape == (length,):
@@ -300,11 +305,6 @@ def _chosen(name: str, entry: Any, place: Positions) -> Positions:
 
 
 _OUTSIDE = "the window [{entry}] of field {name!r} reaches outside an axis of length {length}"
-
-
-def _spelt(key: slice) -> str:
-    parts = ["" if part is None else str(part) for part in (key.start, key.stop)]
-    return ":".join(parts) + (f":{key.step}" if key.step is not None else "")
 
 
 # --- following a key -------------------------------------------------------------------------
@@ -350,15 +350,14 @@ def through(fields: Fields, index: Index, key: str, select: Select) -> Fields:
 
 
 LONGEST_KEY = 60
-"""Of longer keys of keys only the last is told."""
+"""Of a chain of keys that is longer than this, an error names only the last key."""
 
 
 def _follow_window(field: Window, index: Index, key: str, select: Select) -> Window | str:
     found: dict[int, Positions] = {}
     for axis, place in field.positions.items():
         map_ = index.maps[axis]
-        others = {a for number, m in enumerate(index.maps) if number != axis for a in axes_of(m)}
-        if len(axes_of(map_)) > 1 or others.intersection(axes_of(map_)):
+        if len(axes_of(map_)) > 1 or shares_axes(index, axis):
             return f"is spread over several axes by {key}"
         reached = _rebased(map_, place, index.shape)
         if reached is None:
@@ -420,9 +419,8 @@ def _follow_attached(field: Attached, index: Index, select: Select) -> Attached 
     others = {axis for map_ in rest for axis in axes_of(map_)}
     if own & others:
         return "does not follow a key that joins its axes with others"
-    unused = set(range(len(index.shape))) - own - others
     front = min(others, default=len(index.shape))
-    kept = sorted(own | {axis for axis in unused if axis < front})
+    kept = sorted(own.union(range(front)))  # those that no axis uses are new axes in front
     over = renumbered(Index(index.shape, maps), kept)
     trailing = (field.node.shape or ())[len(field.axes) :]
     selected = select(field.node, extend(over, trailing))

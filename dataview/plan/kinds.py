@@ -1,4 +1,4 @@
-"""The node kinds of a plan: immutable values that hold arguments, shape, dtype and fields."""
+"""The kinds of nodes: each is a value that does not change, with shape, dtype and fields."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Extents: TypeAlias = tuple[int | None, ...]
 
 
 class Sampled(Node):
-    """Samples that are made or arrive one by one; the kinds are in `streams`.
+    """Samples that are made or arrive one by one; their kinds are in the wings above.
 
-    `node` is the one whose rows they are made of, None where there is none.
+    `node` is the node whose rows they are made of, or None.
     """
 
     __slots__ = ("node",)
@@ -198,7 +198,7 @@ class Comparison(Node):
         self.levels = levels_above(args)
 
 
-class Rows(Protocol):
+class RowMaker(Protocol):
     """What makes the rows of a `Mapped` node."""
 
     @property
@@ -225,7 +225,7 @@ class Mapped(Node):
     def __init__(
         self,
         node: Node,
-        step: Rows,
+        step: RowMaker,
         path: tuple[str, ...],
         shape: Shape,
         dtype: DType,
@@ -239,8 +239,8 @@ class Mapped(Node):
         self.levels = node.levels + 1
 
 
-class Held(Node):
-    """A node of which some rows are in memory; it is asked for no others."""
+class RowsInMemory(Node):
+    """Some rows of a node, in memory; it is asked for no others."""
 
     __slots__ = ("numbers", "values")
 
@@ -419,10 +419,10 @@ def known_shape(node: Node) -> Shape:
         return node.shape
     if isinstance(node, Record):
         parts = members(node).items()
-        lengths = {name: part.node.shape and part.node.shape[0] for name, part in parts}
+        lengths = ", ".join(f"{name} {p.node.shape and p.node.shape[0]}" for name, p in parts)
         raise ValueError(
             "the fields have different lengths, so the view has no length, samples or data of its "
-            f"own: {_listing(lengths)}; name the field that stands for it with _driver="
+            f"own: {lengths}; name the field that stands for it with _driver="
         )
     if isinstance(node, Comparison):
         shapes = " and ".join(str(shape_of(arg)) for arg in node.args)
@@ -430,15 +430,16 @@ def known_shape(node: Node) -> Shape:
     if isinstance(node, Unbound):
         extents = ", ".join("?" if n is None else str(n) for n in node.extents)
         raise UndeclaredError(
-            f"a length of ({extents}) is unknown until data is given: _bind({_given(node)})"
+            f"a length of ({extents}) is unknown until data is given: {bind_text(node.names)}"
         )
     raise UndeclaredError(
         "the shape is unknown until a sample has been read; call _probe() to read one"
     )
 
 
-def _given(node: Unbound) -> str:
-    return ", ".join(f"{name}=..." for name in node.names)
+def bind_text(names: Iterable[str]) -> str:
+    """Return the call that gives data for symbols, as one writes it."""
+    return f"_bind({', '.join(f'{name}=...' for name in names)})"
 
 
 def is_open(argument: Any) -> bool:
@@ -468,10 +469,6 @@ def known_dtype(node: Node) -> DType:
 def shape_of(argument: Argument) -> Shape | None:
     """Return the shape of an argument, () for a number."""
     return argument.shape if isinstance(argument, Node) else ()
-
-
-def _listing(lengths: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {length}" for name, length in lengths.items())
 
 
 def is_scalar(value: Any) -> bool:

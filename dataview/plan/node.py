@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
 from dataview.index import Index
-from dataview.plan.fields import NO_FIELDS, NO_META, Attached, Fields
+from dataview.plan.fields import NO_FIELDS, NO_META, Attached, Fields, read_only_meta
 
 Shape: TypeAlias = tuple[int, ...]
 DType: TypeAlias = np.dtype[Any]
@@ -238,6 +237,6 @@ def _unpickled(kind: type[Node], state: dict[str, Any]) -> Node:
     node = object.__new__(kind)
     for slot, value in state.items():
         setattr(node, slot, value)
-    node.meta = MappingProxyType(state["meta"]) if state["meta"] else NO_META
+    node.meta = read_only_meta(state["meta"])
     node.forget()
     return node

@@ -1,4 +1,4 @@
-"""What is computed element by element: one row for each operation, and for all that is known of it.
+"""What is computed element by element: a table with one row for each operation.
 
 A function of NumPy's without a ufunc becomes a `NumpyFunction`, which is called as a ufunc is, so
 that every step of a plan is computed in one way.
@@ -89,7 +89,7 @@ def _where_into(condition: Any, chosen: Any, other: Any, out: np.ndarray) -> Non
 # --- the table ---------------------------------------------------------------------------------
 
 
-class Vetted(NamedTuple):
+class Rule(NamedTuple):
     """How numexpr computes a ufunc to NumPy's own bits.
 
     - `dtypes`: those of the operands, one for all of them
@@ -98,7 +98,7 @@ class Vetted(NamedTuple):
     - `truth`: the results are bools; otherwise they have the dtype of the operands
     - `raises`: a floating-point error can happen; then the result is not finite, or it underflows
     - `underflows`: the error can be an underflow
-    - `apart`: operands that cannot be steps of the same call: an infinite one would leave no trace
+    - `separate`: operands that cannot be steps of the same call, as an infinite one leaves no trace
     """
 
     dtypes: str
@@ -107,7 +107,7 @@ class Vetted(NamedTuple):
     truth: bool = False
     raises: bool = False
     underflows: bool = False
-    apart: tuple[int, ...] = ()
+    separate: tuple[int, ...] = ()
 
 
 class Operation(NamedTuple):
@@ -131,7 +131,7 @@ class Operation(NamedTuple):
     text: str = ""
     level: int = 0
     operator: str = ""
-    numexpr: Vetted | None = None
+    numexpr: Rule | None = None
     operands: str = ""
     options: Mapping[str, Any] = MappingProxyType({})
     into: Callable[..., Any] | None = None
@@ -149,20 +149,20 @@ COMPARED, OR, XOR, AND, SHIFT, SUM, PRODUCT, UNARY, POWER, ATOM = range(2, 12)
 
 _FLOATS, _INTS = "f4 f8", "i4 i8"
 _NUMBERS, _BITS = f"{_FLOATS} {_INTS}", f"b1 {_INTS}"
-_ORDERED = Vetted(_NUMBERS, 2.0, truth=True, apart=(0, 1))
+_ORDERED = Rule(_NUMBERS, 2.0, truth=True, separate=(0, 1))
 
 OPERATIONS = (
-    Operation(np.add, "{} + {}", SUM, "add", Vetted(_NUMBERS, 1.15, raises=True)),
-    Operation(np.subtract, "{} - {}", SUM, "sub", Vetted(_NUMBERS, 1.03, raises=True)),
+    Operation(np.add, "{} + {}", SUM, "add", Rule(_NUMBERS, 1.15, raises=True)),
+    Operation(np.subtract, "{} - {}", SUM, "sub", Rule(_NUMBERS, 1.03, raises=True)),
     Operation(
-        np.multiply, "{} * {}", PRODUCT, "mul", Vetted(_NUMBERS, 1.06, raises=True, underflows=True)
+        np.multiply, "{} * {}", PRODUCT, "mul", Rule(_NUMBERS, 1.06, raises=True, underflows=True)
     ),
     Operation(
         np.divide,
         "{} / {}",
         PRODUCT,
         "truediv",
-        Vetted(_FLOATS, 1.08, raises=True, underflows=True, apart=(1,)),
+        Rule(_FLOATS, 1.08, raises=True, underflows=True, separate=(1,)),
     ),
     Operation(np.floor_divide, "{} // {}", PRODUCT, "floordiv"),
     Operation(np.remainder, "{} % {}", PRODUCT, "mod"),
@@ -172,34 +172,34 @@ OPERATIONS = (
         np.square,
         "{} ** 2",
         POWER,
-        numexpr=Vetted(_NUMBERS, 2.4, "{0} * {0}", raises=True, underflows=True, apart=(0,)),
+        numexpr=Rule(_NUMBERS, 2.4, "{0} * {0}", raises=True, underflows=True, separate=(0,)),
     ),
-    Operation(np.negative, "-{}", UNARY, numexpr=Vetted(_NUMBERS, 1.4)),
+    Operation(np.negative, "-{}", UNARY, numexpr=Rule(_NUMBERS, 1.4)),
     Operation(np.positive, "+{}", UNARY),
-    Operation(np.invert, "~{}", UNARY, numexpr=Vetted(_BITS, 1.3)),
+    Operation(np.invert, "~{}", UNARY, numexpr=Rule(_BITS, 1.3)),
     Operation(np.left_shift, "{} << {}", SHIFT, "lshift"),
     Operation(np.right_shift, "{} >> {}", SHIFT, "rshift"),
-    Operation(np.bitwise_and, "{} & {}", AND, "and", Vetted(_BITS, 1.7)),
-    Operation(np.bitwise_xor, "{} ^ {}", XOR, "xor", Vetted(_BITS, 1.9)),
-    Operation(np.bitwise_or, "{} | {}", OR, "or", Vetted(_BITS, 1.8)),
+    Operation(np.bitwise_and, "{} & {}", AND, "and", Rule(_BITS, 1.7)),
+    Operation(np.bitwise_xor, "{} ^ {}", XOR, "xor", Rule(_BITS, 1.9)),
+    Operation(np.bitwise_or, "{} | {}", OR, "or", Rule(_BITS, 1.8)),
     Operation(np.less, "{} < {}", COMPARED, "lt", _ORDERED),
     Operation(np.less_equal, "{} <= {}", COMPARED, "le", _ORDERED),
     Operation(np.greater, "{} > {}", COMPARED, "gt", _ORDERED),
     Operation(np.greater_equal, "{} >= {}", COMPARED, "ge", _ORDERED),
     Operation(np.equal, "{} == {}", COMPARED),
     Operation(np.not_equal, "{} != {}", COMPARED),
-    Operation(np.absolute, numexpr=Vetted(_FLOATS, 8.0, "abs({})")),
-    Operation(np.sqrt, numexpr=Vetted(_FLOATS, 2.0, "sqrt({})", raises=True)),
-    Operation(np.floor, numexpr=Vetted(_FLOATS, 8.5, "floor({})")),
-    Operation(np.ceil, numexpr=Vetted(_FLOATS, 8.1, "ceil({})")),
-    Operation(np.trunc, numexpr=Vetted("f8", 8.8, "trunc({})")),
-    Operation(np.copysign, numexpr=Vetted("f8", 3.0, "copysign({}, {})", apart=(1,))),
-    Operation(np.isnan, numexpr=Vetted(_FLOATS, 8.6, "isnan({})", truth=True, apart=(0,))),
-    Operation(np.isfinite, numexpr=Vetted(_FLOATS, 5.8, "isfinite({})", truth=True, apart=(0,))),
-    Operation(np.logical_and, numexpr=Vetted("b1", 17.0, "{} & {}")),
-    Operation(np.logical_or, numexpr=Vetted("b1", 25.0, "{} | {}")),
-    Operation(np.logical_xor, numexpr=Vetted("b1", 2.4, "{} ^ {}")),
-    Operation(np.logical_not, numexpr=Vetted("b1", 1.4, "~{}")),
+    Operation(np.absolute, numexpr=Rule(_FLOATS, 8.0, "abs({})")),
+    Operation(np.sqrt, numexpr=Rule(_FLOATS, 2.0, "sqrt({})", raises=True)),
+    Operation(np.floor, numexpr=Rule(_FLOATS, 8.5, "floor({})")),
+    Operation(np.ceil, numexpr=Rule(_FLOATS, 8.1, "ceil({})")),
+    Operation(np.trunc, numexpr=Rule("f8", 8.8, "trunc({})")),
+    Operation(np.copysign, numexpr=Rule("f8", 3.0, "copysign({}, {})", separate=(1,))),
+    Operation(np.isnan, numexpr=Rule(_FLOATS, 8.6, "isnan({})", truth=True, separate=(0,))),
+    Operation(np.isfinite, numexpr=Rule(_FLOATS, 5.8, "isfinite({})", truth=True, separate=(0,))),
+    Operation(np.logical_and, numexpr=Rule("b1", 17.0, "{} & {}")),
+    Operation(np.logical_or, numexpr=Rule("b1", 25.0, "{} | {}")),
+    Operation(np.logical_xor, numexpr=Rule("b1", 2.4, "{} ^ {}")),
+    Operation(np.logical_not, numexpr=Rule("b1", 1.4, "~{}")),
     Operation(np.angle, operands="z", options={"deg": False}),
     Operation(_astype, operands="x", options={"casting": "unsafe"}, into=_cast_into),
     Operation(np.clip, operands="a a_min a_max", into=np.clip),
@@ -268,15 +268,15 @@ def comparable(value: Any, dtype: Any) -> Any:
 # --- powers ------------------------------------------------------------------------------------
 
 
-class _Taken(Exception):
-    """Which ufunc NumPy took."""
+class _Chosen(Exception):
+    """Tells which ufunc NumPy chose for an operator."""
 
 
-class _Asked(np.ndarray):
-    """An array that tells by which ufunc an operator is computed."""
+class _Probe(np.ndarray):
+    """An array that raises `_Chosen` with the ufunc by which NumPy computes an operator."""
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-        raise _Taken(ufunc, inputs[0].dtype)
+        raise _Chosen(ufunc, inputs[0].dtype)
 
 
 def power_of(dtype: np.dtype[Any], exponent: Any) -> np.ufunc:
@@ -293,10 +293,10 @@ def power_of(dtype: np.dtype[Any], exponent: Any) -> np.ufunc:
 @lru_cache(maxsize=256)
 def _asked_power(dtype: np.dtype[Any], kind: str, text: str, exponent: Any) -> np.ufunc:
     try:
-        np.ones(1, dtype).view(_Asked) ** exponent
-    except _Taken as taken:
-        found: np.ufunc = taken.args[0]
-        return found if taken.args[1] == dtype else np.power  # NumPy 2.0 converts some before
+        np.ones(1, dtype).view(_Probe) ** exponent
+    except _Chosen as chosen:
+        found: np.ufunc = chosen.args[0]
+        return found if chosen.args[1] == dtype else np.power  # NumPy 2.0 converts some before
     except TypeError:  # the ufunc says what is wrong with these operands
         return np.power
     return np.power

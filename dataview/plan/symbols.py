@@ -17,15 +17,24 @@ from dataview.errors import UndeclaredError
 from dataview.index import is_endless
 from dataview.plan.casting import cast
 from dataview.plan.fields import Fields
-from dataview.plan.kinds import Deferred, Extents, Placeholder, Reduction, Sampled, Unbound, is_open
-from dataview.plan.node import DType, Label, Node, Part, parts_in, with_parts_in
+from dataview.plan.kinds import (
+    Deferred,
+    Extents,
+    Placeholder,
+    Reduction,
+    Sampled,
+    Unbound,
+    bind_text,
+    is_open,
+)
+from dataview.plan.node import Label, Node, Part, parts_in, with_parts_in
 from dataview.plan.walk import below, rebuilt
 
 LENGTHS = (0, 1, 1 << 40)
-"""None, one, and more than any key counts: a slice as long in all three is as long in any."""
+"""The lengths to try: a step whose result has one length for all three has it for any."""
 
 FEW = 8
-"""So many numbers of a list are looked at for lengths."""
+"""Of a list that is longer than this, the numbers in it are not tried as lengths."""
 
 
 def placeholder(name: str, shape: Any, dtype: Any, fields: Fields) -> Placeholder:
@@ -73,7 +82,7 @@ def _has_open(value: Any) -> bool:
 def deferred(build: Callable[..., Node], *args: Any, like: Any = None) -> Deferred:
     """Return the node of `build(*args)`, to be built when the lengths in `args` are known.
 
-    `like` are arguments that give the same shape and speak less of lengths.
+    `like` are other arguments with the same result, in which fewer lengths are to be tried.
     """
     tried = args if like is None else like
     nodes = parts_in(tried)
@@ -90,7 +99,7 @@ def deferred(build: Callable[..., Node], *args: Any, like: Any = None) -> Deferr
     extents = _agreed([node.shape for _, node in found if node.shape is not None], names)
     last = found[-1][1]
     assert last.dtype is not None
-    windows = last.fields.windows_only(0, lambda axis: True)
+    windows = last.fields.windows_only(0)
     return Deferred(build, args, extents, last.dtype, windows, names)
 
 
@@ -217,10 +226,9 @@ def check_bound(node: Node) -> None:
     """Raise unless there is data for all that a node is made of."""
     names = _names(node)
     if names:
-        given = ", ".join(f"{name}=..." for name in names)
         raise UndeclaredError(
             f"there is no data yet for symbol {', '.join(map(repr, names))}; give it with "
-            f"_bind({given})"
+            f"{bind_text(names)}"
         )
 
 
@@ -235,29 +243,23 @@ def matched(symbol: Placeholder, value: Any) -> Any:
         wanted in (None, length) for wanted, length in zip(symbol.extents, shape, strict=True)
     )
     got = f"{value.dtype} {_extents_text(shape)}"
+    refusal = f"symbol {symbol.name!r} is declared {_declared(symbol)}; got {got}"
     if not fits:
-        raise ValueError(f"symbol {symbol.name!r} is declared {_declared(symbol)}; got {got}")
-    if value.dtype == symbol.dtype:
+        raise ValueError(refusal)
+    dtype = symbol.dtype
+    if value.dtype == dtype:
         return value
-    assert symbol.dtype is not None
-    return _as_declared(symbol, symbol.dtype, value, got)
-
-
-def _as_declared(symbol: Placeholder, dtype: DType, value: Any, got: str) -> Any:
-    declared = f"symbol {symbol.name!r} is declared {_declared(symbol)}; got {got}"
+    assert dtype is not None
     try:
-        if isinstance(value, Node):
-            _check_cast(value, dtype)
-            return value
-        return cast(value, dtype)
+        if not isinstance(value, Node):
+            return cast(value, dtype)
+        # The values of a node are not looked at: the cast may lose digits, and nothing else.
+        np.empty(0, value.dtype).astype(
+            dtype, casting="same_kind" if dtype.kind in "fc" else "safe"
+        )
     except (TypeError, OverflowError) as error:
-        raise type(error)(f"{declared}: {error}") from None
-
-
-def _check_cast(node: Node, dtype: DType) -> None:
-    """Raise unless a cast of values that are not looked at loses digits at most."""
-    rule: Any = "same_kind" if dtype.kind in "fc" else "safe"
-    np.empty(0, node.dtype).astype(dtype, casting=rule)
+        raise type(error)(f"{refusal}: {error}") from None
+    return value
 
 
 def _declared(symbol: Placeholder) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dataview.compute import evaluate
-from dataview.errors import UndeclaredError, located
+from dataview.errors import UndeclaredError, error_at
 from dataview.index import Index, compose, extend, is_endless, parse, positions
 from dataview.plan.build import field, record, select, stored
 from dataview.plan.guards import endless
@@ -69,7 +69,7 @@ class Made(Sampled):
             return self.wrap(self.function(number))
         except Exception as error:
             where = f"sample {number}, made by {name_of(self.function)}"
-            raise located(error, where) from error
+            raise error_at(error, where) from error
 
     def answer(self, evaluate: Evaluate, memo: Memo) -> np.ndarray:
         """Return the one sample, or all of them stacked."""

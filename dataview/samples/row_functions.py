@@ -14,8 +14,8 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 import numpy as np
 
 from dataview.compute import evaluate, run_blocks, shares_memory
-from dataview.errors import FieldError, located, unknown_field
-from dataview.index import Index, is_endless, parse
+from dataview.errors import FieldError, error_at, unknown_field
+from dataview.index import Index, is_endless, parse, words
 from dataview.plan.build import (
     chosen,
     field,
@@ -198,7 +198,7 @@ class Step(Part):
                     value = self._called(function, place, view, numbers)
                     node = self._checked(self._noded(value, spec), spec, (), len(numbers))
                 except Exception as error:
-                    raise located(error, self._where(function, numbers)) from error
+                    raise error_at(error, self._where(function, numbers)) from error
                 if not last:
                     view = self.face(guarded(node))
         finally:
@@ -263,7 +263,7 @@ class Step(Part):
         except Exception as error:
             where = self._where(self.functions[-1], numbers)
             where += f", field {'.'.join(path)!r}" if path else ""
-            raise located(error, where) from error
+            raise error_at(error, where) from error
 
     # --- many rows -----------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
-from dataview.errors import StreamError, UndeclaredError, located
+from dataview.errors import StreamError, UndeclaredError, error_at
 from dataview.index import Index, Permutation, is_endless, is_integer, parse
 from dataview.plan.build import field, rows_of, select
 from dataview.plan.fields import NO_FIELDS, Attached, Field, Fields
@@ -200,7 +200,9 @@ class Kept(Samples):
             try:
                 accepted = bool(self.function(self.face(sample)))
             except Exception as error:
-                raise located(error, f"filter {name_of(self.function)}, sample {number}") from error
+                raise error_at(
+                    error, f"filter {name_of(self.function)}, sample {number}"
+                ) from error
             if accepted:
                 yield number, sample
 

@@ -5,9 +5,9 @@ from dataview.sources.functions import FunctionSource
 from dataview.sources.memory import ArraySource
 from dataview.sources.npy import open_npy, save_npy
 from dataview.sources.protocol import Memo, Source
-from dataview.sources.scratch import REUSED, borrowed, give_back
+from dataview.sources.scratch import REUSED, borrow, give_back
 
 __all__ = [
-    "REUSED", "ArraySource", "DelayedSource", "FunctionSource", "Memo", "Source", "borrowed",
+    "REUSED", "ArraySource", "DelayedSource", "FunctionSource", "Memo", "Source", "borrow",
     "give_back", "open_npy", "save_npy"
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Bytes at a place in a file: read, written, mapped a window at a time; a new file, when whole."""
+"""Read, write and map bytes at a place in a file; write a new file that appears when complete."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ import numpy as np
 from dataview.sizes import sizes
 
 MOST = 1 << 30
-"""How many bytes are asked for in one call: some systems refuse 2 GiB, others give less."""
+"""The most bytes of one call: some systems refuse 2 GiB, others transfer less."""
 
 POPULATE_READ, POPULATE_WRITE = 22, 23
-"""What Linux is told to have all pages of a map there at once; Python has no names for it."""
+"""Linux's numbers for the advice to load all pages of a map; Python has no names for them."""
 
 
-def mapped(
+def map_window(
     file: io.FileIO, place: int, shape: tuple[int, ...], dtype: np.dtype[Any], writable: bool
 ) -> np.ndarray | None:
-    """Return bytes of a file as memory shared with it, or None where that is not to be had.
+    """Return bytes of a file as memory shared with it, None where the system does not allow it.
 
-    The pages are there and, to be written, have room on the disk: to touch them fails no more,
-    unless somebody cuts the file short. They are given back with the last array that holds them.
-    Where the system refuses, reading and writing at the place work, or tell what is wrong.
+    All pages are loaded, and have room on the disk if they are to be written, so that touching
+    them cannot fail unless another program truncates the file.  They are freed with the last array
+    that holds them.  After None, read or write at the place instead: that works, or says why not.
     """
     size = math.prod(shape) * dtype.itemsize
     if sys.platform != "linux" or size < sizes.window_bytes:
@@ -46,7 +46,7 @@ def mapped(
 
 @contextlib.contextmanager
 def new_file(path: str) -> Iterator[BinaryIO]:
-    """Give a file to write to, which replaces what is at `path` when the block ends well."""
+    """Open a new file, which replaces what is at `path` if the block ends without an error."""
     target = os.path.realpath(path)  # the file that a link leads to, not the link
     import tempfile  # it brings half a dozen modules along, and few views are saved
 
@@ -104,7 +104,7 @@ def _transfer(
     block: np.ndarray,
     place: int,
 ) -> None:
-    """Read or write all bytes of a block at a place in a file; the system may take several goes."""
+    """Read or write all bytes of a block at a place in a file, in as many calls as it takes."""
     raw: Any = block.reshape(-1).view(np.uint8)
     data = memoryview(raw)
     done = 0

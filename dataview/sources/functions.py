@@ -1,4 +1,4 @@
-"""Samples made by a function of their number, once the shape of one is known."""
+"""Samples that a function makes by their number, when the shape of one is known."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class FunctionSource(Source):
         """Return what the index selects, making only the samples it needs."""
 
         def fetch(numbers: np.ndarray) -> np.ndarray:
-            made = np.empty((len(numbers), *self.shape[1:]), self.dtype)
+            rows = np.empty((len(numbers), *self.shape[1:]), self.dtype)
             for place, number in enumerate(numbers.tolist()):
-                made[place] = self._made(number, memo)
-            return made
+                rows[place] = self._values(number, memo)
+            return rows
 
         return gather.by_rows(index, fetch)
 
-    def _made(self, number: int, memo: Memo) -> np.ndarray:
+    def _values(self, number: int, memo: Memo) -> np.ndarray:
         key = (self.sample, number)
         if key not in memo:
             memo[key] = self.sample(number)

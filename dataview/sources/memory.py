@@ -11,14 +11,14 @@ from dataview.sources.protocol import Memo, Source
 
 
 class ArraySource(Source):
-    """A NumPy array, seen where it is: reading lends it, writing changes it."""
+    """A NumPy array: reading returns aliases of it, writing changes it."""
 
     __slots__ = ("dtype", "memory", "shape", "writable")
     memory: np.ndarray
 
     def __init__(self, array: np.ndarray) -> None:
         self.writable = bool(array.flags.writeable)
-        # The caller could make a read-only array writable again, but not what is lent of it.
+        # The caller could make a read-only array writable again; an alias must stay read-only.
         self.memory = array if self.writable else gather.frozen(array)
         self.shape = array.shape
         self.dtype = array.dtype
@@ -27,7 +27,7 @@ class ArraySource(Source):
         return _restored, (np.array(self.memory, order="K"), self.dtype, self.writable)
 
     def read(self, index: Index, memo: Memo) -> np.ndarray:
-        """Return the elements that the index selects, an alias where strides can tell them."""
+        """Return the elements that the index selects, an alias where strides describe them."""
         return gather.read(self.memory, index)
 
     def write(self, index: Index, value: np.ndarray) -> None:

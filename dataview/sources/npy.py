@@ -1,7 +1,7 @@
 """NumPy's `.npy` files, memory-mapped while they are read and written.
 
-Each read and write first asks the system whether the file is still the one that was opened: a map
-of a file that has become shorter kills the process.
+Each read and write first checks that the file is still the one that was opened: if another program
+truncates a mapped file, the operating system kills the process.
 """
 
 from __future__ import annotations
@@ -26,37 +26,39 @@ from dataview.index import (
 )
 from dataview.sizes import sizes
 from dataview.sources import scratch
-from dataview.sources.file_access import mapped, new_file, read_at, write_at
-from dataview.sources.npy_header import Header, Seen, described, made_header, read_header
-from dataview.sources.protocol import Memo, Source
+from dataview.sources.file_access import map_window, new_file, read_at, write_at
+from dataview.sources.npy_header import FileState, Header, header_bytes, header_text, read_header
+from dataview.sources.protocol import Memo, Source, map_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 
 DONTNEED = getattr(mmap, "MADV_DONTNEED", None)
-"""How the system is told that pages of a map are not needed for now, where it can be told."""
+"""Tells the operating system that pages of a map are not needed for now; None where it cannot."""
 
 MAPPED_AT_ONCE = 1 << 21
-"""So much of a file the system may map around one byte that is touched, if it likes."""
+"""The most bytes that the operating system maps around one byte that is read."""
 
 MAPPED_AROUND = 1 << 16
-"""And so much it usually maps around a row that lies by itself."""
+"""The bytes that it usually maps around a row far from others."""
 
 
 class NpyFile:
-    """An `.npy` file as a source and those of its members share it: one map, one look at it.
+    """An `.npy` file with its header and its map, which a source and its members share.
 
-    It pickles as path and mode; every process maps the file for itself, when it first reads.
+    Its pickle holds path, mode and header; every process maps the file when it first reads.
     """
 
-    __slots__ = ("header", "mapped", "mode", "path", "seen", "touched")
+    __slots__ = ("header", "mapped", "mode", "path", "state", "touched")
 
-    def __init__(self, path: str, mode: str, header: Header, seen: Seen | None = None) -> None:
+    def __init__(
+        self, path: str, mode: str, header: Header, state: FileState | None = None
+    ) -> None:
         self.path = path
         self.mode = mode
         self.header = header
-        self.seen = seen
+        self.state = state
         self.mapped: np.ndarray | None = None
         self.touched = 0
 
@@ -65,7 +67,7 @@ class NpyFile:
 
     @property
     def array(self) -> np.ndarray:
-        """The file as an array, mapped when first asked for and when the file was replaced."""
+        """The file as a mapped array; it is mapped again if the file was replaced by a copy."""
         self.check()
         array = self.mapped
         if array is None:
@@ -83,38 +85,38 @@ class NpyFile:
         return np.ndarray(shape, dtype, data, offset, order="F" if fortran else "C")
 
     def check(self) -> None:
-        """Raise if the file is not the one that was opened, let go of its map if it is a copy."""
+        """Raise if the file is not the one that was opened; forget its map if it is a copy."""
         now = os.stat(self.path)
-        if self.seen != (now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns):
+        if self.state != (now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns):
             self._check_header()
 
     def _check_header(self) -> None:
         changed = f"{self.path} has changed since it was opened"
         try:
-            header, seen = read_header(self.path)
+            header, state = read_header(self.path)
         except ValueError as error:
             raise ValueError(f"{changed}: {error}; open it again") from None
         if header != self.header:
             raise ValueError(
-                f"{changed}: it held {described(self.header)}, now {described(header)}; "
+                f"{changed}: it held {header_text(self.header)}, now {header_text(header)}; "
                 "open it again"
             )
-        if self.seen is None or self.seen[:3] != seen[:3]:
+        if self.state is None or self.state[:3] != state[:3]:
             self.mapped = None
-        self.seen = seen
+        self.state = state
 
     def let_go(self, touched: int) -> None:
-        """Let the system have the pages of the map back, after so many have been looked at.
+        """Give the pages of the map back to the operating system, once enough were touched.
 
-        They stay in its cache: what was written is not lost, and is found again quickly.
+        They stay in the system's cache, so nothing that was written is lost.
         """
-        array = self.mapped
-        if array is None or DONTNEED is None or not array.size:
+        pages = map_of(self.mapped)
+        if pages is None or DONTNEED is None:
             return
         self.touched += touched
         if self.touched >= sizes.file_bytes:
             self.touched = 0
-            _map_of(array).madvise(DONTNEED)
+            pages.madvise(DONTNEED)
 
 
 class NpySource(Source):
@@ -152,17 +154,17 @@ class NpySource(Source):
         return array if array.shape == self.shape else array.reshape(self.shape)
 
     def read(self, index: Index, memo: Memo) -> np.ndarray:
-        """Return a fresh array: pages of the file are never handed out.
+        """Return a new array, so that nobody holds pages of the file.
 
-        Who gives a list for memory lets go of the array soon: it may be memory used before, or a
-        window of the file.
+        A caller that gives a list in `memo` keeps the array for a short time only, so it may also
+        be memory that was used before, or a window of the file.
         """
         reused = memo.get(scratch.REUSED)
         if not self.dtype.itemsize:
             return np.ndarray(index.shape, self.dtype)
         if (run := self._run(index)) is not None:
             return self._rows(run, reused)
-        found = scratch.borrowed(index.shape, self.dtype, [] if reused is None else reused)
+        found = scratch.borrow(index.shape, self.dtype, [] if reused is None else reused)
         for where, part in self._pieces(index):
             slab = self._slab(part)
             if slab is None:
@@ -175,7 +177,7 @@ class NpySource(Source):
         return found
 
     def write(self, index: Index, value: np.ndarray) -> None:
-        """Write through the index into the file, and nothing of it but what the index selects."""
+        """Write through the index into the file; no other byte of it is written."""
         run, spread = self._run(index), np.broadcast_to(value, index.shape)
         for where, part in self._pieces(index):
             if run is None:
@@ -189,15 +191,13 @@ class NpySource(Source):
                 write_at(file, block, self._place(first))
 
     def memmap(self, index: Index) -> np.ndarray | None:
-        """Return a run of rows as memory shared with the file, or None if it is not to be had.
+        """Return a run of rows as memory shared with the file, None if that is not possible.
 
-        What is written there is in the file; the array is to be let go of soon.
+        Writing to the array writes to the file; the caller keeps it for a short time only.
         """
         slab = self._slab(index)
-        if slab is None:
-            return None
-        window = self._window(slab[0], True)
-        return None if window is None else gather.read(window, slab[1])
+        window = None if slab is None else self._window(slab[0], True)
+        return None if slab is None or window is None else gather.read(window, slab[1])
 
     def slow_axis(self, index: Index) -> tuple[int, int]:
         """Return the axis of a view whose steps lie farthest apart, and the bytes of a step."""
@@ -208,12 +208,12 @@ class NpySource(Source):
         return axis, max(1, self._touched_by(index) // max(1, length))
 
     def _pieces(self, index: Index) -> Iterator[tuple[Any, Index]]:
-        """Return an index in parts, along its slowest axis, each of which touches few pages."""
+        """Cut an index along its slowest axis into parts that each touch few pages."""
         axis, size = self.slow_axis(index)
-        if not index.shape or index.shape[axis] * size <= sizes.file_bytes:
+        length = index.shape[axis] if index.shape else 0
+        if length * size <= sizes.file_bytes:
             yield ..., index
             return
-        length = index.shape[axis]
         step = max(1, sizes.file_bytes // size)
         for start in range(0, length, step):
             stop = min(start + step, length)
@@ -221,7 +221,7 @@ class NpySource(Source):
             yield where, compose(index, block_index(index.shape, start, stop, axis))
 
     def _touched_by(self, index: Index) -> int:
-        """Return about how many bytes of pages an index touches."""
+        """Estimate how many bytes of pages an index touches."""
         if 0 in index.shape or not index.maps:
             return 0
         if (rows := self._span(index)) is not None:
@@ -257,21 +257,21 @@ class NpySource(Source):
         return rows, Index(index.shape, (shifted(index.maps[0], rows.start), *index.maps[1:]))
 
     def _run(self, index: Index) -> range | None:
-        """Return the run of whole rows that an index is, if it is one."""
+        """Return the run of whole rows that an index selects, None if it selects anything else."""
         slab = self._slab(index)
-        if slab is None or not is_identity(slab[1], (len(slab[0]), *self.shape[1:])):
-            return None
-        return slab[0]
+        if slab is not None and is_identity(slab[1], (len(slab[0]), *self.shape[1:])):
+            return slab[0]
+        return None
 
     def _rows(self, rows: range, reused: list[np.ndarray] | None = None) -> np.ndarray:
-        """Return a run of rows: as a window if the file is ours to write, and so to cut short."""
+        """Return a run of rows, mapped only if the file is writable: then it is ours to truncate."""
         if reused is not None and self.writable:
             window = self._window(rows, False)
             if window is not None:
                 return window
         self.file.check()
         shape = (len(rows), *self.shape[1:])
-        block = scratch.borrowed(shape, self.dtype, [] if reused is None else reused)
+        block = scratch.borrow(shape, self.dtype, [] if reused is None else reused)
         with open(self.path, "rb", buffering=0) as file:
             read_at(file, block, self._place(rows.start))
         return block
@@ -280,7 +280,7 @@ class NpySource(Source):
         self.file.check()
         shape = (len(rows), *self.shape[1:])
         with open(self.path, "r+b" if writable else "rb", buffering=0) as file:
-            return mapped(file, self._place(rows.start), shape, self.dtype, writable)
+            return map_window(file, self._place(rows.start), shape, self.dtype, writable)
 
     @property
     def _row_bytes(self) -> int:
@@ -309,10 +309,10 @@ def open_npy(path: str | os.PathLike[str], mode: str = "r") -> NpySource:
     if mode not in ("r", "r+"):
         raise ValueError(f"mode is 'r' (read) or 'r+' (read and write); got {mode!r}")
     place = os.path.abspath(path)
-    header, seen = read_header(place)
+    header, state = read_header(place)
     if mode == "r+" and not os.access(place, os.W_OK):
         raise PermissionError(f"{place} cannot be written; open it with mode='r'")
-    return NpySource(NpyFile(place, mode, header, seen))
+    return NpySource(NpyFile(place, mode, header, state))
 
 
 def save_npy(
@@ -324,16 +324,9 @@ def save_npy(
             "an .npy file holds numbers, dates and texts of fixed size, not Python objects; "
             f"got {dtype}"
         )
-    header = made_header(shape, dtype)
+    header = header_bytes(shape, dtype)
     with new_file(path) as file:
         file.write(header)
         for block in blocks if dtype.itemsize else ():
             raw: Any = np.ascontiguousarray(block).reshape(-1).view(np.uint8)
             file.write(raw)
-
-
-def _map_of(array: Any) -> mmap.mmap:
-    """Return the map behind an array."""
-    while not isinstance(array, mmap.mmap):
-        array = array.obj if isinstance(array, memoryview) else array.base
-    return array

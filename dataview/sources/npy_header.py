@@ -1,8 +1,9 @@
-"""What an `.npy` file says of itself: read without trust, and written as NumPy does."""
+"""The header of `.npy` files: read without trust, and written as NumPy writes it."""
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import math
 import os
@@ -17,14 +18,14 @@ from numpy.lib import format as npy
 from dataview.index import ENDLESS
 
 SETTLED_NS = 100_000_000
-"""How long after a change the next one surely has a later time: file clocks tick coarsely."""
+"""A change this long after another has a later time for sure: the clocks of files are coarse."""
 
 LONGEST_HEADER = 1 << 20
-"""Above this many bytes a header is taken for a broken one: to parse it could eat all memory."""
+"""A longer header is taken for a broken one: to parse it could take all memory."""
 
 
 class Header(NamedTuple):
-    """What a file says of itself; the data begins at `offset`."""
+    """What the header of a file says; the data begins at `offset`."""
 
     shape: tuple[int, ...]
     fortran: bool
@@ -37,8 +38,8 @@ class Header(NamedTuple):
         return self.offset + self.dtype.itemsize * math.prod(self.shape)
 
 
-class Seen(NamedTuple):
-    """What the system said of a file when its header was read."""
+class FileState(NamedTuple):
+    """What the operating system said of a file when its header was read."""
 
     device: int
     inode: int
@@ -53,18 +54,18 @@ ALIGNMENT = 64
 """The data begins at a multiple of this."""
 
 GROWTH = 21
-"""How wide NumPy leaves room for the first length, so that rows can be added in place."""
+"""The width that NumPy reserves for the first length, so that rows can be added in place."""
 
 
-def read_header(path: str) -> tuple[Header, Seen]:
-    """Return the header of a file that holds all that it promises, and what the file was then."""
+def read_header(path: str) -> tuple[Header, FileState]:
+    """Return the header of a file, checked against its size, and the state of the file."""
     with open(path, "rb") as file:
         now = time.time_ns()
         found = os.fstat(file.fileno())
-        # A file that is still changing has no time of its own: it is looked at again next time.
+        # The next change of a file that has just changed may leave its time the same.
         settled = abs(now - found.st_mtime_ns) > SETTLED_NS
         modified = found.st_mtime_ns if settled else -1
-        seen = Seen(found.st_dev, found.st_ino, found.st_size, modified)
+        seen = FileState(found.st_dev, found.st_ino, found.st_size, modified)
         try:
             start = file.read(12)
             version = (start[6], start[7]) if len(start) == 12 else (0, 0)
@@ -114,28 +115,25 @@ def _parsed(raw: bytes, encoding: str) -> tuple[tuple[int, ...], bool, np.dtype[
 
 
 def _literal(text: str) -> Any:
+    # Python 2 wrote lengths as 10L. Quoted names are matched first, to be left as they are.
+    other = re.sub(r"""('[^']*'|"[^"]*")|(\d)L\b""", lambda found: found[1] or found[2], text)
     try:
-        return ast.literal_eval(text)
-    except SyntaxError:
-        # Python 2 wrote lengths as 10L. Quoted names are matched first, to be left as they are.
-        text = re.sub(r"""('[^']*'|"[^"]*")|(\d)L\b""", lambda found: found[1] or found[2], text)
-    except (MemoryError, RecursionError, TypeError) as error:
-        raise ValueError(f"its header cannot be parsed: {error}") from None
-    try:
-        return ast.literal_eval(text)
+        with contextlib.suppress(SyntaxError):
+            return ast.literal_eval(text)
+        return ast.literal_eval(other)
     except (SyntaxError, MemoryError, RecursionError, TypeError) as error:
         raise ValueError(f"its header cannot be parsed: {error}") from None
 
 
-def described(header: Header) -> str:
+def header_text(header: Header) -> str:
     """Return what the data of a file is, in words."""
     return f"{header.dtype} of shape {header.shape}" + (" in Fortran order" * header.fortran)
 
 
-def made_header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
+def header_bytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
     r"""Return the header of a C-ordered array, as NumPy writes it; the array's bytes follow.
 
-    >>> made_header((3, 2), np.dtype("f4"))[10:69]
+    >>> header_bytes((3, 2), np.dtype("f4"))[10:69]
     b"{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }"
     """
     try:

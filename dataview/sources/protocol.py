@@ -1,4 +1,4 @@
-"""What every store of data answers: the one protocol between the plan and the data."""
+"""The protocol of stores: how a plan reads and writes data, wherever they are."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dataview.errors import ReadOnlyError
 from dataview.index import Index, boxed, gather, identity
 
 Memo = dict[Any, Any]
-"""What one evaluation has already made, so that it is made once."""
+"""What one evaluation has computed, so that nothing is computed twice."""
 
 
 class Source(ABC):
@@ -57,13 +57,13 @@ class Source(ABC):
         raise ReadOnlyError(f"the data ({self.describe()}) is read-only")
 
     writable: bool = False
-    """Whether the data can be changed; a class that has `write` says yes unless told otherwise."""
+    """Whether the data can be changed; the default is yes for a class that has `write`."""
 
     memory: np.ndarray | None = None
     """The array in memory that holds the data, of which `read` returns aliases."""
 
     path: str | os.PathLike[str] | None = None
-    """The file of this machine that holds the data, by which two sources of one file are known."""
+    """The local file that holds the data, so that two sources of one file can be recognised."""
 
     deterministic: bool = True
     """Whether reading the same place twice returns the same."""
@@ -102,7 +102,8 @@ class Source(ABC):
             return bool(np.may_share_memory(self.memory, other.memory))
         if self.path is not None and other.path is not None:
             return os.path.samefile(self.path, other.path)
-        return self.root is other.root or is_mapped(self.memory) or is_mapped(other.memory)
+        maps = map_of(self.memory), map_of(other.memory)
+        return self.root is other.root or maps != (None, None)
 
     @property
     def root(self) -> Source:
@@ -169,8 +170,11 @@ class Member(Source):
         return Member(self.parent.over(root), self.name)
 
 
-def is_mapped(array: Any) -> bool:
-    """Whether the memory of an array is a file's."""
+def map_of(array: Any) -> mmap.mmap | None:
+    """Return the map of a file behind an array, None if its memory is no file's."""
     while array is not None and not isinstance(array, mmap.mmap):
-        array = array.base if hasattr(array, "base") else getattr(array, "owner", None)
-    return array is not None
+        if isinstance(array, memoryview):
+            array = array.obj
+        else:
+            array = array.base if hasattr(array, "base") else getattr(array, "owner", None)
+    return array

@@ -1,4 +1,4 @@
-"""Memory that is used again: to touch fresh memory costs more than to compute in it."""
+"""Memory for temporary results, used again: touching new memory costs more than computing in it."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from typing import Any
 import numpy as np
 
 REUSED = "reused"
-"""Where a memo lists the memory that it lends to sources, until its owner gives it back."""
+"""The entry of a memo that lists borrowed memory, for its owner to give back."""
 
 SMALLEST, LARGEST = 1 << 18, 1 << 23
-"""Smaller memory the system's allocator keeps for itself; larger is too much to hold on to."""
+"""Smaller pieces are reused by the system's allocator; larger ones are too large to keep."""
 
 MOST_KEPT = 4
-"""So many pieces of one size are kept."""
+"""How many pieces of each size are kept."""
 
-LINE = 64
-"""They begin where a line of the cache begins."""
+CACHE_LINE = 64
+"""The alignment of the memory: the bytes of a line of the cache."""
 
 _kept: dict[int, list[np.ndarray]] = {
     1 << power: [] for power in range(SMALLEST.bit_length() - 1, LARGEST.bit_length())
 }
 
 
-def borrowed(shape: tuple[int, ...], dtype: np.dtype[Any], pieces: list[np.ndarray]) -> np.ndarray:
-    """Return an array on memory used before, perhaps, which is added to `pieces`.
+def borrow(shape: tuple[int, ...], dtype: np.dtype[Any], pieces: list[np.ndarray]) -> np.ndarray:
+    """Return an array, on memory used before if there is any, and add the memory to `pieces`.
 
     >>> pieces = []
-    >>> borrowed((100, 1000), np.dtype("f4"), pieces).shape, len(pieces[0])
+    >>> borrow((100, 1000), np.dtype("f4"), pieces).shape, len(pieces[0])
     ((100, 1000), 524288)
     """
     count = math.prod(shape) * dtype.itemsize
@@ -39,15 +39,15 @@ def borrowed(shape: tuple[int, ...], dtype: np.dtype[Any], pieces: list[np.ndarr
         memory = _kept[size].pop()
     except (KeyError, IndexError):  # so large, or none left: other threads take them too
         size = size if size <= LARGEST else count
-        fresh = np.empty(size + LINE, np.uint8)
-        skipped = -fresh.__array_interface__["data"][0] % LINE
+        fresh = np.empty(size + CACHE_LINE, np.uint8)
+        skipped = -fresh.__array_interface__["data"][0] % CACHE_LINE
         memory = fresh[skipped : skipped + size]
     pieces.append(memory)
     return memory[:count].view(dtype).reshape(shape)
 
 
 def give_back(pieces: list[np.ndarray]) -> None:
-    """Keep memory, of which nobody uses anything any more, for others."""
+    """Keep memory that nobody uses any more, for later calls."""
     while pieces:
         memory = pieces.pop()
         kept = _kept.get(len(memory))

@@ -21,7 +21,7 @@ from dataview.plan.fields import (
     Window,
     WindowSpec,
     check_name,
-    declared,
+    lay_window,
 )
 from dataview.plan.kinds import Driven, Record, known_shape, members
 from dataview.plan.node import Node
@@ -97,7 +97,7 @@ def _windowed(node: Node, specs: Mapping[str, Any]) -> Node:
             fields = node.fields
             continue
         axes = [(axis, None) for axis in range(len(shape))]
-        fields = fields.with_field(check_name(name), declared(name, spec, axes, shape))
+        fields = fields.with_field(check_name(name), lay_window(name, spec, axes, shape))
     return with_fields(node, fields)
 
 
@@ -107,7 +107,7 @@ def symbol(name: str, shape: Any, dtype: Any, windows: Mapping[str, Any]) -> Nod
     fields = NO_FIELDS
     for part, window in windows.items():
         axes = [(axis, None) for axis in range(len(node.extents))]
-        laid = declared(part, window, axes, tuple(n or 0 for n in node.extents))
+        laid = lay_window(part, window, axes, tuple(n or 0 for n in node.extents))
         if any(node.extents[axis] is None for axis in laid.positions):
             raise ValueError(
                 f"field {part!r} of symbol {name!r} is a window on an axis of unknown length; "

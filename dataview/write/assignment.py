@@ -17,7 +17,7 @@ from dataview.errors import FieldError, PartialWriteError, ReadOnlyError
 from dataview.index import Index, compose, identity, is_endless
 from dataview.plan.build import field
 from dataview.plan.casting import cast
-from dataview.plan.concat import Part, split_rows
+from dataview.plan.concat import Piece, split_rows
 from dataview.plan.guards import endless
 from dataview.plan.kinds import (
     Comparison,
@@ -210,7 +210,7 @@ def _places(node: Node, index: Index | None, value: np.ndarray) -> Iterator[_Wri
             yield from _part_places(part, whole)
 
 
-def _part_places(part: Part, whole: np.ndarray) -> Iterator[_Write]:
+def _part_places(part: Piece, whole: np.ndarray) -> Iterator[_Write]:
     yield from _places(part.node, part.where, part.of(whole)[part.places])
 
 
