@@ -1,4 +1,4 @@
-"""Which values fit into which dtype: NumPy's rule `same_kind`, and nothing lost by it."""
+"""Casts by NumPy's rule `same_kind`, refused where they would lose data."""
 
 from __future__ import annotations
 

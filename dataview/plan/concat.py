@@ -1,4 +1,4 @@
-"""Views one after the other: joined by field name, and to which of them each row belongs."""
+"""Nodes joined one after the other, field by field, and to which of them each row belongs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node must be for something to be done with it: one array, and one that ends."""
+"""Checks that a node is one array, and that it has an end."""
 
 from __future__ import annotations
 

@@ -74,15 +74,8 @@ class Stored(Node):
     __slots__ = ("source", "writable")
 
     def __init__(self, source: Source, writable: bool, fields: Fields = NO_FIELDS) -> None:
-        # What Node.__init__ does, without its calls: a loader makes such nodes for every batch.
-        self.shape = source.shape
-        self.dtype = source.dtype
-        self._fields = fields
-        self.meta = NO_META
-        self.label = self.lent = self.reader = None
-        self.levels = 0
+        super().__init__(source.shape, source.dtype, fields)
         self.settled = True
-        self.followed = {}
         self.source = source
         self.writable = writable
 
@@ -141,7 +134,7 @@ class Elementwise(Node):
         shape: Shape,
         dtypes: tuple[DType, ...],
     ) -> None:
-        # What Node.__init__ does, without its calls: expressions are built often.
+        # What Node.__init__ does, without the call: expressions are built often.
         self.shape = shape
         self.dtype = dtypes[output]
         self._fields = NO_FIELDS
@@ -273,15 +266,7 @@ class Record(Node):
         if isinstance(fields, Fields):
             shape = _shared_shape(fields, rank) if fields.named else shape
             dtype = _record_dtype(fields, rank)
-        # What Node.__init__ does, without its calls: a loader makes such a node for every batch.
-        self.shape = shape
-        self.dtype = dtype
-        self._fields = fields
-        self.meta = meta
-        self.label = self.lent = self.reader = None
-        self.levels = 0
-        self.settled = False
-        self.followed = {}
+        super().__init__(shape, dtype, fields, meta)
         self.rank = rank
 
     @property

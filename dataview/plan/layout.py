@@ -1,4 +1,4 @@
-"""Other layouts of the same elements: every one an index, so that writes pass through it."""
+"""Other layouts of the same elements; each is an index, so writes pass through it."""
 
 from __future__ import annotations
 
@@ -47,8 +47,7 @@ def transposed(node: Node, axes: Sequence[int] | None = None) -> Node:
     if len(order) != len(shape):
         raise ValueError(f"a view of {len(shape)} axes is transposed by as many; got {axes}")
     places = [order.index(axis) for axis in range(len(shape))]
-    maps = [Affine(0, ((place, 1),)) for place in places]
-    return select(node, Index([shape[axis] for axis in order], maps), "the transpose")
+    return _arranged(node, [shape[axis] for axis in order], places, "the transpose")
 
 
 @deferring
@@ -75,10 +74,8 @@ def squeezed(node: Node, axis: Any = None) -> Node:
             if shape[number] != 1:
                 raise ValueError(f"axis {number} has length {shape[number]}, not 1: {shape}")
     kept = [n for n in range(len(shape)) if n not in chosen]
-    maps: list[Map] = [
-        Constant(0) if n in chosen else Affine(0, ((kept.index(n), 1),)) for n in range(len(shape))
-    ]
-    return select(node, Index([shape[n] for n in kept], maps), "squeeze")
+    places = [None if n in chosen else kept.index(n) for n in range(len(shape))]
+    return _arranged(node, [shape[n] for n in kept], places, "squeeze")
 
 
 @deferring
@@ -89,9 +86,7 @@ def expanded(node: Node, axis: Any) -> Node:
     new = _axes(axis, len(shape) + count)
     lengths = iter(shape)
     view = [1 if n in new else next(lengths) for n in range(len(shape) + count)]
-    places = [n for n in range(len(view)) if n not in new]
-    maps = [Affine(0, ((place, 1),)) for place in places]
-    return select(node, Index(view, maps), "expand_dims")
+    return _arranged(node, view, [n for n in range(len(view)) if n not in new], "expand_dims")
 
 
 @deferring
@@ -106,11 +101,8 @@ def broadcast(node: Node, shape: Any) -> Node:
     if not fits:
         raise ValueError(f"a view of shape {own} cannot be broadcast to the shape {whole}")
     shift = len(whole) - len(own)
-    maps: list[Map] = [
-        Affine(0, ((n + shift, 1),)) if length == whole[n + shift] else Constant(0)
-        for n, length in enumerate(own)
-    ]
-    found: Node = read_only(select(node, Index(whole, maps), "broadcast_to"))
+    places = [n if whole[n] == own[n - shift] else None for n in range(shift, len(whole))]
+    found: Node = read_only(_arranged(node, whole, places, "broadcast_to"))
     return found
 
 
@@ -124,6 +116,12 @@ def flipped(node: Node, axis: Any = None) -> Node:
         for n, length in enumerate(shape)
     ]
     return select(node, Index(shape, maps), "flip")
+
+
+def _arranged(node: Node, shape: Sequence[int], places: Sequence[int | None], key: str) -> Node:
+    """Return the node with each axis at a place of the result; None takes its first position."""
+    maps = [Constant(0) if place is None else Affine(0, ((place, 1),)) for place in places]
+    return select(node, Index(shape, maps), key)
 
 
 def _axes(axes: Any, ndim: int) -> tuple[int, ...]:

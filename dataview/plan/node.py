@@ -18,7 +18,7 @@ Evaluate: TypeAlias = "Callable[..., np.ndarray]"
 
 
 class LateFields:
-    """The fields of a part of a node: worked out from the node's own when somebody asks."""
+    """How to work out the fields of a part from those of the node, once they are used."""
 
     __slots__ = ("follow", "index", "key", "node")
 
@@ -52,15 +52,15 @@ SOME_PART = Index((), ())
 
 
 class Part:
-    """What a plan is put together of: nodes, functions of rows, the samples of streams.
+    """An element of a plan: a node, a function of rows, or the samples of a stream.
 
-    A kind of part declares which of its slots hold other parts; `plan.walk` knows no more of it.
+    Each kind declares which of its slots hold other parts; this is all that `plan.walk` uses.
     """
 
     __slots__ = ()
 
     parts: ClassVar[tuple[str, ...]] = ()
-    """The slots with parts that its data are made of: each one part, None, or several."""
+    """The slots that hold the parts its data are made of: a part, None, or several parts."""
 
     def made_of(self) -> list[Any]:
         """Return the parts that its data are made of."""
@@ -71,11 +71,11 @@ class Part:
         return self.parts
 
     def held(self) -> list[Any]:
-        """Return all parts that it holds, those too that its data need no more."""
+        """Return all parts that it holds, including those that its data no longer need."""
         return [part for slot in self.held_slots() for part in parts_in(getattr(self, slot))]
 
     def with_parts(self, new: Callable[[Any], Any]) -> Any:
-        """Return the same on other parts; itself if they are the same."""
+        """Return a copy with other parts, itself if they are the same."""
         values = {slot: getattr(self, slot) for slot in self.held_slots()}
         changes = {slot: with_parts_in(value, new) for slot, value in values.items()}
         changes = {slot: value for slot, value in changes.items() if value is not values[slot]}
@@ -128,9 +128,9 @@ def with_parts_in(value: Any, new: Callable[[Part], Any]) -> Any:
 class Node(Part):
     """A step of a plan; shape and dtype are None where they cannot be known without reading.
 
-    The fields of a part are worked out when they are first asked for.  `label` is how the node was
-    reached, for those who show it.  `lent`, `reader`, `followed` and `settled` remember what has
-    been asked of the node before; they are not pickled.
+    The fields of a part are worked out when they are first used.  `label` says how the node was
+    reached, so that it can be shown.  `lent`, `reader`, `followed` and `settled` are caches of what
+    was computed about the node; they are not pickled.
     """
 
     __slots__ = (
@@ -166,7 +166,11 @@ class Node(Part):
         self.meta = meta
         self.label: Label | None = None
         self.levels = 0
-        self.forget()
+        # What `forget` does, without the call: a loader makes nodes for every batch.
+        self.lent: Any = None
+        self.reader: Any = None
+        self.followed: dict[str, Node | None] = {}
+        self.settled = False
 
     @property
     def extents(self) -> tuple[int | None, ...] | None:
@@ -187,9 +191,8 @@ class Node(Part):
 
     def forget(self) -> None:
         """Forget what has been remembered."""
-        self.lent: Any = None
-        self.reader: Any = None
-        self.followed: dict[str, Node | None] = {}
+        self.lent = self.reader = None
+        self.followed = {}
         self.settled = False
 
     def attached(self) -> list[Any]:
@@ -230,7 +233,7 @@ def levels_above(parts: Iterable[Any]) -> int:
 
 
 REMEMBERED = ("lent", "reader", "followed", "program", "settled")
-"""The slots of nodes that hold what has been asked of them before."""
+"""The slots of nodes that are caches."""
 
 
 def _unpickled(kind: type[Node], state: dict[str, Any]) -> Node:

@@ -1,4 +1,4 @@
-"""The one way down a plan, and the one way to build it again: no recursion, each part once."""
+"""Walk down a plan, and build it again with changes: without recursion, each part once."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Into = Callable[[Any], Iterable[Any]]
 
 
 def below(roots: Iterable[Any], into: Into = Part.made_of) -> list[Any]:
-    """Return the parts that roots are made of and the roots, each once and after its own parts."""
+    """Return the roots and all parts below them, each once and after its own parts."""
     order: list[Any] = []
     seen: set[int] = set()
     waiting: list[Any] = [*roots][::-1]
     while waiting:
         part = waiting.pop()
-        if type(part) is tuple:  # all that it is made of is through
+        if type(part) is tuple:  # its own parts are in the list already
             order.append(part[0])
         elif id(part) not in seen:
             seen.add(id(part))
@@ -28,21 +28,21 @@ def below(roots: Iterable[Any], into: Into = Part.made_of) -> list[Any]:
 
 
 Change = Callable[[Any, Any], Any]
-"""Returns what becomes of a part, given it on its changed parts, and as it was before."""
+"""Gets a part with its parts changed, and as it was before; returns what takes its place."""
 
 
 def rebuilt(roots: Sequence[Any], change: Change, into: Into = Part.held) -> list[Any]:
-    """Return the roots on what `change(part, old)` makes of the parts below them.
+    """Return the roots with `change(part, old)` in place of each part below them.
 
-    What several parts share is shared again; what nothing changes in is the same object.  Parts
-    that the walk does not go into stay as they are.
+    A part that several others share is shared again; a part without a change stays the same
+    object.  Parts that the walk does not go into stay as they are.
     """
     made = remade(below(roots, into), change)
     return [made[id(root)] for root in roots]
 
 
 def remade(order: Iterable[Any], change: Change) -> dict[int, Any]:
-    """Return what becomes of parts, each after its own, by the identity of the old ones."""
+    """Return what takes the place of each part, by the identity of the old one."""
     made: dict[int, Any] = {}
 
     def new(part: Any) -> Any:

@@ -264,7 +264,7 @@ class NpySource(Source):
         return None
 
     def _rows(self, rows: range, reused: list[np.ndarray] | None = None) -> np.ndarray:
-        """Return a run of rows, mapped only if the file is writable: then it is ours to truncate."""
+        """Return a run of rows, mapped only if the file is writable: then it is ours."""
         if reused is not None and self.writable:
             window = self._window(rows, False)
             if window is not None:
