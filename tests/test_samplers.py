@@ -54,7 +54,7 @@ ONCE = {
     "part-linear": samplers.part_linear(),
     "part-linear-permutation": samplers.part_linear_permutation(),
     "part-permutation-permutation": samplers.part_permutation_permutation(),
-    "function of the order": samplers.made(lambda order, position: order[::-1]),
+    "function of the order": samplers.sampler_of(lambda order, position: order[::-1]),
 }
 ENDLESS = {
     "uniform": samplers.uniform(),
@@ -545,33 +545,33 @@ def test_mixtures_refuse_what_makes_no_sense():
 
 
 def test_an_iterable_of_rows():
-    order = samplers.made([3, 1, -1]).order(Rows(5), 0, 0)
+    order = samplers.sampler_of([3, 1, -1]).order(Rows(5), 0, 0)
     assert order.forward
     assert order.rows(1, 3).tolist() == [1, 4]
     assert order.rows(0, 1).tolist() == [3]
-    assert samplers.made(range(4)).order(Rows(5), 0, 3).rows(0, 4).tolist() == [0, 1, 2, 3]
+    assert samplers.sampler_of(range(4)).order(Rows(5), 0, 3).rows(0, 4).tolist() == [0, 1, 2, 3]
     with pytest.raises(IndexError, match="row 9 is outside the 5 rows"):
-        samplers.made([9]).order(Rows(5), 0, 0).rows(0, 1)
+        samplers.sampler_of([9]).order(Rows(5), 0, 0).rows(0, 1)
     with pytest.raises(TypeError, match="row numbers"):
-        samplers.made([0.5]).order(Rows(5), 0, 0).rows(0, 1)
+        samplers.sampler_of([0.5]).order(Rows(5), 0, 0).rows(0, 1)
 
 
 def test_an_iterator_is_spent_after_an_epoch():
-    sampler = samplers.made(iter([1, 2]))
+    sampler = samplers.sampler_of(iter([1, 2]))
     assert sampler.order(Rows(5), 0, 0).length == 2
     with pytest.raises(ValueError, match="spent"):
         sampler.order(Rows(5), 0, 1)
 
 
 def test_an_iterable_of_lists_cuts_the_batches():
-    order = samplers.made([[1, 2], np.array([0]), [3, 3, 4]]).order(Rows(5), 0, 0)
+    order = samplers.sampler_of([[1, 2], np.array([0]), [3, 3, 4]]).order(Rows(5), 0, 0)
     assert [order.cuts.bounds(number) for number in range(3)] == [(0, 2), (2, 3), (3, 6)]
     assert order.rows(0, 6).tolist() == [1, 2, 0, 3, 3, 4]
 
 
 def test_a_function_that_returns_the_next_row():
     rows = iter([4, 0, 2, None])
-    order = samplers.made(lambda: next(rows)).order(Rows(5), 0, 0)
+    order = samplers.sampler_of(lambda: next(rows)).order(Rows(5), 0, 0)
     assert order.length is None
     assert order.forward
     assert order.rows(0, 2).tolist() == [4, 0]
@@ -586,14 +586,14 @@ def test_a_function_of_order_and_position():
         asked.append(position)
         return np.roll(order, 1)[:4] if len(order) == 5 else np.roll(order, 1)
 
-    sampler = samplers.made(rotated)
+    sampler = samplers.sampler_of(rotated)
     assert sampler.order(Rows(5), 0, 0).rows(0, 4).tolist() == [4, 0, 1, 2]
     assert sampler.order(Rows(5), 0, 2).rows(0, 4).tolist() == [1, 2, 4, 0]
     assert asked == [0, 0, 4, 4]
 
 
 def test_b59_an_order_of_another_length():
-    sampler = samplers.made(lambda order, position: order[:-1])
+    sampler = samplers.sampler_of(lambda order, position: order[:-1])
     assert sampler.order(Rows(5), 0, 0).length == 4
     with pytest.raises(ValueError, match="epoch 1 has 3 rows, the one before 4"):
         sampler.order(Rows(5), 0, 1)
@@ -604,8 +604,8 @@ def test_b59_an_order_of_another_length():
 
 def test_names_classes_and_instances():
     for given in ["permutation", samplers.permutation, samplers.permutation()]:
-        assert samplers.made(given).name == "permutation"
-    assert repr(samplers.made("batchwise-permutation", batch_size=4)) == (
+        assert samplers.sampler_of(given).name == "permutation"
+    assert repr(samplers.sampler_of("batchwise-permutation", batch_size=4)) == (
         "samplers.batchwise_permutation(batch_size=4)"
     )
 
@@ -628,7 +628,7 @@ def test_names_classes_and_instances():
 )
 def test_what_is_no_sampler(given, kind, message):
     with pytest.raises(kind, match=message):
-        samplers.made(given, ["x", "w"])
+        samplers.sampler_of(given, ["x", "w"])
 
 
 @pytest.mark.parametrize(
@@ -695,9 +695,9 @@ def test_weights_of_any_size_keep_their_proportions(scale):
 
 def test_a_batch_size_is_given_once():
     sampler = samplers.bucket(4, by="length")
-    assert samplers.made(sampler, batch_size=4) is not None
+    assert samplers.sampler_of(sampler, batch_size=4) is not None
     with pytest.raises(ValueError, match="is 8, that of the sampler 4"):
-        samplers.made(sampler, batch_size=8)
+        samplers.sampler_of(sampler, batch_size=8)
 
 
 def test_b60_only_the_metadata_is_read():

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dataview import samplers
-from dataview.batches.padding import Padded
+from dataview.batches.padding import PaddedRows
 from dataview.batches.streams import of_stream
 from dataview.batches.uneven import Batches, EqualCuts
 from dataview.errors import StreamError
@@ -33,7 +33,7 @@ from dataview.plan.build import select
 from dataview.plan.fields import Attached, Fields
 from dataview.plan.kinds import Record, Sampled, Select, known_shape, members
 from dataview.plan.node import Node
-from dataview.samplers import Listed, mapped, shape_by_rows
+from dataview.samplers import rows_by, shape_by_rows
 from dataview.samples import Stream
 
 
@@ -54,7 +54,7 @@ def grouped(
     if not shape:
         raise TypeError("_minibatches: the view has no rows, its shape is ()")
     count = shape[0]
-    chosen = samplers.made(sampler, node.fields, batch_size, tail)
+    chosen = samplers.sampler_of(sampler, node.fields, batch_size, tail)
     data, node = samplers.RowsOf(node, count), _in_order(node, {})
     if is_endless(count):
         return _endless(node, chosen, batch_size, num_samples, num_batches)
@@ -62,12 +62,12 @@ def grouped(
     rows: Map = LINE if _is_plain(chosen) else Computed(order, LINE)
     if order.cuts is not None:
         _check_cuts(chosen, batch_size, tail)
-        number = samplers.ends_of(order.cuts, num_samples, num_batches)
+        number = samplers.batches_of_epoch(order.cuts, num_samples, num_batches)
         total = order.cuts.bounds(number - 1)[1] if number else 0
-        return Batches(mapped(node, rows, total, "rows"), order.cuts, _first(number), None)
+        return Batches(rows_by(node, rows, total), order.cuts, _first(number), None)
     if batch_size is None:
         raise ValueError("give a batch size, or a sampler that decides about the batches")
-    total = samplers.total_of(order, count, batch_size, num_samples, num_batches)
+    total = samplers.samples_of_epoch(order, count, batch_size, num_samples, num_batches)
     return _of_size(node, rows, total, batch_size, tail)
 
 
@@ -95,7 +95,7 @@ def _endless(
             return _even(node, LINE, ENDLESS, size)
         return Batches(node, EqualCuts(ENDLESS, size), _first(ENDLESS), size)
     order = samplers.Order(np.asarray, None)
-    total = samplers.total_of(order, num_samples or 0, size, num_samples, num_batches)
+    total = samplers.samples_of_epoch(order, num_samples or 0, size, num_samples, num_batches)
     return _of_size(node, LINE, total, size, "short")
 
 
@@ -114,7 +114,7 @@ def _of_size(node: Node, rows: Map, total: int, size: int, tail: str) -> Node:
     if total % size == 0 and _has_axes(node):
         return _even(node, rows, total // size, size)
     cuts = EqualCuts(total, size)
-    return Batches(mapped(node, rows, total, "rows"), cuts, _first(cuts.count), size)
+    return Batches(rows_by(node, rows, total), cuts, _first(cuts.count), size)
 
 
 def _has_axes(node: Node) -> bool:
@@ -125,7 +125,7 @@ def _has_axes(node: Node) -> bool:
 
 
 def _padded(rows: Map, total: int) -> Map:
-    inner = Computed(Padded(total), LINE)
+    inner = Computed(PaddedRows(total), LINE)
     return Computed(rows.function, inner) if isinstance(rows, Computed) else inner
 
 
@@ -154,7 +154,7 @@ def _in_order(node: Node, orders: dict[int, samplers.Order]) -> Node:
     first, *rest = node.index.maps
     if isinstance(first, Array) and first.axes == (0,):
         order = orders.setdefault(
-            id(first.values), samplers.Order(Listed(first.values), len(first.values))
+            id(first.values), samplers.Order(first.values.__getitem__, len(first.values))
         )
         rows = Computed(order, LINE)
     elif isinstance(first, Computed) and not isinstance(first.function, samplers.Order):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from dataview.batches.uneven import Batches
@@ -13,8 +15,8 @@ from dataview.samples import Made
 from dataview.sources import ArraySource
 
 
-class Padded:
-    """Positions that go on past the last one with the first ones again, which fill up a batch."""
+class PaddedRows:
+    """Positions past the last one start again with the first ones, which fill up a batch."""
 
     __slots__ = ("count",)
 
@@ -24,20 +26,6 @@ class Padded:
     def __call__(self, positions: np.ndarray) -> np.ndarray:
         """Return each position, or the one that fills up."""
         return positions % self.count
-
-
-class _Filling:
-    """Whether positions are past the last one: 1 for what fills up."""
-
-    __slots__ = ("count",)
-
-    def __init__(self, count: int) -> None:
-        self.count = count
-
-    def __call__(self, positions: np.ndarray) -> np.ndarray:
-        """Return 1 for each position past the last, 0 for the others."""
-        found: np.ndarray = (positions >= self.count).astype(np.intp)
-        return found
 
 
 def valid(node: Node) -> Node:
@@ -51,22 +39,27 @@ def valid(node: Node) -> Node:
         index = renumbered(
             Index(node.index.shape, node.index.maps[:1]), axes_of(node.index.maps[0])
         )
-        return select(truths, Index(index.shape, [_mark(index.maps[0])]))
+        return select(truths, Index(index.shape, [_padding_of(index.maps[0])]))
     if isinstance(node, (Stored, Concat)) and node.shape:
         return select(truths, Index(node.shape[:1], [Constant(0)]))
     raise _unmarked()
 
 
-def _mark(map_: Map) -> Map:
+def _padding_of(map_: Map) -> Map:
     """Return the map to 1 where rows are padding, to 0 elsewhere."""
     if isinstance(map_, (Constant, Array)):
         raise _unmarked()
     here: Map = map_
     while isinstance(here, Computed):
-        if isinstance(here.function, Padded):
-            return Computed(_Filling(here.function.count), here.inner)
+        if isinstance(here.function, PaddedRows):
+            return Computed(functools.partial(_is_past, here.function.count), here.inner)
         here = here.inner
     return Constant(0)
+
+
+def _is_past(count: int, positions: np.ndarray) -> np.ndarray:
+    """Return 1 for each position past the last, 0 for the others."""
+    return (positions >= count).astype(np.intp)
 
 
 def _unmarked() -> TypeError:

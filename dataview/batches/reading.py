@@ -40,7 +40,10 @@ def _reader(node: Node) -> Reader | None:
     strides = dict(line.strides)
     if strides.get(1) != 1 or set(strides) != {0, 1}:
         return None
-    run = _ordered(node) if isinstance(rows, Computed) else _whole_rows(node)
+    if isinstance(rows, Computed):
+        run = _run_of_order(node)
+    else:
+        run = _run_by(taker_of(node.node) if _has_whole_rows(node) else None)
     start, step, size = line.offset, strides[0], node.index.shape[1]
     if run is None:
         return None
@@ -49,26 +52,19 @@ def _reader(node: Node) -> Reader | None:
 
 def _run_of(node: Node) -> Run | None:
     """Return the function that reads a run of rows, by their numbers or positions in an order."""
-    take = taker_of(node)
-    return _ordered(node) if take is None else _slices(take)
+    return _run_by(taker_of(node)) or _run_of_order(node)
 
 
-def _slices(take: Taker) -> Run:
-    return lambda start, stop: take(slice(start, stop))
+def _run_by(take: Taker | None) -> Run | None:
+    return None if take is None else lambda start, stop: take(slice(start, stop))
 
 
-def _whole_rows(node: Select) -> Run | None:
-    """Return the function that reads a run of rows that are computed, if they are seen whole."""
-    take = taker_of(node.node) if _are_whole(node) else None
-    return None if take is None else _slices(take)
-
-
-def _are_whole(node: Select) -> bool:
+def _has_whole_rows(node: Select) -> bool:
     """Whether a selection leaves all axes behind the rows as they are."""
     return leading(node.index, (node.node.shape or ())[1:]) is not None
 
 
-def _ordered(node: Node) -> Run | None:
+def _run_of_order(node: Node) -> Run | None:
     """Return the function that reads rows at a run of positions of an order."""
     if not isinstance(node, Select) or not node.index.maps:
         return None
@@ -80,7 +76,7 @@ def _ordered(node: Node) -> Run | None:
         return None
     numbers, stride, offset = order.rows, rows.stride, rows.offset
     take = _box_taker(node) if lent(node.node) is not None else None
-    if take is None and _are_whole(node):
+    if take is None and _has_whole_rows(node):
         take = taker_of(node.node)
     if take is None:
         return None

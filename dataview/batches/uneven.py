@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -22,7 +23,7 @@ from dataview.plan.fields import NO_FIELDS, Attached, Fields
 from dataview.plan.guards import endless
 from dataview.plan.kinds import Sampled, known_shape, size_of
 from dataview.plan.node import Argument, Evaluate, LateFields, Node
-from dataview.samplers import Cuts, mapped, ordered, row_range
+from dataview.samplers import Cuts, ordered, row_range, rows_by
 from dataview.samples import stacked
 from dataview.sources import Memo
 
@@ -32,21 +33,12 @@ UNEVEN = (
 )
 
 
+@dataclasses.dataclass(frozen=True)
 class EqualCuts:
-    """Cuts every `size` positions, the last batch shorter where not all are even."""
+    """Cuts every `size` positions; the last batch is shorter where the total is no multiple."""
 
-    __slots__ = ("size", "total")
-
-    def __init__(self, total: int, size: int) -> None:
-        self.total = total
-        self.size = size
-
-    def __eq__(self, other: object) -> bool:
-        same = isinstance(other, EqualCuts)
-        return same and (self.total, self.size) == (other.total, other.size)  # type: ignore[attr-defined]
-
-    def __hash__(self) -> int:
-        return hash((self.total, self.size))
+    total: int
+    size: int
 
     @property
     def count(self) -> int:
@@ -188,7 +180,7 @@ class Batches(Sampled):
 
     def _rows(self) -> Node:
         if self.index.maps == (LINE,):
-            return mapped(self.rows, LINE, self._reached, "rows")
+            return rows_by(self.rows, LINE, self._reached)
         runs = [np.arange(start, stop, dtype=np.intp) for start, stop in self.bounds()]
         numbers = np.concatenate([np.empty(0, np.intp), *runs])
         return ordered(self.rows, numbers)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from dataview.samplers import Cuts, Order, ends_of, total_of
+from dataview.samplers import Cuts, Order, batches_of_epoch, samples_of_epoch
 
 
 class Cursor(NamedTuple):
@@ -186,9 +186,11 @@ class RowDealer:
         driver, others = self.orders(epoch)
         deal = self.dealing
         if driver.cuts is None:
-            total = total_of(driver, self.count, deal.group, deal.num_samples, deal.num_batches)
+            total = samples_of_epoch(
+                driver, self.count, deal.group, deal.num_samples, deal.num_batches
+            )
         else:
-            batches = ends_of(driver.cuts, deal.num_samples, deal.num_batches)
+            batches = batches_of_epoch(driver.cuts, deal.num_samples, deal.num_batches)
             total = driver.cuts.bounds(batches - 1)[1] if batches else 0
         for name, order in others.items():
             if order.length is not None and order.length not in (driver.length, total):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dataview.batches import Padded
+from dataview.batches import PaddedRows
 from dataview.errors import unknown_field
 from dataview.index import LINE, Computed, axis_index
 from dataview.loader.assembly import OWN
@@ -184,7 +184,7 @@ def _attached(part: Any) -> Node | None:
     return part.node if isinstance(part, Attached) else None
 
 
-class _Trailing(Padded):
+class _Trailing(PaddedRows):
     """Rows of a batch of which only the first `count` are real."""
 
     __slots__ = ()

@@ -128,7 +128,7 @@ def _samplers(node: Node, options: LoaderOptions) -> dict[str, samplers.Sampler]
     for name, what in given.items():
         if name and name not in node.fields:
             raise unknown_field(name, node.fields, "the view that is loaded")
-        found[name] = samplers.made(what, node.fields, options.batch_size, options.tail)
+        found[name] = samplers.sampler_of(what, node.fields, options.batch_size, options.tail)
     return found
 
 

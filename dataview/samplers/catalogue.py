@@ -53,7 +53,7 @@ CATALOGUE: dict[str, type[Sampler]] = {
 }
 
 
-def made(
+def sampler_of(
     sampler: Any, fields: Iterable[str] = (), batch_size: int | None = None, tail: str = "short"
 ) -> Sampler:
     """Return the sampler that is meant by a name, a class, an iterable or a function.
@@ -61,7 +61,7 @@ def made(
     `fields` are named where one of them has to be chosen; `batch_size` and `tail` are for samplers
     that make slices or batches of this size.
 
-    >>> made("bucket", ["x", "length"])
+    >>> sampler_of("bucket", ["x", "length"])
     Traceback (most recent call last):
     ValueError: the sampler 'bucket' needs lengths: samplers.bucket(by=...), \
 a field or an array; the fields are x, length

@@ -9,7 +9,7 @@ import numpy as np
 from dataview.compute import evaluate
 from dataview.errors import unknown_field
 from dataview.plan.build import field
-from dataview.plan.kinds import Concat, Driven, Record, members
+from dataview.plan.kinds import Concat, Driven, Record, known_shape, members
 from dataview.plan.node import Node
 
 
@@ -59,10 +59,5 @@ def parts_of(node: Node) -> tuple[int, ...]:
         found = {parts_of(part.node) for part in members(node).values()}
         return found.pop() if len(found) == 1 else ()
     if isinstance(node, Concat):
-        return tuple(len(range(*ends)) for ends in _ends(node))
+        return tuple(known_shape(part)[0] for part in node.nodes)
     return ()
-
-
-def _ends(node: Concat) -> list[tuple[int, int]]:
-    starts = node.starts.tolist()
-    return list(zip(starts, [*starts[1:], (node.shape or (0,))[0]], strict=True))

@@ -14,7 +14,6 @@ import numpy as np
 
 from dataview.errors import error_at
 from dataview.samplers.protocol import Data, Key, Order, Sampler, Seed
-from dataview.samplers.selections import Listed
 from dataview.samplers.simple import numbered
 
 
@@ -39,7 +38,7 @@ class Iterated(Sampler):
                 "the iterator has no rows, or is spent; give an iterable that begins anew each time"
             )
         if first is None:
-            return Order(Listed(np.empty(0, np.intp)), 0)
+            return Order(np.empty(0, np.intp).__getitem__, 0)
         passing = chain([first], passing)
         if np.ndim(first):
             return _in_batches(list(passing), data.count)
@@ -57,7 +56,7 @@ def _in_batches(batches: list[Any], count: int) -> Order:
         raise ValueError(f"batch {empty[0]} of the sampler has no rows; leave it out")
     ends = np.cumsum([len(batch) for batch in rows])
     numbers = np.concatenate(rows)
-    return Order(Listed(numbers), len(numbers), Ends(ends), forward=True)
+    return Order(numbers.__getitem__, len(numbers), Ends(ends), forward=True)
 
 
 def _as_rows(numbers: Any, count: int) -> np.ndarray:
@@ -118,7 +117,7 @@ class _Drawn:
         """Return what has been drawn and, drawn now, the rest of what is known to end."""
         if self.length is None:
             raise TypeError("an order that follows a function cannot be pickled; give a sampler")
-        return Listed, (self(np.arange(self.length)),)
+        return getattr, (self(np.arange(self.length)), "__getitem__")
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -157,7 +156,7 @@ class OrderFunction(Sampler):
                     f"the order of epoch {number} has {len(rows)} rows, the one before {length}; "
                     "all epochs are as long"
                 )
-        return Order(Listed(rows), length, forward=True)
+        return Order(rows.__getitem__, length, forward=True)
 
     def _next(self, rows: np.ndarray, position: int, count: int, epoch: int) -> np.ndarray:
         try:

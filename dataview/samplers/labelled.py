@@ -14,7 +14,14 @@ import numpy as np
 from dataview.index import Draws, Permutation
 from dataview.samplers.protocol import Data, Function, Key, Order, Sampler, Seed
 from dataview.samplers.selections import coded
-from dataview.samplers.simple import Chosen, Restrictable, checked_weights, drawn, picked, rows_with
+from dataview.samplers.simple import (
+    Chosen,
+    Restrictable,
+    checked_weights,
+    drawn,
+    order_of_rows,
+    rows_with,
+)
 
 _TOGETHER = 256
 """Rounds of so many are put in order many at a time, by sorting; larger ones by a permutation."""
@@ -46,14 +53,11 @@ class _ByLabel(Restrictable):
 
     takes: ClassVar[str] = "labels"
     reads: ClassVar[bool] = True
+    endless: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.by is None:
             raise ValueError(f"{self.name} needs by=, the labels")
-
-    def length(self, data: Data) -> int | None:
-        """Return None, for there is no end, unless there are no rows."""
-        return None if data.count else 0
 
     def at(self, data: Data, key: Key) -> Function:
         """Return rows of labels that are drawn for each position."""
@@ -196,7 +200,7 @@ class Restricted(Sampler):
     def order(self, data: Data, seed: Seed = 0, epoch: int = 0) -> Order:
         """Return the order of one epoch."""
         rows = rows_with(data, self.by, self.label)
-        return picked(rows, self.sampler.order(Chosen(data, rows), seed, epoch))
+        return order_of_rows(rows, self.sampler.order(Chosen(data, rows), seed, epoch))
 
     def fitted(self, batch_size: int | None, tail: str) -> Sampler:
         """Return the sampler for batches of this size."""

@@ -12,7 +12,6 @@ from dataview.index import Permutation
 from dataview.samplers.given import Ends
 from dataview.samplers.labelled import dealt
 from dataview.samplers.protocol import Data, Key, Order, Sampler, Seed, checked_number
-from dataview.samplers.selections import Listed
 from dataview.samplers.simple import Sized, Slices
 
 
@@ -227,4 +226,4 @@ class SameLength(Sized):
         sizes = [len(batches[batch]) for batch in order]
         chosen = [batches[batch] for batch in order]
         ordered = np.concatenate([rows[:0], *chosen])
-        return Order(Listed(ordered), data.count, Ends(np.cumsum(sizes, dtype=np.intp)))
+        return Order(ordered.__getitem__, data.count, Ends(np.cumsum(sizes, dtype=np.intp)))

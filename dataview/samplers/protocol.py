@@ -131,6 +131,7 @@ class Sampler:
     version: ClassVar[int] = 1
     takes: ClassVar[str] = ""  # what `by=` gives, where it has to be given
     reads: ClassVar[bool] = True  # whether an order may ask for values, so that it keeps the data
+    endless: ClassVar[bool] = False  # whether rows are drawn without end
 
     @property
     def sized(self) -> bool:
@@ -143,7 +144,7 @@ class Sampler:
 
     def length(self, data: Data) -> int | None:
         """Return the number of positions of an epoch, None where the order is endless."""
-        return data.count
+        return None if self.endless and data.count else data.count
 
     def at(self, data: Data, key: Key) -> Function:
         """Return the function from positions to rows; what it reads is read here."""
@@ -260,13 +261,15 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else f"<{type(value).__name__}>"
 
 
-def total_of(
+def samples_of_epoch(
     order: Order, count: int, batch_size: int, num_samples: int | None, num_batches: int | None
 ) -> int:
     """Return the number of positions of an epoch, as long as asked for, or as the order is.
 
-    >>> total_of(Order(np.sort, None), 10, 4, None, None), total_of(Order(np.sort, 9), 9, 4, 5, 2)
-    (10, 5)
+    >>> samples_of_epoch(Order(np.sort, None), 10, 4, None, None)
+    10
+    >>> samples_of_epoch(Order(np.sort, 9), 9, 4, 5, 2)
+    5
     """
     endless = count if order.epoch is None else order.epoch
     whole = endless if order.length is None else order.length
@@ -285,7 +288,7 @@ def total_of(
     return min(total, num_batches * batch_size)
 
 
-def ends_of(cuts: Cuts, num_samples: int | None, num_batches: int | None) -> int:
+def batches_of_epoch(cuts: Cuts, num_samples: int | None, num_batches: int | None) -> int:
     """Return the number of batches of an epoch whose sampler decides about them."""
     if num_samples is not None:
         raise ValueError("the sampler decides about the batches; give num_batches=, not samples")

@@ -39,23 +39,9 @@ class Cycle:
         return rows % self.count
 
 
-class Listed:
-    """Row numbers that are looked up in a list."""
-
-    __slots__ = ("values",)
-
-    def __init__(self, values: np.ndarray) -> None:
-        self.values = values
-
-    def __call__(self, positions: np.ndarray) -> np.ndarray:
-        """Return the row numbers at these positions."""
-        found: np.ndarray = self.values[positions]
-        return found
-
-
-def mapped(node: Node, rows: Map, count: int, what: str) -> Node:
-    """Return the rows that a map from positions gives, whole."""
-    return select(node, axis_index(shape_by_rows(node), rows, count), what)
+def rows_by(node: Node, rows: Map, count: int) -> Node:
+    """Return `count` whole rows: `rows` maps a position among them to a row of the node."""
+    return select(node, axis_index(shape_by_rows(node), rows, count), "rows")
 
 
 def shape_by_rows(node: Node) -> tuple[int, ...]:
@@ -78,12 +64,12 @@ def length_for(node: Node, what: str) -> int:
 
 def ordered(node: Node, rows: np.ndarray) -> Node:
     """Return these rows, in this order."""
-    return mapped(node, Array(rows, (0,)), len(rows), "rows")
+    return rows_by(node, Array(rows, (0,)), len(rows))
 
 
 def row_range(node: Node, start: int, stop: int) -> Node:
     """Return the rows from `start` to `stop`."""
-    return mapped(node, Affine(start, ((0, 1),)), stop - start, "rows")
+    return rows_by(node, Affine(start, ((0, 1),)), stop - start)
 
 
 def shuffled(node: Node, seed: int | Sequence[int], pool: int | None = None) -> Node:
@@ -96,7 +82,7 @@ def shuffled(node: Node, seed: int | Sequence[int], pool: int | None = None) -> 
     count = length_for(node, "_shuffled")
     if count < 2:
         return node
-    return mapped(node, Computed(Permutation(count, *key), LINE), count, "rows")
+    return rows_by(node, Computed(Permutation(count, *key), LINE), count)
 
 
 def repeated(node: Node, times: float = math.inf) -> Node:
@@ -109,7 +95,7 @@ def repeated(node: Node, times: float = math.inf) -> Node:
     if times == math.inf and not count:
         raise ValueError("no rows cannot be repeated without end")
     total = ENDLESS if times == math.inf else count * int(times)
-    return mapped(node, Computed(Cycle(max(count, 1)), LINE), total, "rows")
+    return rows_by(node, Computed(Cycle(max(count, 1)), LINE), total)
 
 
 def as_numbers(values: np.ndarray) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -26,17 +27,13 @@ class Restrictable(Sampler):
         if self.label is not None and self.by is None:
             raise ValueError(f"{self.name} of one label= needs by=, the labels")
 
-    def chosen(self, data: Data) -> np.ndarray | None:
-        """Return the rows that have the label, None for all rows."""
-        return None if self.label is None else rows_with(data, self.by, self.label)
-
     def order(self, data: Data, seed: Seed = 0, epoch: int = 0) -> Order:
         """Return the order of one epoch."""
-        rows = self.chosen(data)
-        if rows is None:
+        if self.label is None:
             return super().order(data, seed, epoch)
+        rows = rows_with(data, self.by, self.label)
         inner = dataclasses.replace(self, label=None).order(Chosen(data, rows), seed, epoch)
-        return picked(rows, inner)
+        return order_of_rows(rows, inner)
 
 
 class Chosen:
@@ -75,25 +72,16 @@ def rows_with(data: Data, by: Any, label: Any) -> np.ndarray:
     return rows
 
 
-class _Picked:
-    """A function to places in a list of rows, followed by the list."""
-
-    __slots__ = ("function", "rows")
-
-    def __init__(self, rows: np.ndarray, function: Function) -> None:
-        self.rows = rows
-        self.function = function
-
-    def __call__(self, positions: np.ndarray) -> np.ndarray:
-        """Return the rows at these positions."""
-        found: np.ndarray = self.rows[self.function(positions)]
-        return found
-
-
-def picked(rows: np.ndarray, order: Order) -> Order:
-    """Return the order of these rows that an order of places in them gives."""
-    function = _Picked(rows, order.function)
+def order_of_rows(rows: np.ndarray, order: Order) -> Order:
+    """Return the order of these rows that an order of places in their list gives."""
+    function = functools.partial(_listed_rows, rows, order.function)
     return Order(function, order.length, order.cuts, order.forward, len(rows))
+
+
+def _listed_rows(rows: np.ndarray, places: Function, positions: np.ndarray) -> np.ndarray:
+    """Return the rows that stand in a list at the places that a function gives."""
+    found: np.ndarray = rows[places(positions)]
+    return found
 
 
 class Linear(Restrictable):
@@ -125,10 +113,7 @@ class Uniform(Restrictable):
     """Rows drawn again and again, each as likely at each position, without end."""
 
     name: ClassVar[str] = "uniform"
-
-    def length(self, data: Data) -> int | None:
-        """Return None: there is no end, unless there are no rows."""
-        return None if data.count else 0
+    endless: ClassVar[bool] = True
 
     def at(self, data: Data, key: Key) -> Function:
         """Return a draw for each position."""
@@ -160,7 +145,9 @@ class Subset(Sampler):
     def at(self, data: Data, key: Key) -> Function:
         """Return the list behind a permutation."""
         rows = numbered(self.rows, data.count)
-        return _Picked(rows, Keyed(len(rows), *key)) if self.permute else rows.__getitem__
+        if not self.permute:
+            return rows.__getitem__
+        return functools.partial(_listed_rows, rows, Keyed(len(rows), *key))
 
 
 def numbered(rows: np.ndarray, count: int) -> np.ndarray:
@@ -357,13 +344,14 @@ class RandomSlice(Sized):
     """Slices of neighbouring rows that begin anywhere, without end, each slice a batch."""
 
     name: ClassVar[str] = "random-slice"
+    endless: ClassVar[bool] = True
     reads: ClassVar[bool] = False
 
     def length(self, data: Data) -> int | None:
         """Return None, for there is no end, unless there are no rows."""
         if 0 < data.count < self.size:
             raise ValueError(f"a slice of {self.size} rows does not fit into {data.count} rows")
-        return None if data.count else 0
+        return super().length(data)
 
     def at(self, data: Data, key: Key) -> Function:
         """Return slices of the batch size."""

@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from dataview.index import LINE, Computed, Permutation
+from dataview.index import LINE, Computed, Permutation, is_integer
 from dataview.plan.node import Node
-from dataview.samplers.selections import coded, length_for, mapped, ordered, row_range, shuffled
-
-
-class Without:
-    """Row numbers that pass over `count` rows from `start` on."""
-
-    __slots__ = ("count", "start")
-
-    def __init__(self, start: int, count: int) -> None:
-        self.start = start
-        self.count = count
-
-    def __call__(self, rows: np.ndarray) -> np.ndarray:
-        """Return each row's number among all."""
-        passed: np.ndarray = rows + self.count * (rows >= self.start)
-        return passed
+from dataview.samplers.selections import coded, length_for, ordered, row_range, rows_by, shuffled
 
 
 def split(
@@ -36,7 +23,10 @@ def split(
     bounds = _bounds(sizes, count)
     if labels is not None:
         order = _interleaved(labels, count, seed)
-        return tuple(ordered(node, _part(order, *ends, seed)) for ends in bounds)
+        return tuple(
+            ordered(node, _sorted_or_shuffled(order[start:stop], seed, start))
+            for start, stop in bounds
+        )
     if seed is not None:
         node = shuffled(node, seed)
     return tuple(row_range(node, start, stop) for start, stop in bounds)
@@ -56,12 +46,12 @@ def folds(
     for fold in range(number):
         start = stop - (count // number + (fold < count % number))
         if labels is None:
-            skip = Computed(Without(start, stop - start), LINE)
-            yield mapped(node, skip, count - stop + start, "rows"), row_range(node, start, stop)
+            skip = Computed(functools.partial(_skip, start, stop - start), LINE)
+            yield rows_by(node, skip, count - stop + start), row_range(node, start, stop)
         else:
             rest = np.concatenate([order[:start], order[stop:]])
-            test = _part(order, start, stop, seed)
-            yield ordered(node, _part(rest, 0, len(rest), seed)), ordered(node, test)
+            test = _sorted_or_shuffled(order[start:stop], seed, start)
+            yield ordered(node, _sorted_or_shuffled(rest, seed)), ordered(node, test)
         stop = start
 
 
@@ -86,34 +76,35 @@ def group_folds(
     fold = fold_of[codes]
     for chosen in range(len(names) if number is None else number):
         test, train = (np.flatnonzero(mask) for mask in (fold == chosen, fold != chosen))
-        yield ordered(node, _mixed(train, seed)), ordered(node, _mixed(test, seed))
+        yield (
+            ordered(node, _sorted_or_shuffled(train, seed)),
+            ordered(node, _sorted_or_shuffled(test, seed)),
+        )
+
+
+def _skip(start: int, count: int, rows: np.ndarray) -> np.ndarray:
+    """Return the numbers that rows have once `count` rows are inserted before row `start`."""
+    skipped: np.ndarray = rows + count * (rows >= start)
+    return skipped
 
 
 def _check_folds(number: int, most: int, what: str) -> None:
-    if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
+    if not is_integer(number):
         raise TypeError(f"the number of folds is an integer; got {number!r}")
     if not 2 <= number <= most:
         raise ValueError(f"the number of folds is from 2 to the {most} {what}; got {number}")
-
-
-def _mixed(rows: np.ndarray, seed: int | None) -> np.ndarray:
-    return _part(rows, 0, len(rows), seed)
 
 
 def _bounds(sizes: Any, count: int) -> list[tuple[int, int]]:
     several = isinstance(sizes, (list, tuple, np.ndarray))
     given = list(sizes) if several else [sizes]
     for size in given:
-        if isinstance(size, (bool, np.bool_)) or not isinstance(
-            size, (int, float, np.integer, np.floating)
-        ):
+        if not is_integer(size) and not isinstance(size, (float, np.floating)):
             raise TypeError(f"a size is a number of rows or a fraction of them; got {size!r}")
     ends = _ends(given, count)
-    starts = [0, *ends[:-1]]
-    bounds = list(zip(starts, ends, strict=True))
     if not several or ends[-1] < count:
-        bounds.append((ends[-1], count))
-    return bounds
+        ends.append(count)
+    return list(itertools.pairwise([0, *ends]))
 
 
 def _ends(given: list[Any], count: int) -> list[int]:
@@ -149,8 +140,9 @@ def _interleaved(labels: np.ndarray, count: int, seed: int | None) -> np.ndarray
     return rows[np.argsort(rank / counts[codes], kind="stable")]
 
 
-def _part(order: np.ndarray, start: int, stop: int, seed: int | None) -> np.ndarray:
-    chosen = np.sort(order[start:stop])
-    if seed is None or len(chosen) < 2:
-        return chosen
-    return chosen[Permutation(len(chosen), seed, start).block(0, len(chosen))]
+def _sorted_or_shuffled(rows: np.ndarray, seed: int | None, part: int = 0) -> np.ndarray:
+    """Return rows in ascending order, or with a seed in random order, another one for each part."""
+    rows = np.sort(rows)
+    if seed is None or len(rows) < 2:
+        return rows
+    return rows[Permutation(len(rows), seed, part).block(0, len(rows))]

@@ -15,7 +15,7 @@ import numpy as np
 
 from dataview.compute import evaluate, run_blocks, shares_memory
 from dataview.errors import FieldError, error_at, unknown_field
-from dataview.index import Index, is_endless, parse, words
+from dataview.index import Index, is_endless, parse
 from dataview.plan.build import (
     chosen,
     field,
