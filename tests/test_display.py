@@ -166,8 +166,8 @@ def cases(folder):
         "function_probed": dv.View(lambda number: sample, _length=7)._probe(),
         "functions": dv.View(input=dv.View(unmade, _length=7), target=dv.View(unmade, _length=7)),
         "stream": convert.node_of(lambda: iter([1, 2])),
-        "stream_probed": streams.probed(convert.node_of(lambda: iter([sample]))),
-        "stream_of_numbers": streams.probed(convert.node_of(lambda: iter([1.5]))),
+        "stream_probed": convert.node_of(lambda: iter([sample])).probed(),
+        "stream_of_numbers": convert.node_of(lambda: iter([1.5])).probed(),
         "iterator": convert.node_of(iter([1, 2])),
         "filtered": x._filter(bool),
         "many_fields": dv.View(**{f"f{number}": rows(3) for number in range(51)}),
@@ -234,7 +234,7 @@ def test_a_stream_is_not_begun():
     iterator = iter(range(5))
     for origin in (numbers, iterator):
         check_shown(convert.node_of(origin))
-        check_shown(streams.forward(convert.node_of(origin), np.s_[2:]))
+        check_shown(streams.slice_of_stream(convert.node_of(origin), np.s_[2:]))
     assert begun == []
     assert next(iterator) == 0
 

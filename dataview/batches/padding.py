@@ -11,7 +11,7 @@ from dataview.index import Array, Computed, Constant, Index, Map, axes_of, renum
 from dataview.plan.build import select, stored
 from dataview.plan.kinds import Concat, Record, Select, Stored, members
 from dataview.plan.node import Node
-from dataview.samples import Made
+from dataview.samples import NumberedSamples
 from dataview.sources import ArraySource
 
 
@@ -35,7 +35,7 @@ def valid(node: Node) -> Node:
     if isinstance(node, Record) and members(node):
         return valid(next(iter(members(node).values())).node)
     truths = stored(ArraySource(np.array([True, False])), False)
-    if isinstance(node, (Select, Made)) and node.index.maps:
+    if isinstance(node, (Select, NumberedSamples)) and node.index.maps:
         index = renumbered(
             Index(node.index.shape, node.index.maps[:1]), axes_of(node.index.maps[0])
         )

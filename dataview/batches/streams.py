@@ -6,16 +6,12 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from dataview.compute import evaluate
 from dataview.errors import StreamError
-from dataview.plan.build import field, record, stored, with_fields
-from dataview.plan.kinds import Record
 from dataview.plan.node import Node
-from dataview.samples import DerivedSamples, Stream, stacked
-from dataview.sources import ArraySource
+from dataview.samples import DerivedSamples, Stream, stack_nodes
 
 
-class _Grouped(DerivedSamples):
+class _BatchedSamples(DerivedSamples):
     """The samples of a stream, so many together."""
 
     __slots__ = ("most", "size", "tail")
@@ -35,20 +31,7 @@ class _Grouped(DerivedSamples):
                 if self.tail == "error":
                     raise ValueError(f"{len(batch)} samples are left, less than {self.size}")
                 return
-            yield together(batch)
-
-
-def together(samples: list[Node]) -> Node:
-    """Return samples as the rows of one node, with their fields."""
-    first = samples[0]
-    if isinstance(first, Record) and not first.rank:
-        return record(
-            {name: together([field(sample, name) for sample in samples]) for name in first.fields},
-            1,
-        )
-    made = stored(ArraySource(stacked([evaluate(sample) for sample in samples])))
-    windows = first.fields.windows_only(1, lambda axis: True)
-    return with_fields(made, windows) if windows.named else made
+            yield stack_nodes(batch)
 
 
 def of_stream(
@@ -68,4 +51,4 @@ def of_stream(
         raise StreamError("what a stream lacks at its end is not known; choose another tail=")
     limits = [num_samples, None if num_batches is None else num_batches * size]
     most = min((limit for limit in limits if limit is not None), default=None)
-    return Stream(_Grouped(node.samples, size, tail, most))
+    return Stream(_BatchedSamples(node.samples, size, tail, most))

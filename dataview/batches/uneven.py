@@ -24,7 +24,7 @@ from dataview.plan.guards import endless
 from dataview.plan.kinds import Sampled, known_shape, size_of
 from dataview.plan.node import Argument, Evaluate, LateFields, Node
 from dataview.samplers import Cuts, ordered, row_range, rows_by
-from dataview.samples import stacked
+from dataview.samples import stack
 from dataview.sources import Memo
 
 UNEVEN = (
@@ -138,7 +138,7 @@ class Batches(Sampled):
             shape = self.shape or (0, 0, *known_shape(self.rows)[1:])
             return np.empty(shape, self.dtype)
         parts = (self.part(Index((), [Constant(number)])) for number in range(self.count))
-        return stacked([evaluate(part, None, memo) for part in parts])
+        return stack([evaluate(part, None, memo) for part in parts])
 
     def as_rows(self, operands: tuple[Argument, ...]) -> tuple[Argument, ...] | None:
         """Return the operands for the rows of all batches: each batch is then computed as it is.

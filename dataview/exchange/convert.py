@@ -18,7 +18,7 @@ from dataview.plan.build import record, stored
 from dataview.plan.fields import check_name
 from dataview.plan.kinds import is_scalar
 from dataview.plan.node import Argument, Node
-from dataview.samples import Made, Produced, Stream
+from dataview.samples import IteratorSamples, NumberedSamples, Stream
 from dataview.sources import ArraySource, Source
 
 _OBJECTS = (numbers.Number, datetime.date, datetime.timedelta)
@@ -43,9 +43,9 @@ def node_of(value: Any) -> Node:
     if isinstance(value, Source):
         return stored(value)
     if isinstance(value, Iterator):
-        return Stream(Produced(value, node_of))
+        return Stream(IteratorSamples(value, node_of))
     if callable(value) and not hasattr(value, "__array__"):
-        return Stream(Produced(value, node_of))
+        return Stream(IteratorSamples(value, node_of))
     return stored(ArraySource(_array_of(value)))
 
 
@@ -98,13 +98,13 @@ def _array_of(value: Any) -> np.ndarray:
     return array
 
 
-def made(function: Callable[[int], Any], length: float) -> Made:
+def made(function: Callable[[int], Any], length: float) -> NumberedSamples:
     """Return the samples that a function makes by number."""
     if length == math.inf:
-        return Made(function, ENDLESS, identity((ENDLESS,)), node_of)
+        return NumberedSamples(function, ENDLESS, identity((ENDLESS,)), node_of)
     if isinstance(length, bool) or length != int(length) or length < 0:
         raise ValueError(f"_length is a number of samples or math.inf; got {length!r}")
-    return Made(function, int(length), identity((int(length),)), node_of)
+    return NumberedSamples(function, int(length), identity((int(length),)), node_of)
 
 
 def open_node(target: Any, mode: str = "r") -> Node:

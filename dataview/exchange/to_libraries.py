@@ -15,7 +15,7 @@ from dataview.plan.build import chosen, field, select
 from dataview.plan.guards import check_array
 from dataview.plan.kinds import Driven, Record, Sampled, known_dtype, known_shape, size_of
 from dataview.plan.node import Node
-from dataview.samples import keyed, samples_of
+from dataview.samples import samples_at, samples_of
 from dataview.sources import Memo
 
 DEVICE = (1, 0)
@@ -156,7 +156,7 @@ def samples(node: Node, numbers: Sequence[int]) -> list[Any]:
     """Return some samples, read together: arrays, or dicts of them, as a loader stacks them."""
     rows = np.asarray(numbers, dtype=np.intp)
     if isinstance(node, Sampled):
-        return [as_parts(sample, own) for sample in samples_of(keyed(node, rows))]
+        return [as_parts(sample, own) for sample in samples_of(samples_at(node, rows))]
     return _one_by_one(as_parts(select(node, parse(rows, known_shape(node)), rows), own))
 
 

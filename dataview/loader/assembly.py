@@ -23,7 +23,7 @@ from dataview.plan.build import record, select, stored, with_fields
 from dataview.plan.fields import Attached, Fields
 from dataview.plan.kinds import Driven, Record, Sampled, known_shape, members
 from dataview.plan.node import Node
-from dataview.samples import Made, RandomKeys, at_epoch, name_of, random_keys
+from dataview.samples import NumberedSamples, RandomKeys, at_epoch, name_of, random_keys
 from dataview.sources import ArraySource
 
 OWN = ""
@@ -369,7 +369,7 @@ def _has_samples(node: Node) -> bool:
 def _one_row(node: Node, row: int) -> Any:
     if isinstance(node, Record):
         return {name: _one_row(part.node, row) for name, part in members(node).items()}
-    if isinstance(node, Made):
+    if isinstance(node, NumberedSamples):
         return sample_of(node.part(parse(row, (node.count or 0,))).probed())
     return _picked(_rows(node, np.array([row])), 0)
 

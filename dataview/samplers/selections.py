@@ -23,7 +23,7 @@ from dataview.plan.build import select
 from dataview.plan.guards import endless
 from dataview.plan.kinds import Sampled, known_shape
 from dataview.plan.node import Node
-from dataview.samples import Stream, again, pooled
+from dataview.samples import Stream, repeated_stream, shuffled_stream
 
 
 class Cycle:
@@ -76,7 +76,7 @@ def shuffled(node: Node, seed: int | Sequence[int], pool: int | None = None) -> 
     """Return all rows in an order computed from the seed, block by block when it is needed."""
     key = tuple(seed) if isinstance(seed, (tuple, list)) else (seed,)
     if isinstance(node, Stream):
-        return pooled(node, pool, key)
+        return shuffled_stream(node, pool, key)
     if pool is not None:
         raise ValueError("pool= is for streams; these rows are shuffled as a whole")
     count = length_for(node, "_shuffled")
@@ -90,7 +90,7 @@ def repeated(node: Node, times: float = math.inf) -> Node:
     if times != math.inf and (isinstance(times, bool) or times != int(times) or times < 0):
         raise ValueError(f"rows are repeated a whole number of times, or math.inf; got {times!r}")
     if isinstance(node, Stream):
-        return again(node, times)
+        return repeated_stream(node, times)
     count = length_for(node, "_repeat")
     if times == math.inf and not count:
         raise ValueError("no rows cannot be repeated without end")

@@ -1,29 +1,37 @@
-"""Rows that are made by number, arrive one by one, are mapped by functions, kept or counted."""
+"""Rows that a function makes by number, that arrive one by one, are mapped, cached or counted."""
 
 from dataview.samples.caching import cached
-from dataview.samples.mapping import BATCH, at_epoch, deterministic, mapped, probed, step
-from dataview.samples.numbered import Made, name_of, stacked
+from dataview.samples.mapping import (
+    BATCH,
+    at_epoch,
+    deterministic,
+    mapped,
+    probed,
+    row_functions_of,
+)
+from dataview.samples.numbered import NumberedSamples, name_of, stack, stack_nodes
 from dataview.samples.random_numbers import RandomKeys, random_keys
 from dataview.samples.row_functions import Undeclared
 from dataview.samples.streams import (
     DerivedSamples,
-    Kept,
-    Produced,
+    FilteredSamples,
+    IteratorSamples,
     Stream,
-    again,
-    kept,
-    keyed,
+    filtered,
     length_of,
     pool_of,
-    pooled,
+    repeated_stream,
+    samples_at,
     samples_of,
+    shuffled_stream,
     within_pool,
 )
-from dataview.samples.unique import counted_values, distinct
+from dataview.samples.unique import distinct
 
 __all__ = [
-    "BATCH", "DerivedSamples", "Kept", "Made", "Produced", "RandomKeys", "Stream", "Undeclared",
-    "again", "at_epoch", "cached", "counted_values", "deterministic", "distinct", "kept",
-    "keyed", "length_of", "mapped", "name_of", "pool_of", "pooled", "probed", "random_keys",
-    "samples_of", "stacked", "step", "within_pool"
+    "BATCH", "DerivedSamples", "FilteredSamples", "IteratorSamples", "NumberedSamples",
+    "RandomKeys", "Stream", "Undeclared", "at_epoch", "cached", "deterministic", "distinct",
+    "filtered", "length_of", "mapped", "name_of", "pool_of", "probed", "random_keys",
+    "repeated_stream", "row_functions_of", "samples_at", "samples_of", "shuffled_stream", "stack",
+    "stack_nodes", "within_pool",
 ]  # fmt: skip

@@ -31,7 +31,7 @@ from dataview.plan.kinds import (
 from dataview.plan.node import Node, Part
 from dataview.plan.walk import below, rebuilt
 from dataview.samples.mapping import deterministic
-from dataview.samples.row_functions import guarded
+from dataview.samples.row_functions import guarded, key_of
 from dataview.samples.streams import Stream
 from dataview.sources import Memo, Source
 from dataview.write import listen
@@ -40,31 +40,31 @@ ENTRY_BYTES = 300
 """About what a row costs beside its data."""
 
 
-class Store:
+class RowStore:
     """The rows that were used last, of several nodes, in a bounded number of bytes.
 
     It pickles empty.  Threads may share it: each row is made whole before it is put in.
     """
 
-    __slots__ = ("__weakref__", "kept", "limit", "lock", "owners", "sources", "turn", "used")
+    __slots__ = ("__weakref__", "kept", "limit", "lock", "owners", "sources", "used", "version")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.lock = threading.Lock()
         self.owners: dict[int, Node] = {}
         self.sources: dict[int, list[Source]] = {}
-        self.turn = 0
+        self.version = 0
         self.forget()
         listen(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Store, (self.limit,)
+        return RowStore, (self.limit,)
 
     def forget(self) -> None:
         """Forget all rows, and those on their way in."""
         self.kept: OrderedDict[tuple[int, int], dict[str, np.ndarray]] = OrderedDict()
         self.used = 0
-        self.turn += 1
+        self.version += 1
 
     def written(self, source: Source) -> None:
         """Forget all rows if any of them may come from a source that was written."""
@@ -73,7 +73,7 @@ class Store:
             if any(other.may_share(source) for other in known):
                 self.forget()
 
-    def found(
+    def lookup(
         self, group: int, owner: Node, numbers: list[int]
     ) -> tuple[int, dict[int, dict[str, np.ndarray]]]:
         """Return the rows that are kept of an owner, and when that was."""
@@ -86,12 +86,12 @@ class Store:
             there = {number: (group, number) for number in numbers if (group, number) in self.kept}
             for key in there.values():
                 self.kept.move_to_end(key)
-            return self.turn, {number: self.kept[key] for number, key in there.items()}
+            return self.version, {number: self.kept[key] for number, key in there.items()}
 
-    def keep(self, group: int, turn: int, rows: dict[int, dict[str, np.ndarray]]) -> None:
-        """Keep rows, unless something has been written since `turn`; the oldest make room."""
+    def keep(self, group: int, version: int, rows: dict[int, dict[str, np.ndarray]]) -> None:
+        """Keep rows, unless something has been written since `version`; the oldest make room."""
         with self.lock:
-            if turn != self.turn:
+            if version != self.version:
                 return
             for number, row in rows.items():
                 size = _bytes_of(row)
@@ -112,12 +112,12 @@ def _bytes_of(row: dict[str, np.ndarray]) -> int:
     return size
 
 
-class Cached(Part):
+class CachedRows(Part):
     """The step of rows that are kept: those of one group are computed together."""
 
     __slots__ = ("group", "store")
 
-    def __init__(self, store: Store, group: int) -> None:
+    def __init__(self, store: RowStore, group: int) -> None:
         self.store = store
         self.group = group
 
@@ -129,11 +129,11 @@ class Cached(Part):
     def rows(self, node: Mapped, numbers: np.ndarray, memo: Memo) -> np.ndarray:
         """Return rows, of which those that are not kept are computed."""
         wanted = numbers.tolist()
-        turn, have = self.store.found(self.group, node.node, wanted)
+        version, have = self.store.lookup(self.group, node.node, wanted)
         missing = [number for number in wanted if number not in have]
         if missing:
             made = _computed(node.node, missing)
-            self.store.keep(self.group, turn, made)
+            self.store.keep(self.group, version, made)
             have |= made
         out = np.empty((len(wanted), *known_shape(node)[1:]), node.dtype)
         for place, number in enumerate(wanted):
@@ -143,8 +143,7 @@ class Cached(Part):
 
 def _computed(owner: Node, numbers: list[int]) -> dict[int, dict[str, np.ndarray]]:
     """Return rows of all members of a record, each with memory of its own."""
-    run = numbers[-1] - numbers[0] + 1 == len(numbers)
-    key = slice(numbers[0], numbers[-1] + 1) if run else np.array(numbers)
+    key = key_of(numbers)
     part = select(owner, parse(key, known_shape(owner)), key)
     memo: Memo = {"roots": (part,)}
     arrays = {name: evaluate(field(part, name), None, memo) for name in part.fields}
@@ -168,10 +167,10 @@ def cached(node: Node, limit: float) -> Node:
             "the view is not the same each time it is computed (_deterministic is False), so its "
             "rows cannot be kept; _freeze() keeps one of its states"
         )
-    return _with_store(node, Store(int(limit)))
+    return _with_store(node, RowStore(int(limit)))
 
 
-def _with_store(node: Node, store: Store) -> Node:
+def _with_store(node: Node, store: RowStore) -> Node:
     if isinstance(node, Driven):
         parts = {name: _with_store(field(node, name), store) for name in node.fields}
         fields = Fields({name: Attached(part, None) for name, part in parts.items()})
@@ -182,7 +181,7 @@ def _with_store(node: Node, store: Store) -> Node:
         group[str(len(group))] = part
     made: dict[int, Node] = {}
     for group in groups.values():
-        owner, step = record(group, 1), Cached(store, len(made))
+        owner, step = record(group, 1), CachedRows(store, len(made))
         for name, part in group.items():
             made[id(part)] = _kept(part, owner, name, step)
 
@@ -219,6 +218,6 @@ def _origin(node: Node) -> Any:
     return (id(below.step), id(below.node)) if isinstance(below, Mapped) else id(node)
 
 
-def _kept(node: Node, owner: Node, name: str, step: Cached) -> Node:
+def _kept(node: Node, owner: Node, name: str, step: CachedRows) -> Node:
     fields = guarded(node).fields
     return Mapped(owner, step, (name,), known_shape(node), known_dtype(node), fields, node.meta)

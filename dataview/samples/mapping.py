@@ -9,26 +9,25 @@ from typing import Any
 import numpy as np
 
 from dataview.errors import UndeclaredError
-from dataview.index import Index, identity, parse
+from dataview.index import identity, is_integer, parse
 from dataview.plan.build import field, record, select, stored, with_fields
 from dataview.plan.fields import Attached, Fields, check_name
 from dataview.plan.kinds import Mapped, Record, Sampled, known_shape
 from dataview.plan.node import DType, Node, Shape
 from dataview.plan.walk import below, rebuilt
-from dataview.samples import streams
-from dataview.samples.numbered import Made
+from dataview.samples.numbered import NumberedSamples
 from dataview.samples.random_numbers import RandomKeys, random_keys
 from dataview.samples.row_functions import (
-    Face,
-    Like,
+    ArraySpec,
     Path,
+    RowFunctions,
     Spec,
-    Step,
+    ToView,
     Undeclared,
     guarded,
     only,
 )
-from dataview.samples.streams import DerivedSamples, Picked, Samples, Stream
+from dataview.samples.streams import DerivedSamples, FieldSamples, Samples, Stream
 from dataview.sources import ArraySource
 
 BATCH = 1024
@@ -38,16 +37,16 @@ BATCH = 1024
 # --- declaring ---------------------------------------------------------------------------------
 
 
-def step(
+def row_functions_of(
     functions: Any,
     fields: Any,
     shape: Any,
     dtype: Any,
     reads: Any,
     batch: int | None,
-    face: Face,
-    wrap: Callable[[Any], Node],
-) -> Step:
+    to_view: ToView,
+    to_node: Callable[[Any], Node],
+) -> RowFunctions:
     """Return the step of one function or of several, with what is declared of the result."""
     several = tuple(functions) if isinstance(functions, (list, tuple)) else (functions,)
     for function in several:
@@ -56,19 +55,20 @@ def step(
             raise TypeError(f"rows are mapped by a function or a list of them; got {got}")
     if not several:
         raise ValueError("rows are mapped by at least one function; got none")
-    if batch is not None and (isinstance(batch, bool) or not isinstance(batch, int) or batch < 1):
+    if batch is not None and (not is_integer(batch) or batch < 1):
         raise ValueError(f"batch_size is a number of rows, 1 or more; got {batch!r}")
     names = (reads,) if isinstance(reads, str) else None if reads is None else tuple(reads)
-    return Step(several, _spec(fields, shape, dtype), names, batch, face, wrap)
+    return RowFunctions(several, _spec(fields, shape, dtype), names, batch, to_view, to_node)
 
 
 def _spec(fields: Any, shape: Any, dtype: Any) -> Spec:
     """Return what is declared, as a tree by name where there are names."""
     names = _names(fields, shape, dtype)
     if names is None:
-        return Like(_shape(shape), None if dtype is None else np.dtype(dtype))
+        return ArraySpec(_shape(shape), None if dtype is None else np.dtype(dtype))
     for given, what in ((shape, "shape"), (dtype, "dtype")):
-        unknown = [name for name in _inside(given) if name not in names]
+        declared = given if isinstance(given, Mapping) else ()
+        unknown = [name for name in declared if name not in names]
         if unknown:
             raise ValueError(f"{what}= names {unknown}, which fields= does not: {list(names)}")
 
@@ -94,10 +94,6 @@ def _names(fields: Any, shape: Any, dtype: Any) -> Mapping[str, Any] | None:
     return dict.fromkeys(names)
 
 
-def _inside(given: Any) -> Any:
-    return given if isinstance(given, Mapping) else ()
-
-
 def _shape(shape: Any) -> Shape | None:
     if shape is None:
         return None
@@ -110,7 +106,7 @@ def _shape(shape: Any) -> Shape | None:
 # --- building ----------------------------------------------------------------------------------
 
 
-def mapped(node: Node, made: Step, seed: Any = None) -> Node:
+def mapped(node: Node, made: RowFunctions, seed: Any = None) -> Node:
     """Return the node of what a step makes of the rows of a node."""
     if seed is not None:
         first = 1 + max((keys.last for keys in _random_keys_below(node)), default=-1)
@@ -124,9 +120,9 @@ def mapped(node: Node, made: Step, seed: Any = None) -> Node:
     return _members(guarded(node), made, made.spec, ())
 
 
-def _members(parent: Node, made: Step, spec: Spec, path: Path) -> Node:
+def _members(parent: Node, made: RowFunctions, spec: Spec, path: Path) -> Node:
     """Return the node of a member that is declared so, with all inside it."""
-    count = parent.count if isinstance(parent, Made) else known_shape(parent)[0]
+    count = parent.count if isinstance(parent, NumberedSamples) else known_shape(parent)[0]
     if isinstance(spec, dict):
         return record(
             {name: _members(parent, made, inner, (*path, name)) for name, inner in spec.items()}, 1
@@ -138,7 +134,7 @@ def _members(parent: Node, made: Step, spec: Spec, path: Path) -> Node:
     return _known(parent, made, path, (count, *spec.shape), spec.dtype)
 
 
-def _known(parent: Node, made: Step, path: Path, shape: Shape, dtype: DType) -> Node:
+def _known(parent: Node, made: RowFunctions, path: Path, shape: Shape, dtype: DType) -> Node:
     """Return a member of which all is known; those of a structured dtype are its fields."""
     fields = {
         name: Attached(
@@ -159,7 +155,7 @@ class _MappedSamples(DerivedSamples):
     __slots__ = ("step",)
     parts = ("samples", "step")
 
-    def __init__(self, samples: Samples, made: Step) -> None:
+    def __init__(self, samples: Samples, made: RowFunctions) -> None:
         super().__init__(samples)
         self.step = made
 
@@ -195,7 +191,7 @@ class _MappedSamples(DerivedSamples):
         rank = 0 if self.step.batch is None else 1
 
         def fitted(node: Node, spec: Spec, path: Path) -> Node:
-            names = spec if isinstance(spec, dict) else dict.fromkeys(node.fields, Like())
+            names = spec if isinstance(spec, dict) else dict.fromkeys(node.fields, ArraySpec())
             if isinstance(spec, dict) or isinstance(node, Record):
                 parts = {n: fitted(field(node, n), names[n], (*path, n)) for n in names}
                 return record(parts, rank)
@@ -209,7 +205,7 @@ def _streamed(samples: Samples, spec: Spec) -> Stream:
     sample = _sample(spec)
     if sample is not None or not isinstance(spec, dict):
         return Stream(samples, sample)
-    parts = {name: _streamed(Picked(samples, name), inner) for name, inner in spec.items()}
+    parts = {name: _streamed(FieldSamples(samples, name), inner) for name, inner in spec.items()}
     fields = Fields({name: Attached(part, None) for name, part in parts.items()})
     changed: Stream = Stream(samples).replaced(fields=fields)
     return changed
@@ -233,7 +229,7 @@ def at_epoch(node: Node, epoch: int) -> Any:
     """Return the same node with the random numbers of an epoch; 0 is the one to begin with."""
 
     def turned(part: Any, old: Any) -> Any:
-        if not isinstance(part, Step) or part.keys is None or part.keys.epoch == epoch:
+        if not isinstance(part, RowFunctions) or part.keys is None or part.keys.epoch == epoch:
             return part
         return part.replaced(keys=part.keys.at(epoch))
 
@@ -245,7 +241,7 @@ def at_epoch(node: Node, epoch: int) -> Any:
 
 def probed(node: Node) -> Any:
     """Return the node with shape, dtype and fields known, calling each function once to see."""
-    learnt: dict[Any, Step] = {}
+    learnt: dict[Any, RowFunctions] = {}
 
     def into(part: Node) -> list[Any]:
         return [] if isinstance(part, (Sampled, Mapped)) else part.attached()
@@ -254,13 +250,13 @@ def probed(node: Node) -> Any:
         if isinstance(part, Undeclared) and part.count is not None:
             return _known_rows(part, learnt)
         if isinstance(part, (Sampled, Mapped)):
-            return streams.probed(part)
+            return part.probed() if isinstance(part, (Stream, NumberedSamples)) else part
         return part if part is old else with_fields(part, part.fields)
 
     return rebuilt([node], known, into)[0]
 
 
-def _known_rows(node: Undeclared, learnt: dict[Any, Step]) -> Node:
+def _known_rows(node: Undeclared, learnt: dict[Any, RowFunctions]) -> Node:
     """Return the member of a step with what a sample tells of it, learnt once for all members."""
     key = (id(node.step), id(node.node))
     if key not in learnt:
@@ -269,34 +265,25 @@ def _known_rows(node: Undeclared, learnt: dict[Any, Step]) -> Node:
     spec: Any = made.spec
     for name in node.path:
         spec = spec[name]
-    whole = _members(node.node, made, spec, node.path)  # type: ignore[arg-type]
-    return _rows_of(whole, node)
+    return node.rows_of(_members(node.rows, made, spec, node.path))
 
 
-def _rows_of(whole: Node, seen: Made) -> Node:
-    """Return the rows of a node that are those of samples of which less was known."""
-    rest = known_shape(whole)[1:]
-    inner = identity((seen.index.shape[0], *rest)).maps[1:]
-    return select(whole, Index((seen.index.shape[0], *rest), [*seen.index.maps, *inner]))
-
-
-def _learnt(node: Undeclared) -> Step:
+def _learnt(node: Undeclared) -> RowFunctions:
     """Return the step of a member with what its first sample tells of all members."""
     if not node.count:
         raise UndeclaredError("there are no samples to learn from")
-    assert node.node is not None
     number = int(node.part(parse(0, (node.count,))).numbers())
-    result = node.step.result(node.node, (number,))
+    result = node.step.result(node.rows, (number,))
 
     def seen(part: Node, spec: Spec, path: Path) -> Spec:
         if isinstance(spec, dict) or isinstance(part, Record):
-            inner = spec if isinstance(spec, dict) else dict.fromkeys(part.fields, Like())
+            inner = spec if isinstance(spec, dict) else dict.fromkeys(part.fields, ArraySpec())
             return {name: seen(field(part, name), inner[name], (*path, name)) for name in inner}
         value = node.step.value(result, path, spec, (number,))
         shape = value.shape if node.step.batch is None else value.shape[1:]
-        return Like(shape, value.dtype, spec.dtype is None or spec.exact)
+        return ArraySpec(shape, value.dtype, spec.dtype is None or spec.exact)
 
-    learnt: Step = node.step.replaced(spec=seen(result.node, node.step.spec, ()))
+    learnt: RowFunctions = node.step.replaced(spec=seen(result.node, node.step.spec, ()))
     return learnt
 
 
@@ -317,4 +304,4 @@ def _random_keys_below(node: Node) -> Iterator[RandomKeys]:
 def _keys_of(part: Any) -> RandomKeys | None:
     """Return the keys of a part that is what a step makes with random numbers."""
     step = part.step if isinstance(part, (Mapped, Undeclared, _MappedSamples)) else None
-    return step.keys if isinstance(step, Step) else None
+    return step.keys if isinstance(step, RowFunctions) else None

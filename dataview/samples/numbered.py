@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,31 +10,31 @@ import numpy as np
 from dataview.compute import evaluate
 from dataview.errors import UndeclaredError, error_at
 from dataview.index import Index, compose, extend, is_endless, parse, positions
-from dataview.plan.build import field, record, select, stored
+from dataview.plan.build import field, record, select, stored, with_fields
 from dataview.plan.guards import endless
 from dataview.plan.kinds import Extents, Record, Sampled, known_dtype, known_shape
 from dataview.plan.node import Evaluate, Node
-from dataview.sources import FunctionSource, Memo
+from dataview.sources import ArraySource, FunctionSource, Memo
 
-Wrap = Callable[[Any], Node]
+ToNode = Callable[[Any], Node]
 """Makes a node of a sample as the user's code returns it."""
 
 _PROBE = "{what} is unknown until one has been read; call _probe() to read one"
 
 
-class Made(Sampled):
+class NumberedSamples(Sampled):
     """Samples that `function` makes by number; `index` says which of its `total` are seen."""
 
-    __slots__ = ("function", "index", "total", "wrap")
+    __slots__ = ("function", "index", "to_node", "total")
 
     def __init__(
-        self, function: Callable[[int], Any], total: int, index: Index, wrap: Wrap
+        self, function: Callable[[int], Any], total: int, index: Index, to_node: ToNode
     ) -> None:
         super().__init__()
         self.function = function
         self.total = total
         self.index = index
-        self.wrap = wrap
+        self.to_node = to_node
 
     @property
     def count(self) -> int | None:
@@ -46,11 +46,11 @@ class Made(Sampled):
         """The number of samples and what is known of each; None for one sample not looked at."""
         return None if self.count is None else super().extents
 
-    def part(self, index: Index) -> Made:
+    def part(self, index: Index) -> NumberedSamples:
         """Return the samples that an index on the rows alone selects."""
         if len(index.maps) != 1 or len(index.shape) > 1:
             raise UndeclaredError(_PROBE.format(what="the shape of the samples"))
-        changed: Made = self.replaced(index=compose(self.index, index))
+        changed: NumberedSamples = self.replaced(index=compose(self.index, index))
         return changed
 
     @property
@@ -66,7 +66,7 @@ class Made(Sampled):
     def sample(self, number: int) -> Node:
         """Return one sample as a node; an error names it."""
         try:
-            return self.wrap(self.function(number))
+            return self.to_node(self.function(number))
         except Exception as error:
             where = f"sample {number}, made by {name_of(self.function)}"
             raise error_at(error, where) from error
@@ -77,7 +77,7 @@ class Made(Sampled):
             return evaluate(self.sample(int(self.numbers())))
         if is_endless(self.count):
             raise endless("calling")
-        return stacked([evaluate(self.sample(number)) for number in self.numbers().tolist()])
+        return stack([evaluate(self.sample(number)) for number in self.numbers().tolist()])
 
     def probed(self) -> Node:
         """Return the samples as nodes that know shape, dtype and fields, reading the first."""
@@ -86,11 +86,14 @@ class Made(Sampled):
         if not self.count:
             raise UndeclaredError("there are no samples to learn from")
         first = self.part(parse(0, (self.count,)))
-        whole = _made_source(self, self.sample(int(first.numbers())), ())
+        return self.rows_of(_made_source(self, self.sample(int(first.numbers())), ()))
+
+    def rows_of(self, whole: Node) -> Node:
+        """Return the rows of a node of `total` samples that are those of these samples."""
         return select(whole, extend(self.index, known_shape(whole)[1:]))
 
 
-def _made_source(node: Made, sample: Node, path: tuple[str, ...]) -> Node:
+def _made_source(node: NumberedSamples, sample: Node, path: tuple[str, ...]) -> Node:
     """Return the node of all samples that are like this one, one source per member."""
     if isinstance(sample, Record) and not sample.rank:
         named = {
@@ -107,7 +110,18 @@ def _member(sample: Node, path: tuple[str, ...]) -> np.ndarray:
     return evaluate(sample)
 
 
-def stacked(samples: list[np.ndarray]) -> np.ndarray:
+def stack_nodes(samples: Sequence[Node]) -> Node:
+    """Return samples as the rows of one node, with their fields."""
+    first = samples[0]
+    if isinstance(first, Record):
+        parts = {name: stack_nodes([field(s, name) for s in samples]) for name in first.fields}
+        return record(parts, first.rank + 1)
+    rows = stored(ArraySource(stack([evaluate(sample) for sample in samples])))
+    windows = first.fields.windows_only(1, lambda axis: True)
+    return with_fields(rows, windows) if windows.named else rows
+
+
+def stack(samples: list[np.ndarray]) -> np.ndarray:
     """Return samples as one array."""
     if not samples:
         return np.empty(0)

@@ -20,9 +20,7 @@ from dataview.plan.build import (
     chosen,
     field,
     read_only,
-    record,
     select,
-    stored,
     with_fields,
 )
 from dataview.plan.casting import cast
@@ -30,15 +28,15 @@ from dataview.plan.fields import Fields
 from dataview.plan.kinds import Extents, Mapped, Record, Reduction, Sampled, known_shape
 from dataview.plan.node import DType, Evaluate, Node, Part, Shape
 from dataview.plan.walk import below
-from dataview.samples.numbered import Made, is_deterministic, name_of, stacked
+from dataview.samples.numbered import NumberedSamples, is_deterministic, name_of, stack, stack_nodes
 from dataview.samples.random_numbers import RandomKeys
-from dataview.sources import ArraySource, Memo
+from dataview.sources import Memo
 
 Path: TypeAlias = "tuple[str, ...]"
-Face: TypeAlias = Callable[[Node], Any]
+ToView: TypeAlias = Callable[[Node], Any]
 
 
-class Like(NamedTuple):
+class ArraySpec(NamedTuple):
     """What is known of an array that each sample has; None for what is not.
 
     A dtype that was declared is what values are cast to, as in writing; where an `exact` one was
@@ -50,15 +48,15 @@ class Like(NamedTuple):
     exact: bool = False
 
 
-Spec: TypeAlias = "Like | dict[str, Any]"
+Spec: TypeAlias = "ArraySpec | dict[str, Any]"
 """What a function returns: one array, or fields by name."""
 
 
 class _Scope(NamedTuple):
-    """What earlier steps have made of the rows that a function is looking at."""
+    """What earlier functions have made of the rows that a function is looking at."""
 
     limit: int
-    kept: dict[Any, dict[tuple[int, ...], Any]]
+    results: dict[Any, dict[tuple[int, ...], Any]]
 
 
 class Result(NamedTuple):
@@ -86,13 +84,13 @@ def member(node: Node, path: Path) -> Node:
     return node
 
 
-class Step(Part):
+class RowFunctions(Part):
     """Functions that are run one after the other on a row, or on a block of at most `batch` rows.
 
     `spec` tells what is known of the result, `keys` are those of random numbers.
     """
 
-    __slots__ = ("batch", "face", "functions", "keys", "reads", "spec", "wrap")
+    __slots__ = ("batch", "functions", "keys", "reads", "spec", "to_node", "to_view")
 
     def __init__(
         self,
@@ -100,15 +98,15 @@ class Step(Part):
         spec: Spec,
         reads: tuple[str, ...] | None,
         batch: int | None,
-        face: Face,
-        wrap: Callable[[Any], Node],
+        to_view: ToView,
+        to_node: Callable[[Any], Node],
     ) -> None:
         self.functions = functions
         self.spec = spec
         self.reads = reads
         self.batch = batch
-        self.face = face
-        self.wrap = wrap
+        self.to_view = to_view
+        self.to_node = to_node
         self.keys: RandomKeys | None = None
 
     @property
@@ -117,12 +115,12 @@ class Step(Part):
         verb = "map" if self.batch is None else "map_batches"
         return f"{verb} {', '.join(map(name_of, self.functions))}"
 
-    def like(self, node: Mapped) -> Like:
+    def like(self, node: Mapped) -> ArraySpec:
         """Return what is known of a member."""
         spec: Any = self.spec
         for name in node.path:
             spec = spec[name] if isinstance(spec, dict) else spec
-        return Like(known_shape(node)[1:], node.dtype, spec.exact)
+        return ArraySpec(known_shape(node)[1:], node.dtype, spec.exact)
 
     @property
     def deterministic(self) -> bool:
@@ -154,37 +152,34 @@ class Step(Part):
         scope = _scope.get()
         if scope is None or len(numbers) > scope.limit:
             return None
-        return scope.kept.get((_Same(self), _Same(parent)), {}).get(numbers)
+        return scope.results.get((self, parent), {}).get(numbers)
 
     def _keep(self, parent: Node, numbers: tuple[int, ...], view: Any) -> Result:
         """Return what the functions make of a view, kept within a function of few rows."""
         found = self.applied(view, numbers)
         scope = _scope.get()
         if scope is not None and len(numbers) <= scope.limit:
-            # The key holds what it names, so that no other object gets its identity.
-            kept = scope.kept.setdefault((_Same(self), _Same(parent)), {})
-            if len(kept) >= scope.limit:
-                kept.clear()
-            kept[numbers] = found
+            results = scope.results.setdefault((self, parent), {})
+            if len(results) >= scope.limit:
+                results.clear()
+            results[numbers] = found
         return found
 
     def _given(self, parent: Node, numbers: tuple[int, ...]) -> Any:
         """Return the view of a row, or of a block of rows, of a parent that is guarded."""
-        if isinstance(parent, Made):
+        if isinstance(parent, NumberedSamples):
             count = parent.count
             assert count is not None
             ones = [parent.part(parse(number, (count,))) for number in numbers]
             return self.shown([one.sample(int(one.numbers())) for one in ones])
         if self.batch is None:
-            return self.face(parent)[numbers[0]]
-        run = len(numbers) == numbers[-1] - numbers[0] + 1
-        key = slice(numbers[0], numbers[-1] + 1) if run else np.array(numbers)
-        return self.face(parent)[key]
+            return self.to_view(parent)[numbers[0]]
+        return self.to_view(parent)[key_of(numbers)]
 
     def shown(self, samples: Sequence[Node]) -> Any:
         """Return the view of samples, or of one, as the functions may see it."""
-        node = samples[0] if self.batch is None else together(samples)
-        return self.face(guarded(node if self.reads is None else only(node, self.reads)))
+        node = samples[0] if self.batch is None else stack_nodes(samples)
+        return self.to_view(guarded(node if self.reads is None else only(node, self.reads)))
 
     def applied(self, view: Any, numbers: tuple[int, ...]) -> Result:
         """Return what the functions make of the rows that have these numbers."""
@@ -193,14 +188,15 @@ class Step(Part):
         try:
             for place, function in enumerate(self.functions):
                 last = place == len(self.functions) - 1
-                spec = self.spec if last else Like()
+                spec = self.spec if last else ArraySpec()
                 try:
                     value = self._called(function, place, view, numbers)
-                    node = self._checked(self._noded(value, spec), spec, (), len(numbers))
+                    node = self._as_node(value, spec)
+                    self._check(node, spec, (), len(numbers))
                 except Exception as error:
                     raise error_at(error, self._where(function, numbers)) from error
                 if not last:
-                    view = self.face(guarded(node))
+                    view = self.to_view(guarded(node))
         finally:
             _scope.reset(token)
         return Result(node, scope)
@@ -213,7 +209,7 @@ class Step(Part):
         generators = [self.keys.generator(place, number) for number in numbers]
         return function(view, generators[0] if self.batch is None else generators)
 
-    def _noded(self, value: Any, spec: Spec) -> Node:
+    def _as_node(self, value: Any, spec: Spec) -> Node:
         if isinstance(spec, dict) and type(value) is tuple:
             if len(value) != len(spec):
                 raise ValueError(
@@ -221,38 +217,39 @@ class Step(Part):
                     "were returned"
                 )
             value = dict(zip(spec, value, strict=True))
-        node = self.wrap(value)
+        node = self.to_node(value)
         if isinstance(node, Sampled):
             raise TypeError(f"a function or an iterator was returned: {value!r}; return data")
         if self.batch is not None and isinstance(node, Record) and not node.rank:
             raise ValueError(f"one value for each row is needed; got {value!r}")
         return node
 
-    def _checked(self, node: Node, spec: Spec, path: Path, count: int) -> Node:
-        """Return a result of which fields and length are those that were declared."""
+    def _check(self, node: Node, spec: Spec, path: Path, count: int) -> None:
+        """Raise if a result has other fields than were declared, or another number of rows."""
         if isinstance(spec, dict):
             if set(node.fields) != set(spec):
                 got = ", ".join(node.fields) or "one array"
                 raise FieldError(f"the fields {', '.join(spec)} are declared; got {got}")
             for name, inner in spec.items():
-                self._checked(field(node, name), inner, (*path, name), count)
+                self._check(field(node, name), inner, (*path, name), count)
         elif isinstance(node, Record):
-            if spec != Like():
+            if spec != ArraySpec():
                 names = ", ".join(node.fields)
                 raise FieldError(f"{_place(path)}one array is declared; got the fields {names}")
             for name in node.fields:
-                self._checked(field(node, name), Like(), (*path, name), count)
+                self._check(field(node, name), ArraySpec(), (*path, name), count)
         elif self.batch is not None and known_shape(node)[:1] != (count,):
             got = str(known_shape(node)[0]) if node.shape else "one value"
             raise ValueError(f"{_place(path)}{count} rows were given; got {got}")
-        return node
 
     def _where(self, function: Callable[..., Any], numbers: tuple[int, ...]) -> str:
         verb = "map" if self.batch is None else "map_batches"
         rows = f"sample {numbers[0]}" if self.batch is None else _span(numbers)
         return f"{verb} {name_of(function)}, {rows}"
 
-    def value(self, result: Result, path: Path, like: Like, numbers: tuple[int, ...]) -> np.ndarray:
+    def value(
+        self, result: Result, path: Path, like: ArraySpec, numbers: tuple[int, ...]
+    ) -> np.ndarray:
         """Return one member of a result as an array of the shape and dtype that are known."""
         try:
             found = result.value(path)
@@ -273,84 +270,69 @@ class Step(Part):
         if len(wanted) < 2 or node.path not in wanted:
             return self._gathered(node.node, numbers, {node.path: self.like(node)})[node.path]
         key = ("rows", id(self), id(node.node))
-        have, arrays = memo.get(key) or (numbers[:0], None)
+        have, arrays = memo.get(key) or (numbers[:0], _empty(wanted, 0))
         missing = np.setdiff1d(numbers, have, assume_unique=True)
-        if arrays is None or len(missing):
+        if len(missing):
             fresh = self._gathered(node.node, missing, wanted)
-            have, arrays = _merged((have, arrays), (missing, fresh))
-            memo[key] = have, arrays
+            new = _merged((have, arrays), (missing, fresh)) if len(have) else (missing, fresh)
+            have, arrays = memo[key] = new
         found: np.ndarray = arrays[node.path]
         return found if len(have) == len(numbers) else found[np.searchsorted(have, numbers)]
 
     def _gathered(
-        self, parent: Node, numbers: np.ndarray, likes: Mapping[Path, Like]
+        self, parent: Node, numbers: np.ndarray, likes: Mapping[Path, ArraySpec]
     ) -> dict[Path, np.ndarray]:
         """Return members of these rows, made in blocks on the executor."""
-        out = {
-            path: np.empty((len(numbers), *(like.shape or ())), like.dtype)
-            for path, like in likes.items()
-        }
-        size = self._block(len(numbers))
-        starts = range(0, len(numbers), size)
-        work = functools.partial(_made_rows, self, parent, likes)
-        pieces = [numbers[start : start + size] for start in starts]
+        out = _empty(likes, len(numbers))
+        blocks = self._blocks(len(numbers))
+        work = functools.partial(_rows_of, self, parent, likes)
 
-        def place(number: int) -> None:
-            _put(out, starts[number], work(pieces[number]))
+        def put(block: slice, values: Mapping[Path, np.ndarray]) -> None:
+            for path, array in values.items():
+                out[path][block] = array
 
         if shares_memory():
-            run_blocks(place, list(range(len(pieces))))
+            run_blocks(lambda block: put(block, work(numbers[block])), blocks)
         else:
-            for start, made in zip(starts, run_blocks(work, pieces, portable=True), strict=True):
-                _put(out, start, made)
+            pieces = [numbers[block] for block in blocks]
+            for block, values in zip(blocks, run_blocks(work, pieces, portable=True), strict=True):
+                put(block, values)
         return out
 
     def loose(
-        self, parent: Node, numbers: np.ndarray, path: Path, like: Like, memo: Memo
+        self, parent: Node, numbers: np.ndarray, path: Path, like: ArraySpec, memo: Memo
     ) -> dict[int, np.ndarray]:
         """Return one member of these rows by number, of whatever shape each has."""
         wanted = _wanted(memo).get((id(self), id(parent)), {}) | {path: like}
         made = memo.setdefault(("loose", id(self), id(parent)), {})
         missing = np.array([n for n in numbers.tolist() if (n, path) not in made], np.intp)
-        size = self._block(len(missing))
-        pieces = [missing[start : start + size] for start in range(0, len(missing), size)]
+        pieces = [missing[block] for block in self._blocks(len(missing))]
         work = functools.partial(_loose_rows, self, parent, wanted)
         for part in run_blocks(work, pieces, portable=True):
             made.update(part)
         return {number: made[number, path] for number in numbers.tolist()}
 
-    def _block(self, count: int) -> int:
-        """Return how many rows a thread takes at a time."""
-        return self.batch or max(16, count // 64)
+    def _blocks(self, count: int) -> list[slice]:
+        """Return slices of so many rows, each for one thread."""
+        size = self.batch or max(16, count // 64)
+        return [slice(start, start + size) for start in range(0, count, size)]
 
 
-class _Same:
-    """Compares by identity, and keeps the object alive."""
-
-    __slots__ = ("of",)
-
-    def __init__(self, of: Any) -> None:
-        self.of = of
-
-    def __hash__(self) -> int:
-        return id(self.of)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.of is other.of
+def _empty(likes: Mapping[Path, ArraySpec], count: int) -> dict[Path, np.ndarray]:
+    """Return arrays for so many rows of members."""
+    shapes = {path: (count, *(like.shape or ())) for path, like in likes.items()}
+    return {path: np.empty(shapes[path], like.dtype) for path, like in likes.items()}
 
 
-def _made_rows(
-    step: Step, parent: Node, likes: Mapping[Path, Like], numbers: np.ndarray
+def _rows_of(
+    step: RowFunctions, parent: Node, likes: Mapping[Path, ArraySpec], numbers: np.ndarray
 ) -> dict[Path, np.ndarray]:
     """Return members of some rows; another process may be asked to."""
     if step.batch is not None:
         rows = tuple(numbers.tolist())
         result = step.result(parent, rows)
         return {path: step.value(result, path, like, rows) for path, like in likes.items()}
-    made = {
-        path: np.empty((len(numbers), *(like.shape or ())), like.dtype)
-        for path, like in likes.items()
-    }
+    made = _empty(likes, len(numbers))
     for place, number in enumerate(numbers.tolist()):
         result = step.result(parent, (number,))
         for path, like in likes.items():
@@ -359,7 +341,7 @@ def _made_rows(
 
 
 def _loose_rows(
-    step: Step, parent: Node, likes: Mapping[Path, Like], numbers: np.ndarray
+    step: RowFunctions, parent: Node, likes: Mapping[Path, ArraySpec], numbers: np.ndarray
 ) -> dict[tuple[int, Path], np.ndarray]:
     made: dict[tuple[int, Path], np.ndarray] = {}
     rows = tuple(numbers.tolist())
@@ -373,29 +355,22 @@ def _loose_rows(
     return made
 
 
-def _put(out: Mapping[Path, np.ndarray], start: int, made: Mapping[Path, np.ndarray]) -> None:
-    for path, values in made.items():
-        out[path][start : start + len(values)] = values
-
-
 def _merged(left: Any, right: Any) -> Any:
-    if left[1] is None:
-        return right
     numbers = np.concatenate([left[0], right[0]])
     order = np.argsort(numbers)
     arrays = {path: np.concatenate([left[1][path], right[1][path]])[order] for path in right[1]}
     return numbers[order], arrays
 
 
-def _wanted(memo: Memo) -> dict[Any, dict[Path, Like]]:
+def _wanted(memo: Memo) -> dict[Any, dict[Path, ArraySpec]]:
     """Return which members of which steps an evaluation reads, found out once."""
     if "wanted" not in memo:
-        found: dict[Any, dict[Path, Like]] = {}
+        found: dict[Any, dict[Path, ArraySpec]] = {}
         for node in members_read(memo.get("roots", ())):
             like = node.like if isinstance(node, Undeclared) else node.step.like(node)
             found.setdefault((id(node.step), id(node.node)), {})[node.path] = like
         memo["wanted"] = found
-    wanted: dict[Any, dict[Path, Like]] = memo["wanted"]
+    wanted: dict[Any, dict[Path, ArraySpec]] = memo["wanted"]
     return wanted
 
 
@@ -403,17 +378,17 @@ def members_read(roots: Sequence[Node]) -> Iterator[Any]:
     """Return the members of steps that nodes read, but nothing below them."""
 
     def is_member(part: Any) -> bool:
-        return isinstance(part, (Mapped, Undeclared)) and isinstance(part.step, Step)
+        return isinstance(part, (Mapped, Undeclared)) and isinstance(part.step, RowFunctions)
 
     order = below(roots, lambda part: [] if is_member(part) else part.made_of())
     return filter(is_member, order)
 
 
-def _origin(like: Like) -> str:
+def _origin(like: ArraySpec) -> str:
     return "the first sample has" if like.exact else "declared is"
 
 
-def _cast(found: np.ndarray, like: Like) -> np.ndarray:
+def _cast(found: np.ndarray, like: ArraySpec) -> np.ndarray:
     assert like.dtype is not None
     if not like.exact:
         # One number has a kind and no size, as Python's have.
@@ -428,20 +403,28 @@ def _place(path: Path) -> str:
     return f"field {'.'.join(path)!r}: " if path else ""
 
 
+def key_of(numbers: Sequence[int]) -> slice | np.ndarray:
+    """Return the key that selects rows by their numbers: a slice for a run of them."""
+    run = len(numbers) == numbers[-1] - numbers[0] + 1
+    return slice(numbers[0], numbers[-1] + 1) if run else np.array(numbers)
+
+
 def _span(numbers: tuple[int, ...]) -> str:
-    if len(numbers) == numbers[-1] - numbers[0] + 1:
+    if isinstance(key_of(numbers), slice):
         return f"samples {numbers[0]} to {numbers[-1]}"
     return f"{len(numbers)} samples from {numbers[0]} to {numbers[-1]}"
 
 
-class Undeclared(Made):
+class Undeclared(NumberedSamples):
     """A member of what functions make of the rows of `node`, where little is known of it."""
 
     __slots__ = ("like", "path", "step")
     parts: ClassVar[tuple[str, ...]] = ("node", "step")
 
-    def __init__(self, node: Node, step: Step, path: Path, like: Like, rows: Index) -> None:
-        super().__init__(step.functions[-1], rows.shape[0], rows, step.wrap)
+    def __init__(
+        self, node: Node, step: RowFunctions, path: Path, like: ArraySpec, rows: Index
+    ) -> None:
+        super().__init__(step.functions[-1], rows.shape[0], rows, step.to_node)
         self.node = node
         self.step = step
         self.path = path
@@ -477,7 +460,7 @@ class Undeclared(Made):
         rows = self.step.loose(self.node, np.unique(wanted), self.path, self.like, memo)
         if self.count is None:
             return np.array(rows[int(wanted)])
-        return stacked([rows[number] for number in wanted.tolist()])
+        return stack([rows[number] for number in wanted.tolist()])
 
 
 # --- what a function is given ------------------------------------------------------------------
@@ -497,13 +480,3 @@ def only(node: Node, names: Sequence[str]) -> Node:
     others = [name for name in node.fields if name not in names]
     lost = dict.fromkeys(others, f"is not among the fields to be read (reads={list(names)})")
     return with_fields(part, Fields(part.fields.named, lost))
-
-
-def together(samples: Sequence[Node]) -> Node:
-    """Return samples as the rows of one node."""
-    first = samples[0]
-    if not isinstance(first, Record):
-        return stored(ArraySource(stacked(list(map(evaluate, samples)))))
-    return record(
-        {name: together([field(sample, name) for sample in samples]) for name in first.fields}, 1
-    )

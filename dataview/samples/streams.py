@@ -1,7 +1,7 @@
 """Samples that come in order, and what can be asked of any view about its samples.
 
 Nothing is known of a sample before one was read, so shape and dtype are None; `probed` reads one
-sample and returns a node that knows.
+sample and returns a node that knows them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataview.plan.fields import NO_FIELDS, Attached, Field, Fields
 from dataview.plan.kinds import Extents, Record, Sampled, known_shape, members, size_of
 from dataview.plan.node import Evaluate, Node, Part
 from dataview.plan.symbols import check_bound
-from dataview.samples.numbered import Made, Wrap, is_deterministic, name_of, stacked
+from dataview.samples.numbered import ToNode, is_deterministic, name_of, stack
 from dataview.sources import Memo
 
 
@@ -63,7 +63,7 @@ class Stream(Sampled):
         named: dict[str, Field] = {}
         if sample is not None:
             for name in sample.fields:
-                part = Stream(Picked(samples, name), field(sample, name))
+                part = Stream(FieldSamples(samples, name), field(sample, name))
                 named[name] = Attached(part, None)
         super().__init__(Fields(named) if named else NO_FIELDS)
         self.samples = samples
@@ -86,15 +86,32 @@ class Stream(Sampled):
                 "take a slice of it: view[:n]()"
             )
         found = list(map(evaluate, self.samples.iterate()))
-        return stacked(found) if found else self._of_nothing()
+        return stack(found) if found else self._no_samples()
 
     def probed(self) -> Node:
         """Return the samples as nodes that know shape, dtype and fields, reading the first."""
-        return _probed_stream(self)
+        samples = self.samples
+        if (
+            isinstance(samples, FilteredSamples)
+            and samples.finite
+            and samples.node.shape is not None
+        ):
+            rows = [number for number, _ in samples.numbered()]
+            parent = samples.node
+            return select(parent, parse(np.array(rows, np.intp), known_shape(parent)))
+        if not samples.restarts and not isinstance(samples, IteratorSamples):
+            raise StreamError("probing would lose a sample of an iterator; probe before slicing it")
+        passing = samples.iterate()
+        first = next(passing, None)
+        if first is None:
+            raise StreamError("the stream is empty: there is no sample to learn from")
+        if not samples.restarts:
+            self.samples = IteratorSamples(itertools.chain([first], passing), _as_is)
+        return Stream(self.samples, first)
 
-    def _of_nothing(self) -> np.ndarray:
+    def _no_samples(self) -> np.ndarray:
         """Return no samples, of the shape and dtype that they would have."""
-        parent = self.samples.node if isinstance(self.samples, Kept) else None
+        parent = self.samples.node if isinstance(self.samples, FilteredSamples) else None
         if parent is not None and parent.shape:
             return np.empty((0, *parent.shape[1:]), parent.dtype)
         if self.sample is None:
@@ -102,15 +119,15 @@ class Stream(Sampled):
         return np.empty((0, *known_shape(self.sample)), self.sample.dtype)
 
 
-class Produced(Samples):
+class IteratorSamples(Samples):
     """The samples of a factory of iterators, or of one iterator, which is spent once read."""
 
-    __slots__ = ("begun", "origin", "wrap")
+    __slots__ = ("begun", "origin", "to_node")
     finite = False
 
-    def __init__(self, origin: Any, wrap: Wrap) -> None:
+    def __init__(self, origin: Any, to_node: ToNode) -> None:
         self.origin = origin
-        self.wrap = wrap
+        self.to_node = to_node
         self.begun: Any = False
 
     @property
@@ -133,17 +150,17 @@ class Produced(Samples):
                     "spent; it should make a new one at each call"
                 )
             self.begun = passing
-            return map(self.wrap, passing)
+            return map(self.to_node, passing)
         if self.begun:
             raise StreamError(
                 "the iterator behind this view has been read and is spent; give a function that "
                 "returns a new iterator, as in dv.View(lambda: iter(...)), to read it again"
             )
         self.begun = True
-        return map(self.wrap, self.origin)
+        return map(self.to_node, self.origin)
 
 
-class _Sliced(DerivedSamples):
+class _SlicedSamples(DerivedSamples):
     """Some of the samples of a stream, as `itertools.islice` counts them."""
 
     __slots__ = ("bounds",)
@@ -158,7 +175,7 @@ class _Sliced(DerivedSamples):
         return itertools.islice(self.samples.iterate(), *self.bounds)
 
 
-class Picked(DerivedSamples):
+class FieldSamples(DerivedSamples):
     """One field of every sample of a stream."""
 
     __slots__ = ("name",)
@@ -172,18 +189,18 @@ class Picked(DerivedSamples):
         return (field(sample, self.name) for sample in self.samples.iterate())
 
 
-class Kept(Samples):
+class FilteredSamples(Samples):
     """The samples of a node that a function of the sample accepts."""
 
-    __slots__ = ("face", "finite", "function", "node", "restarts")
+    __slots__ = ("finite", "function", "node", "restarts", "to_view")
     parts = ("node",)
 
     def __init__(
-        self, node: Node, function: Callable[[Any], Any], face: Callable[..., Any]
+        self, node: Node, function: Callable[[Any], Any], to_view: Callable[..., Any]
     ) -> None:
         self.node = node
         self.function = function
-        self.face = face
+        self.to_view = to_view
         samples = node.samples if isinstance(node, Stream) else None
         known = length_of(node) not in (None, math.inf)
         self.finite = known if samples is None else samples.finite
@@ -198,7 +215,7 @@ class Kept(Samples):
         """Return the accepted samples with their numbers."""
         for number, sample in enumerate(samples_of(self.node)):
             try:
-                accepted = bool(self.function(self.face(sample)))
+                accepted = bool(self.function(self.to_view(sample)))
             except Exception as error:
                 raise error_at(
                     error, f"filter {name_of(self.function)}, sample {number}"
@@ -211,7 +228,7 @@ class Kept(Samples):
         return (sample for _, sample in self.numbered())
 
 
-class _Pooled(DerivedSamples):
+class _ShuffledSamples(DerivedSamples):
     """The samples of a stream, each drawn from a pool of the next ones as the seed says."""
 
     __slots__ = ("key", "pool")
@@ -245,7 +262,7 @@ def pool_of(size: Any) -> Pool:
             raise ValueError(f"a pool in bytes is written like '64MB' or '1GiB'; got {size!r}")
         base = 1024 if found[3] else 1000
         return Pool(int(float(found[1]) * base ** " kMGT".index(found[2] or " ")), True)
-    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+    if not is_integer(size) or size < 1:
         raise ValueError(f"a pool holds at least one sample; got {size!r}")
     return Pool(size, False)
 
@@ -260,11 +277,15 @@ def within_pool(
     draws = _draws(key)
     held: list[_Item] = []
     weight = 0
+
+    def weight_of(item: _Item) -> int:
+        return _bytes_of(node_of(item)) if pool.bytes else 1
+
     for item in passing:
-        own = _bytes_of(node_of(item)) if pool.bytes else 1
+        own = weight_of(item)
         while held and weight + own > pool.size:
             drawn = _drawn(held, next(draws))
-            weight -= _bytes_of(node_of(drawn)) if pool.bytes else 1
+            weight -= weight_of(drawn)
             yield drawn
         held.append(item)
         weight += own
@@ -293,7 +314,7 @@ def _draws(key: tuple[Any, ...]) -> Iterator[int]:
         yield from order.block(start, start + 1024).tolist()
 
 
-class _Again(DerivedSamples):
+class _RepeatedSamples(DerivedSamples):
     """The samples of a stream several times over, or without end."""
 
     __slots__ = ("times",)
@@ -315,30 +336,30 @@ class _Again(DerivedSamples):
                 return
 
 
-def pooled(node: Stream, size: int | str | None, key: tuple[Any, ...]) -> Stream:
+def shuffled_stream(node: Stream, size: int | str | None, key: tuple[Any, ...]) -> Stream:
     """Return a stream shuffled within a pool of so many samples or bytes."""
     if size is None:
         raise StreamError(
             "a stream is shuffled within a pool of its next samples; say how many: "
             "_shuffled(seed, pool=1000), or pool='64MB'"
         )
-    return Stream(_Pooled(node.samples, pool_of(size), key), node.sample)
+    return Stream(_ShuffledSamples(node.samples, pool_of(size), key), node.sample)
 
 
-def again(node: Stream, times: float) -> Stream:
+def repeated_stream(node: Stream, times: float) -> Stream:
     """Return a stream read several times over."""
     if not node.samples.restarts:
         raise StreamError("the iterator behind this view is spent once read; it cannot be repeated")
-    return Stream(_Again(node.samples, times), node.sample)
+    return Stream(_RepeatedSamples(node.samples, times), node.sample)
 
 
-def kept(node: Node, function: Callable[[Any], Any], face: Callable[..., Any]) -> Stream:
+def filtered(node: Node, function: Callable[[Any], Any], to_view: Callable[..., Any]) -> Stream:
     """Return the stream of a node's samples that a function of the sample accepts."""
     sample = node.sample if isinstance(node, Stream) else None
     check_bound(node)
     if node.shape and rows_of(node):
         sample = select(node, parse(0, node.shape))
-    return Stream(Kept(node, function, face), sample)
+    return Stream(FilteredSamples(node, function, to_view), sample)
 
 
 # --- asking ----------------------------------------------------------------------------------
@@ -363,10 +384,10 @@ def samples_of(node: Node) -> Iterator[Node]:
     return (select(node, parse(number, shape), number) for number in range(shape[0]))
 
 
-def keyed(node: Sampled, key: Any) -> Node:
+def samples_at(node: Sampled, key: Any) -> Node:
     """Return the part for a key: of made samples any rows, of a stream what lies ahead."""
     if isinstance(node, Stream):
-        return forward(node, key)
+        return slice_of_stream(node, key)
     if isinstance(key, tuple) and len(key) > 1 and is_integer(key[0]) and node.count is not None:
         sample = node.part(parse(key[0], (node.count,)))
         return select(sample, parse(key[1:], known_shape(sample)), key)
@@ -382,7 +403,7 @@ def keyed(node: Sampled, key: Any) -> Node:
     return node.part(parse(key, (node.count,)))
 
 
-def forward(node: Stream, key: Any) -> Stream:
+def slice_of_stream(node: Stream, key: Any) -> Stream:
     """Return a later part of a stream; what needs random access is refused."""
     if not isinstance(key, slice):
         raise StreamError(
@@ -392,33 +413,8 @@ def forward(node: Stream, key: Any) -> Stream:
     bounds = (key.start or 0, key.stop, key.step if key.step is not None else 1)
     if min(bounds[0], 0 if bounds[1] is None else bounds[1], bounds[2]) < 0 or not bounds[2]:
         raise StreamError(f"a stream has no known end to count back from; got the slice {key!r}")
-    return Stream(_Sliced(node.samples, bounds), node.sample)
+    return Stream(_SlicedSamples(node.samples, bounds), node.sample)
 
 
-# --- probing ---------------------------------------------------------------------------------
-
-
-def probed(node: Node) -> Node:
-    """Return the node with shape, dtype and fields known, reading one sample to find out."""
-    return node.probed() if isinstance(node, (Stream, Made)) else node
-
-
-def _probed_stream(node: Stream) -> Node:
-    samples = node.samples
-    if isinstance(samples, Kept) and samples.finite and samples.node.shape is not None:
-        rows = [number for number, _ in samples.numbered()]
-        parent = samples.node
-        return select(parent, parse(np.array(rows, np.intp), known_shape(parent)))
-    if not samples.restarts and not isinstance(samples, Produced):
-        raise StreamError("probing would lose a sample of an iterator; probe before slicing it")
-    passing = samples.iterate()
-    first = next(passing, None)
-    if first is None:
-        raise StreamError("the stream is empty: there is no sample to learn from")
-    if not samples.restarts:
-        node.samples = Produced(itertools.chain([first], passing), _as_is)
-    return Stream(node.samples, first)
-
-
-def _as_is(sample: Node) -> Node:
+def _as_is(sample: Node) -> Node:  # a lambda could not be pickled
     return sample

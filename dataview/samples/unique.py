@@ -20,6 +20,7 @@ TOGETHER = 8
 """So many blocks are looked at before what they hold is put together."""
 
 Counted = tuple[np.ndarray, np.ndarray]
+"""Distinct values, ascending, and how often each occurs."""
 
 
 def distinct(node: Node, counts: bool) -> Distinct:
@@ -30,10 +31,8 @@ def distinct(node: Node, counts: bool) -> Distinct:
     return Distinct(_Values(node, counts))
 
 
-def counted_values(array: np.ndarray) -> Counted:
-    """Return the distinct values of an array, ascending, and how often each occurs."""
-    values, counts = np.unique(array, return_counts=True)
-    return values, counts
+def _counted(array: np.ndarray) -> Counted:
+    return np.unique(array, return_counts=True)
 
 
 def merged(parts: Sequence[Counted]) -> Counted:
@@ -67,7 +66,7 @@ class _Values(Part):
         """Return the values, or pairs of value and count."""
         node, taken = self.node, self.taken
         if taken is None and node is not None:
-            values, counts = _passed(node)
+            values, counts = _count_values(node)
             found = np.empty(len(values), self.dtype)
             if self.counts:
                 found["value"], found["count"] = values, counts
@@ -82,7 +81,7 @@ class _Values(Part):
         return self.taken
 
 
-class _Samples(Samples):
+class _DistinctSamples(Samples):
     """The values, or one of their fields, as samples."""
 
     __slots__ = ("name", "values")
@@ -108,14 +107,14 @@ class _Samples(Samples):
 _settling = threading.Lock()
 
 
-def _passed(node: Node) -> Counted:
+def _count_values(node: Node) -> Counted:
     """Return the distinct values of a node, reading it once."""
     take(pending(node), evaluate)
     indices = [index for _, index in row_blocks(node)]
-    runs = [counted_values(np.empty(0, known_dtype(node)))]
+    runs = [_counted(np.empty(0, known_dtype(node)))]
     for start in range(0, len(indices), TOGETHER):
         some = indices[start : start + TOGETHER]
-        parts = run_blocks(lambda index: counted_values(evaluate(node, index)), some)
+        parts = run_blocks(lambda index: _counted(evaluate(node, index)), some)
         runs.append(merged(parts))
         # Runs of like lengths are merged: each value is moved a few times only.
         while len(runs) > 1 and len(runs[-2][0]) <= 2 * len(runs[-1][0]):
@@ -131,7 +130,7 @@ class Distinct(Stream):
 
     def __init__(self, values: _Values, name: str | None = None) -> None:
         dtype = values.dtype if name is None else values.dtype[name]
-        samples = _Samples(values, name)
+        samples = _DistinctSamples(values, name)
         super().__init__(samples, stored(ArraySource(np.zeros((), dtype)), False))
         self.dtype = dtype
         self.values = samples

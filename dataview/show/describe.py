@@ -16,7 +16,6 @@ from dataview.plan.fields import Fields, Window
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import Driven, Record, known_dtype, known_shape, members, size_of
 from dataview.plan.node import Node
-from dataview.samples import counted_values
 from dataview.sizes import sizes
 from dataview.sources import ArraySource, Memo
 
@@ -322,7 +321,7 @@ class _Summary:
             counter = Counter(sample.tolist())
             values, counts = list(counter), np.array([*counter.values()], np.int64)
         else:
-            distinct, counts = counted_values(sample)
+            distinct, counts = np.unique(sample, return_counts=True)
             values = list(distinct[[counts.argmax()]]) if len(counts) else []
         found: dict[str, Any] = {"distinct": _estimated(counts, known)}
         if self.dtype.kind in "bOUST" and len(counts):

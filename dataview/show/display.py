@@ -24,7 +24,7 @@ from dataview.plan.kinds import (
 )
 from dataview.plan.node import Node
 from dataview.samplers import Cycle
-from dataview.samples import Made, Stream, Undeclared, length_of
+from dataview.samples import NumberedSamples, Stream, Undeclared, length_of
 from dataview.show.formulas import formula_of
 from dataview.show.pictures import picture
 from dataview.show.words import (
@@ -88,7 +88,7 @@ def _what(node: Node) -> str:
     lengths = lengths_of(node)
     first = (lengths or (None,))[0]
     rows = "1 row" if first == 1 else f"{length_text(first)} rows"
-    if isinstance(node, Made) or (isinstance(node, Stream) and node.sample is None):
+    if isinstance(node, NumberedSamples) or (isinstance(node, Stream) and node.sample is None):
         return f"of {rows} of ?" if lengths else "of ?"
     if not _is_record(node):
         return f"{shape_text(lengths)} {dtype_text(node)}"
@@ -116,7 +116,7 @@ def _nbytes(node: Node) -> int | None:
 
 PLACES: dict[type[Node], Callable[[Any], str]] = {
     Stored: lambda node: node.source.describe(),
-    Made: lambda node: "function",
+    NumberedSamples: lambda node: "function",
     Undeclared: lambda node: "computed",
     Placeholder: lambda node: f"symbol {harmless(node.name)}",
     Deferred: lambda node: f"of symbol {listing(node.names)}",
@@ -129,7 +129,7 @@ STATES: dict[type[Node], dict[str, Callable[[Any], int | str]]] = {
         "can be read once": lambda node: not node.samples.restarts,
         "not probed": lambda node: node.sample is None,
     },
-    Made: {"not probed": lambda node: True},
+    NumberedSamples: {"not probed": lambda node: True},
     Mapped: {"{}": lambda node: harmless(node.step.title, 60)},
     Undeclared: {
         "{}": lambda node: harmless(node.step.title, 60),
@@ -176,7 +176,7 @@ def _states(node: Node, depth: int = 4) -> list[str]:
 
 def _order_words(node: Node) -> dict[str, None]:
     words: dict[str, None] = {}
-    for map_ in node.index.maps if isinstance(node, (Select, Made)) else ():
+    for map_ in node.index.maps if isinstance(node, (Select, NumberedSamples)) else ():
         while isinstance(map_, Computed):
             if isinstance(map_.function, Permutation):
                 seed = listing([*map(value_text, map_.function.key)])

@@ -13,7 +13,7 @@ from dataview.batches import Batches
 from dataview.index import Affine, Constant, Index, is_endless
 from dataview.plan.kinds import Concat, Driven, Record, Reshaped, Select, members
 from dataview.plan.node import Label, Node, Shape
-from dataview.samples import Kept, Stream
+from dataview.samples import FilteredSamples, Stream
 
 Lengths: TypeAlias = "tuple[float | None, ...] | None"
 
@@ -32,7 +32,7 @@ def _filtered(node: Any) -> tuple[Node, ...]:
     samples = node.samples
     while hasattr(samples, "samples"):
         samples = samples.samples
-    return (samples.node,) if isinstance(samples, Kept) else ()
+    return (samples.node,) if isinstance(samples, FilteredSamples) else ()
 
 
 def inside(node: Node) -> Sequence[Node]:

@@ -46,7 +46,7 @@ class RowVerbs(Face):
         A function makes a view of unknown length, read in order; `_probe()` counts its samples.
         """
         if callable(condition) and not isinstance(condition, Face):
-            return like(self, samples.kept(node_of(self), condition, viewed))
+            return like(self, samples.filtered(node_of(self), condition, viewed))
         return cast(Self, cast(Any, self)[samplers.as_mask(np.asarray(evaluated(condition)))])
 
     def _split(self, sizes: Any, seed: int | None = None, by: Any = None) -> tuple[Self, ...]:

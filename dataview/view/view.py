@@ -360,7 +360,7 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
         >>> d._map(lambda s: s.x() + s.y())[1:]()
         array([7, 9])
         """
-        step = samples.step(
+        step = samples.row_functions_of(
             unwrapped(function), fields, shape, dtype, reads, None, viewed, face.node_from
         )
         return viewed(samples.mapped(node_of(self), step, seed))
@@ -382,7 +382,7 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
         >>> View([3, 1, 2])._map_batches(lambda rows: rows() * 2, shape=(), dtype=int)[::-1]()
         array([4, 2, 6])
         """
-        step = samples.step(
+        step = samples.row_functions_of(
             unwrapped(function), fields, shape, dtype, reads, batch_size, viewed, face.node_from
         )
         return viewed(samples.mapped(node_of(self), step, seed))
@@ -469,7 +469,7 @@ def _part(view: View, key: Any) -> View:
         return view._field(names)
     if key is not NO_KEY:
         node, plain = node_of(view), _plain_key(key)
-        found = samples.keyed(node, plain) if isinstance(node, Sampled) else keyed(node, plain)
+        found = samples.samples_at(node, plain) if isinstance(node, Sampled) else keyed(node, plain)
         part = _new(View)
         begin(part, found, view, key)
         view = part
