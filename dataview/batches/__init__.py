@@ -1,4 +1,4 @@
-"""Minibatches: rows grouped, in the order of a sampler, into a view of views."""
+"""Minibatches: the rows of a view, in the order of a sampler, grouped into batches."""
 
 from dataview.batches.minibatches import grouped
 from dataview.batches.padding import PaddedRows, valid

@@ -1,4 +1,4 @@
-"""Minibatches: rows grouped, in the order of a sampler, into a view of views.
+"""Minibatches: the rows of a view, in the order of a sampler, grouped into batches.
 
 Batches that are all of one size are index algebra alone: two view axes over one row axis, so that
 every law of views holds for them.  Where the last one is short, or a sampler decides where to cut,
@@ -100,7 +100,7 @@ def _endless(
 
 
 def _of_size(node: Node, rows: Map, total: int, size: int, tail: str) -> Node:
-    """Return batches of one size of the first rows of an order, and what is left as asked."""
+    """Return batches of one size; `tail` says what becomes of the rows that are left."""
     left = total % size
     if left and tail == "error":
         raise ValueError(
@@ -130,7 +130,7 @@ def _padded(rows: Map, total: int) -> Map:
 
 
 def _even(node: Node, rows: Map, number: int, size: int) -> Node:
-    """Return batches of one size: the row axis seen along two axes."""
+    """Return batches of one size: the index splits the row axis into two axes."""
     shape = known_shape(node)
     pair = Affine(0, ((0, size), (1, 1)))
     over = compose(Index((number * size,), [rows]), Index((number, size), [pair]))
@@ -138,9 +138,9 @@ def _even(node: Node, rows: Map, number: int, size: int) -> Node:
 
 
 def _in_order(node: Node, orders: dict[int, samplers.Order]) -> Node:
-    """Return a node whose rows, listed or computed, are looked up in one order for all members.
+    """Return a node whose rows, listed or computed, follow one order that all members share.
 
-    A run of an order is computed once for all fields, and what it starts from stays to be seen.
+    The order remembers the last run of row numbers, so that all fields of a batch compute it once.
     """
     if isinstance(node, Record) and isinstance(node._fields, Fields):
         named = {

@@ -1,4 +1,4 @@
-"""Batches filled up: which rows are padding follows from the index alone."""
+"""The rows that fill up a last batch, and the mask of the real rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dataview.sources import ArraySource
 
 
 class PaddedRows:
-    """Positions past the last one start again with the first ones, which fill up a batch."""
+    """Fills up a batch: positions past the last row start again with the first one."""
 
     __slots__ = ("count",)
 
@@ -24,12 +24,12 @@ class PaddedRows:
         self.count = count
 
     def __call__(self, positions: np.ndarray) -> np.ndarray:
-        """Return each position, or the one that fills up."""
+        """Return the row of each position: positions past the last start again with the first."""
         return positions % self.count
 
 
 def valid(node: Node) -> Node:
-    """Return the mask of the rows that are no padding, over the axes of the rows."""
+    """Return the mask that is True for real rows and False for padding."""
     if isinstance(node, Batches):
         return Batches(valid(node.rows), node.cuts, node.index, node.nominal)
     if isinstance(node, Record) and members(node):

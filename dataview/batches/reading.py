@@ -1,4 +1,4 @@
-"""A quick way to one batch: a run of an order's rows, and one gather."""
+"""Reads one batch quickly: the row numbers of a run of the order, then one gather, no plan."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Run: TypeAlias = "Callable[[int, int], np.ndarray | None]"
 
 
 def reader_of(node: Node) -> Reader | None:
-    """Return a quick way to read one sample of a node by its number, None if there is none."""
+    """Return a function that reads one batch by its number without a plan, None if none can."""
     if node.reader is None:
         node.reader = _reader(node) or False
     return node.reader or None
@@ -86,7 +86,7 @@ def _run_of_order(node: Node) -> Run | None:
 
 
 def _box_taker(node: Select) -> Taker | None:
-    """Return what takes rows of memory of which a box of columns is seen."""
+    """Return what takes rows of an array in memory of which the node selects a box of columns."""
     whole = lent(node.node)
     over = axes_of(node.index.maps[0])
     rest = Index(node.index.shape, node.index.maps[1:])

@@ -1,4 +1,4 @@
-"""Batches of a stream: so many samples at a time, until it ends."""
+"""Batches of a stream: takes `size` samples at a time until the stream ends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataview.samples import DerivedSamples, Stream, stack_nodes
 
 
 class _BatchedSamples(DerivedSamples):
-    """The samples of a stream, so many together."""
+    """The samples of a stream in batches of `size`, made of its first `most` samples."""
 
     __slots__ = ("most", "size", "tail")
 

@@ -1,4 +1,4 @@
-"""Batches that are not all of one size: parts of rows, between cuts."""
+"""Batches that are not all of one size: each holds the rows between two cuts."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ class EqualCuts:
 
 
 class Batches(Sampled):
-    """Batches that are not all of one size: parts of the rows of `node` between the cuts.
+    """Batches that are not all of one size: each holds the rows of `node` between two cuts.
 
-    `index` says which of the batches are seen.  The shape has the `nominal` size; where a sampler
-    decides about sizes there is none.
+    `index` says which of the batches the view has.  Its shape has the `nominal` size, which is None
+    where a sampler decides about the sizes.
     """
 
     __slots__ = ("cuts", "index", "nominal")
@@ -141,9 +141,9 @@ class Batches(Sampled):
         return stack([evaluate(part, None, memo) for part in parts])
 
     def as_rows(self, operands: tuple[Argument, ...]) -> tuple[Argument, ...] | None:
-        """Return the operands for the rows of all batches: each batch is then computed as it is.
+        """Return the operands for the rows of all batches, None if one cannot follow the rows.
 
-        Others are batches of as many axes with the same cuts, or are the same for all rows.
+        Each operand is batches with the same cuts and as many axes, or is the same for all rows.
         """
         if self.rows.shape is None:
             return None
@@ -169,11 +169,11 @@ class Batches(Sampled):
         return bool(np.array_equal(other.numbers(), self.numbers()))
 
     def of_rows(self, rows: Node) -> Node:
-        """Return the same batches of what has been made of their rows."""
+        """Return batches with the same cuts of other rows."""
         return Batches(rows, self.cuts, self.index, self.nominal)
 
     def writable(self, values: tuple[Any, ...]) -> tuple[Node, tuple[Any, ...]]:
-        """Return the rows of all batches, and values of one sample's shape to write to each."""
+        """Return the rows of all batches, and the values of one sample's shape to write to each."""
         depth = len(known_shape(self.rows)) - 1
         given = [self._of_rows(value, depth) for value in values]
         return self._rows(), tuple(given)

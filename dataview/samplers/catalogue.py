@@ -1,4 +1,4 @@
-"""Samplers by name: the catalogue, and what stands for a sampler."""
+"""Samplers by name, and the sampler that a name, a class, an iterable or a function stands for."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ CATALOGUE: dict[str, type[Sampler]] = {
 def sampler_of(
     sampler: Any, fields: Iterable[str] = (), batch_size: int | None = None, tail: str = "short"
 ) -> Sampler:
-    """Return the sampler that is meant by a name, a class, an iterable or a function.
+    """Return the sampler that a name, a class, an iterable or a function stands for.
 
     `fields` are named where one of them has to be chosen; `batch_size` and `tail` are for samplers
     that make slices or batches of this size.
@@ -67,16 +67,16 @@ def sampler_of(
 a field or an array; the fields are x, length
     """
     if isinstance(sampler, str):
-        sampler = _named(sampler)
+        sampler = _kind_of(sampler)
     if isinstance(sampler, type) and issubclass(sampler, Sampler):
         sampler = _of_class(sampler, fields)
-    found = sampler if isinstance(sampler, Sampler) else _given(sampler)
+    found = sampler if isinstance(sampler, Sampler) else _of_user(sampler)
     if found.takes and getattr(found, "by", None) is None:
         raise _lacks_by(type(found), fields)
     return found.fitted(batch_size, tail)
 
 
-def _named(name: str) -> type[Sampler]:
+def _kind_of(name: str) -> type[Sampler]:
     kind = CATALOGUE.get(name.replace("_", "-"))
     if kind is None:
         close = hint(name, CATALOGUE) or "."
@@ -93,7 +93,7 @@ def _of_class(kind: type[Sampler], fields: Iterable[str]) -> Sampler:
     return kind()
 
 
-@functools.cache  # for each view of minibatches asks for it
+@functools.cache  # each view of minibatches asks for it
 def _required(kind: type[Sampler]) -> tuple[str, ...]:
     parameters = inspect.signature(kind).parameters.items()
     return tuple(name for name, given in parameters if given.default is given.empty)
@@ -113,8 +113,8 @@ def _lacks_by(kind: type[Sampler], fields: Iterable[str]) -> ValueError:
     )
 
 
-def _given(value: Any) -> Sampler:
-    """Return the sampler of an iterable, or of a function, told apart by its arguments."""
+def _of_user(value: Any) -> Sampler:
+    """Return the sampler of an iterable, or of a function with no or two arguments."""
     if isinstance(value, Mapping):
         raise TypeError("samplers by field are for _loader; _minibatches has one for all fields")
     if isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray)):

@@ -1,4 +1,4 @@
-"""What a sampler may ask of a dataset, answered from its node."""
+"""The dataset that a sampler asks: it answers from a node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dataview.plan.node import Node
 
 
 class RowsOf:
-    """The rows of a node: their number, their parts, and metadata that is read once."""
+    """The rows of a node: how many there are, in which parts, and labels, each read once."""
 
     __slots__ = ("count", "node", "read")
 

@@ -1,6 +1,6 @@
-"""Orders that a user gives: iterables of rows or of batches, and functions.
+"""Orders that a user's iterables and functions give.
 
-They go forward only: nothing is known of a row before those ahead of it were drawn.
+Such an order is drawn from its start: a row is known only after all rows before it were drawn.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataview.samplers.simple import numbered
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Iterated(Sampler):
-    """What an iterable gives: row numbers, or lists of them, each a batch."""
+    """The row numbers that an iterable gives, or the batches if it gives lists of row numbers."""
 
     name: ClassVar[str] = "iterable"
 
@@ -89,7 +89,7 @@ class Ends:
 
 
 class _Drawn:
-    """Row numbers drawn one after the other when they are needed, and kept."""
+    """Row numbers that are drawn one after the other when they are needed, and kept."""
 
     __slots__ = ("count", "kept", "length", "passing")
 
@@ -114,7 +114,7 @@ class _Drawn:
         return found
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what has been drawn and, drawn now, the rest of what is known to end."""
+        """Draw all rows and pickle them; without a length there may be no end of them."""
         if self.length is None:
             raise TypeError("an order that follows a function cannot be pickled; give a sampler")
         return getattr, (self(np.arange(self.length)), "__getitem__")
@@ -135,10 +135,10 @@ class NextRow(Sampler):
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class OrderFunction(Sampler):
-    """The order that a function makes of the order before and the position reached in it.
+    """The order that a function makes of the order of the epoch before and its length.
 
-    The first is made of all rows in their order and position 0, each later one of the order of the
-    epoch before and its length.  An order may leave rows out or repeat them, but all are as long.
+    For the first epoch the function gets all rows in their order, and 0.  An order may leave rows
+    out or repeat them, but the orders of all epochs have the same length.
     """
 
     name: ClassVar[str] = "order-function"
@@ -146,7 +146,7 @@ class OrderFunction(Sampler):
     function: Callable[[np.ndarray, int], Any]
 
     def order(self, data: Data, seed: Seed = 0, epoch: int = 0) -> Order:
-        """Return the order of one epoch: those of the epochs before are made again."""
+        """Return the order of one epoch, computing those of all epochs before it."""
         rows = self._next(np.arange(data.count), 0, data.count, 0)
         length = len(rows)
         for number in range(1, epoch + 1):

@@ -23,8 +23,8 @@ from dataview.samplers.simple import (
     rows_with,
 )
 
-_TOGETHER = 256
-"""Rounds of so many are put in order many at a time, by sorting; larger ones by a permutation."""
+_SORTED_ROUND = 256
+"""Rounds of at most so many numbers are sorted many at a time, larger ones permuted each."""
 
 
 class _Groups:
@@ -154,7 +154,7 @@ class LabelPermutation(_ByLabel):
 
 
 def dealt(key: Key, rounds: np.ndarray, places: np.ndarray, count: int) -> np.ndarray:
-    """Return what comes at places of rounds; each round deals the numbers below `count` anew.
+    """Return the number at each place of each round; each round permutes the numbers below `count`.
 
     >>> places = np.tile(np.arange(3), 4)
     >>> dealt((0,), np.repeat(np.arange(4), 3), places, 3).reshape(4, 3).sum(axis=1)
@@ -164,7 +164,7 @@ def dealt(key: Key, rounds: np.ndarray, places: np.ndarray, count: int) -> np.nd
         return np.zeros(places.shape, np.intp)
     distinct, which = np.unique(rounds, return_inverse=True)
     which = which.reshape(rounds.shape)
-    if count <= _TOGETHER:
+    if count <= _SORTED_ROUND:
         words = Draws(*key)(distinct[:, None] * count + np.arange(count))
         ranked: np.ndarray = words.argsort(axis=1)[which, places]
         return ranked

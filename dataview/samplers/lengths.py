@@ -1,4 +1,4 @@
-"""Samplers that put rows of similar length into one batch; they decide about the batches."""
+"""Samplers that put rows of similar length into one batch, and so decide where batches end."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def _checked_lengths(values: np.ndarray) -> np.ndarray:
 class _Windows:
     """Rows in windows: permuted, cut into windows, each sorted by length and cut into batches.
 
-    The windows come in an order of chance, and so do the batches of each.  What is known of a
-    window follows from its number, so that any position is found by planning one window.
+    The windows come in random order, and so do the batches of each.  A window follows from
+    its number alone, so that planning one window is enough to find any position.
     """
 
     __slots__ = ("_firsts", "_plan", "cutter", "key", "lengths", "order", "slices")
@@ -110,7 +110,7 @@ class _Windows:
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Bucket(Sized):
-    """Batches of rows of similar length, in an order of chance; every row once.
+    """Batches of rows of similar length, in random order; every row once.
 
     Rows are permuted, cut into windows of `window` batches, each window sorted by length and cut
     into batches.  One batch may be short, and may come anywhere.
@@ -200,7 +200,7 @@ class TokenBudget(Sampler):
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class SameLength(Sized):
-    """Batches of rows of one length each, in an order of chance; every row once.
+    """Batches of rows of one length each, in random order; every row once.
 
     Of each length, one batch may be short.
     """
@@ -223,7 +223,6 @@ class SameLength(Sized):
             for start in range(0, len(group), self.size)
         ]
         order = Permutation(len(batches), *key, "batches").block(0, len(batches)).tolist()
-        sizes = [len(batches[batch]) for batch in order]
-        chosen = [batches[batch] for batch in order]
-        ordered = np.concatenate([rows[:0], *chosen])
-        return Order(ordered.__getitem__, data.count, Ends(np.cumsum(sizes, dtype=np.intp)))
+        batches = [batches[batch] for batch in order]
+        ends = np.cumsum([len(batch) for batch in batches], dtype=np.intp)
+        return Order(np.concatenate([rows[:0], *batches]).__getitem__, data.count, Ends(ends))

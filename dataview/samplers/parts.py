@@ -26,32 +26,31 @@ class PartLinear(Sampler):
 
 
 class PartLinearPermutation(Sampler):
-    """The parts one after the other, and the rows of each in an order of chance."""
+    """The parts one after the other, and the rows of each in random order."""
 
     name: ClassVar[str] = "part-linear-permutation"
     reads: ClassVar[bool] = False
 
     def at(self, data: Data, key: Key) -> Function:
         """Return the rows part by part."""
-        lengths = np.asarray(data.parts, np.intp)
-        return _by_parts(lengths, np.arange(len(lengths)), key)
+        return _by_parts(data, np.arange(len(data.parts)), key)
 
 
 class PartPermutationPermutation(Sampler):
-    """The parts in an order of chance, and the rows of each in an order of chance."""
+    """The parts in random order, and the rows of each in random order."""
 
     name: ClassVar[str] = "part-permutation-permutation"
     reads: ClassVar[bool] = False
 
     def at(self, data: Data, key: Key) -> Function:
         """Return the rows part by part."""
-        lengths = np.asarray(data.parts, np.intp)
-        order = Permutation(len(lengths), *key, "parts").block(0, len(lengths))
-        return _by_parts(lengths, order, key)
+        count = len(data.parts)
+        return _by_parts(data, Permutation(count, *key, "parts").block(0, count), key)
 
 
-def _by_parts(lengths: np.ndarray, order: np.ndarray, key: Key) -> Function:
-    """Return the rows of parts in this order, of each part permuted."""
+def _by_parts(data: Data, order: np.ndarray, key: Key) -> Function:
+    """Return the function to the rows of the parts in this order, each part permuted."""
+    lengths = np.asarray(data.parts, np.intp)
     firsts = np.cumsum(lengths) - lengths
     reached = np.cumsum(lengths[order])
 

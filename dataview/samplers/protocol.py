@@ -1,4 +1,4 @@
-"""What a sampler is asked, what it may ask, and the order that it answers with."""
+"""What a sampler is, what it may ask of the data, and the order that it returns."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Key: TypeAlias = tuple[int | str, ...]
 Function: TypeAlias = Callable[[np.ndarray], np.ndarray]
 
 AHEAD = 2**16
-"""So many positions are computed at a time once rows are asked for in order."""
+"""At most so many positions are computed ahead when rows are asked for in order."""
 
 
 class Data(Protocol):
-    """The little that a sampler may ask of a dataset."""
+    """What a sampler may ask of a dataset."""
 
     @property
     def count(self) -> int:
@@ -98,11 +98,11 @@ class Order:
         """
         first, block = self._ahead  # one tuple, so that threads do not disturb each other
         if start < first or stop > first + len(block):
-            first, block = self._computed(start, stop, first, len(block))
+            first, block = self._compute(start, stop, first, len(block))
         return block[start - first : stop - first]
 
-    def _computed(self, start: int, stop: int, first: int, count: int) -> tuple[int, np.ndarray]:
-        """Compute the rows from a position on, the more of them the longer it went in order."""
+    def _compute(self, start: int, stop: int, first: int, count: int) -> tuple[int, np.ndarray]:
+        """Compute rows from a position on, more of them ahead the longer it goes in order."""
         if not 0 <= start <= stop or (self.length is not None and stop > self.length):
             raise IndexError(f"positions {start} to {stop} of an order of length {self.length}")
         more = 8 * count if first <= start <= first + count else 4 * (stop - start)
@@ -140,7 +140,7 @@ class Sampler:
 
     def order(self, data: Data, seed: Seed = 0, epoch: int = 0) -> Order:
         """Return the order of one epoch."""
-        return Order(_Late(self, data, self.key(seed, epoch)), self.length(data))
+        return Order(_LateFunction(self, data, self.key(seed, epoch)), self.length(data))
 
     def length(self, data: Data) -> int | None:
         """Return the number of positions of an epoch, None where the order is endless."""
@@ -155,7 +155,7 @@ class Sampler:
         return self
 
     def key(self, seed: Seed, epoch: int) -> Key:
-        """Return what the random numbers of an epoch follow from."""
+        """Return the key from which the random numbers of an epoch are computed."""
         plain = checked_seed(seed)
         parts = plain if isinstance(plain, tuple) else (plain,)
         checked_number("epoch", epoch, 0)
@@ -175,8 +175,8 @@ class Sampler:
         return f"samplers.{self.name.replace('-', '_')}({', '.join(given)})"
 
 
-class _Late:
-    """The function of an order, made when the first row is asked for; never pickled as made."""
+class _LateFunction:
+    """The function of an order, built when the first row is asked for; a pickle builds it again."""
 
     __slots__ = ("data", "function", "key", "sampler")
 
@@ -188,19 +188,19 @@ class _Late:
 
     def __call__(self, positions: np.ndarray) -> np.ndarray:
         """Return the rows at these positions."""
-        if self.function is None:  # two threads that make it both make the same
+        if self.function is None:  # two threads may both build it: they build the same
             self.function = self.sampler.at(self.data, self.key)
         return self.function(positions)
 
     def __reduce__(self) -> tuple[Any, ...]:
         data = self.data
-        kept = data if self.sampler.reads else _Counted(data.count, data.parts)
-        return _Late, (self.sampler, kept, self.key)
+        kept = data if self.sampler.reads else _RowCounts(data.count, data.parts)
+        return _LateFunction, (self.sampler, kept, self.key)
 
 
 @dataclasses.dataclass(frozen=True)
-class _Counted:
-    """What is left of a dataset in a pickle of an order that asks for no values."""
+class _RowCounts:
+    """Stands for the dataset in a pickle of an order that asks for no values."""
 
     count: int
     parts: tuple[int, ...]
@@ -264,7 +264,7 @@ def _shown(value: Any) -> str:
 def samples_of_epoch(
     order: Order, count: int, batch_size: int, num_samples: int | None, num_batches: int | None
 ) -> int:
-    """Return the number of positions of an epoch, as long as asked for, or as the order is.
+    """Return the number of samples of an epoch: as many as asked for, or as the order has.
 
     >>> samples_of_epoch(Order(np.sort, None), 10, 4, None, None)
     10

@@ -1,4 +1,4 @@
-"""Other orders and choices of rows: each is one map from row numbers to row numbers."""
+"""Rows chosen, ordered, shuffled and repeated: each by one map from positions to row numbers."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def shuffled(node: Node, seed: int | Sequence[int], pool: int | None = None) -> 
 
 
 def repeated(node: Node, times: float = math.inf) -> Node:
-    """Return the rows again and again, as often as asked for or without end."""
+    """Return the rows `times` times over, or without end."""
     if times != math.inf and (isinstance(times, bool) or times != int(times) or times < 0):
         raise ValueError(f"rows are repeated a whole number of times, or math.inf; got {times!r}")
     if isinstance(node, Stream):

@@ -18,7 +18,7 @@ from dataview.samplers.protocol import Data, Function, Key, Order, Sampler, Seed
 class Restrictable(Sampler):
     """A sampler that can be asked for the rows of one label only: `by=` and `label=` say which."""
 
-    reads: ClassVar[bool] = False  # but for the rows with the label, which are known by then
+    reads: ClassVar[bool] = False  # the rows with the label have been read by then
 
     by: Any = None
     label: Any = None
@@ -100,7 +100,7 @@ def same(positions: np.ndarray) -> np.ndarray:
 
 
 class Permutation(Restrictable):
-    """All rows, each once, in an order of chance."""
+    """All rows, each once, in random order."""
 
     name: ClassVar[str] = "permutation"
 
@@ -123,7 +123,7 @@ class Uniform(Restrictable):
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Subset(Sampler):
-    """These rows, each as often as it is listed: in an order of chance, or as they are listed."""
+    """These rows, each as often as it is listed: in random order, or in the order of the list."""
 
     name: ClassVar[str] = "subset"
     reads: ClassVar[bool] = False
@@ -185,18 +185,18 @@ class Weighted(Sampler):
         words = Draws(*key)
         if self.replacement:
             return drawn(words, weights)
-        # Of exponential times with rates of these weights, the first is of each in proportion.
+        # Of exponential times with these rates, each is the first one in proportion to its rate.
         some = np.flatnonzero(weights)
-        with np.errstate(over="ignore"):  # of a weight next to nothing beside another
+        with np.errstate(over="ignore"):  # a tiny weight beside a large one makes an infinite time
             times = -np.log1p(-words.fractions(some)) / _scaled(weights[some])
         ordered: np.ndarray = some[np.argsort(times, kind="stable")]
         return ordered.__getitem__
 
 
 def drawn(words: Draws, weights: np.ndarray) -> Function:
-    """Return draws in proportion to weights: a number is where a fraction of their sum falls."""
+    """Return a function that draws numbers in proportion to weights, by their cumulative sums."""
     sums = np.cumsum(_scaled(weights))
-    last = np.flatnonzero(weights)[-1]  # where rounding makes a fraction of the sum all of it
+    last = np.flatnonzero(weights)[-1]  # rounding may make a fraction of the sum the whole sum
 
     def numbers(positions: np.ndarray) -> np.ndarray:
         fallen = words.fractions(positions) * sums[-1]
@@ -207,13 +207,13 @@ def drawn(words: Draws, weights: np.ndarray) -> Function:
 
 
 def _scaled(weights: np.ndarray) -> np.ndarray:
-    """Return weights times a power of 2, so that the greatest is about 1 and their sum no inf."""
+    """Return weights times a power of 2: the greatest is about 1, so that no sum overflows."""
     scaled: np.ndarray = np.ldexp(weights, -np.frexp(weights.max(initial=0))[1])
     return scaled
 
 
 def checked_weights(values: Any, names: Sequence[Any] | None = None) -> np.ndarray:
-    """Return weights as floats, or raise saying which is none, by its name or number.
+    """Return weights as floats, or raise naming the first that is no weight.
 
     >>> checked_weights([1, 1, 2])
     array([1., 1., 2.])
@@ -236,7 +236,7 @@ def checked_weights(values: Any, names: Sequence[Any] | None = None) -> np.ndarr
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Sized(Sampler):
-    """A sampler that has to know the batch size: its own, or that of the batches it is used for."""
+    """A sampler that needs a batch size: its own, or that of the batches it is used for."""
 
     batch_size: int | None = None
 
@@ -269,7 +269,7 @@ class Sized(Sampler):
 
 
 class Slices:
-    """The numbers below `count`, cut into slices of `size` that come in an order of chance.
+    """The numbers below `count`, cut into slices of `size` that come in random order.
 
     The last slice may be short, and may come anywhere.  The slices are the cuts of their order.
 
@@ -317,7 +317,7 @@ class Slices:
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class BatchwisePermutation(Sized):
-    """Slices of neighbouring rows in an order of chance, each slice a batch.
+    """Slices of neighbouring rows in random order, each slice a batch.
 
     A short slice may come anywhere; `even=True` leaves it out.
     """

@@ -1,4 +1,4 @@
-"""Rows split into parts: consecutive or shuffled, by label, and for tests in turn."""
+"""Rows split into consecutive, shuffled or stratified parts, and folds for cross-validation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dataview.samplers.selections import coded, length_for, ordered, row_range, 
 def split(
     node: Node, sizes: Any, seed: int | None = None, labels: np.ndarray | None = None
 ) -> tuple[Node, ...]:
-    """Return consecutive parts of these sizes, and what remains as the last part."""
+    """Return consecutive parts of these sizes; the remaining rows are the last part."""
     count = length_for(node, "_split")
     bounds = _bounds(sizes, count)
     if labels is not None:

@@ -1,7 +1,7 @@
-"""Rows of a view kept in memory: computed once, until something they come from is written.
+"""Rows of a view kept in memory, until something that they are computed from is written.
 
-Each write through a view is told to the stores, and one that may read what was written forgets its
-rows.  A write that goes around the views, to an array itself or by another program, is not seen.
+A write through a view notifies all row stores; a store that may have read what was written forgets
+its rows.  A write to the array itself, or by another program, goes unnoticed.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ ENTRY_BYTES = 300
 
 
 class RowStore:
-    """The rows that were used last, of several nodes, in a bounded number of bytes.
+    """The rows of several nodes that were used last, in a bounded number of bytes.
 
-    It pickles empty.  Threads may share it: each row is made whole before it is put in.
+    It pickles empty.  Threads may share it: a row is complete before it is put in.
     """
 
     __slots__ = ("__weakref__", "kept", "limit", "lock", "owners", "sources", "used", "version")
@@ -61,7 +61,7 @@ class RowStore:
         return RowStore, (self.limit,)
 
     def forget(self) -> None:
-        """Forget all rows, and those on their way in."""
+        """Forget all rows; rows whose computation has begun before are not put in either."""
         self.kept: OrderedDict[tuple[int, int], dict[str, np.ndarray]] = OrderedDict()
         self.used = 0
         self.version += 1
@@ -76,9 +76,9 @@ class RowStore:
     def lookup(
         self, group: int, owner: Node, numbers: list[int]
     ) -> tuple[int, dict[int, dict[str, np.ndarray]]]:
-        """Return the rows that are kept of an owner, and when that was."""
+        """Return the rows that are kept of an owner, and the version of the store."""
         with self.lock:
-            if self.owners.get(group) is not owner:  # as after a change of what it is made of
+            if self.owners.get(group) is not owner:  # its parts have been replaced
                 self.forget()
                 self.owners[group] = owner
                 stored = (part for part in below([owner]) if isinstance(part, Stored))
@@ -113,7 +113,7 @@ def _bytes_of(row: dict[str, np.ndarray]) -> int:
 
 
 class CachedRows(Part):
-    """The step of rows that are kept: those of one group are computed together."""
+    """Makes rows by looking them up in a store; the members of one group are computed together."""
 
     __slots__ = ("group", "store")
 
@@ -127,7 +127,7 @@ class CachedRows(Part):
         return f"cached (up to {self.store.limit} bytes)"
 
     def rows(self, node: Mapped, numbers: np.ndarray, memo: Memo) -> np.ndarray:
-        """Return rows, of which those that are not kept are computed."""
+        """Return rows from the store, computing those that it does not have."""
         wanted = numbers.tolist()
         version, have = self.store.lookup(self.group, node.node, wanted)
         missing = [number for number in wanted if number not in have]
@@ -157,7 +157,7 @@ def _computed(owner: Node, numbers: list[int]) -> dict[int, dict[str, np.ndarray
 
 
 def cached(node: Node, limit: float) -> Node:
-    """Return the same node, of which up to so many bytes of rows are kept."""
+    """Return the same node with a store that keeps up to `limit` bytes of its rows."""
     if isinstance(limit, bool) or not isinstance(limit, (int, float, np.number)) or limit < 0:
         raise ValueError(f"a cache holds a number of bytes; got {limit!r}")
     if isinstance(node, Stream):
@@ -213,7 +213,7 @@ def _leaves(node: Node) -> list[Node]:
 
 
 def _origin(node: Node) -> Any:
-    """Return what is equal for members of one step, which are computed together."""
+    """Return a key that is equal for members that are computed together."""
     below = node.node if isinstance(node, Select) else node
     return (id(below.step), id(below.node)) if isinstance(below, Mapped) else id(node)
 

@@ -1,4 +1,4 @@
-"""Views of what functions make of rows: declared, learnt from a sample, over streams as well."""
+"""Views of what functions return for rows, with shapes declared or learnt from one sample."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from dataview.samples.streams import DerivedSamples, FieldSamples, Samples, Stre
 from dataview.sources import ArraySource
 
 BATCH = 1024
-"""How many rows a function of blocks gets at a time, unless it is said."""
+"""How many rows a function of blocks gets at a time by default."""
 
 
 # --- declaring ---------------------------------------------------------------------------------
@@ -47,7 +47,7 @@ def row_functions_of(
     to_view: ToView,
     to_node: Callable[[Any], Node],
 ) -> RowFunctions:
-    """Return the step of one function or of several, with what is declared of the result."""
+    """Return one function or several to run on rows, with what is declared of the result."""
     several = tuple(functions) if isinstance(functions, (list, tuple)) else (functions,)
     for function in several:
         if isinstance(function, Node) or not callable(function):
@@ -107,7 +107,7 @@ def _shape(shape: Any) -> Shape | None:
 
 
 def mapped(node: Node, made: RowFunctions, seed: Any = None) -> Node:
-    """Return the node of what a step makes of the rows of a node."""
+    """Return the node of what functions make of the rows of a node."""
     if seed is not None:
         first = 1 + max((keys.last for keys in _random_keys_below(node)), default=-1)
         made = made.replaced(keys=random_keys("map", seed, 0, first, len(made.functions)))
@@ -150,7 +150,7 @@ def _known(parent: Node, made: RowFunctions, path: Path, shape: Shape, dtype: DT
 
 
 class _MappedSamples(DerivedSamples):
-    """What a step makes of the samples of a stream, as they come."""
+    """The samples of a stream after functions have been run on each."""
 
     __slots__ = ("step",)
     parts = ("samples", "step")
@@ -160,7 +160,7 @@ class _MappedSamples(DerivedSamples):
         self.step = made
 
     def iterate(self) -> Iterator[Node]:
-        """Return what becomes of each sample; steps that follow each other are one loop."""
+        """Return what is made of each sample; maps that follow each other share one loop."""
         if self.step.batch is not None:
             yield from self._in_blocks(self.step.batch)
             return

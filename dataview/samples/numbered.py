@@ -1,4 +1,4 @@
-"""Samples that a function makes by number: random access to what is not yet looked at."""
+"""Samples that a function makes by number, of which shape and dtype are unknown at first."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from dataview.plan.node import Evaluate, Node
 from dataview.sources import ArraySource, FunctionSource, Memo
 
 ToNode = Callable[[Any], Node]
-"""Makes a node of a sample as the user's code returns it."""
+"""Turns a sample that the user's code returns into a node."""
 
 _PROBE = "{what} is unknown until one has been read; call _probe() to read one"
 
 
 class NumberedSamples(Sampled):
-    """Samples that `function` makes by number; `index` says which of its `total` are seen."""
+    """Samples that `function` makes by number; `index` says which of its `total` the node has."""
 
     __slots__ = ("function", "index", "to_node", "total")
 

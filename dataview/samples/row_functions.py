@@ -1,7 +1,7 @@
-"""A user's functions of rows: called once for a row, checked, and never able to change the data.
+"""Calls a user's functions of rows: once for a row, with views that cannot change the data.
 
-A step runs functions on the rows of a parent, one by one or in blocks.  What they return has
-members: one for each field, by its path, or one alone, whose path is empty.
+Functions run on the rows of a parent node, one by one or in blocks.  What they return has members:
+one for each field, which its path of names leads to, or a single one, whose path is empty.
 """
 
 from __future__ import annotations
@@ -132,30 +132,30 @@ class RowFunctions(Part):
     def result(self, parent: Node, numbers: tuple[int, ...]) -> Result:
         """Return what the functions make of a row, or of a block of rows.
 
-        Where the row is what other functions make, these are run before, however many they are.
+        Where other functions make the row, these run first, in a loop and not in a recursion.
         """
         step, waiting = self, []
-        found = step._kept(parent, numbers)
+        found = step._remembered(parent, numbers)
         while found is None and isinstance(parent, Undeclared) and step.batch is None:
             waiting.append((step, parent, numbers))
             one = parent.part(parse(numbers[0], (parent.index.shape[0],)))
             step, numbers, parent = parent.step, (int(one.numbers()),), parent.rows
-            found = step._kept(parent, numbers)
+            found = step._remembered(parent, numbers)
         if found is None:
-            found = step._keep(parent, numbers, step._given(parent, numbers))
+            found = step._run(parent, numbers, step._view_of(parent, numbers))
         for step, parent, numbers in reversed(waiting):
-            found = step._keep(parent, numbers, step.shown([parent.sample_of(found)]))
+            found = step._run(parent, numbers, step.shown([parent.sample_of(found)]))
         return found
 
-    def _kept(self, parent: Node, numbers: tuple[int, ...]) -> Result | None:
-        """Return what has been made already within a function that looks at few rows."""
+    def _remembered(self, parent: Node, numbers: tuple[int, ...]) -> Result | None:
+        """Return a result that an outer function of few rows remembers, None if there is none."""
         scope = _scope.get()
         if scope is None or len(numbers) > scope.limit:
             return None
         return scope.results.get((self, parent), {}).get(numbers)
 
-    def _keep(self, parent: Node, numbers: tuple[int, ...], view: Any) -> Result:
-        """Return what the functions make of a view, kept within a function of few rows."""
+    def _run(self, parent: Node, numbers: tuple[int, ...], view: Any) -> Result:
+        """Run the functions on a view; an outer function of few rows remembers the result."""
         found = self.applied(view, numbers)
         scope = _scope.get()
         if scope is not None and len(numbers) <= scope.limit:
@@ -165,7 +165,7 @@ class RowFunctions(Part):
             results[numbers] = found
         return found
 
-    def _given(self, parent: Node, numbers: tuple[int, ...]) -> Any:
+    def _view_of(self, parent: Node, numbers: tuple[int, ...]) -> Any:
         """Return the view of a row, or of a block of rows, of a parent that is guarded."""
         if isinstance(parent, NumberedSamples):
             count = parent.count
@@ -190,7 +190,7 @@ class RowFunctions(Part):
                 last = place == len(self.functions) - 1
                 spec = self.spec if last else ArraySpec()
                 try:
-                    value = self._called(function, place, view, numbers)
+                    value = self._call(function, place, view, numbers)
                     node = self._as_node(value, spec)
                     self._check(node, spec, (), len(numbers))
                 except Exception as error:
@@ -201,7 +201,7 @@ class RowFunctions(Part):
             _scope.reset(token)
         return Result(node, scope)
 
-    def _called(
+    def _call(
         self, function: Callable[..., Any], place: int, view: Any, numbers: tuple[int, ...]
     ) -> Any:
         if self.keys is None:
@@ -265,21 +265,21 @@ class RowFunctions(Part):
     # --- many rows -----------------------------------------------------------------------------
 
     def rows(self, node: Mapped, numbers: np.ndarray, memo: Memo) -> np.ndarray:
-        """Return one member of these rows, numbered upwards; others that are wanted come along."""
+        """Return one member of rows in ascending order; all members that are read are computed."""
         wanted = _wanted(memo).get((id(self), id(node.node)), {})
         if len(wanted) < 2 or node.path not in wanted:
-            return self._gathered(node.node, numbers, {node.path: self.like(node)})[node.path]
+            return self._compute_rows(node.node, numbers, {node.path: self.like(node)})[node.path]
         key = ("rows", id(self), id(node.node))
         have, arrays = memo.get(key) or (numbers[:0], _empty(wanted, 0))
         missing = np.setdiff1d(numbers, have, assume_unique=True)
         if len(missing):
-            fresh = self._gathered(node.node, missing, wanted)
+            fresh = self._compute_rows(node.node, missing, wanted)
             new = _merged((have, arrays), (missing, fresh)) if len(have) else (missing, fresh)
             have, arrays = memo[key] = new
         found: np.ndarray = arrays[node.path]
         return found if len(have) == len(numbers) else found[np.searchsorted(have, numbers)]
 
-    def _gathered(
+    def _compute_rows(
         self, parent: Node, numbers: np.ndarray, likes: Mapping[Path, ArraySpec]
     ) -> dict[Path, np.ndarray]:
         """Return members of these rows, made in blocks on the executor."""
@@ -299,15 +299,15 @@ class RowFunctions(Part):
                 put(block, values)
         return out
 
-    def loose(
+    def separate_rows(
         self, parent: Node, numbers: np.ndarray, path: Path, like: ArraySpec, memo: Memo
     ) -> dict[int, np.ndarray]:
         """Return one member of these rows by number, of whatever shape each has."""
         wanted = _wanted(memo).get((id(self), id(parent)), {}) | {path: like}
-        made = memo.setdefault(("loose", id(self), id(parent)), {})
+        made = memo.setdefault(("separate", id(self), id(parent)), {})
         missing = np.array([n for n in numbers.tolist() if (n, path) not in made], np.intp)
         pieces = [missing[block] for block in self._blocks(len(missing))]
-        work = functools.partial(_loose_rows, self, parent, wanted)
+        work = functools.partial(_separate_rows, self, parent, wanted)
         for part in run_blocks(work, pieces, portable=True):
             made.update(part)
         return {number: made[number, path] for number in numbers.tolist()}
@@ -340,7 +340,7 @@ def _rows_of(
     return made
 
 
-def _loose_rows(
+def _separate_rows(
     step: RowFunctions, parent: Node, likes: Mapping[Path, ArraySpec], numbers: np.ndarray
 ) -> dict[tuple[int, Path], np.ndarray]:
     made: dict[tuple[int, Path], np.ndarray] = {}
@@ -363,7 +363,7 @@ def _merged(left: Any, right: Any) -> Any:
 
 
 def _wanted(memo: Memo) -> dict[Any, dict[Path, ArraySpec]]:
-    """Return which members of which steps an evaluation reads, found out once."""
+    """Return the members that an evaluation reads, by function and parent; looked up once."""
     if "wanted" not in memo:
         found: dict[Any, dict[Path, ArraySpec]] = {}
         for node in members_read(memo.get("roots", ())):
@@ -457,7 +457,7 @@ class Undeclared(NumberedSamples):
         if self.count is not None and is_endless(self.count):
             return super().answer(evaluate, memo)
         wanted = self.numbers()
-        rows = self.step.loose(self.node, np.unique(wanted), self.path, self.like, memo)
+        rows = self.step.separate_rows(self.node, np.unique(wanted), self.path, self.like, memo)
         if self.count is None:
             return np.array(rows[int(wanted)])
         return stack([rows[number] for number in wanted.tolist()])

@@ -1,4 +1,4 @@
-"""Samples that come in order, and what can be asked of any view about its samples.
+"""Streams of samples that are read in order, and the samples of any view.
 
 Nothing is known of a sample before one was read, so shape and dtype are None; `probed` reads one
 sample and returns a node that knows them.
@@ -42,7 +42,7 @@ class Samples(Part):
 
 
 class DerivedSamples(Samples):
-    """Samples made of those of another stream: as many and as often, unless a kind says else."""
+    """Samples made of those of another stream: by default as many of them, and as often."""
 
     __slots__ = ("finite", "restarts", "samples")
     parts: ClassVar[tuple[str, ...]] = ("samples",)
@@ -273,7 +273,7 @@ _Item = TypeVar("_Item")
 def within_pool(
     passing: Iterator[_Item], pool: Pool, key: tuple[Any, ...], node_of: Callable[[_Item], Node]
 ) -> Iterator[_Item]:
-    """Return items in an order of chance: each is drawn from the next ones, as many as fit."""
+    """Return items in random order: each is drawn from a pool of the next ones."""
     draws = _draws(key)
     held: list[_Item] = []
     weight = 0
@@ -332,7 +332,7 @@ class _RepeatedSamples(DerivedSamples):
             for sample in self.samples.iterate():
                 empty = False
                 yield sample
-            if empty:  # and would be so for ever
+            if empty:  # an endless loop would never yield anything
                 return
 
 
@@ -385,7 +385,7 @@ def samples_of(node: Node) -> Iterator[Node]:
 
 
 def samples_at(node: Sampled, key: Any) -> Node:
-    """Return the part for a key: of made samples any rows, of a stream what lies ahead."""
+    """Return the part for a key: any samples if they have numbers, later ones of a stream."""
     if isinstance(node, Stream):
         return slice_of_stream(node, key)
     if isinstance(key, tuple) and len(key) > 1 and is_integer(key[0]) and node.count is not None:

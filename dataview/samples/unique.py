@@ -1,4 +1,4 @@
-"""The distinct values of a view: taken in one pass, in room for those values alone."""
+"""The distinct values of a view, counted in one pass that keeps only these values in memory."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from dataview.plan.node import Evaluate, Node, Part
 from dataview.samples.streams import Samples, Stream
 from dataview.sources import ArraySource, Memo
 
-TOGETHER = 8
-"""So many blocks are looked at before what they hold is put together."""
+BLOCKS_PER_MERGE = 8
+"""How many blocks are counted before their values are merged."""
 
 Counted = tuple[np.ndarray, np.ndarray]
 """Distinct values, ascending, and how often each occurs."""
@@ -35,10 +35,10 @@ def _counted(array: np.ndarray) -> Counted:
     return np.unique(array, return_counts=True)
 
 
-def merged(parts: Sequence[Counted]) -> Counted:
+def merge(parts: Sequence[Counted]) -> Counted:
     """Return the distinct values of all parts, and how often each occurs.
 
-    >>> merged([(np.array([1, 5]), np.array([2, 1])), (np.array([5]), np.array([3]))])
+    >>> merge([(np.array([1, 5]), np.array([2, 1])), (np.array([5]), np.array([3]))])
     (array([1, 5]), array([2, 4]))
     """
     if len(parts) == 1:
@@ -50,7 +50,7 @@ def merged(parts: Sequence[Counted]) -> Counted:
 
 
 class _Values(Part):
-    """A photograph of the values, taken when they are first needed."""
+    """The distinct values as they were when they were first needed, whatever is written later."""
 
     __slots__ = ("counts", "dtype", "node", "taken")
     parts = ("node",)
@@ -73,7 +73,7 @@ class _Values(Part):
             else:
                 found[...] = values
             found.flags.writeable = False
-            with _settling:  # of several threads that took it, the first one's counts
+            with _lock:  # several threads may have counted: the first result stays
                 if self.taken is None:
                     self.taken = found
                     self.node = None
@@ -104,7 +104,7 @@ class _DistinctSamples(Samples):
         return (stored(ArraySource(found[place, ...]), False) for place in range(len(found)))
 
 
-_settling = threading.Lock()
+_lock = threading.Lock()
 
 
 def _count_values(node: Node) -> Counted:
@@ -112,14 +112,14 @@ def _count_values(node: Node) -> Counted:
     take(pending(node), evaluate)
     indices = [index for _, index in row_blocks(node)]
     runs = [_counted(np.empty(0, known_dtype(node)))]
-    for start in range(0, len(indices), TOGETHER):
-        some = indices[start : start + TOGETHER]
+    for start in range(0, len(indices), BLOCKS_PER_MERGE):
+        some = indices[start : start + BLOCKS_PER_MERGE]
         parts = run_blocks(lambda index: _counted(evaluate(node, index)), some)
-        runs.append(merged(parts))
+        runs.append(merge(parts))
         # Runs of like lengths are merged: each value is moved a few times only.
         while len(runs) > 1 and len(runs[-2][0]) <= 2 * len(runs[-1][0]):
-            runs[-2:] = [merged(runs[-2:])]
-    return merged(runs)
+            runs[-2:] = [merge(runs[-2:])]
+    return merge(runs)
 
 
 class Distinct(Stream):

@@ -66,7 +66,7 @@ def by_views(data: Any, **chosen: Any) -> Callable[[], None]:
 
 
 def shuffled(x: np.ndarray, y: np.ndarray, peers: bool) -> Contestants:
-    """Batches in an order of chance: the limit is one gather."""
+    """Batches in random order: the limit is one gather."""
     d = dv.View(input=x, target=y)
     w = dv.View(x, input=np.s_[: WIDTH - 1], target=np.s_[WIDTH - 1 :])
     stored = np.random.default_rng(0).permutation(len(x))
@@ -118,7 +118,7 @@ def of_torch(x: np.ndarray, y: np.ndarray) -> Contestants:
 
 
 def slow_peers(x: np.ndarray, y: np.ndarray) -> Contestants:
-    """The first batches of an epoch in an order of chance, of libraries that take long for each."""
+    """The first batches of an epoch in random order, of libraries that take long for each."""
     d = dv.View(input=x, target=y)
 
     def first(batches: Iterable[Any], read: Callable[[Any], object]) -> Callable[[], None]:
