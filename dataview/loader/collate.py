@@ -1,23 +1,24 @@
-"""Many samples made one batch: stacked, padded to one shape, or kept ragged; and put on a device.
+"""Samples become a batch: stacked, padded to one shape, or ragged; and moved to a device.
 
-A sample is an array or what NumPy makes one of, or a mapping, tuple or namedtuple of samples.
+A sample is an array, something NumPy can turn into one, or a mapping, tuple or namedtuple of
+samples.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from dataview.compute import evaluate
+from dataview.compute import evaluate, made_like
 from dataview.loader.devices import placed
 from dataview.plan.kinds import Record, members
 from dataview.plan.node import Node
 
 RAGGED = "ragged"
-"""In place of a padding: keep the samples as they are, in an array of objects."""
+"""The padding that adds nothing: samples stay as they are, in an array of objects."""
 
 _SIDES = ("left", "right")
 
@@ -26,9 +27,9 @@ _SIDES = ("left", "right")
 class Pad:
     """How samples of different shapes become one array.
 
-    `axis` says which axes of a sample may differ (one, several, None for all), `side` where the
-    padding goes, `multiple` of what the padded length is.  `length` and `mask` ask for the true
-    lengths and for where the samples are.
+    `axis` is the axis of a sample that may differ (several in a tuple, None for all).  `side` is
+    where the padding goes.  The padded length is a multiple of `multiple`.  `length` and `mask` ask
+    for the true lengths, and for a mask that is true where there are data.
 
     >>> Pad(-1, side="left", length=True)
     Pad(value=-1, axis=None, side='left', multiple=1, length=True, mask=False)
@@ -53,7 +54,7 @@ class Pad:
             raise TypeError(f"axis= is an integer, a tuple of them or None; got {self.axis!r}")
 
     def axes(self, ndim: int, where: str) -> tuple[int, ...]:
-        """Return the axes that may differ, of samples with so many."""
+        """Return which of a sample's `ndim` axes may differ."""
         if self.axis is None:
             return tuple(range(ndim))
         given = self.axis if isinstance(self.axis, tuple) else (self.axis,)
@@ -63,8 +64,8 @@ class Pad:
         return tuple(dict.fromkeys(axis % ndim for axis in given))
 
 
-class Padded(NamedTuple):
-    """A padded batch where there is no name for its lengths and its mask beside it."""
+class PaddedArray(NamedTuple):
+    """A padded batch of unnamed samples, with its lengths and its mask."""
 
     data: Any
     length: Any = None
@@ -76,15 +77,18 @@ Padding: TypeAlias = "Pad | str | None"
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where in a sample we are, and the numbers by which its samples are known."""
+    """A place inside the samples, for messages: their numbers, and the path to the field.
+
+    `data_of` turns views, which only the face knows, into nodes.
+    """
 
     numbers: Sequence[int]
     path: str = ""
+    data_of: Callable[[Any], Any] = lambda sample: sample
 
     def inside(self, step: str) -> _Place:
-        return _Place(
-            self.numbers, f"{self.path}{'.' if self.path and step[0] != '[' else ''}{step}"
-        )
+        dot = "." if self.path and step[0] != "[" else ""
+        return replace(self, path=f"{self.path}{dot}{step}")
 
     @property
     def where(self) -> str:
@@ -104,7 +108,7 @@ def collated(
 ) -> Any:
     """Return samples as one batch of the same kind as a sample.
 
-    Errors call the samples by their numbers.  `data_of` makes nodes of what only the face knows.
+    Errors name the samples by `numbers`.  `data_of` turns views into nodes.
 
     >>> collated([{"x": [1, 2], "y": 0}, {"x": [3], "y": 1}], pad={"x": -1})
     {'x': array([[ 1,  2],
@@ -113,8 +117,8 @@ def collated(
     found = list(samples)
     if not found:
         raise ValueError("the batch is empty: there is no sample to tell its fields and shapes by")
-    place = _Place(range(len(found)) if numbers is None else numbers)
-    return placed(_together(found, pad, place, data_of), device)
+    place = _Place(range(len(found)) if numbers is None else numbers, data_of=data_of)
+    return placed(_batch(found, pad, place), device)
 
 
 def sample_of(value: Any) -> Any:
@@ -131,16 +135,16 @@ def sample_of(value: Any) -> Any:
 # --- samples of several parts ----------------------------------------------------------------
 
 
-def _together(samples: list[Any], pad: Any, place: _Place, data_of: Callable[[Any], Any]) -> Any:
-    samples = [sample_of(data_of(sample)) for sample in samples]
+def _batch(samples: list[Any], pad: Any, place: _Place) -> Any:
+    samples = [sample_of(place.data_of(sample)) for sample in samples]
     kinds = list(map(_kind, samples))
     for number, kind in enumerate(kinds):
         if kind is not kinds[0]:
             raise TypeError(place.differ("is a", number, kind.__name__, kinds[0].__name__))
     if kinds[0] is dict:
-        return _mappings(samples, pad, place, data_of)
+        return _mappings(samples, pad, place)
     if kinds[0] is tuple:
-        return _tuples(samples, pad, place, data_of)
+        return _tuples(samples, pad, place)
     padding = _padding(pad, place)
     if padding == RAGGED:
         return _objects([np.asarray(sample) for sample in samples])
@@ -154,9 +158,7 @@ def _kind(sample: Any) -> type:
     return tuple if isinstance(sample, tuple) else np.ndarray
 
 
-def _mappings(
-    samples: list[Any], pad: Any, place: _Place, data_of: Callable[[Any], Any]
-) -> dict[Any, Any]:
+def _mappings(samples: list[Any], pad: Any, place: _Place) -> dict[Any, Any]:
     names = list(samples[0])
     for number, sample in enumerate(samples):
         if sample.keys() != samples[0].keys():
@@ -165,8 +167,8 @@ def _mappings(
     batch: dict[Any, Any] = {}
     for name in names:
         parts = [sample[name] for sample in samples]
-        found = _together(parts, paddings(name), place.inside(str(name)), data_of)
-        if not isinstance(found, Padded):
+        found = _batch(parts, paddings(name), place.inside(str(name)))
+        if not isinstance(found, PaddedArray):
             batch[name] = found
             continue
         batch[name] = found.data
@@ -178,23 +180,18 @@ def _mappings(
     return batch
 
 
-def _tuples(
-    samples: list[Any], pad: Any, place: _Place, data_of: Callable[[Any], Any]
-) -> tuple[Any, ...]:
+def _tuples(samples: list[Any], pad: Any, place: _Place) -> Any:
     count = len(samples[0])
     for number, sample in enumerate(samples):
         if len(sample) != count:
             raise ValueError(place.differ("has so many parts:", number, len(sample), count))
-    names = getattr(samples[0], "_fields", None)
-    steps = names or [f"[{number}]" for number in range(count)]
-    paddings = _paddings(pad, list(names or range(count)), place)
-    parts = [
-        _together(list(column), paddings(key), place.inside(step), data_of)
-        for key, step, column in zip(
-            names or range(count), steps, zip(*samples, strict=True), strict=True
-        )
-    ]
-    return type(samples[0])(*parts) if names else tuple(parts)
+    names = list(getattr(samples[0], "_fields", range(count)))
+    paddings = _paddings(pad, names, place)
+    parts = []
+    for name, column in zip(names, zip(*samples, strict=True), strict=True):
+        step = name if isinstance(name, str) else f"[{name}]"
+        parts.append(_batch(list(column), paddings(name), place.inside(step)))
+    return made_like(samples[0], parts)
 
 
 def _paddings(pad: Any, names: list[Any], place: _Place) -> Callable[[Any], Any]:
@@ -214,9 +211,8 @@ def _paddings(pad: Any, names: list[Any], place: _Place) -> Callable[[Any], Any]
 def _padding(pad: Any, place: _Place) -> Padding:
     if isinstance(pad, (Mapping, tuple)):
         raise TypeError(f"{place.where}pad= has parts, but the samples here are arrays: {pad!r}")
-    return (
-        pad if pad is None or pad is RAGGED or pad == RAGGED or isinstance(pad, Pad) else Pad(pad)
-    )
+    is_padding = pad is None or isinstance(pad, Pad) or (isinstance(pad, str) and pad == RAGGED)
+    return pad if is_padding else Pad(pad)
 
 
 # --- arrays ----------------------------------------------------------------------------------
@@ -240,7 +236,7 @@ def _array(sample: Any, pad: Pad | None, place: _Place) -> np.ndarray:
         ) from None
     inner = Pad(pad.value, side=pad.side)
     rows = [_array(part, inner, place) for part in sample]
-    filled = _arrays(rows, inner, _Place(range(len(rows)), place.path))
+    filled = _arrays(rows, inner, replace(place, numbers=range(len(rows))))
     assert isinstance(filled, np.ndarray)
     return filled
 
@@ -272,7 +268,7 @@ def _stacked(samples: list[np.ndarray], dtype: np.dtype[Any], place: _Place) -> 
             raise ValueError(f"{text}; pad= fills them up to one shape, pad='ragged' keeps them")
     batch = np.empty((len(samples), *shape), dtype)
     for number, sample in enumerate(samples):
-        batch[number, ...] = sample  # of an array of no axes its element, objects too
+        batch[number, ...] = sample  # an array without axes gives its element, even an object
     return batch
 
 
@@ -295,17 +291,17 @@ def _padded(samples: list[np.ndarray], pad: Pad, dtype: np.dtype[Any], place: _P
     lengths = shapes[:, list(axes)]
     mask = _mask(lengths, whole[list(axes)], pad.side) if pad.mask else None
     alone = lengths[:, 0] if len(axes) == 1 else lengths
-    return Padded(batch, alone if pad.length else None, mask)
+    return PaddedArray(batch, alone if pad.length else None, mask)
 
 
 def _fill(shape: Sequence[int], whole: Iterable[int], side: str) -> Iterator[slice]:
-    """Return where a sample goes among the padding, axis by axis."""
+    """Return a sample's place in the padded array, axis by axis."""
     for length, room in zip(shape, whole, strict=True):
         yield slice(0, length) if side == "right" else slice(int(room) - length, None)
 
 
 def _mask(lengths: np.ndarray, whole: np.ndarray, side: str) -> np.ndarray:
-    """Return where there are samples, over the axes that are padded."""
+    """Return the mask that is true where there are data, over the axes that are padded."""
     mask = np.zeros((len(lengths), *whole), bool)
     for part, shape in zip(mask, lengths.tolist(), strict=True):
         part[tuple(_fill(shape, whole, side))] = True
@@ -313,9 +309,9 @@ def _mask(lengths: np.ndarray, whole: np.ndarray, side: str) -> np.ndarray:
 
 
 def _common_dtype(samples: list[np.ndarray], place: _Place) -> np.dtype[Any]:
-    """Return the dtype that holds all samples; texts and numbers have none.
+    """Return the dtype that holds all samples; raise for texts with numbers, which have none.
 
-    Samples without elements have no say in it, for an empty list has no dtype of its own.
+    Samples without elements do not count, since an empty list has no dtype of its own.
     """
     numbers = [number for number, sample in enumerate(samples) if sample.size]
     numbers = numbers or list(range(len(samples)))

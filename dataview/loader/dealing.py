@@ -18,7 +18,7 @@ from dataview.samplers import Cuts, Order, batches_of_epoch, samples_of_epoch
 
 
 class Cursor(NamedTuple):
-    """How far the epochs have been passed: the epoch, and the samples of it that all ranks had."""
+    """A place in the epochs: the epoch, and how many of its samples all ranks together have had."""
 
     epoch: int = 0
     position: int = 0
@@ -27,9 +27,9 @@ class Cursor(NamedTuple):
 class Task(NamedTuple):
     """The samples of one batch: their row numbers and their positions in the epoch.
 
-    `places` may be a range.  `epochs` is the epoch of all samples, or of each; `valid` tells real
-    ones from padding, None if all are real.  `others` are the rows of fields with a sampler of
-    their own.  A stream brings the samples themselves.
+    `places` may be a range.  `epochs` is the epoch of all samples, or of each.  `valid` is true for
+    real samples and false for padding; None if all are real.  `others` are the rows of fields with
+    a sampler of their own.  A stream has no rows to read, so its task holds the samples themselves.
     """
 
     rows: np.ndarray
@@ -57,10 +57,10 @@ class Task(NamedTuple):
         )
 
 
-class Step(NamedTuple):
-    """One batch of this rank, and where it leaves the epochs.
+class BatchStep(NamedTuple):
+    """One batch of this rank, and the cursor after it.
 
-    `reached` is the position where it ends, also if `after` is the next epoch.
+    `reached` is where the batch ends in its epoch, even if `after` is the start of the next epoch.
     """
 
     task: Task
@@ -87,7 +87,7 @@ class Dealing:
         return self.batch_size * self.ranks
 
     def end(self, position: int, total: int) -> int:
-        """Return where an epoch ends that goes on from a position: less some, or with padding.
+        """Return where an epoch ends for a loader at a position, after dropping or padding.
 
         >>> Dealing(3, tail="pad").end(0, 10), Dealing(3, ranks=4, even="drop").end(0, 10)
         (12, 8)
@@ -115,7 +115,7 @@ class Dealing:
 
     @property
     def following(self) -> int:
-        """How many samples beyond a batch make one more of this rank."""
+        """How many samples must follow a batch so that this rank has one more."""
         if self.tail == "drop":
             return self.group - (self.ranks - 1 if self.even == "pad" else 0)
         if self.even == "drop":
@@ -123,7 +123,7 @@ class Dealing:
         return self.rank + 1 if self.even == self.tail == "short" else 1
 
     def groups(self, left: int) -> int:
-        """Return how many of so many batches this rank has, if each is dealt as a whole."""
+        """Return how many of so many batches this rank has, if no batch is divided."""
         if self.even == "drop":
             return left // self.ranks
         return max(0, -(-(left - (0 if self.even == "pad" else self.rank)) // self.ranks))
@@ -138,7 +138,7 @@ class _Orders(NamedTuple):
 
     @property
     def forward(self) -> list[Order]:
-        """The orders that go forward only, and may go on from what epochs before have drawn."""
+        """The orders that go forward only, and may continue where earlier epochs stopped."""
         return [order for order in (self.driver, *self.others.values()) if order.forward]
 
 
@@ -160,21 +160,21 @@ class RowDealer:
         self._making = threading.Lock()
 
     def of(self, epoch: int) -> _Orders:
-        """Return the orders of an epoch, kept for as long as they may be asked for."""
-        return self._known.get(epoch) or self._begun(epoch)
+        """Return the orders of an epoch, made when it is first asked for."""
+        return self._known.get(epoch) or self._begin(epoch)
 
-    def passed(self, cursor: Cursor) -> None:
-        """Let go of the orders of epochs that are over, but for the last one."""
+    def release(self, cursor: Cursor) -> None:
+        """Forget the orders of the epochs before a cursor, except the last one."""
         self._oldest = cursor.epoch - 1
 
-    def _begun(self, epoch: int) -> _Orders:
-        with self._making:  # by a thread that draws ahead, and by whoever asks for a total
+    def _begin(self, epoch: int) -> _Orders:
+        with self._making:  # a prefetching thread and the user's thread may ask at the same time
             if epoch in self._known:
                 return self._known[epoch]
-            found = self._made(epoch)
+            found = self._make_orders(epoch)
             if found.forward:
                 for number in range(self._drawn, epoch):
-                    earlier = self._known.get(number) or self._made(number)
+                    earlier = self._known.get(number) or self._make_orders(number)
                     for order in earlier.forward:
                         order.rows(0, earlier.total)
                 self._drawn = max(self._drawn, epoch)
@@ -182,7 +182,7 @@ class RowDealer:
             self._known = {**kept, epoch: found}
             return found
 
-    def _made(self, epoch: int) -> _Orders:
+    def _make_orders(self, epoch: int) -> _Orders:
         driver, others = self.orders(epoch)
         deal = self.dealing
         if driver.cuts is None:
@@ -214,10 +214,10 @@ class RowDealer:
         first, last = _numbers(found.driver.cuts, cursor.position, found.total)
         return self.dealing.groups(last - first)
 
-    def step(self, cursor: Cursor, batch_size: int | None = None) -> Step | None:
+    def step(self, cursor: Cursor, batch_size: int | None = None) -> BatchStep | None:
         """Return this rank's next batch, None if the epoch has no more for it.
 
-        A batch of another size fills up one in which samples have failed.
+        With `batch_size` it has that size, to replace samples that have failed.
         """
         epoch, position = cursor
         deal = self.dealing
@@ -225,9 +225,9 @@ class RowDealer:
             deal = Dealing(batch_size, "short", deal.straddle, deal.rank, deal.ranks, deal.even)
         found = self.of(epoch)
         if found.driver.cuts is not None:
-            return self._cut(cursor, found)
+            return self._sampler_batch(cursor, found)
         if deal.straddle:
-            return self._straddling(cursor, deal)
+            return self._straddling_batch(cursor, deal)
         rank, ranks = deal.rank, deal.ranks
         end = deal.end(position, found.total)
         stop = min(position + deal.batch_size * ranks, end)
@@ -235,9 +235,9 @@ class RowDealer:
             return None
         task = _task(found, epoch, position, stop, rank, ranks)
         reached = Cursor(epoch, stop)
-        return Step(task, Cursor(epoch + 1) if stop + rank >= end else reached, reached)
+        return BatchStep(task, Cursor(epoch + 1) if stop + rank >= end else reached, reached)
 
-    def _straddling(self, cursor: Cursor, deal: Dealing) -> Step:
+    def _straddling_batch(self, cursor: Cursor, deal: Dealing) -> BatchStep:
         """Return a whole batch, which ends in a later epoch if this one has too few samples."""
         epoch, position = cursor
         missing = deal.group
@@ -252,9 +252,9 @@ class RowDealer:
             missing -= stop - position
             epoch, position = (epoch, stop) if stop < found.total else (epoch + 1, 0)
         after = Cursor(epoch, position)
-        return Step(joined(tasks, deal.rank, deal.ranks), after, after)
+        return BatchStep(joined(tasks, deal.rank, deal.ranks), after, after)
 
-    def _cut(self, cursor: Cursor, found: _Orders) -> Step | None:
+    def _sampler_batch(self, cursor: Cursor, found: _Orders) -> BatchStep | None:
         """Return the next batch that the sampler has cut for this rank."""
         cuts, deal = found.driver.cuts, self.dealing
         assert cuts is not None
@@ -270,11 +270,11 @@ class RowDealer:
             task = task._replace(valid=np.zeros(stop - start, bool))
         reached = Cursor(cursor.epoch, cuts.bounds(min(first + deal.ranks, last) - 1)[1])
         over = not deal.groups(last - first - deal.ranks)
-        return Step(task, Cursor(cursor.epoch + 1) if over else reached, reached)
+        return BatchStep(task, Cursor(cursor.epoch + 1) if over else reached, reached)
 
 
 def _numbers(cuts: Cuts, position: int, total: int) -> tuple[int, int]:
-    """Return the number of the batch at a position, and the one past the last."""
+    """Return the number of the batch at a position, and one more than that of the last batch."""
     return cuts.number(position), cuts.number(total - 1) + 1
 
 
@@ -303,7 +303,7 @@ def _rows(order: Order, start: int, stop: int, total: int, rank: int, ranks: int
 
 
 def joined(tasks: Sequence[Task], rank: int = 0, ranks: int = 1) -> Task:
-    """Return several tasks as one, or what a rank has of it."""
+    """Return several tasks as one, or a rank's part of it."""
     names = tasks[0].others or {}
     others = {
         name: np.concatenate([task.others[name] for task in tasks if task.others])[rank::ranks]
@@ -319,14 +319,14 @@ def joined(tasks: Sequence[Task], rank: int = 0, ranks: int = 1) -> Task:
 
 
 class Dealer(Protocol):
-    """What deals positions to batches, of data with random access or of a stream."""
+    """The source of a rank's batches, for data with random access or for a stream."""
 
-    def step(self, cursor: Cursor, batch_size: int | None = None) -> Step | None:
+    def step(self, cursor: Cursor, batch_size: int | None = None) -> BatchStep | None:
         """Return the next batch, None at the end of an epoch."""
         ...
 
 
-def steps(dealer: Dealer, cursor: Cursor, repeat: bool) -> Iterator[Step]:
+def steps(dealer: Dealer, cursor: Cursor, repeat: bool) -> Iterator[BatchStep]:
     """Return the steps from a cursor to the end of its epoch, or without end."""
     while True:
         step = dealer.step(cursor)

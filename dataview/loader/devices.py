@@ -1,4 +1,4 @@
-"""Where the arrays of a batch are put: left in NumPy, or handed by DLPack to another library."""
+"""Arrays of a batch moved to a device: left in NumPy, or passed by DLPack to another library."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+
+from dataview.compute import made_like
 
 _HOW = (
     "device= is None or 'cpu' for NumPy, a device of another library such as "
@@ -30,7 +32,7 @@ def _cupy(library: Any, array: np.ndarray, device: Any) -> Any:
         return library.asarray(array)
 
 
-def _any(library: Any, array: np.ndarray, device: Any) -> Any:
+def _dlpack(library: Any, array: np.ndarray, device: Any) -> Any:
     return library.from_dlpack(array, device=device)
 
 
@@ -47,9 +49,9 @@ def is_numpy(device: Any) -> bool:
 
 
 def check_device(device: Any) -> None:
-    """Raise for what names no device; whether its library has it is known with the first batch."""
+    """Raise if a value names no device; only the first batch shows whether the library has it."""
     if not is_numpy(device):
-        _named(device)
+        _library_of(device)
 
 
 def placed(batch: Any, device: Any) -> Any:
@@ -62,21 +64,17 @@ def placed(batch: Any, device: Any) -> Any:
         return batch
     if is_numpy(device):
         return _each(batch, np.asarray, "")
-    name, where = _named(device)
+    name, where = _library_of(device)
     try:
         library = importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise ImportError(f"device={device!r} needs {name}, which is not installed") from error
-    put = _PUT.get(name, _any)
-
-    def moved(array: Any) -> Any:
-        return put(library, array, where)
-
-    return _each(batch, moved, "")
+    put = _PUT.get(name, _dlpack)
+    return _each(batch, lambda array: put(library, array, where), "")
 
 
-def _named(device: Any) -> tuple[str, Any]:
-    """Return the library that a device belongs to, and what to call the device in it."""
+def _library_of(device: Any) -> tuple[str, Any]:
+    """Return the name of a device's library, and what the library calls the device."""
     if isinstance(device, str):
         library, mark, name = device.partition(":")
         if not mark or not name or library in ("cpu", "cuda", "gpu"):
@@ -93,7 +91,7 @@ def _each(batch: Any, move: Callable[[Any], Any], path: str) -> Any:
         return {key: _each(part, move, f"{path}.{key}".strip(".")) for key, part in batch.items()}
     if isinstance(batch, tuple):
         parts = [_each(part, move, f"{path}[{number}]") for number, part in enumerate(batch)]
-        return type(batch)(*parts) if hasattr(batch, "_fields") else tuple(parts)
+        return made_like(batch, parts)
     if batch is None:
         return None
     try:

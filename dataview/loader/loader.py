@@ -1,30 +1,32 @@
-"""Batches handed out epoch after epoch: can be stopped, saved and resumed at any of them."""
+"""The iterator over batches, epoch after epoch: it can be stopped, saved and resumed anywhere."""
 
 from __future__ import annotations
 
 import math
 import weakref
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from dataview.errors import StreamError
 from dataview.loader.assembly import Assembly, Failure, Outcome
-from dataview.loader.dealing import Cursor, Step, Task, joined, steps
+from dataview.loader.dealing import BatchStep, Cursor, Task, joined, steps
 from dataview.loader.plan import LoaderPlan
-from dataview.loader.processes import Parcel, Remote
+from dataview.loader.processes import ProcessWorker, SharedPickle
 from dataview.loader.state import State, restored
 from dataview.loader.stream_dealing import StreamDealer
-from dataview.loader.threads import Ahead, Worker
+from dataview.loader.threads import Prefetcher
 
 
 class Loader:
     """An iterator over the batches of a view, epoch after epoch; `View._loader` makes it.
 
     `for` goes on with an interrupted epoch, and begins the next one when the last is exhausted.
-    `rows`, `places` and `valid` tell which rows the last batch has, at which positions of their
-    epoch, and which of them are no padding (None: all).  `errors` lists the samples that failed.
+    `rows` are the row numbers of the last batch, `places` their positions in the epoch, and `valid`
+    marks those that are no padding (None: all).  `errors` lists the samples that failed.
     """
 
     def __init__(self, plan: LoaderPlan) -> None:
@@ -33,8 +35,8 @@ class Loader:
         self._state = State()
         self._ended = False
         self._closed = False
-        self._steps: Iterator[Step] | None = None
-        self._ahead: Ahead[Step] | None = None
+        self._steps: Iterator[BatchStep] | None = None
+        self._prefetcher: Prefetcher | None = None
         self._free: Callable[[], Any] | None = None
         self._bar: Any = None
         self._task: Task | None = None
@@ -60,20 +62,20 @@ class Loader:
             raise
         except BaseException as error:
             self._halt()
-            if isinstance(error, TimeoutError):  # whoever is stuck is of no use any more
-                self._dismiss()
+            if isinstance(error, TimeoutError):  # a worker that is stuck never works again
+                self._end_workers()
             raise
         self._note(step, outcome)
         return item
 
-    def _whole(self) -> tuple[Step, Outcome]:
-        """Return the next batch, and go over what is too short to be one."""
+    def _whole(self) -> tuple[BatchStep, Outcome]:
+        """Return the next batch, skipping those that failures leave too short."""
         while True:
             if self._steps is not None:
                 step = next(self._steps)
                 outcome = self._plan.assembly(step.task)
             else:
-                step, outcome = self._begun()
+                step, outcome = self._first()
             if outcome.failures:
                 self._count(outcome.failures)
             if not outcome.missing:
@@ -88,33 +90,37 @@ class Loader:
                 raise self._barren()
             self._state.cursor = step.after
 
-    def _begun(self) -> tuple[Step, Outcome]:
-        """Return the first batch after a halt, or the next one of those that are made ahead."""
+    def _first(self) -> tuple[BatchStep, Outcome]:
+        """Return the first batch after a halt, or the next one that was prefetched."""
         options = self._plan.options
         if options.workers or options.prefetch:
-            ahead = self._ahead or self._started()
-            if not ahead.running:
-                ahead.start(steps(self._dealer, self._state.cursor, options.repeat))
-            return ahead.take()
+            prefetcher = self._prefetcher or self._start_workers()
+            if not prefetcher.running:
+                prefetcher.start(steps(self._dealer, self._state.cursor, options.repeat))
+            return prefetcher.take()
         self._steps = steps(self._dealer, self._state.cursor, options.repeat)
         step = next(self._steps)
         return step, self._plan.assembly(step.task)
 
-    def _started(self) -> Ahead[Step]:
-        """Make the threads, and what they have their tasks done by."""
+    def _start_workers(self) -> Prefetcher:
+        """Make the threads and their workers, which end with the loader."""
         options, assembly = self._plan.options, self._plan.assembly
-        parcel: Parcel | None = None
+        resources = ExitStack()
+        make: Callable[[], Any] = partial(_ThreadWorker, assembly)
         if options.workers and options.kind == "process":
-            parcel = Parcel(assembly)
+            shared = SharedPickle(assembly)
+            resources.callback(shared.close)
+            make = partial(ProcessWorker, shared)
         depth = options.workers + options.prefetch
-        self._ahead = Ahead(_workers(assembly, parcel), options.workers or 1, depth)
-        self._free = weakref.finalize(self, _freed, self._ahead, parcel)
-        return self._ahead
+        self._prefetcher = Prefetcher(make, options.workers or 1, depth)
+        resources.callback(self._prefetcher.close)
+        self._free = weakref.finalize(self, resources.close)
+        return self._prefetcher
 
-    def _filled(self, step: Step, outcome: Outcome) -> tuple[Step, Outcome, int]:
-        """Return a batch in which samples drawn on from the order replace those that failed.
+    def _filled(self, step: BatchStep, outcome: Outcome) -> tuple[BatchStep, Outcome, int]:
+        """Return a batch in which the next samples of the order replace those that failed.
 
-        With it, how many are still lacking because the epoch is over.
+        The number beside it is how many are lacking because the epoch is over.
         """
         lacking, barren = outcome.missing, 0
         while lacking:
@@ -123,7 +129,7 @@ class Loader:
                 return step._replace(after=Cursor(step.reached.epoch + 1)), outcome, lacking
             kept = range(len(step.task.rows)) if outcome.kept is None else outcome.kept
             known = {(failure.epoch, failure.place) for failure in outcome.failures}
-            step = Step(joined([step.task.part(kept), more.task]), more.after, more.reached)
+            step = BatchStep(joined([step.task.part(kept), more.task]), more.after, more.reached)
             outcome = self._plan.assembly(step.task)
             self._count([f for f in outcome.failures if (f.epoch, f.place) not in known])
             had = len(more.task.rows) - outcome.missing
@@ -145,7 +151,7 @@ class Loader:
         return error
 
     def _count(self, failures: Iterable[Failure]) -> None:
-        """Note the samples that failed; too many of them are an error."""
+        """Record the samples that failed; raise if they are too many."""
         found = list(failures)
         self.errors += found
         self._state.failed = failed = self._state.failed + len(found)
@@ -157,8 +163,8 @@ class Loader:
                 f"sample {last.row}: {last.error}"
             ) from last.error
 
-    def _note(self, step: Step, outcome: Outcome) -> None:
-        """Note what has been handed out, and where that leaves the epochs."""
+    def _note(self, step: BatchStep, outcome: Outcome) -> None:
+        """Record a batch that is handed out, and move the cursor past it."""
         task = step.task if outcome.kept is None else step.task.part(outcome.kept)
         state = self._state
         state.handed = 1 if state.is_new_epoch else state.handed + 1
@@ -166,41 +172,41 @@ class Loader:
         state.previous = state.cursor
         state.is_new_epoch = step.after.epoch > state.cursor.epoch
         self._task = task
-        self._dealer.passed(step.after)
+        self._dealer.release(step.after)
         if self._plan.options.progress:
-            self._show()
+            self._advance_bar()
         if state.is_new_epoch:
             self._go_to(step.after)
         else:
             state.cursor = step.after
 
     def _go_to(self, cursor: Cursor) -> None:
-        """Begin another epoch; without `repeat`, only after the one that is over has been told."""
+        """Begin another epoch; without `repeat` the loop over the last one ends first."""
         self._state.cursor = cursor
         if not self._plan.options.repeat:
             self._halt()
             self._ended = True
-        self._put_bar_away()
+        self._close_bar()
 
     def _halt(self) -> None:
-        """Stop what goes on ahead; the next batch begins anew at the cursor."""
+        """Stop prefetching; the next batch begins anew at the cursor."""
         self._steps = None
-        if self._ahead is not None and self._ahead.running:
-            self._ahead.stop()
+        if self._prefetcher is not None and self._prefetcher.running:
+            self._prefetcher.stop()
 
-    def _dismiss(self) -> None:
-        """End the workers; the next batch has new ones."""
+    def _end_workers(self) -> None:
+        """End the workers; the next batch starts new ones."""
         if self._free is not None:
             self._free()
-        self._ahead = self._free = None
+        self._prefetcher = self._free = None
 
-    def _put_bar_away(self) -> None:
+    def _close_bar(self) -> None:
         if self._bar is not None:
             self._bar.close()
             self._bar = None
 
-    def _show(self) -> None:
-        """Have a progress bar go on by one."""
+    def _advance_bar(self) -> None:
+        """Move the progress bar on by one batch."""
         if self._bar is None:
             make = self._plan.options.progress
             make = _progress_bar() if make is True else make
@@ -209,7 +215,7 @@ class Loader:
             self._bar = make(total=total, initial=self._state.handed - 1, unit="batch")
         self._bar.update(1)
 
-    # --- being asked ---------------------------------------------------------------------------
+    # --- facts ---------------------------------------------------------------------------------
 
     @property
     def batch_size(self) -> int:
@@ -218,7 +224,7 @@ class Loader:
 
     @property
     def is_new_epoch(self) -> bool:
-        """Whether the last batch, or the end of the loop, has ended an epoch."""
+        """Whether an epoch ended with the last batch, or with the loop."""
         return self._state.is_new_epoch
 
     @property
@@ -228,12 +234,12 @@ class Loader:
 
     @property
     def position(self) -> int:
-        """How many samples of the epoch's order have been passed, by all ranks together."""
+        """How many samples of the epoch's order all ranks together have had."""
         return self._state.cursor.position
 
     @property
     def epoch_detail(self) -> float | None:
-        """The epochs that are over and the part of this one; None inside one of unknown length."""
+        """The number of epochs, with the part of this one; None if its length is unknown."""
         return self._detail(self._state.cursor)
 
     @property
@@ -272,7 +278,7 @@ class Loader:
     def num_batches(self) -> float:
         """Return the number of batches of an epoch.
 
-        Of a stream it is a lower bound that grows until the end is reached, and then exact.
+        For a stream it is a lower bound that grows until the end is reached, and exact after that.
         """
         known = self._known_batches()
         return self._state.handed + 1 if known is None else known
@@ -307,16 +313,17 @@ class Loader:
         where = "closed" if self._closed else f"epoch {self.epoch}, position {self.position}"
         return f"Loader({where}; {self._state.handed} batches{of} handed out{failed})"
 
-    # --- being stopped and resumed -------------------------------------------------------------
+    # --- stopping and resuming -----------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the loader is, as small plain data: after the last batch handed out."""
+        """Return the loader's place, just after the last batch, as small plain data."""
         return self._state.saved(self._plan.fingerprint)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go to where a state was taken: of a loader of the same data, sampler and seed.
+        """Go to the place that a state holds.
 
-        Batch size, workers, prefetching and shards may differ.
+        The state has to come from a loader of the same data, sampler and seed.  Batch size,
+        workers, prefetching and shards may differ.
         """
         found = restored(state, self._plan.fingerprint, self._dealer.total)
         self.reset()
@@ -328,17 +335,17 @@ class Loader:
     def reset(self) -> None:
         """Go back to the start of the current epoch."""
         self._halt()
-        self._put_bar_away()
+        self._close_bar()
         self._state = State(Cursor(self._state.cursor.epoch), failed=self._state.failed)
         self._task = None
         self._ended = False
 
     def close(self) -> None:
-        """End the workers and free what they hold; no more batches are handed out."""
+        """End the workers and free what they hold; the loader makes no more batches."""
         self._closed = True
         self._steps = None
-        self._dismiss()
-        self._put_bar_away()
+        self._end_workers()
+        self._close_bar()
 
     def __enter__(self) -> Loader:
         return self
@@ -347,8 +354,8 @@ class Loader:
         self.close()
 
 
-class _Here:
-    """Tasks done in the thread itself."""
+class _ThreadWorker:
+    """A worker that does its tasks in the thread itself; `value` is the sample that it is at."""
 
     def __init__(self, assembly: Assembly) -> None:
         self.assembly = assembly
@@ -359,23 +366,11 @@ class _Here:
         return self.assembly(task, self)
 
     def whereabouts(self, stack: str) -> str:
-        """Return which sample is being made, and where."""
+        """Return at which sample it is, and the stack of its thread."""
         return f"a thread, sample {self.value}:\n{stack}"
 
     def close(self) -> None:
         """Do nothing: a thread ends after its task."""
-
-
-def _workers(assembly: Assembly, parcel: Parcel | None) -> Callable[[], Worker]:
-    if parcel is None:
-        return lambda: _Here(assembly)
-    return lambda: Remote(parcel)
-
-
-def _freed(ahead: Ahead[Step], parcel: Parcel | None) -> None:
-    ahead.close()
-    if parcel is not None:
-        parcel.close()
 
 
 def _progress_bar() -> Any:

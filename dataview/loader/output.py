@@ -1,4 +1,4 @@
-"""A batch of arrays as it is handed out: a view with fields, or the tuple or mapping asked for."""
+"""The form of what a loader hands out: a view with fields, a tuple, a mapping, or an array."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dataview.sources import ArraySource
 
 
 class Output:
-    """How batches are handed out: in the form of what was asked for by `fields=`."""
+    """Makes what a loader hands out from a batch, in the form that `fields=` asks for."""
 
     def __init__(
         self,
@@ -37,32 +37,32 @@ class Output:
         record = isinstance(like, Record) and like.dtype is not None and like.shape is not None
         self._is_plain = record and form is None and is_numpy(device)
         self._axes = tuple(range(like.rank)) if isinstance(like, Record) else ()
-        self._like = _Like(like)
+        self._template = _Template(like)
         named = like.fields.named if record and like is not None else {}
-        self._likes = {name: _Like(_attached(part)) for name, part in named.items()}
+        self._templates = {name: _Template(_attached(part)) for name, part in named.items()}
 
     def __call__(self, batch: Any, valid: np.ndarray | None) -> Any:
-        """Return a batch as it is handed out; `valid` marks what is no padding."""
+        """Return a batch in its form; `valid` is true for rows that are no padding."""
         if self._is_plain and valid is None:
             return self._record(batch)
         if self.form is not None:
-            return placed(_formed(self.form, batch), self.device)
+            return placed(_in_form(self.form, batch), self.device)
         if not is_numpy(self.device) or isinstance(batch, tuple):
             return placed(batch, self.device)
         if not isinstance(batch, (Mapping, np.ndarray)):
-            return batch  # what a collate= function made, as it made it
-        node = self._like.node(batch)
+            return batch  # an object of the user's collate= function
+        node = self._template.node(batch)
         if valid is not None:
             node = _marked(node, int(np.count_nonzero(valid)))
         return self.viewed(node, {})
 
     def _record(self, batch: Mapping[str, Any]) -> Any:
-        """Return the view of a record: like the last one of its size, but for the data."""
+        """Return the view of a record, with rank and metadata of the data that is loaded."""
         like: Any = self.like
         parts: dict[str, Any] = {}
         node: Any = None
         for name, part in batch.items():
-            parts[name] = node = self._likes[name].node(part)
+            parts[name] = node = self._templates[name].node(part)
         late: Any = LateFields(parts, self._axes, None, _attached_parts)  # type: ignore[arg-type]
         shape = (node.shape[0], *like.shape[1:])
         return self.viewed(Record(late, like.rank, like.meta, shape, like.dtype), parts)
@@ -73,9 +73,9 @@ def _attached_parts(parts: Any, axes: Any, _: Any) -> Fields:
 
 
 def parts_and_form(node: Node, fields: Any) -> tuple[dict[str, Node], Any]:
-    """Return the nodes to read, by name, and the form in which batches are handed out.
+    """Return the nodes to read, by name, and the form of batches.
 
-    A tuple of names asks for tuples, a name for an array; a list or a mapping from names to fields
+    A name asks for arrays, a tuple of names for tuples; a list, or a mapping from names to fields,
     asks for mappings.
     """
     if fields is None:
@@ -95,23 +95,23 @@ def parts_and_form(node: Node, fields: Any) -> tuple[dict[str, Node], Any]:
             raise ValueError(f"fields= names a field twice: {fields}")
     if not named:
         raise ValueError("fields= names no field; None is for all")
-    form: Any = fields if isinstance(fields, str) else dict(named)
-    if isinstance(fields, tuple):
-        form = tuple(fields)
+    form = fields if isinstance(fields, (str, tuple)) else dict(named)
     return {name: _part(node, source) for name, source in named.items()}, form
 
 
 def _part(node: Node, name: Any) -> Node:
     if not isinstance(name, str):
         raise TypeError(f"fields= names fields by text; got {name!r}")
-    if name not in node.fields and not (isinstance(node, Stream) and not node.fields.named):
-        known = node.fields.named or not isinstance(node, Sampled)
-        reason = None if known else "is unknown until a sample has been read; call _probe()"
-        raise unknown_field(name, node.fields, "the view that is loaded", reason)
-    return field(node, name) if name in node.fields else node
+    if name in node.fields:
+        return field(node, name)
+    known = node.fields.named or not isinstance(node, Sampled)
+    if isinstance(node, Stream) and not known:
+        return node
+    reason = None if known else "is unknown until a sample has been read; call _probe()"
+    raise unknown_field(name, node.fields, "the view that is loaded", reason)
 
 
-def _formed(form: Any, batch: Any) -> Any:
+def _in_form(form: Any, batch: Any) -> Any:
     if not isinstance(batch, Mapping):
         return batch
     names = (form,) if isinstance(form, str) else form
@@ -132,8 +132,8 @@ def _formed(form: Any, batch: Any) -> Any:
 # --- views -----------------------------------------------------------------------------------
 
 
-class _Like:
-    """What the batches of a field have in common: all but the data and its length."""
+class _Template:
+    """The facts that all batches of a field share: shape of a row, metadata, windows."""
 
     __slots__ = ("fields", "like", "meta", "trailing")
 
@@ -149,7 +149,7 @@ class _Like:
                 self.fields = like.fields.windows_only(0, lambda axis: axis > 0)
 
     def node(self, batch: Any) -> Node:
-        """Return the node of a batch, with what is known of the data that it is like."""
+        """Return the node of a batch, with the facts that it shares with the data."""
         if type(batch) is not np.ndarray or batch.dtype.names is not None:
             return _parts_of(batch, self.like)
         node = Stored(ArraySource(batch), True)
@@ -165,12 +165,12 @@ def _parts_of(batch: Any, like: Node | None) -> Node:
         return stored(ArraySource(np.asarray(batch)))
     known = like.fields.named if like is not None else {}
     named = {
-        name: _Like(_attached(known.get(name))).node(part)
+        name: _Template(_attached(known.get(name))).node(part)
         for name, part in batch.items()
         if name != OWN
     }
     if OWN in batch:
-        own = _Like(like).node(batch[OWN])
+        own = _Template(like).node(batch[OWN])
         more = {name: Attached(part, (0,)) for name, part in named.items()}
         return with_fields(own, Fields(own.fields.named | more))
     if not named or not all(part.shape for part in named.values()):
@@ -185,12 +185,12 @@ def _attached(part: Any) -> Node | None:
 
 
 class _Trailing(PaddedRows):
-    """Rows of a batch of which only the first `count` are real."""
+    """The rows of a batch in which only the first `count` are real."""
 
     __slots__ = ()
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
-        """Return the rows as they are: padding is in the batch."""
+        """Return the rows unchanged: the batch already contains its padding."""
         return rows
 
 

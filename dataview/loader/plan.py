@@ -1,4 +1,4 @@
-"""What a loader works with, made of its options and of the node that it loads."""
+"""The plan of a loader: options are checked and become its dealer, its assembly, its output."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dataview.samples import Stream
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LoaderPlan:
-    """What a loader works with."""
+    """Everything that a loader works with; it does not change."""
 
     options: LoaderOptions
     dealer: RowDealer | StreamDealer
@@ -40,9 +40,10 @@ def plan_for(
     viewed_with: Callable[[Node, Mapping[str, Node]], Any],
     unwrapped: Callable[[Any], Any],
 ) -> LoaderPlan:
-    """Return what a loader of a node works with, after everything is checked that can be.
+    """Return the plan of a node's loader, after checking everything that can be checked.
 
-    The functions make views of nodes, views with their fields, and nodes of views again.
+    `viewed` makes the view of a node, `viewed_with` a view with its fields, and `unwrapped` returns
+    the nodes of views.
     """
     parts, form = parts_and_form(node, options.fields)
     dealer: RowDealer | StreamDealer
@@ -99,7 +100,7 @@ def _dtype_of(node: Node) -> Any:
 
 
 def _signature(sampler: samplers.Sampler) -> list[Any]:
-    """Return what tells samplers apart, as plain data; functions by their names alone."""
+    """Return what distinguishes a sampler, as plain data; functions by their names alone."""
     options = {
         name: re.sub(r" at 0x[0-9a-fA-F]+", "", value) if isinstance(value, str) else value
         for name, value in sampler.options.items()

@@ -1,9 +1,9 @@
-"""A process that does tasks, and the shared memory that what is sent goes through.
+"""Worker processes, and the shared memory through which they exchange arrays with this process.
 
-The process is never a plain fork of this one.  What it needs is pickled once for all workers, with
-arrays in a block of shared memory; results come back through one block per worker that is used
-again and again.  Blocks have names made up by the system, belong to this process and are freed by
-`close`; where this process dies, the resource tracker of multiprocessing frees them.
+A worker is never a plain fork of this process.  What workers need is pickled once for all of them,
+with arrays in a block of shared memory.  Each worker has one more block for its results, which is
+used again and again.  The system names the blocks.  They belong to this process, which frees them
+by `close`; if it dies, the resource tracker of multiprocessing frees them.
 """
 
 from __future__ import annotations
@@ -26,65 +26,71 @@ _HINT = (
     "kind='process' sends the view and its functions to worker processes by pickle; define the "
     "functions at the top level of a module, or use kind='thread'"
 )
+_AT_START = (
+    "before its first sample; a script that starts processes needs the guard "
+    "`if __name__ == '__main__':`"
+)
 
 
-class Parcel:
+class SharedPickle:
     """An object pickled once, its arrays in shared memory, for any number of processes.
 
-    Where there is too little shared memory, the arrays go through the pipes instead.
+    If there is too little shared memory, the arrays go through the pipes instead.
     """
 
     def __init__(self, value: Any) -> None:
-        buffers: list[pickle.PickleBuffer] = []
         try:
-            self.text = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+            self.text, views, self.places = _pickled(value)
         except Exception as error:
             raise TypeError(f"{error}; {_HINT}") from error
-        views = [buffer.raw() for buffer in buffers]
-        self.places = _places([view.nbytes for view in views])
-        self.memory = _allocated(_end(self.places))
-        self.loose: list[bytes] | None = None
-        if self.memory is None:
-            self.loose = [bytes(view) for view in views]
-        else:
-            _put(views, self.places, self.memory)
+        self.memory = _allocate(_end(self.places))
+        self.loose = _put(views, self.places, self.memory)
 
-    def sent(self) -> tuple[Any, ...]:
-        """Return what a process needs to open the parcel."""
+    def message(self) -> tuple[Any, ...]:
+        """Return what a process needs to load the object."""
         return self.text, self.places, self.memory.name if self.memory else None, self.loose
 
     def close(self) -> None:
         """Free the memory."""
-        _freed(self.memory)
+        _free(self.memory)
         self.memory = None
 
 
-def _places(sizes: list[int]) -> list[tuple[int, int]]:
-    """Return where buffers of these sizes go in a block: offset and size of each."""
+def _pickled(value: Any) -> tuple[bytes, list[memoryview], list[tuple[int, int]]]:
+    """Return an object's pickle, its arrays' bytes, and the offset and size of each in a block."""
+    buffers: list[pickle.PickleBuffer] = []
+    text = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+    views = [buffer.raw() for buffer in buffers]
     places, offset = [], 0
-    for size in sizes:
-        places.append((offset, size))
-        offset += -(-size // _ALIGN) * _ALIGN
-    return places
+    for view in views:
+        places.append((offset, view.nbytes))
+        offset += -(-view.nbytes // _ALIGN) * _ALIGN
+    return text, views, places
 
 
 def _end(places: list[tuple[int, int]]) -> int:
     return sum(places[-1]) if places else 0
 
 
-def _put(views: list[memoryview], places: list[tuple[int, int]], memory: SharedMemory) -> None:
+def _put(
+    views: list[memoryview], places: list[tuple[int, int]], memory: SharedMemory | None
+) -> list[bytes] | None:
+    """Copy arrays into memory and return None; without enough memory, return their bytes."""
+    if memory is None or memory.size < _end(places):
+        return [bytes(view) for view in views]
     block: Any = memory.buf
     for view, (offset, size) in zip(views, places, strict=True):
         block[offset : offset + size] = view
+    return None
 
 
-def _allocated(size: int) -> SharedMemory | None:
-    """Return shared memory of a size; None for none, or where the system has too little."""
+def _allocate(size: int) -> SharedMemory | None:
+    """Return shared memory of a size; None if the size is 0 or the system has too little."""
     from multiprocessing.shared_memory import SharedMemory
 
     if not size:
         return None
-    free = _free()
+    free = _free_bytes()
     if free is not None and size > free:
         warnings.warn(
             f"{size} bytes of shared memory are needed and {free} are free, so the data goes "
@@ -96,15 +102,15 @@ def _allocated(size: int) -> SharedMemory | None:
     return SharedMemory(create=True, size=size)
 
 
-def _free() -> int | None:
-    """Return how much shared memory is free, None where the system does not tell."""
+def _free_bytes() -> int | None:
+    """Return how much shared memory is free, None if the system does not say."""
     if not os.path.isdir("/dev/shm") or not hasattr(os, "statvfs"):
         return None
     found = os.statvfs("/dev/shm")
     return found.f_bavail * found.f_frsize
 
 
-def _freed(memory: SharedMemory | None) -> None:
+def _free(memory: SharedMemory | None) -> None:
     if memory is not None:
         memory.close()
         memory.unlink()
@@ -113,11 +119,14 @@ def _freed(memory: SharedMemory | None) -> None:
 # --- in this process -------------------------------------------------------------------------
 
 
-class Remote:
-    """A worker process, started with its first task; a dead one is an error and is replaced."""
+class ProcessWorker:
+    """A worker process, which starts with its first task.
 
-    def __init__(self, parcel: Parcel) -> None:
-        self.parcel = parcel
+    If it dies, the task at hand raises an error, and the next task starts another process.
+    """
+
+    def __init__(self, shared: SharedPickle) -> None:
+        self.shared = shared
         self._process: Any = None
         self._memory: SharedMemory | None = None
         self._at: Any = None
@@ -125,7 +134,7 @@ class Remote:
         self._closed = False
 
     def __call__(self, task: Any) -> Any:
-        """Return the result of a task; an error has the traceback of the process as a note."""
+        """Return the result of a task; an error has the process's traceback as a note."""
         with self._lock:
             if self._process is None:
                 self._start()
@@ -161,7 +170,7 @@ class Remote:
         self._at = context.RawValue(ctypes.c_int64, -1)
         self._process = context.Process(
             target=_serve,
-            args=(theirs, answering, self._at, self.parcel.sent()),
+            args=(theirs, answering, self._at, self.shared.message()),
             name="dataview-loader",
             daemon=True,
         )
@@ -188,16 +197,11 @@ class Remote:
             import signal
 
             how = f"signal {signal.Signals(-code).name}"
-        where = f"at sample {at}" if at >= 0 else "before its first sample"
-        hint = (
-            ""
-            if at >= 0
-            else ("; a script that starts processes needs the guard `if __name__ == '__main__':`")
-        )
-        return RuntimeError(f"a worker process ended ({how}) {where}{hint}")
+        where = f"at sample {at}" if at >= 0 else _AT_START
+        return RuntimeError(f"a worker process ended ({how}) {where}")
 
     def whereabouts(self, stack: str) -> str:
-        """Return at which sample the process is, and its stack, not that of the thread."""
+        """Return at which sample the process is, and its stack in place of the thread's."""
         if self._process is None:
             return "a worker process that has not started"
         stack = "it does not answer: it is in a call that does not let Python go on\n"
@@ -210,11 +214,11 @@ class Remote:
         return f"a worker process, sample {self._at.value}:\n{stack}"
 
     def _make_room(self, size: int) -> None:
-        """Have memory for a result such as the last one, and a little more."""
+        """Allocate memory in which a result as large as the last one fits, with some to spare."""
         if self._memory is None or self._memory.size < size:
-            _freed(self._memory)
+            _free(self._memory)
             self._memory = None
-            self._memory = _allocated(size + size // 4)
+            self._memory = _allocate(size + size // 4)
 
     def _end_process(self) -> None:
         process, self._process = self._process, None
@@ -233,27 +237,27 @@ class Remote:
         self._closed = True
         process = self._process
         if process is not None:
-            process.terminate()  # so that whoever waits for it gives up the lock
+            process.terminate()  # a thread that waits for its result then releases the lock
         with self._lock:
             self._end_process()
-            _freed(self._memory)
+            _free(self._memory)
             self._memory = None
 
 
 # --- in the worker ---------------------------------------------------------------------------
 
 
-def _serve(pipe: Connection, asked: Connection, at: Any, parcel: tuple[Any, ...]) -> None:
-    """Do tasks until nobody asks for more."""
+def _serve(pipe: Connection, asked: Connection, at: Any, shared: tuple[Any, ...]) -> None:
+    """Do tasks until the pipe is closed."""
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt ends
     main = threading.get_ident()
-    threading.Thread(target=_tell, args=(asked, main), daemon=True).start()
+    threading.Thread(target=_report_stack, args=(asked, main), daemon=True).start()
     memories: dict[str, Any] = {}
     work: Callable[..., Any] | Exception
     try:
-        work = _opened(parcel, memories)
+        work = _loaded(shared, memories)
     except Exception as error:
         work = error
     while True:
@@ -272,12 +276,10 @@ def _serve(pipe: Connection, asked: Connection, at: Any, parcel: tuple[Any, ...]
         pipe.send_bytes(pickle.dumps(answer, protocol=5))
 
 
-def _opened(parcel: tuple[Any, ...], memories: dict[str, Any]) -> Any:
-    text, places, name, loose = parcel
+def _loaded(shared: tuple[Any, ...], memories: dict[str, Any]) -> Any:
+    text, places, name, loose = shared
     if loose is not None:
         return pickle.loads(text, buffers=loose)
-    if name is None:
-        return pickle.loads(text, buffers=[memoryview(b"")] * len(places))
     memory = _attached(name, memories)
     views = [memory.buf[at : at + size].toreadonly() for at, size in places]
     return pickle.loads(text, buffers=views)
@@ -292,22 +294,14 @@ def _attached(name: str, memories: dict[str, Any]) -> Any:
 
 
 def _packed(result: Any, name: str | None, memories: dict[str, Any]) -> tuple[Any, ...]:
-    """Return a result as text, and its arrays in memory, or loose where they do not fit."""
-    buffers: list[pickle.PickleBuffer] = []
-    text = pickle.dumps(result, protocol=5, buffer_callback=buffers.append)
-    views = [buffer.raw() for buffer in buffers]
-    places = _places([view.nbytes for view in views])
-    if not _end(places):
-        return text, places, [bytes(view) for view in views]
+    """Return a result's pickle; its arrays go into the memory of a name if they fit."""
+    text, views, places = _pickled(result)
     memory = _attached(name, memories) if name is not None else None
-    if memory is None or memory.size < _end(places):
-        return text, places, [bytes(view) for view in views]
-    _put(views, places, memory)
-    return text, places, None
+    return text, places, _put(views, places, memory)
 
 
 def _portable(error: Exception) -> Exception:
-    """Return an error that survives a pickle, with the traceback as a note."""
+    """Return an error that can be pickled, with the traceback as a note."""
     import traceback  # needed for failures alone
 
     error.add_note("in a worker process:\n" + "".join(traceback.format_exception(error)))
@@ -320,8 +314,8 @@ def _portable(error: Exception) -> Exception:
     return error
 
 
-def _tell(asked: Connection, main: int) -> None:
-    """Tell where the worker is when asked; when nobody can ask any more, end."""
+def _report_stack(asked: Connection, main: int) -> None:
+    """Answer each question with the main thread's stack; end the process with its parent."""
     import traceback
 
     while True:

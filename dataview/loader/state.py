@@ -1,4 +1,4 @@
-"""Where a loader is: saved as small plain data, restored over the same data, order and seed."""
+"""The place of a loader: saved as small plain data, restored with the same data, order and seed."""
 
 from __future__ import annotations
 
@@ -33,8 +33,7 @@ class State:
         """Return the state as plain data, with the fingerprint of what is loaded."""
         return {
             "version": VERSION,
-            "epoch": self.cursor.epoch,
-            "position": self.cursor.position,
+            **self.cursor._asdict(),
             "emitted": self.emitted,
             "handed": self.handed,
             "failed": self.failed,
@@ -47,9 +46,9 @@ class State:
 def restored(
     saved: Any, fingerprint: Mapping[str, Any], total: Callable[[int], int | None]
 ) -> State:
-    """Return the state that was saved; raise if it is none, or one of something else.
+    """Return the state that was saved; raise if it is not one of this loader.
 
-    `total` tells how many samples an epoch has, None while that is unknown.
+    `total` returns how many samples an epoch has, None while that is unknown.
     """
     if not isinstance(saved, Mapping):
         raise TypeError(f"a state is what state_dict() has returned; got {saved!r}")

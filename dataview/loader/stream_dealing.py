@@ -1,7 +1,7 @@
 """The samples of a stream, dealt to batches as they arrive.
 
-What has been read and not yet handed out is kept, so that nothing is lost when workers are stopped.
-A cursor that lies before that is reached by reading the stream again from its start.
+Samples that have been read and not handed out are kept, so stopping the workers loses none.  To
+reach a cursor before these samples, the stream is read again from its start.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dataview.errors import StreamError
-from dataview.loader.dealing import Cursor, Dealing, Step, Task
+from dataview.loader.dealing import BatchStep, Cursor, Dealing, Task
 from dataview.plan.node import Node
 from dataview.samples import Stream, at_epoch, pool_of, within_pool
 
@@ -38,7 +38,7 @@ class StreamDealer:
         self.most = min((limit for limit in limits if limit is not None), default=math.inf)
         self._ahead: deque[Sample] = deque()
         self._kept: deque[Sample] = deque()
-        self._passing: Iterator[Sample] | None = None
+        self._arriving: Iterator[Sample] | None = None
         self._at = Cursor()
 
     def total(self, epoch: int) -> int | None:
@@ -49,13 +49,13 @@ class StreamDealer:
         """Return how many batches this rank has from a cursor on, None while it is unknown."""
         return None if self.known is None else self.dealing.batches(cursor.position, self.known)
 
-    def passed(self, cursor: Cursor) -> None:
-        """Let go of the samples that have been handed out."""
+    def release(self, cursor: Cursor) -> None:
+        """Forget the samples that have been handed out."""
         if self._at.epoch == cursor.epoch:
             while self._kept and self._kept[0][0] < cursor.position:
                 self._kept.popleft()
 
-    def step(self, cursor: Cursor, batch_size: int | None = None) -> Step | None:
+    def step(self, cursor: Cursor, batch_size: int | None = None) -> BatchStep | None:
         """Return this rank's next batch, None if the epoch has no more for it."""
         deal = self.dealing
         if batch_size is not None:
@@ -82,40 +82,41 @@ class StreamDealer:
             None,
             [node for *_, node in chosen],
         )
-        return Step(task, reached if more else Cursor(cursor.epoch + 1), reached)
+        return BatchStep(task, reached if more else Cursor(cursor.epoch + 1), reached)
 
     def _draw(self, count: int) -> None:
-        """Have so many samples ahead, or all that are left."""
-        assert self._passing is not None
+        """Read on until so many samples are ahead, or the stream ends."""
+        assert self._arriving is not None
         missing = max(0, count - len(self._ahead))
         try:
-            self._ahead.extend(itertools.islice(self._passing, missing))
+            self._ahead.extend(itertools.islice(self._arriving, missing))
         except BaseException:
-            self._passing = None  # a generator that has failed would pretend to be at its end
+            self._arriving = None  # a generator that has failed would pretend to be at its end
             raise
 
     def _seek(self, cursor: Cursor) -> None:
-        """Go to a cursor: forward, back to what has been kept, or from the start of the stream."""
-        if self._passing is not None and cursor == self._at:
+        """Go to a cursor: back over the samples that are kept, or from the start of the stream."""
+        if self._arriving is not None and cursor == self._at:
             return
-        if self._passing is not None and cursor.epoch == self._at.epoch:
+        if self._arriving is not None and cursor.epoch == self._at.epoch:
             back = [item for item in self._kept if item[0] >= cursor.position]
             if len(back) == self._at.position - cursor.position > 0:
                 self._ahead.extendleft(reversed(back))
                 self._kept.clear()
                 self._at = cursor
                 return
-        self._passing = self._begun(cursor.epoch)
+        self._arriving = self._begin(cursor.epoch)
         self._ahead.clear()
         self._kept.clear()
-        skipped = sum(1 for _ in itertools.islice(self._passing, cursor.position))
+        skipped = sum(1 for _ in itertools.islice(self._arriving, cursor.position))
         if skipped < cursor.position:
             raise StreamError(
                 f"the stream ended after {skipped} samples; it had {cursor.position} before"
             )
         self._at = cursor
 
-    def _begun(self, epoch: int) -> Iterator[Sample]:
+    def _begin(self, epoch: int) -> Iterator[Sample]:
+        """Return the samples of an epoch, numbered."""
         arriving: Iterator[tuple[int, Node]] = enumerate(
             at_epoch(self.node, epoch).samples.iterate()
         )

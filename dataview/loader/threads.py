@@ -1,7 +1,7 @@
-"""Tasks done ahead of time by threads, and their results in the order of the tasks.
+"""Threads that do tasks ahead of time, and hand out the results in the order of the tasks.
 
-The threads draw the tasks themselves, one thread at a time, so that a stream is read in its
-order and while others work.  Each thread does its tasks itself or has a process do them.
+The threads draw the tasks themselves, one thread at a time: so a stream is read in its order, and
+while other threads work.  Each thread does its tasks itself or has a process do them.
 """
 
 from __future__ import annotations
@@ -11,38 +11,28 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextvars import copy_context
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol
 
-
-class Tasked(Protocol):
-    """What is drawn: a task, and more that is of no interest here."""
-
-    @property
-    def task(self) -> Any:
-        """What a worker is to do."""
-        ...
-
-
-Item = TypeVar("Item", bound=Tasked)
+from dataview.loader.dealing import BatchStep
 
 
 class Worker(Protocol):
-    """What a thread has its tasks done by."""
+    """What does the tasks that a thread draws."""
 
     def __call__(self, task: Any) -> Any:
         """Return the result of a task."""
         ...
 
     def whereabouts(self, stack: str) -> str:
-        """Return at which sample it is, and its stack; that of its thread is given."""
+        """Return at which sample it is, and its stack; `stack` is that of its thread."""
         ...
 
     def close(self) -> None:
-        """Let go of everything, a task that is being done too."""
+        """Free everything, and give up a task that is not done yet."""
         ...
 
 
-def patience() -> float:
+def timeout() -> float:
     """Return how many seconds a batch may take before its worker counts as stuck."""
     return float(os.environ.get("DATAVIEW_WORKER_TIMEOUT", "300"))
 
@@ -51,7 +41,7 @@ class _End(Exception):
     """No more tasks."""
 
 
-class Ahead(Generic[Item]):
+class Prefetcher:
     """Results of a run of tasks, in order; at most `depth` of them are ahead of the last taken."""
 
     def __init__(self, make: Callable[[], Worker], count: int, depth: int) -> None:
@@ -61,14 +51,14 @@ class Ahead(Generic[Item]):
         self._count = count
         self._drawing = False
         self._changed = threading.Condition()
-        self._items: Iterator[Item] | None = None
+        self._items: Iterator[BatchStep] | None = None
         self._run = 0
         self._closed = False
         self._forget()
 
     def _forget(self) -> None:
         self._given = self._taken = 0
-        self._drawn: dict[int, Item] = {}
+        self._drawn: dict[int, BatchStep] = {}
         self._results: dict[int, Any] = {}
 
     @property
@@ -76,7 +66,7 @@ class Ahead(Generic[Item]):
         """Whether there is a run of tasks."""
         return self._items is not None
 
-    def start(self, items: Iterator[Item]) -> None:
+    def start(self, items: Iterator[BatchStep]) -> None:
         """Begin a run of tasks."""
         with self._changed:
             self._items = items
@@ -90,21 +80,19 @@ class Ahead(Generic[Item]):
             self._workers[thread] = worker
             thread.start()
 
-    def stop(self) -> list[Item]:
-        """End the run; return the tasks that were drawn and whose results were not taken."""
+    def stop(self) -> None:
+        """End the run; results that were not taken are lost."""
         with self._changed:
             self._items = None
             self._run += 1
             self._changed.wait_for(lambda: not self._drawing)
-            left = [self._drawn[number] for number in sorted(self._drawn)]
             self._forget()
-        return left
 
-    def take(self) -> tuple[Item, Any]:
+    def take(self) -> tuple[BatchStep, Any]:
         """Return the next task and its result; raise what it raised, StopIteration at the end."""
         number = self._taken
         with self._changed:
-            if not self._changed.wait_for(lambda: number in self._results, patience()):
+            if not self._changed.wait_for(lambda: number in self._results, timeout()):
                 raise TimeoutError(self._stuck(number))
             found = self._results.pop(number)
             if isinstance(found, _End):
@@ -180,7 +168,7 @@ class Ahead(Generic[Item]):
                 self._given = sys.maxsize  # so that no more is drawn
         return run, number, item
 
-    # --- telling what is wrong -----------------------------------------------------------------
+    # --- a worker that is stuck -----------------------------------------------------------------
 
     def _stuck(self, number: int) -> str:
         frames = sys._current_frames()
@@ -192,6 +180,6 @@ class Ahead(Generic[Item]):
             stack = "".join(traceback.format_stack(frame)[-8:]) if frame else ""
             stacks.append(worker.whereabouts(stack))
         return (
-            f"a batch has not come for {patience():g} seconds (DATAVIEW_WORKER_TIMEOUT sets how "
+            f"a batch has not come for {timeout():g} seconds (DATAVIEW_WORKER_TIMEOUT sets how "
             "long to wait); the workers are at:\n" + "\n".join(stacks)
         )
