@@ -1,10 +1,17 @@
-"""The world outside: what users and libraries hold becomes nodes, and nodes become theirs.
+"""Conversion: data of users, files and other libraries becomes nodes, and nodes become theirs.
 
-Files by one table of formats, libraries by one table of readers; pickles, which hold no more data
-than they need.
+There is one table of file formats, and one table of readers for the objects of other libraries.
+Pickles hold no more data than they need.
 """
 
-from dataview.exchange.convert import argument_of, made, node_of, open_node, operand_of
+from dataview.exchange.convert import (
+    argument_of,
+    node_of,
+    numbered,
+    object_node,
+    open_node,
+    operand_of,
+)
 from dataview.exchange.from_libraries import is_foreign
 from dataview.exchange.pickling import packed_in_order
 from dataview.exchange.saving import save
@@ -12,7 +19,7 @@ from dataview.exchange.to_arrow import arrow_array, arrow_stream
 from dataview.exchange.to_libraries import (
     DEVICE,
     dlpack,
-    introduce_to_jax,
+    register_in_jax,
     samples,
     to_dask,
     to_jax,
@@ -22,7 +29,7 @@ from dataview.exchange.to_libraries import (
 )
 
 __all__ = [
-    "DEVICE", "argument_of", "arrow_array", "arrow_stream", "dlpack", "introduce_to_jax",
-    "is_foreign", "made", "node_of", "open_node", "operand_of", "packed_in_order", "samples",
-    "save", "to_dask", "to_jax", "to_pandas", "to_torch", "to_xarray"
+    "DEVICE", "argument_of", "arrow_array", "arrow_stream", "dlpack", "is_foreign", "node_of",
+    "numbered", "object_node", "open_node", "operand_of", "packed_in_order", "register_in_jax",
+    "samples", "save", "to_dask", "to_jax", "to_pandas", "to_torch", "to_xarray"
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a user gives becomes a node: arrays, numbers, mappings, functions, iterators, files."""
+"""A user's data becomes a node: arrays, numbers, mappings, functions, iterators, files."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from dataview.samples import IteratorSamples, NumberedSamples, Stream
 from dataview.sources import ArraySource, Source
 
 _OBJECTS = (numbers.Number, datetime.date, datetime.timedelta)
-"""What NumPy computes with as an object where it has no dtype for it: a fraction, a decimal."""
+"""Values without a dtype that NumPy computes with as objects: a fraction, a decimal."""
 
 
 def node_of(value: Any) -> Node:
-    """Return the node of data as a user gives it.
+    """Return the node of a user's data.
 
     >>> node_of([[1, 2], [3, 4]]).shape
     (2, 2)
@@ -42,34 +42,33 @@ def node_of(value: Any) -> Node:
         return record({name: node_of(getattr(value, name)) for name in value._fields})
     if isinstance(value, Source):
         return stored(value)
-    if isinstance(value, Iterator):
-        return Stream(IteratorSamples(value, node_of))
-    if callable(value) and not hasattr(value, "__array__"):
+    is_function = callable(value) and not hasattr(value, "__array__")
+    if is_function or isinstance(value, Iterator):
         return Stream(IteratorSamples(value, node_of))
     return stored(ArraySource(_array_of(value)))
 
 
 def argument_of(value: Any) -> Argument:
-    """Return an operand: Python's numbers as they are, since NumPy gives them no dtype."""
+    """Return an operand: a node, or a number of Python's, to which NumPy gives no dtype."""
     if is_scalar(value):
         return cast("int | float | complex", value)
     try:
         return node_of(value)
     except TypeError:
         if isinstance(value, _OBJECTS):
-            return _alone(value)
+            return object_node(value)
         raise
 
 
 def operand_of(value: Any) -> Argument:
-    """Return one side of a comparison, which can be anything: what is no data is one object."""
+    """Return one side of a comparison; a value that is no data counts as one object."""
     try:
         return argument_of(value)
     except TypeError:
-        return _alone(value)
+        return object_node(value)
 
 
-def _alone(value: Any) -> Node:
+def object_node(value: Any) -> Node:
     """Return the node of one object."""
     cell = np.empty((), object)
     cell[()] = value
@@ -98,13 +97,12 @@ def _array_of(value: Any) -> np.ndarray:
     return array
 
 
-def made(function: Callable[[int], Any], length: float) -> NumberedSamples:
+def numbered(function: Callable[[int], Any], length: float) -> NumberedSamples:
     """Return the samples that a function makes by number."""
-    if length == math.inf:
-        return NumberedSamples(function, ENDLESS, identity((ENDLESS,)), node_of)
-    if isinstance(length, bool) or length != int(length) or length < 0:
+    if length != math.inf and (isinstance(length, bool) or length != int(length) or length < 0):
         raise ValueError(f"_length is a number of samples or math.inf; got {length!r}")
-    return NumberedSamples(function, int(length), identity((int(length),)), node_of)
+    count = ENDLESS if length == math.inf else int(length)
+    return NumberedSamples(function, count, identity((count,)), node_of)
 
 
 def open_node(target: Any, mode: str = "r") -> Node:

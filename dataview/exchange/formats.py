@@ -18,7 +18,7 @@ Save: TypeAlias = Callable[[str, tuple[int, ...], np.dtype[Any], Iterable[np.nda
 
 
 class Format(NamedTuple):
-    """How the files of a format are opened and saved; None where they are not."""
+    """How the files of a format are opened and saved; None if there is no way."""
 
     open: Open | None
     save: Save | None
@@ -28,7 +28,7 @@ FORMATS = {"npy": Format(open_npy, save_npy)}
 
 
 def opener_of(path: Any) -> Open:
-    """Return what opens a file, by its suffix."""
+    """Return the function that opens a file, by its suffix."""
     openers = {f".{suffix}": found.open for suffix, found in FORMATS.items() if found.open}
     for suffix, found in openers.items():
         if str(path).endswith(suffix):
@@ -37,7 +37,7 @@ def opener_of(path: Any) -> Open:
 
 
 def saver_of(path: str, format: str | None) -> Save:
-    """Return what saves a view as a file, by its suffix unless a format is named."""
+    """Return the function that saves a file, by its format or else by its suffix."""
     format = format or os.path.splitext(path)[1].lstrip(".")
     savers = {suffix: found.save for suffix, found in FORMATS.items() if found.save}
     if format not in savers:

@@ -1,6 +1,6 @@
-"""What other libraries hold becomes a node: tensors, frames, tables, lazy arrays.
+"""Objects of other libraries become nodes: tensors, frames, tables, lazy arrays.
 
-A library is recognised by where the class of a value comes from, so that none is imported here.
+A library is recognised by the module of an object's class, so no library is imported here.
 """
 
 from __future__ import annotations
@@ -23,19 +23,15 @@ from dataview.sources import ArraySource, DelayedSource
 Reader = Callable[[Any], Node]
 
 
-def imported(value: object) -> Node | None:
-    """Return the node of what another library holds, None for anything else."""
-    reader = _reader_of(_kind(value))
+def imported(value: Any) -> Node | None:
+    """Return the node of another library's object, None for anything else."""
+    reader = _reader_of(type(value))  # type: ignore[arg-type]
     return None if reader is None else reader(value)
 
 
-def is_foreign(value: object) -> bool:
-    """Whether another library holds a value, whatever else it looks like."""
-    return _reader_of(_kind(value)) is not None
-
-
-def _kind(value: object) -> Any:
-    return type(value)  # Any: mypy takes the hash of an object for that of its class
+def is_foreign(value: Any) -> bool:
+    """Whether a value is an object of another library, even if it is a mapping or a tuple too."""
+    return _reader_of(type(value)) is not None  # type: ignore[arg-type]
 
 
 @lru_cache(maxsize=256)
@@ -45,14 +41,14 @@ def _reader_of(kind: type) -> Reader | None:
         if found is not None:
             return found
     if hasattr(kind, "__array__") or hasattr(kind, "__array_interface__"):
-        return None  # NumPy knows how
+        return None  # NumPy makes an array of it
     if hasattr(kind, "__dlpack__"):
         return _of_dlpack
     return _of_arrow_stream if hasattr(kind, "__arrow_c_stream__") else None
 
 
 def _in_memory(array: Any, shared: bool = True) -> Node:
-    """Return the node of an array; a copy is read-only, since no write to it would reach home."""
+    """Return the node of an array; a copy is read-only, as a write would miss the original."""
     return stored(ArraySource(np.asarray(array)), None if shared else False)
 
 
@@ -77,7 +73,7 @@ def _of_dlpack(value: Any) -> Node:
 
 
 def _of_tensor(tensor: Any) -> Node:
-    """Return the node of a tensor of this machine's memory, which is shared."""
+    """Return the node of a tensor, whose memory it shares."""
     try:
         return _in_memory(tensor.detach().resolve_conj().resolve_neg().numpy())
     except (TypeError, RuntimeError) as error:
@@ -96,7 +92,7 @@ def _of_labelled(array: Any) -> Node:
 
 
 def _of_dataset(dataset: Any) -> Node:
-    """Return the record of a Dataset's variables, and of the labels of the axis they share."""
+    """Return the record of a Dataset's variables, and of the labels of their common axis."""
     variables = dict(dataset.data_vars)
     shared = {array.dims[:1] for array in variables.values()}
     for name, labels in dataset.coords.items():
@@ -114,7 +110,7 @@ def _of_delayed(array: Any) -> Node:
 
 
 def _of_frame(frame: Any) -> Node:
-    """Return the record of a pandas DataFrame: its columns, and its index unless it only counts."""
+    """Return the record of a DataFrame's columns, and of its index unless that numbers the rows."""
     columns: list[tuple[Any, Node]] = []
     for number, name in enumerate(frame.index.names):
         labels = frame.index.get_level_values(number)
@@ -125,7 +121,7 @@ def _of_frame(frame: Any) -> Node:
 
 
 def _of_series(series: Any) -> Node:
-    """Return the node of a pandas Series or Index: what its own to_numpy() gives."""
+    """Return the node of a pandas Series or Index, by its own to_numpy()."""
     numpy_dtype = getattr(series.dtype, "numpy_dtype", None)  # of dtypes that can miss values
     if numpy_dtype is not None and numpy_dtype.kind in "biu" and series.hasnans:
         return _in_memory(series.to_numpy(dtype=object, na_value=None), shared=False)
@@ -157,14 +153,12 @@ def _of_table(table: Any) -> Node:
 
 
 def _of_arrow_stream(stream: Any) -> Node:
-    """Return the node of what comes in Arrow's C stream: a table, or one column."""
-    pyarrow = import_library("pyarrow", "dataview[arrow]")
-    column = pyarrow.chunked_array(stream)
-    return _of_arrow(column)
+    """Return the node of Arrow's C stream: a table, or one column."""
+    return _of_arrow(import_library("pyarrow", "dataview[arrow]").chunked_array(stream))
 
 
 def _of_arrow(column: Any) -> Node:
-    """Return the node of an Arrow array, whose memory is lent where it is one run of numbers."""
+    """Return the node of an Arrow array, which shares memory if all is one run of numbers."""
     pyarrow = import_library("pyarrow", "dataview[arrow]")
     kinds, kind = pyarrow.types, column.type
     if isinstance(column, pyarrow.ChunkedArray):
@@ -206,7 +200,7 @@ READERS: dict[tuple[str, str], Reader] = {
     ("pyarrow", "Array"): _of_arrow,
     ("pyarrow", "ChunkedArray"): _of_arrow,
 }
-"""What makes a node of a value, by the library and the name of its class or of one it is made from.
+"""The reader of an object, by the library and the name of its class or of a base of that.
 
-jax's arrays have no row: NumPy takes them, read-only, without a copy.
+jax's arrays have no row: NumPy reads them without a copy.
 """

@@ -1,4 +1,4 @@
-"""A node made small for a pickle: of arrays in memory, only the blocks that it sees."""
+"""A node made small for a pickle: of an array in memory it holds only the block that it needs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from dataview.sources import ArraySource, Source
 
 
 def packed_in_order(node: Node) -> tuple[Any, ...]:
-    """Return an equal node, whose sources in memory hold no more than it needs, as the last one.
+    """Return the parts of a node in order, and last an equal node with no more data than it needs.
 
-    Before it are the parts that it is made of, each after its own: a pickle or a deep copy of them
-    one by one is no deeper than a step, however long the plan.  Each array is cut once for all, so
-    parts that shared memory still do.
+    Each part stands after its own parts.  So a pickle or a deep copy of them does not recurse,
+    however long the plan is.  Each array is cut once, so parts that share memory still do.
     """
     order = below([node], _needed)
     seen: dict[int, tuple[Source, list[Index | None]]] = {}
@@ -59,9 +58,9 @@ def _seen(part: Any) -> tuple[Stored | None, Index | None]:
 
 
 def _cut(source: Source, indices: list[Index | None]) -> tuple[Source, list[int]]:
-    """Return the smallest block of an array that holds what indices select, and where it begins.
+    """Return the smallest block of an array that indices select from, and where it begins.
 
-    What is not in memory is kept whole, and so is what an index of None asks for.
+    A source that is not in memory stays whole, and so does one with None among its indices.
     """
     if source.memory is None or None in indices:
         return source, [0] * len(source.shape)
@@ -72,7 +71,7 @@ def _cut(source: Source, indices: list[Index | None]) -> tuple[Source, list[int]
         for axis, map_ in enumerate(index.maps[: len(low)]):
             computed = isinstance(map_, Computed)
             ends = None if computed else extent(map_, index.shape)
-            if ends is None:  # anything of the axis, perhaps
+            if ends is None:  # it may select from all of the axis
                 ends = 0, source.shape[axis] - 1
             low[axis] = min(low[axis], ends[0])
             high[axis] = max(high[axis], ends[1] + 1)

@@ -15,7 +15,7 @@ from dataview.plan.node import Node
 
 
 def save(node: Node, path: str | os.PathLike[str], format: str | None = None) -> None:
-    """Write a node's data to a file; the file appears, or is replaced, when all is written."""
+    """Write a node's data to a file, which appears or is replaced once all is written."""
     target = os.fspath(path)
     write = saver_of(target, format)
     check_ends(node, "saving")
@@ -23,7 +23,7 @@ def save(node: Node, path: str | os.PathLike[str], format: str | None = None) ->
 
 
 def _blocks(node: Node) -> Iterator[np.ndarray]:
-    """Return the data in blocks of rows, each read when it is asked for."""
+    """Yield the data in blocks of rows; each is read when it is its turn."""
     for _, index in row_blocks(node):
         block = np.asarray(evaluate(node, index))
         if block.shape != index.shape:

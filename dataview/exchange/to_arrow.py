@@ -1,6 +1,6 @@
 """A node becomes a stream of Arrow batches: columns of numbers, texts, lists and structs.
 
-Arrow takes what it is given for constant, so that it is given copies.
+Arrow's data never changes, so every column is a copy.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ import numpy as np
 
 from dataview.errors import import_library
 from dataview.exchange.to_libraries import as_parts, own, table_of
-from dataview.index import parse
-from dataview.plan.build import select
+from dataview.plan.build import keyed
 from dataview.plan.kinds import Record, Sampled, known_dtype, known_shape, members, size_of
 from dataview.plan.node import Node
 
@@ -22,7 +21,7 @@ BATCH_BYTES = 1 << 24
 
 
 def arrow_array(node: Node, kind: Any) -> Any:
-    """Return a node's data as an Arrow array, a record's as structs."""
+    """Return a node's data as an Arrow array, that of a record as structs."""
     pyarrow = import_library("pyarrow", "dataview[arrow]")
     found = _column(as_parts(node, own), pyarrow)
     return found if kind is None else found.cast(kind)
@@ -50,26 +49,22 @@ def arrow_stream(node: Node, schema: Any) -> Any:
 
 
 def _reader(table: Record, pyarrow: Any) -> Any:
-    """Return a reader of batches, each read when it is asked for.
+    """Return a reader of batches; each is read when it is its turn.
 
-    Of objects Arrow learns the type from the data: then all is one batch.
+    For objects Arrow finds the type from the data: then all is one batch.
     """
     leaves = list(_leaves(table))
     if any(isinstance(leaf, Sampled) or known_dtype(leaf).hasobject for leaf in leaves):
         batch = _batch(as_parts(table, own), pyarrow)
         return pyarrow.RecordBatchReader.from_batches(batch.schema, [batch])
-    nothing = select(table, parse(slice(0, 0), known_shape(table)), slice(0, 0))
-    types = _batch(as_parts(nothing, own), pyarrow).schema
+    types = _batch(as_parts(keyed(table, slice(0, 0)), own), pyarrow).schema
     row = sum(size_of(known_shape(leaf)[1:]) * known_dtype(leaf).itemsize for leaf in leaves)
     step = max(1, BATCH_BYTES // max(1, row))
-    return pyarrow.RecordBatchReader.from_batches(types, _batches(table, step, pyarrow))
-
-
-def _batches(table: Record, step: int, pyarrow: Any) -> Iterator[Any]:
-    shape = known_shape(table)
-    for start in range(0, shape[0], step):
-        rows = slice(start, start + step)
-        yield _batch(as_parts(select(table, parse(rows, shape), rows), own), pyarrow)
+    batches = (
+        _batch(as_parts(keyed(table, slice(start, start + step)), own), pyarrow)
+        for start in range(0, known_shape(table)[0], step)
+    )
+    return pyarrow.RecordBatchReader.from_batches(types, batches)
 
 
 def _leaves(node: Node) -> Iterator[Node]:
@@ -86,7 +81,7 @@ def _batch(columns: dict[str, Any], pyarrow: Any) -> Any:
 
 
 def _column(part: Any, pyarrow: Any) -> Any:
-    """Return an Arrow array: of a dict structs, of an array with more axes lists of one length."""
+    """Return an Arrow array: structs for a dict, lists of one length for an array of more axes."""
     if isinstance(part, dict):
         inner = [_column(below, pyarrow) for below in part.values()]
         return pyarrow.StructArray.from_arrays(inner, names=list(part))

@@ -1,4 +1,4 @@
-"""A node becomes what other libraries hold: tensors, frames, labelled and lazy arrays, tables."""
+"""A node becomes an object of another library: a tensor, a frame, a labelled or a lazy array."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import numpy as np
 from dataview.compute import aliases, evaluate, lent
 from dataview.errors import import_library
 from dataview.exchange.pickling import packed_in_order
-from dataview.index import parse
-from dataview.plan.build import chosen, field, select
+from dataview.plan.build import chosen, field, keyed
 from dataview.plan.guards import check_array
 from dataview.plan.kinds import Driven, Record, Sampled, known_dtype, known_shape, size_of
 from dataview.plan.node import Node
@@ -19,20 +18,20 @@ from dataview.samples import samples_at, samples_of
 from dataview.sources import Memo
 
 DEVICE = (1, 0)
-"""Where data is handed out, as DLPack numbers devices: the memory of this machine."""
+"""The memory of this machine, as DLPack numbers devices."""
 
 VERSIONED = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
-"""Whether NumPy can be told which version of DLPack is understood."""
+"""Whether NumPy takes the version of DLPack that the other library supports."""
 
 CHUNK_BYTES = 1 << 25
-"""The size of dask's chunks, unless they are given."""
+"""The size of dask's chunks by default."""
 
 
 # --- arrays for others -----------------------------------------------------------------------
 
 
 def own(node: Node, memo: Memo) -> np.ndarray:
-    """Return a node's data as an array of its own, in this machine's byte order."""
+    """Return a node's data as an array that shares no memory, in this machine's byte order."""
     found = evaluate(node, None, memo)
     owned = found.flags.writeable and not aliases(node) and not isinstance(node, Sampled)
     return _native(found if owned else np.array(found))
@@ -45,8 +44,8 @@ def _native(array: np.ndarray) -> np.ndarray:
 def _lendable(node: Node) -> np.ndarray | None:
     """Return the memory of a node that another library may write into, None if there is none.
 
-    What is read-only stays so only as a copy. Strides that run backwards or between elements are
-    not understood by all: torch ends the process when it is given one below zero.
+    Read-only memory is protected by a copy. Not all libraries support strides that are negative or
+    no multiple of the element size: torch ends the process at a negative one.
     """
     memory = lent(node)
     if memory is None or not memory.flags.writeable or not memory.dtype.isnative:
@@ -67,16 +66,16 @@ def _array(node: Node, copy: bool | None, memo: Memo) -> np.ndarray:
     return own(node, memo) if memory is None else memory
 
 
-def as_parts(node: Node, made: Callable[[Node, Memo], Any], memo: Memo | None = None) -> Any:
-    """Return what is made of a node: of a record a dict, of whatever else one thing."""
+def as_parts(node: Node, convert: Callable[[Node, Memo], Any], memo: Memo | None = None) -> Any:
+    """Return a node's data converted: that of a record by field, in a dict."""
     memo = {} if memo is None else memo
     if not _has_parts(node):
-        return made(node, memo)
-    return {name: as_parts(field(node, name), made, memo) for name in node.fields}
+        return convert(node, memo)
+    return {name: as_parts(field(node, name), convert, memo) for name in node.fields}
 
 
 def _has_parts(node: Node) -> bool:
-    """Whether a node's data is a record: its fields are not windows on one array."""
+    """Whether a node's data is a record, and no array with windows."""
     if isinstance(node, Sampled):
         return bool(node.fields.named)
     return isinstance(node, Record) or (node.dtype is not None and node.dtype.names is not None)
@@ -89,7 +88,7 @@ def dlpack(
     dl_device: tuple[int, int] | None,
     copy: bool | None,
 ) -> Any:
-    """Return a node's data as a DLPack capsule: its own memory only where that can be written."""
+    """Return a node's data as a DLPack capsule, which shares memory only if it is writable."""
     check_array(node, "a tensor")
     if dl_device is not None and tuple(dl_device) != DEVICE:
         raise BufferError(f"a view is in the memory of this machine, device {DEVICE}")
@@ -101,16 +100,14 @@ def dlpack(
 # --- torch and jax ---------------------------------------------------------------------------
 
 _NO_TENSOR = {
-    "U": "number them first, as numpy.unique(texts, return_inverse=True) does",
-    "S": "number them first, as numpy.unique(texts, return_inverse=True) does",
-    "T": "number them first, as numpy.unique(texts, return_inverse=True) does",
+    **dict.fromkeys("UST", "number them first, as numpy.unique(texts, return_inverse=True) does"),
     "O": "make numbers of them first",
     "M": "subtract a date and divide by a unit first: (dates - dates[0]) / np.timedelta64(1, 's')",
     "m": "divide by a unit first: view / np.timedelta64(1, 's')",
     "g": "torch and jax have no number as long; convert to float64 first",
     "G": "torch and jax have no number as long; convert to complex128 first",
 }
-"""What to do with dtypes that no tensor has."""
+"""Advice for dtypes that no tensor has."""
 
 
 def _check_numbers(node: Node) -> None:
@@ -133,7 +130,7 @@ def to_torch(node: Node, device: Any, copy: bool | None) -> Any:
 
 
 def to_jax(node: Node) -> Any:
-    """Return a node's data as jax's arrays, which share nothing: jax takes them for constant."""
+    """Return a node's data as jax's arrays; these never change, so they share no memory."""
     numpy = import_library("jax.numpy", "jax")
 
     def array(part: Node, memo: Memo) -> Any:
@@ -143,10 +140,10 @@ def to_jax(node: Node) -> Any:
     return as_parts(node, array)
 
 
-def introduce_to_jax(kind: type, arrays: Callable[[Any], Any]) -> None:
-    """Tell jax what arrays an object of a class stands for.
+def register_in_jax(kind: type, arrays: Callable[[Any], Any]) -> None:
+    """Register a class in jax, with the function that returns the arrays of its objects.
 
-    Its functions ask no object what it is: they know the classes that have been registered.
+    The functions of jax accept only objects of registered classes.
     """
     trees = import_library("jax.tree_util", "jax")
     trees.register_pytree_node(kind, lambda one: ((arrays(one),), None), lambda _, found: found[0])
@@ -157,7 +154,7 @@ def samples(node: Node, numbers: Sequence[int]) -> list[Any]:
     rows = np.asarray(numbers, dtype=np.intp)
     if isinstance(node, Sampled):
         return [as_parts(sample, own) for sample in samples_of(samples_at(node, rows))]
-    return _one_by_one(as_parts(select(node, parse(rows, known_shape(node)), rows), own))
+    return _one_by_one(as_parts(keyed(node, rows), own))
 
 
 def _one_by_one(batch: Any) -> list[Any]:
@@ -205,7 +202,7 @@ def to_pandas(node: Node) -> Any:
 
 
 def _flat(name: str, part: Any, rank: int) -> Iterator[tuple[str, np.ndarray]]:
-    """Return columns: parts of a field and entries of a row are named after it, as `x_0`, `x_1`."""
+    """Yield columns: those of a field's parts or of its rows' entries are named `x_0`, `x_1`."""
     if isinstance(part, dict):
         for inner, below in part.items():
             yield from _flat(f"{name}_{inner}" if name else inner, below, rank)
@@ -221,7 +218,7 @@ def _flat(name: str, part: Any, rank: int) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def to_xarray(node: Node, dims: Sequence[str] | None) -> Any:
-    """Return a node's data as a DataArray, a record's as a Dataset; metadata are attributes."""
+    """Return a node's data as a DataArray, a record's as a Dataset, with metadata as attributes."""
     xarray = import_library("xarray", "xarray")
     if not _has_parts(node):
         attributes = dict(node.meta)
@@ -249,7 +246,7 @@ def to_xarray(node: Node, dims: Sequence[str] | None) -> Any:
 
 
 class Blocks:
-    """What dask asks for blocks: each is read when it is computed, and is an array."""
+    """The object from which dask reads blocks, as arrays, when it computes them."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -260,7 +257,7 @@ class Blocks:
         return _blocks, packed_in_order(self.node)
 
     def __getitem__(self, key: Any) -> np.ndarray:
-        return evaluate(select(self.node, parse(key, self.shape), key))
+        return evaluate(keyed(self.node, key))
 
 
 def _blocks(*nodes: Node) -> Blocks:

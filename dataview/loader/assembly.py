@@ -1,7 +1,7 @@
-"""Row numbers become a batch: read, transformed, collated; what fails is told by its number.
+"""Row numbers become a batch: samples are read, transformed, collated; errors name their numbers.
 
-A batch is an array, or a mapping of batches by field; under the name "" stands the own array of
-data that have computed fields beside it.  It never shares memory with the data.
+A batch is an array, or a mapping of batches by field.  Of an array with computed fields beside it,
+the array itself has the name "".  A batch never shares memory with the data.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from types import SimpleNamespace
 from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
 from dataview.compute import Taker, evaluate, lent, taker_of
 from dataview.errors import error_at
-from dataview.exchange import packed_in_order
+from dataview.exchange import object_node, packed_in_order
 from dataview.index import Array, Index, axis_index, gather, parse
 from dataview.loader.collate import collated, sample_of
 from dataview.loader.dealing import Task
@@ -33,22 +34,16 @@ EPOCHS_KEPT = 2
 
 
 class Mark(Protocol):
-    """Where a worker notes the number of the sample that it is at."""
+    """The place where a worker records the number of the sample that it is at."""
 
     value: int
 
 
-class _Nowhere:
-    """The mark of whoever does not tell."""
-
-    value = -1
-
-
-_NOWHERE = _Nowhere()
+_NO_MARK: Any = SimpleNamespace(value=-1)
 
 
 class Failure(NamedTuple):
-    """A sample that could not be had: its row number, its position in the epoch, and the error."""
+    """A sample that failed: its row number, its position in the epoch, the epoch, and the error."""
 
     row: int
     place: int
@@ -57,7 +52,10 @@ class Failure(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """A batch, which of the task's samples are in it, and those that failed."""
+    """A batch, with the numbers of the task's samples in it (None: all), and those that failed.
+
+    `missing` is how many samples other ones are to replace.
+    """
 
     batch: Any
     kept: Sequence[int] | None = None
@@ -74,11 +72,12 @@ class _Epoch(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Assembly:
-    """How the samples of a task become a batch; what a worker process is sent once.
+    """Makes the batch of a task; each worker process gets it once.
 
-    `parts` are the nodes that are read, by name: of a view as a whole, it alone under "".
-    `viewed` makes the views that a user's functions are given.  `secondary` are the fields with a
-    sampler of their own, of which a sample that cannot be read is None for the transform.
+    `parts` are the nodes to read, by name; a view that is read as a whole has the name "".
+    `viewed` and `unwrap` turn nodes into views, for a user's functions, and views into nodes.
+    `secondary` are the fields with a sampler of their own: if a sample of one cannot be read, the
+    transform gets None for it.
     """
 
     parts: Mapping[str, Node]
@@ -94,20 +93,20 @@ class Assembly:
     _epochs: dict[int, _Epoch] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Look whether all that is read can be taken from memory at once."""
+        """Find out whether everything can be taken from memory at once."""
         if not self._by_sample():
             found = {name: _quick(node) for name, node in self.parts.items()}
             if not any(taker is None for taker in found.values()):
                 self._takers.update(found)  # type: ignore[arg-type]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Send no more of the data in memory than is read; what takes rows is made anew there."""
+        """Send no more of the data in memory than is read; the worker makes its own takers."""
         whole = Record(Fields({name: Attached(part, (0,)) for name, part in self.parts.items()}), 1)
         others = [getattr(self, part.name) for part in fields(self)[1:] if part.init]
         return _unpacked, (packed_in_order(whole), *others)
 
-    def __call__(self, task: Task, mark: Mark = _NOWHERE) -> Outcome:
-        """Return the batch of a task; `mark` is told which sample is being made."""
+    def __call__(self, task: Task, mark: Mark = _NO_MARK) -> Outcome:
+        """Return the batch of a task, recording in `mark` which sample is being made."""
         rows = task.rows
         if not self._takers and (task.samples is not None or self._by_sample()):
             return self._sample_by_sample(task, mark)
@@ -124,7 +123,7 @@ class Assembly:
                     return Outcome(found.get(OWN, found))
             return Outcome(self._read(task))
         except Exception:
-            # One by one, each by itself: so the failing ones are known, and the others are kept.
+            # Reading the samples one by one shows which of them fail, and the others stay.
             outcome = self._sample_by_sample(task, mark)
             if outcome.failures or self.on_error != "raise":
                 return outcome
@@ -161,8 +160,9 @@ class Assembly:
 
     def _read_in(self, parts: Mapping[str, Node], task: Task) -> Any:
         others = task.others or {}
-        found = {name: _rows(node, others.get(name, task.rows)) for name, node in parts.items()}
-        return found[OWN] if len(found) == 1 and OWN in found else found
+        return _without_own(
+            {name: _rows(node, others.get(name, task.rows)) for name, node in parts.items()}
+        )
 
     # --- sample by sample ----------------------------------------------------------------------
 
@@ -181,19 +181,18 @@ class Assembly:
             except Exception as error:
                 if self.on_error == "raise":
                     raise
-                failure = Failure(row, int(task.places[number]), epoch, error)
-                failures.append(failure)
-                answer = self._answer(failure)
+                failures.append(_failure(task, number, row, error))
+                answer = self._answer(failures[-1])
                 if isinstance(answer, str) and answer in ("skip", "replace"):
                     missing += answer == "replace"
                     continue
                 samples.append(answer)
             kept.append(number)
         whole = None if len(kept) == len(task.rows) else kept
-        return Outcome(self._together(samples, task, kept), whole, failures, missing)
+        return Outcome(self._collated(samples, task, kept), whole, failures, missing)
 
     def _ready(self, task: Task) -> Sequence[Any] | None:
-        """Return all samples from one reading; None if they have to be read one by one."""
+        """Return all samples, read together; None if they have to be read one by one."""
         if task.samples is not None or any(map(_has_samples, self.parts.values())):
             return None
         try:
@@ -203,7 +202,7 @@ class Assembly:
         return [_picked(found, number) for number in range(len(task.rows))]
 
     def _one(self, task: Task, number: int, failures: list[Failure]) -> Any:
-        """Return one sample; of a secondary field that cannot be read, None."""
+        """Return one sample; a secondary field that cannot be read is None in it."""
         if task.samples is not None:
             return self._of_stream(task.samples[number])
         sample: dict[str, Any] = {}
@@ -214,12 +213,12 @@ class Assembly:
                 sample[name] = _one_row(node, row)
             except Exception as error:
                 where = f"field {name!r}, sample {row}" if name else f"sample {row}"
-                told = error if _names(error, row) else error_at(error, where)
+                named = error if f"sample {row}" in str(error) else error_at(error, where)
                 if name not in self.secondary or self.on_error == "raise" or not self.steps:
-                    raise told from error
-                failures.append(Failure(row, int(task.places[number]), epoch, told))
+                    raise named from error
+                failures.append(_failure(task, number, row, named))
                 sample[name] = None
-        return sample[OWN] if list(sample) == [OWN] else sample
+        return _without_own(sample)
 
     def _of_stream(self, node: Node) -> Any:
         if list(self.parts) == [OWN]:
@@ -227,7 +226,7 @@ class Assembly:
         return {name: sample_of(_member(node, name)) for name in self.parts}
 
     def _transformed(self, sample: Any, epoch: int, row: int) -> Any:
-        """Return what the transform makes of a sample, each step with random numbers of its own."""
+        """Return a sample after the transform; each step has random numbers of its own."""
         for number, step in enumerate(self.steps):
             try:
                 given = self._shown(sample, number == 0)
@@ -266,7 +265,7 @@ class Assembly:
             ) from failure.error
         return sample_of(self.unwrap(answer))
 
-    def _together(self, samples: list[Any], task: Task, kept: list[int]) -> Any:
+    def _collated(self, samples: list[Any], task: Task, kept: list[int]) -> Any:
         if not samples:
             return self._of_nothing()
         numbers = task.rows[kept].tolist()
@@ -282,17 +281,28 @@ class Assembly:
         return batch
 
     def _of_nothing(self) -> Any:
-        """Return a batch without samples; of made ones only the transform knows the fields."""
-        found = {
-            name: _rows(node, np.empty(0, np.intp)) if not _has_samples(node) else np.empty(0)
-            for name, node in self.parts.items()
-        }
-        return found[OWN] if len(found) == 1 and OWN in found else found
+        """Return a batch without samples; where functions make them, their fields are unknown."""
+        none = np.empty(0, np.intp)
+        return _without_own(
+            {
+                name: np.empty(0) if _has_samples(node) else _rows(node, none)
+                for name, node in self.parts.items()
+            }
+        )
 
 
 def _unpacked(nodes: tuple[Node, ...], *others: Any) -> Assembly:
     parts = {name: part.node for name, part in members(cast(Record, nodes[-1])).items()}
     return Assembly(parts, *others)
+
+
+def _failure(task: Task, number: int, row: int, error: Exception) -> Failure:
+    return Failure(row, int(task.places[number]), int(task.each_epoch()[number]), error)
+
+
+def _without_own(found: dict[str, Any]) -> Any:
+    """Return the array of data that has no fields beside it, else the mapping by field."""
+    return found[OWN] if len(found) == 1 and OWN in found else found
 
 
 def _joined(batches: Sequence[Any]) -> Any:
@@ -312,19 +322,15 @@ def takes_rng(function: Callable[..., Any]) -> bool:
     """Whether a function has a parameter of the name `rng`."""
     try:
         return "rng" in inspect.signature(function).parameters
-    except (TypeError, ValueError):  # a builtin that does not tell
+    except (TypeError, ValueError):  # a builtin without a signature
         return False
-
-
-def _names(error: Exception, row: int) -> bool:
-    return f"sample {row}" in str(error)
 
 
 # --- reading ---------------------------------------------------------------------------------
 
 
 def _quick(node: Node) -> Taker | None:
-    """Return what takes the samples by their numbers, None for what has to be worked out."""
+    """Return the function that takes samples from memory, None for data that has to be computed."""
     if isinstance(node, Record) or node.shape is None or not node.shape:
         return None
     own = node.node if isinstance(node, Driven) else node
@@ -332,13 +338,13 @@ def _quick(node: Node) -> Taker | None:
 
 
 def _rows(node: Node, rows: np.ndarray) -> Any:
-    """Return rows of a node as arrays of their own."""
+    """Return rows of a node as arrays that share no memory with it."""
     if isinstance(node, Record):
         return {name: _rows(part.node, rows) for name, part in members(node).items()}
     own = node.node if isinstance(node, Driven) else node
     memory = lent(own)
     if memory is not None and memory.flags.c_contiguous:
-        found = memory.take(rows, 0)  # of other memory it would copy the whole first
+        found = memory.take(rows, 0)  # other memory it would first copy as a whole
     else:
         found = np.array(evaluate(select(own, _rows_index(own, rows))))
     beside = _beside(node, own)
@@ -348,7 +354,7 @@ def _rows(node: Node, rows: np.ndarray) -> Any:
 
 
 def _beside(node: Node, own: Node) -> dict[str, Node]:
-    """Return the fields attached to the rows of a node, but no members of its dtype."""
+    """Return the fields attached to the rows of a node; members of its dtype are not among them."""
     if own.dtype is not None and own.dtype.names is not None:
         return {}
     parts = node.fields.named.items()
@@ -360,7 +366,7 @@ def _rows_index(node: Node, rows: np.ndarray) -> Index:
 
 
 def _has_samples(node: Node) -> bool:
-    """Whether there are samples that are made one by one in a node."""
+    """Whether a node contains samples that are made one by one."""
     if isinstance(node, Record):
         return any(_has_samples(part.node) for part in members(node).values())
     return isinstance(node, Sampled)
@@ -385,7 +391,7 @@ def _member(sample: Node, name: str) -> Node:
 
 
 def _sample_node(value: Any) -> Node:
-    """Return a sample as a node that nothing can be written through."""
+    """Return a sample as a read-only node."""
     if hasattr(value, "_asdict"):
         value = value._asdict()
     if isinstance(value, Mapping):
@@ -393,16 +399,9 @@ def _sample_node(value: Any) -> Node:
         return record(named, 0)
     if isinstance(value, (np.ndarray, np.generic)):
         return stored(ArraySource(gather.frozen(np.asarray(value))))
-    return stored(ArraySource(_alone(value)))
-
-
-def _alone(value: Any) -> np.ndarray:
-    """Return one value as an array: what NumPy makes of a number, text or list, else an object."""
     if isinstance(value, (str, bytes, list, bool, int, float, complex)):
         try:
-            return np.asarray(value)
+            return stored(ArraySource(np.asarray(value)))
         except ValueError:  # a list of lists of different lengths
             pass
-    alone = np.empty((), object)
-    alone[()] = value
-    return alone
+    return object_node(value)

@@ -16,6 +16,7 @@ from dataview.compute import evaluate, made_like
 from dataview.loader.devices import placed
 from dataview.plan.kinds import Record, members
 from dataview.plan.node import Node
+from dataview.samplers import checked_number
 
 RAGGED = "ragged"
 """The padding that adds nothing: samples stay as they are, in an array of objects."""
@@ -45,10 +46,7 @@ class Pad:
     def __post_init__(self) -> None:
         if self.side not in _SIDES:
             raise ValueError(f"padding goes to the 'left' or the 'right'; got side={self.side!r}")
-        if isinstance(self.multiple, bool) or not isinstance(self.multiple, int):
-            raise TypeError(f"multiple= is an integer; got {self.multiple!r}")
-        if self.multiple < 1:
-            raise ValueError(f"multiple= is at least 1; got {self.multiple}")
+        checked_number("multiple", self.multiple, 1)
         given = self.axis if isinstance(self.axis, tuple) else (self.axis,)
         if self.axis is not None and any(type(axis) is not int for axis in given):
             raise TypeError(f"axis= is an integer, a tuple of them or None; got {self.axis!r}")
@@ -172,11 +170,12 @@ def _mappings(samples: list[Any], pad: Any, place: _Place) -> dict[Any, Any]:
             batch[name] = found
             continue
         batch[name] = found.data
-        for what, value in (("length", found.length), ("mask", found.mask)):
-            if value is not None and f"{name}_{what}" in names:
+        for what, value in found._asdict().items():
+            if what == "data" or value is None:
+                continue
+            if f"{name}_{what}" in names:
                 raise ValueError(f"{place.where}there is a field {name}_{what} already")
-            if value is not None:
-                batch[f"{name}_{what}"] = value
+            batch[f"{name}_{what}"] = value
     return batch
 
 

@@ -20,6 +20,8 @@ from dataview.loader.state import State, restored
 from dataview.loader.stream_dealing import StreamDealer
 from dataview.loader.threads import Prefetcher
 
+_NO_BATCH = "the samples of a whole epoch make no batch, {} have failed"
+
 
 class Loader:
     """An iterator over the batches of a view, epoch after epoch; `View._loader` makes it.
@@ -87,7 +89,7 @@ class Loader:
             if not self._plan.options.repeat:
                 raise StopIteration
             if not self._state.cursor.position:
-                raise self._barren()
+                raise self._failure(_NO_BATCH)
             self._state.cursor = step.after
 
     def _first(self) -> tuple[BatchStep, Outcome]:
@@ -136,17 +138,15 @@ class Loader:
             lacking -= had
             barren = 0 if had else barren + len(more.task.rows) * self._dealer.dealing.ranks
             if barren >= (self._dealer.total(step.reached.epoch) or math.inf):
-                raise self._barren()
+                raise self._failure(_NO_BATCH)
         if step.after == step.reached and self._dealer.batches(step.after) == 0:
             step = step._replace(after=Cursor(step.reached.epoch + 1))
         return step, outcome, 0
 
-    def _barren(self) -> RuntimeError:
-        last = self.errors[-1]
-        error = RuntimeError(
-            f"the samples of a whole epoch make no batch, {self._state.failed} have failed; the "
-            f"last is sample {last.row}: {last.error}"
-        )
+    def _failure(self, text: str) -> RuntimeError:
+        """Return an error about the samples that failed, caused by the last of them."""
+        last, text = self.errors[-1], text.format(self._state.failed)
+        error = RuntimeError(f"{text}; the last is sample {last.row}: {last.error}")
         error.__cause__ = last.error
         return error
 
@@ -154,14 +154,10 @@ class Loader:
         """Record the samples that failed; raise if they are too many."""
         found = list(failures)
         self.errors += found
-        self._state.failed = failed = self._state.failed + len(found)
+        self._state.failed += len(found)
         most = self._plan.options.max_errors
-        if most is not None and failed > most:
-            last = self.errors[-1]
-            raise RuntimeError(
-                f"{failed} samples have failed, more than max_errors={most}; the last is "
-                f"sample {last.row}: {last.error}"
-            ) from last.error
+        if most is not None and self._state.failed > most:
+            raise self._failure(f"{{}} samples have failed, more than max_errors={most}")
 
     def _note(self, step: BatchStep, outcome: Outcome) -> None:
         """Record a batch that is handed out, and move the cursor past it."""

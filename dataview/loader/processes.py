@@ -8,6 +8,7 @@ by `close`; if it dies, the resource tracker of multiprocessing frees them.
 
 from __future__ import annotations
 
+import functools
 import os
 import pickle
 import sys
@@ -254,10 +255,9 @@ def _serve(pipe: Connection, asked: Connection, at: Any, shared: tuple[Any, ...]
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt ends
     main = threading.get_ident()
     threading.Thread(target=_report_stack, args=(asked, main), daemon=True).start()
-    memories: dict[str, Any] = {}
     work: Callable[..., Any] | Exception
     try:
-        work = _loaded(shared, memories)
+        work = _loaded(shared)
     except Exception as error:
         work = error
     while True:
@@ -270,33 +270,33 @@ def _serve(pipe: Connection, asked: Connection, at: Any, shared: tuple[Any, ...]
                 raise work
             found = work(task, at)
             failures = [each._replace(error=_portable(each.error)) for each in found.failures]
-            answer = (False, *_packed(found._replace(failures=failures), name, memories))
+            answer = (False, *_packed(found._replace(failures=failures), name))
         except Exception as error:
-            answer = (True, *_packed(_portable(error), name, memories))
+            answer = (True, *_packed(_portable(error), name))
         pipe.send_bytes(pickle.dumps(answer, protocol=5))
 
 
-def _loaded(shared: tuple[Any, ...], memories: dict[str, Any]) -> Any:
+def _loaded(shared: tuple[Any, ...]) -> Any:
     text, places, name, loose = shared
     if loose is not None:
         return pickle.loads(text, buffers=loose)
-    memory = _attached(name, memories)
-    views = [memory.buf[at : at + size].toreadonly() for at, size in places]
+    memory = _attached(name)
+    block: Any = memory.buf
+    views = [block[at : at + size].toreadonly() for at, size in places]
     return pickle.loads(text, buffers=views)
 
 
-def _attached(name: str, memories: dict[str, Any]) -> Any:
+@functools.cache
+def _attached(name: str) -> SharedMemory:
     from multiprocessing.shared_memory import SharedMemory
 
-    if name not in memories:
-        memories[name] = SharedMemory(name)
-    return memories[name]
+    return SharedMemory(name)
 
 
-def _packed(result: Any, name: str | None, memories: dict[str, Any]) -> tuple[Any, ...]:
+def _packed(result: Any, name: str | None) -> tuple[Any, ...]:
     """Return a result's pickle; its arrays go into the memory of a name if they fit."""
     text, views, places = _pickled(result)
-    memory = _attached(name, memories) if name is not None else None
+    memory = None if name is None else _attached(name)
     return text, places, _put(views, places, memory)
 
 

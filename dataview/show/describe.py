@@ -1,4 +1,4 @@
-"""What the data of each field are like: one pass over all fields, and a sample of the rows."""
+"""Statistics of each field: one pass over all fields, and a sample of the rows."""
 
 from __future__ import annotations
 
@@ -14,38 +14,28 @@ from dataview.compute import KINDS, Cut, evaluate, pending, run_blocks, sampled_
 from dataview.plan.build import field, stored, with_fields
 from dataview.plan.fields import Fields, Window
 from dataview.plan.guards import check_ends
-from dataview.plan.kinds import Driven, Record, known_dtype, known_shape, members, size_of
+from dataview.plan.kinds import Driven, Record, known_dtype, known_shape, size_of
 from dataview.plan.node import Node
+from dataview.show.words import escape, harmless
 from dataview.sizes import sizes
 from dataview.sources import ArraySource, Memo
 
 SAMPLED_BYTES = 1 << 25
-"""Of wide fields fewer rows are sampled: as many as fit in so many bytes."""
+"""The sample of one field has at most so many bytes: of wide fields, fewer rows."""
 
 SAMPLED_BYTES_IN_ALL = 1 << 27
-"""And of many fields as many as fit in so many bytes together."""
+"""The samples of all fields together have at most so many bytes."""
 
 WINDOW = 16
 QUARTERS = {"25%": 0.25, "50%": 0.5, "75%": 0.75}
-FROM_SAMPLE = (*QUARTERS, "distinct", "most frequent", "times")
-COLUMNS = (
-    "count",
-    "unknown",
-    "mean",
-    "std",
-    "min",
-    *QUARTERS,
-    "max",
-    "distinct",
-    "most frequent",
-    "times",
-    "shortest",
-    "longest",
-)
+REPEATED = ("distinct", "most frequent", "times")
+LENGTHS = ("shortest", "longest")
+FROM_SAMPLE = (*QUARTERS, *REPEATED)
+COLUMNS = ("count", "unknown", "mean", "std", "min", *QUARTERS, "max", *REPEATED, *LENGTHS)
 
 
 class Description(Mapping[str, Mapping[str, Any]]):
-    """Statistics by field, and in each by name; `sampled` names the fields told from a sample."""
+    """Statistics by field and by name; `sampled` are the fields of which only a sample was read."""
 
     def __init__(self, fields: Mapping[str, Mapping[str, Any]], sampled: frozenset[str]) -> None:
         self._fields = {name: MappingProxyType(dict(found)) for name, found in fields.items()}
@@ -70,15 +60,10 @@ class Description(Mapping[str, Mapping[str, Any]]):
     def __repr__(self) -> str:
         rows = self._cells()
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = (map(str.rjust, row[1:], widths[1:]) for row in rows)
-        names = (row[0].ljust(widths[0]) for row in rows)
-        return "\n".join(
-            "  ".join([name, *line]).rstrip() for name, line in zip(names, lines, strict=True)
-        )
+        lines = ([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])] for row in rows)
+        return "\n".join("  ".join(line).rstrip() for line in lines)
 
     def _repr_html_(self) -> str:
-        from html import escape
-
         head, *rows = self._cells()
         parts = ["<table><thead><tr>", *(f"<th>{escape(cell)}</th>" for cell in head)]
         parts.append("</tr></thead><tbody>")
@@ -89,36 +74,30 @@ class Description(Mapping[str, Mapping[str, Any]]):
         return "".join([*parts, "</tbody></table>"])
 
     def _cells(self) -> list[list[str]]:
-        """Return the table as texts: a row for each field, a column for what any of them has."""
+        """Return the table as texts: a row for each field, a column for each statistic."""
         known = {name for found in self._fields.values() for name in found}
         columns = ["dtype", *(name for name in COLUMNS if name in known)]
         rows = [["field", *columns]]
         for field_name, found in self._fields.items():
             marked = field_name in self.sampled
             cells = [
-                _told(found[name], marked and name in FROM_SAMPLE) if name in found else ""
+                _cell(found[name], marked and name in FROM_SAMPLE) if name in found else ""
                 for name in columns
             ]
-            rows.append([_line(field_name) or "(data)", *cells])
+            rows.append([harmless(field_name, 24) or "(data)", *cells])
         return rows
 
 
-def _told(value: Any, about: bool) -> str:
-    text = f"{value:.4g}" if isinstance(value, float) else _line(str(value))
-    return f"≈{text}" if about else text
-
-
-def _line(text: str) -> str:
-    """Return a text from outside cut short, such that it stays on its line."""
-    cut = text if len(text) <= 24 else f"{text[:23]}…"
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
+def _cell(value: Any, is_estimate: bool) -> str:
+    text = f"{value:.4g}" if isinstance(value, float) else harmless(str(value), 24)
+    return f"≈{text}" if is_estimate else text
 
 
 # --- which fields ------------------------------------------------------------------------------
 
 
 class _Leaf(NamedTuple):
-    """A field to be described: the data it is in, and the names that lead from there to it."""
+    """A field to describe: the node that holds its data, and the field's path in it."""
 
     name: str
     root: Node
@@ -126,7 +105,7 @@ class _Leaf(NamedTuple):
 
 
 def described(node: Node) -> Description:
-    """Return what the data of each field are like."""
+    """Return the statistics of each field."""
     leaves = list(_leaves(node, ""))
     roots = {id(leaf.root): leaf.root for leaf in leaves}
     for root in roots.values():
@@ -137,20 +116,16 @@ def described(node: Node) -> Description:
     sampled: set[str] = set()
     for length in lengths:
         alike = [leaf for leaf in leaves if known_shape(leaf.root)[:1] == length]
-        for leaf, summary in zip(alike, _summed_up(alike), strict=True):
-            fields[leaf.name] = summary.told()
+        for leaf, summary in zip(alike, _summaries(alike), strict=True):
+            fields[leaf.name] = summary.statistics()
             if summary.sampled:
                 sampled.add(leaf.name)
     return Description({leaf.name: fields[leaf.name] for leaf in leaves}, frozenset(sampled))
 
 
 def _leaves(node: Node, name: str) -> Iterator[_Leaf]:
-    """Return the fields, the nested ones after those that they are in."""
-    if isinstance(node, Record):
-        for own, part in members(node).items():
-            yield from _leaves(part.node, _joined(name, own))
-        return
-    if isinstance(node, Driven):
+    """Return the fields, each before those that are nested in it."""
+    if isinstance(node, (Record, Driven)):
         for own in node.fields:
             yield from _leaves(field(node, own), _joined(name, own))
         return
@@ -184,7 +159,7 @@ def _joined(outer: str, name: str) -> str:
 # --- one pass ----------------------------------------------------------------------------------
 
 
-def _summed_up(leaves: list[_Leaf]) -> list[_Summary]:
+def _summaries(leaves: list[_Leaf]) -> list[_Summary]:
     """Return the summaries of fields of the same number of rows, reading each block once."""
     roots = list({id(leaf.root): leaf.root for leaf in leaves}.values())
     for root in roots:
@@ -231,7 +206,7 @@ def _samples_of(nodes: list[Node], count: int) -> list[np.ndarray]:
 
 
 def _block(root: Node, cut: Cut, memo: Memo) -> Node:
-    """Return some rows of a node as data in memory that has the same windows."""
+    """Return a block of a node's rows, read into memory, with the same windows."""
     shape = known_shape(root)
     data = evaluate(root, cut.within(shape) if shape else None, memo)
     windows = {name: part for name, part in root.fields.named.items() if isinstance(part, Window)}
@@ -249,7 +224,7 @@ _PLAIN = {str, bytes, bool, int, float, type(None)}
 
 
 class _Summary:
-    """What is known of the elements of a field so far, and those of the sample."""
+    """The statistics of a field's elements so far, and the elements in the sample."""
 
     def __init__(self, data: np.ndarray, chosen: np.ndarray) -> None:
         flat = data.reshape(-1)
@@ -269,7 +244,7 @@ class _Summary:
                 self.states |= {"shortest": lengths.min(), "longest": lengths.max()}
 
     def add(self, other: _Summary) -> None:
-        """Take in what is known of further elements."""
+        """Include the statistics of further elements."""
         self.count += other.count
         self.unknown += other.unknown
         self.sample += other.sample
@@ -280,10 +255,10 @@ class _Summary:
 
     @property
     def sampled(self) -> bool:
-        """Whether some is told from a sample."""
+        """Whether some statistics come from a sample."""
         return self.share < 1
 
-    def told(self) -> dict[str, Any]:
+    def statistics(self) -> dict[str, Any]:
         """Return the statistics by name."""
         kind = self.dtype.kind
         found: dict[str, Any] = {"dtype": str(self.dtype), "count": self.count}
@@ -305,13 +280,10 @@ class _Summary:
                 quarters = np.quantile(numbers, [*QUARTERS.values()])
             found |= zip(QUARTERS, map(_plain, quarters), strict=True)
         found |= self._repeated(sample)
-        found |= {
-            name: int(self.states[name]) for name in ("shortest", "longest") if name in self.states
-        }
-        return found
+        return found | {name: int(self.states[name]) for name in LENGTHS if name in self.states}
 
     def _repeated(self, sample: np.ndarray) -> dict[str, Any]:
-        """Return how many values differ, and of words and truths the most frequent one."""
+        """Return the number of distinct values, and the most frequent text or truth value."""
         known = self.count - self.unknown
         if self.dtype.kind == "V" or (
             self.dtype.kind == "O" and not set(map(type, sample.tolist())) <= _PLAIN
@@ -332,10 +304,10 @@ class _Summary:
 
 
 def _estimated(counts: np.ndarray, known: int) -> int:
-    """Return how many values differ among so many, from how often each is in a sample.
+    """Return how many of `known` values are distinct, given the counts of those in a sample.
 
-    Those that are there once stand for as many more as the root of the sample's share tells: no
-    estimate from a sample has a better guarantee.  If none is there twice, all are taken to differ.
+    The number of values that occur once is divided by the root of the sample's share: no estimate
+    from a sample has a better guarantee.  If no value occurs twice, all count as distinct.
 
     >>> _estimated(np.array([5, 5]), 1000), _estimated(np.ones(10), 1000)
     (2, 1000)

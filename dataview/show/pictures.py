@@ -5,13 +5,14 @@ The picture is a piece of SVG that takes its colour and its font from the page a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from dataview.plan.kinds import Reduction, Stored
 from dataview.plan.node import Node
 from dataview.plan.operations import ATOM
+from dataview.plan.walk import below
 from dataview.show.formulas import formula_of, is_symbolic, operands_of, step_term, term_of
 from dataview.show.words import dtype_text, escape, harmless, lengths_of, shape_text, undriven
 
@@ -32,7 +33,7 @@ SWEEPS = 6
 
 @dataclass(slots=True, eq=False)
 class _Box:
-    """A step, data, or (without words) the place where a line passes a layer."""
+    """A step or data; without words, the point where a line crosses a layer."""
 
     words: str = ""
     note: str = ""
@@ -55,7 +56,7 @@ class _Box:
 
 
 def picture(node: Node) -> str:
-    """Return the picture of a symbolic view, "" of any other and of what has too many steps."""
+    """Return the picture of a symbolic view; "" for any other, and for one of too many steps."""
     node = undriven(node)
     boxes = _boxes(node) if is_symbolic(node) else []
     if not boxes:
@@ -63,34 +64,25 @@ def picture(node: Node) -> str:
     layers = _layers(boxes)
     _order(layers)
     _place(layers)
-    drawn = _drawn(boxes, layers, formula_of(node))
-    return drawn if len(drawn.encode()) <= PICTURE_BYTES else ""
+    svg = _svg(boxes, layers, formula_of(node))
+    return svg if len(svg.encode()) <= PICTURE_BYTES else ""
 
 
 # --- boxes ---------------------------------------------------------------------------------------
 
 
 def _boxes(root: Node) -> list[_Box]:
-    """Return a box for each node, operands first and the root last; none if they are too many."""
-    made: dict[int, _Box] = {}
-    waiting = [(root, False)]
-    while waiting:
-        node, ready = waiting.pop()
-        operands = [arg for arg in _steps_below(node) if isinstance(arg, Node)]
-        if id(node) in made:
-            continue
-        if ready or not operands:
-            made[id(node)] = _box(node, [made[id(arg)] for arg in operands])
-        else:
-            waiting.append((node, True))
-            waiting.extend((arg, False) for arg in reversed(operands))
-        if len(made) > BOXES or len(waiting) > 4 * BOXES:
-            return []
-    return list(made.values())
+    """Return a box for each node, operands first and the root last; none if there are too many."""
+    order = below([root], _node_operands)
+    boxes: dict[int, _Box] = {}
+    for node in order if len(order) <= BOXES else ():
+        boxes[id(node)] = _box(node, [boxes[id(arg)] for arg in _node_operands(node)])
+    return list(boxes.values())
 
 
-def _steps_below(node: Node) -> Sequence[object]:
-    return operands_of(node) if is_symbolic(node) else ()
+def _node_operands(node: Node) -> list[Node]:
+    operands = operands_of(node) if is_symbolic(node) else ()
+    return [arg for arg in operands if isinstance(arg, Node)]
 
 
 def _box(node: Node, args: list[_Box]) -> _Box:
@@ -118,26 +110,26 @@ def _data_words(node: Node) -> str:
 
 
 def _layers(boxes: list[_Box]) -> list[list[_Box]]:
-    """Return the boxes by layer, with a place for every line in each layer that it passes."""
+    """Return the boxes by layer, with a point for every line in each layer that it crosses."""
     layers: list[list[_Box]] = [[] for _ in range(boxes[-1].layer + 1)]
     for box in boxes:
         layers[box.layer].append(box)
-    passing: dict[tuple[int, int], _Box] = {}
+    points: dict[tuple[int, int], _Box] = {}
     for box in boxes:
         for number, arg in enumerate(box.args):
-            below = arg
+            lower = arg
             for layer in range(arg.layer + 1, box.layer):
                 key = (id(arg), layer)
-                if key not in passing:
-                    passing[key] = _Box(args=[below], layer=layer)
-                    layers[layer].append(passing[key])
-                below = passing[key]
-            box.args[number] = below
+                if key not in points:
+                    points[key] = _Box(args=[lower], layer=layer)
+                    layers[layer].append(points[key])
+                lower = points[key]
+            box.args[number] = lower
     return layers
 
 
 def _order(layers: list[list[_Box]]) -> None:
-    """Order each layer by the middle of what its boxes are joined to, so that few lines cross."""
+    """Order each layer by the middle of each box's neighbours, so that few lines cross."""
     above = _above(layers)
     for sweep in range(SWEEPS):
         for layer in layers if sweep % 2 else reversed(layers):
@@ -149,13 +141,13 @@ def _order(layers: list[list[_Box]]) -> None:
 
 
 def _place(layers: list[list[_Box]]) -> None:
-    """Give each box its place across: near what it is joined to, apart from its neighbours."""
+    """Give each box its horizontal place: near the boxes it is joined to, clear of the others."""
     above = _above(layers)
     for layer in layers:
-        _apart(layer, lambda box: 0.0)
+        _spread(layer, lambda box: 0.0)
     for sweep in range(4 * SWEEPS):
         for layer in layers if sweep % 2 else reversed(layers):
-            _apart(
+            _spread(
                 layer,
                 lambda box: _middle((o.x for o in (*box.args, *above[id(box)])), box.x),
             )
@@ -165,7 +157,7 @@ def _place(layers: list[list[_Box]]) -> None:
             box.x = round(box.x - left + MARGIN)
 
 
-def _apart(layer: list[_Box], wished: Callable[[_Box], float]) -> None:
+def _spread(layer: list[_Box], wished: Callable[[_Box], float]) -> None:
     """Put the boxes of a layer as near to where they wish to be as their order and width allow."""
     wishes = [wished(box) for box in layer]
     rooms = [one.right + GAP + other.left for one, other in pairwise(layer)]
@@ -199,7 +191,7 @@ LETTERS = 'fill="currentColor" stroke="none"'
 CAMERA = "h3l2-2h4l2 2h3v9h-14z"
 
 
-def _drawn(boxes: list[_Box], layers: list[list[_Box]], formula: str) -> str:
+def _svg(boxes: list[_Box], layers: list[list[_Box]], formula: str) -> str:
     everything = [box for layer in layers for box in layer]
     width = round(max(box.x + box.right for box in everything)) + MARGIN
     height = len(layers) * RISE - CURVE + 2 * MARGIN

@@ -11,7 +11,7 @@ import numpy as np
 
 from dataview.compute import evaluate
 from dataview.errors import unknown_field
-from dataview.exchange import made, node_of
+from dataview.exchange import node_of, numbered
 from dataview.plan.build import field, record, rows_of, stored, with_fields
 from dataview.plan.fields import (
     NO_FIELDS,
@@ -51,7 +51,9 @@ def constructed(
             raise TypeError("a view is made of data, of fields, or of both; got neither")
         node: Node = record({name: _member(name, part) for name, part in fields.items()}, rank)
     elif length is not None:
-        node = _made(data, length)
+        if not callable(data):
+            raise TypeError(f"_length= goes with a function of the sample's number; got {data!r}")
+        node = numbered(data, length)
     else:
         node = _of_data(data, rank)
         node = _windowed(node, fields)
@@ -71,12 +73,6 @@ def _of_data(data: Any, rank: int | None) -> Node:
     if not isinstance(node, Record):
         raise TypeError("_rank= goes with members; the data is one array")
     return record({name: part.node for name, part in members(node).items()}, rank)
-
-
-def _made(function: Any, length: float) -> Node:
-    if not callable(function):
-        raise TypeError(f"_length= goes with a function of the sample's number; got {function!r}")
-    return made(function, length)
 
 
 def _member(name: str, part: Any) -> Node:

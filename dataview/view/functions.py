@@ -1,19 +1,18 @@
-"""The functions of the package: all but collate, which makes batches, make views or use them."""
+"""The public functions: they make views or evaluate them; `collate` makes batches."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
-
-import numpy as np
 
 from dataview import exchange
 from dataview.compute import Function, evaluate_all, made_like
 from dataview.loader import collated
 from dataview.plan.concat import concat as concat_nodes
 from dataview.plan.fields import WindowSpec
+from dataview.plan.node import Node
 from dataview.view import declare
-from dataview.view.face import Face, node_from, node_of, unwrapped
+from dataview.view.face import node_from, node_of, unwrapped
 from dataview.view.view import View, viewed
 
 
@@ -23,7 +22,7 @@ def open(path: Any, mode: str = "r") -> View:
 
 
 def evaluate(*views: Any) -> Any:
-    """Return the data of several views, in tuples, lists and mappings as they are given.
+    """Return the data of several views, in the same tuples, lists and mappings.
 
     What they share is computed once, and what they read is read once.
 
@@ -31,32 +30,27 @@ def evaluate(*views: Any) -> Any:
     >>> evaluate(v - v._mean(), {"mean": v._mean()})
     (array([-1.,  1.]), {'mean': np.float64(2.0)})
     """
-    found = iter(evaluate_all([node_of(view) for view in _views_in(views)]))
-    return _answered(views, found)
+    nodes: list[Node] = []
+    _each(views, lambda leaf: nodes.append(_node_to_evaluate(leaf)))
+    found = iter(evaluate_all(nodes))
+    return _each(views, lambda view: next(found)[()])
 
 
-def _views_in(nested: Any) -> Iterator[Face]:
-    if isinstance(nested, Face):
-        yield nested
-    elif isinstance(nested, (tuple, list, Mapping)):
-        for part in nested.values() if isinstance(nested, Mapping) else nested:
-            yield from _views_in(part)
-    else:
-        raise TypeError(
-            f"evaluate takes views, and tuples, lists and mappings of them; got {nested!r}"
-        )
+def _node_to_evaluate(view: Any) -> Node:
+    if isinstance(view, View):
+        return node_of(view)
+    raise TypeError(f"evaluate takes views, and tuples, lists and mappings of them; got {view!r}")
 
 
-def _answered(nested: Any, found: Iterator[np.ndarray]) -> Any:
-    """Return what is nested with the data of each view, in order, in its place."""
-    if isinstance(nested, Face):
-        return next(found)[()]
-    if isinstance(nested, Mapping):
-        return {name: _answered(part, found) for name, part in nested.items()}
-    parts = [_answered(part, found) for part in nested]
-    if hasattr(nested, "_make"):
-        return nested._make(parts)
-    return parts if isinstance(nested, list) else tuple(parts)
+def _each(structure: Any, change: Callable[[Any], Any]) -> Any:
+    """Return nested tuples, lists and mappings with each leaf changed."""
+    if isinstance(structure, View):
+        return change(structure)
+    if isinstance(structure, Mapping):
+        return {name: _each(part, change) for name, part in structure.items()}
+    if isinstance(structure, (tuple, list)):
+        return made_like(structure, [_each(part, change) for part in structure])
+    return change(structure)
 
 
 def field(window: Any, /, **fields: Any) -> WindowSpec:
@@ -88,22 +82,11 @@ def function(inputs: Any, outputs: Any) -> Function:
     >>> f([1, 2], y=[3, 4])["sum"]
     array([4., 6.])
     """
-    return Function(_nodes_of(inputs), _nodes_of(outputs), node_from)
-
-
-def _nodes_of(structure: Any) -> Any:
-    """Return nested tuples, lists and mappings of views as the same of nodes."""
-    if isinstance(structure, View):
-        return node_of(structure)
-    if isinstance(structure, Mapping):
-        return {name: _nodes_of(part) for name, part in structure.items()}
-    if isinstance(structure, (tuple, list)):
-        return made_like(structure, map(_nodes_of, structure))
-    return structure
+    return Function(_each(inputs, unwrapped), _each(outputs, unwrapped), node_from)
 
 
 def concat(*views: Any) -> View:
-    """Return the views one after the other; fields are joined by name.
+    """Return the views one after the other, their fields joined by name.
 
     >>> concat(View([1, 2]), View([3]))[-2:]()
     array([2, 3])

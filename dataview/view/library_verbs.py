@@ -71,8 +71,8 @@ class LibraryVerbs(Face):
         return uuid.uuid4().hex
 
 
-def _introduce_to_jax(kind: type[Any]) -> None:
-    exchange.introduce_to_jax(kind, kind.__jax_array__)
+def _register_in_jax(kind: type[Any]) -> None:
+    exchange.register_in_jax(kind, kind.__jax_array__)
 
 
-arrivals["jax"] = _introduce_to_jax
+arrivals["jax"] = _register_in_jax

@@ -1,15 +1,15 @@
-"""NumPy's functions of views: those that a plan can say become nodes, the others get the data.
+"""NumPy's functions of views: where lazy evaluation is supported they make nodes, else NumPy runs.
 
 A function of elements has its row in `plan/operations`.  Any other, and one of elements that takes
 more than operands and options, has a row of `_FUNCTIONS`, with NumPy's arguments by NumPy's names.
-A call that a row has no argument for (`dtype=`, `where=`, …) is left to NumPy, with the views in it
-evaluated.
+If a row lacks an argument of the call (`dtype=`, `where=`, …), NumPy computes with the views'
+data.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial, wraps
 from typing import Any
 
@@ -32,11 +32,11 @@ from dataview.view.face import Face, argument, evaluated, node_from, node_of, vi
 from dataview.write import check_writable, write
 
 _LEFT: Any = object()
-"""What a row returns that leaves the call to NumPy."""
+"""A row returns this to leave the call to NumPy."""
 
 
 def called(function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Return what a function of NumPy gives for views: views, where a plan can say it."""
+    """Return the value of a NumPy function of views: a view where lazy evaluation is supported."""
     out = options.get("out")
     if isinstance(out, Face):
         rest = {name: value for name, value in options.items() if name != "out"}
@@ -171,7 +171,7 @@ def _clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max:
 
 
 def _within(bound: Any, a: Any, end: str) -> Any:
-    """Return a bound, None if it is a number that no integer of this dtype goes beyond."""
+    """Return a bound, None if every integer of this dtype is within it."""
     dtype = known_dtype(node_from(a))
     if type(bound) is not int or dtype.kind not in "iu":
         return bound
@@ -226,7 +226,7 @@ def _ravel(a: Any, order: str = "C") -> Node:
 
 
 def _reshape(a: Any, shape: Any, order: str = "C") -> Node:
-    if order in ("A", "K"):  # the order in memory, which only the data has
+    if order in ("A", "K"):  # the order in memory, which a plan does not know
         return _LEFT  # type: ignore[no-any-return]
     return layout.reshaped(node_from(a), shape, order)
 
@@ -321,7 +321,7 @@ def _percentile(
 
 
 def _unique(ar: Any, *, return_counts: bool = False) -> Any:
-    """Return arrays, as their length is to be known, read in a streaming pass."""
+    """Return arrays, read in a streaming pass, as NumPy's callers need their length."""
     found = viewed(distinct(node_from(ar), return_counts))()
     return (found["value"], found["count"]) if return_counts else found
 
@@ -336,19 +336,8 @@ def _count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Node:
 _ELEMENTS: Mapping[Any, Callable[..., Any]] = {
     row.numpy or row.function: _of_elements(row) for row in OPERATIONS if row.operands
 }
-_STATISTICS: Iterable[tuple[Callable[..., Any], str]] = (
-    (np.sum, "sum"),
-    (np.prod, "prod"),
-    (np.mean, "mean"),
-    (np.min, "min"),
-    (np.max, "max"),
-    (np.amin, "min"),
-    (np.amax, "max"),
-    (np.argmin, "argmin"),
-    (np.argmax, "argmax"),
-    (np.any, "any"),
-    (np.all, "all"),
-)
+_KINDS = ("sum", "prod", "mean", "min", "max", "argmin", "argmax", "any", "all")
+_STATISTICS = {getattr(np, kind): kind for kind in _KINDS} | {np.amin: "min", np.amax: "max"}
 _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.allclose: _allclose,
     np.array_equal: _array_equal,
@@ -375,6 +364,6 @@ _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.unique: _unique,
     np.var: partial(_spread, "var"),
     np.vstack: _vstack,
-    **{function: partial(_statistic, kind) for function, kind in _STATISTICS},
+    **{function: partial(_statistic, kind) for function, kind in _STATISTICS.items()},
     **({np.astype: _astype} if hasattr(np, "astype") else {}),
 }
