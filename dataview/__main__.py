@@ -13,7 +13,7 @@ from dataview import demo
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what the arguments say and return the exit status.
+    """Run the command that the arguments name; return the exit status.
 
     >>> main(["--version"])
     Traceback (most recent call last):
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             demo.run(chosen.folder)
         sys.stdout.flush()
-    except BrokenPipeError:  # who reads the output has seen enough
+    except BrokenPipeError:  # the reader of the output has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The main job, small: a table in a file is opened, centred in place and learned from."""
+"""The demo: opens a table in a file, centres it in place, and trains a linear regression on it."""
 
 from __future__ import annotations
 

@@ -267,7 +267,7 @@ def test_a_field_of_a_protocols_name_is_no_protocol(x):
 
 def test_a_library_meets_the_class_once_it_was_imported(monkeypatch, x):
     met = []
-    monkeypatch.setitem(face.arrivals, "library_to_come", met.append)
+    monkeypatch.setitem(face.import_hooks, "library_to_come", met.append)
     dv.View(x)
     assert met == []
     monkeypatch.setitem(sys.modules, "library_to_come", None)  # a failed import

@@ -1,4 +1,4 @@
-"""Batches handed out epoch after epoch: dealt, read, transformed, collated, by workers or not."""
+"""Loaders: batches epoch after epoch, dealt, read, transformed and collated, by workers or not."""
 
 from dataview.loader.collate import Pad, collated
 from dataview.loader.loader import Loader

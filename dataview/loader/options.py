@@ -1,6 +1,6 @@
 """The options of `View._loader` and `View._minibatches`: declared, checked and explained here."""
 
-# ruff: noqa: RUF009 (what declares an option returns a field of the dataclass)
+# ruff: noqa: RUF009 (`_option` returns a field of the dataclass)
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dataview.errors import unknown_option
 from dataview.loader.devices import check_device
 
 Check: TypeAlias = Callable[[str, Any], Any]
-"""It gets an option's name and a value, and returns the value as it is used, or raises."""
+"""A function of an option's name and value, which returns the value to use, or raises."""
 
 # --- checks ----------------------------------------------------------------------------------
 
@@ -148,7 +148,7 @@ def _option(default: Any, check: Check) -> Any:
 class LoaderOptions(Options):
     """The options of `View._loader`, in the order of their positions.
 
-    What depends on the data is checked where they are known: sampler, pool, fields.
+    Sampler, pool and fields depend on the data, so the plan of the loader checks them.
     """
 
     batch_size: int = _option(1, _batch_size)
@@ -219,9 +219,9 @@ _Found = TypeVar("_Found")
 def takes(
     kind: Callable[_Given, _Options],
 ) -> Callable[[Callable[[_View, _Options], _Found]], Callable[Concatenate[_View, _Given], _Found]]:
-    """Have a verb called with the options of a class, checked; signature and help name them.
+    """Return a decorator that checks a verb's options and passes them to it as one object.
 
-    The verb itself is given the object that holds them.
+    The verb's signature and help list the options of the class.
     """
 
     def decorated(
@@ -246,7 +246,7 @@ def takes(
 def _checked(
     verb: str, known: Mapping[str, Any], given: tuple[Any, ...], named: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return the options that are given by position and by name, as they are used."""
+    """Return the options by name, checked and converted."""
     if len(given) > len(known):
         raise TypeError(f"{verb} takes {len(known)} options; got {len(given)}")
     for name, value in zip(known, given, strict=False):
@@ -263,7 +263,7 @@ def _checked(
 
 
 def _explained(known: Collection[str]) -> str:
-    """Return what `help` says of some options: a line for each, in groups."""
+    """Return the help on some options: a line for each, in groups."""
     found = []
     _, *paragraphs = inspect.cleandoc(Options.__doc__ or "").split("\n\n")
     for heading, lines in zip(paragraphs[::2], paragraphs[1::2], strict=True):

@@ -21,7 +21,7 @@ from dataview.sources import ArraySource
 
 
 class Output:
-    """Makes what a loader hands out from a batch, in the form that `fields=` asks for."""
+    """Turns a batch into the form that `fields=` asks for."""
 
     def __init__(
         self,

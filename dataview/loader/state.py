@@ -30,7 +30,7 @@ class State:
     is_new_epoch: bool = False
 
     def saved(self, fingerprint: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the state as plain data, with the fingerprint of what is loaded."""
+        """Return the state as plain data, with the fingerprint of the data and their order."""
         return {
             "version": VERSION,
             **self.cursor._asdict(),

@@ -17,14 +17,14 @@ from dataview.loader.dealing import BatchStep
 
 
 class Worker(Protocol):
-    """What does the tasks that a thread draws."""
+    """A worker does the tasks that its thread draws."""
 
     def __call__(self, task: Any) -> Any:
         """Return the result of a task."""
         ...
 
     def whereabouts(self, stack: str) -> str:
-        """Return at which sample it is, and its stack; `stack` is that of its thread."""
+        """Return at which sample the worker is, and its stack; `stack` is that of its thread."""
         ...
 
     def close(self) -> None:
@@ -89,11 +89,11 @@ class Prefetcher:
             self._forget()
 
     def take(self) -> tuple[BatchStep, Any]:
-        """Return the next task and its result; raise what it raised, StopIteration at the end."""
+        """Return the next task and its result, or raise its error; StopIteration at the end."""
         number = self._taken
         with self._changed:
             if not self._changed.wait_for(lambda: number in self._results, timeout()):
-                raise TimeoutError(self._stuck(number))
+                raise TimeoutError(self._stuck())
             found = self._results.pop(number)
             if isinstance(found, _End):
                 raise StopIteration
@@ -104,7 +104,7 @@ class Prefetcher:
             return self._drawn.pop(number), found[0]
 
     def close(self) -> None:
-        """End the run and all workers; nothing of them stays behind."""
+        """End the run, all workers and their threads."""
         with self._changed:
             self._closed = True
             self._items = None
@@ -114,7 +114,7 @@ class Prefetcher:
             worker.close()
         for thread in self._workers:
             if thread is not threading.current_thread():
-                thread.join(timeout=1)  # not for ever: one may be stuck, which is why all is closed
+                thread.join(timeout=1)  # a stuck thread may never end
         self._workers = {}
         self._forget()
 
@@ -170,7 +170,7 @@ class Prefetcher:
 
     # --- a worker that is stuck -----------------------------------------------------------------
 
-    def _stuck(self, number: int) -> str:
+    def _stuck(self) -> str:
         frames = sys._current_frames()
         stacks = []
         for thread, worker in self._workers.items():

@@ -112,15 +112,12 @@ def described(node: Node) -> Description:
         check_ends(root, "_describe")
         known_dtype(root)
     lengths = dict.fromkeys(known_shape(root)[:1] for root in roots.values())
-    fields: dict[str, Mapping[str, Any]] = {}
-    sampled: set[str] = set()
+    found: dict[str, _Summary] = {}
     for length in lengths:
         alike = [leaf for leaf in leaves if known_shape(leaf.root)[:1] == length]
-        for leaf, summary in zip(alike, _summaries(alike), strict=True):
-            fields[leaf.name] = summary.statistics()
-            if summary.sampled:
-                sampled.add(leaf.name)
-    return Description({leaf.name: fields[leaf.name] for leaf in leaves}, frozenset(sampled))
+        found |= zip((leaf.name for leaf in alike), _summaries(alike), strict=True)
+    sampled = frozenset(name for name, summary in found.items() if summary.share < 1)
+    return Description({leaf.name: found[leaf.name].statistics() for leaf in leaves}, sampled)
 
 
 def _leaves(node: Node, name: str) -> Iterator[_Leaf]:
@@ -233,7 +230,7 @@ class _Summary:
         self.count = len(flat)
         self.unknown = len(flat) - len(known)
         self.sample = [_known(np.array(chosen).reshape(-1))]
-        self.share = 1.0
+        self.share = 1.0  # of the rows that are in the sample
         self.states: dict[str, Any] = {}
         if len(known):
             with np.errstate(all="ignore"):
@@ -252,11 +249,6 @@ class _Summary:
             with np.errstate(all="ignore"):
                 known = self.states.get(kind)
                 self.states[kind] = state if known is None else _COMBINE[kind](known, state)
-
-    @property
-    def sampled(self) -> bool:
-        """Whether some statistics come from a sample."""
-        return self.share < 1
 
     def statistics(self) -> dict[str, Any]:
         """Return the statistics by name."""

@@ -1,4 +1,4 @@
-"""A view as one line, as text and as HTML: from what its plan says, never by reading."""
+"""A view as one line, as text and as HTML: made from its plan, without reading data."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ NODES_ASKED = 500
 
 
 def title(node: Node) -> str:
-    """Return what a view is in a few words, for messages."""
+    """Return a view in a few words, for messages."""
     if _is_record(node) and node.fields.named:
         return f"View {_what(node)}: {listing(node.fields.named)}"
     return ", ".join([f"View {_what(node)}", *_places(node)])
@@ -68,9 +68,9 @@ def text(node: Node) -> str:
 
 
 def html(node: Node) -> str:
-    """Return the same as HTML without scripts or sheets, and the picture of what is computed.
+    """Return the same as HTML, without scripts or style sheets, with the picture of a computation.
 
-    Fewer fields are told where it would grow long.
+    If the page would be too long, it shows fewer fields.
     """
     drawn = picture(node)
     most = HTML_BYTES + len(drawn.encode())
@@ -83,7 +83,7 @@ def html(node: Node) -> str:
 
 
 def _what(node: Node) -> str:
-    """Return the rows of a record or of unknown samples, shape and dtype of anything else."""
+    """Return the number of rows of a record or of unknown samples, else shape and dtype."""
     node = undriven(node)
     lengths = lengths_of(node)
     first = (lengths or (None,))[0]
@@ -98,7 +98,7 @@ def _what(node: Node) -> str:
 
 
 def _facts(whole: _Part) -> list[str]:
-    """Return the size, the places of the data, what was done to it, and the metadata."""
+    """Return the size of the data, its places, its states and its metadata."""
     size = _nbytes(whole.node)
     known = [] if size is None else [size_text(size)]
     return known + whole.places + whole.states + meta_words(whole.node.meta)
@@ -142,7 +142,7 @@ STATES: dict[type[Node], dict[str, Callable[[Any], int | str]]] = {
 
 
 def _places(node: Node) -> list[str]:
-    """Return where the data is: the places of all that it is taken from, each named once."""
+    """Return the places of the data, each named once."""
     found: dict[str, None] = {}
     seen: set[int] = set()
     waiting = [node]
@@ -159,7 +159,7 @@ def _places(node: Node) -> list[str]:
 
 
 def _states(node: Node, depth: int = 4) -> list[str]:
-    """Return what was done to the rows, and what cannot be done with them."""
+    """Return in words how the rows were changed, and what they do not allow."""
     words: dict[str, None] = {}
     while isinstance(node, (Select, Driven)):
         words |= _order_words(node)
@@ -202,7 +202,7 @@ def _lengths_differ(node: Record) -> bool:
 
 @dataclass(slots=True)
 class _Part:
-    """A field to be shown: positions in a node's array, and what is said of it."""
+    """A field to show: its positions in a node's array, and the words about it."""
 
     node: Node
     positions: Mapping[int, Positions]
@@ -232,12 +232,13 @@ def _outline(node: Node, room: int) -> _Part:
 
 
 def _inner(whole: _Part, name: str) -> _Part:
-    """Return a field of what is shown."""
+    """Return a field of another part."""
     found = whole.fields.named[name]
     if isinstance(found, Attached):
         node = found.node
         part = _Part(node, {}, node.fields, (), _places(node), _states(node))
-        lengths, notes = lengths_of(node), meta_words(node.meta) + _news(whole, part, found.axes)
+        lengths = lengths_of(node)
+        notes = meta_words(node.meta) + _own_facts(whole, part, found.axes)
     else:
         node, where = whole.node, {**whole.positions, **found.positions}
         part = _Part(node, where, found.fields, (), whole.places, whole.states)
@@ -252,14 +253,15 @@ def _inner(whole: _Part, name: str) -> _Part:
     return part
 
 
-def _news(whole: _Part, part: _Part, axes: tuple[int, ...] | None) -> list[str]:
-    """Return what is true of an array of its own, and is not told of the whole."""
+def _own_facts(whole: _Part, part: _Part, axes: tuple[int, ...] | None) -> list[str]:
+    """Return the facts of a field with its own data that are not shown for the whole."""
     if isinstance(whole.node, Driven) and part.node is whole.node.node:
         return ["stands for the rows"]
     places = part.places if part.places != whole.places else []
     states = [word for word in part.states if word not in whole.states]
-    apart = axes is None and not isinstance(whole.node, Stream)
-    return places + states + ["does not follow rows"] * apart
+    if axes is not None or isinstance(whole.node, Stream):
+        return places + states
+    return [*places, *states, "does not follow rows"]
 
 
 def _cells(part: _Part, indent: str) -> Iterator[tuple[str, ...]]:
@@ -297,7 +299,7 @@ def _page(node: Node, shown: int, drawn: str) -> str:
 
 
 def _rows(part: _Part, depth: int = 0) -> Iterator[str]:
-    """Return the rows of one table, so that columns stand in line; inner names are set in."""
+    """Yield the rows of one table, so that its columns are aligned; inner names are indented."""
     name = f'<td style="text-align:left;padding-left:{depth * 1.5 + 0.5:g}em">'
     for inner in part.parts:
         word, *cells = [escape(cell) for cell in inner.cells if cell]

@@ -1,6 +1,6 @@
-"""What calling a view would do: what is read, in which passes and blocks, by which engine.
+"""The plan of a call: what it would read, in which passes and blocks, and by which engine.
 
-Nothing is read to find out.
+To find it out nothing is read.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from dataview.sizes import sizes
 
 
 class Reading(NamedTuple):
-    """Data that is read: its name, where it is, and how many bytes at most, if that is known."""
+    """Data to read: its name, its place, and its number of bytes at most (None: unknown)."""
 
     name: str
     place: str
@@ -63,14 +63,14 @@ class Reading(NamedTuple):
 
 
 class Pass(NamedTuple):
-    """Statistics that are taken first, in one reading of their operand."""
+    """Statistics that are computed first, in one pass over their operand."""
 
     statistics: tuple[str, ...]
     readings: tuple[Reading, ...]
 
 
 class Step(NamedTuple):
-    """An operation on a block: its name, the dtype of its result, and what computes it."""
+    """An operation on a block: its name, the dtype of its result, and its engine."""
 
     name: str
     dtype: str
@@ -79,9 +79,9 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A plan: `way` is how the result is made, in `blocks` of so many rows and elements.
+    """A plan: `way` says how the result is made, `blocks` in how many blocks.
 
-    The peak of memory is about `result_bytes`, and `thread_bytes` for every thread at work.
+    At its peak it needs about `result_bytes` of memory, and `thread_bytes` for each thread.
     """
 
     title: str
@@ -106,7 +106,7 @@ class Explanation:
 
 
 def explained(node: Node) -> Explanation:
-    """Return what evaluating a node would do."""
+    """Return the plan of a node's evaluation."""
     node = undriven(node)
     if isinstance(node, Record):
         parts = {name: explained(part.node) for name, part in members(node).items()}
@@ -148,7 +148,7 @@ def _of_samples(node: Sampled) -> Explanation:
 
 
 def _core(node: Node) -> tuple[Node, Index | None]:
-    """Return what a part is taken of, and which part."""
+    """Return the node that a part is selected from, and the index of the part."""
     index: Index | None = None
     while isinstance(node, (Select, Driven)):
         if isinstance(node, Select):
@@ -167,7 +167,7 @@ _Part: TypeAlias = "tuple[Node, Index | None]"
 
 
 def _read(node: Node) -> tuple[Reading, ...]:
-    """Return what a node reads, the parts that have one name together."""
+    """Return the readings of a node; those with the same name are added up."""
     found: dict[tuple[str, str], int | None] = {}
     for name, place, nbytes in _readings(node, None, ""):
         known = found.get((name, place), 0)
@@ -192,7 +192,7 @@ def _readings(node: Node, index: Index | None, name: str) -> Iterator[Reading]:
 
 
 def _bytes_of(node: Stored, index: Index | None) -> int:
-    """Return how many bytes a part has, each element once."""
+    """Return how many bytes a part has, counting each element once."""
     whole = size_of(node.source.shape)
     if index is None:
         return whole * node.source.dtype.itemsize
@@ -208,7 +208,7 @@ def _whole(node: Node, index: Index | None) -> Sequence[_Part]:
 
 
 def _nodes(node: Node) -> list[Node]:
-    """Return the nodes that a node's data are made of."""
+    """Return the nodes from which a node's data are computed."""
     return [part for part in node.made_of() if isinstance(part, Node)]
 
 
@@ -222,7 +222,7 @@ def _of_operands(node: Elementwise | Comparison, index: Index | None) -> Sequenc
 
 
 def _narrow(index: Index | None, leaf: Node) -> Index | None:
-    """Return which part of an operand meets a part of the result."""
+    """Return the part of an operand that a part of the result needs."""
     own = shape_of(leaf) or ()
     if index is None:
         return None
@@ -241,7 +241,7 @@ def _of_product(node: MatMul, index: Index | None) -> Sequence[_Part]:
 
 
 ROWS_FOLLOWED = 1 << 22
-"""Of more rows of joined nodes than this it is not worked out to which node each belongs."""
+"""For more rows than this, finding the node of each would take too long: all count as read."""
 
 
 def _of_concat(node: Concat, index: Index | None) -> Sequence[_Part]:
@@ -251,14 +251,14 @@ def _of_concat(node: Concat, index: Index | None) -> Sequence[_Part]:
 
 
 def _of_statistic(node: Reduction, index: Index | None) -> Sequence[_Part]:
-    """Return the rows that a part of a statistic of each row needs; others are passes."""
+    """Return the rows that a part of a statistic of each row needs; other statistics are passes."""
     if node.taken is not None or index is None or 0 in node.axes:
         return []
     return _of_rows(node, index)
 
 
 def _of_rows(node: Reduction | Mapped, index: Index | None) -> Sequence[_Part]:
-    """Return the whole rows that some elements are made of."""
+    """Return the whole rows from which some elements are computed."""
     if index is None or node.node.shape is None:
         return [(node.node, None)]
     return [(node.node, _deeper(index, node.node, 1))]
@@ -270,7 +270,7 @@ def _of_members(node: Record, index: Index | None) -> Sequence[_Part]:
 
 
 def _deeper(index: Index, node: Node, rank: int) -> Index:
-    """Return the part of a node whose first axes an index selects from, whole on the others."""
+    """Return an index that selects on the first axes of a node and is whole on the others."""
     return extend(Index(index.shape, index.maps[:rank]), known_shape(node)[rank:])
 
 
@@ -285,11 +285,11 @@ _BELOW: dict[type[Node], Callable[[Any, Index | None], Sequence[_Part]]] = {
     Record: _of_members,
     Reduction: _of_statistic,
 }
-"""Which part of its operands a part of a node needs; of any other kind, all of them."""
+"""By kind of node, the parts of its operands that a part of it needs; by default, everything."""
 
 
 def _passes(node: Node, index: Index | None) -> Iterator[Pass]:
-    """Return the passes for statistics that are not taken yet, in their order."""
+    """Yield the passes for statistics that have no value yet, in their order."""
     groups: dict[Any, list[Reduction]] = {}
     for statistic in pending(node):
         if index is None or 0 in statistic.axes:
@@ -303,7 +303,7 @@ def _passes(node: Node, index: Index | None) -> Iterator[Pass]:
 
 
 def _steps(root: Node) -> Iterator[Step]:
-    """Return the steps of all that is computed but statistics, innermost first."""
+    """Yield the steps of the computation except statistics, innermost first."""
 
     def into(node: Node) -> Sequence[Node]:
         if isinstance(node, Elementwise):
@@ -346,9 +346,9 @@ def _is_read_by_blocks(leaf: Node) -> bool:
 
 
 def _buffered(program: Program) -> int:
-    """Return the bytes for each element of a block that results on the way take at most.
+    """Return how many bytes per element of a block the intermediate results need at most.
 
-    The last result goes to its own place.
+    The final results have memory of their own.
     """
     alive: dict[int, int] = {}
     most = 0
@@ -371,20 +371,20 @@ def _lines(plan: Explanation) -> Iterator[str]:
     if plan.formula:
         yield f"  = {plan.formula}"
     for number, one in enumerate(plan.passes):
-        yield f"  {'then ' if number else 'first'}     one pass over {_told(one.readings)}"
+        yield f"  {'then ' if number else 'first'}     one pass over {_readings_text(one.readings)}"
         yield f"            for {', '.join(one.statistics)}"
     if plan.readings:
-        yield f"  reads     {_told(plan.readings)}"
+        yield f"  reads     {_readings_text(plan.readings)}"
     yield f"  computes  {plan.way}" if plan.steps else f"  answers   {plan.way}"
     if plan.blocks > 1:
         size = f"{plan.block_rows} rows ({plan.block_elements} elements)"
         yield f"            {plan.blocks} blocks of {size}"
     alike = [(step, len([*group])) for step, group in groupby(plan.steps)]
-    for step, times in alike[:STEPS_TOLD]:
+    for step, times in alike[:STEPS_SHOWN]:
         words = f"{step.name}, {step.dtype}, by {step.engine}"
         yield f"            {words}" + (f", {times} times" if times > 1 else "")
-    if len(alike) > STEPS_TOLD:
-        yield f"            … {len(alike) - STEPS_TOLD} more"
+    if len(alike) > STEPS_SHOWN:
+        yield f"            … {len(alike) - STEPS_SHOWN} more"
     if plan.result_bytes:
         each = f", and {size_text(plan.thread_bytes)} in each thread" if plan.thread_bytes else ""
         yield f"  memory    {size_text(plan.result_bytes)} for the result{each}"
@@ -394,10 +394,10 @@ def _lines(plan: Explanation) -> Iterator[str]:
         yield from (f"  {line}" for line in rest)
 
 
-STEPS_TOLD = 12
+STEPS_SHOWN = 12
 
 
-def _told(readings: Sequence[Reading]) -> str:
+def _readings_text(readings: Sequence[Reading]) -> str:
     words = [
         f"{one.name}, {'?' if one.nbytes is None else size_text(one.nbytes)} of {one.place}"
         for one in readings

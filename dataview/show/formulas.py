@@ -36,17 +36,17 @@ Term: TypeAlias = tuple[str, int]
 
 FORMULA_LENGTH = 100
 FORMULA_STEPS = (12, 8, 5, 3)
-"""How many steps are told: the first number that gives a formula short enough, or the last."""
+"""How many steps are shown: the first number whose formula is short enough, or the last."""
 
 DEFAULTS = {"approx": False, "ddof": 0, "keepdims": False, "method": "linear"}
-"""Options of statistics; like those of operations they are told only where they are others."""
+"""Defaults of the options of statistics: a formula shows only other values."""
 
 
 # --- how each kind of step is written ----------------------------------------------------------
 
 
 class _Rule(NamedTuple):
-    """What a kind of node works on, and how it is written once these are."""
+    """The operands of a kind of node, and how to write it, given its operands' terms."""
 
     operands: Callable[[Any], Sequence[Argument]]
     write: Callable[[Any, Sequence[Term]], Term]
@@ -90,11 +90,11 @@ RULES: dict[type[Node], _Rule] = {
     Reshaped: _Rule(lambda node: (node.node,), _part),
     Select: _Rule(lambda node: (node.node,), _part),
 }
-"""A kind of node without a row is data: it is told by its name, or by dtype and shape."""
+"""A kind of node without a row is data: a formula shows its name, or its dtype and shape."""
 
 
 def _operator(ufunc: Ufunc, terms: Sequence[Term]) -> Term:
-    """Return an operation by its operator, its operands with the parentheses they need."""
+    """Return an operation with its operator, and its operands with the parentheses they need."""
     operation = operation_of(ufunc)
     level = operation.level
     first = _bare(terms[0], level + (level in (POWER, COMPARED)))
@@ -135,7 +135,7 @@ def _part_term(whole: Term, index: Index, shape: Shape | None) -> Term:
 
 
 def _axes_order(index: Index, shape: Shape | None) -> tuple[int, ...] | None:
-    """Return how an index transposes, None if it does anything else."""
+    """Return the order of axes of an index that transposes, None if it does anything else."""
     axes = [
         map_.strides[0][0]
         for map_, length in zip(index.maps, shape or (), strict=False)
@@ -158,7 +158,7 @@ def _mapped_term(node: Node, whole: Mapped) -> Term:
 
 
 def _is_reshape(index: Index, shape: Shape | None) -> bool:
-    """Whether an index numbers all elements as they are numbered in their own shape."""
+    """Whether an index keeps all elements in row-major order."""
     if shape is None or size_of(shape) != size_of(index.shape):
         return False
     numbers = [0] * len(index.shape)
@@ -183,7 +183,7 @@ def _bare(term: Term, level: int) -> str:
 
 
 def formula_of(node: Node) -> str:
-    """Return what a view computes, "" if it computes nothing."""
+    """Return a view's formula, "" if it computes nothing."""
     node = undriven(node)
     if not is_symbolic(node):
         return ""
@@ -196,19 +196,19 @@ def formula_of(node: Node) -> str:
 
 
 def is_symbolic(argument: Argument) -> bool:
-    """Whether an operand is computed, or a part of what is."""
+    """Whether an operand is computed, or a part of a computed node."""
     while isinstance(argument, Select) and argument.label is None:
         argument = argument.node
     return isinstance(argument, Node) and argument.label is None and type(argument) in RULES
 
 
 def operands_of(node: Node) -> Sequence[Argument]:
-    """Return what a step works on; the data of a statistic may be gone when it is taken."""
+    """Return the operands of a step; a statistic may have dropped its data after its evaluation."""
     return [argument for argument in RULES[type(node)].operands(node) if argument is not None]
 
 
 def term_of(argument: Argument, room: int = 1) -> Term:
-    """Return an operand of which `room` steps may be told."""
+    """Return the term of an operand, in which `room` steps may be shown."""
     if not isinstance(argument, Node):
         number = value_text(argument)
         return number, UNARY if number.startswith("-") else ATOM

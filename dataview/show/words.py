@@ -1,4 +1,4 @@
-"""Short words for what is shown: texts from outside made harmless, sizes, shapes, dtypes."""
+"""Short words for displays: texts from outside made harmless, sizes, shapes, dtypes."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ def _filtered(node: Any) -> tuple[Node, ...]:
 
 
 def inside(node: Node) -> Sequence[Node]:
-    """Return the nodes that a node's data comes from as it is, without arithmetic."""
+    """Return the nodes from which a node's data comes without arithmetic."""
     return _INSIDE[type(node)](node) if type(node) in _INSIDE else ()
 
 
 def escape(text: str) -> str:
     """Return a text as HTML shows it."""
-    import html  # which brings the names of all characters along: seldom needed
+    import html  # slow to import, as it holds the names of all characters, and seldom needed
 
     return html.escape(text)
 
 
 def harmless(words: str, limit: int = 32) -> str:
-    """Return a text from outside cut to the limit, such that it stays on its line."""
+    """Return a text from outside, cut to the limit and without line breaks or controls."""
     cut = words if len(words) <= limit else words[: limit - 1] + "…"
     if cut.isprintable():
         return cut
@@ -56,7 +56,7 @@ def harmless(words: str, limit: int = 32) -> str:
 
 
 def few(words: Collection[str], limit: int = 32) -> list[str]:
-    """Return the first of the words from outside, and how many more there are."""
+    """Return the first three words from outside, and how many more there are."""
     first = [harmless(word, limit) for word in islice(words, 3)]
     return [*first, f"… {len(words) - 3} more"] if len(words) > 3 else first
 
@@ -66,7 +66,7 @@ def listing(words: Collection[str]) -> str:
 
 
 def value_text(value: Any) -> str:
-    """Return a number or a string; of anything else only what it is, since printing may read."""
+    """Return a number or a string; for other objects only the type, since printing may read."""
     value = value.item() if isinstance(value, np.generic) else value
     if type(value) is str:
         return harmless(value, 20)
@@ -80,7 +80,7 @@ def meta_words(meta: Mapping[str, Any]) -> list[str]:
 
 
 def name_text(label: Label) -> str:
-    """Return the names by which something was reached, as one would write them after the view.
+    """Return the names of a label as one would write them after the view.
 
     >>> name_text(Label(("pos", "x"), (3,))), name_text(Label(("two words",), (3,)))
     ('pos.x', '["two words"]')
@@ -113,7 +113,7 @@ def key_text(index: Index, shape: Shape | None) -> str:
 
 
 def _slice_text(start: int, count: int, step: int, length: int) -> str:
-    """Return the slice that takes so many positions of an axis; its whole is ":"."""
+    """Return the slice of so many positions of an axis; for the whole axis it is ":"."""
     if not count:
         return "0:0"
     if is_endless(count):

@@ -1,4 +1,4 @@
-"""The face: the class `View` in groups of verbs, and the functions of the package."""
+"""The public interface: the class `View` in groups of verbs, and the functions of the package."""
 
 from dataview.view.functions import collate, concat, evaluate, field, function, open, symbol, zip
 from dataview.view.view import View

@@ -1,4 +1,4 @@
-"""Fields as a user declares them: windows laid on a node, members put beside it, metadata."""
+"""Fields as a user declares them: windows on a node, fields with data of their own, metadata."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from dataview.samples import length_of
 from dataview.sources import ArraySource
 
 NOTHING: Any = ...
-"""Stands for data that was not given; what `help` shows for the default of the argument."""
+"""The default of the data argument, as `help` shows it."""
 
 
-def constructed(
+def construct(
     data: Any,
     fields: Mapping[str, Any],
     rank: int | None,
     length: float | None,
     driver: str | None,
 ) -> Node:
-    """Return the node of data with fields laid on it, or of members alone."""
+    """Return the node of data with fields on it, or of members alone."""
     for name in fields:
         if name.startswith("_"):
             raise TypeError(
@@ -82,14 +82,14 @@ def _member(name: str, part: Any) -> Node:
 
 
 def _windowed(node: Node, specs: Mapping[str, Any]) -> Node:
-    """Return the node with fields: windows on its last axes, or nodes of their own."""
+    """Return the node with fields: windows on its last axes, or fields with their own data."""
     if not specs:
         return node
     fields = node.fields
     shape = known_shape(node)
     for name, spec in specs.items():
         if isinstance(spec, Node) or isinstance(node, Record):
-            node = attached(with_fields(node, fields), check_name(name), node_of(spec))
+            node = attach(with_fields(node, fields), check_name(name), node_of(spec))
             fields = node.fields
             continue
         axes = [(axis, None) for axis in range(len(shape))]
@@ -113,8 +113,8 @@ def symbol(name: str, shape: Any, dtype: Any, windows: Mapping[str, Any]) -> Nod
     return with_fields(node, fields)
 
 
-def attached(node: Node, name: str, part: Node) -> Node:
-    """Return the node with a field of its own: a member of a record, beside any other data."""
+def attach(node: Node, name: str, part: Node) -> Node:
+    """Return the node with one more field, as a member of a record or beside any other data."""
     if isinstance(node, Record):
         others = {other: place.node for other, place in members(node).items()}
         return record(others | {name: part}, node.rank)
@@ -127,15 +127,15 @@ def attached(node: Node, name: str, part: Node) -> Node:
 
 
 def _driven(node: Record, driver: str) -> Node:
-    """Return the fields of a record, of which one stands for the whole dataset's data."""
+    """Return the fields of a record, of which the driver is the data of the whole."""
     if driver not in node.fields:
         raise unknown_field(driver, node.fields, "_driver=")
     named = {name: Attached(part.node, None) for name, part in members(node).items()}
     return Driven(named[driver].node, Fields(named), driver)
 
 
-def described(node: Node, meta: Mapping[str, Mapping[str, Any]]) -> Node:
-    """Return the node with metadata: of the fields by name, of the whole under ''."""
+def with_meta(node: Node, meta: Mapping[str, Mapping[str, Any]]) -> Node:
+    """Return the node with metadata by field; that of the whole has the name ''."""
     for name, items in meta.items():
         kept = MappingProxyType(dict(items))
         if not name:
@@ -154,14 +154,14 @@ def described(node: Node, meta: Mapping[str, Mapping[str, Any]]) -> Node:
     return node
 
 
-def frozen(node: Node) -> Node:
+def freeze(node: Node) -> Node:
     """Return a read-only copy of a node's data in memory, with its fields."""
     if isinstance(node, Record):
-        named = {name: frozen(part.node) for name, part in members(node).items()}
+        named = {name: freeze(part.node) for name, part in members(node).items()}
         return Record(record(named, node.rank).fields, node.rank, node.meta, node.shape)
     array = np.array(evaluate(node))
     named_fields = {
-        name: part if isinstance(part, Window) else Attached(frozen(field(node, name)), part.axes)
+        name: part if isinstance(part, Window) else Attached(freeze(field(node, name)), part.axes)
         for name, part in node.fields.named.items()
     }
     fields = Fields(named_fields, node.fields.lost) if named_fields else NO_FIELDS
@@ -170,7 +170,7 @@ def frozen(node: Node) -> Node:
     return kept
 
 
-def zipped(named: Mapping[str, Node]) -> Record:
+def zip_nodes(named: Mapping[str, Node]) -> Record:
     """Return the record of nodes of one length, or name the one that differs."""
     if not named:
         raise ValueError("there is nothing to zip: no view was given")

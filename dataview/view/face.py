@@ -1,4 +1,4 @@
-"""What every view holds: a node, which of its rows, and where the view was taken from."""
+"""The state of a view: a node, which of its rows, and the view that it is a part of."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from dataview.plan.kinds import known_shape
 from dataview.plan.node import Node
 
 Rows: TypeAlias = "range | int | None"
-State: TypeAlias = "tuple[Node, Rows, Face | None, Any]"
+State: TypeAlias = "tuple[Node, Rows, BaseView | None, Any]"
 
 
-class Face(NDArrayOperatorsMixin):
-    """The class of all views: here their state; the verbs join it from the rooms beside this one.
+class BaseView(NDArrayOperatorsMixin):
+    """The class of all views: this room holds their state, the other rooms of the wing add verbs.
 
     `_state` is (node, rows, parent, key): the view is those rows of the node.  A slice of a view
-    shares the node, and its own node is made when first asked for.  Fields once asked for stand in
-    `__dict__`, where Python finds them without calling anything.
+    shares the node; its own node is made when it is first needed.  A field that was used once is
+    in `__dict__`, where Python finds it without calling a function.
     """
 
     __slots__ = ("__dict__", "__weakref__", "_state")
@@ -36,62 +36,63 @@ class Face(NDArrayOperatorsMixin):
         raise NotImplementedError
 
 
-_Kind = TypeVar("_Kind", bound=type[Face])
+_Kind = TypeVar("_Kind", bound=type[BaseView])
 _new: Any = object.__new__  # to mypy the class is abstract until it has its verbs
-put_state: Any = Face.__dict__["_state"].__set__
+put_state: Any = BaseView.__dict__["_state"].__set__
 
-arrivals: dict[str, Callable[[Any], None]] = {}
-"""What to do with the class of views once somebody has imported a library, by its name."""
+import_hooks: dict[str, Callable[[Any], None]] = {}
+"""By the name of a library, a function that gets the class of views once that is imported."""
 
 _imported = sys.modules.keys()
 
 
-def shown_by(kind: _Kind) -> _Kind:
-    """Move a class with the groups of verbs that it is made of into the class of all views.
+def merge_groups(kind: _Kind) -> _Kind:
+    """Move the verbs of a class and of its groups into the class of all views.
 
-    Groups are for the source; those who use a view, ask for help or read an error meet one class.
+    The groups divide the source; users, `help` and error messages see one class.
     """
-    for group in reversed(kind.__mro__[: kind.__mro__.index(Face)]):
-        setattr(sys.modules[group.__module__], kind.__name__, Face)  # where pickle looks for verbs
+    for group in reversed(kind.__mro__[: kind.__mro__.index(BaseView)]):
+        room = sys.modules[group.__module__]  # where pickle looks up verbs
+        setattr(room, kind.__name__, BaseView)
         for name, verb in vars(group).items():
             if hasattr(verb, "__get__"):
-                setattr(Face, name, verb)
-                function: Any = verb.fget if isinstance(verb, property) else getattr(Face, name)
+                setattr(BaseView, name, verb)
+                function: Any = verb.fget if isinstance(verb, property) else getattr(BaseView, name)
                 function.__qualname__ = f"{kind.__name__}.{name}"
-    Face.__name__ = Face.__qualname__ = kind.__name__
-    Face.__doc__, Face.__module__ = kind.__doc__, __name__.partition(".")[0]
-    return cast(_Kind, Face)
+    BaseView.__name__ = BaseView.__qualname__ = kind.__name__
+    BaseView.__doc__, BaseView.__module__ = kind.__doc__, __name__.partition(".")[0]
+    return cast(_Kind, BaseView)
 
 
-def made(node: Node, rows: Rows, parent: Face | None, key: Any) -> Any:
+def view_of_rows(node: Node, rows: Rows, parent: BaseView | None, key: Any) -> Any:
     """Return the view of some rows of a node."""
-    view = _new(Face)
+    view = _new(BaseView)
     put_state(view, (node, rows, parent, key))
     return view
 
 
-def begin(view: Face, node: Node, parent: Face | None = None, key: Any = None) -> None:
-    """Make a view that of a whole node."""
-    if not _imported.isdisjoint(arrivals):
-        _welcome()
+def set_node(view: BaseView, node: Node, parent: BaseView | None = None, key: Any = None) -> None:
+    """Make an existing view the view of a whole node."""
+    if not _imported.isdisjoint(import_hooks):
+        _run_import_hooks()
     shape = node.shape
     rows = range(shape[0]) if shape and shape[0] < ENDLESS else None
     put_state(view, (node, rows, parent, key))
 
 
-def _welcome() -> None:
-    for library in tuple(arrivals):
-        if sys.modules.get(library) is not None:  # None stands for an import that is not to be
-            welcome = arrivals.pop(library, None)  # of several threads one gets it
-            if welcome is not None:
-                welcome(Face)
+def _run_import_hooks() -> None:
+    for library in tuple(import_hooks):
+        if sys.modules.get(library) is not None:  # None blocks an import
+            hook = import_hooks.pop(library, None)  # only one of several threads gets it
+            if hook is not None:
+                hook(BaseView)
 
 
 def viewed(node: Node, key: Any = None) -> Any:
-    """Return the view of a node; `key` marks one that is a part of another view."""
-    view = _new(Face)
-    if not _imported.isdisjoint(arrivals):
-        _welcome()
+    """Return the view of a node; a `key` means that it is a part of another view."""
+    view = _new(BaseView)
+    if not _imported.isdisjoint(import_hooks):
+        _run_import_hooks()
     shape = node.shape
     rows = range(shape[0]) if shape and shape[0] < ENDLESS else None
     put_state(view, (node, rows, None, key))
@@ -99,17 +100,17 @@ def viewed(node: Node, key: Any = None) -> Any:
 
 
 def viewed_with(node: Node, parts: Mapping[str, Node]) -> Any:
-    """Return the view of a node with the views of its fields already in their places."""
+    """Return the view of a node, with the views of its fields made already."""
     view = viewed(node)
     if parts:
         rows, fields = view._state[1], view.__dict__
-        for name, part in parts.items():  # whose rows are those of the whole
-            fields[name] = field = _new(Face)
+        for name, part in parts.items():  # they have the rows of the whole
+            fields[name] = field = _new(BaseView)
             put_state(field, (part, rows, None, None))
     return view
 
 
-_Some = TypeVar("_Some", bound=Face)
+_Some = TypeVar("_Some", bound=BaseView)
 
 
 def like(view: _Some, node: Node) -> _Some:
@@ -117,8 +118,8 @@ def like(view: _Some, node: Node) -> _Some:
     return cast(_Some, viewed(node))
 
 
-def node_of(view: Face) -> Node:
-    """Return the node of a view, made now if the view was a slice that nobody had asked."""
+def node_of(view: BaseView) -> Node:
+    """Return the node of a view; that of a slice is made when it is first needed."""
     node, seen, parent, key = view._state
     if seen is None:
         return node
@@ -127,12 +128,12 @@ def node_of(view: Face) -> Node:
         return node
     cut = as_key(seen)
     whole = select(node, parse(cut, shape), cut)
-    begin(view, whole, parent, key)
+    set_node(view, whole, parent, key)
     return whole
 
 
 def as_key(rows: Rows) -> slice | int:
-    """Return rows as the key that chooses them."""
+    """Return the key that selects these rows."""
     if not isinstance(rows, range):
         assert rows is not None
         return rows
@@ -142,26 +143,26 @@ def as_key(rows: Rows) -> slice | int:
 
 
 def unwrapped(value: Any) -> Any:
-    """Return a value with views in it as nodes."""
-    if isinstance(value, Face):
+    """Return a value with the nodes of the views in it."""
+    if isinstance(value, BaseView):
         return node_of(value)
     if isinstance(value, Mapping) and not is_foreign(value):
         return {name: unwrapped(part) for name, part in value.items()}
-    if type(value) is tuple and any(isinstance(part, Face) for part in value):
+    if type(value) is tuple and any(isinstance(part, BaseView) for part in value):
         return tuple(map(unwrapped, value))
     return value
 
 
 def node_from(value: Any) -> Node:
-    """Return the node of a view, or of data as a user gives it."""
+    """Return the node of a view, or of a user's data."""
     return exchange.node_of(unwrapped(value))
 
 
 def argument(value: Any) -> Any:
     """Return a value as an operand of an expression."""
-    return node_of(value) if isinstance(value, Face) else exchange.argument_of(value)
+    return node_of(value) if isinstance(value, BaseView) else exchange.argument_of(value)
 
 
 def evaluated(value: Any) -> Any:
     """Return the data of a view, and any other value as it is."""
-    return value() if isinstance(value, Face) else value
+    return value() if isinstance(value, BaseView) else value

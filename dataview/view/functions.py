@@ -102,7 +102,7 @@ def zip(*views: Any, **fields: Any) -> View:
     {'x': np.int64(1), 'y': np.int64(3)}
     """
     named = {f"f{number}": part for number, part in enumerate(views)} | fields
-    return viewed(declare.zipped({name: node_from(part) for name, part in named.items()}))
+    return viewed(declare.zip_nodes({name: node_from(part) for name, part in named.items()}))
 
 
 def collate(samples: Iterable[Any], pad: Any = None, device: Any = None) -> Any:

@@ -1,4 +1,4 @@
-"""What can be asked of any view without reading it: length, width, shape; and its truth."""
+"""Facts of a view that need no reading: length, width, shape; and its truth."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dataview.samples import length_of
 
 
 def counted(node: Node) -> int:
-    """Return the number of samples, or raise saying why there is none to tell."""
+    """Return the number of samples, or raise an error that says why it is unknown."""
     length = length_of(node)
     if length == math.inf:
         raise TypeError("the view never ends, so it has no len(); _length() returns math.inf")
@@ -47,7 +47,7 @@ def iterable(node: Node) -> int:
 
 
 def truth(node: Node) -> bool:
-    """Return the truth of a view: of a comparison its own, else that of its one element."""
+    """Return the truth of a comparison as a whole, or of a view's only element."""
     if isinstance(node, Comparison) and node.wholes:
         return is_equal(*node.args) is not node.negated
     if isinstance(node, Sampled) and isinstance(node.node, Comparison) and node.node.wholes:
@@ -65,7 +65,7 @@ def truth(node: Node) -> bool:
 
 
 def partial_shape(node: Node) -> Extents:
-    """Return what is known of the shape of a view: None for each length that is not."""
+    """Return the shape of a view, with None for each length that is unknown."""
     extents = node.extents
     if extents is None:
         return (None,) if isinstance(node, Sampled) else known_shape(node)

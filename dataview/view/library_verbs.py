@@ -1,4 +1,4 @@
-"""A view in other libraries: what they ask of an array, and what a view is turned into."""
+"""A view in other libraries: the protocols of arrays, and conversion to their objects."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from dataview import exchange
-from dataview.view.face import Face, arrivals, node_of
+from dataview.view.face import BaseView, import_hooks, node_of
 
 
-class LibraryVerbs(Face):
-    """How other libraries take a view, and how a view becomes one of their objects."""
+class LibraryVerbs(BaseView):
+    """The protocols by which other libraries use a view, and conversion to their objects."""
 
     __slots__ = ()
 
@@ -36,7 +36,7 @@ class LibraryVerbs(Face):
         """Return a dask array that reads the view when computed, of a record a dict of them."""
         return exchange.to_dask(node_of(self), chunks)
 
-    # --- what libraries ask of an array ------------------------------------------------------
+    # --- protocols of arrays -----------------------------------------------------------------
 
     def __dlpack__(
         self,
@@ -65,14 +65,10 @@ class LibraryVerbs(Face):
         return exchange.samples(node_of(self), numbers)
 
     def __dask_tokenize__(self) -> str:
-        """Return a name that no other data has: a view sees later writes, so it is not its data."""
+        """Return a unique name: later writes change a view's data, so its data cannot name it."""
         import uuid
 
         return uuid.uuid4().hex
 
 
-def _register_in_jax(kind: type[Any]) -> None:
-    exchange.register_in_jax(kind, kind.__jax_array__)
-
-
-arrivals["jax"] = _register_in_jax
+import_hooks["jax"] = lambda kind: exchange.register_in_jax(kind, kind.__jax_array__)

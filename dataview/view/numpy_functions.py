@@ -28,7 +28,7 @@ from dataview.plan.symbols import deferring
 from dataview.samplers import as_numbers
 from dataview.samples import distinct
 from dataview.view import lengths
-from dataview.view.face import Face, argument, evaluated, node_from, node_of, viewed
+from dataview.view.face import BaseView, argument, evaluated, node_from, node_of, viewed
 from dataview.write import check_writable, write
 
 _LEFT: Any = object()
@@ -38,11 +38,11 @@ _LEFT: Any = object()
 def called(function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Return the value of a NumPy function of views: a view where lazy evaluation is supported."""
     out = options.get("out")
-    if isinstance(out, Face):
+    if isinstance(out, BaseView):
         rest = {name: value for name, value in options.items() if name != "out"}
         write(node_of(out), np.asarray(evaluated(called(function, args, rest))))
         return out
-    if function in _CHANGES and args and isinstance(args[0], Face):
+    if function in _CHANGES and args and isinstance(args[0], BaseView):
         return _changed(function, args, options)
     if function in _ABOUT:
         return function(*_each(_stand_in, args), **_each(_stand_in, options))
@@ -73,7 +73,7 @@ def _signature(row: Callable[..., Any]) -> inspect.Signature:
 
 def _each(change: Callable[[Any], Any], value: Any) -> Any:
     """Return arguments with the views in them changed, however nested."""
-    if isinstance(value, Face):
+    if isinstance(value, BaseView):
         return change(value)
     if type(value) in (list, tuple):
         return type(value)(_each(change, part) for part in value)
@@ -82,7 +82,7 @@ def _each(change: Callable[[Any], Any], value: Any) -> Any:
     return value
 
 
-def _stand_in(view: Face) -> np.ndarray:
+def _stand_in(view: BaseView) -> np.ndarray:
     """Return an array of the view's shape and dtype that takes no memory."""
     node = node_of(view)
     return np.broadcast_to(np.empty((), known_dtype(node)), known_shape(node))

@@ -1,4 +1,4 @@
-"""Operators and what is computed from values: every one a node, nothing read."""
+"""Operators, comparisons and conversions: they make nodes and read nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dataview.plan.build import comparison, elementwise
 from dataview.plan.operations import OPERATIONS, power_of
 from dataview.view import numpy_functions
 from dataview.view.face import (
-    Face,
+    BaseView,
     argument,
     evaluated,
     like,
@@ -30,10 +30,10 @@ from dataview.write import apply_in_place, check_writable, write
 
 
 class OfTheClass:
-    """A method that the class has and its objects do not seem to have.
+    """A method that the class has and that its objects hide.
 
-    NumPy asks the class for `__array_function__`. xarray, dask and others ask the object, and then
-    keep it in place of an array and call methods of arrays, which a view has not.
+    NumPy looks up `__array_function__` in the class. xarray, dask and others look it up in the
+    object; if it is there they take the object for an array and call methods that a view lacks.
     """
 
     def __init__(self, method: Callable[..., Any]) -> None:
@@ -45,7 +45,7 @@ class OfTheClass:
         return self.method
 
 
-class Operators(Face):
+class Operators(BaseView):
     """The operators of a view, and NumPy's functions of it."""
 
     __slots__ = ()
@@ -57,7 +57,7 @@ class Operators(Face):
             if options.keys() == {"out"} and ufunc.nout == 1:
                 (out,) = options["out"]
                 apply_in_place(argument(out), ufunc, tuple(map(argument, inputs)))
-                return _marked(out) if isinstance(out, Face) else out
+                return _marked(out) if isinstance(out, BaseView) else out
         if ufunc is np.matmul and method == "__call__" and not options:
             return viewed(matmul(*map(argument, inputs)))
         return _left_to_numpy(ufunc, method, inputs, options)
@@ -117,7 +117,7 @@ _NUMBERS = frozenset((int, float, bool, complex))
 
 
 def _quick(ufunc: np.ufunc, general: Any, reflected: bool) -> Any:
-    """Return an operator that asks NumPy only for operands that may have operators of their own."""
+    """Return an operator that leaves only operands with operators of their own to NumPy."""
 
     def operator(view: Any, other: Any) -> Any:
         kind = type(other)
@@ -143,8 +143,8 @@ for _name, _ufunc in [(row.operator, row.function) for row in OPERATIONS if row.
             setattr(Operators, _method, _quick(_ufunc, _general, _reflected))
 
 
-def _marked(view: Face) -> Face:
-    """Return a view that was changed in place, marked so that assigning it back does nothing."""
+def _marked(view: BaseView) -> BaseView:
+    """Mark a view that was changed in place, so that assigning it back does nothing; return it."""
     node, seen, parent, key = view._state
     if parent is not None and not isinstance(key, Written):
         put_state(view, (node, seen, parent, Written(key)))
@@ -158,8 +158,8 @@ def _applied(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
     return viewed(found[0]) if len(found) == 1 else tuple(map(viewed, found))
 
 
-def _power(view: Face, exponent: Any) -> tuple[np.ufunc, tuple[Any, ...]]:
-    """Return the ufunc by which an array takes this power, and its operands."""
+def _power(view: BaseView, exponent: Any) -> tuple[np.ufunc, tuple[Any, ...]]:
+    """Return the ufunc that computes this power of an array, and its operands."""
     dtype = node_of(view).dtype
     if dtype is not None and isinstance(exponent, (int, float, np.generic)):
         ufunc = power_of(dtype, exponent)
@@ -171,12 +171,12 @@ def _power(view: Face, exponent: Any) -> tuple[np.ufunc, tuple[Any, ...]]:
 def _left_to_numpy(
     ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]
 ) -> Any:
-    """Let NumPy compute with the data; what it puts into views is written to them."""
+    """Let NumPy compute with the data, and write its results into views given as outputs."""
     changed = list(inputs[:1]) if method == "at" else list(options.pop("out", ()))
     for view in changed:
-        if isinstance(view, Face):
+        if isinstance(view, BaseView):
             check_writable(node_of(view))
-    data = [np.array(evaluated(view)) if isinstance(view, Face) else view for view in changed]
+    data = [np.array(evaluated(view)) if isinstance(view, BaseView) else view for view in changed]
     values = [evaluated(value) for value in inputs]
     if method == "at":
         values[0] = data[0]
@@ -184,18 +184,18 @@ def _left_to_numpy(
         options["out"] = tuple(data)
     found = getattr(ufunc, method)(*values, **{k: evaluated(v) for k, v in options.items()})
     for view, array in zip(changed, data, strict=True):
-        if isinstance(view, Face):
+        if isinstance(view, BaseView):
             write(node_of(view), array)
     if method == "at" or not data:
         return found
     return changed[0] if len(changed) == 1 else tuple(changed)
 
 
-_WHOLES = (Face, Mapping, list, tuple)
+_WHOLES = (BaseView, Mapping, list, tuple)
 
 
 def _compared(left: Any, right: Any, negated: bool) -> Any:
-    """Return the comparison; only that of two wholes, not of one with a scalar, has a truth."""
+    """Return the comparison; that of a view with a scalar has no truth as a whole."""
     wholes = all(isinstance(side, _WHOLES) or np.ndim(side) for side in (left, right))
     one, other = (exchange.operand_of(unwrapped(side)) for side in (left, right))
     return viewed(comparison(one, other, negated, wholes))

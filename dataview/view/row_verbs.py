@@ -10,10 +10,10 @@ import numpy as np
 
 from dataview import batches, loader, samplers, samples
 from dataview.view import face
-from dataview.view.face import Face, evaluated, like, node_of, viewed
+from dataview.view.face import BaseView, evaluated, like, node_of, viewed
 
 
-class RowVerbs(Face):
+class RowVerbs(BaseView):
     """The verbs of rows and batches."""
 
     __slots__ = ()
@@ -45,7 +45,7 @@ class RowVerbs(Face):
 
         A function makes a view of unknown length, read in order; `_probe()` counts its samples.
         """
-        if callable(condition) and not isinstance(condition, Face):
+        if callable(condition) and not isinstance(condition, BaseView):
             return like(self, samples.filtered(node_of(self), condition, viewed))
         return cast(Self, cast(Any, self)[samplers.as_mask(np.asarray(evaluated(condition)))])
 

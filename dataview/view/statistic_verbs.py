@@ -1,4 +1,4 @@
-"""Statistics as verbs: lazy, streaming, and photographs once their value was needed."""
+"""Statistics as verbs: lazy and streaming; a value that was needed once never changes again."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 from dataview.compute import reduction
 from dataview.samples import distinct
 from dataview.show import Description, described
-from dataview.view.face import Face, evaluated, like, node_of
+from dataview.view.face import BaseView, evaluated, like, node_of
 
 
-class StatisticVerbs(Face):
+class StatisticVerbs(BaseView):
     """The statistics of a view."""
 
     __slots__ = ()
 
     def _sum(self, axis: Any = None, *, keepdims: bool = False) -> Self:
-        """Return the sum over some axes: lazy, and a photograph once it was needed.
+        """Return the sum over some axes: lazy, and constant once its value was needed.
 
         >>> import dataview as dv
         >>> dv.View([[1, 2], [3, 4]])._sum(axis=0)()
@@ -91,7 +91,7 @@ class StatisticVerbs(Face):
     def _unique(self, counts: bool = False) -> Self:
         """Return the distinct values in ascending order, with `counts` as fields value and count.
 
-        Lazy; how many they are is unknown until they are taken, `_probe()` makes them plain data.
+        They are lazy, and their number is unknown until they are read; `_probe()` reads them.
 
         >>> import dataview as dv
         >>> dv.View(["b", "a", "b"])._unique()()
@@ -100,9 +100,9 @@ class StatisticVerbs(Face):
         return like(self, distinct(node_of(self), counts))
 
     def _describe(self) -> Description:
-        """Return what the data of each field are like: a table, and a mapping, by field.
+        """Return statistics of each field, as a table and as a mapping by field.
 
-        All is read in one pass; `≈` marks what a sample tells where there are many rows.
+        One pass reads everything; `≈` marks estimates from a sample of many rows.
 
         >>> import dataview as dv
         >>> dv.View(x=[1.0, 2.0, 3.0])._describe()["x"]["mean"]
@@ -111,7 +111,7 @@ class StatisticVerbs(Face):
         return described(node_of(self))
 
 
-_Some = TypeVar("_Some", bound=Face)
+_Some = TypeVar("_Some", bound=BaseView)
 
 
 def _reduced(view: _Some, kind: str, axis: Any, keepdims: bool, **options: Any) -> _Some:

@@ -1,4 +1,4 @@
-"""The face: a view of data, with every verb one line of help and one delegation.
+"""The class View: each verb is a line of help and a call of the wing that does the work.
 
 Fields have no leading underscore; verbs have one.
 """
@@ -21,7 +21,7 @@ from dataview.plan.build import chosen, field, keyed, read_only, row_field, with
 from dataview.plan.kinds import Sampled, Unbound, known_shape, size_of
 from dataview.plan.node import Node
 from dataview.view import declare, face, lengths
-from dataview.view.face import as_key, begin, node_from, node_of, put_state, shown_by, unwrapped
+from dataview.view.face import as_key, node_from, node_of, put_state, set_node, unwrapped
 from dataview.view.library_verbs import LibraryVerbs
 from dataview.view.operators import Operators
 from dataview.view.row_verbs import RowVerbs
@@ -35,7 +35,7 @@ _PROTOCOL = ("shape", "dtype", "ndim", "to_numpy")
 """Names without underscore that libraries ask arrays for; a field of that name wins."""
 
 
-@shown_by
+@face.merge_groups
 class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
     """A lazy view of data: an array, a number, a sample, a dataset or a dataset of minibatches.
 
@@ -67,10 +67,10 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
         **fields: Any,
     ) -> None:
         parts = {name: unwrapped(part) for name, part in fields.items()}
-        node = declare.constructed(unwrapped(data), parts, _rank, _length, _driver)
+        node = declare.construct(unwrapped(data), parts, _rank, _length, _driver)
         if _meta is not None:
-            node = declare.described(node, _meta)
-        begin(self, read_only(node) if _readonly else node)
+            node = declare.with_meta(node, _meta)
+        set_node(self, read_only(node) if _readonly else node)
 
     # --- data out --------------------------------------------------------------------------
 
@@ -118,8 +118,8 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
     def _bind(self, values: Mapping[str, Any] | None = None, /, **named: Any) -> View:
         """Return the view over the data given for its symbols, all of them or some.
 
-        Data has the shape and dtype that the symbol declares; an array is cast where NumPy's rule
-        `same_kind` allows it.
+        The data must have the shape that the symbol declares; an array is cast to its dtype if
+        NumPy's rule `same_kind` allows it.
 
         >>> import dataview as dv
         >>> x = dv.symbol("x", shape=(None, 2))
@@ -132,8 +132,8 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
         return viewed(bound(node_of(self), data))
 
     def _freeze(self) -> View:
-        """Return a read-only copy of the data in memory: what the view is now, for ever."""
-        return viewed(declare.frozen(node_of(self)))
+        """Return a read-only copy of the data in memory, which never changes."""
+        return viewed(declare.freeze(node_of(self)))
 
     def _save(self, path: str | os.PathLike[str], format: str | None = None) -> None:
         """Write the data to a file, in blocks; the file appears when all of it is written."""
@@ -142,7 +142,7 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
     # --- data in ---------------------------------------------------------------------------
 
     def _write(self, value: Any) -> None:
-        """Write a value into the data that is viewed, whole or not at all.
+        """Write a value into the data of the view, whole or not at all.
 
         >>> a = np.zeros(4, int)
         >>> View(a)[[0, 2]]._write(7); a
@@ -172,7 +172,7 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
         node, rows, _, _ = self._state
         followed = row_field(node, name) if rows is not None else None
         if followed is not None:
-            part = face.made(followed, rows, None, name)
+            part = face.view_of_rows(followed, rows, None, name)
         else:
             whole = node_of(self)
             if name not in whole.fields:
@@ -209,10 +209,10 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
         """Make a field another view; the data of the old one is not touched."""
         if not isinstance(other, View):
             other = View(other)
-        node = declare.attached(node_of(self), name, node_of(other))
+        node = declare.attach(node_of(self), name, node_of(other))
         parent, key = self._state[2:]
         self.__dict__.clear()
-        begin(self, node, parent, key)
+        set_node(self, node, parent, key)
 
     def _select(self, *names: str) -> View:
         """Return the record of these fields, in this order.
@@ -243,7 +243,7 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
     # --- about -----------------------------------------------------------------------------
 
     def _shape(self) -> tuple[int | None, ...]:
-        """Return the shape of the data; None stands for what is unknown without reading."""
+        """Return the shape of the data, with None for lengths that only reading would show."""
         node = node_of(self)
         if isinstance(node, (Sampled, Unbound)):
             return lengths.partial_shape(node)
@@ -267,18 +267,18 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
         return lengths.width(node_of(self))
 
     def _dtype(self) -> np.dtype[Any] | None:
-        """Return the dtype of the data, None where it is unknown without reading."""
+        """Return the dtype of the data, None if only reading would show it."""
         return node_of(self).dtype
 
     def _nbytes(self) -> int | None:
-        """Return the number of bytes of the data, None where it is unknown."""
+        """Return the number of bytes of the data, None if it is unknown."""
         node = node_of(self)
         if node.dtype is None or node.shape is None:
             return None
         return self._size() * node.dtype.itemsize
 
     def _length(self) -> float | None:
-        """Return the number of rows, `math.inf` if they never end, None where it is unknown."""
+        """Return the number of rows, `math.inf` if they never end, None if it is unknown."""
         return samples.length_of(node_of(self))
 
     @property
@@ -293,11 +293,11 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
         {'unit': 'mm'}
         """
         node = node_of(self)
-        return viewed(declare.described(node, {"": {**node.meta, **items}}))
+        return viewed(declare.with_meta(node, {"": {**node.meta, **items}}))
 
     @property
     def _deterministic(self) -> bool:
-        """Whether the data are the same each time they are asked for, as far as is said."""
+        """Whether the data are the same at every call, as far as their sources declare it."""
         return samples.deterministic(node_of(self))
 
     def _probe(self) -> View:
@@ -305,7 +305,7 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
         return viewed(samples.probed(node_of(self)))
 
     def _explain(self) -> show.Explanation:
-        """Return what calling the view would do: what is read, computed and held; reads nothing.
+        """Return the plan of a call: what it would read, compute and hold; reads nothing.
 
         >>> (View(np.ones((9, 4)))[2:5] * 2)._explain().readings[0].nbytes
         96
@@ -315,9 +315,9 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
     # --- rows ------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> View:
-        node, rows, parent, _ = self._state
-        if parent is not None:
-            _forget_parent(self)
+        node, rows, parent, own_key = self._state
+        if parent is not None:  # only the last part of a chain needs its parent
+            put_state(self, (node, rows, None, own_key))
         kind = type(key)
         if type(rows) is range and (
             kind is slice or (kind is int and -len(rows) <= key < len(rows))
@@ -351,7 +351,7 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
         reads: Any = None,
         seed: Any = None,
     ) -> View:
-        """Return what a function, or one after the other of a list, makes of each row.
+        """Return the results of a function, or of a list of functions in turn, for each row.
 
         The function gets a read-only view of the row and returns data, or a mapping of fields.
         With a seed it also gets a random generator, the row's own.
@@ -375,9 +375,10 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
         seed: Any = None,
         batch_size: int = samples.BATCH,
     ) -> View:
-        """Return what a function makes of blocks of rows: as many rows, each from its own alone.
+        """Return the results of a function of blocks of rows, which makes one row of each row.
 
-        Which rows share a block is not settled.  With a seed it gets a list of random generators.
+        A row's result must not depend on the other rows of its block, since the cuts may change.
+        With a seed the function also gets a list of random generators, one for each row.
 
         >>> View([3, 1, 2])._map_batches(lambda rows: rows() * 2, shape=(), dtype=int)[::-1]()
         array([4, 2, 6])
@@ -445,14 +446,14 @@ _new = object.__new__
 
 
 def _with_known_fields(view: View) -> Node:
-    """Return the node of a view of which it is known what fields it has."""
+    """Return the node of a view; raise if its fields are unknown."""
     node = node_of(view)
     if isinstance(node, Sampled) and not node.fields.named:
         raise UndeclaredError("the fields are unknown until a sample has been read; call _probe()")
     return node
 
 
-# For doctest, which passes over the examples of a class that calls another module its own.
+# For doctest, which skips the examples of a class whose __module__ is another module.
 __test__ = {
     name: verb for name, verb in vars(View).items() if getattr(verb, "__module__", "") == __name__
 }
@@ -462,7 +463,7 @@ __test__ = {
 
 
 def _part(view: View, key: Any) -> View:
-    """Return the part for a key of any kind: names, views, and what NumPy accepts."""
+    """Return the part for a key of any kind: names, views, and NumPy's keys."""
     whole, given = view, key
     key, names = without_names(key)
     if key is NO_KEY and isinstance(names, str):
@@ -471,29 +472,23 @@ def _part(view: View, key: Any) -> View:
         node, plain = node_of(view), _plain_key(key)
         found = samples.samples_at(node, plain) if isinstance(node, Sampled) else keyed(node, plain)
         part = _new(View)
-        begin(part, found, view, key)
+        set_node(part, found, view, key)
         view = part
     if names is None:
         return view
     if not isinstance(names, str):
         return view._select(*names)
     node, seen, _, _ = view._field(names)._state
-    return cast(View, face.made(node, seen, whole, given))
+    return cast(View, face.view_of_rows(node, seen, whole, given))
 
 
 def _plain_key(key: Any) -> Any:
-    """Return the key with views in it evaluated: the one way of building that reads."""
+    """Return the key with its views evaluated: nothing else reads while a view is built."""
     if isinstance(key, View):
         return np.asarray(key)
     if isinstance(key, tuple):
         return tuple(np.asarray(part) if isinstance(part, View) else part for part in key)
     return key
-
-
-def _forget_parent(view: View) -> None:
-    """Let go of the view that this one is a part of: only the last part of a chain needs it."""
-    node, seen, _, key = view._state
-    put_state(view, (node, seen, None, key))
 
 
 def _is_written(view: View, parent: View, key: Any) -> bool:
@@ -530,5 +525,5 @@ def _protocol(view: View, name: str) -> Any:
         return view.__array__
     try:
         return {"shape": view._shape, "dtype": view._dtype, "ndim": view._ndim}[name]()
-    except ValueError as error:  # who asks by hasattr asks whether there is one
+    except ValueError as error:  # hasattr then returns False
         raise AttributeError(str(error)) from None
