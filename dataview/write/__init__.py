@@ -1,4 +1,4 @@
-"""Data changed: which places a write reaches, what it overlaps, how it is undone, in place."""
+"""Writing data: which places a write changes, what it overlaps, how it is undone; in place too."""
 
 from dataview.write.assignment import check_writable, listen, write
 from dataview.write.inplace import apply_in_place

@@ -1,7 +1,7 @@
-"""Writing: every composed view leads to places in sources, and a write happens whole or not at all.
+"""Writing a value through a view to the places in sources that it shows: as a whole or not at all.
 
-Shape, dtype, casting and read-only data are checked before the first byte; what fails later is
-undone from a copy of the old values, within a budget.
+Shape, dtype, casting and read-only data are checked before the first byte is written.  A failure
+after that is undone from a copy of the old values, unless these are larger than a budget.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataview.errors import FieldError, PartialWriteError, ReadOnlyError
 from dataview.index import Index, compose, identity, is_endless
 from dataview.plan.build import field
 from dataview.plan.casting import cast
-from dataview.plan.concat import Piece, split_rows
+from dataview.plan.concat import split_rows
 from dataview.plan.guards import endless
 from dataview.plan.kinds import (
     Comparison,
@@ -40,23 +40,23 @@ from dataview.plan.node import Node
 from dataview.sizes import sizes
 from dataview.sources import Source
 
-_listening: weakref.WeakSet[Any] = weakref.WeakSet()
+_listeners: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def listen(store: Any) -> None:
-    """Tell a store of each source that is written from now on, by calling `written(source)`."""
-    _listening.add(store)
+    """Call `store.written(source)` for each source that is written from now on."""
+    _listeners.add(store)
 
 
 def announce(sources: Iterable[Source]) -> None:
-    """Tell all that listen which sources have been written."""
-    for store in list(_listening):
+    """Call `written(source)` of all stores that listen, for each of these sources."""
+    for store in list(_listeners):
         for source in sources:
             store.written(source)
 
 
 class _Write(NamedTuple):
-    """A value on its way to one place in one source."""
+    """A value, and the part of a source that it is written to."""
 
     source: Source
     where: Index
@@ -67,35 +67,38 @@ def write(node: Node, value: Any) -> None:
     """Write a value (array, number, node, or parts of a record) through a node to its sources."""
     if isinstance(node, Sampled):
         node, (value,) = node.writable((value,))
-    writes = list(_planned(node, value))
-    # NumPy minds an overlap within one assignment to one box; elsewhere each value stands alone.
+    writes = list(_writes(node, value))
+    # NumPy takes care of an overlap where it assigns one value to one box, and nowhere else.
     if len(writes) > 1 or not all(place.where.is_box for place in writes):
-        writes = [_apart(place, writes) for place in writes]
-    _carry_out(writes)
+        writes = [_with_own_value(place, writes) for place in writes]
+    try:
+        _write_all(writes)
+    finally:
+        announce([place.source for place in writes])
 
 
-def _planned(node: Node, value: Any) -> Iterator[_Write]:
-    if isinstance(node, Record):
-        yield from _planned_record(node, value)
-        return
-    check_writable(node)
-    if isinstance(value, Mapping) and node.fields.named:
+def _writes(node: Node, value: Any) -> Iterator[_Write]:
+    """Return what is to be written where, after all checks that need no reading."""
+    is_record = isinstance(node, Record)
+    if not is_record:
+        check_writable(node)
+    if is_record or (isinstance(value, Mapping) and node.fields.named):
         parts = _parts_of(value, tuple(node.fields))
         for name in node.fields:
-            yield from _planned(field(node, name), parts[name])
+            yield from _writes(field(node, name), parts[name])
         return
     data = evaluate(value) if isinstance(value, Node) else value
-    array = _fitted(data, known_shape(node), known_dtype(node))
+    array = _as_fitting(data, known_shape(node), known_dtype(node))
     for place in _places(node, None, array):
         if place.source.dtype == array.dtype:
             yield place
-        else:  # joined parts may be narrower than what they make together
+        else:  # what is joined may have a narrower dtype than the whole
             given = value if is_scalar(value) else place.value
             yield place._replace(value=cast(given, place.source.dtype))
 
 
-def _apart(place: _Write, writes: Sequence[_Write]) -> _Write:
-    """Return a write whose value no other write of the same whole can change before it is used."""
+def _with_own_value(place: _Write, writes: Sequence[_Write]) -> _Write:
+    """Return a write with a copy of its value if one of the writes could change the value."""
     for other in writes:
         memory = other.source.memory
         if memory is not None and np.may_share_memory(memory, place.value):
@@ -103,15 +106,8 @@ def _apart(place: _Write, writes: Sequence[_Write]) -> _Write:
     return place
 
 
-def _planned_record(node: Record, value: Any) -> Iterator[_Write]:
-    parts = members(node)
-    values = _parts_of(value, tuple(parts))
-    for name, part in parts.items():
-        yield from _planned(part.node, values[name])
-
-
 def _parts_of(value: Any, names: tuple[str, ...]) -> Mapping[str, Any]:
-    """Return a record's new values by name, from whatever form they were given in."""
+    """Return the new values of a record's fields by name, from any form that a user can give."""
     if isinstance(value, Record):
         given: Mapping[str, Any] = {name: part.node for name, part in members(value).items()}
     elif isinstance(value, Mapping):
@@ -154,12 +150,12 @@ def check_writable(node: Node) -> None:
         raise ReadOnlyError(f"symbol {', '.join(node.names)} holds no data that could be written")
     else:
         raise ReadOnlyError(
-            f"{_step(node)} is computed, so it cannot be written; write to what it is computed "
-            "from, or keep a copy with _freeze()"
+            f"{_result_name(node)} is computed, so it cannot be written; write to what it is "
+            "computed from, or keep a copy with _freeze()"
         )
 
 
-def _step(node: Node) -> str:
+def _result_name(node: Node) -> str:
     if isinstance(node, Elementwise):
         return f"the result of {node.ufunc.__name__}"
     if isinstance(node, Comparison):
@@ -169,7 +165,7 @@ def _step(node: Node) -> str:
     return f"the result of {type(node).__name__.lower()}"
 
 
-def _fitted(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+def _as_fitting(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
     """Return the value cast to the dtype, broadcastable to the shape, or raise."""
     if any(map(is_endless, shape)):
         raise endless("writing all of it")
@@ -195,7 +191,7 @@ def _fitted(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndar
 
 
 def _places(node: Node, index: Index | None, value: np.ndarray) -> Iterator[_Write]:
-    """Return the places in sources to which a value goes that is written through a node."""
+    """Return the parts of sources that a node shows, each with its part of the value."""
     if isinstance(node, Stored):
         yield _Write(node.source, identity(node.source.shape) if index is None else index, value)
     elif isinstance(node, Select):
@@ -207,25 +203,14 @@ def _places(node: Node, index: Index | None, value: np.ndarray) -> Iterator[_Wri
         index = identity(known_shape(node)) if index is None else index
         whole = np.broadcast_to(value, index.shape)
         for part in split_rows(node, index):
-            yield from _part_places(part, whole)
-
-
-def _part_places(part: Piece, whole: np.ndarray) -> Iterator[_Write]:
-    yield from _places(part.node, part.where, part.of(whole)[part.places])
+            yield from _places(part.node, part.where, part.of(whole)[part.places])
 
 
 # --- carrying out ----------------------------------------------------------------------------
 
 
-def _carry_out(writes: Sequence[_Write]) -> None:
-    """Write everything, or undo what was written and raise; tell who keeps rows of it."""
-    try:
-        _written(writes)
-    finally:
-        announce([place.source for place in writes])
-
-
-def _written(writes: Sequence[_Write]) -> None:
+def _write_all(writes: Sequence[_Write]) -> None:
+    """Write everything, or undo what was written and raise."""
     if len(writes) == 1 and writes[0].source.memory is not None:
         writes[0].source.write(writes[0].where, writes[0].value)
         return
