@@ -189,7 +189,7 @@ def test_every_vetted_operation_gives_numpys_bits(ufunc, data):
 def test_steps_are_joined_as_far_as_they_are_vetted():
     a, b = (dv.View(np.arange(1.0, 10)) for _ in range(2))
     with dv.engine("numexpr"):
-        joined = engines.arranged(program_of(np.exp((a - b) / b * 2 + 1) - a)).steps
+        joined = engines.with_joined_steps(program_of(np.exp((a - b) / b * 2 + 1) - a)).steps
     assert len(joined) == 3
     assert joined[0].ufunc.text == "((((v0 - v1) / v1) * v2) + v3)"
     assert joined[0].ufunc.kinds == ("f8",) * 4
@@ -207,7 +207,7 @@ def test_names_of_fields_never_reach_numexpr():
     d = dv.View({"sin": np.arange(5.0), "__import__('os')": np.ones(5)})
     view = d.sin + d["__import__('os')"]
     with dv.engine("numexpr"):
-        (step,) = engines.arranged(program_of(view)).steps
+        (step,) = engines.with_joined_steps(program_of(view)).steps
         assert step.ufunc.text == "(v0 + v1)"
         assert_same(view(), np.arange(1.0, 6))
 

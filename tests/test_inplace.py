@@ -665,14 +665,14 @@ def test_what_cannot_be_undone_is_named(folder):
 @pytest.mark.parametrize("kind", [File, FortranFile])
 def test_an_interrupt_lets_each_block_be_whole(workers, undone, change, kind, folder, monkeypatch):
     a = np.arange(4000.0).reshape(100, 40)
-    compute, counted = inplace.rewritten, itertools.count()
+    compute, counted = inplace.overwrite, itertools.count()
 
     def interrupted(*args):
         if next(counted) in (5, 6):
             _thread.interrupt_main()
         compute(*args)
 
-    monkeypatch.setattr(inplace, "rewritten", interrupted)
+    monkeypatch.setattr(inplace, "overwrite", interrupted)
     factor = dv.View(np.full((100, 40), 2.0)) if change == "in windows" else 2
     budget = sizes.set(undo_bytes=a.nbytes if undone else 0)
     with streamed(), budget, ThreadPoolExecutor(workers) as pool, dv.executor(pool):
@@ -684,10 +684,10 @@ def test_an_interrupt_lets_each_block_be_whole(workers, undone, change, kind, fo
         assert_same(target.data(), a)
         return
     assert isinstance(caught.value.__cause__, KeyboardInterrupt)
-    told = re.search(r"changed are along axis (\d) the positions (.*)$", str(caught.value))
+    told = re.search(r"rows (.*) of axis (\d) were changed$", str(caught.value))
     changed = np.zeros(a.shape, bool)
-    for span in told[2].split(", "):
-        np.moveaxis(changed, int(told[1]), 0)[slice(*map(int, span.split(":")))] = True
+    for span in told[1].split(", "):
+        np.moveaxis(changed, int(told[2]), 0)[slice(*map(int, span.split(":")))] = True
     assert changed.any()
     assert_same(target.data(), np.where(changed, a * 2, a))
 

@@ -28,8 +28,8 @@ pytestmark = pytest.mark.usefixtures("each_engine")
 def each_part_by_itself():
     """Compute equal parts of an expression as if they were different."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(programs, "told_apart", lambda operand: (object(),))
-        patch.setattr(kernel, "told_apart", lambda operand: (object(),))
+        patch.setattr(programs, "operand_key", lambda operand: (object(),))
+        patch.setattr(kernel, "operand_key", lambda operand: (object(),))
         yield
 
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from dataview.batches.uneven import Batches
-from dataview.compute import Taker, lent, taker_of, taker_of_memory
+from dataview.compute import Taker, memory_of, taker_of, taker_of_memory
 from dataview.index import LINE, Affine, Computed, Index, axes_of, gather, leading, renumbered
 from dataview.plan.kinds import Select
 from dataview.plan.node import Node
@@ -75,7 +75,7 @@ def _run_of_order(node: Node) -> Run | None:
     if not isinstance(order, Order):
         return None
     numbers, stride, offset = order.rows, rows.stride, rows.offset
-    take = _box_taker(node) if lent(node.node) is not None else None
+    take = _box_taker(node) if memory_of(node.node) is not None else None
     if take is None and _has_whole_rows(node):
         take = taker_of(node.node)
     if take is None:
@@ -87,7 +87,7 @@ def _run_of_order(node: Node) -> Run | None:
 
 def _box_taker(node: Select) -> Taker | None:
     """Return what takes rows of an array in memory of which the node selects a box of columns."""
-    whole = lent(node.node)
+    whole = memory_of(node.node)
     over = axes_of(node.index.maps[0])
     rest = Index(node.index.shape, node.index.maps[1:])
     if not rest.is_box or any({*over, 0} & {*axes_of(map_)} for map_ in rest.maps):

@@ -1,36 +1,45 @@
-"""A plan answered: which way it is run, in which blocks, by which engine, on which executor.
+"""How plans are computed: in which blocks, by which engine, on which executor.
 
 Nodes go in and arrays come out: expressions block by block, statistics in streaming passes, matrix
 products, compiled functions.
 """
 
-from dataview.compute.blocks import Cut, aliases, block_elements, cutting, is_one_block, tell
+from dataview.compute.blocks import (
+    Cut,
+    aliases,
+    block_axis,
+    block_elements,
+    cuts_along,
+    is_one_block,
+)
 from dataview.compute.engines import chosen as chosen_engines
 from dataview.compute.engines import current as current_engine
 from dataview.compute.engines import engine
-from dataview.compute.evaluation import evaluate, lent
+from dataview.compute.evaluation import evaluate, memory_of
 from dataview.compute.executors import executor, run_blocks, shares_memory
-from dataview.compute.functions import Function, bound, made_like
-from dataview.compute.products import matmul, needed
+from dataview.compute.float_errors import FloatErrors
+from dataview.compute.functions import Function, bind, pack_like
+from dataview.compute.products import matmul, operand_indices
 from dataview.compute.programs import Program, compiled, leaves_of
 from dataview.compute.quantiles import sampled_rows
 from dataview.compute.quick_rows import Taker, taker_of, taker_of_memory
 from dataview.compute.reductions import KINDS
 from dataview.compute.requests import (
-    answered,
+    as_tuples,
     by_name,
     evaluate_all,
-    in_order,
+    evaluate_into,
     is_equal,
-    rewritten,
+    overwrite,
     row_blocks,
 )
 from dataview.compute.statistics import pending, reduction, take
 
 __all__ = [
-    "KINDS", "Cut", "Function", "Program", "Taker", "aliases", "answered", "block_elements",
-    "bound", "by_name", "chosen_engines", "compiled", "current_engine", "cutting", "engine",
-    "evaluate", "evaluate_all", "executor", "in_order", "is_equal", "is_one_block", "leaves_of",
-    "lent", "made_like", "matmul", "needed", "pending", "reduction", "rewritten", "row_blocks",
-    "run_blocks", "sampled_rows", "shares_memory", "take", "taker_of", "taker_of_memory", "tell"
+    "KINDS", "Cut", "FloatErrors", "Function", "Program", "Taker", "aliases", "as_tuples",
+    "bind", "block_axis", "block_elements", "by_name", "chosen_engines", "compiled",
+    "current_engine", "cuts_along", "engine", "evaluate", "evaluate_all", "evaluate_into",
+    "executor", "is_equal", "is_one_block", "leaves_of", "matmul", "memory_of",
+    "operand_indices", "overwrite", "pack_like", "pending", "reduction", "row_blocks",
+    "run_blocks", "sampled_rows", "shares_memory", "take", "taker_of", "taker_of_memory"
 ]  # fmt: skip

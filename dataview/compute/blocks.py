@@ -1,22 +1,24 @@
-"""A fused expression block by block: each leaf read once a block, errors noted for the caller."""
+"""Expressions block by block: each block reads each operand once.
+
+Several threads, or other processes, compute the blocks of one evaluation.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from dataview.compute import engines, executors, kernel
-from dataview.compute.kernel import Position
+from dataview.compute.float_errors import FloatErrors
 from dataview.compute.programs import Program, compiled
-from dataview.errors import warn
-from dataview.index import Index, block_index, compose, identity
+from dataview.index import Constant, Index, Map, axes_of, block_index, compose, identity
 from dataview.plan.kinds import (
     Driven,
     Elementwise,
@@ -26,24 +28,19 @@ from dataview.plan.kinds import (
     known_shape,
     size_of,
 )
-from dataview.plan.node import Node
+from dataview.plan.node import Evaluate, Node
 from dataview.sizes import sizes
 from dataview.sources import REUSED, Memo, give_back
 
 LONGER = 8
-"""So many times as long are the blocks of a single operation."""
+"""The blocks of a single operation are up to this many times as long as others."""
 
 BLOCKS_ENOUGH = 16
-"""Blocks are not made longer if there are fewer than that: threads would wait for each other."""
+"""Fewer blocks than this are not made longer: some threads would have nothing to do."""
 
 TILE_ELEMENTS = 1 << 14
-"""A row that all others are computed with is repeated to so many elements: inner loops are long."""
-
-Evaluate = Callable[..., np.ndarray]
-Narrow = Callable[["Index | None", Sequence[int], Sequence[int]], "Index | None"]
-
-Noted: TypeAlias = dict[tuple[int, str], str]
-"""The floating-point errors that happened: in which step of which kind, and the step's name."""
+"""A row that is an operand of every other row is repeated up to this size: NumPy's inner loops are
+then long."""
 
 
 class Cut(NamedTuple):
@@ -61,10 +58,17 @@ class Cut(NamedTuple):
         """Return the block of an array."""
         if not array.ndim:
             return array
-        if not self.axis:
-            return array[self.start : self.stop]
         found: np.ndarray = array[(slice(None),) * self.axis + (slice(self.start, self.stop),)]
         return found
+
+
+def cuts_along(axis: int, length: int, step: int) -> list[Cut]:
+    """Return the blocks of an axis of this length, each of `step` positions but for the last.
+
+    >>> cuts_along(0, 5, 3)
+    [Cut(axis=0, start=0, stop=3), Cut(axis=0, start=3, stop=5)]
+    """
+    return [Cut(axis, start, min(start + step, length)) for start in range(0, length, step)]
 
 
 def cuts(
@@ -75,24 +79,24 @@ def cuts(
 ) -> list[Cut]:
     """Return the blocks of an array, along its first axis that is long enough.
 
-    A block has a multiple of `together` positions, or fewer than that.
+    Each block has a multiple of `together` positions; the rest, if there is one, is a block too.
 
     >>> cuts((5, 2), 4)
     [Cut(axis=0, start=0, stop=2), Cut(axis=0, start=2, stop=4), Cut(axis=0, start=4, stop=5)]
     """
     if not shape or not size_of(tuple(shape)):
         return [Cut(0, 0, shape[0] if shape else 0)]
-    axis, step = cutting(shape, elements, whole_rows)
+    axis, step = block_axis(shape, elements, whole_rows)
     step = max(together, step - step % together)
     even = shape[axis] - shape[axis] % together
     ends = [*range(0, even, step), even, shape[axis]]
     return [Cut(axis, a, b) for a, b in itertools.pairwise(ends) if a < b]
 
 
-def cutting(
+def block_axis(
     shape: Sequence[int], elements: int | None = None, whole_rows: bool = False
 ) -> tuple[int, int]:
-    """Return the axis along which an array is cut, and how many positions a block has there."""
+    """Return the axis along which an array is cut, and how many positions of it a block has."""
     elements = sizes.block_elements if elements is None else elements
     size = size_of(tuple(shape))
     wanted = -(-size // elements)
@@ -102,11 +106,11 @@ def cutting(
 
 
 def block_elements(program: Program, size: int, read: bool = False) -> int:
-    """Return the elements of a block of a program's results, which have so many in all.
+    """Return how many elements a block has of a program's result, which has `size` in all.
 
-    Narrow ones have more, in as many bytes, unless operands are `read` block by block.  What a
-    single operation leaves in a core's cache nobody comes for: its blocks are longer, if there are
-    enough of them for the threads.
+    Narrow dtypes have more elements in as many bytes, unless operands are `read` block by block.
+    A single operation has no intermediate result to reuse from the cache, so its blocks may be
+    longer, as long as there are enough of them for all threads.
     """
     wide = max(dtype.itemsize for step in program.steps for dtype in step.dtypes)
     elements = sizes.block_elements * (1 if read or wide > 4 else 2)
@@ -117,9 +121,9 @@ def block_elements(program: Program, size: int, read: bool = False) -> int:
 
 
 def is_one_block(elements: int, dtype: np.dtype[Any]) -> bool:
-    """Whether a result of so many elements is computed as one: to divide it takes longer.
+    """Whether a result of so many elements is computed in one block, because this is quicker.
 
-    Most of the time of what is that small goes into the first touch of its memory, for which
+    Most of the time of a small result goes into the first access to its new memory, and there
     threads wait for each other.
     """
     return elements * min(max(dtype.itemsize, 4), 8) <= 64 * sizes.block_elements
@@ -130,34 +134,29 @@ def fused(
     index: Index | None,
     outs: Sequence[np.ndarray] | None,
     evaluate: Evaluate,
-    narrow: Narrow,
     spare: bool = True,
-    given: Mapping[int, np.ndarray] | None = None,
+    values: Mapping[int, np.ndarray] = MappingProxyType({}),
 ) -> list[np.ndarray]:
     """Return the data of elementwise nodes of one shape, computed together block by block.
 
-    `spare` tells that the expressions read nothing of the memory of `outs`; `given` has the data
-    of operands, by their identity, that are not to be read.
+    `spare` says that the expressions read nothing of the memory of `outs`; `values` has the data
+    of operands that are not to be read, by their identity.
     """
     shape = known_shape(nodes[0]) if index is None else index.shape
     outs = [np.empty(shape, known_dtype(node)) for node in nodes] if outs is None else list(outs)
-    if executors.shares_memory() or len(cuts(shape)) == 1 or given:
-        run = _Run(nodes, index, outs, evaluate, narrow, spare, given or {})
-        with engines.one_thread(run.program), run.noting():
-            executors.run_blocks(run.block, run.blocks())
-        run.give_back()
-        tell(run.noted)
+    if executors.shares_memory() or len(cuts(shape)) == 1 or values:
+        _Fusion(nodes, index, outs, evaluate, spare, values).run().report()
         return outs
     blocks = cuts(shape, None, True)
     caller = engines.current(), np.geterr()
-    task = functools.partial(_remote_block, nodes, index, shape, evaluate, narrow, caller)
-    noted: Noted = {}
+    task = functools.partial(_remote_block, nodes, index, shape, evaluate, caller)
+    errors = FloatErrors()
     found = executors.run_blocks(task, blocks, portable=True)
     for cut, (parts, seen) in zip(blocks, found, strict=True):
         for out, part in zip(outs, parts, strict=True):
             cut.of(out)[...] = part
-        noted.update(seen)
-    tell(noted)
+        errors.update(seen)
+    errors.report()
     return outs
 
 
@@ -166,25 +165,45 @@ def _remote_block(
     index: Index | None,
     shape: Sequence[int],
     evaluate: Evaluate,
-    narrow: Narrow,
     caller: tuple[str, Any],
     cut: Cut,
-) -> tuple[list[np.ndarray], Noted]:
-    """Compute one block in another process, as the caller's context has it."""
+) -> tuple[list[np.ndarray], FloatErrors]:
+    """Compute one block in another process, with the caller's engine and `errstate`."""
     part = cut.within(shape)
     block = part if index is None else compose(index, part)
     name, modes = caller
     with engines.engine(name), np.errstate(**modes):
         outs = [np.empty(block.shape, known_dtype(node)) for node in nodes]
-        run = _Run(nodes, block, outs, evaluate, narrow)
-        with engines.one_thread(run.program), run.noting():
-            for own in run.blocks():
-                run.block(own)
-    return outs, run.noted
+        return outs, _Fusion(nodes, block, outs, evaluate).run()
 
 
-class _Run:
-    """One evaluation: the program, its leaves as arrays where they are, and threads' buffers."""
+def operand_index(index: Index | None, shape: Sequence[int], own: Sequence[int]) -> Index | None:
+    """Return the index that selects from an operand what `index` selects from the result.
+
+    `own` is the operand's shape.  Where the operand is broadcast, its axes come out with length 1.
+    """
+    if index is None:
+        return None
+    maps: list[Map] = []
+    for map_, length, whole in zip(
+        index.maps[len(shape) - len(own) :], own, shape[len(shape) - len(own) :], strict=True
+    ):
+        maps.append(Constant(0) if length == 1 and whole != 1 else map_)
+    used = {axis for map_ in maps for axis in axes_of(map_)}
+    view = [n if axis in used or n == 0 else 1 for axis, n in enumerate(index.shape)]
+    return Index(view, maps)
+
+
+class _ThreadState(threading.local):
+    """What each thread has of its own: where it is, and its tapes, by the shape of the block."""
+
+    def __init__(self) -> None:
+        self.at = kernel.Position()
+        self.tapes: dict[tuple[int, ...], kernel.Tape] = {}
+
+
+class _Fusion:
+    """One evaluation: the program, its operands, and the buffers of each thread."""
 
     def __init__(
         self,
@@ -192,34 +211,51 @@ class _Run:
         index: Index | None,
         outs: Sequence[np.ndarray],
         evaluate: Evaluate,
-        narrow: Narrow,
         spare: bool = True,
-        given: Mapping[int, np.ndarray] = MappingProxyType({}),
+        values: Mapping[int, np.ndarray] = MappingProxyType({}),
     ) -> None:
         self.nodes = tuple(nodes)
         self.spare = spare
-        self.program = engines.arranged(compiled(*nodes))
+        self.program = engines.with_joined_steps(compiled(*nodes))
         self.outs = outs
-        self.noted: Noted = {}
-        self.threads = threading.local()
+        self.errors = FloatErrors()
+        self.thread = _ThreadState()
         self.tapes: list[kernel.Tape] = []
         memo = {"roots": self.nodes}
         shape, whole = outs[0].shape, known_shape(nodes[0])
-        with self.noting():
-            at = self._thread().at
-            parts = self._parts(
-                at, lambda leaf: evaluate(leaf, narrow(index, whole, known_shape(leaf)), memo)
-            )
-            parts.update(given)
-            at.name = "an operand"
+
+        def read(node: Node) -> np.ndarray:
+            return evaluate(node, operand_index(index, whole, known_shape(node)), memo)
+
+        with self._noting():
+            # The small parts of the expression are computed once, for all blocks.
+            small = [node for node in self.program.leaves if isinstance(node, Elementwise)]
+            computed = kernel.run_small(small, read, self.thread.at)
+            parts = {**dict(zip(map(id, small), computed, strict=True)), **values}
+            self.thread.at.name = "an operand"
             self.leaves = [
-                _Leaf(leaf, narrow(index, whole, known_shape(leaf)), shape, evaluate, parts, memo)
+                _Leaf(
+                    leaf,
+                    operand_index(index, whole, known_shape(leaf)),
+                    shape,
+                    evaluate,
+                    parts,
+                    memo,
+                )
                 for leaf in self.program.leaves
             ]
-        # Of memory, and of what is small, any part of a row can be had by itself.
+        # Rows can be divided among blocks where no operand is read from a source by rows.
         self.in_memory = all(leaf.array is not None for leaf in self.leaves)
         self.together = 1
         self.together = self._repeat_rows()
+
+    def run(self) -> FloatErrors:
+        """Compute all blocks, and return the floating-point errors of all threads."""
+        with engines.one_thread(self.program), self._noting():
+            executors.run_blocks(self.block, self.blocks())
+        for tape in self.tapes:
+            tape.give_back()
+        return self.errors
 
     def blocks(self) -> list[Cut]:
         """Return the blocks of the result."""
@@ -227,43 +263,26 @@ class _Run:
         elements = block_elements(self.program, size_of(shape), read)
         return cuts(shape, elements, read, self.together)
 
-    def _parts(self, at: Position, leaf: Callable[[Node], np.ndarray]) -> dict[int, np.ndarray]:
-        """Compute the small parts of the expression, which all blocks share."""
-        held = [node for node in self.program.leaves if isinstance(node, Elementwise)]
-        return dict(zip(map(id, held), kernel.run_small(held, leaf, at), strict=True))
-
     def _repeat_rows(self) -> int:
         """Repeat the operands that are the same for all rows, and return for how many rows."""
         first, *shape = self.outs[0].shape or (0,)
-        alike = [leaf for leaf in self.leaves if leaf.is_alike()]
+        same = [leaf for leaf in self.leaves if leaf.is_same_for_rows()]
         most = min(first, min(TILE_ELEMENTS, sizes.block_elements) // max(1, size_of(tuple(shape))))
-        if not alike or most < 2 or self.blocks()[0].axis:
+        if not same or most < 2 or self.blocks()[0].axis:
             return 1
-        for leaf in alike:
+        for leaf in same:
             leaf.repeat((most, *shape))
         return int(most)
 
-    def noting(self) -> contextlib.AbstractContextManager[Any]:
-        """Note the floating-point errors of all threads, each with the step to be blamed for it."""
-
-        def note(kind: str, flag: int) -> None:
-            number, name = self._thread().at.blamed()
-            self.noted[number, kind] = name
-
-        return np.errstate(all="call", call=note)
-
-    def _thread(self) -> _Thread:
-        """Return what belongs to the thread that runs this."""
-        own: _Thread | None = self.threads.__dict__.get("own")
-        if own is None:
-            own = self.threads.own = _Thread(Position(), {})
-        return own
+    def _noting(self) -> AbstractContextManager[Any]:
+        """Note the floating-point errors of all threads, each with the step that it is in."""
+        return self.errors.noting(lambda: self.thread.at.current_step())
 
     def block(self, cut: Cut) -> None:
         """Compute one block into its place."""
-        at, tapes = self._thread()
+        at, tapes = self.thread.at, self.thread.tapes
         at.step = None
-        memo = {"roots": self.nodes}  # what leaves have in common is made once a block
+        memo = {"roots": self.nodes}  # what operands have in common is computed once a block
         groups = self.together if cut.stop - cut.start > self.together > 1 else 0
         reused: list[np.ndarray] = []
         own = {**memo, REUSED: reused}
@@ -276,18 +295,6 @@ class _Run:
             self.tapes.append(tape)
         tape.run(leaves, outs, at)
         give_back(reused)
-
-    def give_back(self) -> None:
-        """Keep the threads' buffers for other evaluations, when no block runs any more."""
-        for tape in self.tapes:
-            tape.give_back()
-
-
-class _Thread(NamedTuple):
-    """What a thread has of its own: where it is, and its buffers, by the shape of the block."""
-
-    at: Position
-    tapes: dict[tuple[int, ...], kernel.Tape]
 
 
 class _Leaf:
@@ -314,16 +321,16 @@ class _Leaf:
         self.reuses = self.array is None and reuses(node)
 
     def _is_large(self) -> bool:
-        """Whether the leaf is read block by block: not if it is small, or memory that is lent."""
-        lent = self.index.is_box and aliases(self.node)
-        return size_of(self.index.shape) > sizes.block_elements and not lent
+        """Whether the leaf is read block by block: neither small nor a view of memory."""
+        in_memory = self.index.is_box and aliases(self.node)
+        return size_of(self.index.shape) > sizes.block_elements and not in_memory
 
-    def is_alike(self) -> bool:
+    def is_same_for_rows(self) -> bool:
         """Whether the leaf is an array of several elements that is the same for all rows."""
         return self.array is not None and self.array.size > 1 and not self._varies(0)
 
     def repeat(self, shape: tuple[int, ...]) -> None:
-        """Hold the leaf as often as several rows need it."""
+        """Hold the leaf repeated for several rows."""
         self.tile = np.ascontiguousarray(np.broadcast_to(cast(np.ndarray, self.array), shape))
 
     def _varies(self, axis: int) -> bool:
@@ -333,7 +340,7 @@ class _Leaf:
     def block(self, cut: Cut, memo: Memo, groups: int) -> np.ndarray:
         """Return the part of the leaf that a block of the result needs.
 
-        The rows of the block are in `groups` of as many rows, if that is not 0.
+        If `groups` is not 0, the rows of the block are in groups of so many rows.
         """
         if self.tile is not None:
             return self.tile if groups else self.tile[: cut.stop - cut.start]
@@ -348,14 +355,14 @@ class _Leaf:
 
 
 def reuses(node: Node) -> bool:
-    """Whether a node is read straight from a source that can read into memory used before."""
+    """Whether a node is read from a source that can read into memory that was used before."""
     while isinstance(node, Select):
         node = node.node
     return isinstance(node, Stored) and node.source.reuses
 
 
 def aliases(node: Node) -> bool:
-    """Whether a node's data is a strided view of memory, which evaluation lends."""
+    """Whether evaluating a node returns a strided view of memory, not a copy."""
     if isinstance(node, Select):
         return node.index.is_box and aliases(node.node)
     if isinstance(node, Driven):
@@ -364,31 +371,5 @@ def aliases(node: Node) -> bool:
 
 
 def _in_groups(array: np.ndarray, rows: int) -> np.ndarray:
-    """Return an array with its rows in groups, which has the same memory."""
+    """Return a view of an array with its rows in groups."""
     return array.reshape(-1, rows, *array.shape[1:])
-
-
-_KINDS = {
-    "divide by zero": "divide",
-    "overflow": "over",
-    "underflow": "under",
-    "invalid value": "invalid",
-}
-
-
-def tell(noted: Noted) -> None:
-    """Treat the floating-point errors of all blocks once, as the caller's `errstate` says."""
-    modes = np.geterr()
-    for (_, kind), name in sorted(noted.items()):
-        mode = modes[_KINDS[kind]]  # type: ignore[literal-required]
-        message = f"{kind} encountered in {name}"
-        if mode == "raise":
-            raise FloatingPointError(message)
-        if mode == "warn":
-            warn(message)
-        elif mode == "call":
-            np.geterrcall()(kind, 0)  # type: ignore[operator, misc]
-        elif mode == "print":
-            print(f"Warning: {message}")
-        elif mode == "log":
-            np.geterrcall().write(f"Warning: {message}\n")  # type: ignore[union-attr]

@@ -1,18 +1,19 @@
 """Which engine computes which steps of a program: NumPy, or numexpr where it gives the same bits.
 
-numexpr gets runs of vetted operations on vetted dtypes, as text with generated names, never a
-user's, and constants as operands of the dtype that NumPy gives them.  It tells nothing of
-floating-point errors: they are looked for in its results, and where there may have been one, NumPy
-computes the block again.
+numexpr gets vetted operations on vetted dtypes, as text with generated names, never with a user's,
+and constants as operands of the dtype that NumPy gives them.  It does not report floating-point
+errors, so its results are searched for infinities and NaN; where there is one, NumPy computes the
+block again.
 
-"auto" takes numexpr for the operations whose rows say that it was measured faster, which is none:
-in blocks that stay in the cache NumPy needs less time for each of them, with AVX-512 and with AVX2
-alone, and for runs of several too, so that "auto" and "numpy" are the same today.
+"auto" takes numexpr for the operations that it was measured to compute faster.  There are none: in
+blocks that stay in the cache NumPy needs less time for each of them, with AVX-512 and with AVX2
+alone, and for several in one call too, so that "auto" and "numpy" are the same today.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -21,14 +22,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.compute.programs import Place, Program, Step, last_uses
+from dataview.compute.programs import Place, Program, ProgramStep, last_uses
 from dataview.plan.operations import OPERATIONS, Rule
 
 ENGINES = ("numpy", "numexpr", "auto")
 
 MOST_STEPS = 50
-"""numexpr counts registers in a byte, and its parser and its passes recurse."""
-
+"""The most steps in one call: numexpr counts registers in a byte, and its parser recurses."""
 
 VETTED: dict[np.ufunc, Rule] = {
     row.function: row.numexpr._replace(text=row.numexpr.text or row.text)
@@ -76,7 +76,7 @@ def _checked(name: str, what: str) -> str:
 class Choice(NamedTuple):
     """Which engine computes a step, and why."""
 
-    step: Step
+    step: ProgramStep
     engine: str
     why: str
 
@@ -88,13 +88,9 @@ def chosen(program: Program) -> list[Choice]:
     dtypes = _dtypes(program)
     choices = []
     for step in program.steps:
-        refusal = _refusal(step, dtypes)
-        if step.number in by_numexpr:
-            choices.append(Choice(step, "numexpr", "chosen" if name == "numexpr" else "faster"))
-        elif name == "numpy":
-            choices.append(Choice(step, "numpy", "chosen"))
-        else:
-            choices.append(Choice(step, "numpy", refusal or "faster"))
+        used = "numexpr" if step.number in by_numexpr else "numpy"
+        refusal = _refusal(step, dtypes) if used == "numpy" else ""
+        choices.append(Choice(step, used, "chosen" if used == name else refusal or "faster"))
     return choices
 
 
@@ -106,8 +102,8 @@ def _dtypes(program: Program) -> dict[int, np.dtype[Any]]:
     return found
 
 
-def _refusal(step: Step, dtypes: dict[int, np.dtype[Any]]) -> str:
-    """Return why numexpr may not compute a step, nothing if it may."""
+def _refusal(step: ProgramStep, dtypes: dict[int, np.dtype[Any]]) -> str:
+    """Return why numexpr may not compute a step, an empty text if it may."""
     row = VETTED.get(step.ufunc)
     if row is None:
         return "not vetted"
@@ -138,13 +134,13 @@ def _typed(value: Any, dtype: np.dtype[Any]) -> np.ndarray | None:
 # --- steps in one call -------------------------------------------------------------------------
 
 
-def arranged(program: Program) -> Program:
+def with_joined_steps(program: Program) -> Program:
     """Return a program with the steps that numexpr is to compute joined into calls of it."""
     groups = _groups(program, current())
     if not groups:
         return program
     dtypes = _dtypes(program)
-    members: dict[int, list[Step]] = {}
+    members: dict[int, list[ProgramStep]] = {}
     for step in program.steps:
         if step.number in groups:
             members.setdefault(groups[step.number], []).append(step)
@@ -155,8 +151,7 @@ def arranged(program: Program) -> Program:
         elif groups[step.number] == step.number:
             joined, operands = _joined(members[step.number], dtypes)
             steps.append(step._replace(ufunc=joined, operands=operands))
-    count = len(program.last_use)
-    last = last_uses(steps, program.outputs, count)
+    last = last_uses(steps, program.outputs, len(program.last_use))
     return program._replace(steps=tuple(steps), last_use=last)
 
 
@@ -186,7 +181,7 @@ def _groups(program: Program, name: str) -> dict[int, int]:
 
 
 def _joins(
-    user: Step, position: int, groups: dict[int, int], sizes: dict[int, int], alone: int
+    user: ProgramStep, position: int, groups: dict[int, int], sizes: dict[int, int], alone: int
 ) -> int:
     """Return the group of the one step that reads another, where the other may join it."""
     group = groups.get(user.number)
@@ -195,7 +190,7 @@ def _joins(
     return group
 
 
-def _joined(steps: Sequence[Step], dtypes: dict[int, np.dtype[Any]]) -> tuple[Joined, Any]:
+def _joined(steps: Sequence[ProgramStep], dtypes: dict[int, np.dtype[Any]]) -> tuple[Joined, Any]:
     """Return several steps as one call, and its operands; its own names are v0, v1 and so on."""
     inside = {place for step in steps for place in step.results}
     operands: list[Any] = []
@@ -218,37 +213,36 @@ def _joined(steps: Sequence[Step], dtypes: dict[int, np.dtype[Any]]) -> tuple[Jo
         words = [name_of(operand, dtype) for operand in step.operands]
         texts[step.results[0]] = f"({VETTED[step.ufunc].text.format(*words)})"
     text = texts[steps[-1].results[0]]
-    return Joined(text, tuple(kinds), tuple(steps), tuple(operands)), tuple(operands)
+    floats = steps[-1].dtypes[0].kind == "f"
+    may_raise = floats and any(VETTED[step.ufunc].raises for step in steps)
+    joined = Joined(text, tuple(kinds), tuple(steps), tuple(operands), may_raise)
+    return joined, joined.operands
 
 
-class Joined:
+class Joined(NamedTuple):
     """Several steps in one call of numexpr."""
 
-    __slots__ = ("kinds", "may_raise", "operands", "steps", "text")
-
-    def __init__(
-        self, text: str, kinds: tuple[str, ...], steps: tuple[Step, ...], operands: tuple[Any, ...]
-    ) -> None:
-        self.text = text
-        self.kinds = kinds
-        self.steps = steps
-        self.operands = operands
-        floats = steps[-1].dtypes[0].kind == "f"
-        self.may_raise = floats and any(VETTED[step.ufunc].raises for step in steps)
+    text: str
+    kinds: tuple[str, ...]
+    steps: tuple[ProgramStep, ...]
+    operands: tuple[Any, ...]
+    may_raise: bool
 
     def __call__(
-        self, operands: Sequence[np.ndarray], out: np.ndarray, reach: Callable[[Step], None]
+        self, operands: Sequence[np.ndarray], out: np.ndarray, reach: Callable[[ProgramStep], None]
     ) -> None:
-        """Compute a block into `out`, which is apart from all operands.
+        """Compute a block into `out`, which shares no memory with the operands.
 
-        `reach` is told of each step that NumPy computes, because numexpr met an error or might
-        have, or because it does not broadcast nothing as NumPy does.
+        NumPy computes it where numexpr may have met an error, and where the block is empty, which
+        numexpr does not broadcast as NumPy does.  `reach` is called with each step before that.
         """
         if out.size:
-            _compiled(self.text, self.kinds)(*operands, out=out, order="K", ex_uses_vml=False)
+            run = _numexprs.compiled(self.text, self.kinds)
+            run(*operands, out=out, order="K", ex_uses_vml=False)
             if not self.may_raise or np.isfinite(out).all():
                 return
-        values = {op.number: v for op, v in zip(self.operands, operands, strict=True) if _is(op)}
+        given = zip(self.operands, operands, strict=True)
+        values = {operand.number: value for operand, value in given if type(operand) is Place}
         for step in self.steps:
             reach(step)
             args = [values[op.number] if type(op) is Place else op for op in step.operands]
@@ -256,41 +250,34 @@ class Joined:
         np.copyto(out, values[self.steps[-1].results[0]])
 
 
-def _is(operand: Any) -> bool:
-    return type(operand) is Place
+class _NumExprs(threading.local):
+    """numexpr's objects by their texts, each thread's own: two threads in one would crash."""
 
-
-_threads = threading.local()
+    def __init__(self) -> None:
+        self.compiled = functools.lru_cache(256)(_compiled)
 
 
 def _compiled(text: str, kinds: tuple[str, ...]) -> Any:
-    """Return numexpr's object for a text, this thread's own: two threads in one would crash."""
-    kept = _threads.__dict__.setdefault("kept", {})
-    if (text, kinds) not in kept:
-        from numexpr import necompiler
+    from numexpr import necompiler
 
-        if len(kept) >= 256:
-            kept.clear()
-        signature = [
-            (f"v{number}", necompiler.getType(np.empty(0, kind)))
-            for number, kind in enumerate(kinds)
-        ]
-        kept[text, kinds] = necompiler.NumExpr(text, signature, optimization="none", truediv=True)
-    return kept[text, kinds]
+    types = [necompiler.getType(np.empty(0, kind)) for kind in kinds]
+    signature = [(f"v{number}", type_) for number, type_ in enumerate(types)]
+    return necompiler.NumExpr(text, signature, optimization="none", truediv=True)
 
 
+_numexprs = _NumExprs()
 _running = 0
-_before = 1
+_threads_before = 1
 _lock = threading.Lock()
 
 
 @contextlib.contextmanager
 def one_thread(program: Program) -> Iterator[None]:
-    """Let numexpr compute each block in one thread: the blocks have the others.
+    """Let numexpr compute each block in one thread, because other threads have other blocks.
 
-    The number of its threads is one for the process: it is put back when the last evaluation ends.
+    The setting belongs to the whole process: when the last evaluation ends, it is restored.
     """
-    global _running, _before
+    global _running, _threads_before
     if not any(isinstance(step.ufunc, Joined) for step in program.steps):
         yield
         return
@@ -299,11 +286,11 @@ def one_thread(program: Program) -> Iterator[None]:
     with _lock:
         _running += 1
         if _running == 1:
-            _before = numexpr.set_num_threads(1)
+            _threads_before = numexpr.set_num_threads(1)
     try:
         yield
     finally:
         with _lock:
             _running -= 1
             if not _running:
-                numexpr.set_num_threads(_before)
+                numexpr.set_num_threads(_threads_before)

@@ -1,4 +1,4 @@
-"""Answering a plan: the rows asked for are pushed down to the sources, then arrays rise."""
+"""How each kind of node is evaluated: it asks the nodes below it for the rows that it needs."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dataview.compute import engines, products
-from dataview.compute.blocks import Cut, aliases, fused, is_one_block
+from dataview.compute.blocks import aliases, cuts_along, fused, is_one_block, operand_index
 from dataview.compute.kernel import run_small, run_whole
 from dataview.compute.programs import leaves_of
 from dataview.compute.statistics import pending, some_rows, take
 from dataview.index import (
     ENDLESS,
     Array,
-    Constant,
     Index,
-    Map,
     axes_of,
     axis_index,
     compose,
@@ -62,16 +60,16 @@ from dataview.sources import Memo
 
 Ask: TypeAlias = "tuple[Node, Index | None]"
 Answer: TypeAlias = "np.ndarray | Generator[Ask, np.ndarray, np.ndarray]"
-"""The data of a node; or steps that ask for the data of others, get it, and return their own."""
+"""The data of a node; or a generator that asks for the data of others and returns its own."""
 
 NESTED = 8
-"""An expression whose operands nest deeper asks for them, so that no plan is too deep."""
+"""Deeper expressions ask for their operands instead of recursing, so that no plan is too deep."""
 
 
 def evaluate(node: Node, index: Index | None = None, memo: Memo | None = None) -> np.ndarray:
     """Return the data of a node, or of the part that an index selects.
 
-    Nodes ask for what they need, and wait on a list of their own, not on Python's stack.
+    A node that needs others waits on a list, not on Python's stack.
     """
     memo = {"roots": (node,)} if memo is None else memo
     found: Any = _answer(node, index, memo)
@@ -94,7 +92,7 @@ def evaluate(node: Node, index: Index | None = None, memo: Memo | None = None) -
 
 
 def _answer(node: Node, index: Index | None, memo: Memo) -> Answer:
-    """Return the answer of a node's kind; of a part of a part, that of what lies below."""
+    """Return the answer of a node's kind; a part of a node becomes an index on the node below."""
     while type(node) is Select or type(node) is Driven:
         if type(node) is Select:
             index = node.index if index is None else compose(node.index, index)
@@ -140,22 +138,22 @@ def _reduction(node: Reduction, index: Index | None, memo: Memo) -> np.ndarray:
 
 def _elementwise(node: Elementwise, index: Index | None, memo: Memo) -> Answer:
     if node.levels <= NESTED:
-        return together((node,), index, memo)[0]
+        return evaluate_together((node,), index, memo)[0]
     return _deep(node, index, memo)
 
 
 def _deep(
     node: Elementwise, index: Index | None, memo: Memo
 ) -> Generator[Ask, np.ndarray, np.ndarray]:
-    """Ask for the operands of a block of an expression before it is computed."""
+    """Ask for the operands of an expression before it is computed."""
     own = known_shape(node)
     values: dict[Node, np.ndarray] = {}
     if _is_divided(node, math.prod(own if index is None else index.shape)):
-        return together((node,), index, memo)[0]  # in blocks, each of which comes here again
+        return evaluate_together((node,), index, memo)[0]  # each of its blocks comes here again
     take_once((node,), index, memo)
     for leaf in leaves_of(node):
-        values[leaf] = yield leaf, narrowed(index, own, known_shape(leaf))
-    return together((node,), index, memo, values.__getitem__)[0]
+        values[leaf] = yield leaf, operand_index(index, own, known_shape(leaf))
+    return evaluate_together((node,), index, memo, values.__getitem__)[0]
 
 
 def _is_divided(node: Elementwise, size: int) -> bool:
@@ -165,52 +163,44 @@ def _is_divided(node: Elementwise, size: int) -> bool:
     return engines.current() == "numexpr"
 
 
-def together(
+def evaluate_together(
     nodes: Sequence[Elementwise],
     index: Index | None,
     memo: Memo,
     leaf: Callable[[Node], np.ndarray] | None = None,
 ) -> Sequence[np.ndarray]:
-    """Return the data of elementwise nodes of one shape, equal parts of them computed once.
+    """Return the data of elementwise nodes of one shape, in which equal parts are computed once.
 
-    `leaf` gives the data of their operands where these have been read.
+    `leaf` returns the data of their operands, if these have been read already.
     """
     own = known_shape(nodes[0])
     shape = own if index is None else index.shape
     size = math.prod(shape)
     if leaf is None and _is_divided(nodes[0], size):
         take_once(nodes, index, memo)
-        return fused(nodes, index, None, evaluate, narrowed)
+        return fused(nodes, index, None, evaluate)
 
     def read(part: Node) -> np.ndarray:
-        if index is None:
-            memory = lent(part)
-            if memory is not None:
-                return memory
+        memory = memory_of(part) if index is None else None
+        if memory is not None:
+            return memory
         take_once(nodes, index, memo)
-        return _operand(part, index, own, memo)
+        return evaluate(part, operand_index(index, own, known_shape(part)), memo)
 
     if size > sizes.small_elements:
         return run_whole(nodes, shape, leaf or read)
     found = run_small(nodes, leaf or read, lending=index is None)
     if len(found) == 1 and found[0].shape == shape:
         return found
-    return [_spread(part, nodes[0], index) for part in found]
+    return [_broadcast(part, nodes[0], index) for part in found]
 
 
 def take_once(nodes: Sequence[Node], index: Index | None, memo: Memo) -> None:
-    """Take the statistics below expressions, all of them together, so that one reading serves."""
+    """Take all statistics below expressions together, so that the data are read once."""
     if "taken" not in memo:
         memo["taken"] = True
         missing = {id(part): part for node in nodes for part in pending(node)}.values()
         take([part for part in missing if index is None or 0 in part.axes], evaluate)
-
-
-def _operand(node: Node, index: Index | None, shape: Sequence[int], memo: Memo) -> np.ndarray:
-    if index is None:
-        memory = lent(node)
-        return evaluate(node, None, memo) if memory is None else memory
-    return evaluate(node, narrowed(index, shape, known_shape(node)), memo)
 
 
 def _comparison(
@@ -222,20 +212,20 @@ def _comparison(
     sides: list[Any] = []
     for arg in node.args:
         if isinstance(arg, Node):
-            sides.append((yield arg, narrowed(index, shape, known_shape(arg))))
+            sides.append((yield arg, operand_index(index, shape, known_shape(arg))))
         else:
             sides.append(arg)
     if CRASHING:
         dtypes = [getattr(side, "dtype", None) for side in reversed(sides)]
         sides = list(map(comparable, sides, dtypes))
     compare = operator.ne if node.negated else operator.eq
-    return _spread(np.asarray(compare(*sides)), node, index)
+    return _broadcast(np.asarray(compare(*sides)), node, index)
 
 
 def _compared_records(
     node: Comparison, index: Index | None
 ) -> Generator[Ask, np.ndarray, np.ndarray]:
-    """Compare records as NumPy compares structured arrays: all members of a place are equal."""
+    """Compare records as NumPy compares structured arrays: a row is equal if all members are."""
     index = identity(known_shape(node)) if index is None else index
     left, right = (members(arg) if isinstance(arg, Record) else {} for arg in node.args)
     if left.keys() != right.keys():
@@ -251,27 +241,10 @@ def _compared_records(
     return np.logical_not(equal) if node.negated else equal
 
 
-def _spread(result: np.ndarray, node: Node, index: Index | None) -> np.ndarray:
-    """Return a result in the shape asked for, where no argument varies over some axis."""
+def _broadcast(result: np.ndarray, node: Node, index: Index | None) -> np.ndarray:
+    """Return a result broadcast to the shape that was asked for."""
     shape = known_shape(node) if index is None else index.shape
     return result if result.shape == shape else np.array(np.broadcast_to(result, shape))
-
-
-def narrowed(index: Index | None, shape: Sequence[int], own: Sequence[int]) -> Index | None:
-    """Return the index that selects from an argument what `index` selects from the result.
-
-    Axes over which the argument does not vary come out with length 1.
-    """
-    if index is None:
-        return None
-    maps: list[Map] = []
-    for map_, length, whole in zip(
-        index.maps[len(shape) - len(own) :], own, shape[len(shape) - len(own) :], strict=True
-    ):
-        maps.append(Constant(0) if length == 1 and whole != 1 else map_)
-    used = {axis for map_ in maps for axis in axes_of(map_)}
-    view = [n if axis in used or n == 0 else 1 for axis, n in enumerate(index.shape)]
-    return Index(view, maps)
 
 
 def _reshaped(
@@ -286,7 +259,7 @@ def _reshaped(
 
 
 def _rows_of_reshaped(node: Reshaped, index: Index) -> Index | None:
-    """Return what to read where an index takes the axes that were reshaped whole."""
+    """Return what to read if an index takes the reshaped axes whole, None if it does not."""
     own, shape = known_shape(node.node), known_shape(node)
     kept = 0
     whole = whole_axes(0, len(own))
@@ -294,12 +267,6 @@ def _rows_of_reshaped(node: Reshaped, index: Index) -> Index | None:
         kept += 1
     rows = leading(index, shape[kept:])
     return None if rows is None else extend(rows, own[kept:])
-
-
-def _matmul(
-    node: MatMul, index: Index | None, memo: Memo
-) -> Generator[Ask, np.ndarray, np.ndarray]:
-    return (yield from products.answer(node, index))
 
 
 def _record(
@@ -316,7 +283,7 @@ def _record(
 def _mapped(
     node: Mapped, index: Index | None, memo: Memo
 ) -> Generator[Ask, np.ndarray, np.ndarray]:
-    """Return what functions make of rows; a few at a time where little of each is asked for."""
+    """Return what functions make of rows: in blocks, where little of each row is asked for."""
     index = identity(known_shape(node)) if index is None else index
     over = axes_of(index.maps[0])
     rows = size_of(tuple(index.shape[axis] for axis in over))
@@ -327,8 +294,7 @@ def _mapped(
     out = np.empty(index.shape, node.dtype)
     length = index.shape[over[0]]
     step = max(1, length * sizes.block_bytes // (rows * row))
-    for start in range(0, length, step):
-        cut = Cut(over[0], start, min(start + step, length))
+    for cut in cuts_along(over[0], length, step):
         part = compose(index, cut.within(index.shape))
         cut.of(out)[...] = yield from _of_rows(node, part, memo)
     return out
@@ -337,8 +303,8 @@ def _mapped(
 def _of_rows(node: Mapped, index: Index, memo: Memo) -> Generator[Ask, np.ndarray, np.ndarray]:
     """Return what functions make of the rows that an index needs.
 
-    A function asks for its row while it runs.  Where that would nest too deep, its row is there
-    before it is called.
+    A function reads its row when it is called.  Where calls would nest too deep, the rows are read
+    before.
     """
     numbers, rest = gather.rows_and_rest(index)
     if node.levels > NESTED:
@@ -347,7 +313,7 @@ def _of_rows(node: Mapped, index: Index, memo: Memo) -> Generator[Ask, np.ndarra
 
 
 def _held_rows(node: Node, numbers: np.ndarray, memo: Memo) -> Generator[Ask, np.ndarray, Node]:
-    """Return a node with these rows of all its members in memory, once for all who need them."""
+    """Return a node with these rows of all its members in memory, read once for all readers."""
     key = ("held", id(node), numbers.tobytes())
     if key in memo:
         return memo[key][1]  # type: ignore[no-any-return]
@@ -361,7 +327,7 @@ def _held_rows(node: Node, numbers: np.ndarray, memo: Memo) -> Generator[Ask, np
             rows = axis_index(known_shape(part), Array(numbers, (0,)), len(numbers))
             held[id(part)] = RowsInMemory(part, numbers, (yield part, rows))
     (found,) = rebuilt([node], lambda part, old: held.get(id(old), part), members_of)
-    memo[key] = node, found  # the node too, so that no other gets its identity
+    memo[key] = node, found  # holding the node keeps its identity its own
     return found  # type: ignore[no-any-return]
 
 
@@ -380,7 +346,7 @@ def _concat(
     return out
 
 
-def _unbound(node: Node, index: Index | None, memo: Memo) -> np.ndarray:
+def _without_data(node: Node, index: Index | None, memo: Memo) -> np.ndarray:
     check_bound(node)
     raise AssertionError("a symbol is never bound in place")
 
@@ -388,7 +354,7 @@ def _unbound(node: Node, index: Index | None, memo: Memo) -> np.ndarray:
 _ANSWERS: dict[type[Node], Callable[[Any, Index | None, Memo], Answer]] = {
     Stored: _stored,
     Reshaped: _reshaped,
-    MatMul: _matmul,
+    MatMul: products.answer,
     Elementwise: _elementwise,
     Comparison: _comparison,
     Record: _record,
@@ -396,12 +362,12 @@ _ANSWERS: dict[type[Node], Callable[[Any, Index | None, Memo], Answer]] = {
     Mapped: _mapped,
     RowsInMemory: _held,
     Concat: _concat,
-    Placeholder: _unbound,
-    Deferred: _unbound,
+    Placeholder: _without_data,
+    Deferred: _without_data,
 }
 
 
-# --- memory as it lies ----------------------------------------------------------------------
+# --- memory without a copy --------------------------------------------------------------------
 
 
 def overlaps(node: Node, array: np.ndarray) -> bool:
@@ -411,8 +377,8 @@ def overlaps(node: Node, array: np.ndarray) -> bool:
     return any(np.may_share_memory(memory, array) for memory in memories if memory is not None)
 
 
-def lent(node: Node) -> np.ndarray | None:
-    """Return the node's own memory as an array, made once; None where evaluation must copy."""
+def memory_of(node: Node) -> np.ndarray | None:
+    """Return a node's own memory, as the same array each time; None if evaluation must copy."""
     if node.lent is None:
         node.lent = evaluate(node) if aliases(node) else False
     return None if node.lent is False else node.lent

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 CHUNKS_OF_A_WORKER = 4
-"""Items go to another process in so many chunks for each: enough for all to end together."""
+"""How many chunks of items each process gets: enough for all to end at about the same time."""
 
 _chosen: ContextVar[Executor | None] = ContextVar("executor", default=None)
 _default: ThreadPoolExecutor | None = None
@@ -70,7 +70,7 @@ def shares_memory() -> bool:
 
 
 def is_inside() -> bool:
-    """Whether this runs in a block of an evaluation, all of it in the block's own thread."""
+    """Whether the caller is a block of an evaluation: whatever it evaluates runs in its thread."""
     return getattr(_inside, "depth", 0) > 0
 
 
@@ -90,7 +90,7 @@ def _pool() -> tuple[Executor, int]:
 
 
 def _begin_anew() -> None:
-    """Forget the parent's threads, which a fork has not, and its lock, which one may have held."""
+    """Forget the parent's threads, which a fork does not copy, and its lock, which may be taken."""
     global _default, _lock
     _default, _lock = None, threading.Lock()
 
@@ -102,8 +102,8 @@ if hasattr(os, "register_at_fork"):
 def run_blocks(work: Callable[[Any], Any], items: list[Any], portable: bool = False) -> list[Any]:
     """Return `work(item)` for each item, in order; of several errors the first item's rises.
 
-    An evaluation that begins inside a block runs in the block's own thread.  Work that another
-    process cannot do (it is not `portable`) is done here if the executor is one of processes.
+    An evaluation that begins inside a block runs in the block's own thread.  If the executor is one
+    of processes, work that is not `portable` runs in the caller's thread.
     """
     if len(items) < 2 or is_inside():
         return [work(item) for item in items]
@@ -111,40 +111,40 @@ def run_blocks(work: Callable[[Any], Any], items: list[Any], portable: bool = Fa
         from concurrent.futures import ThreadPoolExecutor
 
         pool, workers = _pool()
-    except RuntimeError:  # the interpreter is ending, and begins no thread any more
+    except RuntimeError:  # the interpreter is ending and starts no more threads
         return [work(item) for item in items]
     if not isinstance(pool, ThreadPoolExecutor):
-        if not portable or not _travels(work):
+        if not portable or not _can_be_pickled(work):
             return [work(item) for item in items]
         # The work travels with each chunk, and with it the data that it reads from memory.
         chunk = max(1, len(items) // (CHUNKS_OF_A_WORKER * workers))
         return list(pool.map(functools.partial(_as_block, work), items, chunksize=chunk))
-    run = _Run(work, items)
+    run = _Work(work, items)
     # The workers see what the caller has set for its context: errstate, and an engine.
     contexts = [copy_context() for _ in range(min(workers, len(items)) - 1)]
     try:
         for context in contexts:
-            _submitted(pool, context, run)
+            _submit(pool, context, run)
         run.drain()
         run.wait()
-    except BaseException as error:  # Ctrl-C, or a pool that takes nothing any more
+    except BaseException as error:  # Ctrl-C, or a pool that was shut down
         run.stop(error)
-    return run.found()
+    return run.result()
 
 
-def _submitted(pool: Executor, context: Context, run: _Run) -> None:
+def _submit(pool: Executor, context: Context, run: _Work) -> None:
     try:
         pool.submit(context.run, run.drain)
     except RuntimeError:
         if _chosen.get() is not None:
             raise
-        # Our own pool takes nothing any more when the interpreter ends: the caller works alone.
+        # The default pool is shut down when the interpreter ends: the caller works alone.
 
 
-class _Run:
-    """Items that several threads take one after the other, until one of them fails.
+class _Work:
+    """Items that several threads work on, each taking the next one, until one of them fails.
 
-    It is over when no thread is at any item: who undoes what has been done must be alone with it.
+    `wait` returns when no thread works any more: an undo may run only when nothing else does.
     """
 
     def __init__(self, work: Callable[[Any], Any], items: list[Any]) -> None:
@@ -189,7 +189,7 @@ class _Run:
                 self.turn.wait()
 
     def stop(self, error: BaseException) -> None:
-        """Let nobody begin another item, and wait."""
+        """Let no thread begin another item, and wait until none works any more."""
         while True:
             try:
                 self.failures[len(self.items)] = error
@@ -199,15 +199,15 @@ class _Run:
             except KeyboardInterrupt as again:  # however often
                 error = again
 
-    def found(self) -> list[Any]:
+    def result(self) -> list[Any]:
         """Return the results, or raise the failure of the first item that failed."""
         if self.failures:
             raise self.failures[min(self.failures)]
         return self.results
 
 
-def _travels(work: Callable[[Any], Any]) -> bool:
-    """Whether work can be sent to another process: not what was written on the spot, a lambda."""
+def _can_be_pickled(work: Callable[[Any], Any]) -> bool:
+    """Whether work can be pickled for another process: a lambda cannot."""
     try:
         pickle.dumps(work)
     except (AttributeError, TypeError, pickle.PicklingError):
@@ -216,7 +216,7 @@ def _travels(work: Callable[[Any], Any]) -> bool:
 
 
 def _as_block(work: Callable[[Any], Any], item: Any) -> Any:
-    """Do work in another process as in a block here: what it evaluates stays in its thread."""
+    """Do work in another process as a block: whatever it evaluates runs in its thread."""
     _inside.depth = getattr(_inside, "depth", 0) + 1
     try:
         return work(item)

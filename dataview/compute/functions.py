@@ -1,4 +1,4 @@
-"""Expressions over symbols, given data: bound once, or called like a function.
+"""Expressions over symbols: bound to data once, or called with data like a function.
 
 A function keeps a plan for each combination of shapes that it was called with.  Small plans are
 lists of calls on whole arrays; larger ones are evaluated block by block like any expression.
@@ -9,55 +9,43 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from dataview.compute.evaluation import evaluate, lent
-from dataview.compute.requests import apart, evaluate_all
+from dataview.compute.evaluation import evaluate, memory_of
+from dataview.compute.requests import evaluate_all, in_own_arrays
 from dataview.compute.statistics import take
 from dataview.index import Index, gather
 from dataview.plan.build import elementwise, read_only, stored, with_fields
 from dataview.plan.guards import check_array
-from dataview.plan.kinds import (
-    Elementwise,
-    Placeholder,
-    Reduction,
-    Select,
-    Stored,
-    size_of,
-)
+from dataview.plan.kinds import Elementwise, Placeholder, Reduction, Select, Stored, size_of
 from dataview.plan.node import Node, Part
 from dataview.plan.operations import NumpyFunction
-from dataview.plan.symbols import (
-    matched,
-    substituted,
-    symbols_of,
-    unknown_symbols,
-)
+from dataview.plan.symbols import matched, substituted, symbols_of, unknown_symbols
 from dataview.plan.walk import below
 from dataview.sizes import sizes
 from dataview.sources import ArraySource
 
 PLANS = 64
-"""So many plans are kept; a function that is called with more shapes makes them again."""
+"""How many plans a function keeps; after more combinations of shapes it starts anew."""
 
 
-def bound(node: Node, given: Mapping[str, Node]) -> Node:
+def bind(node: Node, given: Mapping[str, Node]) -> Node:
     """Return an expression over the data given for its symbols, all of them or some."""
     symbols = symbols_of([node])
     wrong = unknown_symbols(given, symbols)
     if wrong is not None:
         raise wrong
     values = {name: _data_of(symbols[name], value) for name, value in given.items()}
-    (found,) = substituted([node], functools.partial(_given, values))
+    (found,) = substituted([node], functools.partial(_data_or_symbol, values))
     return found
 
 
 def _data_of(symbol: Placeholder, value: Node) -> Node:
     """Return a node as a symbol declares it, read-only; an array of another dtype is cast."""
     check_array(value, f"symbol {symbol.name!r}")
-    memory = _memory_of(value)
+    memory = _stored_array(value)
     if memory is not None:
         array = matched(symbol, memory)
         if array is not memory:
@@ -70,7 +58,7 @@ def _data_of(symbol: Placeholder, value: Node) -> Node:
     return protected
 
 
-def _given(values: Mapping[str, Node], symbol: Placeholder) -> Node:
+def _data_or_symbol(values: Mapping[str, Node], symbol: Placeholder) -> Node:
     """Return the data for a symbol, with the symbol's fields and metadata."""
     if symbol.name not in values:
         return symbol
@@ -136,24 +124,24 @@ class Function:
         wrong = [name for name in named if name not in names]
         missing = [name for name in names if name not in given and name not in named]
         if len(arrays) > len(names) or twice or wrong or missing:
-            told = [f"{len(arrays)} by position", *(f"{name}=" for name in named)]
+            received = [f"{len(arrays)} by position", *(f"{name}=" for name in named)]
             raise TypeError(
                 f"{self!r} takes {len(names)} arrays, each by position or by its name; got "
-                f"{', '.join(told)}"
+                f"{', '.join(received)}"
             )
         given |= named
         return tuple([given[name] for name in names])
 
     def _checked(self, given: Sequence[Any]) -> Any:
-        """Compute after looking at what was given: views, lists, shapes that are new."""
+        """Compute the outputs of arguments that may be views, lists, or arrays of new shapes."""
         values = []
         for symbol, value in zip(self.inputs, given, strict=True):
             node = self.unwrap(value)
             values.append(_data_of(symbol, node))
-        arrays = [_memory_of(node) for node in values]
+        arrays = [_stored_array(node) for node in values]
         if any(array is None for array in arrays):
             by_name = {symbol.name: node for symbol, node in zip(self.inputs, values, strict=True)}
-            roots = substituted(_leaves(self.outputs), functools.partial(_given, by_name))
+            roots = substituted(_leaves(self.outputs), functools.partial(_data_or_symbol, by_name))
             return _filled(self.outputs, iter([array[()] for array in evaluate_all(roots)]))
         shapes = tuple([array.shape for array in arrays])  # type: ignore[union-attr]
         plan = self.plans.get(shapes)
@@ -164,7 +152,7 @@ class Function:
         return _filled(self.outputs, iter(plan(arrays)))  # type: ignore[arg-type]
 
     def _planned(self, shapes: Sequence[tuple[int, ...]]) -> Plan:
-        """Return the plan for arrays of these shapes, with every length known."""
+        """Return the plan for arrays of these shapes."""
         lengths = {s.name: shape for s, shape in zip(self.inputs, shapes, strict=True)}
 
         def closed(symbol: Placeholder) -> Node:
@@ -174,10 +162,10 @@ class Function:
 
         roots = substituted(_leaves(self.outputs), closed)
         names = [symbol.name for symbol in self.inputs]
-        return _steps(names, roots) or functools.partial(_evaluated, names, roots)
+        return _as_calls(names, roots) or functools.partial(_evaluated, names, roots)
 
 
-def _memory_of(node: Node) -> np.ndarray | None:
+def _stored_array(node: Node) -> np.ndarray | None:
     return node.source.memory if isinstance(node, Stored) else None
 
 
@@ -201,10 +189,10 @@ def _filled(structure: Any, values: Any) -> Any:
         return next(values)
     if isinstance(structure, Mapping):
         return {name: _filled(part, values) for name, part in structure.items()}
-    return made_like(structure, [_filled(part, values) for part in structure])
+    return pack_like(structure, [_filled(part, values) for part in structure])
 
 
-def made_like(structure: Any, parts: Iterable[Any]) -> Any:
+def pack_like(structure: Any, parts: Iterable[Any]) -> Any:
     """Return parts as a list, a tuple or a namedtuple, as a structure is."""
     if hasattr(structure, "_fields"):
         return type(structure)(*parts)
@@ -220,55 +208,50 @@ def _evaluated(names: list[str], roots: list[Node], arrays: Sequence[np.ndarray]
         name: stored(ArraySource(array), writable=False)
         for name, array in zip(names, arrays, strict=True)
     }
-    found = substituted(roots, functools.partial(_given, nodes))
+    found = substituted(roots, functools.partial(_data_or_symbol, nodes))
     return [array[()] for array in evaluate_all(found)]
 
 
-class _Step(NamedTuple):
-    """A call on values: where its operands stand, and where its result goes."""
+class _CallList:
+    """A plan for few elements: calls on whole arrays, in order; values are known by their places.
 
-    call: Callable[..., Any]
-    operands: tuple[int, ...]
-    result: int
-
-
-class _Steps:
-    """A plan of few elements: calls on whole arrays, in order."""
+    `calls` has the place of each result, by the function and the places of its operands.
+    """
 
     def __init__(self, names: list[str]) -> None:
         self.names = names
         self.values: list[Any] = [None] * len(names)
-        self.steps: list[_Step] = []
+        self.calls: dict[tuple[Any, ...], int] = {}
         self.outputs: list[tuple[int, bool]] = []
 
     def __call__(self, arrays: Sequence[np.ndarray]) -> list[Any]:
         values = self.values.copy()
         values[: len(arrays)] = arrays
-        for call, operands, result in self.steps:
+        for (call, *operands), result in self.calls.items():
             values[result] = call(*[values[place] for place in operands])
         found = [
             gather.frozen(values[place]) if lent else np.asarray(values[place])
             for place, lent in self.outputs
         ]
-        return [array[()] for array in apart(found, [lent for _, lent in self.outputs])]
+        return [array[()] for array in in_own_arrays(found, [lent for _, lent in self.outputs])]
 
     def place(self, value: Any) -> int:
-        """Return the place of a value that is the same in every call, or is not there yet."""
+        """Return the place of a value: a constant, or None for what is computed by each run."""
         self.values.append(value)
         return len(self.values) - 1
 
     def add(self, call: Callable[..., Any], *operands: int) -> int:
-        """Add a step, and return the place of its result."""
-        place = self.place(None)
-        self.steps.append(_Step(call, operands, place))
-        return place
+        """Add a call unless it is there already, and return the place of its result."""
+        key = (call, *operands)
+        if key not in self.calls:
+            self.calls[key] = self.place(None)
+        return self.calls[key]
 
 
-def _steps(names: list[str], roots: Sequence[Node]) -> _Steps | None:
-    """Return the plan of small outputs, None where blocks or anything else is needed."""
-    plan = _Steps(names)
+def _as_calls(names: list[str], roots: Sequence[Node]) -> _CallList | None:
+    """Return small outputs as a list of calls, None if they need blocks or anything else."""
+    plan = _CallList(names)
     places: dict[int, int] = {}
-    several: dict[Any, int] = {}
     order = below(roots, Part.held)
     inner = _over_symbols(order)
 
@@ -286,7 +269,10 @@ def _steps(names: list[str], roots: Sequence[Node]) -> _Steps | None:
             operands = [
                 place_of(arg) if isinstance(arg, Node) else plan.place(arg) for arg in node.args
             ]
-            places[id(node)] = _called(plan, node, operands, several)
+            place = plan.add(node.ufunc, *operands)
+            if len(node.dtypes) > 1:
+                place = plan.add(operator.itemgetter(node.output), place)
+            places[id(node)] = place
         elif isinstance(node, Select):
             chosen = functools.partial(_selected, node.index)
             places[id(node)] = plan.add(chosen, places[id(node.node)])
@@ -301,7 +287,7 @@ def _steps(names: list[str], roots: Sequence[Node]) -> _Steps | None:
 
 
 def _over_symbols(order: Sequence[Node]) -> set[int]:
-    """Return which of some nodes, in order, are made of symbols."""
+    """Return the identities of those of some ordered nodes that are made of symbols."""
     found: set[int] = set()
     for node in order:
         if isinstance(node, Placeholder) or any(id(part) in found for part in node.held()):
@@ -310,20 +296,8 @@ def _over_symbols(order: Sequence[Node]) -> set[int]:
 
 
 def _read(node: Node) -> np.ndarray:
-    memory = lent(node)
+    memory = memory_of(node)
     return evaluate(node) if memory is None else memory
-
-
-def _called(
-    plan: _Steps, node: Elementwise, operands: Sequence[int], several: dict[Any, int]
-) -> int:
-    """Add the call of a ufunc, once for all of its results."""
-    if len(node.dtypes) == 1:
-        return plan.add(node.ufunc, *operands)
-    key = (node.ufunc, *operands)
-    if key not in several:
-        several[key] = plan.add(node.ufunc, *operands)
-    return plan.add(operator.itemgetter(node.output), several[key])
 
 
 def _selected(index: Index, array: np.ndarray) -> np.ndarray:
@@ -331,7 +305,7 @@ def _selected(index: Index, array: np.ndarray) -> np.ndarray:
 
 
 def _taken(node: Reduction, array: np.ndarray) -> np.ndarray:
-    """Return a statistic of an array, taken as any other is."""
+    """Return a statistic of an array."""
     fresh: Reduction = node.replaced(node=stored(ArraySource(np.asarray(array))), rows=None)
     take([fresh], evaluate)
     assert fresh.taken is not None

@@ -1,8 +1,8 @@
-"""One block of a fused expression: a program's ufunc calls over scratch buffers.
+"""One block of an expression: the ufunc calls of a program, with buffers that are used again.
 
-NumPy is the reference: every step is NumPy's own ufunc on operands of NumPy's own dtypes, or gives
-the same bits (see `engines`), so values, dtypes and floating-point errors are those of the eager
-expression.
+NumPy is the reference: every step calls NumPy's own ufunc on operands of NumPy's own dtypes, or
+gives the same bits (see `engines`), so that values, dtypes and floating-point errors are those of
+the eager expression.
 """
 
 from __future__ import annotations
@@ -13,33 +13,40 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataview.compute.engines import Joined
-from dataview.compute.programs import Place, Program, Step, compiled, in_order, told_apart
+from dataview.compute.programs import (
+    Place,
+    Program,
+    ProgramStep,
+    compiled,
+    elementwise_order,
+    operand_key,
+)
 from dataview.plan.kinds import Elementwise, known_dtype
 from dataview.plan.node import Node
 from dataview.sources import borrow, give_back
 
 
 class Position:
-    """Which step a block has reached: what a floating-point error is blamed on."""
+    """Which step a block has reached, so that a floating-point error can name it."""
 
     __slots__ = ("name", "step")
 
     def __init__(self) -> None:
-        self.step: Step | None = None
+        self.step: ProgramStep | None = None
         self.name = "an operand"
 
-    def reach(self, step: Step) -> None:
-        """Note that a step begins."""
+    def reach(self, step: ProgramStep) -> None:
+        """Note that this step begins."""
         self.step = step
 
-    def blamed(self) -> tuple[int, str]:
-        """Return the number of the step, -1 before the first, and what it is called."""
+    def current_step(self) -> tuple[int, str]:
+        """Return the number of the step (-1 before the first) and its name."""
         step = self.step
         return (-1, self.name) if step is None else (step.number, step.ufunc.__name__)
 
 
 DEEP = 100
-"""From so many operations in a chain on, they are put in order before they are computed."""
+"""Longer chains of operations are ordered before they are computed, so that none recurses."""
 
 
 def run_small(
@@ -48,17 +55,17 @@ def run_small(
     at: Position | None = None,
     lending: bool = False,
 ) -> list[np.ndarray]:
-    """Compute expressions on whole operands, for results that fit a cache: NumPy allocates.
+    """Compute small expressions on whole operands, without a program: NumPy allocates.
 
-    A part that occurs twice is computed once; a program is not worth making.  With `lending`, the
-    memory that a node is known to have is its value, and its leaf is not asked for.
+    A part that occurs twice is computed once.  With `lending`, the value of a node whose memory is
+    known is this memory, and `leaf` is not called.
     """
     values: dict[Node, Any] = {}
     calls: dict[Any, list[tuple[list[Any], Any]]] = {}
     if len(roots) == 1 and at is None and roots[0].depth <= DEEP:
         return [np.asarray(_value(roots[0], values, calls, leaf, lending))]
     if at is not None or max([root.depth for root in roots], default=0) > DEEP:
-        for node in in_order(roots):
+        for node in elementwise_order(roots):
             if at is not None:
                 at.name = node.ufunc.__name__
             values[node] = _value(node, values, calls, leaf, lending)
@@ -95,7 +102,7 @@ def _value(
     if before is None:
         before = calls[node.ufunc] = []
     for others, result in before:
-        if all(map(_is_alike, operands, others)):
+        if all(map(_is_same, operands, others)):
             found = result
             break
     else:
@@ -104,21 +111,21 @@ def _value(
     return found if len(node.dtypes) == 1 else found[node.output]
 
 
-def _is_alike(operand: Any, other: Any) -> bool:
-    """Whether two operands are one array, or numbers that nothing tells apart."""
+def _is_same(operand: Any, other: Any) -> bool:
+    """Whether two operands are one array, or numbers of one type and value."""
     if operand is other:
         return True
     numbers = not isinstance(operand, np.ndarray) and not isinstance(other, np.ndarray)
-    return numbers and bool(told_apart(operand) == told_apart(other))
+    return numbers and bool(operand_key(operand) == operand_key(other))
 
 
 def run_whole(
     roots: Sequence[Elementwise], shape: tuple[int, ...], leaf: Callable[[Node], Any]
 ) -> list[np.ndarray]:
-    """Compute expressions as one block, under the caller's errstate, with few temporaries."""
-    order = in_order(roots)
+    """Compute expressions in one block, under the caller's errstate, with few temporaries."""
+    order = elementwise_order(roots)
     if len(roots) == 1 and len({node.ufunc for node in order}) == len(order):
-        return [_run_in_turn(order, shape, leaf)]  # no calls are equal: no program is needed
+        return [_run_in_order(order, shape, leaf)]  # no two calls can be equal
     program = compiled(*roots)
     parts = [node for node in program.leaves if isinstance(node, Elementwise)]
     values = dict(zip(parts, run_small(parts, leaf), strict=True))
@@ -130,10 +137,10 @@ def run_whole(
     return outs
 
 
-def _run_in_turn(
+def _run_in_order(
     order: Sequence[Elementwise], shape: tuple[int, ...], leaf: Callable[[Node], Any]
 ) -> np.ndarray:
-    """Compute the last of some nodes; a result that is read for the last time is written over."""
+    """Compute nodes in order and return the last; arrays that are not read again are reused."""
     values: dict[Any, Any] = {}
     readers: dict[Node, int] = {}
     for node in order:
@@ -166,9 +173,9 @@ def _run_in_turn(
 
 
 class Call(NamedTuple):
-    """A step on blocks of one shape: which values it takes, and which buffers it fills."""
+    """A step, and the numbers of the values that it reads and of those that it fills."""
 
-    step: Step
+    step: ProgramStep
     operands: tuple[int, ...]
     targets: tuple[int, ...]
 
@@ -176,8 +183,8 @@ class Call(NamedTuple):
 class Tape:
     """A program's calls on blocks of one shape, with the buffers that they share.
 
-    Where each result goes is settled once, so that a block is little more than its ufunc calls.
-    The values of a block are numbered: its leaves, its outputs, then constants and buffers.
+    It is decided once where each result goes, so that a block costs little more than its ufunc
+    calls.  The values of a block are numbered: its leaves, its outputs, then constants and buffers.
     """
 
     def __init__(
@@ -187,9 +194,10 @@ class Tape:
         outs: Sequence[np.ndarray],
         spare: bool,
     ) -> None:
-        """Settle the calls for blocks like this one.
+        """Decide the calls for blocks of the shape of these leaves and outputs.
 
-        `spare` tells that no leaf lies in `outs`, so that they may hold results on the way.
+        `spare` says that no leaf shares memory with `outs`, so that `outs` may hold intermediate
+        results.
         """
         self.fixed: list[Any] = []
         self.taken: list[np.ndarray] = []
@@ -222,18 +230,18 @@ class Tape:
         return len(self.kinds) - 1
 
     def _targets(
-        self, step: Step, operands: tuple[int, ...], released: list[int]
+        self, step: ProgramStep, operands: tuple[int, ...], released: list[int]
     ) -> tuple[int, ...]:
-        """Return where the results of a step go; `released` held operands that it reads last."""
+        """Return where the results of a step go; nothing after it reads the values `released`."""
         shape = np.broadcast_shapes(*(self.kinds[number][0] for number in operands))
         elementwise = isinstance(step.ufunc, np.ufunc)
         # In place: a ufunc with one result reads each element before it writes it.
         in_place = elementwise and len(step.results) == 1
         if in_place:
             self._release(released)
-        apart = () if elementwise else operands
+        separate = () if elementwise else operands
         found = [
-            self._target(place, (shape, dtype), apart)
+            self._target(place, (shape, dtype), separate)
             for place, dtype in zip(step.results, step.dtypes, strict=True)
         ]
         if not in_place:
@@ -243,13 +251,13 @@ class Tape:
     def _release(self, numbers: list[int]) -> None:
         self.free.extend(number for number in numbers if number not in self.outs.values())
 
-    def _target(self, place: int, kind: Any, apart: tuple[int, ...]) -> int:
-        """Return a buffer of a shape and dtype; an output goes straight to its place.
+    def _target(self, place: int, kind: Any, separate: tuple[int, ...]) -> int:
+        """Return the value to compute a result into: an output, or a buffer of this kind.
 
-        `apart` are operands that may not be written over.
+        An output may share memory with the operands only if there are no `separate` ones.
         """
         out = self.outs.get(place)
-        if out is not None and self.kinds[out] == kind and (not apart or self.spare):
+        if out is not None and self.kinds[out] == kind and (not separate or self.spare):
             return out
         for number in self.free:
             if self.kinds[number] == kind:
@@ -258,7 +266,7 @@ class Tape:
         return self._more(borrow(kind[0], kind[1], self.taken), kind)
 
     def give_back(self) -> None:
-        """Keep the buffers for other tapes: this one is not run again."""
+        """Release the buffers to other tapes: this one is not run again."""
         self.fixed.clear()
         give_back(self.taken)
 

@@ -1,4 +1,4 @@
-"""Matrix products: rows asked for go to the left operand, columns to the right one."""
+"""Matrix products, from the rows of the left operand and the columns of the right one they need."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dataview.compute.blocks import cuts_along
 from dataview.index import (
     LINE,
     Affine,
     Constant,
     Index,
     Map,
-    block_index,
     boxed,
     compose,
     gather,
@@ -21,9 +21,10 @@ from dataview.index import (
     is_identity,
 )
 from dataview.plan.guards import check_array
-from dataview.plan.kinds import MatMul, Sampled, known_dtype, known_shape, size_of
+from dataview.plan.kinds import MatMul, Sampled, known_dtype, known_shape
 from dataview.plan.node import Argument, Node, Shape
 from dataview.plan.symbols import deferring
+from dataview.sources import Memo
 
 BLOCK_BYTES = 1 << 24
 """How much of the left operand is read at a time."""
@@ -61,10 +62,10 @@ def _shape(left: Shape, right: Shape) -> Shape:
     return (*np.broadcast_shapes(left[:-2], right[:-2]), *left[-2:-1], *columns)
 
 
-def answer(node: MatMul, index: Index | None) -> Steps:
-    """Return a product, or the part of it that an index selects, from the rows it needs.
+def answer(node: MatMul, index: Index | None, memo: Memo) -> Steps:
+    """Return a product, or the part of it that an index selects.
 
-    The operands are asked for as parts of nodes.
+    It asks for the rows and columns that this part needs, as `evaluate` answers them.
     """
     shape = known_shape(node)
     if index is None or is_identity(index, shape):
@@ -77,36 +78,37 @@ def answer(node: MatMul, index: Index | None) -> Steps:
 def _product(node: MatMul, box: Index) -> Steps:
     """Return the product of chosen rows and chosen columns."""
     left, right = node.args
-    rows, columns = needed(node, box)
+    rows, columns = operand_indices(node, box)
     other = yield right, columns
     if len(rows.shape) != 2 or len(columns.shape) > 2:
         return np.asarray(np.matmul((yield left, rows), other), node.dtype)
     out = np.empty(box.shape, node.dtype)
-    for start, stop in _runs(rows.shape, known_dtype(left).itemsize):
-        part = compose(rows, block_index(rows.shape, start, stop))
-        np.matmul((yield left, part), other, out=out[start:stop])
+    step = max(1, BLOCK_BYTES // max(1, rows.shape[1] * known_dtype(left).itemsize))
+    for cut in cuts_along(0, rows.shape[0], step):
+        part = compose(rows, cut.within(rows.shape))
+        np.matmul((yield left, part), other, out=cut.of(out))
     return out
 
 
-def needed(node: MatMul, box: Index) -> tuple[Index, Index]:
-    """Return what a box of the product needs of the two operands."""
+def operand_indices(node: MatMul, box: Index) -> tuple[Index, Index]:
+    """Return the indices of what a box of the product needs of the two operands."""
     ours, theirs = map(known_shape, node.args)
     parts = list(zip(box.maps, box.shape, known_shape(node), strict=True))
     columns = [parts.pop()[:2]] if len(theirs) > 1 else []
     rows = [parts.pop()[:2]] if len(ours) > 1 else []
     inner = (LINE, ours[-1])
-    left = [*_stacked(parts, ours[:-2]), *rows, inner]
-    right = [*_stacked(parts, theirs[:-2]), inner, *columns]
-    return _alone(left), _alone(right)
+    left = [*_leading_maps(parts, ours[:-2]), *rows, inner]
+    right = [*_leading_maps(parts, theirs[:-2]), inner, *columns]
+    return _separate_axes(left), _separate_axes(right)
 
 
-def _stacked(parts: Sequence[tuple[Map, int, int]], own: Shape) -> Iterator[tuple[Map, int]]:
-    """Return what is needed of an operand's leading axes, over some of which it is broadcast."""
+def _leading_maps(parts: Sequence[tuple[Map, int, int]], own: Shape) -> Iterator[tuple[Map, int]]:
+    """Return map and length for an operand's leading axes, over some of which it is broadcast."""
     for length, (map_, count, whole) in zip(own, parts[len(parts) - len(own) :], strict=True):
         yield (map_, count) if length == whole else (Constant(0), 1)
 
 
-def _alone(parts: Sequence[tuple[Any, int]]) -> Index:
+def _separate_axes(parts: Sequence[tuple[Any, int]]) -> Index:
     """Return the index with each map over an axis of its own."""
     maps: list[Map] = []
     for axis, (map_, _) in enumerate(parts):
@@ -117,9 +119,3 @@ def _alone(parts: Sequence[tuple[Any, int]]) -> Index:
         else:
             maps.append(type(map_)(map_.values, (axis,)))
     return Index([length for _, length in parts], maps)
-
-
-def _runs(shape: Sequence[int], itemsize: int) -> Iterator[tuple[int, int]]:
-    step = max(1, BLOCK_BYTES // max(1, size_of(tuple(shape[1:])) * itemsize))
-    for start in range(0, shape[0], step):
-        yield start, min(start + step, shape[0])

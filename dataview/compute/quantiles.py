@@ -1,9 +1,9 @@
-"""Quantiles, exact in a bounded memory however many rows there are.
+"""Quantiles, exact and in bounded memory however many rows there are.
 
-An order statistic is looked for by its key, an unsigned integer that is ordered as the values are.
-A pass counts the keys by their next few bits, and so finds the first bits of those sought.  When
-few keys that begin so are left, a last pass gathers them.  What lies between two order statistics
-is left to NumPy.
+Each value has a key, an unsigned integer; keys have the order of the values.  A pass over the data
+counts the keys by a few of their bits, and so finds these bits of the keys at the ranks that are
+needed.  The next pass does the same with the next bits.  When few keys are left that begin with
+the bits that are known, a last pass collects and sorts them.  NumPy interpolates between two ranks.
 """
 
 from __future__ import annotations
@@ -14,20 +14,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.compute.blocks import Cut
+from dataview.compute.blocks import Cut, cuts_along
 from dataview.compute.executors import run_blocks
-from dataview.index import Index, axis_index, numbers_map
+from dataview.index import axis_index, numbers_map
 from dataview.plan.build import select
 from dataview.plan.fields import NO_FIELDS
 from dataview.plan.kinds import Reduction, known_dtype, known_shape, size_of
-from dataview.plan.node import Node, Shape
+from dataview.plan.node import Evaluate, Node, Shape
 from dataview.sizes import sizes
 
 DIGITS = (8, 16)
-"""The fewest and the most bits of the keys that one pass counts by."""
+"""How many bits of the keys one pass counts by, at least and at most."""
 
 Axes = tuple[int, ...]
-Evaluate = Callable[[Node, "Index | None"], np.ndarray]
 
 
 def quantile_dtype(
@@ -52,13 +51,13 @@ def quantiles_of(node: Reduction, evaluate: Evaluate) -> np.ndarray:
     options = node.options
     if not size_of(known_shape(node)):
         return np.empty(known_shape(node), known_dtype(node))
-    asked = _Asked(options["q"], options["method"], options["approx"], evaluate)
-    found = _found(node.node, node.axes, asked)
+    request = _Request(options["q"], options["method"], options["approx"], evaluate)
+    found = _quantiles(node.node, node.axes, request)
     return found.astype(known_dtype(node)).reshape(known_shape(node))
 
 
 def sampled_rows(count: int, wanted: int) -> np.ndarray:
-    """Return the numbers of some of so many rows, ascending: one of each of equal stretches.
+    """Return the ascending numbers of `wanted` rows of so many: a random one of each equal part.
 
     >>> rows = sampled_rows(1000, 10)
     >>> len(rows), (rows // 100).tolist() == list(range(10))
@@ -79,8 +78,8 @@ def rows_at(node: Node, numbers: np.ndarray, axis: int = 0) -> Node:
 # --- which order statistics ------------------------------------------------------------------
 
 
-class _Asked(NamedTuple):
-    """Which quantiles are asked for, and how data is read."""
+class _Request(NamedTuple):
+    """Which quantiles are needed, and how data is read."""
 
     q: Any
     method: str
@@ -89,7 +88,7 @@ class _Asked(NamedTuple):
 
 
 class _Places(NamedTuple):
-    """For each quantile the ranks that it lies between, and how far; None: it is the first."""
+    """For each quantile the ranks that it lies between, and how far; `share` None: at the first."""
 
     low: np.ndarray
     high: np.ndarray
@@ -131,36 +130,36 @@ _CONTINUOUS: dict[str, Callable[[int, np.ndarray], np.ndarray]] = {
 """Where in n sorted values a quantile lies, counted from zero, by NumPy's names."""
 
 
-def _places(n: int, asked: _Asked) -> _Places:
-    given = np.asarray(asked.q)
+def _places(n: int, request: _Request) -> _Places:
+    given = np.asarray(request.q)
     q = given.astype(np.result_type(given, np.float64)).reshape(-1)
-    rule = _DISCRETE.get(asked.method)
-    if rule is None and asked.method == "linear" and given.dtype.kind in "biu":
-        rule = _CONTINUOUS["linear"]  # 0 and 1: so NumPy keeps the dtype
+    rule = _DISCRETE.get(request.method)
+    if rule is None and request.method == "linear" and given.dtype.kind in "biu":
+        rule = _CONTINUOUS["linear"]  # for 0 and 1 NumPy keeps the dtype
     if rule is not None:
         rank = np.clip(rule(n, q), 0, n - 1).astype(np.intp)
         return _Places(rank, rank, None)
-    place = _CONTINUOUS[asked.method](n, q)
+    place = _CONTINUOUS[request.method](n, q)
     below = np.floor(place)
     share = place - below
-    if asked.method == "averaged_inverted_cdf":
+    if request.method == "averaged_inverted_cdf":
         share = np.where(share == 0, 0.5, 1.0)
     outside = (place < 0) | (place >= n - 1)
     low = np.where(outside, np.where(place < 0, 0, n - 1), below).astype(np.intp)
     return _Places(low, low + ~outside, np.where(outside, 0, share))
 
 
-def _interpolated(found: _Found, places: _Places, asked: _Asked) -> np.ndarray:
+def _interpolated(found: _RankValues, places: _Places, request: _Request) -> np.ndarray:
     """Return the quantiles of columns from the values of their ranks."""
     low = found.values[np.searchsorted(places.ranks, places.low)]
     if places.share is None:
         value = low
     else:
         high = found.values[np.searchsorted(places.ranks, places.high)]
-        given = np.asarray(asked.q).dtype
+        given = np.asarray(request.q).dtype
         kind = given.type if given.kind == "f" else np.float64
-        weak = type(asked.q) in (int, float)
-        # An array of no axes: NumPy 2.0 takes np.float64 for one of Python's numbers.
+        weak = type(request.q) in (int, float)
+        # Arrays without axes, because NumPy 2.0 takes an np.float64 for a Python number.
         shares = [share if weak else np.array(share, kind) for share in places.share.tolist()]
         value = np.stack([*map(_between, low, high, shares)])
     if found.unknown is None or not found.unknown.any():
@@ -170,7 +169,7 @@ def _interpolated(found: _Found, places: _Places, asked: _Asked) -> np.ndarray:
 
 
 def _between(low: np.ndarray, high: np.ndarray, share: Any) -> np.ndarray:
-    """Return NumPy's value between two, right where their distance leaves the range too."""
+    """Return NumPy's interpolated value, which is right even if `high - low` overflows."""
     if low.dtype.kind == "i" and (high - low < 0).any():
         low, high = low.astype(np.float64), high.astype(np.float64)
     far: Any = False
@@ -185,68 +184,69 @@ def _between(low: np.ndarray, high: np.ndarray, share: Any) -> np.ndarray:
 # --- the plan --------------------------------------------------------------------------------
 
 
-def _found(node: Node, axes: Axes, asked: _Asked) -> np.ndarray:
+def _quantiles(node: Node, axes: Axes, request: _Request) -> np.ndarray:
     """Return quantiles over some axes: the axes of `q` first, then the others of the data."""
     shape, dtype = known_shape(node), known_dtype(node)
     size = size_of(shape)
     if not axes or size * dtype.itemsize <= sizes.quantile_bytes // 2:
-        return _of_array(asked.evaluate(node, None), axes, asked)
+        return _of_array(request.evaluate(node, None), axes, request)
     kept = tuple(axis for axis in range(len(shape)) if axis not in axes)
     columns = size_of(tuple(shape[axis] for axis in kept))
     long = max(axes, key=lambda axis: shape[axis])
     row = size // shape[long] * dtype.itemsize
-    if columns > 1 and _is_wide(size // columns, columns, row, dtype, asked):
-        return _in_halves(node, axes, max(kept, key=lambda axis: shape[axis]), asked)
-    if asked.approx:
+    if columns > 1 and _is_wide(size // columns, columns, row, dtype, request):
+        return _in_halves(node, axes, max(kept, key=lambda axis: shape[axis]), request)
+    if request.approx:
         rows = max(1, min(sizes.sampled_rows, sizes.quantile_bytes // 2 // row))
         some = rows_at(node, sampled_rows(shape[long], rows), long)
-        return _of_array(asked.evaluate(some, None), axes, asked)
-    if not _has_keys(dtype):  # nothing to count by: a column is held
-        return _of_array(asked.evaluate(node, None), axes, asked)
-    places = _places(size // columns, asked)
-    search = _Search(node, axes, long, places.ranks, asked.evaluate)
+        return _of_array(request.evaluate(some, None), axes, request)
+    if not _has_keys(dtype):  # there are no keys: all of it is read
+        return _of_array(request.evaluate(node, None), axes, request)
+    places = _places(size // columns, request)
+    search = _Search(node, axes, long, places.ranks, request.evaluate)
     others = tuple(shape[axis] for axis in kept)
-    return _interpolated(search.found(), places, asked).reshape(np.shape(asked.q) + others)
+    return _interpolated(search.found(), places, request).reshape(np.shape(request.q) + others)
 
 
-def _is_wide(n: int, columns: int, row: int, dtype: np.dtype[Any], asked: _Asked) -> bool:
-    """Whether there are more columns than can be done together."""
-    if asked.approx:
+def _is_wide(n: int, columns: int, row: int, dtype: np.dtype[Any], request: _Request) -> bool:
+    """Whether there are too many columns to find their quantiles together."""
+    if request.approx:
         return sizes.sampled_rows // 16 * row > sizes.quantile_bytes // 2
     if not _has_keys(dtype):
         return True
-    return len(_places(n, asked).ranks) * columns << DIGITS[0] > sizes.quantile_bytes // 32
+    return len(_places(n, request).ranks) * columns << DIGITS[0] > sizes.quantile_bytes // 32
 
 
-def _in_halves(node: Node, axes: Axes, axis: int, asked: _Asked) -> np.ndarray:
-    """Return quantiles of each half of the data along an axis that they are not taken over."""
+def _in_halves(node: Node, axes: Axes, axis: int, request: _Request) -> np.ndarray:
+    """Return the quantiles of both halves of the data along an axis that is not reduced."""
     shape = known_shape(node)
     middle = shape[axis] // 2
     halves = [Cut(axis, 0, middle), Cut(axis, middle, shape[axis])]
     parts = [
-        _found(select(node, half.within(shape), fields=NO_FIELDS), axes, asked) for half in halves
+        _quantiles(select(node, half.within(shape), fields=NO_FIELDS), axes, request)
+        for half in halves
     ]
     before = sum(other not in axes for other in range(axis))
-    return np.concatenate(parts, axis=np.ndim(asked.q) + before)
+    return np.concatenate(parts, axis=np.ndim(request.q) + before)
 
 
-def _of_array(array: np.ndarray, axes: Axes, asked: _Asked) -> np.ndarray:
-    """Return the quantiles of data that is held."""
+def _of_array(array: np.ndarray, axes: Axes, request: _Request) -> np.ndarray:
+    """Return the quantiles of data in memory."""
     kept = tuple(n for axis, n in enumerate(array.shape) if axis not in axes)
     lines = _as_columns(array, axes)
     if not lines.size:
-        return np.empty(np.shape(asked.q) + kept)
-    places = _places(len(lines), asked)
+        return np.empty(np.shape(request.q) + kept)
+    places = _places(len(lines), request)
     may_be_unknown = lines.dtype.kind in "fmM"
     ends = [len(lines) - 1] if may_be_unknown else []
     ordered = np.partition(lines, [*places.ranks.tolist(), *ends], axis=0)
     unknown = np.isnan(ordered[-1]) if may_be_unknown else None
-    found = _interpolated(_Found(ordered[places.ranks], unknown), places, asked)
-    return found.reshape(np.shape(asked.q) + kept)
+    found = _interpolated(_RankValues(ordered[places.ranks], unknown), places, request)
+    return found.reshape(np.shape(request.q) + kept)
 
 
 def _as_columns(array: np.ndarray, axes: Axes) -> np.ndarray:
-    """Return an array as a table: a column for each quantile, in it all that it is taken over."""
+    """Return an array as a table, with a column of values for each quantile."""
     kept = [axis for axis in range(array.ndim) if axis not in axes]
     moved = array.transpose([*axes, *kept])
     depth = size_of(moved.shape[: len(axes)])
@@ -273,7 +273,8 @@ def _keys(values: np.ndarray) -> np.ndarray:
         return bits
     sign = bits.dtype.type(1 << (8 * size - 1))
     if kind != "f":
-        shifted: np.ndarray = (bits ^ sign) - bits.dtype.type(kind in "mM")  # NaT was the least
+        # NaT is the least integer, so it comes last after a subtraction of 1.
+        shifted: np.ndarray = (bits ^ sign) - bits.dtype.type(kind in "mM")
         return shifted
     negative = values.view(f"i{size}") >> (8 * size - 1)
     keys: np.ndarray = bits ^ (negative.view(bits.dtype) | sign)
@@ -295,19 +296,19 @@ def _values(keys: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
 # --- counting and gathering ------------------------------------------------------------------
 
 
-class _Found(NamedTuple):
-    """The values of some ranks, a row for each, and which columns have a NaN."""
+class _RankValues(NamedTuple):
+    """The values at some ranks, a row for each, and which columns have a NaN."""
 
     values: np.ndarray
     unknown: np.ndarray | None
 
 
 class _Search:
-    """The search for some order statistics of every column.
+    """The search for the values at some ranks of every column.
 
-    Of the key of each rank and column it knows the first bits, all but `left`, and its rank among
-    the keys that begin so.  `starts` are the beginnings that differ within a column, `slot` tells
-    which of them is whose.
+    Of the key at each rank of each column, `known` has the first bits, all but `left`, and `rank`
+    its rank among the keys that begin with them.  `starts` has the beginnings that occur in a
+    column, each once, and `slot` says which of them belongs to which rank.
     """
 
     def __init__(
@@ -321,8 +322,7 @@ class _Search:
         shape = known_shape(node)
         row = size_of(shape) // shape[along] * self.dtype.itemsize
         step = max(1, sizes.quantile_bytes // 32 // row)
-        ends = range(0, shape[along], step)
-        self.blocks = [Cut(along, start, min(start + step, shape[along])) for start in ends]
+        self.blocks = cuts_along(along, shape[along], step)
         columns = size_of(tuple(n for axis, n in enumerate(shape) if axis not in axes))
         self.column = np.arange(columns)
         self.rank = np.broadcast_to(ranks[:, None], (len(ranks), columns)).copy()
@@ -331,16 +331,16 @@ class _Search:
         self.lock = threading.Lock()
         self._find_slots()
 
-    def found(self) -> _Found:
-        """Return the order statistics, passing over the data as often as it takes."""
+    def found(self) -> _RankValues:
+        """Return the values at the ranks, after as many passes over the data as are needed."""
         alive = sizes.quantile_bytes
         while self.left and alive > sizes.quantile_bytes // 64:
             alive = self._narrow()
-        keys = self._gathered() if self.left else self.known
-        return _Found(_values(keys, self.dtype), self.unknown)
+        keys = self._collected_keys() if self.left else self.known
+        return _RankValues(_values(keys, self.dtype), self.unknown)
 
     def _find_slots(self) -> None:
-        """Tell apart the beginnings within each column; they ascend with the ranks."""
+        """List the beginnings that occur in each column, each once; they ascend with the ranks."""
         self.first = np.ones(self.known.shape, bool)
         self.first[1:] = self.known[1:] != self.known[:-1]
         self.slot = np.cumsum(self.first, axis=0) - 1
@@ -350,7 +350,7 @@ class _Search:
         self.used = np.arange(slots)[:, None] <= self.slot[-1]
 
     def _blocks(self, work: Callable[[np.ndarray], Any]) -> list[Any]:
-        """Return what becomes of each block of keys."""
+        """Return `work(keys)` for each block of the data."""
         shape = known_shape(self.node)
 
         def done(cut: Cut) -> Any:
@@ -359,13 +359,13 @@ class _Search:
 
         return run_blocks(done, self.blocks)
 
-    def _alive(self, keys: np.ndarray, slot: int) -> np.ndarray:
-        """Return where keys begin as those that are sought do."""
+    def _begins_as(self, keys: np.ndarray, slot: int) -> np.ndarray:
+        """Return which keys begin with the bits of one slot."""
         found: np.ndarray = (keys >> self.left == self.starts[slot]) & self.used[slot]
         return found
 
     def _narrow(self) -> int:
-        """Find the next bits by counting; return how many keys still begin as those sought."""
+        """Find the next bits by counting; return how many keys begin with all known bits."""
         room = (sizes.quantile_bytes // 32 // self.starts.size).bit_length() - 1
         bits = min(self.left, max(DIGITS[0], min(DIGITS[1], room)))
         counts = np.zeros(self.starts.size << bits, np.int64)
@@ -390,18 +390,18 @@ class _Search:
         digits = (keys >> (self.left - bits)).astype(np.intp) & ((1 << bits) - 1)
         digits += self.column << bits
         for slot in range(len(self.starts)):
-            places = digits.reshape(-1) if first_pass else digits[self._alive(keys, slot)]
+            places = digits.reshape(-1) if first_pass else digits[self._begins_as(keys, slot)]
             with self.lock:
                 np.add.at(counts[slot * len(self.column) << bits :], places, 1)
         with self.lock:
             self.unknown |= unknown
 
-    def _gathered(self) -> np.ndarray:
-        """Return the keys of the ranks from all keys that begin as they do."""
+    def _collected_keys(self) -> np.ndarray:
+        """Return the keys at the ranks, from all keys that begin with the known bits."""
         slots = range(len(self.starts))
 
         def kept(keys: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-            alive = [self._alive(keys, slot) for slot in slots]
+            alive = [self._begins_as(keys, slot) for slot in slots]
             return [
                 (keys[where], where.nonzero()[1] + slot * len(self.column))
                 for slot, where in enumerate(alive)

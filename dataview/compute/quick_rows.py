@@ -10,7 +10,7 @@ import numpy as np
 
 from dataview.compute import engines
 from dataview.compute.blocks import is_one_block
-from dataview.compute.evaluation import evaluate, lent
+from dataview.compute.evaluation import evaluate, memory_of
 from dataview.compute.kernel import run_small
 from dataview.compute.programs import leaves_of
 from dataview.compute.statistics import pending, take
@@ -26,7 +26,7 @@ def taker_of(node: Node) -> Taker | None:
 
     Rows by number are copies, as those of an expression are; a slice of memory is an alias.
     """
-    memory = lent(node) if node.shape else None
+    memory = memory_of(node) if node.shape else None
     if memory is not None:
         return taker_of_memory(memory)
     return _computing(node) if isinstance(node, Elementwise) else None
@@ -61,7 +61,7 @@ def _computing(node: Elementwise) -> Taker | None:
             takers[leaf] = taker
         elif isinstance(leaf, Reduction):
             statistics.append(leaf)
-        elif (memory := lent(leaf)) is None:
+        elif (memory := memory_of(leaf)) is None:
             return None
         else:
             fixed[leaf] = memory

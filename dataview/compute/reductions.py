@@ -1,14 +1,15 @@
-"""Statistics as (part, combine, finish), so that they stream and spread over threads.
+"""How each statistic is computed from parts, so that data can be read in blocks, by threads.
 
-A part is what one block of rows contributes, with the reduced axes kept at length 1.  Floating
-sums add few numbers of the data's own precision at a time and carry on in double: their error does
-not grow with the number of rows.
+A part is what one block of rows contributes; the axes that are reduced have length 1 in it.  Sums
+of floats add a few numbers in the data's own precision and then go on in double, so that their
+error does not grow with the number of rows.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ Axes = tuple[int, ...]
 
 
 class Kind(NamedTuple):
-    """How one statistic is made of parts; `reference` is NumPy's function of the same meaning."""
+    """How one statistic is computed from parts; `reference` is NumPy's function for it."""
 
     reference: Callable[..., Any]
     part: Callable[[np.ndarray, Axes, int], State]
@@ -45,14 +46,14 @@ def result_dtype(kind: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
 # --- sums --------------------------------------------------------------------------------------
 
 WIDE = 1024
-"""Numbers side by side while rows are added: a long inner loop."""
+"""Narrow rows are added as long rows of about this length, so that NumPy's inner loop is long."""
 
 HALVINGS = 5
-"""How often a number takes part in an addition of the data's own precision, by pairs of pairs,
-before the sum goes on in double."""
+"""How many additions, of pairs and then of pairs of pairs, have the data's own precision before the
+sum goes on in double."""
 
 CHUNK_BYTES = 1 << 22
-"""So much is halved at a time: the sums stay in the cache."""
+"""How much is added in pairs at a time: the sums stay in the cache."""
 
 
 def _wider(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -62,7 +63,7 @@ def _wider(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def exact_sum(block: np.ndarray, axes: Axes) -> np.ndarray:
-    """Return the sum over some axes, kept at length 1, of floats carried on in double.
+    """Return the sum over some axes, which keep length 1; floats are summed in double in the end.
 
     >>> a = np.full((100_000, 1), 0.1, "f4")
     >>> round(exact_sum(a, (0,)).item() / 100_000, 5)
@@ -84,7 +85,7 @@ def exact_sum(block: np.ndarray, axes: Axes) -> np.ndarray:
         else:
             total = np.add.reduce(block, axis=axes, dtype=wider, keepdims=True)
     if not np.isfinite(total).all():
-        # Infinite on the way perhaps, and not in the end: a wider range tells, of errors too.
+        # The sum may be finite though a partial sum is not: a wider range finds out.
         total = np.add.reduce(_widest(block), axis=axes, keepdims=True)
     return total
 
@@ -115,10 +116,7 @@ def _tall_sum(rows: np.ndarray, wider: np.dtype[Any]) -> np.ndarray:
 
 
 def _count(block: np.ndarray, axes: Axes) -> int:
-    count = 1
-    for axis in axes:
-        count *= block.shape[axis]
-    return count
+    return math.prod(block.shape[axis] for axis in axes)
 
 
 def _sum_part(block: np.ndarray, axes: Axes, first: int) -> State:
@@ -136,7 +134,7 @@ def _add(left: State, right: State) -> State:
 
 
 def _in_range(ufunc: np.ufunc, left: Any, right: Any) -> Any:
-    """Combine two parts, in a wider range where they leave their own on the way."""
+    """Combine two parts, in a wider range if the result is not finite."""
     with np.errstate(all="ignore"):
         found = ufunc(left, right)
     if np.asarray(found).dtype.kind in "fc" and not np.isfinite(found).all():
@@ -155,22 +153,26 @@ def _as_counted(block: np.ndarray) -> np.ndarray:
     return block
 
 
-def _mean(state: State, options: dict[str, Any]) -> Any:
-    return state[0] / state[1]
-
-
-def _alone(state: State, options: dict[str, Any]) -> Any:
+def _first(state: State, options: dict[str, Any]) -> Any:
     return state[0]
+
+
+def _second(state: State, options: dict[str, Any]) -> Any:
+    return state[1]
+
+
+def _ratio(state: State, options: dict[str, Any]) -> Any:
+    return state[0] / state[1]
 
 
 # --- products ------------------------------------------------------------------------------------
 
 FACTORS = 256
-"""So many numbers between 1/4 and 1 have a product of doubles that is far from underflow."""
+"""The product of so many doubles between 1/4 and 1 is far from underflow."""
 
 
 def _prod_part(block: np.ndarray, axes: Axes, first: int) -> State:
-    """Return the product, of floats as a number and a power of two, so that it has any size."""
+    """Return the product; of floats as a number and a power of two, which cannot overflow."""
     if block.dtype.kind not in "fc":
         return (np.multiply.reduce(_as_counted(block), axis=axes, keepdims=True),)
     with np.errstate(all="ignore"):
@@ -197,7 +199,7 @@ def _product(number: np.ndarray, power: np.ndarray) -> State:
 
 
 def _scaled(values: np.ndarray) -> State:
-    """Return numbers near one and the powers of two that they have lost.
+    """Return numbers divided by powers of two so that they are near one, and these powers.
 
     >>> _scaled(np.array([12.0, 0.0, np.inf]))
     (array([0.75, 0.  ,  inf]), array([4, 0, 0]))
@@ -256,7 +258,7 @@ def _moments(block: np.ndarray, axes: Axes) -> State:
     else:
         square = distance
         square *= distance
-    # What the rounded mean is off by is taken out again.
+    # The distances are from the rounded mean: correct the sum for that.
     off = mean - near
     squares = exact_sum(square, axes) - count * (off * np.conj(off)).real
     return count, mean, np.maximum(squares, 0)
@@ -286,20 +288,14 @@ def _deviation(state: State, options: dict[str, Any]) -> Any:
 # --- extremes and truth ---------------------------------------------------------------------------
 
 
-def _min_part(block: np.ndarray, axes: Axes, first: int) -> State:
-    return (np.min(block, axis=axes, keepdims=True),)
+def _reduced_by(function: Callable[..., Any]) -> Callable[[np.ndarray, Axes, int], State]:
+    """Return the part of a statistic that one of NumPy's functions takes of a block."""
+    return lambda block, axes, first: (function(block, axis=axes, keepdims=True),)
 
 
-def _max_part(block: np.ndarray, axes: Axes, first: int) -> State:
-    return (np.max(block, axis=axes, keepdims=True),)
-
-
-def _smaller(left: State, right: State) -> State:
-    return (np.minimum(left[0], right[0]),)
-
-
-def _greater(left: State, right: State) -> State:
-    return (np.maximum(left[0], right[0]),)
+def _combined_by(function: Callable[[Any, Any], Any]) -> Callable[[State, State], State]:
+    """Return what combines two parts of one value each."""
+    return lambda left, right: (function(left[0], right[0]),)
 
 
 def _arg_part(find: Callable[..., Any]) -> Callable[[np.ndarray, Axes, int], State]:
@@ -316,7 +312,7 @@ def _arg_part(find: Callable[..., Any]) -> Callable[[np.ndarray, Axes, int], Sta
     return part
 
 
-def _better(less: bool) -> Callable[[State, State], State]:
+def _better_of(less: bool) -> Callable[[State, State], State]:
     def combine(left: State, right: State) -> State:
         (value, place), (other, where) = left, right
         with np.errstate(invalid="ignore"):
@@ -329,37 +325,17 @@ def _better(less: bool) -> Callable[[State, State], State]:
     return combine
 
 
-def _place(state: State, options: dict[str, Any]) -> Any:
-    return state[1]
-
-
-def _any_part(block: np.ndarray, axes: Axes, first: int) -> State:
-    return (np.any(block, axis=axes, keepdims=True),)
-
-
-def _all_part(block: np.ndarray, axes: Axes, first: int) -> State:
-    return (np.all(block, axis=axes, keepdims=True),)
-
-
-def _either(left: State, right: State) -> State:
-    return (left[0] | right[0],)
-
-
-def _both(left: State, right: State) -> State:
-    return (left[0] & right[0],)
-
-
 KINDS: dict[str, Kind] = {
-    "sum": Kind(np.sum, _sum_part, _add, _alone, True),
+    "sum": Kind(np.sum, _sum_part, _add, _first, True),
     "prod": Kind(np.prod, _prod_part, _multiply, _product_value, True),
-    "mean": Kind(np.mean, _mean_part, _add, _mean, False),
+    "mean": Kind(np.mean, _mean_part, _add, _ratio, False),
     "var": Kind(np.var, _moments_part, _merge_moments, _variance, False),
     "std": Kind(np.std, _moments_part, _merge_moments, _deviation, False),
-    "min": Kind(np.min, _min_part, _smaller, _alone, False),
-    "max": Kind(np.max, _max_part, _greater, _alone, False),
-    "argmin": Kind(np.argmin, _arg_part(np.argmin), _better(True), _place, False),
-    "argmax": Kind(np.argmax, _arg_part(np.argmax), _better(False), _place, False),
-    "any": Kind(np.any, _any_part, _either, _alone, True),
-    "all": Kind(np.all, _all_part, _both, _alone, True),
+    "min": Kind(np.min, _reduced_by(np.min), _combined_by(np.minimum), _first, False),
+    "max": Kind(np.max, _reduced_by(np.max), _combined_by(np.maximum), _first, False),
+    "argmin": Kind(np.argmin, _arg_part(np.argmin), _better_of(True), _second, False),
+    "argmax": Kind(np.argmax, _arg_part(np.argmax), _better_of(False), _second, False),
+    "any": Kind(np.any, _reduced_by(np.any), _combined_by(operator.or_), _first, True),
+    "all": Kind(np.all, _reduced_by(np.all), _combined_by(operator.and_), _first, True),
 }
 """Every statistic that streams, by the name of its verb."""

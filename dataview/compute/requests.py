@@ -1,17 +1,18 @@
-"""What is asked of nodes: data into a buffer, by field, of several at once, equality, in blocks."""
+"""Data of several nodes at once, by field, into a buffer, or in blocks of rows; and equality."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from dataview.compute.blocks import aliases, fused, is_one_block
-from dataview.compute.evaluation import evaluate, narrowed, overlaps, take_once, together
+from dataview.compute.blocks import aliases, cuts_along, fused, is_one_block
+from dataview.compute.evaluation import evaluate, evaluate_together, overlaps, take_once
 from dataview.compute.statistics import pending, take
-from dataview.index import Index, block_index, identity
+from dataview.index import Index, identity
 from dataview.plan.build import field
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import Elementwise, Record, known_dtype, known_shape, members, size_of
@@ -35,12 +36,12 @@ def evaluate_all(nodes: Sequence[Node]) -> list[np.ndarray]:
         else:
             found[node] = evaluate(node, None, memo)
     for group in alike.values():
-        found.update(zip(group, together(group, None, memo), strict=True))
-    return apart([found[node] for node in nodes], list(map(aliases, nodes)))
+        found.update(zip(group, evaluate_together(group, None, memo), strict=True))
+    return in_own_arrays([found[node] for node in nodes], list(map(aliases, nodes)))
 
 
-def apart(found: list[np.ndarray], lends: Sequence[bool]) -> list[np.ndarray]:
-    """Return data such that what has been computed is in an array of its own, each time."""
+def in_own_arrays(found: list[np.ndarray], lends: Sequence[bool]) -> list[np.ndarray]:
+    """Return arrays of which no two share computed data: what occurs twice is copied."""
     given: set[int] = set()
     for number, array in enumerate(found):
         if id(array) in given and not lends[number] and array.flags.writeable:
@@ -59,25 +60,24 @@ def _is_fused(node: Node) -> bool:
 # --- passes over rows ------------------------------------------------------------------------
 
 
-def row_blocks(node: Node) -> Iterator[tuple[slice, Index]]:
-    """Return the row ranges, and their indices, in which a node is read block by block."""
+def row_blocks(node: Node) -> Iterator[Index]:
+    """Return the indices of the blocks of rows in which a node is read."""
     shape = known_shape(node)
     check_ends(node, "reading all of it")
     if not shape:
-        yield slice(0, 0), identity(())
+        yield identity(())
         return
     row = size_of(shape[1:]) * known_dtype(node).itemsize
     step = max(1, sizes.block_bytes // max(1, row))
-    for start in range(0, shape[0], step):
-        stop = min(start + step, shape[0])
-        yield slice(start, stop), block_index(shape, start, stop)
+    for cut in cuts_along(0, shape[0], step):
+        yield cut.within(shape)
 
 
-def answered(node: Node, out: np.ndarray | None, copy: bool | None) -> np.ndarray:
-    """Return a node's data into `out`, or as a copy (True), or refusing to copy (False)."""
+def evaluate_into(node: Node, out: np.ndarray | None, copy: bool | None) -> np.ndarray:
+    """Return a node's data: in `out`, as a copy (`copy=True`), or never as a copy (False)."""
     if copy is False and not aliases(node):
         raise ValueError(
-            "the data cannot be had without a copy: only memory that is seen as it lies is lent"
+            "these data cannot be returned without a copy: they are not a strided view of memory"
         )
     if out is not None:
         if not isinstance(out, np.ndarray):
@@ -86,11 +86,11 @@ def answered(node: Node, out: np.ndarray | None, copy: bool | None) -> np.ndarra
             raise ValueError(f"out= has shape {out.shape}, the view {node.shape}")
         if isinstance(node, Elementwise) and out.dtype == node.dtype and not overlaps(node, out):
             take(pending(node), evaluate)
-            return fused([node], None, [out], evaluate, narrowed)[0]
+            return fused([node], None, [out], evaluate)[0]
         np.copyto(out, evaluate(node))
         return out
     found = evaluate(node)
-    if copy and (aliases(node) or not found.flags.writeable):  # a photograph is read-only
+    if copy and (aliases(node) or not found.flags.writeable):  # a statistic's array is read-only
         found = np.array(found)
     return found
 
@@ -105,22 +105,22 @@ def by_name(node: Node, memo: Memo | None = None) -> dict[str, Any]:
     }
 
 
-def in_order(parts: dict[str, Any]) -> tuple[Any, ...]:
+def as_tuples(parts: dict[str, Any]) -> tuple[Any, ...]:
     """Return the data of fields without their names."""
-    return tuple(in_order(part) if isinstance(part, dict) else part for part in parts.values())
+    return tuple(as_tuples(part) if isinstance(part, dict) else part for part in parts.values())
 
 
-def rewritten(
+def overwrite(
     node: Elementwise,
     memory: np.ndarray,
     index: Index | None = None,
-    given: Mapping[int, np.ndarray] | None = None,
+    values: Mapping[int, np.ndarray] = MappingProxyType({}),
 ) -> None:
-    """Compute an expression over memory that it reads, if it does, at the same places.
+    """Compute an expression over memory; what it reads of this memory lies at the same places.
 
-    An index chooses part of it; `given` is what some of its operands have there.
+    An index chooses part of it; `values` has the data of some operands there, by their identity.
     """
-    fused([node], index, [memory], evaluate, narrowed, spare=False, given=given)
+    fused([node], index, [memory], evaluate, spare=False, values=values)
 
 
 def is_equal(left: Argument, right: Argument) -> bool:
@@ -138,7 +138,7 @@ def is_equal(left: Argument, right: Argument) -> bool:
     wider = max((left, right), key=lambda node: known_dtype(node).itemsize)
     return all(
         bool(np.all(np.asarray(operator.eq(evaluate(left, index), evaluate(right, index)))))
-        for _, index in row_blocks(wider)
+        for index in row_blocks(wider)
     )
 
 

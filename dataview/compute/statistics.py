@@ -1,44 +1,41 @@
-"""Passes over data: every statistic of one operand that is needed is taken in one reading.
+"""Taking statistics: all that are needed of one operand are computed while it is read once.
 
-The grid of parts and the order in which they are combined depend on shape and dtype alone, never
-on threads or executor, so the bits are the same everywhere.
+The parts and the order in which they are combined depend on shape and dtype alone, never on threads
+or executor, so that the bits are the same everywhere.
 """
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from dataview.compute.blocks import Cut, reuses, tell
+from dataview.compute.blocks import Cut, cuts_along, reuses
 from dataview.compute.executors import run_blocks
+from dataview.compute.float_errors import FloatErrors
 from dataview.compute.quantiles import quantile_dtype, quantiles_of, rows_at
 from dataview.compute.reductions import KINDS, State, result_dtype
 from dataview.errors import warn
 from dataview.index import Array, Constant, Index, axes_of, gather, positions
 from dataview.plan.guards import check_array, check_ends
 from dataview.plan.kinds import Reduction, known_dtype, known_shape, size_of
-from dataview.plan.node import Node
+from dataview.plan.node import Evaluate, Node
 from dataview.plan.symbols import deferring
 from dataview.plan.walk import below
 from dataview.sizes import sizes
 from dataview.sources import REUSED, give_back
 
 WINDOW = 64
-"""So many parts are computed before they are combined: the memory of a pass is bounded."""
+"""How many parts are computed before they are combined, which bounds the memory of a pass."""
 
 KEPT_BYTES = 1 << 26
-"""Rows of a statistic that were asked for alone are kept, if the whole of it is no larger."""
+"""Single rows of a statistic are kept if the whole statistic is no larger than this."""
 
 AVERAGES = ("mean", "var", "std")
 
-_settling = threading.Lock()
-
-Noted = dict[tuple[int, str], str]
-Evaluate = Callable[..., np.ndarray]
+_lock = threading.Lock()
 
 
 @deferring
@@ -81,12 +78,12 @@ def pending(node: Node) -> list[Reduction]:
 
 
 def _unsettled(part: Any) -> list[Any]:
-    """Return what a part is made of, unless no statistic below it was pending before."""
+    """Return what a part is made of; nothing if all statistics below it were taken before."""
     return [] if isinstance(part, Node) and part.settled else part.made_of()
 
 
 def take(wanted: Sequence[Reduction], evaluate: Evaluate) -> None:
-    """Take the photographs that are still missing, those of one operand in one pass."""
+    """Compute the statistics that have no value yet, those of one operand in one pass."""
     for first in wanted:
         if first.taken is not None:
             continue
@@ -101,36 +98,36 @@ def take(wanted: Sequence[Reduction], evaluate: Evaluate) -> None:
 def _take_together(alike: list[Reduction], evaluate: Evaluate) -> None:
     node, axes = alike[0].node, alike[0].axes
     counted = [other for other in alike if other.kind in KINDS]
-    noted: Noted = {}
+    errors = FloatErrors()
     if 0 not in axes and known_shape(node):
-        values = [_row_by_row(other, evaluate, noted) for other in counted]
+        values = [_row_by_row(other, evaluate, errors) for other in counted]
     elif counted:
         parts = list(dict.fromkeys(KINDS[other.kind].part for other in counted))
-        states = _streamed(node, axes, parts, evaluate, noted)
-        own = (states[parts.index(KINDS[other.kind].part)] for other in counted)
-        values = [_finished(other, state, noted) for other, state in zip(counted, own, strict=True)]
+        states = _streamed(node, axes, parts, evaluate, errors)
+        by_part = dict(zip(parts, states, strict=True))
+        values = [_finished(other, by_part[KINDS[other.kind].part], errors) for other in counted]
     for other in counted:
         _warn_of_few(other)
-    tell(noted)
+    errors.report()
     for other, value in zip(counted, values if counted else (), strict=True):
-        _settle(other, value)
+        _set_value(other, value)
     for other in alike:
         if other.taken is None:
-            _settle(other, quantiles_of(other, evaluate))
+            _set_value(other, quantiles_of(other, evaluate))
 
 
-def _row_by_row(node: Reduction, evaluate: Evaluate, noted: Noted) -> np.ndarray:
-    """Return a statistic over other axes than the rows."""
+def _row_by_row(node: Reduction, evaluate: Evaluate, errors: FloatErrors) -> np.ndarray:
+    """Return a statistic with a value for each row."""
     out = np.empty(known_shape(node), node.dtype)
     whole = known_shape(node.node)
 
     def done(cut: Cut) -> None:
         block = evaluate(node.node, cut.within(whole))
-        with _noting(noted, node.kind):
+        with errors.noting_in(node.kind):
             state = KINDS[node.kind].part(block, node.axes, 0)
-        out[cut.start : cut.stop] = _finished(node, state, noted)
+        out[cut.start : cut.stop] = _finished(node, state, errors)
 
-    run_blocks(done, _grid(node.node))
+    run_blocks(done, _blocks_of_rows(node.node))
     return out
 
 
@@ -139,11 +136,11 @@ def _streamed(
     axes: tuple[int, ...],
     parts: list[Callable[..., State]],
     evaluate: Evaluate,
-    noted: Noted,
+    errors: FloatErrors,
 ) -> list[State]:
     """Return the combined parts of statistics over the rows."""
     shape = known_shape(node)
-    grid = _grid(node)
+    grid = _blocks_of_rows(node)
     combine = {kind.part: kind.combine for kind in KINDS.values()}
     names = {kind.part: name for name, kind in KINDS.items()}
 
@@ -153,7 +150,7 @@ def _streamed(
         block = evaluate(node, cut.within(shape) if shape else None, memo)
         states = []
         for part in parts:
-            with _noting(noted, names[part]):
+            with errors.noting_in(names[part]):
                 states.append(part(block, axes, cut.start))
         give_back(reused)
         return states
@@ -165,54 +162,41 @@ def _streamed(
                 totals = states
                 continue
             for number, part in enumerate(parts):
-                with _noting(noted, names[part]):
+                with errors.noting_in(names[part]):
                     totals[number] = combine[part](totals[number], states[number])
     assert totals is not None
     return totals
 
 
-def _grid(node: Node) -> list[Cut]:
+def _blocks_of_rows(node: Node) -> list[Cut]:
     shape = known_shape(node)
-    if not shape:
-        return [Cut(0, 0, 0)]
     # A narrow result may come of wide operands, of which as many elements are read.
     row = size_of(shape[1:]) * max(4, known_dtype(node).itemsize)
     step = max(1, sizes.part_bytes // max(1, row))
-    return [Cut(0, n, min(n + step, shape[0])) for n in range(0, max(shape[0], 1), step)]
+    return cuts_along(0, shape[0] if shape else 0, step) or [Cut(0, 0, 0)]
 
 
-def _finished(node: Reduction, state: State, noted: Noted) -> np.ndarray:
+def _finished(node: Reduction, state: State, errors: FloatErrors) -> np.ndarray:
     """Return a statistic's value from its combined parts, in NumPy's dtype and shape."""
-    with _noting(noted, node.kind):
+    with errors.noting_in(node.kind):
         value = np.asarray(KINDS[node.kind].finish(state, node.options))
         if value.dtype != node.dtype:
             value = value.astype(known_dtype(node))
     return value if node.keepdims else value.squeeze(axis=node.axes)
 
 
-def _settle(node: Reduction, value: np.ndarray) -> None:
-    """Keep a photograph; of several threads that took it, the first one's counts."""
-    with _settling:
+def _set_value(node: Reduction, value: np.ndarray) -> None:
+    """Set a statistic's value for good, unless another thread has done so."""
+    with _lock:
         if node.taken is None:
             if node.rows is not None:
-                value = node.rows.laid_on(value, _place_of_rows(node))
+                value = node.rows.put_into(value, _row_axis(node))
                 node.rows = None
             value.flags.writeable = False
             node.taken = value
 
 
 # --- warnings --------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def _noting(noted: Noted, name: str) -> Iterator[None]:
-    """Note floating-point errors, to be told once in the thread of who asked."""
-
-    def note(kind: str, flag: int) -> None:
-        noted[0, kind] = name
-
-    with np.errstate(all="call", call=note):
-        yield
 
 
 def _warn_of_few(node: Reduction) -> None:
@@ -230,8 +214,8 @@ def _warn_of_few(node: Reduction) -> None:
 # --- some rows -------------------------------------------------------------------------------
 
 
-class _Rows:
-    """Rows of a statistic that have been needed already: photographs, as the whole would be."""
+class _TakenRows:
+    """The rows of a statistic that were computed so far; their values stay."""
 
     __slots__ = ("have", "values")
 
@@ -241,7 +225,7 @@ class _Rows:
 
     def __reduce__(self) -> tuple[Any, ...]:
         numbers = self.have.nonzero()[0]
-        return _rows_again, (self.values.shape, self.values.dtype, numbers, self.values[numbers])
+        return _unpickled, (self.values.shape, self.values.dtype, numbers, self.values[numbers])
 
     def keep(self, numbers: np.ndarray, values: np.ndarray) -> None:
         """Keep those of these rows that are new."""
@@ -249,27 +233,27 @@ class _Rows:
         self.values[numbers[new]] = values[new]
         self.have[numbers] = True
 
-    def laid_on(self, whole: np.ndarray, axis: int) -> np.ndarray:
-        """Return a whole statistic in which the rows that are kept stay as they were."""
+    def put_into(self, whole: np.ndarray, axis: int) -> np.ndarray:
+        """Write the rows that are kept into the whole statistic, and return it."""
         np.moveaxis(whole, axis, 0)[self.have] = self.values[self.have]
         return whole
 
 
-def _rows_again(
+def _unpickled(
     shape: tuple[int, ...], dtype: np.dtype[Any], numbers: np.ndarray, values: np.ndarray
-) -> _Rows:
-    rows = _Rows(shape, dtype)
+) -> _TakenRows:
+    rows = _TakenRows(shape, dtype)
     rows.keep(numbers, values)
     return rows
 
 
-def _place_of_rows(node: Reduction) -> int:
+def _row_axis(node: Reduction) -> int:
     return np.ndim(node.options.get("q", 0))
 
 
 def some_rows(node: Reduction, index: Index, evaluate: Evaluate) -> np.ndarray:
-    """Return part of a statistic of each row, which needs those rows alone, and keep them."""
-    place = _place_of_rows(node)
+    """Return part of a statistic with a value for each row, from the rows of data it needs."""
+    place = _row_axis(node)
     rows = index.maps[place]
     numbers, places = np.unique(positions(rows, index.shape), return_inverse=True)
     found = np.moveaxis(_kept_rows(node, numbers, evaluate), 0, place)
@@ -281,28 +265,28 @@ def some_rows(node: Reduction, index: Index, evaluate: Evaluate) -> np.ndarray:
 
 
 def _kept_rows(node: Reduction, numbers: np.ndarray, evaluate: Evaluate) -> np.ndarray:
-    """Return these rows of a statistic, the rows first; those that are missing are taken."""
-    shape, dtype, place = known_shape(node), known_dtype(node), _place_of_rows(node)
+    """Return these rows of a statistic, along the first axis; missing ones are computed."""
+    shape, dtype, place = known_shape(node), known_dtype(node), _row_axis(node)
     if size_of(shape) * dtype.itemsize > KEPT_BYTES:
-        return _taken_rows(node, numbers, evaluate)
-    with _settling:
+        return _rows_of_statistic(node, numbers, evaluate)
+    with _lock:
         if node.rows is None:
             rest = [n for axis, n in enumerate(shape) if axis != place]
-            node.rows = _Rows((shape[place], *rest), dtype)
+            node.rows = _TakenRows((shape[place], *rest), dtype)
         kept = node.rows
     missing = numbers[~kept.have[numbers]]
-    new = _taken_rows(node, missing, evaluate) if len(missing) else None
-    with _settling:
+    new = _rows_of_statistic(node, missing, evaluate) if len(missing) else None
+    with _lock:
         if new is not None:
             kept.keep(missing, new)
         found: np.ndarray = kept.values[numbers]
     return found
 
 
-def _taken_rows(node: Reduction, numbers: np.ndarray, evaluate: Evaluate) -> np.ndarray:
+def _rows_of_statistic(node: Reduction, numbers: np.ndarray, evaluate: Evaluate) -> np.ndarray:
     operand = rows_at(node.node, numbers)
     part = Reduction(node.kind, operand, node.axes, node.keepdims, node.options, known_dtype(node))
     take(pending(part), evaluate)
     assert part.taken is not None
-    found: np.ndarray = np.moveaxis(part.taken, _place_of_rows(node), 0)
+    found: np.ndarray = np.moveaxis(part.taken, _row_axis(node), 0)
     return found

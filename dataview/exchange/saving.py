@@ -24,7 +24,7 @@ def save(node: Node, path: str | os.PathLike[str], format: str | None = None) ->
 
 def _blocks(node: Node) -> Iterator[np.ndarray]:
     """Yield the data in blocks of rows; each is read when it is its turn."""
-    for _, index in row_blocks(node):
+    for index in row_blocks(node):
         block = np.asarray(evaluate(node, index))
         if block.shape != index.shape:
             raise RuntimeError(f"rows of shape {index.shape} were evaluated as {block.shape}")

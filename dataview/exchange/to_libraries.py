@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute import aliases, evaluate, lent
+from dataview.compute import aliases, evaluate, memory_of
 from dataview.errors import import_library
 from dataview.exchange.pickling import packed_in_order
 from dataview.plan.build import chosen, field, keyed
@@ -47,7 +47,7 @@ def _lendable(node: Node) -> np.ndarray | None:
     Read-only memory is protected by a copy. Not all libraries support strides that are negative or
     no multiple of the element size: torch ends the process at a negative one.
     """
-    memory = lent(node)
+    memory = memory_of(node)
     if memory is None or not memory.flags.writeable or not memory.dtype.isnative:
         return None
     width = memory.dtype.itemsize

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
-from dataview.compute import Taker, evaluate, lent, taker_of
+from dataview.compute import Taker, evaluate, memory_of, taker_of
 from dataview.errors import error_at
 from dataview.exchange import object_node, packed_in_order
 from dataview.index import Array, Index, axis_index, gather, parse
@@ -342,7 +342,7 @@ def _rows(node: Node, rows: np.ndarray) -> Any:
     if isinstance(node, Record):
         return {name: _rows(part.node, rows) for name, part in members(node).items()}
     own = node.node if isinstance(node, Driven) else node
-    memory = lent(own)
+    memory = memory_of(own)
     if memory is not None and memory.flags.c_contiguous:
         found = memory.take(rows, 0)  # other memory it would first copy as a whole
     else:

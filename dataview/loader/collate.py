@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from dataview.compute import evaluate, made_like
+from dataview.compute import evaluate, pack_like
 from dataview.loader.devices import placed
 from dataview.plan.kinds import Record, members
 from dataview.plan.node import Node
@@ -190,7 +190,7 @@ def _tuples(samples: list[Any], pad: Any, place: _Place) -> Any:
     for name, column in zip(names, zip(*samples, strict=True), strict=True):
         step = name if isinstance(name, str) else f"[{name}]"
         parts.append(_batch(list(column), paddings(name), place.inside(step)))
-    return made_like(samples[0], parts)
+    return pack_like(samples[0], parts)
 
 
 def _paddings(pad: Any, names: list[Any], place: _Place) -> Callable[[Any], Any]:

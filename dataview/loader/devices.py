@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute import made_like
+from dataview.compute import pack_like
 
 _HOW = (
     "device= is None or 'cpu' for NumPy, a device of another library such as "
@@ -91,7 +91,7 @@ def _each(batch: Any, move: Callable[[Any], Any], path: str) -> Any:
         return {key: _each(part, move, f"{path}.{key}".strip(".")) for key, part in batch.items()}
     if isinstance(batch, tuple):
         parts = [_each(part, move, f"{path}[{number}]") for number, part in enumerate(batch)]
-        return made_like(batch, parts)
+        return pack_like(batch, parts)
     if batch is None:
         return None
     try:

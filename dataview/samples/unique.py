@@ -110,7 +110,7 @@ _lock = threading.Lock()
 def _count_values(node: Node) -> Counted:
     """Return the distinct values of a node, reading it once."""
     take(pending(node), evaluate)
-    indices = [index for _, index in row_blocks(node)]
+    indices = list(row_blocks(node))
     runs = [_counted(np.empty(0, known_dtype(node)))]
     for start in range(0, len(indices), BLOCKS_PER_MERGE):
         some = indices[start : start + BLOCKS_PER_MERGE]

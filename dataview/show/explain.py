@@ -13,14 +13,14 @@ from typing import Any, NamedTuple, TypeAlias
 from dataview.compute import (
     Program,
     aliases,
+    block_axis,
     block_elements,
     chosen_engines,
     compiled,
     current_engine,
-    cutting,
     is_one_block,
     leaves_of,
-    needed,
+    operand_indices,
     pending,
 )
 from dataview.index import Constant, Index, axes_of, boxed, compose, extend, is_endless
@@ -237,7 +237,7 @@ def _of_product(node: MatMul, index: Index | None) -> Sequence[_Part]:
     if index is None:
         return _whole(node, index)
     box, _ = boxed(index, len(known_shape(node)))
-    return list(zip(_nodes(node), needed(node, box), strict=True))
+    return list(zip(_nodes(node), operand_indices(node, box), strict=True))
 
 
 ROWS_FOLLOWED = 1 << 22
@@ -326,7 +326,7 @@ def _blocks_of(core: Elementwise, shape: Shape) -> dict[str, Any]:
     if not shape or not size or (size <= sizes.small_elements and current_engine() != "numexpr"):
         return {"way": "at once, small as it is", "blocks": 1, "block_elements": size}
     read = [leaf for leaf in leaves_of(core) if _is_read_by_blocks(leaf)]
-    axis, step = cutting(shape, block_elements(compiled(core), size, bool(read)), bool(read))
+    axis, step = block_axis(shape, block_elements(compiled(core), size, bool(read)), bool(read))
     if is_one_block(size, core.dtypes[0]) and current_engine() != "numexpr":
         step = shape[axis]
     step = min(step, shape[axis])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from dataview import exchange
-from dataview.compute import Function, evaluate_all, made_like
+from dataview.compute import Function, evaluate_all, pack_like
 from dataview.loader import collated
 from dataview.plan.concat import concat as concat_nodes
 from dataview.plan.fields import WindowSpec
@@ -49,7 +49,7 @@ def _each(structure: Any, change: Callable[[Any], Any]) -> Any:
     if isinstance(structure, Mapping):
         return {name: _each(part, change) for name, part in structure.items()}
     if isinstance(structure, (tuple, list)):
-        return made_like(structure, [_each(part, change) for part in structure])
+        return pack_like(structure, [_each(part, change) for part in structure])
     return change(structure)
 
 

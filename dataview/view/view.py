@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from dataview import batches, samples, show
-from dataview.compute import answered, bound, by_name, evaluate, in_order, lent
+from dataview.compute import as_tuples, bind, by_name, evaluate, evaluate_into, memory_of
 from dataview.errors import UndeclaredError, unknown_field, unknown_verb
 from dataview.exchange import packed_in_order, save
 from dataview.index import NO_KEY, Written, without_names
@@ -82,7 +82,7 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
         """
         if out is None and copy is None:
             node, rows, _, _ = self._state
-            memory = node.lent if node.lent is not None else lent(node)
+            memory = node.lent if node.lent is not None else memory_of(node)
             if memory is not False and memory is not None:
                 return memory[as_key(rows)] if rows is not None else memory[()]
             if type(rows) is int:
@@ -91,12 +91,12 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
                 if found is not None:
                     return found
             return evaluate(node_of(self))[()]
-        found = answered(node_of(self), out, copy)
+        found = evaluate_into(node_of(self), out, copy)
         return found if out is not None else found[()]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """Return the data as NumPy asks for it."""
-        found = answered(node_of(self), None, copy)
+        found = evaluate_into(node_of(self), None, copy)
         if dtype is None or found.dtype == dtype:
             return found
         if copy is False:
@@ -113,7 +113,7 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
 
     def _astuple(self) -> tuple[Any, ...]:
         """Return the fields' data in their order, nested as they are."""
-        return in_order(by_name(_with_known_fields(self)))
+        return as_tuples(by_name(_with_known_fields(self)))
 
     def _bind(self, values: Mapping[str, Any] | None = None, /, **named: Any) -> View:
         """Return the view over the data given for its symbols, all of them or some.
@@ -129,7 +129,7 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
         """
         given = {**(values or {}), **named}
         data = {name: node_from(value) for name, value in given.items()}
-        return viewed(bound(node_of(self), data))
+        return viewed(bind(node_of(self), data))
 
     def _freeze(self) -> View:
         """Return a read-only copy of the data in memory, which never changes."""

@@ -1,7 +1,7 @@
-"""In-place operators: the result is written over the data while it is computed, block by block.
+"""In-place operators: the result is written over the data block by block, while it is computed.
 
-What an operand reads of the data that is being overwritten is looked at first: at the same places
-(one index map) a block may go straight into its own memory; anything else is copied before.
+Operands may read the data that is overwritten.  Those that read each block at its own places are
+read as they are; all others are copied before the first block is written.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ import numpy as np
 
 from dataview.compute import (
     Cut,
+    FloatErrors,
     aliases,
+    cuts_along,
     evaluate,
     leaves_of,
-    lent,
+    memory_of,
+    overwrite,
     pending,
-    rewritten,
     run_blocks,
     take,
-    tell,
 )
 from dataview.errors import PartialWriteError
 from dataview.index import axes_of, identity
@@ -44,7 +45,7 @@ from dataview.plan.node import Argument, Node
 from dataview.plan.walk import below
 from dataview.sizes import sizes
 from dataview.write.assignment import announce, check_writable, write
-from dataview.write.overlap import apart, is_same_places, source_of
+from dataview.write.overlap import is_same_places, safe_operand, source_of
 
 
 def apply_in_place(node: Node, ufunc: np.ufunc, args: Sequence[Argument]) -> None:
@@ -62,7 +63,7 @@ def apply_in_place(node: Node, ufunc: np.ufunc, args: Sequence[Argument]) -> Non
     for arg in args:
         if isinstance(arg, Node):
             take(pending(arg), evaluate)
-    safe = tuple(apart(arg, node) if isinstance(arg, Node) else arg for arg in args)
+    safe = tuple(safe_operand(arg, node) if isinstance(arg, Node) else arg for arg in args)
     (expression,) = elementwise(ufunc, safe)
     if expression.shape != node.shape:
         _at_once(node, ufunc, args)
@@ -90,7 +91,7 @@ def _check_result(node: Node, ufunc: np.ufunc, args: Sequence[Argument]) -> None
 
 
 def _is_one_box(node: Node) -> bool:
-    """Whether each place is viewed once, so that blocks do not meet in any."""
+    """Whether a node shows each place once, so that no two blocks change the same place."""
     if not isinstance(node, Select):
         return bool(node.shape)
     used = [axis for map_ in node.index.maps for axis in axes_of(map_)]
@@ -110,7 +111,7 @@ def _at_once(node: Node, ufunc: np.ufunc, args: Sequence[Argument]) -> None:
 def _in_memory(
     node: Node, expression: Elementwise, ufunc: np.ufunc, args: Sequence[Argument]
 ) -> None:
-    memory = lent(node) if aliases(node) else None
+    memory = memory_of(node) if aliases(node) else None
     plain = all(_is_in_memory(arg) for arg in args if isinstance(arg, Node))
     raising = _may_raise() or _has_power(expression)
     if memory is None or not plain or known_dtype(node).hasobject or raising:
@@ -118,13 +119,13 @@ def _in_memory(
         return
     try:
         with _held_interrupt():
-            rewritten(expression, memory)
+            overwrite(expression, memory)
     finally:
         announce([source_of(node)])
 
 
 def _is_in_memory(node: Node) -> bool:
-    """Whether a node's data can be had without anything that may fail."""
+    """Whether a node's data is in memory, or computed from it without calls that may fail."""
     return all(
         part.source.memory is not None if isinstance(part, Stored) else isinstance(part, _SURE)
         for part in below([node])
@@ -132,27 +133,27 @@ def _is_in_memory(node: Node) -> bool:
 
 
 _SURE = (Select, Elementwise, Reduction)
-"""What is computed of memory without anything that may fail."""
+"""The kinds of nodes that do not fail if the nodes below them do not."""
 
 
 def _has_power(node: Node) -> bool:
-    """Whether a power of integers is taken, which refuses a negative exponent when it meets it."""
+    """Whether an integer power is computed, which raises when it comes to a negative exponent."""
     powers = (part for part in below([node]) if isinstance(part, Elementwise))
     return any(part.ufunc is np.power and known_dtype(part).kind in "iu" for part in powers)
 
 
 def _may_raise() -> bool:
-    """Whether a floating-point error would raise, so that the old values must outlive it."""
+    """Whether a floating-point error would raise, after which the old values must be there."""
     if not {"ignore", "warn"}.issuperset(np.geterr().values()):
         return True
-    told = (rule for rule in warnings.filters if issubclass(RuntimeWarning, rule[2]))
-    return next(told, ("default",))[0] == "error"
+    matching = (rule for rule in warnings.filters if issubclass(RuntimeWarning, rule[2]))
+    return next(matching, ("default",))[0] == "error"
 
 
 @contextlib.contextmanager
 def _held_interrupt() -> Iterator[None]:
-    """Let Ctrl-C wait until what is being changed is whole again, which takes a second at most."""
-    import signal  # whose constants take long to make
+    """Delay Ctrl-C to the end of a change, a second at most, so that no block is half written."""
+    import signal  # imported here because this takes long
 
     answer = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or answer is None:
@@ -165,22 +166,18 @@ def _held_interrupt() -> Iterator[None]:
     finally:
         signal.signal(signal.SIGINT, answer)
     if pressed:
-        signal.raise_signal(signal.SIGINT)  # whatever the program does about it, it does now
+        signal.raise_signal(signal.SIGINT)  # now the program's own handler runs
 
 
 # --- files -----------------------------------------------------------------------------------
 
 
 def _in_file(node: Node, expression: Elementwise) -> None:
-    """Change a file by runs of rows, keeping old values to undo a failure within the budget."""
+    """Change a file in blocks of rows; old values are kept for an undo, within the budget."""
     shape, dtype = known_shape(node), known_dtype(node)
     keep = size_of(shape) * dtype.itemsize <= sizes.undo_bytes
     done: dict[Cut, np.ndarray | None] = {}
-    noted: dict[tuple[int, str], str] = {}
-
-    def note(kind: str, flag: int) -> None:
-        noted[0, kind] = expression.ufunc.__name__
-
+    errors = FloatErrors()
     same = [leaf for leaf in leaves_of(expression) if leaf is node or is_same_places(leaf, node)]
     others = [leaf for leaf in leaves_of(expression) if leaf not in same]
     sure = all(map(_is_in_memory, others)) and not _has_power(expression)
@@ -192,60 +189,59 @@ def _in_file(node: Node, expression: Elementwise) -> None:
         source = source_of(part)
         where = part.index if isinstance(part, Select) else identity(shape)
         memory = source.memmap(where) if straight else None
-        with np.errstate(all="call", call=note):
+        with errors.noting_in(expression.ufunc.__name__):
             if memory is not None:
                 with _held_interrupt():
                     done[cut] = memory.copy() if keep else None
-                    rewritten(expression, memory, index, {id(leaf): memory for leaf in same})
+                    overwrite(expression, memory, index, {id(leaf): memory for leaf in same})
                 return
-            old = evaluate(part)  # no page of a file, which lends none
+            old = evaluate(part)  # a copy: a file lends no memory
             same_kind = expression.dtype == dtype and not keep
             value = old if same_kind else np.empty(old.shape, known_dtype(expression))
-            rewritten(expression, value, index, {id(leaf): old for leaf in same})
+            overwrite(expression, value, index, {id(leaf): old for leaf in same})
             value = value if value.dtype == dtype else value.astype(dtype)
         with _held_interrupt():
             done[cut] = old if keep else None
             source.write(where, value)
 
     try:
-        run_blocks(change, _runs_of_rows(node))
-        tell(noted)
+        run_blocks(change, _row_blocks(node))
+        errors.report()
     except BaseException as error:
         with _held_interrupt():
-            _undone(node, shape, done, error)
+            _roll_back(node, shape, done, error)
         raise
     finally:
         announce([source_of(node)])
 
 
-def _runs_of_rows(node: Node) -> list[Cut]:
-    """Return blocks of the file's rows: no two of them meet in a page that both would write."""
+def _row_blocks(node: Node) -> list[Cut]:
+    """Return blocks of the file's rows, no two of which write the same page."""
     shape = known_shape(node)
     index = node.index if isinstance(node, Select) else identity(shape)
     axis, size = source_of(node).slow_axis(index)
-    length, step = shape[axis], max(1, sizes.file_bytes // size)
-    return [Cut(axis, n, min(n + step, length)) for n in range(0, length, step)]
+    return cuts_along(axis, shape[axis], max(1, sizes.file_bytes // size))
 
 
-def _undone(
+def _roll_back(
     node: Node, shape: tuple[int, ...], done: dict[Cut, np.ndarray | None], error: BaseException
 ) -> None:
     for cut, old in list(done.items()):
         if old is None:
             rows = sorted((cut.start, cut.stop) for cut in done)
-            in_part = "" if isinstance(error, KeyboardInterrupt) else ", perhaps some only in part,"
+            in_part = "" if isinstance(error, KeyboardInterrupt) else ", some perhaps only in part"
             raise PartialWriteError(
                 f"the update failed, and the old values were more than {sizes.undo_bytes >> 20} "
-                f"MB, too many to keep; changed{in_part} are along axis {cut.axis} the positions "
-                f"{_joined(rows)}"
+                f"MB, too many to keep; rows {_joined_spans(rows)} of axis {cut.axis} were changed"
+                f"{in_part}"
             ) from error
         write(select(node, cut.within(shape)), old)
 
 
-def _joined(spans: list[tuple[int, int]]) -> str:
-    """Write spans that follow each other as one.
+def _joined_spans(spans: list[tuple[int, int]]) -> str:
+    """Return spans as text, adjacent ones as one.
 
-    >>> _joined([(0, 2), (2, 4), (6, 8)])
+    >>> _joined_spans([(0, 2), (2, 4), (6, 8)])
     '0:4, 6:8'
     """
     joined: list[tuple[int, int]] = []

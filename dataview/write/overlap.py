@@ -1,4 +1,4 @@
-"""What a write may read of what it changes: the same memory, the same file, the same places."""
+"""Which operands of a write share places with its target, and which of them are copied before."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def source_of(node: Node) -> Any:
     return below.source if isinstance(below, Stored) else None
 
 
-def apart(arg: Node, target: Node) -> Node:
-    """Return an operand that may be read while the target is written.
+def safe_operand(arg: Node, target: Node) -> Node:
+    """Return an operand that can be read while the target is written.
 
-    Of an expression, what reads the target at other places is computed before.
+    The parts of an expression that read the target at other places are computed before.
     """
     source = source_of(target)
-    reading: set[int] = set()  # the parts that read it, or are made of such
+    reading: set[int] = set()  # the parts that read the source, at whatever depth
     for part in below([arg]):
         own = isinstance(part, Stored) and part.source.may_share(source)
         if own or any(id(inner) in reading for inner in part.made_of()):
@@ -48,14 +48,9 @@ def apart(arg: Node, target: Node) -> Node:
 
 def is_same_places(arg: Node, target: Node) -> bool:
     """Whether two nodes view the same places of one source in the same order."""
-    if not (isinstance(arg, Select) and isinstance(target, Select)):
-        both = isinstance(arg, Stored) and isinstance(target, Stored)
-        return both and source_of(arg) is source_of(target)
-    return (
-        source_of(arg) is source_of(target)
-        and source_of(arg) is not None
-        and arg.index.is_box
-        and target.index.is_box
-        and arg.index.shape == target.index.shape
-        and arg.index.maps == target.index.maps
-    )
+    if source_of(arg) is None or source_of(arg) is not source_of(target):
+        return False
+    if isinstance(arg, Select) and isinstance(target, Select):
+        ours, theirs = arg.index, target.index
+        return ours.is_box and (ours.shape, ours.maps) == (theirs.shape, theirs.maps)
+    return isinstance(arg, Stored) and isinstance(target, Stored)
