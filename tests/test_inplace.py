@@ -651,9 +651,8 @@ def test_what_cannot_be_undone_is_named(folder):
         with pytest.raises(dv.PartialWriteError) as caught:
             v += failing(60, 30)
     assert isinstance(caught.value.__cause__, Broken)
-    axis, first, last = map(
-        int, re.search(r"axis (\d) .* (\d+):(\d+)$", str(caught.value)).groups()
-    )
+    told = re.search(r"rows (\d+):(\d+) of axis (\d) were changed", str(caught.value))
+    first, last, axis = map(int, told.groups())
     assert axis == 0 and first == 0 and 0 < last <= 30
     numbers = np.arange(60.0)[:, None]
     assert_same(target.data(), np.where(numbers < last, a + numbers, a))

@@ -224,24 +224,18 @@ class _Fusion:
         memo = {"roots": self.nodes}
         shape, whole = outs[0].shape, known_shape(nodes[0])
 
-        def read(node: Node) -> np.ndarray:
-            return evaluate(node, operand_index(index, whole, known_shape(node)), memo)
+        def place(leaf: Node) -> Index | None:
+            return operand_index(index, whole, known_shape(leaf))
 
         with self._noting():
             # The small parts of the expression are computed once, for all blocks.
             small = [node for node in self.program.leaves if isinstance(node, Elementwise)]
-            computed = kernel.run_small(small, read, self.thread.at)
-            parts = {**dict(zip(map(id, small), computed, strict=True)), **values}
-            self.thread.at.name = "an operand"
+            at = self.thread.at
+            found = kernel.run_small(small, lambda leaf: evaluate(leaf, place(leaf), memo), at)
+            arrays = {**dict(zip(map(id, small), found, strict=True)), **values}
+            at.name = "an operand"
             self.leaves = [
-                _Leaf(
-                    leaf,
-                    operand_index(index, whole, known_shape(leaf)),
-                    shape,
-                    evaluate,
-                    parts,
-                    memo,
-                )
+                _Leaf(leaf, place(leaf), shape, evaluate, arrays, memo)
                 for leaf in self.program.leaves
             ]
         # Rows can be divided among blocks where no operand is read from a source by rows.
@@ -306,13 +300,13 @@ class _Leaf:
         index: Index | None,
         shape: tuple[int, ...],
         evaluate: Evaluate,
-        parts: Mapping[int, np.ndarray],
+        arrays: Mapping[int, np.ndarray],
         memo: Memo,
     ) -> None:
         self.node = node
         self.index = identity(known_shape(node)) if index is None else index
         self.evaluate = evaluate
-        self.array = parts.get(id(node))
+        self.array = arrays.get(id(node))
         if self.array is None and not self._is_large():
             self.array = evaluate(node, index, memo)
         self.shape = self.index.shape if self.array is None else self.array.shape

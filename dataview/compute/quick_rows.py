@@ -1,4 +1,4 @@
-"""Rows of memory, and of what is computed from it, by their numbers: no plan is made for each."""
+"""Rows of data in memory, and of expressions of them, by their numbers, without a plan for each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Taker: TypeAlias = "Callable[[np.ndarray | slice], np.ndarray | None]"
 
 
 def taker_of(node: Node) -> Taker | None:
-    """Return what takes rows of a node, None if they are not in memory or computed from it.
+    """Return a function that takes rows of a node, None if these need a plan.
 
     Rows by number are copies, as those of an expression are; a slice of memory is an alias.
     """
@@ -33,7 +33,7 @@ def taker_of(node: Node) -> Taker | None:
 
 
 def taker_of_memory(memory: np.ndarray) -> Taker:
-    """Return what takes rows of an array."""
+    """Return a function that takes rows of an array."""
     return functools.partial(_taken, memory, memory.flags.c_contiguous)
 
 
@@ -45,7 +45,7 @@ def _taken(memory: np.ndarray, contiguous: bool, rows: np.ndarray | slice) -> np
 
 
 def _computing(node: Elementwise) -> Taker | None:
-    """Return what computes rows of an expression, if its operands are rows of memory or fixed."""
+    """Return a function that computes rows of an expression, if its operands are in memory."""
     shape = known_shape(node)
     if len(shape) < 1 or shape[0] == 1:
         return None

@@ -289,12 +289,12 @@ def _deviation(state: State, options: dict[str, Any]) -> Any:
 
 
 def _reduced_by(function: Callable[..., Any]) -> Callable[[np.ndarray, Axes, int], State]:
-    """Return the part of a statistic that one of NumPy's functions takes of a block."""
+    """Return the function that computes a part by one of NumPy's reductions of a block."""
     return lambda block, axes, first: (function(block, axis=axes, keepdims=True),)
 
 
 def _combined_by(function: Callable[[Any, Any], Any]) -> Callable[[State, State], State]:
-    """Return what combines two parts of one value each."""
+    """Return the function that combines two parts of one value each."""
     return lambda left, right: (function(left[0], right[0]),)
 
 
