@@ -6,21 +6,18 @@ That the examples of the pages run is the business of doctest.
 from __future__ import annotations
 
 import inspect
-import pathlib
 import re
 
 import pytest
 
 import dataview as dv
-from verbs import verbs
+from package import ROOT, verbs
 
-ROOT = pathlib.Path(__file__).parent.parent
 GRAMMAR = (ROOT / "doc" / "grammar.rst").read_text(encoding="utf-8")
 REFERENCE = (ROOT / "doc" / "reference.rst").read_text(encoding="utf-8")
 LOADING = (ROOT / "doc" / "loading.rst").read_text(encoding="utf-8")
 README = (ROOT / "README.rst").read_text(encoding="utf-8")
 
-# Asked for by Python's tools, or inside the class.
 COMMANDS = [
     'python3 -m venv .venv && .venv/bin/pip install ".[demo]" && .venv/bin/python -m dataview demo',
     'python3 -m venv .venv && .venv/bin/pip install ".[test]" && .venv/bin/pytest',

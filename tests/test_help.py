@@ -15,9 +15,7 @@ import pytest
 
 import dataview as dv
 from dataview.loader import options
-from verbs import verbs
-
-PACKAGE = pathlib.Path(dv.__file__).parent
+from package import PACKAGE, verbs
 
 
 def whole():

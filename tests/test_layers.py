@@ -12,9 +12,8 @@ from collections.abc import Iterator
 import pytest
 
 from children import printed
+from package import PACKAGE, ROOT
 
-ROOT = pathlib.Path(__file__).parent.parent
-PACKAGE = ROOT / "dataview"
 PAGE = (ROOT / "doc" / "developing.rst").read_text(encoding="utf-8")
 
 # Top to bottom: a wing imports only wings that stand below it.
