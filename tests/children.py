@@ -1,4 +1,4 @@
-"""Programs in processes of their own."""
+"""Run Python programs in separate processes."""
 
 import os
 import subprocess
@@ -6,7 +6,7 @@ import sys
 
 
 def python(*arguments, **environment):
-    """Run Python with arguments and more variables of the environment; return the ended process."""
+    """Run Python with these arguments and environment variables; return the finished process."""
     return subprocess.run(
         [sys.executable, *map(str, arguments)],
         capture_output=True,
@@ -18,7 +18,7 @@ def python(*arguments, **environment):
 
 
 def printed(*arguments, **environment):
-    """Give what such a process prints, if it ends well."""
+    """Give what such a process prints; fail if its exit status is not 0."""
     process = python(*arguments, **environment)
     assert process.returncode == 0, process.stderr
     return process.stdout

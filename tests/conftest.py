@@ -1,4 +1,4 @@
-"""What every test starts from: the tree's own package, and the same random numbers each time."""
+"""Set-up of all tests: they use the package of this tree, and the same random numbers each time."""
 
 import os
 import pathlib

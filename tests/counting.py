@@ -1,4 +1,4 @@
-"""Data that note what is read of them, and data that must not be read."""
+"""Sources that count what is read, and functions that must not be called."""
 
 from collections import Counter
 

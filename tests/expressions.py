@@ -25,7 +25,7 @@ from oracle import (
 )
 
 SIZES = [(sizes.small_elements, sizes.block_elements), (8, 16), (0, 1), (0, 7)]
-"""Thresholds (small, block) to compute under: the package's own, and ones that cut everything."""
+"""Pairs of sizes (small, block): those of the package, and ones that cut all data into blocks."""
 
 
 def thresholds(small, block):

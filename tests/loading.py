@@ -17,7 +17,7 @@ def dataset(n):
 
 
 def numbered(bad=()):
-    """Give a function that makes samples by number, but for some, and notes which."""
+    """Give a function that makes samples by number, fails for some, and notes its calls."""
     return Counting(lambda number: {"y": number}, bad)
 
 
@@ -39,7 +39,7 @@ def shared_memory(monkeypatch):
 
 
 def room_for_shared_memory(monkeypatch, size):
-    """Let the system tell that so many bytes of shared memory are free."""
+    """Make the system report this many free bytes of shared memory."""
     found = types.SimpleNamespace(f_bavail=size, f_frsize=1)
     monkeypatch.setattr(os, "statvfs", lambda path: found)
 

@@ -1,7 +1,7 @@
-"""What the newest NumPy answers, where an older one that the package runs on answers otherwise.
+"""The results of the newest NumPy, where an older supported version has other results.
 
-The model answers as the newest NumPy does, with every NumPy. Differences are looked for, not told
-from a version: where NumPy has none, each function here is NumPy's own and changes nothing.
+With every version of NumPy, the model has the results of the newest one. Each difference is found
+by trying, not by the version: where there is none, a function here is NumPy's own.
 """
 
 import warnings
@@ -12,7 +12,7 @@ import pytest
 # ---------------------------------------------------------------- keys
 
 OUTSIDE = "Out of bound index found"
-"""So begins NumPy 2.0's warning of a key that reaches outside and selects nothing."""
+"""The start of NumPy 2.0's warning of a key that is out of bounds and selects nothing."""
 
 
 def heed_keys_outside():

@@ -1,4 +1,4 @@
-"""Texts and pages against the files of a folder of `tests/snapshots`."""
+"""Compare texts and pages with the files in a folder of `tests/snapshots`."""
 
 import os
 import pathlib

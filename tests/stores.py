@@ -1,4 +1,4 @@
-"""Stores to test with: the smallest that the protocol allows, and what dask's arrays answer."""
+"""Stores for tests: the smallest that `Source` allows, and a stand-in for dask's arrays."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataview.sources import Source
 
 
 class Least(Source):
-    """The smallest store: a shape, a dtype, and what an index selects."""
+    """The smallest store: a shape, a dtype and `read`."""
 
     def __init__(self, array):
         self.kept = array.copy()
@@ -43,7 +43,7 @@ class Raw(Source):
 
 
 class Chunked:
-    """What dask's array answers, noting the keys of what is computed."""
+    """A stand-in for dask's array that notes the keys of what is computed."""
 
     def __init__(self, data, rows, keys=(), counted=None):
         self.data = data

@@ -1,4 +1,4 @@
-"""Cases that stand in no other file, and what broke at least one other library."""
+"""Behaviours that no other file tests, and cases that broke at least one other library."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How other libraries take a view, and how a view takes what they hold: with the libraries.
+"""Views in other libraries, and views of their data, with the libraries themselves.
 
-Each test imports the library it is about, since the file is collected where none is installed.
+Each test imports its library itself: this file is imported where none of them is installed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Samples made one batch: every kind of sample, every way of padding, every refusal."""
+"""Collation: every kind of sample, every way of padding, every error."""
 
 import types
 from collections import namedtuple
@@ -16,7 +16,7 @@ Point = namedtuple("Point", "x y")
 
 
 def same(found, expected):
-    """The same kinds, dtypes, shapes and values, however deep."""
+    """Assert equal types, dtypes, shapes and values, at every level."""
     assert type(found) is type(expected)
     if isinstance(expected, dict):
         assert list(found) == list(expected)

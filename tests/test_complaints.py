@@ -1,4 +1,4 @@
-"""What users of other loaders complain about most, one test each.
+"""The most frequent complaints of users of other loaders, one test each.
 
 Left out: installing (see the set-up of the project), caches (test_mapping) and stable names
 (test_docs).  What worker processes leave behind is tested at length in test_workers.

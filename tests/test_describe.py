@@ -1,4 +1,4 @@
-"""Descriptions: every field in one pass, exact where nothing marks it."""
+"""`_describe`: all fields in one pass, and exact unless marked as an estimate."""
 
 import math
 import pickle

@@ -1,7 +1,7 @@
-"""A view as one line, as text and as HTML: compared with files, small, escaped, never reading.
+"""A view as one line, text and HTML: equal to stored files, small, escaped, without reading data.
 
-After a wanted change, DATAVIEW_UPDATE_SNAPSHOTS=1 pytest tests/test_display.py writes the files of
-tests/snapshots/display anew; read the difference before it is committed.
+After an intended change, write the stored files anew, and read the difference before you commit:
+DATAVIEW_UPDATE_SNAPSHOTS=1 pytest tests/test_display.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The pages against the package: verbs, options, functions and commands, none left out.
+"""The pages describe every verb, option and function of the package, and its commands.
 
-That the examples of the pages run is the business of doctest.
+The examples on the pages are run by doctest.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def test_the_grammar_has_the_functions_of_the_package():
 
 
 def lines_of_the_reference():
-    """What has a line on the page, with its arguments as they are written there."""
+    """The names that have a line on the page, with the arguments written there."""
     told = re.findall(r"^- ``(?:dv\.)?(\w+)((?:\(.*?\))?)``: [a-z*`]", REFERENCE, re.M | re.S)
     assert len(told) == len(dict(told)) == REFERENCE.count("\n- ")
     return {name: " ".join(arguments.split()) for name, arguments in told}

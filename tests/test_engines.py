@@ -1,4 +1,4 @@
-"""The engines: which steps numexpr computes, in which threads, and that the bits are the same."""
+"""Engines: which steps numexpr computes, in which threads, with the same bits as NumPy."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor

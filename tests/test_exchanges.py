@@ -1,6 +1,6 @@
-"""Exchanges with other libraries, as far as NumPy alone can show them; `test_clients` has the rest.
+"""Conversion to and from other libraries, tested without them; `test_clients` has the rest.
 
-Other libraries are played by classes that bear the names of theirs.
+Classes with the names of theirs stand in for other libraries.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Plans told before they are run: compared with files, and with what is read when they are run.
+"""`_explain`: equal to stored files, and to what is read when the view is called.
 
-After a wanted change, DATAVIEW_UPDATE_SNAPSHOTS=1 pytest tests/test_explaining.py writes the files
-of tests/snapshots/explaining anew; read the difference before it is committed.
+After an intended change, write the stored files anew, and read the difference before you commit:
+DATAVIEW_UPDATE_SNAPSHOTS=1 pytest tests/test_explaining.py
 """
 
 from __future__ import annotations

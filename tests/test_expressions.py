@@ -1,4 +1,4 @@
-"""Elementwise expressions against eager NumPy: values, errors, warnings, what is read, and how."""
+"""Elementwise expressions have NumPy's values, errors and warnings; what is read, and how."""
 
 import math
 import multiprocessing

@@ -1,4 +1,4 @@
-"""What a user is told who asks: the names of verbs, their options, and nothing from inside."""
+"""Help and errors: the names of verbs and options, and no internal names."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_wrong_call_is_told_by_the_verb():
 
 # -------------------- options --------------------
 
-# Both have these, with one check and one line of help.
+# The options that both verbs have.
 SHARED = ("batch_size", "tail", "sampler", "seed", "num_samples", "num_batches")
 HEADINGS = re.findall(r"^ +(\w[^\n]*):\n\n", options.Options.__doc__, re.M)
 VERBS = {"_loader": options.LoaderOptions, "_minibatches": options.MinibatchOptions}

@@ -1,4 +1,4 @@
-"""In-place operators: what NumPy gives on a copy, whatever overlaps, or every byte as it was."""
+"""In-place operators: the result of NumPy on a copy, whatever overlaps, or unchanged data."""
 
 import _thread
 import contextlib

@@ -1,4 +1,4 @@
-"""Laws by which plans are simplified: with and without each of them the data are the same."""
+"""The laws by which plans are simplified: without each of them the data are the same."""
 
 import contextlib
 import itertools

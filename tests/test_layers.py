@@ -1,4 +1,4 @@
-"""The shape of the house: who imports whom, what an import costs, how long a file may grow."""
+"""The layout of the package: which wing may import which, and how long files may be."""
 
 import ast
 import graphlib
@@ -22,10 +22,10 @@ WINGS = """
     compute plan sources index sizes errors
 """.split()
 
-# Of these the rooms may be imported directly, of the others only the door, `__init__`.
+# The rooms of these wings may be imported directly, of the others only the door, `__init__`.
 COMMON = {"plan", "index", "sizes", "errors"}
 
-# All that is imported before it is used. numexpr and what the extras bring wait in functions.
+# These may be imported at the top of a file; numexpr and other libraries only in functions.
 EAGER = {*sys.stdlib_module_names, "numpy"}
 
 CODE_LINES_OF_A_FILE = 400
@@ -120,7 +120,7 @@ def code_lines(tree: ast.Module, text: str) -> set[int]:
 
 
 def against_the_wings(package: pathlib.Path) -> list[str]:
-    """What a package does against the order of the wings, their doors and rings, a line each."""
+    """The imports of a package that break the rules of wings, doors and rings, a line each."""
     trees = modules(package)
     place = {name: WINGS.index(wing(name)) for name in trees if wing(name) in WINGS}
     problems = [

@@ -1,4 +1,4 @@
-"""Loaders: epochs, tails, shards, resuming, failures, streams; each batch against the order."""
+"""Loaders: epochs, last batches, ranks, resuming, failures, streams."""
 
 import gc
 import itertools

@@ -1,4 +1,4 @@
-"""Random verbs on views of one array, held against the eager NumPy model of it."""
+"""Random sequences of verbs on views of one array, compared with a NumPy model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m dataview`, in a process of its own: what it says, what it writes, how it fails."""
+"""`python -m dataview`: its output, the files it writes, its errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of rows and of blocks: called once, checked, unable to change data; rows kept."""
+"""`_map`, `_map_batches`, `_cached`: one call for each row, checked results, data unchanged."""
 
 import collections
 import math

@@ -1,4 +1,4 @@
-"""How much memory a pass over a file takes: subprocesses under a limit, and their peak."""
+"""The memory that a pass over a file takes, measured in subprocesses with a limit."""
 
 import numpy as np
 import pytest

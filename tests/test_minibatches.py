@@ -1,4 +1,4 @@
-"""Views of minibatches against NumPy's reshape, and what becomes of the rows that are left."""
+"""Views of minibatches, compared with NumPy's reshape; the rows that do not fill a batch."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The notebooks of the pages: each runs from top to bottom, and gives the outputs that it shows.
+"""The notebooks: each runs from top to bottom, and has the outputs that are stored in it.
 
-After a wanted change, DATAVIEW_UPDATE_SNAPSHOTS=1 pytest tests/test_notebooks.py stores the outputs
-anew; read the difference before it is committed.
+After an intended change, write the stored files anew, and read the difference before you commit:
+DATAVIEW_UPDATE_SNAPSHOTS=1 pytest tests/test_notebooks.py
 """
 
 from __future__ import annotations

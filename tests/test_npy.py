@@ -1,4 +1,4 @@
-"""`.npy` files: what is read and written is what NumPy would, and a broken file is refused."""
+"""`.npy` files are read and written as NumPy does; broken files raise an error."""
 
 from __future__ import annotations
 

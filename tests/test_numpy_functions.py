@@ -1,4 +1,4 @@
-"""NumPy's functions of views: lazy where a plan can say them, and always with NumPy's result."""
+"""NumPy's functions of views have NumPy's results, and are lazy where that is supported."""
 
 from __future__ import annotations
 

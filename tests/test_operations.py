@@ -1,4 +1,4 @@
-"""The table of operations: each row says one operation, whoever reads it."""
+"""The table of operations: all entries of a row describe the same operation."""
 
 import numexpr
 import numpy as np
@@ -25,7 +25,7 @@ OTHERS = {
     str: lambda default: "same_kind",
     type(None): lambda default: 7.5,
 }
-"""What is given for an option besides its default."""
+"""A value other than the default, by the type of the default."""
 
 
 def converted(values, dtype=np.float32, casting="unsafe"):

@@ -1,4 +1,4 @@
-"""A permutation is a bijection, random to look at, and the same for ever."""
+"""A computed permutation is a bijection, looks random, and never changes."""
 
 import copy
 import itertools

@@ -1,4 +1,4 @@
-"""Pictures of symbolic views: valid, safe, small, the same each time, and nothing in them overlaps.
+"""Pictures of expressions: valid, safe, small, the same each time, without overlaps.
 
 What a whole page looks like is compared with files by test_display.
 """

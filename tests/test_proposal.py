@@ -1,4 +1,4 @@
-"""The three listings of the proposal, in its own order, each line beside its comment."""
+"""The examples of the original proposal, line by line, with its comments."""
 
 from __future__ import annotations
 

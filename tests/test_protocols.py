@@ -1,4 +1,4 @@
-"""What other code asks of a view: arrays, files, pickles, threads, truth, display, completion."""
+"""Protocols of Python and NumPy: arrays, pickles, threads, truth, display, completion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quantiles and distinct values: NumPy's, in few passes and a bounded memory."""
+"""Quantiles and distinct values: equal to NumPy's, in few passes and a bounded memory."""
 
 import math
 import pickle

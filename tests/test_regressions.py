@@ -1,4 +1,4 @@
-"""What once went wrong, each case as it was found."""
+"""Errors that were found once, a test for each."""
 
 import copy
 import itertools

@@ -1,4 +1,4 @@
-"""Every sampler through one suite: coverage, counts, random access, restarts, chance."""
+"""One suite for every sampler: coverage, counts, random access, restarts, randomness."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def rows_of(count):
     )
 
 
-# Each row exactly once; each an order without end; each with cuts of its own.
+# Samplers with each row once; samplers without an end; samplers that choose the batches.
 ONCE = {
     "linear": samplers.linear(),
     "permutation": samplers.permutation(),
@@ -72,7 +72,7 @@ CUTTING += ["token-budget", "token-budget, not padded"]
 
 
 def drawn(name, count, seed=0, epoch=0, most=500):
-    """The order of one epoch, and its rows: all, or of an endless one the first."""
+    """The order of one epoch, and its rows: all of them, or the first ones if there is no end."""
     order = ALL[name].order(rows_of(count), seed, epoch)
     length = order.length if order.length is not None else most
     return order, order.rows(0, length)

@@ -1,4 +1,4 @@
-"""Sizes by which work is cut: they can be set for a while, and the package reads all of them."""
+"""The sizes of blocks: they can be set for a while, and the package uses all of them."""
 
 import pathlib
 

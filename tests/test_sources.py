@@ -1,4 +1,4 @@
-"""The suite that every store passes: one line of `STORES` is all that a new one needs."""
+"""One suite for every store: a new store needs a line in `STORES`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from stores import Chunked, Least, LeastWritable, Raw, Row
 
 
 class Store(NamedTuple):
-    """How a store with the data of an array is made, in a folder where it needs one."""
+    """A store to test: `made` makes it from an array and a folder for its files."""
 
     made: Callable[[np.ndarray, Any], Any]
     writable: bool = True

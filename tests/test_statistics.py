@@ -1,4 +1,4 @@
-"""Statistics: exact, streaming, lazy, and photographs of the data when they were needed."""
+"""Statistics: exact, lazy, in one pass, and unchanged by writes after they were needed."""
 
 import math
 import multiprocessing

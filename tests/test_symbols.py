@@ -1,4 +1,4 @@
-"""Symbols: an expression over them, given data, is the same expression over the data."""
+"""Symbols: an expression of symbols, given data, equals the same expression of the data."""
 
 import collections
 import pickle
@@ -38,7 +38,7 @@ def symbols_for(data, leaves):
 
 
 def given_data(view, values):
-    """Give a view the data of those symbols that it has."""
+    """Bind the data of those symbols that a view has."""
     names = symbols_of([node_of(view)])
     return view._bind({name: values[name] for name in names})
 

@@ -1,4 +1,4 @@
-"""One way down a plan and one way to build it again: every kind of part, plans of any length."""
+"""Visiting and rebuilding plans: every kind of node, plans of any length."""
 
 import copy
 import pickle
@@ -116,7 +116,7 @@ def test_each_part_comes_once_and_after_its_own(name, nodes):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_change_at_the_bottom_reaches_the_top_and_nothing_else(name, nodes):
-    """Copies of all sources: whatever is made of one is new, all other parts are the same."""
+    """After all sources were copied, nodes made from them are new and all others the same."""
     root = nodes[name]
     copied = {}
 
@@ -219,7 +219,7 @@ def test_records_are_nested_as_deep_as_one_likes():
 
 @pytest.mark.parametrize("name", sorted(CHAINS))
 def test_its_time_grows_as_its_length(name):
-    """Counted in calls of the interpreter, which no other load of the machine changes."""
+    """Count calls of the interpreter, which do not depend on the load of the machine."""
     step, _ = CHAINS[name]
     calls = [count_calls(lambda n=n: repeated(step, dv.View(X), n)[1]()) for n in (100, 400, 1600)]
     assert calls[2] - calls[1] < 4.5 * (calls[1] - calls[0])

@@ -1,4 +1,4 @@
-"""Workers of loaders: threads and processes, their order, their ends and what they leave behind."""
+"""Workers of loaders: threads and processes, the order of batches, how workers end and clean up."""
 
 import functools
 import gc
@@ -72,7 +72,7 @@ def freed(name):
 
 @pytest.fixture
 def tidy(monkeypatch):
-    """Nothing stays behind: no shared memory, and no thread, which would wait for a process."""
+    """Assert that no shared memory and no thread is left."""
     names = shared_memory(monkeypatch)
     threads = set(threading.enumerate())
     yield

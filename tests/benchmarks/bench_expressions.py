@@ -1,7 +1,7 @@
 """Time expressions beside NumPy written by hand and other engines: `python bench_expressions.py`.
 
-Other libraries take part where they can be imported; `--no-peers` leaves them out. `--elements`
-is the size of the large arrays, 50 million if nothing is said.
+Other libraries are timed if they can be imported; `--no-peers` leaves them out. `--elements` is the
+size of the large arrays, by default 50 million.
 """
 
 from __future__ import annotations

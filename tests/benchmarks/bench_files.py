@@ -1,9 +1,9 @@
 """Time centring a file as large as memory allows: `python bench_files.py`.
 
-The file is `--gigabytes` large, 4 if nothing is said, and is made in `--folder`, the system's
-folder for temporary files. Each contestant works in a process of its own, whose memory is read from
-the system; all that is to be written reaches the disk before the next begins. dask with zarr takes
-part where both can be imported; `--no-peers` leaves it out.
+The file has `--gigabytes`, by default 4, and is made in `--folder`, by default the system's folder
+for temporary files. Each contestant runs in its own process, whose memory is read from the system.
+Its data are written to the disk before the next one begins. dask with zarr is timed if both can be
+imported; `--no-peers` leaves it out.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Time minibatches and loaders beside NumPy's loops written by hand: `python bench_minibatches.py`.
 
-One turn is a whole epoch, so that the order, the views and their fields are all paid for. PyTorch,
-Hugging Face's datasets and Grain take part where they can be imported; `--no-peers` leaves them
-out. The last two are slow: of an epoch they are timed for the first batches only.
+A whole epoch is timed, including the time to make the order, the views and their fields. PyTorch,
+Hugging Face's datasets and Grain are timed if they can be imported; `--no-peers` leaves them out.
+The last two are slow: they are timed for the first batches of an epoch only.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def images(rows: int) -> Contestants:
 
 
 def resumed() -> None:
-    """Tell what it takes to go on at 99 % of many rows, and to read the next batch."""
+    """Print the time and memory to resume at 99 % of many rows and read the next batch."""
     d = dv.View(input=np.zeros(MANY, np.uint8))
     loader = d._loader(SIZE, sampler="permutation")
     next(loader)
@@ -216,7 +216,7 @@ def resumed() -> None:
 
 
 def overlapped() -> Contestants:
-    """Reading that waits, behind steps that wait as long."""
+    """Steps that wait, with data whose reading waits as long."""
 
     def slow(number: int) -> np.ndarray:
         time.sleep(PAUSE / 4)
@@ -249,7 +249,7 @@ def weighed(sample: Any) -> float:
 
 
 def by_processes() -> Contestants:
-    """A transform that is bound by Python, which threads cannot share out and processes can."""
+    """A transform in pure Python, which processes can run in parallel and threads cannot."""
     d = dv.View(np.arange(512.0))
 
     def visit(loader: Any) -> Callable[[], None]:

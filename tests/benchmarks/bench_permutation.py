@@ -1,7 +1,7 @@
 """Time a computed permutation beside the one that NumPy stores: `python bench_permutation.py`.
 
-The base is `Generator.permutation` of as many rows as are asked for, in the same run; it stores
-them, so that for n rows it would take 8 * n bytes.
+The base is NumPy's `Generator.permutation` of as many rows, in the same run. It stores the order,
+which takes 8 * n bytes for n rows.
 """
 
 import timeit

@@ -1,6 +1,6 @@
 """Time views beside the same work written by hand in NumPy: `python bench_views.py`.
 
-Other libraries take part where they can be imported; `--no-peers` leaves them out.
+Other libraries are timed if they can be imported; `--no-peers` leaves them out.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Time contestants in turn, and print what was measured as tables of reStructuredText.
 
-A round times each contestant once, so that a slow moment of the machine falls on all of them, and a
-ratio to the base, which is the first, is taken within the round. Importing this file makes the
-tree's own package the one that is timed, whether or not a copy of it is installed.
+A round times each contestant once, so that a slow moment of the machine affects all of them. The
+first contestant is the base; the ratios to it are taken within each round. Importing this file
+makes the package of this tree the one that is timed, whether or not a copy is installed.
 """
 
 from __future__ import annotations
