@@ -145,7 +145,7 @@ def test_what_is_vetted_does_not_contradict_itself(operation):
         return
     assert function.nout == 1
     assert row.text or operation.text
-    assert set(row.apart) <= set(range(function.nin))
+    assert set(row.separate) <= set(range(function.nin))
     assert row.raises or not row.underflows
     for kind in map(np.dtype, row.dtypes.split()):
         result = function(*[np.ones(1, kind)] * function.nin).dtype
