@@ -27,13 +27,14 @@ from dataview.index import (
     compose,
     extend,
     extent,
+    identity,
     is_endless,
 )
 from dataview.plan.build import select
 from dataview.plan.fields import Attached, Fields
 from dataview.plan.kinds import Record, Sampled, Select, known_shape, members
 from dataview.plan.node import Node
-from dataview.samplers import rows_by, shape_by_rows
+from dataview.samplers import count_rows, rows_by
 from dataview.samples import Stream
 
 
@@ -50,10 +51,7 @@ def grouped(
     """Return the view of the minibatches of a node's rows."""
     if isinstance(node, Stream):
         return of_stream(node, batch_size, tail, sampler, num_samples, num_batches)
-    shape = shape_by_rows(node)
-    if not shape:
-        raise TypeError("_minibatches: the view has no rows, its shape is ()")
-    count = shape[0]
+    count = count_rows(node, "_minibatches")
     chosen = samplers.sampler_of(sampler, node.fields, batch_size, tail)
     data, node = samplers.RowsOf(node, count), _in_order(node, {})
     if is_endless(count):
@@ -64,7 +62,7 @@ def grouped(
         _check_cuts(chosen, batch_size, tail)
         number = samplers.batches_of_epoch(order.cuts, num_samples, num_batches)
         total = order.cuts.bounds(number - 1)[1] if number else 0
-        return Batches(rows_by(node, rows, total), order.cuts, _first(number), None)
+        return Batches(rows_by(node, rows, total), order.cuts, identity((number,)), None)
     if batch_size is None:
         raise ValueError("give a batch size, or a sampler that decides about the batches")
     total = samplers.samples_of_epoch(order, count, batch_size, num_samples, num_batches)
@@ -93,7 +91,7 @@ def _endless(
     if num_samples is None and num_batches is None:
         if _has_axes(node):
             return _even(node, LINE, ENDLESS, size)
-        return Batches(node, EqualCuts(ENDLESS, size), _first(ENDLESS), size)
+        return Batches(node, EqualCuts(ENDLESS, size), identity((ENDLESS,)), size)
     order = samplers.Order(np.asarray, None)
     total = samplers.samples_of_epoch(order, num_samples or 0, size, num_samples, num_batches)
     return _of_size(node, LINE, total, size, "short")
@@ -114,7 +112,7 @@ def _of_size(node: Node, rows: Map, total: int, size: int, tail: str) -> Node:
     if total % size == 0 and _has_axes(node):
         return _even(node, rows, total // size, size)
     cuts = EqualCuts(total, size)
-    return Batches(rows_by(node, rows, total), cuts, _first(cuts.count), size)
+    return Batches(rows_by(node, rows, total), cuts, identity((cuts.count,)), size)
 
 
 def _has_axes(node: Node) -> bool:
@@ -168,7 +166,3 @@ def _in_order(node: Node, orders: dict[int, samplers.Order]) -> Node:
         return node
     index = Index(node.index.shape, [rows, *rest])
     return Select(node.node, index, node._fields, node.meta)
-
-
-def _first(number: int) -> Index:
-    return Index((number,), [LINE])

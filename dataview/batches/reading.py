@@ -29,7 +29,7 @@ def _reader(node: Node) -> Reader | None:
     if isinstance(node, Batches):
         if node.index.maps != (LINE,):
             return None
-        found, cuts = _run_of(node.rows), node.cuts
+        found, cuts = _run_by(taker_of(node.rows)) or _run_of_order(node.rows), node.cuts
         return None if found is None else lambda number: found(*cuts.bounds(number))
     if not isinstance(node, Select) or not node.index.maps:
         return None
@@ -48,11 +48,6 @@ def _reader(node: Node) -> Reader | None:
     if run is None:
         return None
     return lambda number: run(start + number * step, start + number * step + size)
-
-
-def _run_of(node: Node) -> Run | None:
-    """Return the function that reads a run of rows, by their numbers or positions in an order."""
-    return _run_by(taker_of(node)) or _run_of_order(node)
 
 
 def _run_by(take: Taker | None) -> Run | None:

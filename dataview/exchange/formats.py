@@ -31,7 +31,7 @@ def opener_of(path: Any) -> Open:
     """Return the function that opens a file, by its suffix."""
     openers = {f".{suffix}": found.open for suffix, found in FORMATS.items() if found.open}
     for suffix, found in openers.items():
-        if str(path).endswith(suffix):
+        if os.fsdecode(path).endswith(suffix):
             return found
     raise ValueError(f"files that can be opened end in {', '.join(openers)}; got {path!r}")
 

@@ -17,7 +17,7 @@ from dataview.loader.output import Output, parts_and_form
 from dataview.loader.stream_dealing import StreamDealer
 from dataview.plan.kinds import Record, members
 from dataview.plan.node import Node
-from dataview.samplers import shape_by_rows
+from dataview.samplers import count_rows
 from dataview.samples import Stream
 
 
@@ -51,7 +51,7 @@ def plan_for(
         count, chosen = None, {}
         dealer = _stream_dealer(node, options)
     else:
-        count, chosen = _count(node), _samplers(node, options)
+        count, chosen = count_rows(node, "_loader"), _samplers(node, options)
         dealer = _row_dealer(node, count, chosen, options)
     secondary = frozenset(list(chosen)[1:])
     for name in secondary - parts.keys():
@@ -80,13 +80,6 @@ def plan_for(
     output = Output(form, like, viewed_with, options.device)
     endless = count is not None and is_endless(count)
     return LoaderPlan(options, dealer, assembly, output, fingerprint, endless)
-
-
-def _count(node: Node) -> int:
-    shape = shape_by_rows(node)
-    if not shape:
-        raise TypeError("_loader: the view has no rows, its shape is ()")
-    return shape[0]
 
 
 def _dealing(o: LoaderOptions) -> Dealing:

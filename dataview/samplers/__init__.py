@@ -35,6 +35,7 @@ from dataview.samplers.selections import (
     Cycle,
     as_mask,
     as_numbers,
+    count_rows,
     one_each,
     ordered,
     repeated,
@@ -55,9 +56,10 @@ from dataview.samplers.splits import folds, group_folds, split
 __all__ = [
     "CATALOGUE", "Cuts", "Cycle", "Data", "Order", "RowsOf", "Sampler", "as_mask", "as_numbers",
     "batches_of_epoch", "batchwise_permutation", "bucket", "checked_number", "checked_seed",
-    "folds", "group_folds", "label_distribution", "label_permutation", "label_uniform", "linear",
-    "mix", "one_each", "ordered", "part_linear", "part_linear_permutation",
-    "part_permutation_permutation", "permutation", "random_slice", "repeated", "restricted",
-    "row_range", "rows_by", "same_length", "sampler_of", "samples_of_epoch", "shape_by_rows",
-    "shuffled", "split", "subset", "token_budget", "uniform", "weighted",
+    "count_rows", "folds", "group_folds", "label_distribution", "label_permutation",
+    "label_uniform", "linear", "mix", "one_each", "ordered", "part_linear",
+    "part_linear_permutation", "part_permutation_permutation", "permutation", "random_slice",
+    "repeated", "restricted", "row_range", "rows_by", "same_length", "sampler_of",
+    "samples_of_epoch", "shape_by_rows", "shuffled", "split", "subset", "token_budget", "uniform",
+    "weighted",
 ]  # fmt: skip

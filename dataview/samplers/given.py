@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dataview.errors import error_at
-from dataview.samplers.protocol import Data, Key, Order, Sampler, Seed
+from dataview.samplers.protocol import Data, Order, Sampler, Seed
 from dataview.samplers.simple import numbered
 
 
@@ -163,7 +163,3 @@ class OrderFunction(Sampler):
             return _as_rows(self.function(rows, position), count)
         except Exception as error:
             raise error_at(error, f"the order of epoch {epoch}") from error
-
-    def key(self, seed: Seed, epoch: int) -> Key:
-        """Return nothing: the function decides."""
-        return ()

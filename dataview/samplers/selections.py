@@ -53,13 +53,20 @@ def shape_by_rows(node: Node) -> tuple[int, ...]:
     return known_shape(node)
 
 
-def length_for(node: Node, what: str) -> int:
+def count_rows(node: Node, what: str) -> int:
+    """Return the number of rows, which may be endless, or raise if there are none."""
     shape = shape_by_rows(node)
     if not shape:
         raise TypeError(f"{what}: the view has no rows, its shape is ()")
-    if is_endless(shape[0]):
-        raise endless(what)
     return shape[0]
+
+
+def length_for(node: Node, what: str) -> int:
+    """Return the number of rows, or raise if there are none or no end of them."""
+    count = count_rows(node, what)
+    if is_endless(count):
+        raise endless(what)
+    return count
 
 
 def ordered(node: Node, rows: np.ndarray) -> Node:

@@ -23,10 +23,7 @@ def split(
     bounds = _bounds(sizes, count)
     if labels is not None:
         order = _interleaved(labels, count, seed)
-        return tuple(
-            ordered(node, _sorted_or_shuffled(order[start:stop], seed, start))
-            for start, stop in bounds
-        )
+        return tuple(_part(node, order[start:stop], seed, start) for start, stop in bounds)
     if seed is not None:
         node = shuffled(node, seed)
     return tuple(row_range(node, start, stop) for start, stop in bounds)
@@ -50,8 +47,7 @@ def folds(
             yield rows_by(node, skip, count - stop + start), row_range(node, start, stop)
         else:
             rest = np.concatenate([order[:start], order[stop:]])
-            test = _sorted_or_shuffled(order[start:stop], seed, start)
-            yield ordered(node, _sorted_or_shuffled(rest, seed)), ordered(node, test)
+            yield _part(node, rest, seed), _part(node, order[start:stop], seed, start)
         stop = start
 
 
@@ -76,10 +72,7 @@ def group_folds(
     fold = fold_of[codes]
     for chosen in range(len(names) if number is None else number):
         test, train = (np.flatnonzero(mask) for mask in (fold == chosen, fold != chosen))
-        yield (
-            ordered(node, _sorted_or_shuffled(train, seed)),
-            ordered(node, _sorted_or_shuffled(test, seed)),
-        )
+        yield _part(node, train, seed), _part(node, test, seed)
 
 
 def _skip(start: int, count: int, rows: np.ndarray) -> np.ndarray:
@@ -140,9 +133,9 @@ def _interleaved(labels: np.ndarray, count: int, seed: int | None) -> np.ndarray
     return rows[np.argsort(rank / counts[codes], kind="stable")]
 
 
-def _sorted_or_shuffled(rows: np.ndarray, seed: int | None, part: int = 0) -> np.ndarray:
+def _part(node: Node, rows: np.ndarray, seed: int | None, part: int = 0) -> Node:
     """Return rows in ascending order, or with a seed in random order, another one for each part."""
     rows = np.sort(rows)
-    if seed is None or len(rows) < 2:
-        return rows
-    return rows[Permutation(len(rows), seed, part).block(0, len(rows))]
+    if seed is not None and len(rows) > 1:
+        rows = rows[Permutation(len(rows), seed, part).block(0, len(rows))]
+    return ordered(node, rows)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from dataview.errors import UndeclaredError
 from dataview.index import identity, is_integer, parse
 from dataview.plan.build import field, record, select, stored, with_fields
 from dataview.plan.fields import Attached, Fields, check_name
@@ -270,9 +269,7 @@ def _known_rows(node: Undeclared, learnt: dict[Any, RowFunctions]) -> Node:
 
 def _learnt(node: Undeclared) -> RowFunctions:
     """Return the step of a member with what its first sample tells of all members."""
-    if not node.count:
-        raise UndeclaredError("there are no samples to learn from")
-    number = int(node.part(parse(0, (node.count,))).numbers())
+    number = node.first_number()
     result = node.step.result(node.rows, (number,))
 
     def seen(part: Node, spec: Spec, path: Path) -> Spec:

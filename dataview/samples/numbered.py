@@ -83,10 +83,13 @@ class NumberedSamples(Sampled):
         """Return the samples as nodes that know shape, dtype and fields, reading the first."""
         if self.count is None:
             return self.sample(int(self.numbers()))
+        return self.rows_of(_made_source(self, self.sample(self.first_number()), ()))
+
+    def first_number(self) -> int:
+        """Return the number of the first sample, or raise if there is none."""
         if not self.count:
             raise UndeclaredError("there are no samples to learn from")
-        first = self.part(parse(0, (self.count,)))
-        return self.rows_of(_made_source(self, self.sample(int(first.numbers())), ()))
+        return int(self.part(parse(0, (self.count,))).numbers())
 
     def rows_of(self, whole: Node) -> Node:
         """Return the rows of a node of `total` samples that are those of these samples."""
