@@ -227,6 +227,10 @@ except ValueError as error:
     assert CHANGED in printed("-c", code, tmp_path / "big.npy")
 
 
+def test_a_path_may_be_given_as_bytes(path, x):
+    np.testing.assert_array_equal(dv.open(os.fsencode(path))(), x)
+
+
 def test_nothing_is_opened_while_nothing_changes(path, x, monkeypatch):
     os.utime(path, (1e9, 1e9))
     view = dv.open(path)
