@@ -164,6 +164,7 @@ CHAINS = {
         lambda v: v._map(lambda row: {"x": row() + 1}, shape={"x": (3,)}, dtype=float).x,
         X + LONG,
     ),
+    "sums": (lambda v: v + 1, X + LONG),
     "transposes": (lambda v: (v + 1)._transpose(), X + LONG),
     "reshapes": (lambda v: (v._reshape(2, 6) + 1)._reshape(4, 3), X + LONG),
     "matmuls": (lambda v: v @ np.eye(3), X),
@@ -181,6 +182,13 @@ def test_a_plan_is_as_long_as_one_likes(name):
         assert_same(view._readonly()[1](), expected[1])
     assert repr(view).startswith("View")
     assert str(view._explain()).startswith("Plan of View")
+
+
+def test_rows_are_repeated_as_often_as_one_likes():
+    view = repeated(lambda v: (v + 0)._repeat(2)[:4], dv.View(X), LONG // 10)
+    assert_same(view[1](), X[1])
+    assert_same(view(), X)
+    assert_same(np.concatenate([batch() for batch in view._minibatches(2)]), X)
 
 
 @pytest.mark.parametrize("name", ["transposes", "matmuls", "joined parts"])

@@ -158,13 +158,13 @@ def axes_of(map_: Map) -> tuple[int, ...]:
     >>> axes_of(Affine(3, ((2, 10), (0, 1))))
     (0, 2)
     """
+    while isinstance(map_, Computed):
+        map_ = map_.inner
     if isinstance(map_, Constant):
         return ()
     if isinstance(map_, Affine):
         return tuple(sorted(axis for axis, _ in map_.strides))
-    if isinstance(map_, Array):
-        return map_.axes
-    return axes_of(map_.inner)
+    return map_.axes
 
 
 def shares_axes(index: Index, number: int) -> bool:
@@ -189,7 +189,11 @@ def positions(map_: Map, shape: Sequence[int]) -> np.ndarray:
             spread[axis] = length
         return map_.values.reshape(spread)
     if isinstance(map_, Computed):
-        return _line(map_.function(positions(map_.inner, shape)), map_.stride, map_.offset)
+        functions, inner = _functions_of(map_)
+        found = positions(inner, shape)
+        for outer in functions:
+            found = _line(outer.function(found), outer.stride, outer.offset)
+        return found
     total = np.full((1,) * ndim, map_.offset, np.intp)
     for axis, stride in map_.strides:
         spread = [1] * ndim
@@ -288,9 +292,11 @@ def renamed(map_: Map, place: dict[int, int]) -> Map:
         axes = [place[axis] for axis in map_.axes]
         order = np.argsort(axes)
         return Array(map_.values.transpose(order), tuple(sorted(axes)))
-    inner = renamed(map_.inner, place)
-    assert isinstance(inner, (Affine, Computed))
-    return Computed(map_.function, inner, map_.offset, map_.stride)
+    functions, inner = _functions_of(map_)
+    found = renamed(inner, place)
+    for outer in functions:
+        found = _computed(outer, found)
+    return found
 
 
 def _through(map_: Map, inner: Index) -> Map:
@@ -301,13 +307,31 @@ def _through(map_: Map, inner: Index) -> Map:
         return _affine_through(map_, inner)
     if isinstance(map_, Array):
         return _array_through(map_, inner)
-    reached = _through(map_.inner, inner)
+    functions, innermost = _functions_of(map_)
+    reached = _through(innermost, inner)
+    for outer in functions:
+        reached = _computed(outer, reached)
+    return reached
+
+
+def _computed(map_: Computed, reached: Map) -> Map:
+    """Return a computed map of what another map reaches."""
     if isinstance(reached, (Affine, Computed)):
         return Computed(map_.function, reached, map_.offset, map_.stride)
     if isinstance(reached, Constant):
         found = map_.function(np.array([reached.offset], np.intp))
         return Constant(map_.offset + map_.stride * int(found[0]))
     return Array(_line(map_.function(reached.values), map_.stride, map_.offset), reached.axes)
+
+
+def _functions_of(map_: Computed) -> tuple[list[Computed], Affine]:
+    """Return a chain of computed maps, the innermost first, and the map inside them all."""
+    chain = [map_]
+    while isinstance(chain[-1].inner, Computed):
+        chain.append(chain[-1].inner)
+    inner = chain[-1].inner
+    assert isinstance(inner, Affine)
+    return chain[::-1], inner
 
 
 def _affine_through(map_: Affine, inner: Index) -> Map:
