@@ -54,17 +54,14 @@ def _data_of(symbol: Placeholder, value: Node) -> Node:
     if node.dtype != symbol.dtype:
         options = (("dtype", symbol.dtype), ("casting", "same_kind"))
         (node,) = elementwise(NumpyFunction("astype", options), (node,))
-    protected: Node = read_only(node)
-    return protected
+    return read_only(node)
 
 
 def _data_or_symbol(values: Mapping[str, Node], symbol: Placeholder) -> Node:
     """Return the data for a symbol, with the symbol's fields and metadata."""
     if symbol.name not in values:
         return symbol
-    node = with_fields(values[symbol.name], symbol.fields)
-    found: Node = node.replaced(meta=symbol.meta)
-    return found
+    return with_fields(values[symbol.name], symbol.fields).replaced(meta=symbol.meta)
 
 
 # --- functions ---------------------------------------------------------------------------------
@@ -134,10 +131,8 @@ class Function:
 
     def _checked(self, given: Sequence[Any]) -> Any:
         """Compute the outputs of arguments that may be views, lists, or arrays of new shapes."""
-        values = []
-        for symbol, value in zip(self.inputs, given, strict=True):
-            node = self.unwrap(value)
-            values.append(_data_of(symbol, node))
+        pairs = zip(self.inputs, map(self.unwrap, given), strict=True)
+        values = [_data_of(symbol, node) for symbol, node in pairs]
         arrays = [_stored_array(node) for node in values]
         if any(array is None for array in arrays):
             by_name = {symbol.name: node for symbol, node in zip(self.inputs, values, strict=True)}
@@ -157,8 +152,7 @@ class Function:
 
         def closed(symbol: Placeholder) -> Node:
             shape = lengths[symbol.name]
-            found: Node = symbol.replaced(shape=shape, extents=shape)
-            return found
+            return symbol.replaced(shape=shape, extents=shape)
 
         roots = substituted(_leaves(self.outputs), closed)
         names = [symbol.name for symbol in self.inputs]
@@ -306,7 +300,7 @@ def _selected(index: Index, array: np.ndarray) -> np.ndarray:
 
 def _taken(node: Reduction, array: np.ndarray) -> np.ndarray:
     """Return a statistic of an array."""
-    fresh: Reduction = node.replaced(node=stored(ArraySource(np.asarray(array))), rows=None)
+    fresh = node.replaced(node=stored(ArraySource(np.asarray(array))), rows=None)
     take([fresh], evaluate)
     assert fresh.taken is not None
     return fresh.taken

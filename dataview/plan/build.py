@@ -71,12 +71,15 @@ def _selected(node: Node, index: Index, key: Any, fields: Fields | None, shape: 
         whole = select(node.node, index, key)
         lost = _followed(node, index, key).lost
         return with_fields(whole, Fields(whole.fields.named, lost | whole.fields.lost))
+    known = node._fields
     if fields is not None:
         seen: Fields | LateFields = fields
     elif isinstance(node, Record) and node.dtype is None:  # a member may refuse the key
         seen = _followed(node, index, key)
+    elif isinstance(known, LateFields):  # worked out in one step, when they are asked for
+        seen = LateFields(known.node, compose(known.index, index), key, _followed)
     else:
-        seen = _late(node, index, key)
+        seen = LateFields(node, index, key, _followed) if known.named else known
     if isinstance(node, Record):
         return Record(seen, len(index.shape), node.meta, index.shape, node.dtype)
     meta = node.meta if _only_rows(index, shape) else NO_META
@@ -90,14 +93,6 @@ def keyed(node: Node, key: Any) -> Node:
     if is_open(node):
         return deferred(keyed, node, key, like=(node, without_masks(key)))
     return select(node, parse(key, known_shape(node)), key)
-
-
-def _late(node: Node, index: Index, key: Any) -> Fields | LateFields:
-    """Return the fields of a part: how to work them out, in one step, when they are asked for."""
-    known = node._fields
-    if isinstance(known, Fields):
-        return LateFields(node, index, key, _followed) if known.named else known
-    return LateFields(known.node, compose(known.index, index), key, _followed)
 
 
 def _followed(node: Node, index: Index, key: Any) -> Fields:
@@ -127,10 +122,7 @@ def _labelled(node: Node, names: tuple[str, ...]) -> Node:
     What is computed is never copied: a statistic is a photograph in one place.
     """
     label = Label(names, node.shape)
-    if not _is_data(node) or node.label == label:
-        return node
-    copy: Node = node.replaced(label=label)
-    return copy
+    return node.replaced(label=label) if _is_data(node) and node.label != label else node
 
 
 def _is_data(node: Node) -> bool:
@@ -232,8 +224,7 @@ def elementwise(ufunc: Ufunc, args: tuple[Argument, ...]) -> tuple[Any, ...]:
 
 
 def _output(ufunc: Ufunc, number: int, *args: Argument) -> Node:
-    found: Node = elementwise(ufunc, args)[number]
-    return found
+    return elementwise(ufunc, args)[number]  # type: ignore[no-any-return]
 
 
 def _broadcast(ufunc: Ufunc, shapes: set[Shape]) -> Shape:
@@ -298,11 +289,10 @@ def with_fields(node: Node, fields: Fields) -> Node:
         record = Record(fields, node.rank, node.meta)
         record.label = node.label
         return record
-    changed: Node = node.replaced(fields=fields)
-    return changed
+    return node.replaced(fields=fields)
 
 
-def read_only(node: Node) -> Any:
+def read_only(node: Node) -> Node:
     """Return the same node such that nothing can be written through it.
 
     What is computed stays as it is, since a statistic is a photograph in one place.
@@ -313,11 +303,10 @@ def read_only(node: Node) -> Any:
         return part.held() if passes else part.attached()
 
     def protected(part: Node, old: Node) -> Node:
-        if isinstance(part, Stored) and part.writable:
-            part = part.replaced(writable=False)
-        return part
+        writable = isinstance(part, Stored) and part.writable
+        return part.replaced(writable=False) if writable else part
 
-    return rebuilt([node], protected, into)[0]
+    return rebuilt([node], protected, into)[0]  # type: ignore[no-any-return]
 
 
 # --- asking ----------------------------------------------------------------------------------

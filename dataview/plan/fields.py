@@ -8,6 +8,7 @@ view they belong to, so nested windows and windows after a key are all of one ki
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias, cast
 
@@ -81,6 +82,7 @@ class Fields:
         return Fields(kept) if kept else NO_FIELDS
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Window:
     """A field that is part of the view's own array: positions per axis, whole on the others.
 
@@ -88,17 +90,9 @@ class Window:
     passes through a window in one step, however deep others are nested in it.
     """
 
-    __slots__ = ("_fields", "meta", "positions")
-
-    def __init__(
-        self,
-        positions: Mapping[int, Positions],
-        fields: Fields | LateInner,
-        meta: Mapping[str, Any],
-    ) -> None:
-        self.positions = dict(positions)
-        self._fields = fields
-        self.meta = meta
+    positions: dict[int, Positions]
+    _fields: Fields | LateInner
+    meta: Mapping[str, Any]
 
     @property
     def fields(self) -> Fields:
@@ -171,20 +165,15 @@ def read_only_meta(meta: dict[str, Any]) -> Mapping[str, Any]:
     return MappingProxyType(meta) if meta else NO_META
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Attached:
     """A field with a node of its own, whose first axes are the given axes of the view.
 
     `axes` is None for a field that belongs to the whole only and is gone after any key.
     """
 
-    __slots__ = ("axes", "node")
-
-    def __init__(self, node: Any, axes: tuple[int, ...] | None) -> None:
-        self.node = node
-        self.axes = axes
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Attached, (self.node, self.axes)
+    node: Any
+    axes: tuple[int, ...] | None
 
     @property
     def follows_rows(self) -> bool:
@@ -253,7 +242,9 @@ def _lay_one(
     """Return a window without those inside it, these as declared, and the axes left for them."""
     if not isinstance(spec, WindowSpec):
         spec = WindowSpec(spec, {})
-    entries = _entries(spec.window)
+    entries = spec.window if isinstance(spec.window, tuple) else (spec.window,)
+    if entries and entries[0] is Ellipsis:
+        entries = entries[1:]
     front = len(axes) - len(entries)
     if front < 0:
         raise IndexError(
@@ -267,13 +258,6 @@ def _lay_one(
     narrowed = {axis: place for axis, place in chosen if place is not None}
     open_axes = [(axis, place) for axis, place in chosen if not isinstance(place, int)]
     return Window(narrowed, NO_FIELDS, NO_META), spec.fields, open_axes
-
-
-def _entries(window: Any) -> tuple[Any, ...]:
-    entries = window if isinstance(window, tuple) else (window,)
-    if entries and entries[0] is Ellipsis:
-        entries = entries[1:]
-    return entries
 
 
 def _narrow(name: str, entry: Any, place: Positions) -> Positions:

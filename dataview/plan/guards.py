@@ -1,13 +1,15 @@
-"""Checks that a node is one array, and that it has an end."""
+"""Checks that a node is one array, that it has an end, and that a shape can become another."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from dataview.errors import StreamError
 from dataview.index import is_endless
 from dataview.plan.kinds import Driven, Record
-from dataview.plan.node import Node
+from dataview.plan.node import Node, Shape
 
 
 def check_array(node: Any, what: str) -> None:
@@ -27,3 +29,11 @@ def check_ends(node: Node, what: str) -> None:
 def endless(what: str) -> StreamError:
     """Return the error for a question that needs an end."""
     return StreamError(f"{what} needs an end, and this view never ends; slice it first")
+
+
+def is_broadcast_to(shape: Shape, whole: Shape) -> bool:
+    """Whether NumPy repeats an array of a shape such that it has the other one."""
+    try:
+        return np.broadcast_shapes(shape, whole) == whole
+    except ValueError:
+        return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Protocol, TypeAlias
 
@@ -168,7 +169,13 @@ class Elementwise(Node):
         """Forget what has been remembered, the compiled program too."""
         super().forget()
         self.program = None
-        self.depth, self.levels = _depths(self.args)
+        depth, levels = 1, 0
+        for arg in self.args:
+            if type(arg) is Elementwise:
+                depth, levels = max(depth, arg.depth + 1), max(levels, arg.levels)
+            elif isinstance(arg, Node):
+                levels = max(levels, arg.levels + 1)
+        self.depth, self.levels = depth, levels
 
 
 class Comparison(Node):
@@ -197,16 +204,13 @@ class RowMaker(Protocol):
     @property
     def title(self) -> str:
         """What it is called in a message."""
-        ...
 
     @property
     def deterministic(self) -> bool:
         """Whether it makes the same of the same row."""
-        ...
 
     def rows(self, node: Any, numbers: np.ndarray, memo: Memo) -> np.ndarray:
         """Return rows of a node, numbered upwards."""
-        ...
 
 
 class Mapped(Node):
@@ -244,8 +248,7 @@ class RowsInMemory(Node):
 
     def rows(self, numbers: np.ndarray) -> np.ndarray:
         """Return the rows of these numbers."""
-        found: np.ndarray = self.values[np.searchsorted(self.numbers, numbers)]
-        return found
+        return self.values[np.searchsorted(self.numbers, numbers)]
 
 
 class Record(Node):
@@ -463,24 +466,7 @@ def is_scalar(value: Any) -> bool:
 
 def size_of(shape: Shape) -> int:
     """Return the number of elements of a shape."""
-    count = 1
-    for length in shape:
-        count *= length
-    return count
-
-
-def _depths(args: Iterable[Argument]) -> tuple[int, int]:
-    """Return how many operations follow each other at most, and how deep other steps nest."""
-    depth, levels = 1, 0
-    for arg in args:
-        if type(arg) is Elementwise:
-            if arg.depth >= depth:
-                depth = arg.depth + 1
-            if arg.levels > levels:
-                levels = arg.levels
-        elif isinstance(arg, Node) and arg.levels >= levels:
-            levels = arg.levels + 1
-    return depth, levels
+    return math.prod(shape)
 
 
 def _elementwise_fields(args: Iterable[Argument], shape: Shape) -> Fields:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Sequence
 from itertools import pairwise
@@ -12,28 +13,19 @@ import numpy as np
 from dataview.errors import StreamError
 from dataview.index import Affine, Computed, Constant, Index, Map, is_endless
 from dataview.plan.build import read_only, select, stored
-from dataview.plan.guards import endless
+from dataview.plan.guards import endless, is_broadcast_to
 from dataview.plan.kinds import Reshaped, Sampled, Select, Stored, known_shape, size_of
 from dataview.plan.node import Node, Shape
 from dataview.plan.symbols import deferring
 
 
-class Digit:
-    """The digit of a flat position that counts along one axis."""
+def digit(stride: int, length: int, flat: np.ndarray) -> np.ndarray:
+    """Return, for each flat position, its digit that counts along one axis.
 
-    __slots__ = ("length", "stride")
-
-    def __init__(self, stride: int, length: int) -> None:
-        self.stride = stride
-        self.length = length
-
-    def __call__(self, flat: np.ndarray) -> np.ndarray:
-        """Return the position along the axis for each flat position.
-
-        >>> Digit(3, 2)(np.arange(6))
-        array([0, 0, 0, 1, 1, 1])
-        """
-        return flat // self.stride % self.length
+    >>> digit(3, 2, np.arange(6))
+    array([0, 0, 0, 1, 1, 1])
+    """
+    return flat // stride % length
 
 
 # --- axes ------------------------------------------------------------------------------------
@@ -94,16 +86,11 @@ def broadcast(node: Node, shape: Any) -> Node:
     """Return the node repeated over more axes, read-only as in NumPy."""
     own = known_shape(node)
     whole = (int(shape),) if np.ndim(shape) == 0 else tuple(map(operator.index, shape))
-    try:
-        fits = np.broadcast_shapes(own, whole) == whole
-    except ValueError:
-        fits = False
-    if not fits:
+    if not is_broadcast_to(own, whole):
         raise ValueError(f"a view of shape {own} cannot be broadcast to the shape {whole}")
     shift = len(whole) - len(own)
     places = [n if whole[n] == own[n - shift] else None for n in range(shift, len(whole))]
-    found: Node = read_only(_arranged(node, whole, places, "broadcast_to"))
-    return found
+    return read_only(_arranged(node, whole, places, "broadcast_to"))
 
 
 @deferring
@@ -149,8 +136,7 @@ def reshaped(node: Node, shape: Any, order: str = "C") -> Node:
     index = _reshaping(own, wanted)
     plain = select(node, index, "the reshape")
     if isinstance(node, Stored) and (same := node.source.reshaped(wanted)) is not None:
-        whole = stored(same, node.writable)
-        return whole.replaced(fields=plain._fields, meta=plain.meta)  # type: ignore[no-any-return]
+        return stored(same, node.writable).replaced(fields=plain._fields, meta=plain.meta)
     if index.is_box or not isinstance(plain, Select):
         return plain
     return Reshaped(node, index, plain._fields, plain.meta)
@@ -181,7 +167,7 @@ def _reshaping(own: Shape, wanted: Shape) -> Index:
             maps[sources[0]] = flat
             continue
         for axis, stride in _strides(sources, own):
-            maps[axis] = Computed(Digit(stride, own[axis]), flat)
+            maps[axis] = Computed(functools.partial(digit, stride, own[axis]), flat)
     return Index(wanted, maps)
 
 

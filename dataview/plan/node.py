@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
@@ -17,22 +18,14 @@ Argument: TypeAlias = "Node | int | float | complex"
 Evaluate: TypeAlias = "Callable[..., np.ndarray]"
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class LateFields:
     """How to work out the fields of a part from those of the node, once they are used."""
 
-    __slots__ = ("follow", "index", "key", "node")
-
-    def __init__(
-        self, node: Node, index: Index, key: Any, follow: Callable[[Node, Index, Any], Fields]
-    ) -> None:
-        self.node = node
-        self.index = index
-        self.key = key
-        self.follow = follow
-
-    def followed(self) -> Fields:
-        """Return the fields."""
-        return self.follow(self.node, self.index, self.key)
+    node: Node
+    index: Index
+    key: Any
+    follow: Callable[[Node, Index, Any], Fields]
 
 
 class Label(NamedTuple):
@@ -74,7 +67,7 @@ class Part:
         """Return all parts that it holds, including those that its data no longer need."""
         return [part for slot in self.held_slots() for part in parts_in(getattr(self, slot))]
 
-    def with_parts(self, new: Callable[[Any], Any]) -> Any:
+    def with_parts(self, new: Callable[[Any], Any]) -> Self:
         """Return a copy with other parts, itself if they are the same."""
         values = {slot: getattr(self, slot) for slot in self.held_slots()}
         changes = {slot: with_parts_in(value, new) for slot, value in values.items()}
@@ -86,13 +79,13 @@ class Part:
         """Whether it makes the same of the same parts each time."""
         return True
 
-    def replaced(self, **changes: Any) -> Any:
+    def replaced(self, **changes: Any) -> Self:
         """Return a copy with some slots changed."""
         kind: Any = type(self)  # Any: mypy takes the hash of an object for that of its class
         other = object.__new__(kind)
         for slot in slots_of(kind):
             setattr(other, slot, changes.get(slot, getattr(self, slot)))
-        return other
+        return other  # type: ignore[no-any-return]
 
 
 @functools.cache
@@ -186,7 +179,8 @@ class Node(Part):
     def fields(self) -> Fields:
         """The field tree."""
         if isinstance(self._fields, LateFields):
-            self._fields = self._fields.followed()
+            late = self._fields
+            self._fields = late.follow(late.node, late.index, late.key)
         return self._fields
 
     def forget(self) -> None:
@@ -203,7 +197,7 @@ class Node(Part):
         """Return the slots with all parts that it holds: its fields may have nodes too."""
         return self.parts if "fields" in self.parts else (*self.parts, "fields")
 
-    def replaced(self, **changes: Any) -> Any:
+    def replaced(self, **changes: Any) -> Self:
         """Return a copy of the node with some of its slots changed."""
         if "fields" in changes:
             changes["_fields"] = changes.pop("fields")
@@ -225,11 +219,7 @@ class Node(Part):
 
 def levels_above(parts: Iterable[Any]) -> int:
     """Return how many evaluations are nested in that of a node made of these parts."""
-    levels = 0
-    for part in parts:
-        if isinstance(part, Node) and part.levels >= levels:
-            levels = part.levels + 1
-    return levels
+    return max((part.levels + 1 for part in parts if isinstance(part, Node)), default=0)
 
 
 REMEMBERED = ("lent", "reader", "followed", "program", "settled")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
@@ -17,6 +18,7 @@ import numpy as np
 # --- functions that are no ufuncs --------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True, repr=False)
 class NumpyFunction:
     """A function of NumPy's as an elementwise step; `options` are its arguments besides operands.
 
@@ -24,22 +26,11 @@ class NumpyFunction:
     array([0.3, 1. ])
     """
 
-    __slots__ = ("name", "options")
+    name: str
+    options: tuple[tuple[str, Any], ...] = ()
 
     nout = 1
     signature = None
-
-    def __init__(self, name: str, options: tuple[tuple[str, Any], ...] = ()) -> None:
-        self.name = name
-        self.options = options
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, NumpyFunction):
-            return NotImplemented
-        return (self.name, self.options) == (other.name, other.options)
-
-    def __hash__(self) -> int:
-        return hash((self.name, self.options))
 
     @property
     def __name__(self) -> str:

@@ -217,9 +217,7 @@ def symbols_of(roots: Sequence[Node]) -> dict[str, Placeholder]:
 
 def _names(node: Node) -> tuple[str, ...]:
     """Return the names of the symbols that a node waits for."""
-    if isinstance(node, Unbound):
-        return node.names
-    return tuple(symbols_of([node]))
+    return node.names if isinstance(node, Unbound) else tuple(symbols_of([node]))
 
 
 def check_bound(node: Node) -> None:

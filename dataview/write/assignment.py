@@ -18,7 +18,7 @@ from dataview.index import Index, compose, identity, is_endless
 from dataview.plan.build import field
 from dataview.plan.casting import cast
 from dataview.plan.concat import split_rows
-from dataview.plan.guards import endless
+from dataview.plan.guards import endless, is_broadcast_to
 from dataview.plan.kinds import (
     Comparison,
     Concat,
@@ -99,10 +99,9 @@ def _writes(node: Node, value: Any) -> Iterator[_Write]:
 
 def _with_own_value(place: _Write, writes: Sequence[_Write]) -> _Write:
     """Return a write with a copy of its value if one of the writes could change the value."""
-    for other in writes:
-        memory = other.source.memory
-        if memory is not None and np.may_share_memory(memory, place.value):
-            return place._replace(value=place.value.copy())
+    memories = [other.source.memory for other in writes if other.source.memory is not None]
+    if any(np.may_share_memory(memory, place.value) for memory in memories):
+        return place._replace(value=place.value.copy())
     return place
 
 
@@ -176,11 +175,7 @@ def _as_fitting(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.
     array = cast(value, dtype)
     while array.ndim > len(shape) and len(array) == 1:
         array = array[0]
-    try:
-        fits = np.broadcast_shapes(array.shape, shape) == shape
-    except ValueError:
-        fits = False
-    if not fits:
+    if not is_broadcast_to(array.shape, shape):
         raise ValueError(
             f"a value of shape {np.shape(value)} cannot be broadcast to the view's shape {shape}"
         )
