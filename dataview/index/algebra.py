@@ -352,26 +352,17 @@ def _affine_through(map_: Affine, inner: Index) -> Map:
         return Affine(offset, pairs) if pairs else Constant(offset)
     if len(others) == 1 and not pairs:
         return _scaled(*others[0], offset)
-    return _sum_of_maps(offset, pairs, others, inner.shape)
+    total = positions(Affine(offset, pairs), inner.shape)
+    for step, stride in others:
+        total = total + stride * positions(step, inner.shape)
+    axes = sorted({axis for axis, _ in pairs}.union(*(axes_of(step) for step, _ in others)))
+    return Array(total.reshape([inner.shape[axis] for axis in axes]), tuple(axes))
 
 
 def _scaled(map_: Array | Computed, stride: int, offset: int) -> Map:
     if isinstance(map_, Array):
         return Array(_line(map_.values, stride, offset), map_.axes)
     return Computed(map_.function, map_.inner, offset + stride * map_.offset, stride * map_.stride)
-
-
-def _sum_of_maps(
-    offset: int,
-    pairs: tuple[tuple[int, int], ...],
-    others: list[tuple[Array | Computed, int]],
-    shape: tuple[int, ...],
-) -> Array:
-    total = positions(Affine(offset, pairs), shape)
-    for map_, stride in others:
-        total = total + stride * positions(map_, shape)
-    axes = sorted({axis for axis, _ in pairs}.union(*(axes_of(m) for m, _ in others)))
-    return Array(total.reshape([shape[axis] for axis in axes]), tuple(axes))
 
 
 def _array_through(map_: Array, inner: Index) -> Map:
@@ -401,9 +392,7 @@ def as_slice(map_: Map, shape: Sequence[int]) -> int | slice:
     count = shape[axis]
     if count == 0:
         return slice(0, 0)
-    stop = map_.offset + stride * count
-    if stride > 0:
-        return slice(map_.offset, map_.offset + stride * (count - 1) + 1, stride)
+    stop = map_.offset + stride * (count - 1) + (1 if stride > 0 else stride)
     return slice(map_.offset, stop if stop >= 0 else None, stride)
 
 

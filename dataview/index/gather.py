@@ -181,14 +181,8 @@ def _gathered(array: np.ndarray, index: Index, group: Sequence[int]) -> tuple[np
 
 def _has_solid_rows(array: np.ndarray) -> bool:
     """Whether each row is one run of bytes that can be moved as it is."""
-    if array.dtype.hasobject or not array.size:
-        return False
-    expected = array.itemsize
-    for length, stride in zip(array.shape[:0:-1], array.strides[:0:-1], strict=True):
-        if length != 1 and stride != expected:
-            return False
-        expected *= length
-    return array.dtype.itemsize > 0
+    some = array.size > 0 and array.itemsize > 0 and not array.dtype.hasobject
+    return some and array[:1].flags.c_contiguous
 
 
 def _rows_at(array: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -237,15 +231,11 @@ def _with_axes_last(
     target: np.ndarray, rest: Index, group: Sequence[int], others: Sequence[int]
 ) -> np.ndarray:
     """Order the ungathered axes of a target as the view has them, unused ones as length 1."""
-    free = [rest.maps[number] for number in range(len(rest.maps)) if number not in group]
-    have = [axes_of(map_)[0] for map_ in free]
+    have = [axes_of(map_)[0] for number, map_ in enumerate(rest.maps) if number not in group]
     depth = len(group)
     order = [depth + have.index(axis) for axis in others if axis in have]
-    target = target.transpose(*range(depth), *order)
-    for number, axis in enumerate(others):
-        if axis not in have:
-            target = np.expand_dims(target, depth + number)
-    return target
+    unused = tuple(depth + number for number, axis in enumerate(others) if axis not in have)
+    return np.expand_dims(target.transpose(*range(depth), *order), unused)
 
 
 def frozen(array: np.ndarray) -> np.ndarray:

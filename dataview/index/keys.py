@@ -44,7 +44,7 @@ def parse(key: Any, shape: tuple[int, ...]) -> Index:
     items = _placed(items, shape)
     if any(isinstance(item, _Fancy) for item, _ in items):
         return _advanced(items, shape)
-    return _basic(items, shape)
+    return _basic(items)
 
 
 class _Fancy:
@@ -154,7 +154,7 @@ def _check_mask(mask: np.ndarray, shape: tuple[int, ...], axis: int) -> None:
             )
 
 
-def _basic(items: list[tuple[Item, int]], shape: tuple[int, ...]) -> Index:
+def _basic(items: list[tuple[Item, int]]) -> Index:
     view: list[int] = []
     maps: list[Map] = []
     for item, _ in items:
@@ -169,7 +169,7 @@ def _basic(items: list[tuple[Item, int]], shape: tuple[int, ...]) -> Index:
 
 
 def _advanced(items: list[tuple[Item, int]], shape: tuple[int, ...]) -> Index:
-    arrays, common = _broadcast(items, shape)
+    arrays, common = _broadcast(items)
     first = _place_of_arrays(items)
     end = 0
     view: list[int] = []
@@ -202,7 +202,7 @@ def _place_of_arrays(items: list[tuple[Item, int]]) -> int:
 
 
 def _broadcast(
-    items: list[tuple[Item, int]], shape: tuple[int, ...]
+    items: list[tuple[Item, int]],
 ) -> tuple[dict[int, np.ndarray], tuple[int, ...]]:
     """Return each indexed axis' array of positions, and the shape they broadcast to."""
     arrays: dict[int, np.ndarray] = {}

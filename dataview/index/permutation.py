@@ -170,8 +170,7 @@ class Draws:
 
     def fractions(self, positions: NDArray[Any]) -> NDArray[np.float64]:
         """Return a fraction from 0 to below 1 for each position, with 53 random bits."""
-        found: NDArray[np.float64] = (self(positions) >> np.uint64(11)) * np.float64(2.0**-53)
-        return found
+        return (self(positions) >> np.uint64(11)) * np.float64(2.0**-53)
 
     def __reduce__(self) -> tuple[type[Draws], tuple[int | str, ...]]:
         return type(self), self.key
