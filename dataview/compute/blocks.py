@@ -58,8 +58,7 @@ class Cut(NamedTuple):
         """Return the block of an array."""
         if not array.ndim:
             return array
-        found: np.ndarray = array[(slice(None),) * self.axis + (slice(self.start, self.stop),)]
-        return found
+        return array[(slice(None),) * self.axis + (slice(self.start, self.stop),)]
 
 
 def cuts_along(axis: int, length: int, step: int) -> list[Cut]:

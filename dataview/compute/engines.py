@@ -149,8 +149,8 @@ def with_joined_steps(program: Program) -> Program:
         if step.number not in groups:
             steps.append(step)
         elif groups[step.number] == step.number:
-            joined, operands = _joined(members[step.number], dtypes)
-            steps.append(step._replace(ufunc=joined, operands=operands))
+            joined = _joined(members[step.number], dtypes)
+            steps.append(step._replace(ufunc=joined, operands=joined.operands))
     last = last_uses(steps, program.outputs, len(program.last_use))
     return program._replace(steps=tuple(steps), last_use=last)
 
@@ -161,7 +161,7 @@ def _groups(program: Program, name: str) -> dict[int, int]:
         return {}
     dtypes = _dtypes(program)
     made_by = {place: step for step in program.steps for place in step.results}
-    readers: dict[int, list[tuple[int, int]]] = {}
+    readers: dict[int, list[tuple[ProgramStep, int]]] = {}
     groups: dict[int, int] = {}
     sizes: dict[int, int] = {}
     for step in reversed(program.steps):
@@ -170,28 +170,22 @@ def _groups(program: Program, name: str) -> dict[int, int]:
             group = step.number
             users = readers.get(group, [])
             if len(users) == 1 and not set(step.results).intersection(program.outputs):
-                group = _joins(program.steps[users[0][0]], users[0][1], groups, sizes, group)
+                ((user, position),) = users
+                joined = groups.get(user.number)
+                if joined is not None and sizes[joined] < MOST_STEPS:
+                    separate = position in VETTED[user.ufunc].separate
+                    group = group if separate else joined
             groups[step.number] = group
             sizes[group] = sizes.get(group, 0) + 1
         for position, operand in enumerate(step.operands):
             if type(operand) is Place and operand.number in made_by:
                 below = made_by[operand.number].number
-                readers.setdefault(below, []).append((step.number, position))
+                readers.setdefault(below, []).append((step, position))
     return groups
 
 
-def _joins(
-    user: ProgramStep, position: int, groups: dict[int, int], sizes: dict[int, int], alone: int
-) -> int:
-    """Return the group of the one step that reads another, where the other may join it."""
-    group = groups.get(user.number)
-    if group is None or position in VETTED[user.ufunc].separate or sizes[group] >= MOST_STEPS:
-        return alone
-    return group
-
-
-def _joined(steps: Sequence[ProgramStep], dtypes: dict[int, np.dtype[Any]]) -> tuple[Joined, Any]:
-    """Return several steps as one call, and its operands; its own names are v0, v1 and so on."""
+def _joined(steps: Sequence[ProgramStep], dtypes: dict[int, np.dtype[Any]]) -> Joined:
+    """Return several steps as one call; the names in its text are v0, v1 and so on."""
     inside = {place for step in steps for place in step.results}
     operands: list[Any] = []
     kinds: list[str] = []
@@ -215,8 +209,7 @@ def _joined(steps: Sequence[ProgramStep], dtypes: dict[int, np.dtype[Any]]) -> t
     text = texts[steps[-1].results[0]]
     floats = steps[-1].dtypes[0].kind == "f"
     may_raise = floats and any(VETTED[step.ufunc].raises for step in steps)
-    joined = Joined(text, tuple(kinds), tuple(steps), tuple(operands), may_raise)
-    return joined, joined.operands
+    return Joined(text, tuple(kinds), tuple(steps), tuple(operands), may_raise)
 
 
 class Joined(NamedTuple):

@@ -158,9 +158,8 @@ def _deep(
 
 def _is_divided(node: Elementwise, size: int) -> bool:
     """Whether an expression is computed in several blocks, or by an engine that takes blocks."""
-    if size > sizes.small_elements and not is_one_block(size, node.dtypes[0]):
-        return True
-    return engines.current() == "numexpr"
+    large = size > sizes.small_elements and not is_one_block(size, node.dtypes[0])
+    return large or engines.current() == "numexpr"
 
 
 def evaluate_together(

@@ -289,8 +289,7 @@ def _values(keys: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
         keys = np.where(keys & sign, keys ^ sign, ~keys)
     elif dtype.kind not in "bu":
         keys = (keys + keys.dtype.type(dtype.kind in "mM")) ^ sign
-    found: np.ndarray = keys.view(dtype.newbyteorder("="))
-    return found
+    return keys.view(dtype.newbyteorder("="))
 
 
 # --- counting and gathering ------------------------------------------------------------------

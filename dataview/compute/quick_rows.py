@@ -40,8 +40,7 @@ def taker_of_memory(memory: np.ndarray) -> Taker:
 def _taken(memory: np.ndarray, contiguous: bool, rows: np.ndarray | slice) -> np.ndarray:
     if contiguous and not isinstance(rows, slice):
         return memory.take(rows, 0)  # of other memory it would copy the whole first
-    found: np.ndarray = memory[rows]
-    return found
+    return memory[rows]
 
 
 def _computing(node: Elementwise) -> Taker | None:

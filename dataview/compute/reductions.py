@@ -73,12 +73,9 @@ def exact_sum(block: np.ndarray, axes: Axes) -> np.ndarray:
         total: np.ndarray = np.sum(block, axis=axes, keepdims=True)
         return total
     wider = _wider(block.dtype)
+    in_front = axes == tuple(range(len(axes)))
     with np.errstate(all="ignore"):
-        if (
-            axes == tuple(range(len(axes)))
-            and block.dtype.char in "fd"
-            and block.flags.c_contiguous
-        ):
+        if in_front and block.dtype.char in "fd" and block.flags.c_contiguous:
             kept = block.shape[len(axes) :]
             rows = block.reshape(_count(block, axes), math.prod(kept))
             total = _tall_sum(rows, wider).reshape([1] * len(axes) + list(kept))
@@ -146,13 +143,6 @@ def _widest(values: np.ndarray) -> np.ndarray:
     return values.astype(np.clongdouble if values.dtype.kind == "c" else np.longdouble)
 
 
-def _as_counted(block: np.ndarray) -> np.ndarray:
-    """Return small integers as the integers that NumPy sums and multiplies them in."""
-    if block.dtype.kind in "biu":
-        return block.astype(np.sum(np.ones(1, block.dtype)).dtype, copy=False)
-    return block
-
-
 def _first(state: State, options: dict[str, Any]) -> Any:
     return state[0]
 
@@ -174,7 +164,7 @@ FACTORS = 256
 def _prod_part(block: np.ndarray, axes: Axes, first: int) -> State:
     """Return the product; of floats as a number and a power of two, which cannot overflow."""
     if block.dtype.kind not in "fc":
-        return (np.multiply.reduce(_as_counted(block), axis=axes, keepdims=True),)
+        return (np.multiply.reduce(block, axis=axes, keepdims=True),)
     with np.errstate(all="ignore"):
         found = np.multiply.reduce(block, axis=axes, dtype=_wider(block.dtype), keepdims=True)
         size = np.abs(found)

@@ -126,7 +126,8 @@ def overwrite(
 def is_equal(left: Argument, right: Argument) -> bool:
     """Whether two nodes have the same shape and fields and equal data; stops at a difference."""
     if not isinstance(left, Node) or not isinstance(right, Node):
-        return bool(np.all(operator.eq(_value(left), _value(right))))
+        values = [evaluate(one) if isinstance(one, Node) else one for one in (left, right)]
+        return bool(np.all(operator.eq(*values)))
     for side in (left, right):
         check_ends(side, "a comparison of all of it")
     if isinstance(left, Record) or isinstance(right, Record):
@@ -149,7 +150,3 @@ def _equal_records(left: Node, right: Node) -> bool:
     return ours.keys() == theirs.keys() and all(
         is_equal(ours[name].node, theirs[name].node) for name in ours
     )
-
-
-def _value(argument: Argument) -> Any:
-    return evaluate(argument) if isinstance(argument, Node) else argument

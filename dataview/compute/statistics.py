@@ -190,7 +190,8 @@ def _set_value(node: Reduction, value: np.ndarray) -> None:
     with _lock:
         if node.taken is None:
             if node.rows is not None:
-                value = node.rows.put_into(value, _row_axis(node))
+                have = node.rows.have
+                np.moveaxis(value, _row_axis(node), 0)[have] = node.rows.values[have]
                 node.rows = None
             value.flags.writeable = False
             node.taken = value
@@ -232,11 +233,6 @@ class _TakenRows:
         new = ~self.have[numbers]
         self.values[numbers[new]] = values[new]
         self.have[numbers] = True
-
-    def put_into(self, whole: np.ndarray, axis: int) -> np.ndarray:
-        """Write the rows that are kept into the whole statistic, and return it."""
-        np.moveaxis(whole, axis, 0)[self.have] = self.values[self.have]
-        return whole
 
 
 def _unpickled(
@@ -288,5 +284,4 @@ def _rows_of_statistic(node: Reduction, numbers: np.ndarray, evaluate: Evaluate)
     part = Reduction(node.kind, operand, node.axes, node.keepdims, node.options, known_dtype(node))
     take(pending(part), evaluate)
     assert part.taken is not None
-    found: np.ndarray = np.moveaxis(part.taken, _row_axis(node), 0)
-    return found
+    return np.moveaxis(part.taken, _row_axis(node), 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from typing import Any
 
@@ -69,8 +70,7 @@ class DelayedSource(Source):
             if held is None or held[:2] != (keys[1:], start):
                 whole = self._fresh((slice(start, start + rows), *keys[1:]))
                 held = self._held = keys[1:], start, whole
-        part: np.ndarray = held[2][keys[0].start - start : keys[0].stop - start]
-        return part
+        return held[2][keys[0].start - start : keys[0].stop - start]
 
     def _band(self, keys: Key) -> tuple[int, int] | None:
         """Return start and length of the row of chunks that some rows lie in, if it can be held."""
@@ -81,9 +81,7 @@ class DelayedSource(Source):
         if number == len(ends) or keys[0].stop > ends[number]:
             return None
         rows = int(self.array.chunks[0][number])
-        width = self.dtype.itemsize
-        for key in keys[1:]:
-            width *= key.stop - key.start
+        width = self.dtype.itemsize * math.prod(key.stop - key.start for key in keys[1:])
         return (int(ends[number]) - rows, rows) if rows * width <= HELD_BYTES else None
 
     def _fresh(self, keys: Key) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,26 +12,16 @@ from dataview.index import Index, gather
 from dataview.sources.protocol import Memo, Source
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class FunctionSource(Source):
     """Row i is a part of `sample(i)`, by the names of members; each sample is made once."""
 
-    __slots__ = ("deterministic", "dtype", "members", "read_sample", "sample", "shape")
-
-    def __init__(
-        self,
-        sample: Callable[[int], Any],
-        shape: tuple[int, ...],
-        dtype: np.dtype[Any],
-        members: tuple[str, ...],
-        read_sample: Callable[[Any, tuple[str, ...]], np.ndarray],
-        deterministic: bool,
-    ) -> None:
-        self.sample = sample
-        self.shape = shape
-        self.dtype = dtype
-        self.members = members
-        self.read_sample = read_sample
-        self.deterministic = deterministic
+    sample: Callable[[int], Any]
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    members: tuple[str, ...]
+    read_sample: Callable[[Any, tuple[str, ...]], np.ndarray]
+    deterministic: bool
 
     def read(self, index: Index, memo: Memo) -> np.ndarray:
         """Return what the index selects, making only the samples it needs."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import mmap
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,23 +45,19 @@ MAPPED_AROUND = 1 << 16
 """The bytes that it usually maps around a row far from others."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class NpyFile:
     """An `.npy` file with its header and its map, which a source and its members share.
 
     Its pickle holds path, mode and header; every process maps the file when it first reads.
     """
 
-    __slots__ = ("header", "mapped", "mode", "path", "state", "touched")
-
-    def __init__(
-        self, path: str, mode: str, header: Header, state: FileState | None = None
-    ) -> None:
-        self.path = path
-        self.mode = mode
-        self.header = header
-        self.state = state
-        self.mapped: np.ndarray | None = None
-        self.touched = 0
+    path: str
+    mode: str
+    header: Header
+    state: FileState | None = None
+    mapped: np.ndarray | None = None
+    touched: int = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
         return NpyFile, (self.path, self.mode, self.header)
