@@ -17,7 +17,7 @@ import numpy as np
 from dataview.compute import Taker, evaluate, memory_of, taker_of
 from dataview.errors import error_at
 from dataview.exchange import object_node, packed_in_order
-from dataview.index import Array, Index, axis_index, gather, parse
+from dataview.index import Array, axis_index, gather, parse
 from dataview.loader.collate import collated, sample_of
 from dataview.loader.dealing import Task
 from dataview.plan.build import record, select, stored, with_fields
@@ -151,17 +151,13 @@ class Assembly:
     def _read(self, task: Task) -> Any:
         epochs = np.unique(task.epochs).tolist()
         if len(epochs) < 2:
-            return self._read_in(self._epoch(*epochs or [0]).parts, task)
+            parts, others = self._epoch(*epochs or [0]).parts, task.others or {}
+            found = {name: _rows(node, others.get(name, task.rows)) for name, node in parts.items()}
+            return _without_own(found)
         each = task.each_epoch()  # they ascend: a batch that straddles epochs has them in order
         runs = [task.part(np.flatnonzero(each == epoch).tolist()) for epoch in epochs]
         return _joined(
             [self._read(run._replace(epochs=e)) for run, e in zip(runs, epochs, strict=True)]
-        )
-
-    def _read_in(self, parts: Mapping[str, Node], task: Task) -> Any:
-        others = task.others or {}
-        return _without_own(
-            {name: _rows(node, others.get(name, task.rows)) for name, node in parts.items()}
         )
 
     # --- sample by sample ----------------------------------------------------------------------
@@ -346,7 +342,8 @@ def _rows(node: Node, rows: np.ndarray) -> Any:
     if memory is not None and memory.flags.c_contiguous:
         found = memory.take(rows, 0)  # other memory it would first copy as a whole
     else:
-        found = np.array(evaluate(select(own, _rows_index(own, rows))))
+        index = axis_index(known_shape(own), Array(rows, (0,)), len(rows))
+        found = np.array(evaluate(select(own, index)))
     beside = _beside(node, own)
     if not beside:
         return found
@@ -359,10 +356,6 @@ def _beside(node: Node, own: Node) -> dict[str, Node]:
         return {}
     parts = node.fields.named.items()
     return {name: p.node for name, p in parts if isinstance(p, Attached) and p.axes is not None}
-
-
-def _rows_index(node: Node, rows: np.ndarray) -> Index:
-    return axis_index(known_shape(node), Array(rows, (0,)), len(rows))
 
 
 def _has_samples(node: Node) -> bool:

@@ -166,16 +166,13 @@ def _mappings(samples: list[Any], pad: Any, place: _Place) -> dict[Any, Any]:
     for name in names:
         parts = [sample[name] for sample in samples]
         found = _batch(parts, paddings(name), place.inside(str(name)))
-        if not isinstance(found, PaddedArray):
-            batch[name] = found
-            continue
-        batch[name] = found.data
-        for what, value in found._asdict().items():
-            if what == "data" or value is None:
-                continue
-            if f"{name}_{what}" in names:
+        parts_of = found._asdict() if isinstance(found, PaddedArray) else {"data": found}
+        batch[name] = parts_of.pop("data")
+        for what, value in parts_of.items():
+            if value is not None and f"{name}_{what}" in names:
                 raise ValueError(f"{place.where}there is a field {name}_{what} already")
-            batch[f"{name}_{what}"] = value
+            if value is not None:
+                batch[f"{name}_{what}"] = value
     return batch
 
 
@@ -249,12 +246,11 @@ def _objects(samples: Sequence[Any]) -> np.ndarray:
 
 def _arrays(samples: list[np.ndarray], pad: Pad | None, place: _Place) -> Any:
     dtype = _common_dtype(samples, place)
-    shapes = [sample.shape for sample in samples]
-    ndim = len(shapes[0])
-    for number, shape in enumerate(shapes):
-        if len(shape) != ndim:
-            raise ValueError(place.differ("has shape", number, shape, shapes[0]))
-    if pad is None or not ndim:
+    first = samples[0]
+    for number, sample in enumerate(samples):
+        if sample.ndim != first.ndim:
+            raise ValueError(place.differ("has shape", number, sample.shape, first.shape))
+    if pad is None or not first.ndim:
         return _stacked(samples, dtype, place)
     return _padded(samples, pad, dtype, place)
 

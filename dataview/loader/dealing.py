@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -304,32 +304,27 @@ def _rows(order: Order, start: int, stop: int, total: int, rank: int, ranks: int
 
 def joined(tasks: Sequence[Task], rank: int = 0, ranks: int = 1) -> Task:
     """Return several tasks as one, or a rank's part of it."""
-    names = tasks[0].others or {}
     others = {
         name: np.concatenate([task.others[name] for task in tasks if task.others])[rank::ranks]
-        for name in names
+        for name in tasks[0].others or {}
     }
-    rows = np.concatenate([task.rows for task in tasks])[rank::ranks]
-    places = np.concatenate([np.asarray(task.places) for task in tasks])[rank::ranks]
-    epochs = np.concatenate([task.each_epoch() for task in tasks])[rank::ranks]
+    columns = zip(*[(task.rows, task.places, task.each_epoch()) for task in tasks], strict=True)
+    rows, places, epochs = (np.concatenate(parts)[rank::ranks] for parts in columns)
     samples = None
     if tasks[0].samples is not None:
         samples = [sample for task in tasks for sample in task.samples or ()][rank::ranks]
     return Task(rows, places, epochs, None, others or None, samples)
 
 
-class Dealer(Protocol):
-    """The source of a rank's batches, for data with random access or for a stream."""
+def steps(
+    step_at: Callable[[Cursor], BatchStep | None], cursor: Cursor, repeat: bool
+) -> Iterator[BatchStep]:
+    """Return the steps from a cursor to the end of its epoch, or without end.
 
-    def step(self, cursor: Cursor, batch_size: int | None = None) -> BatchStep | None:
-        """Return the next batch, None at the end of an epoch."""
-        ...
-
-
-def steps(dealer: Dealer, cursor: Cursor, repeat: bool) -> Iterator[BatchStep]:
-    """Return the steps from a cursor to the end of its epoch, or without end."""
+    `step_at` returns the batch at a cursor, None at the end of an epoch.
+    """
     while True:
-        step = dealer.step(cursor)
+        step = step_at(cursor)
         if step is not None:
             yield step
         if not repeat and (step is None or step.after.epoch > cursor.epoch):

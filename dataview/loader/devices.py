@@ -36,11 +36,7 @@ def _dlpack(library: Any, array: np.ndarray, device: Any) -> Any:
     return library.from_dlpack(array, device=device)
 
 
-_PUT: dict[str, Callable[[Any, np.ndarray, Any], Any]] = {
-    "torch": _torch,
-    "jax": _jax,
-    "cupy": _cupy,
-}
+_PUT = {"torch": _torch, "jax": _jax, "cupy": _cupy}
 
 
 def is_numpy(device: Any) -> bool:

@@ -98,9 +98,9 @@ class Loader:
         if options.workers or options.prefetch:
             prefetcher = self._prefetcher or self._start_workers()
             if not prefetcher.running:
-                prefetcher.start(steps(self._dealer, self._state.cursor, options.repeat))
+                prefetcher.start(steps(self._dealer.step, self._state.cursor, options.repeat))
             return prefetcher.take()
-        self._steps = steps(self._dealer, self._state.cursor, options.repeat)
+        self._steps = steps(self._dealer.step, self._state.cursor, options.repeat)
         step = next(self._steps)
         return step, self._plan.assembly(step.task)
 

@@ -58,17 +58,8 @@ def plan_for(
         raise ValueError(f"sampler= has one for field {name!r}, which is not loaded")
     names: list[Any] = [[name, *_signature(sampler)] for name, sampler in chosen.items()]
     steps = options.transform or ()
-    assembly = Assembly(
-        parts,
-        viewed,
-        steps,
-        options.collate,
-        options.pad,
-        options.on_error,
-        options.seed,
-        secondary,
-        unwrapped,
-    )
+    own = options.collate, options.pad, options.on_error, options.seed
+    assembly = Assembly(parts, viewed, steps, *own, secondary, unwrapped)
     plain = not steps and options.collate is None and options.pad is None
     like = node if form is None and plain else None
     fingerprint = {

@@ -9,13 +9,15 @@ by `close`; if it dies, the resource tracker of multiprocessing frees them.
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import pickle
 import sys
 import threading
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+from dataview.errors import warn
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -62,11 +64,8 @@ def _pickled(value: Any) -> tuple[bytes, list[memoryview], list[tuple[int, int]]
     buffers: list[pickle.PickleBuffer] = []
     text = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
     views = [buffer.raw() for buffer in buffers]
-    places, offset = [], 0
-    for view in views:
-        places.append((offset, view.nbytes))
-        offset += -(-view.nbytes // _ALIGN) * _ALIGN
-    return text, views, places
+    offsets = itertools.accumulate((-(-v.nbytes // _ALIGN) * _ALIGN for v in views), initial=0)
+    return text, views, [(at, view.nbytes) for at, view in zip(offsets, views, strict=False)]
 
 
 def _end(places: list[tuple[int, int]]) -> int:
@@ -91,24 +90,16 @@ def _allocate(size: int) -> SharedMemory | None:
 
     if not size:
         return None
-    free = _free_bytes()
-    if free is not None and size > free:
-        warnings.warn(
-            f"{size} bytes of shared memory are needed and {free} are free, so the data goes "
-            "through pipes, which is slower",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-        return None
+    if os.path.isdir("/dev/shm"):
+        found = os.statvfs("/dev/shm")
+        free = found.f_bavail * found.f_frsize
+        if size > free:
+            warn(
+                f"{size} bytes of shared memory are needed and {free} are free, so the data goes "
+                "through pipes, which is slower"
+            )
+            return None
     return SharedMemory(create=True, size=size)
-
-
-def _free_bytes() -> int | None:
-    """Return how much shared memory is free, None if the system does not say."""
-    if not os.path.isdir("/dev/shm") or not hasattr(os, "statvfs"):
-        return None
-    found = os.statvfs("/dev/shm")
-    return found.f_bavail * found.f_frsize
 
 
 def _free(memory: SharedMemory | None) -> None:
@@ -163,9 +154,8 @@ class ProcessWorker:
         if self._closed:
             raise RuntimeError("the loader is closed")
         methods = multiprocessing.get_all_start_methods()
-        context: Any = multiprocessing.get_context(
-            "forkserver" if "forkserver" in methods else "spawn"
-        )
+        method = "forkserver" if "forkserver" in methods else "spawn"
+        context: Any = multiprocessing.get_context(method)
         self._pipe, theirs = context.Pipe()
         self._asking, answering = context.Pipe()
         self._at = context.RawValue(ctypes.c_int64, -1)

@@ -34,10 +34,7 @@ class State:
         return {
             "version": VERSION,
             **self.cursor._asdict(),
-            "emitted": self.emitted,
-            "handed": self.handed,
-            "failed": self.failed,
-            "is_new_epoch": self.is_new_epoch,
+            **{name: getattr(self, name) for name in (*_NUMBERS[2:], "is_new_epoch")},
             "previous": None if self.previous is None else list(self.previous),
             "fingerprint": dict(fingerprint),
         }

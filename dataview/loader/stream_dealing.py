@@ -7,7 +7,6 @@ reach a cursor before these samples, the stream is read again from its start.
 from __future__ import annotations
 
 import itertools
-import math
 from collections import deque
 from collections.abc import Iterator
 from typing import Any, TypeAlias
@@ -35,7 +34,7 @@ class StreamDealer:
         """The number of samples of an epoch, once one has been read to its end."""
         group, most = dealing.group, dealing.num_batches
         limits = [dealing.num_samples, None if most is None else most * group]
-        self.most = min((limit for limit in limits if limit is not None), default=math.inf)
+        self.most = min((limit for limit in limits if limit is not None), default=None)
         self._ahead: deque[Sample] = deque()
         self._kept: deque[Sample] = deque()
         self._arriving: Iterator[Sample] | None = None
@@ -124,6 +123,4 @@ class StreamDealer:
             seed = self.seed if isinstance(self.seed, (tuple, list)) else (self.seed,)
             arriving = within_pool(arriving, self.pool, (*seed, epoch), lambda item: item[1])
         numbered = ((place, row, node) for place, (row, node) in enumerate(arriving))
-        if self.most != math.inf:
-            return itertools.islice(numbered, int(self.most))
-        return numbered
+        return itertools.islice(numbered, self.most)

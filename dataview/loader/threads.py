@@ -139,14 +139,14 @@ class Prefetcher:
                     self._results[number] = found
                     self._changed.notify_all()
 
-    @property
-    def _is_wanted(self) -> bool:
-        return self._items is not None and self._given - self._taken < self.depth
+    def _may_draw(self) -> bool:
+        is_wanted = self._items is not None and self._given - self._taken < self.depth
+        return self._closed or (is_wanted and not self._drawing)
 
     def _draw(self) -> tuple[int, int, Any] | None:
         """Wait until a task is wanted, and draw it; None when all is closed."""
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or (not self._drawing and self._is_wanted))
+            self._changed.wait_for(self._may_draw)
             if self._closed:
                 return None
             items, run, number = self._items, self._run, self._given
