@@ -130,12 +130,8 @@ class Assembly:
             raise
 
     def _by_sample(self) -> bool:
-        return bool(
-            self.steps
-            or self.collate is not None
-            or self.pad is not None
-            or any(map(_has_samples, self.parts.values()))
-        )
+        is_changed = bool(self.steps) or self.collate is not None or self.pad is not None
+        return is_changed or any(map(_has_samples, self.parts.values()))
 
     def _epoch(self, number: int) -> _Epoch:
         """Return what is read in an epoch: functions of rows draw anew in each."""
@@ -156,9 +152,8 @@ class Assembly:
             return _without_own(found)
         each = task.each_epoch()  # they ascend: a batch that straddles epochs has them in order
         runs = [task.part(np.flatnonzero(each == epoch).tolist()) for epoch in epochs]
-        return _joined(
-            [self._read(run._replace(epochs=e)) for run, e in zip(runs, epochs, strict=True)]
-        )
+        tasks = [run._replace(epochs=e) for run, e in zip(runs, epochs, strict=True)]
+        return _joined([*map(self._read, tasks)])
 
     # --- sample by sample ----------------------------------------------------------------------
 

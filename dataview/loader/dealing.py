@@ -184,13 +184,11 @@ class RowDealer:
 
     def _make_orders(self, epoch: int) -> _Orders:
         driver, others = self.orders(epoch)
-        deal = self.dealing
+        limits = self.dealing.num_samples, self.dealing.num_batches
         if driver.cuts is None:
-            total = samples_of_epoch(
-                driver, self.count, deal.group, deal.num_samples, deal.num_batches
-            )
+            total = samples_of_epoch(driver, self.count, self.dealing.group, *limits)
         else:
-            batches = batches_of_epoch(driver.cuts, deal.num_samples, deal.num_batches)
+            batches = batches_of_epoch(driver.cuts, *limits)
             total = driver.cuts.bounds(batches - 1)[1] if batches else 0
         for name, order in others.items():
             if order.length is not None and order.length not in (driver.length, total):

@@ -44,10 +44,14 @@ def is_numpy(device: Any) -> bool:
     return device is None or (isinstance(device, str) and device == "cpu")
 
 
-def check_device(device: Any) -> None:
-    """Raise if a value names no device; only the first batch shows whether the library has it."""
+def checked_device(name: str, device: Any) -> Any:
+    """Return a device; raise if a value names none.
+
+    Only the first batch shows whether the library has it.
+    """
     if not is_numpy(device):
         _library_of(device)
+    return device
 
 
 def placed(batch: Any, device: Any) -> Any:

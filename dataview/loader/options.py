@@ -14,7 +14,7 @@ import numpy as np
 
 from dataview import samplers
 from dataview.errors import unknown_option
-from dataview.loader.devices import check_device
+from dataview.loader.devices import checked_device
 
 Check: TypeAlias = Callable[[str, Any], Any]
 """A function of an option's name and value, which returns the value to use, or raises."""
@@ -78,11 +78,6 @@ def _shard(name: str, value: Any) -> tuple[int, int]:
     if rank >= ranks:
         raise ValueError(f"shard= is (rank, ranks) with 0 <= rank < ranks; got {value!r}")
     return rank, ranks
-
-
-def _device(name: str, value: Any) -> Any:
-    check_device(value)
-    return value
 
 
 # --- the table -------------------------------------------------------------------------------
@@ -172,7 +167,7 @@ class LoaderOptions(Options):
     on_error: Any = _option("raise", _on_error)
     max_errors: int | None = _option(None, _count)
     progress: Any = _option(None, _progress)
-    device: Any = _option(None, _device)
+    device: Any = _option(None, checked_device)
 
     def __post_init__(self) -> None:
         if self.straddle and not self.repeat:

@@ -199,6 +199,5 @@ def _marked(node: Node, count: int) -> Node:
     if isinstance(node, Record):
         named = {name: _marked(part.node, count) for name, part in members(node).items()}
         return record(named, node.rank)
-    shape = known_shape(node)
-    rows = Computed(_Trailing(count), LINE)
+    shape, rows = known_shape(node), Computed(_Trailing(count), LINE)
     return select(node, axis_index(shape, rows, shape[0]), "the batch")

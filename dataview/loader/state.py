@@ -49,10 +49,9 @@ def restored(
     """
     if not isinstance(saved, Mapping):
         raise TypeError(f"a state is what state_dict() has returned; got {saved!r}")
-    if saved.get("version") != VERSION:
-        raise ValueError(
-            f"the state has version {saved.get('version')!r}; this loader reads {VERSION}"
-        )
+    version = saved.get("version")
+    if version != VERSION:
+        raise ValueError(f"the state has version {version!r}; this loader reads {VERSION}")
     lacking = [name for name in State().saved({}) if name not in saved]
     if lacking:
         raise ValueError(f"the state lacks {', '.join(lacking)}")

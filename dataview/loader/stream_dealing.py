@@ -116,9 +116,8 @@ class StreamDealer:
 
     def _begin(self, epoch: int) -> Iterator[Sample]:
         """Return the samples of an epoch, numbered."""
-        arriving: Iterator[tuple[int, Node]] = enumerate(
-            at_epoch(self.node, epoch).samples.iterate()
-        )
+        samples = at_epoch(self.node, epoch).samples
+        arriving: Iterator[tuple[int, Node]] = enumerate(samples.iterate())
         if self.pool is not None:
             seed = self.seed if isinstance(self.seed, (tuple, list)) else (self.seed,)
             arriving = within_pool(arriving, self.pool, (*seed, epoch), lambda item: item[1])

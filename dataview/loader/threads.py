@@ -121,17 +121,11 @@ class Prefetcher:
     # --- in the threads ------------------------------------------------------------------------
 
     def _work(self, worker: Worker) -> None:
-        while True:
-            drawn = self._draw()
-            if drawn is None:
-                return
-            run, number, item = drawn
-            found: Any
-            if isinstance(item, BaseException):
-                found = item
-            else:
+        while (drawn := self._draw()) is not None:
+            run, number, found = drawn
+            if not isinstance(found, BaseException):
                 try:
-                    found = (worker(item.task),)
+                    found = (worker(found.task),)
                 except BaseException as error:  # raised again where the result is taken
                     found = error
             with self._changed:
