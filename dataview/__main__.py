@@ -20,7 +20,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ...
     SystemExit: 0
     """
-    parser = _parser()
+    parser = argparse.ArgumentParser(
+        prog="python -m dataview", description="Lazy symbolic views of data."
+    )
+    version = f"dataview {dataview.__version__}"
+    parser.add_argument("--version", action="version", version=version)
+    commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
+    about = "make a table in a file, centre it in place, learn from it, write a page about it"
+    shown = commands.add_parser("demo", help=about, description=f"The main job, small: {about}.")
+    shown.add_argument(
+        "folder", nargs="?", help="where the table and the page go (default: a temporary folder)"
+    )
     chosen = parser.parse_args(arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal may lack signs that a view prints
@@ -36,21 +46,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         parser.exit(1, f"{parser.prog}: error: {error}\n")
     return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m dataview", description="Lazy symbolic views of data."
-    )
-    version = f"dataview {dataview.__version__}"
-    parser.add_argument("--version", action="version", version=version)
-    commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
-    about = "make a table in a file, centre it in place, learn from it, write a page about it"
-    shown = commands.add_parser("demo", help=about, description=f"The main job, small: {about}.")
-    shown.add_argument(
-        "folder", nargs="?", help="where the table and the page go (default: a temporary folder)"
-    )
-    return parser
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from textwrap import indent
 from typing import TypeVar
 
 import numpy as np
@@ -33,7 +34,7 @@ def run(folder: str | os.PathLike[str] | None = None) -> Path:
     fields = f"input=np.s_[:{INPUTS}], target=np.s_[{INPUTS}:]"
     print(f'd = dv.View(dv.open(path, mode="r+"), {fields})')
     d = dv.View(dv.open(table, mode="r+"), input=np.s_[:INPUTS], target=np.s_[INPUTS:])
-    print(_indented(repr(d)), end="\n\n")
+    print(indent(repr(d), "  "), end="\n\n")
 
     print("d.input -= d.input._mean(axis=0)    # in place: the file itself is centred")
     print(f"  mean before  {_row(d.input._mean(axis=0)())}")
@@ -121,10 +122,6 @@ def _counted(steps: Sequence[T]) -> Iterator[T]:
 
 def _row(values: np.ndarray) -> str:
     return " ".join(f"{value:7.3f}" for value in values.round(3) + 0.0)  # 0.0: no -0.000
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"  {line}" for line in text.splitlines())
 
 
 # --- the page --------------------------------------------------------------------------------

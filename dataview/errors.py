@@ -7,7 +7,6 @@ import importlib
 import sys
 import warnings
 from collections.abc import Iterable
-from types import FrameType
 from typing import Any
 
 _INSIDE = (__name__.split(".")[0], "numpy", "concurrent", "contextlib", "threading")
@@ -103,10 +102,6 @@ def import_library(library: str, package: str) -> Any:
 def warn(message: str) -> None:
     """Issue a RuntimeWarning that names the user's line, not one of this package."""
     level, frame = 1, sys._getframe()
-    while frame.f_back is not None and _package(frame) in _INSIDE:
+    while frame.f_back and str(frame.f_globals.get("__name__")).split(".")[0] in _INSIDE:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, RuntimeWarning, stacklevel=level)
-
-
-def _package(frame: FrameType) -> str:
-    return str(frame.f_globals.get("__name__", "")).split(".")[0]

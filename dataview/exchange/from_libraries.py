@@ -43,7 +43,7 @@ def _reader_of(kind: type) -> Reader | None:
     if hasattr(kind, "__array__") or hasattr(kind, "__array_interface__"):
         return None  # NumPy makes an array of it
     if hasattr(kind, "__dlpack__"):
-        return _of_dlpack
+        return lambda value: _in_memory(np.from_dlpack(value))
     return _of_arrow_stream if hasattr(kind, "__arrow_c_stream__") else None
 
 
@@ -65,10 +65,6 @@ def _in_columns(columns: Iterable[tuple[Any, Node]]) -> Node:
     return record(named, 1)
 
 
-def _of_dlpack(value: Any) -> Node:
-    return _in_memory(np.from_dlpack(value))
-
-
 # --- torch, xarray, dask ---------------------------------------------------------------------
 
 
@@ -85,8 +81,7 @@ def _of_tensor(tensor: Any) -> Node:
 def _of_labelled(array: Any) -> Node:
     """Return the node of a DataArray; its attributes and the names of its axes are metadata."""
     meta = {"dims": tuple(map(str, array.dims)), **array.attrs}
-    data = imported(array.data)  # dask's, or NumPy's
-    node: Node = _in_memory(array.data) if data is None else data
+    node = imported(array.data) or _in_memory(array.data)  # dask's, or NumPy's
     described: Node = node.replaced(meta=MappingProxyType(meta))
     return described
 
@@ -98,12 +93,7 @@ def _of_dataset(dataset: Any) -> Node:
     for name, labels in dataset.coords.items():
         if len(shared) == 1 and labels.dims and labels.dims[:1] in shared:
             variables[name] = labels
-    named = {check_name(name): _of_labelled(array) for name, array in variables.items()}
-    return record(named)
-
-
-def _of_delayed(array: Any) -> Node:
-    return stored(DelayedSource(array))
+    return record({check_name(name): _of_labelled(array) for name, array in variables.items()})
 
 
 # --- tables ----------------------------------------------------------------------------------
@@ -133,18 +123,12 @@ def _of_polars(series: Any) -> Node:
     if hasattr(series.dtype, "fields"):  # a struct
         return _of_polars_frame(series.struct.unnest())
     if series.null_count() and series.dtype.is_integer():
-        return _in_memory(_of_objects(series.to_list()), shared=False)
+        return _in_memory(np.array(series.to_list(), object), shared=False)
     return _in_memory(series.to_numpy(), shared=False)
 
 
 def _of_polars_frame(frame: Any) -> Node:
     return _in_columns((column.name, _of_polars(column)) for column in frame.iter_columns())
-
-
-def _of_objects(values: list[Any]) -> np.ndarray:
-    found = np.empty(len(values), object)
-    found[:] = values
-    return found
 
 
 def _of_table(table: Any) -> Node:
@@ -173,22 +157,21 @@ def _of_arrow(column: Any) -> Node:
     if kinds.is_dictionary(kind):
         return _of_arrow(column.dictionary_decode())
     if kinds.is_integer(kind) and column.null_count:
-        return _in_memory(_of_objects(column.to_pylist()), shared=False)
+        return _in_memory(np.array(column.to_pylist(), object), shared=False)
     return _in_memory(column.to_numpy(zero_copy_only=False), shared=False)
 
 
 def _of_lists(column: Any, size: int) -> Node:
     """Return the node of lists of one length: an array with one axis more."""
     inner = _of_arrow(column.flatten())
-    found: Node = reshaped(inner, (len(column), size, *known_shape(inner)[1:]))
-    return found
+    return reshaped(inner, (len(column), size, *known_shape(inner)[1:]))
 
 
 READERS: dict[tuple[str, str], Reader] = {
     ("torch", "Tensor"): _of_tensor,
     ("xarray", "DataArray"): _of_labelled,
     ("xarray", "Dataset"): _of_dataset,
-    ("dask", "Array"): _of_delayed,
+    ("dask", "Array"): lambda array: stored(DelayedSource(array)),
     ("pandas", "DataFrame"): _of_frame,
     ("pandas", "Series"): _of_series,
     ("pandas", "Index"): _of_series,

@@ -69,8 +69,7 @@ def _cut(source: Source, indices: list[Index | None]) -> tuple[Source, list[int]
         if index is None or 0 in index.shape:
             continue
         for axis, map_ in enumerate(index.maps[: len(low)]):
-            computed = isinstance(map_, Computed)
-            ends = None if computed else extent(map_, index.shape)
+            ends = None if isinstance(map_, Computed) else extent(map_, index.shape)
             if ends is None:  # it may select from all of the axis
                 ends = 0, source.shape[axis] - 1
             low[axis] = min(low[axis], ends[0])

@@ -246,23 +246,21 @@ def to_xarray(node: Node, dims: Sequence[str] | None) -> Any:
 
 
 class Blocks:
-    """The object from which dask reads blocks, as arrays, when it computes them."""
+    """The object from which dask reads blocks, as arrays, when it computes them.
 
-    def __init__(self, node: Node) -> None:
-        self.node = node
+    It is of the last of the nodes; before that a pickle has its parts.
+    """
+
+    def __init__(self, *nodes: Node) -> None:
+        self.node = node = nodes[-1]
         self.shape, self.dtype = known_shape(node), known_dtype(node)
         self.ndim = len(self.shape)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _blocks, packed_in_order(self.node)
+        return Blocks, packed_in_order(self.node)
 
     def __getitem__(self, key: Any) -> np.ndarray:
         return evaluate(keyed(self.node, key))
-
-
-def _blocks(*nodes: Node) -> Blocks:
-    """Return the blocks of the last of the nodes of a pickle."""
-    return Blocks(nodes[-1])
 
 
 def to_dask(node: Node, chunks: Any) -> Any:

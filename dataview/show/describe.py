@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import reduce
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -64,13 +65,12 @@ class Description(Mapping[str, Mapping[str, Any]]):
         return "\n".join("  ".join(line).rstrip() for line in lines)
 
     def _repr_html_(self) -> str:
-        head, *rows = self._cells()
-        parts = ["<table><thead><tr>", *(f"<th>{escape(cell)}</th>" for cell in head)]
+        head, *rows = [[escape(cell) for cell in row] for row in self._cells()]
+        parts = ["<table><thead><tr>", *(f"<th>{cell}</th>" for cell in head)]
         parts.append("</tr></thead><tbody>")
         for name, *cells in rows:
-            parts.append(f'<tr><th style="text-align:left">{escape(name)}</th>')
-            parts += [f"<td>{escape(cell)}</td>" for cell in cells]
-            parts.append("</tr>")
+            values = "".join(f"<td>{cell}</td>" for cell in cells)
+            parts.append(f'<tr><th style="text-align:left">{name}</th>{values}</tr>')
         return "".join([*parts, "</tbody></table>"])
 
     def _cells(self) -> list[list[str]]:
@@ -144,9 +144,7 @@ def _windows(root: Node, fields: Fields, name: str, path: tuple[str, ...]) -> It
 
 
 def _at(node: Node, path: tuple[str, ...]) -> Node:
-    for name in path:
-        node = field(node, name)
-    return node
+    return reduce(field, path, node)
 
 
 def _joined(outer: str, name: str) -> str:
@@ -263,9 +261,7 @@ class _Summary:
                 found["std"] = float(np.sqrt(squares[0] / count))
         sample = np.concatenate(self.sample)
         if "min" in self.states:
-            found["min"], found["max"] = (
-                _plain(self.states[name][0][0]) for name in ("min", "max")
-            )
+            found |= {name: _plain(self.states[name][0][0]) for name in ("min", "max")}
         if "min" in self.states and len(sample):
             numbers = sample.astype(np.uint8) if kind == "b" else sample
             with np.errstate(all="ignore"):

@@ -131,10 +131,7 @@ STATES: dict[type[Node], dict[str, Callable[[Any], int | str]]] = {
     },
     NumberedSamples: {"not probed": lambda node: True},
     Mapped: {"{}": lambda node: harmless(node.step.title, 60)},
-    Undeclared: {
-        "{}": lambda node: harmless(node.step.title, 60),
-        "not probed": lambda node: True,
-    },
+    Undeclared: {"{}": lambda node: harmless(node.step.title, 60), "not probed": lambda node: True},
     Stored: {"read-only": lambda node: not node.writable},
     Comparison: {"sides do not broadcast": lambda node: node.shape is None},
     Record: {"no common length": lambda node: _lengths_differ(node)},

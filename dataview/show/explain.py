@@ -111,8 +111,12 @@ def explained(node: Node) -> Explanation:
     if isinstance(node, Record):
         parts = {name: explained(part.node) for name, part in members(node).items()}
         return Explanation(title(node), "each field by itself", members=parts)
+    if isinstance(node, Stream):
+        readings = (Reading("samples", "stream", None),)
+        return Explanation(title(node), "in order, one by one", readings=readings)
     if isinstance(node, Sampled):
-        return _of_samples(node)
+        way = f"one by one, {length_text(length_of(node))} of them"
+        return Explanation(title(node), way, readings=(Reading("samples", "function", None),))
     formula = formula_of(node)
     if symbols := symbols_of([node]):
         data = ", ".join(f"{name}=..." for name in symbols)
@@ -138,13 +142,6 @@ def explained(node: Node) -> Explanation:
     else:
         plan |= {"way": "at once", "blocks": 1}
     return Explanation(title(node), **plan)
-
-
-def _of_samples(node: Sampled) -> Explanation:
-    place = "stream" if isinstance(node, Stream) else "function"
-    count = length_text(length_of(node))
-    way = "in order, one by one" if isinstance(node, Stream) else f"one by one, {count} of them"
-    return Explanation(title(node), way, readings=(Reading("samples", place, None),))
 
 
 def _core(node: Node) -> tuple[Node, Index | None]:
@@ -227,10 +224,8 @@ def _narrow(index: Index | None, leaf: Node) -> Index | None:
     if index is None:
         return None
     maps = index.maps[len(index.maps) - len(own) :]
-    return Index(
-        index.shape,
-        [Constant(0) if n == 1 else map_ for n, map_ in zip(own, maps, strict=True)],
-    )
+    kept = [Constant(0) if n == 1 else map_ for n, map_ in zip(own, maps, strict=True)]
+    return Index(index.shape, kept)
 
 
 def _of_product(node: MatMul, index: Index | None) -> Sequence[_Part]:
@@ -259,18 +254,18 @@ def _of_statistic(node: Reduction, index: Index | None) -> Sequence[_Part]:
 
 def _of_rows(node: Reduction | Mapped, index: Index | None) -> Sequence[_Part]:
     """Return the whole rows from which some elements are computed."""
-    if index is None or node.node.shape is None:
-        return [(node.node, None)]
     return [(node.node, _deeper(index, node.node, 1))]
 
 
 def _of_members(node: Record, index: Index | None) -> Sequence[_Part]:
-    parts = [part.node for part in members(node).values()]
-    return [(part, None if index is None else _deeper(index, part, node.rank)) for part in parts]
+    parts = members(node).values()
+    return [(part.node, _deeper(index, part.node, node.rank)) for part in parts]
 
 
-def _deeper(index: Index, node: Node, rank: int) -> Index:
+def _deeper(index: Index | None, node: Node, rank: int) -> Index | None:
     """Return an index that selects on the first axes of a node and is whole on the others."""
+    if index is None or node.shape is None:
+        return None
     return extend(Index(index.shape, index.maps[:rank]), known_shape(node)[rank:])
 
 
@@ -295,8 +290,7 @@ def _passes(node: Node, index: Index | None) -> Iterator[Pass]:
         if index is None or 0 in statistic.axes:
             groups.setdefault((id(statistic.node), statistic.axes), []).append(statistic)
     for alike in groups.values():
-        names = tuple(formula_of(one) for one in alike)
-        yield Pass(names, _read(alike[0].node))
+        yield Pass(tuple(map(formula_of, alike)), _read(alike[0].node))
 
 
 # --- what is computed --------------------------------------------------------------------------
@@ -325,7 +319,8 @@ def _blocks_of(core: Elementwise, shape: Shape) -> dict[str, Any]:
     size = size_of(shape)
     if not shape or not size or (size <= sizes.small_elements and current_engine() != "numexpr"):
         return {"way": "at once, small as it is", "blocks": 1, "block_elements": size}
-    read = [leaf for leaf in leaves_of(core) if _is_read_by_blocks(leaf)]
+    large = [leaf for leaf in leaves_of(core) if size_of(known_shape(leaf)) > sizes.block_elements]
+    read = [leaf for leaf in large if not aliases(leaf)]
     axis, step = block_axis(shape, block_elements(compiled(core), size, bool(read)), bool(read))
     if is_one_block(size, core.dtypes[0]) and current_engine() != "numexpr":
         step = shape[axis]
@@ -339,10 +334,6 @@ def _blocks_of(core: Elementwise, shape: Shape) -> dict[str, Any]:
         "block_elements": elements,
         "thread_bytes": elements * (_buffered(compiled(core)) + held),
     }
-
-
-def _is_read_by_blocks(leaf: Node) -> bool:
-    return size_of(known_shape(leaf)) > sizes.block_elements and not aliases(leaf)
 
 
 def _buffered(program: Program) -> int:

@@ -187,7 +187,6 @@ def formula_of(node: Node) -> str:
     node = undriven(node)
     if not is_symbolic(node):
         return ""
-    formula = ""
     for steps in FORMULA_STEPS:
         formula = term_of(node, steps)[0]
         if len(formula) <= FORMULA_LENGTH:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from dataview.plan.kinds import Reduction, Stored
 from dataview.plan.node import Node
@@ -147,14 +147,10 @@ def _place(layers: list[list[_Box]]) -> None:
         _spread(layer, lambda box: 0.0)
     for sweep in range(4 * SWEEPS):
         for layer in layers if sweep % 2 else reversed(layers):
-            _spread(
-                layer,
-                lambda box: _middle((o.x for o in (*box.args, *above[id(box)])), box.x),
-            )
+            _spread(layer, lambda box: _middle((o.x for o in (*box.args, *above[id(box)])), box.x))
     left = min(box.x - box.left for layer in layers for box in layer)
-    for layer in layers:
-        for box in layer:
-            box.x = round(box.x - left + MARGIN)
+    for box in chain.from_iterable(layers):
+        box.x = round(box.x - left + MARGIN)
 
 
 def _spread(layer: list[_Box], wished: Callable[[_Box], float]) -> None:
@@ -172,10 +168,9 @@ def _spread(layer: list[_Box], wished: Callable[[_Box], float]) -> None:
 
 def _above(layers: list[list[_Box]]) -> dict[int, list[_Box]]:
     found: dict[int, list[_Box]] = {id(box): [] for layer in layers for box in layer}
-    for layer in layers:
-        for box in layer:
-            for arg in box.args:
-                found[id(arg)].append(box)
+    for box in chain.from_iterable(layers):
+        for arg in box.args:
+            found[id(arg)].append(box)
     return found
 
 
@@ -192,7 +187,7 @@ CAMERA = "h3l2-2h4l2 2h3v9h-14z"
 
 
 def _svg(boxes: list[_Box], layers: list[list[_Box]], formula: str) -> str:
-    everything = [box for layer in layers for box in layer]
+    everything = [*chain.from_iterable(layers)]
     width = round(max(box.x + box.right for box in everything)) + MARGIN
     height = len(layers) * RISE - CURVE + 2 * MARGIN
 
@@ -204,19 +199,15 @@ def _svg(boxes: list[_Box], layers: list[list[_Box]], formula: str) -> str:
     frames = [_frame(box, up(box)) for box in boxes]
     words = [_words(box, up(box)) for box in boxes]
     notes = [f'<text x="{box.x + 6}" y="{up(box) - 7}">{escape(box.note)}</text>' for box in boxes]
-    name = escape(f"Picture of {formula}")
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{name}" '
-            f'viewBox="0 0 {width} {height}" width="{width}" fill="none" stroke="currentColor" '
-            f'style="max-width:100%;height:auto;{FONT}">',
-            f'<path stroke-opacity=".5" d="{"".join(lines)}"/>',
-            *frames,
-            f'<g {LETTERS} text-anchor="middle">{"".join(words)}</g>',
-            f'<g {LETTERS} opacity=".7" font-size="10">{"".join(notes)}</g>',
-            "</svg>",
-        ]
-    )
+    name, inside = escape(f"Picture of {formula}"), "\n".join(frames)
+    return f"""<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{name}" \
+viewBox="0 0 {width} {height}" width="{width}" fill="none" stroke="currentColor" \
+style="max-width:100%;height:auto;{FONT}">
+<path stroke-opacity=".5" d="{"".join(lines)}"/>
+{inside}
+<g {LETTERS} text-anchor="middle">{"".join(words)}</g>
+<g {LETTERS} opacity=".7" font-size="10">{"".join(notes)}</g>
+</svg>"""
 
 
 def _line(box: _Box, number: int, up: Callable[[_Box], int]) -> str:

@@ -34,11 +34,7 @@ NOTHING: Any = ...
 
 
 def construct(
-    data: Any,
-    fields: Mapping[str, Any],
-    rank: int | None,
-    length: float | None,
-    driver: str | None,
+    data: Any, fields: Mapping[str, Any], rank: int | None, length: float | None, driver: str | None
 ) -> Node:
     """Return the node of data with fields on it, or of members alone."""
     for name in fields:
@@ -55,8 +51,7 @@ def construct(
             raise TypeError(f"_length= goes with a function of the sample's number; got {data!r}")
         node = numbered(data, length)
     else:
-        node = _of_data(data, rank)
-        node = _windowed(node, fields)
+        node = _windowed(_of_data(data, rank), fields)
     if driver is None:
         return node
     if not isinstance(node, Record):
@@ -139,8 +134,7 @@ def with_meta(node: Node, meta: Mapping[str, Mapping[str, Any]]) -> Node:
     for name, items in meta.items():
         kept = MappingProxyType(dict(items))
         if not name:
-            changed: Node = node.replaced(meta=kept)
-            node = changed
+            node = node.replaced(meta=kept)
             continue
         if name not in node.fields:
             raise unknown_field(name, node.fields, "_meta=")

@@ -66,7 +66,6 @@ def truth(node: Node) -> bool:
 
 def partial_shape(node: Node) -> Extents:
     """Return the shape of a view, with None for each length that is unknown."""
-    extents = node.extents
-    if extents is None:
+    if node.extents is None:
         return (None,) if isinstance(node, Sampled) else known_shape(node)
-    return tuple(None if is_endless(n) else n for n in extents)
+    return tuple(None if is_endless(n) else n for n in node.extents)

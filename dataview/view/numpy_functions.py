@@ -66,9 +66,7 @@ def _accepts(row: Callable[..., Any], args: tuple[Any, ...], options: dict[str, 
     return True
 
 
-@lru_cache(maxsize=256)
-def _signature(row: Callable[..., Any]) -> inspect.Signature:
-    return inspect.signature(row)
+_signature = lru_cache(maxsize=256)(inspect.signature)
 
 
 def _each(change: Callable[[Any], Any], value: Any) -> Any:
@@ -248,24 +246,20 @@ def _take(a: Any, indices: Any, axis: int | None = None) -> Node:
     return keyed(node, (slice(None),) * place + (numbers,))
 
 
-def _nodes_from(arrays: Any) -> list[Node]:
-    return [node_from(part) for part in arrays]
-
-
 def _concatenate(arrays: Any, /, axis: int | None = 0) -> Node:
-    return _joined(_nodes_from(arrays), axis)
+    return _joined([*map(node_from, arrays)], axis)
 
 
 def _stack(arrays: Any, axis: int = 0) -> Node:
-    return _stacked(_nodes_from(arrays), axis)
+    return _stacked([*map(node_from, arrays)], axis)
 
 
 def _vstack(tup: Any) -> Node:
-    return _joined_as_rows(_nodes_from(tup))
+    return _joined_as_rows([*map(node_from, tup)])
 
 
 def _hstack(tup: Any) -> Node:
-    nodes = [node if lengths.ndim(node) else layout.expanded(node, 0) for node in _nodes_from(tup)]
+    nodes = [n if lengths.ndim(n) else layout.expanded(n, 0) for n in map(node_from, tup)]
     return _joined(nodes, min(1, lengths.ndim(nodes[0]) - 1))
 
 
