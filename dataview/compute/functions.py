@@ -22,7 +22,7 @@ from dataview.plan.guards import check_array
 from dataview.plan.kinds import Elementwise, Placeholder, Reduction, Select, Stored, size_of
 from dataview.plan.node import Node, Part
 from dataview.plan.operations import NumpyFunction
-from dataview.plan.symbols import matched, substituted, symbols_of, unknown_symbols
+from dataview.plan.symbols import check_symbols, matched, substituted, symbols_of
 from dataview.plan.walk import below
 from dataview.sizes import sizes
 from dataview.sources import ArraySource
@@ -34,9 +34,7 @@ PLANS = 64
 def bind(node: Node, given: Mapping[str, Node]) -> Node:
     """Return an expression over the data given for its symbols, all of them or some."""
     symbols = symbols_of([node])
-    wrong = unknown_symbols(given, symbols)
-    if wrong is not None:
-        raise wrong
+    check_symbols(given, symbols)
     values = {name: _data_of(symbols[name], value) for name, value in given.items()}
     (found,) = substituted([node], functools.partial(_data_or_symbol, values))
     return found

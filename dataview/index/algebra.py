@@ -292,11 +292,7 @@ def renamed(map_: Map, place: dict[int, int]) -> Map:
         axes = [place[axis] for axis in map_.axes]
         order = np.argsort(axes)
         return Array(map_.values.transpose(order), tuple(sorted(axes)))
-    functions, inner = _functions_of(map_)
-    found = renamed(inner, place)
-    for outer in functions:
-        found = _computed(outer, found)
-    return found
+    return _with_inner(map_, lambda inner: renamed(inner, place))
 
 
 def _through(map_: Map, inner: Index) -> Map:
@@ -307,8 +303,13 @@ def _through(map_: Map, inner: Index) -> Map:
         return _affine_through(map_, inner)
     if isinstance(map_, Array):
         return _array_through(map_, inner)
-    functions, innermost = _functions_of(map_)
-    reached = _through(innermost, inner)
+    return _with_inner(map_, lambda innermost: _through(innermost, inner))
+
+
+def _with_inner(map_: Computed, change: Callable[[Affine], Map]) -> Map:
+    """Return a computed map with another map inside it."""
+    functions, inner = _functions_of(map_)
+    reached = change(inner)
     for outer in functions:
         reached = _computed(outer, reached)
     return reached

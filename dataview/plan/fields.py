@@ -213,17 +213,13 @@ def check_name(name: Any) -> str:
 # --- declaring -------------------------------------------------------------------------------
 
 
-def lay_window(
-    name: str, spec: Any, axes: Sequence[tuple[int, Positions | None]], shape: tuple[int, ...]
-) -> Window:
-    """Lay a declared window on the last of the given axes of an array of this shape.
+def lay_window(name: str, spec: Any, shape: tuple[int, ...]) -> Window:
+    """Lay a declared window on the last axes of an array of this shape.
 
-    The axes are numbers with the positions that an outer window left of them, None for all.
-
-    >>> lay_window("x", np.s_[2:], [(0, None), (1, None)], (9, 5)).positions
+    >>> lay_window("x", np.s_[2:], (9, 5)).positions
     {1: range(2, 5)}
     """
-    outermost = _lay_one(name, spec, axes, shape)
+    outermost = _lay_one(name, spec, [(axis, None) for axis in range(len(shape))], shape)
     waiting = [outermost]
     while waiting:  # not by recursion: windows may be nested deeper than Python's stack
         window, inside, open_axes = waiting.pop()

@@ -185,7 +185,7 @@ def _groups(own: Shape, wanted: Shape) -> list[tuple[list[int], list[int]]]:
     >>> _groups((6, 4, 5), (2, 3, 20))
     [([0], [0, 1]), ([1, 2], [2])]
     """
-    sides = [(shape, _long(shape)) for shape in (own, wanted)]
+    sides = [(shape, [n for n, size in enumerate(shape) if size != 1]) for shape in (own, wanted)]
     ends = [np.cumprod([shape[n] for n in axes], dtype=object).tolist() for shape, axes in sides]
     shared = [1, *sorted(set(ends[0]) & set(ends[1]))]
     groups = []
@@ -196,7 +196,3 @@ def _groups(own: Shape, wanted: Shape) -> list[tuple[list[int], list[int]]]:
         ]
         groups.append((inside[0], inside[1]))
     return groups
-
-
-def _long(shape: Shape) -> list[int]:
-    return [axis for axis, length in enumerate(shape) if length != 1]

@@ -269,10 +269,9 @@ def _extents_text(extents: Extents) -> str:
     return f"({words[0]},)" if len(words) == 1 else f"({', '.join(words)})"
 
 
-def unknown_symbols(names: Mapping[str, Any], known: Mapping[str, Any]) -> TypeError | None:
-    """Return the error for names that no symbol has, None if there are none."""
-    wrong = [name for name in names if name not in known]
-    if not wrong:
-        return None
-    has = f"its symbols are {', '.join(known)}" if known else "it has no symbols"
-    return TypeError(f"there is no symbol {', '.join(map(repr, wrong))} in the expression; {has}")
+def check_symbols(names: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+    """Raise if there are names that no symbol has."""
+    wrong = ", ".join(repr(name) for name in names if name not in known)
+    if wrong:
+        has = f"its symbols are {', '.join(known)}" if known else "it has no symbols"
+        raise TypeError(f"there is no symbol {wrong} in the expression; {has}")

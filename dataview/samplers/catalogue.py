@@ -89,7 +89,9 @@ def _of_class(kind: type[Sampler], fields: Iterable[str]) -> Sampler:
         raise _lacks_by(kind, fields)
     missing = _required(kind)  # type: ignore[arg-type]  # a class can be hashed
     if missing:
-        raise ValueError(f"the sampler {kind.name!r} needs {_spelt(kind, missing)}")
+        options = ", ".join(f"{name}=..." for name in missing)
+        named = f"samplers.{kind.name.replace('-', '_')}({options})"
+        raise ValueError(f"the sampler {kind.name!r} needs options: {named}")
     return kind()
 
 
@@ -97,11 +99,6 @@ def _of_class(kind: type[Sampler], fields: Iterable[str]) -> Sampler:
 def _required(kind: type[Sampler]) -> tuple[str, ...]:
     parameters = inspect.signature(kind).parameters.items()
     return tuple(name for name, given in parameters if given.default is given.empty)
-
-
-def _spelt(kind: type[Sampler], names: Iterable[str]) -> str:
-    options = ", ".join(f"{name}=..." for name in names)
-    return f"options: samplers.{kind.name.replace('-', '_')}({options})"
 
 
 def _lacks_by(kind: type[Sampler], fields: Iterable[str]) -> ValueError:

@@ -87,8 +87,7 @@ def _windowed(node: Node, specs: Mapping[str, Any]) -> Node:
             node = attach(with_fields(node, fields), check_name(name), node_of(spec))
             fields = node.fields
             continue
-        axes = [(axis, None) for axis in range(len(shape))]
-        fields = fields.with_field(check_name(name), lay_window(name, spec, axes, shape))
+        fields = fields.with_field(check_name(name), lay_window(name, spec, shape))
     return with_fields(node, fields)
 
 
@@ -97,8 +96,7 @@ def symbol(name: str, shape: Any, dtype: Any, windows: Mapping[str, Any]) -> Nod
     node = placeholder(name, shape, dtype, NO_FIELDS)
     fields = NO_FIELDS
     for part, window in windows.items():
-        axes = [(axis, None) for axis in range(len(node.extents))]
-        laid = lay_window(part, window, axes, tuple(n or 0 for n in node.extents))
+        laid = lay_window(part, window, tuple(n or 0 for n in node.extents))
         if any(node.extents[axis] is None for axis in laid.positions):
             raise ValueError(
                 f"field {part!r} of symbol {name!r} is a window on an axis of unknown length; "

@@ -194,10 +194,6 @@ def _array_equal(a1: Any, a2: Any) -> bool:
     return lengths.truth(comparison(node_from(a1), node_from(a2), False))
 
 
-def _astype(x: Any, dtype: Any, /) -> Node:
-    return astype(node_from(x), dtype)
-
-
 def _dot(a: Any, b: Any) -> Any:
     one, other = argument(a), argument(b)
     axes = {lengths.ndim(side) if isinstance(side, Node) else 0 for side in (one, other)}
@@ -217,10 +213,6 @@ def _laid(layout: Callable[..., Node]) -> Callable[..., Node]:
         return layout(node_from(a), *args, **options)
 
     return row
-
-
-def _ravel(a: Any, order: str = "C") -> Node:
-    return _reshape(a, -1, order)
 
 
 def _reshape(a: Any, shape: Any, order: str = "C") -> Node:
@@ -244,18 +236,6 @@ def _take(a: Any, indices: Any, axis: int | None = None) -> Node:
     given = np.asarray(evaluated(indices))
     numbers = as_numbers(given.astype(np.intp) if given.dtype == bool else given)
     return keyed(node, (slice(None),) * place + (numbers,))
-
-
-def _concatenate(arrays: Any, /, axis: int | None = 0) -> Node:
-    return _joined([*map(node_from, arrays)], axis)
-
-
-def _stack(arrays: Any, axis: int = 0) -> Node:
-    return _stacked([*map(node_from, arrays)], axis)
-
-
-def _vstack(tup: Any) -> Node:
-    return _joined_as_rows([*map(node_from, tup)])
 
 
 def _hstack(tup: Any) -> Node:
@@ -337,7 +317,7 @@ _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.array_equal: _array_equal,
     np.broadcast_to: _laid(layout.broadcast),
     np.clip: _clip,
-    np.concatenate: _concatenate,
+    np.concatenate: lambda arrays, /, axis=0: _joined([*map(node_from, arrays)], axis),
     np.count_nonzero: _count_nonzero,
     np.dot: _dot,
     np.expand_dims: _laid(layout.expanded),
@@ -347,17 +327,17 @@ _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.nan_to_num: _nan_to_num,
     np.percentile: _percentile,
     np.quantile: _quantile,
-    np.ravel: _ravel,
+    np.ravel: lambda a, order="C": _reshape(a, -1, order),
     np.reshape: _reshape,
     np.squeeze: _laid(layout.squeezed),
-    np.stack: _stack,
+    np.stack: lambda arrays, axis=0: _stacked([*map(node_from, arrays)], axis),
     np.std: partial(_spread, "std"),
     np.swapaxes: _swapaxes,
     np.take: _take,
     np.transpose: _laid(layout.transposed),
     np.unique: _unique,
     np.var: partial(_spread, "var"),
-    np.vstack: _vstack,
+    np.vstack: lambda tup: _joined_as_rows([*map(node_from, tup)]),
     **{function: partial(_statistic, kind) for function, kind in _STATISTICS.items()},
-    **({np.astype: _astype} if hasattr(np, "astype") else {}),
+    **({np.astype: _laid(astype)} if hasattr(np, "astype") else {}),
 }
