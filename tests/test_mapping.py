@@ -376,6 +376,20 @@ def test_an_epoch_has_its_own_numbers(d, form):
     assert at_epoch(node_of(d), 1) is node_of(d)
 
 
+@pytest.mark.parametrize("epoch", [0, 1, 2])
+def test_minibatches_of_an_epoch_are_those_of_a_loader(d, epoch):
+    m = d._map(lambda s, rng: s.x() + rng.random(), shape=(), dtype=float, seed=3)
+    for view in (m, dv.zip(a=m, b=d.x).a):
+        options = {"sampler": "permutation", "seed": 5}
+        loader = view._loader(4, **options)
+        for _ in range(epoch + 1):
+            found = [batch() for batch in loader]
+        for batch, expected in zip(
+            view._minibatches(4, epoch=epoch, **options), found, strict=True
+        ):
+            assert_same(batch(), expected)
+
+
 def test_steps_draw_different_numbers(d):
     def draw(s, rng):
         return {"x": rng.random(), "y": s.y() if "y" in s._fields() else 0.0, "old": s.x()}

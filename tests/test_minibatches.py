@@ -311,6 +311,8 @@ def test_uneven_batches_have_the_truth_of_their_rows():
     batches = whole(10)[0]._minibatches(4)
     other = whole(10)[0]._minibatches(4)
     assert bool(batches.input == other.input)
+    with pytest.raises(ValueError, match="ambiguous"):
+        bool(dv.View(np.arange(11))._minibatches(4))
     assert bool(batches.input != other.input) is False
     assert batches == other and bool(batches[1:] == other[1:])
     other.input[2] = -1

@@ -35,7 +35,7 @@ from dataview.plan.fields import Attached, Fields
 from dataview.plan.kinds import Record, Sampled, Select, known_shape, members
 from dataview.plan.node import Node
 from dataview.samplers import count_rows, rows_by
-from dataview.samples import Stream
+from dataview.samples import Stream, at_epoch
 
 
 def grouped(
@@ -57,6 +57,7 @@ def grouped(
     if is_endless(count):
         return _endless(node, chosen, batch_size, num_samples, num_batches)
     order = chosen.order(data, seed, epoch)
+    node = at_epoch(node, epoch) if epoch else node
     rows: Map = LINE if _is_plain(chosen) else Computed(order, LINE)
     if order.cuts is not None:
         _check_cuts(chosen, batch_size, tail)

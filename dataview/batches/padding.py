@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 
 from dataview.batches.uneven import Batches
@@ -11,21 +9,19 @@ from dataview.index import Array, Computed, Constant, Index, Map, axes_of, renum
 from dataview.plan.build import select, stored
 from dataview.plan.kinds import Concat, Record, Select, Stored, members
 from dataview.plan.node import Node
+from dataview.samplers import Cycle
 from dataview.samples import NumberedSamples
 from dataview.sources import ArraySource
 
 
-class PaddedRows:
+class PaddedRows(Cycle):
     """Fills up a batch: positions past the last row start again with the first one."""
 
-    __slots__ = ("count",)
+    __slots__ = ()
 
-    def __init__(self, count: int) -> None:
-        self.count = count
-
-    def __call__(self, positions: np.ndarray) -> np.ndarray:
-        """Return the row of each position: positions past the last start again with the first."""
-        return positions % self.count
+    def is_past(self, positions: np.ndarray) -> np.ndarray:
+        """Return 1 for each position past the last row, 0 for the others."""
+        return (positions >= self.count).astype(np.intp)
 
 
 def valid(node: Node) -> Node:
@@ -36,9 +32,8 @@ def valid(node: Node) -> Node:
         return valid(next(iter(members(node).values())).node)
     truths = stored(ArraySource(np.array([True, False])), False)
     if isinstance(node, (Select, NumberedSamples)) and node.index.maps:
-        index = renumbered(
-            Index(node.index.shape, node.index.maps[:1]), axes_of(node.index.maps[0])
-        )
+        first = Index(node.index.shape, node.index.maps[:1])
+        index = renumbered(first, axes_of(first.maps[0]))
         return select(truths, Index(index.shape, [_padding_of(index.maps[0])]))
     if isinstance(node, (Stored, Concat)) and node.shape:
         return select(truths, Index(node.shape[:1], [Constant(0)]))
@@ -52,14 +47,9 @@ def _padding_of(map_: Map) -> Map:
     here: Map = map_
     while isinstance(here, Computed):
         if isinstance(here.function, PaddedRows):
-            return Computed(functools.partial(_is_past, here.function.count), here.inner)
+            return Computed(here.function.is_past, here.inner)
         here = here.inner
     return Constant(0)
-
-
-def _is_past(count: int, positions: np.ndarray) -> np.ndarray:
-    """Return 1 for each position past the last, 0 for the others."""
-    return (positions >= count).astype(np.intp)
 
 
 def _unmarked() -> TypeError:

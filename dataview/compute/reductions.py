@@ -116,10 +116,6 @@ def _count(block: np.ndarray, axes: Axes) -> int:
     return math.prod(block.shape[axis] for axis in axes)
 
 
-def _sum_part(block: np.ndarray, axes: Axes, first: int) -> State:
-    return (exact_sum(block, axes),)
-
-
 def _mean_part(block: np.ndarray, axes: Axes, first: int) -> State:
     if block.dtype.kind in "biu":
         return np.add.reduce(block, axis=axes, dtype=np.float64, keepdims=True), _count(block, axes)
@@ -149,10 +145,6 @@ def _first(state: State, options: dict[str, Any]) -> Any:
 
 def _second(state: State, options: dict[str, Any]) -> Any:
     return state[1]
-
-
-def _ratio(state: State, options: dict[str, Any]) -> Any:
-    return state[0] / state[1]
 
 
 # --- products ------------------------------------------------------------------------------------
@@ -271,10 +263,6 @@ def _variance(state: State, options: dict[str, Any]) -> Any:
     return np.divide(squares, max(count - options.get("ddof", 0), 0))
 
 
-def _deviation(state: State, options: dict[str, Any]) -> Any:
-    return np.sqrt(_variance(state, options))
-
-
 # --- extremes and truth ---------------------------------------------------------------------------
 
 
@@ -316,11 +304,13 @@ def _better_of(less: bool) -> Callable[[State, State], State]:
 
 
 KINDS: dict[str, Kind] = {
-    "sum": Kind(np.sum, _sum_part, _add, _first, True),
+    "sum": Kind(np.sum, lambda block, axes, first: (exact_sum(block, axes),), _add, _first, True),
     "prod": Kind(np.prod, _prod_part, _multiply, _product_value, True),
-    "mean": Kind(np.mean, _mean_part, _add, _ratio, False),
+    "mean": Kind(np.mean, _mean_part, _add, lambda state, options: state[0] / state[1], False),
     "var": Kind(np.var, _moments_part, _merge_moments, _variance, False),
-    "std": Kind(np.std, _moments_part, _merge_moments, _deviation, False),
+    "std": Kind(
+        np.std, _moments_part, _merge_moments, lambda *given: np.sqrt(_variance(*given)), False
+    ),
     "min": Kind(np.min, _reduced_by(np.min), _combined_by(np.minimum), _first, False),
     "max": Kind(np.max, _reduced_by(np.max), _combined_by(np.maximum), _first, False),
     "argmin": Kind(np.argmin, _arg_part(np.argmin), _better_of(True), _second, False),

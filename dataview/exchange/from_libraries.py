@@ -82,8 +82,7 @@ def _of_labelled(array: Any) -> Node:
     """Return the node of a DataArray; its attributes and the names of its axes are metadata."""
     meta = {"dims": tuple(map(str, array.dims)), **array.attrs}
     node = imported(array.data) or _in_memory(array.data)  # dask's, or NumPy's
-    described: Node = node.replaced(meta=MappingProxyType(meta))
-    return described
+    return node.replaced(meta=MappingProxyType(meta))
 
 
 def _of_dataset(dataset: Any) -> Node:

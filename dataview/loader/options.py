@@ -88,15 +88,15 @@ class Options:
 
     Which samples, in which order:
 
-    - `sampler`: a name, one of `dv.samplers`, row numbers or a function; in a loader also by field
+    - `sampler`: a name, one of `dv.samplers`, row numbers or a function; a loader also by field
     - `seed`: what all random numbers follow from: an integer, a text, or several of them
-    - `epoch`: which epoch's order it is
-    - `pool`: of a stream: how many samples are shuffled together, or how much of them, as "64MB"
+    - `epoch`: the epoch whose order and random numbers the batches have
+    - `pool`: of a stream: how many samples are shuffled together, or how many bytes, as "64MB"
 
     How batches are made:
 
     - `batch_size`: how many samples a batch has
-    - `tail`: what becomes of samples too few for a batch: "short", "drop", "pad" or "error"
+    - `tail`: what to do with samples too few for a batch: "short", "drop", "pad" or "error"
     - `transform`: a function of each sample, or several; a parameter `rng` gets random numbers
     - `collate`: a function that makes a batch from a list of samples, in place of `dv.collate`
     - `pad`: what fills up shorter samples: a value, a `dv.Pad` or "ragged", or these by field

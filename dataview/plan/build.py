@@ -317,6 +317,13 @@ def rows_of(node: Node) -> int | None:
     return node.shape[0] if node.shape else None
 
 
+def at_path(node: Node, path: Sequence[str]) -> Node:
+    """Return the field that a path of names leads to, the node itself for an empty one."""
+    for name in path:
+        node = field(node, name)
+    return node
+
+
 def _only_rows(index: Index, shape: Shape) -> bool:
     """Whether an index leaves every axis but the first as it is."""
     used = set(axes_of(index.maps[0])) if index.maps else set()

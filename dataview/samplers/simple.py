@@ -80,8 +80,7 @@ def order_of_rows(rows: np.ndarray, order: Order) -> Order:
 
 def _listed_rows(rows: np.ndarray, places: Function, positions: np.ndarray) -> np.ndarray:
     """Return the rows that stand in a list at the places that a function gives."""
-    found: np.ndarray = rows[places(positions)]
-    return found
+    return rows[places(positions)]
 
 
 class Linear(Restrictable):

@@ -206,8 +206,7 @@ def _streamed(samples: Samples, spec: Spec) -> Stream:
         return Stream(samples, sample)
     parts = {name: _streamed(FieldSamples(samples, name), inner) for name, inner in spec.items()}
     fields = Fields({name: Attached(part, None) for name, part in parts.items()})
-    changed: Stream = Stream(samples).replaced(fields=fields)
-    return changed
+    return Stream(samples).replaced(fields=fields)
 
 
 def _sample(spec: Spec) -> Node | None:
@@ -258,9 +257,7 @@ def probed(node: Node) -> Any:
 def _known_rows(node: Undeclared, learnt: dict[Any, RowFunctions]) -> Node:
     """Return the member of a step with what a sample tells of it, learnt once for all members."""
     key = (id(node.step), id(node.node))
-    if key not in learnt:
-        learnt[key] = _learnt(node)
-    made = learnt[key]
+    made = learnt.get(key) or learnt.setdefault(key, _learnt(node))
     spec: Any = made.spec
     for name in node.path:
         spec = spec[name]
@@ -280,8 +277,7 @@ def _learnt(node: Undeclared) -> RowFunctions:
         shape = value.shape if node.step.batch is None else value.shape[1:]
         return ArraySpec(shape, value.dtype, spec.dtype is None or spec.exact)
 
-    learnt: RowFunctions = node.step.replaced(spec=seen(result.node, node.step.spec, ()))
-    return learnt
+    return node.step.replaced(spec=seen(result.node, node.step.spec, ()))
 
 
 def deterministic(node: Node) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from dataview.compute import evaluate
 from dataview.errors import UndeclaredError, error_at
 from dataview.index import Index, compose, extend, is_endless, parse, positions
-from dataview.plan.build import field, record, select, stored, with_fields
+from dataview.plan.build import at_path, field, record, select, stored, with_fields
 from dataview.plan.guards import endless
 from dataview.plan.kinds import Extents, Record, Sampled, known_dtype, known_shape
 from dataview.plan.node import Evaluate, Node
@@ -50,8 +50,7 @@ class NumberedSamples(Sampled):
         """Return the samples that an index on the rows alone selects."""
         if len(index.maps) != 1 or len(index.shape) > 1:
             raise UndeclaredError(_PROBE.format(what="the shape of the samples"))
-        changed: NumberedSamples = self.replaced(index=compose(self.index, index))
-        return changed
+        return self.replaced(index=compose(self.index, index))
 
     @property
     def deterministic(self) -> bool:
@@ -108,9 +107,7 @@ def _made_source(node: NumberedSamples, sample: Node, path: tuple[str, ...]) -> 
 
 
 def _member(sample: Node, path: tuple[str, ...]) -> np.ndarray:
-    for name in path:
-        sample = field(sample, name)
-    return evaluate(sample)
+    return evaluate(at_path(sample, path))
 
 
 def stack_nodes(samples: Sequence[Node]) -> Node:

@@ -16,13 +16,7 @@ import numpy as np
 from dataview.compute import evaluate, run_blocks, shares_memory
 from dataview.errors import FieldError, error_at, unknown_field
 from dataview.index import Index, is_endless, parse
-from dataview.plan.build import (
-    chosen,
-    field,
-    read_only,
-    select,
-    with_fields,
-)
+from dataview.plan.build import at_path, chosen, field, read_only, select, with_fields
 from dataview.plan.casting import cast
 from dataview.plan.fields import Fields
 from dataview.plan.kinds import Extents, Mapped, Record, Reduction, Sampled, known_shape
@@ -69,19 +63,12 @@ class Result(NamedTuple):
         """Return the data of one member."""
         token = _scope.set(self.scope)
         try:
-            return evaluate(member(self.node, path))
+            return evaluate(at_path(self.node, path))
         finally:
             _scope.reset(token)
 
 
 _scope: ContextVar[_Scope | None] = ContextVar("scope", default=None)
-
-
-def member(node: Node, path: Path) -> Node:
-    """Return the field that a path of names leads to, the node itself for an empty one."""
-    for name in path:
-        node = field(node, name)
-    return node
 
 
 class RowFunctions(Part):
@@ -447,7 +434,7 @@ class Undeclared(NumberedSamples):
 
     def sample_of(self, result: Result) -> Node:
         """Return this member of what functions have made of a row."""
-        found = member(result.node, self.path)
+        found = at_path(result.node, self.path)
         found = found if self.step.batch is None else select(found, parse(0, known_shape(found)), 0)
         return guarded(found)
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from functools import reduce
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dataview.compute import KINDS, Cut, evaluate, pending, run_blocks, sampled_rows, take
-from dataview.plan.build import field, stored, with_fields
+from dataview.plan.build import at_path, field, stored, with_fields
 from dataview.plan.fields import Fields, Window
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import Driven, Record, known_dtype, known_shape, size_of
@@ -137,14 +136,10 @@ def _windows(root: Node, fields: Fields, name: str, path: tuple[str, ...]) -> It
         if not isinstance(part, Window):
             yield from _leaves(part.node, _joined(name, own))
         elif 0 in part.positions:  # no field of each row
-            yield from _leaves(_at(root, inner), _joined(name, own))
+            yield from _leaves(at_path(root, inner), _joined(name, own))
         else:
             yield _Leaf(_joined(name, own), root, inner)
             yield from _windows(root, part.fields, _joined(name, own), inner)
-
-
-def _at(node: Node, path: tuple[str, ...]) -> Node:
-    return reduce(field, path, node)
 
 
 def _joined(outer: str, name: str) -> str:
@@ -164,7 +159,7 @@ def _summaries(leaves: list[_Leaf]) -> list[_Summary]:
     row = sum(size_of(known_shape(root)[1:]) * known_dtype(root).itemsize for root in roots)
     step = max(1, sizes.block_bytes // max(1, row))
     cuts = [Cut(0, start, min(start + step, count)) for start in range(0, count, step)]
-    templates = [_at(leaf.root, leaf.path) for leaf in leaves]
+    templates = [at_path(leaf.root, leaf.path) for leaf in leaves]
     numbers = _samples_of(templates, count)
 
     def parts(cut: Cut) -> list[_Summary]:
@@ -172,7 +167,7 @@ def _summaries(leaves: list[_Leaf]) -> list[_Summary]:
         blocks = {id(root): _block(root, cut, memo) for root in roots}
         found = []
         for leaf, rows in zip(leaves, numbers, strict=True):
-            data = evaluate(_at(blocks[id(leaf.root)], leaf.path))
+            data = evaluate(at_path(blocks[id(leaf.root)], leaf.path))
             low, high = np.searchsorted(rows, [cut.start, cut.stop])
             chosen = data[rows[low:high] - cut.start] if data.ndim else data
             found.append(_Summary(data, chosen))

@@ -158,8 +158,7 @@ def freeze(node: Node) -> Node:
     }
     fields = Fields(named_fields, node.fields.lost) if named_fields else NO_FIELDS
     copy = stored(ArraySource(array), writable=False)
-    kept: Node = copy.replaced(fields=copy.fields if copy.fields.named else fields, meta=node.meta)
-    return kept
+    return copy.replaced(fields=copy.fields if copy.fields.named else fields, meta=node.meta)
 
 
 def zip_nodes(named: Mapping[str, Node]) -> Record:

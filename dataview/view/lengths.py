@@ -53,12 +53,14 @@ def truth(node: Node) -> bool:
     if isinstance(node, Sampled) and isinstance(node.node, Comparison) and node.node.wholes:
         rows = evaluate(node.writable(())[0])
         return bool(rows.any() if node.node.negated else rows.all())
-    if isinstance(node, Sampled) or length_of(node) == math.inf:
+    length = length_of(node)
+    if length == math.inf or (length is None and isinstance(node, Sampled)):
         raise StreamError("a view without a known end has no truth value")
-    size = size_of(known_shape(node))
+    size = size_of(known_shape(node)) if not isinstance(node, Sampled) else None
     if size != 1:
+        what = f"{length} samples" if size is None else f"{size} elements"
         raise ValueError(
-            f"the truth of a view of {size} elements is ambiguous; compare it with ==, or use "
+            f"the truth of a view of {what} is ambiguous; compare it with ==, or use "
             "numpy.any or numpy.all"
         )
     return bool(evaluate(node))

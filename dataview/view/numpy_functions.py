@@ -190,10 +190,6 @@ def _allclose(*args: Any, **options: Any) -> Any:
     return close if close is _LEFT else bool(viewed(reduction("all", close, None, False, {}))())
 
 
-def _array_equal(a1: Any, a2: Any) -> bool:
-    return lengths.truth(comparison(node_from(a1), node_from(a2), False))
-
-
 def _dot(a: Any, b: Any) -> Any:
     one, other = argument(a), argument(b)
     axes = {lengths.ndim(side) if isinstance(side, Node) else 0 for side in (one, other)}
@@ -314,7 +310,7 @@ _KINDS = ("sum", "prod", "mean", "min", "max", "argmin", "argmax", "any", "all")
 _STATISTICS = {getattr(np, kind): kind for kind in _KINDS} | {np.amin: "min", np.amax: "max"}
 _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.allclose: _allclose,
-    np.array_equal: _array_equal,
+    np.array_equal: lambda a1, a2: lengths.truth(comparison(node_from(a1), node_from(a2), False)),
     np.broadcast_to: _laid(layout.broadcast),
     np.clip: _clip,
     np.concatenate: lambda arrays, /, axis=0: _joined([*map(node_from, arrays)], axis),

@@ -50,9 +50,10 @@ class RowVerbs(BaseView):
         return cast(Self, cast(Any, self)[samplers.as_mask(np.asarray(evaluated(condition)))])
 
     def _split(self, sizes: Any, seed: int | None = None, by: Any = None) -> tuple[Self, ...]:
-        """Return consecutive parts of these sizes or fractions, the rest as one more part.
+        """Split the rows into parts of these sizes or fractions; the rest is one more part.
 
-        `seed` shuffles first; `by` names a field of labels of which each part gets its share.
+        Without a `seed` the rows keep their order, so sorted rows need one. `by` names a field of
+        labels of which each part gets its share.
 
         >>> import dataview as dv
         >>> [len(part) for part in dv.View(np.arange(10))._split(0.8)]
@@ -76,7 +77,9 @@ class RowVerbs(BaseView):
         if groups is not None and by is None:
             pairs = samplers.group_folds(node_of(self), _labels(self, groups), k, seed)
         elif groups is not None or k is None:
-            raise ValueError("folds are made by a number k, with by= at will, or by groups=")
+            raise ValueError(
+                "give _folds a number k, optionally with by=, or give groups= without by="
+            )
         else:
             labels = None if by is None else _labels(self, by)
             pairs = samplers.folds(node_of(self), k, seed, labels)
@@ -90,7 +93,7 @@ class RowVerbs(BaseView):
 
     @loader.takes(loader.MinibatchOptions)
     def _minibatches(self, options: loader.MinibatchOptions) -> Self:
-        """Return the view of minibatches: the rows, in the sampler's order, so many together.
+        """Return the view of the rows in batches of `batch_size`, in the sampler's order.
 
         >>> import dataview as dv
         >>> d = dv.View(np.arange(7), double=dv.View(np.arange(0, 14, 2)))
@@ -112,7 +115,7 @@ class RowVerbs(BaseView):
         return loader.Loader(loader.plan_for(node_of(self), options, *wrapper))
 
     def _valid(self) -> Self:
-        """Return the mask of the rows that are no padding, `tail="pad"` of `_minibatches`."""
+        """Return a mask: true for real rows, false for those that `tail="pad"` added."""
         return like(self, batches.valid(node_of(self)))
 
 

@@ -142,7 +142,7 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
     # --- data in ---------------------------------------------------------------------------
 
     def _write(self, value: Any) -> None:
-        """Write a value into the data of the view, whole or not at all.
+        """Write a value into the data of the view; if this fails, the old data are put back.
 
         >>> a = np.zeros(4, int)
         >>> View(a)[[0, 2]]._write(7); a
@@ -206,7 +206,7 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
         return ((name, self._field(name)) for name in self._fields())
 
     def _set_field(self, name: str, other: Any) -> None:
-        """Make a field another view; the data of the old one is not touched."""
+        """Make a field show another view, or add a field; this writes no data."""
         if not isinstance(other, View):
             other = View(other)
         node = declare.attach(node_of(self), name, node_of(other))
@@ -301,7 +301,7 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
         return samples.deterministic(node_of(self))
 
     def _probe(self) -> View:
-        """Return the view with shape, dtype and fields known, reading one sample to find out."""
+        """Read one sample, and return a new view that knows shape, dtype and fields."""
         return viewed(samples.probed(node_of(self)))
 
     def _explain(self) -> show.Explanation:
@@ -389,7 +389,7 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
         return viewed(samples.mapped(node_of(self), step, seed))
 
     def _cached(self, bytes: float) -> View:
-        """Return the same view, which keeps up to so many bytes of its rows in memory."""
+        """Return the same view, which keeps recently used rows, at most so many bytes of them."""
         return viewed(samples.cached(node_of(self), bytes))
 
     # --- Python's and IPython's protocols ----------------------------------------------------

@@ -161,6 +161,8 @@ def _result_name(node: Node) -> str:
         return "the result of a comparison"
     if isinstance(node, Mapped):
         return f"the result of {node.step.title}"
+    if isinstance(node, Sampled):
+        return "each sample"
     return f"the result of {type(node).__name__.lower()}"
 
 
