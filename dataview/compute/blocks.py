@@ -18,7 +18,7 @@ import numpy as np
 from dataview.compute import engines, executors, kernel
 from dataview.compute.float_errors import FloatErrors
 from dataview.compute.programs import Program, compiled
-from dataview.index import Constant, Index, Map, axes_of, block_index, compose, identity
+from dataview.index import Constant, Index, axes_of, block_index, compose, identity
 from dataview.plan.kinds import (
     Driven,
     Elementwise,
@@ -183,11 +183,9 @@ def operand_index(index: Index | None, shape: Sequence[int], own: Sequence[int])
     """
     if index is None:
         return None
-    maps: list[Map] = []
-    for map_, length, whole in zip(
-        index.maps[len(shape) - len(own) :], own, shape[len(shape) - len(own) :], strict=True
-    ):
-        maps.append(Constant(0) if length == 1 and whole != 1 else map_)
+    first = len(shape) - len(own)
+    ends = zip(index.maps[first:], own, shape[first:], strict=True)
+    maps = [Constant(0) if length == 1 != whole else map_ for map_, length, whole in ends]
     used = {axis for map_ in maps for axis in axes_of(map_)}
     view = [n if axis in used or n == 0 else 1 for axis, n in enumerate(index.shape)]
     return Index(view, maps)

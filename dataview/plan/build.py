@@ -312,11 +312,6 @@ def read_only(node: Node) -> Node:
 # --- asking ----------------------------------------------------------------------------------
 
 
-def rows_of(node: Node) -> int | None:
-    """Return the length of the first axis, None if it has none or it is unknown."""
-    return node.shape[0] if node.shape else None
-
-
 def at_path(node: Node, path: Sequence[str]) -> Node:
     """Return the field that a path of names leads to, the node itself for an empty one."""
     for name in path:

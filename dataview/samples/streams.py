@@ -16,7 +16,7 @@ import numpy as np
 
 from dataview.errors import StreamError, UndeclaredError, error_at
 from dataview.index import Index, Permutation, is_endless, is_integer, parse
-from dataview.plan.build import field, rows_of, select
+from dataview.plan.build import field, select
 from dataview.plan.fields import NO_FIELDS, Attached, Field, Fields
 from dataview.plan.kinds import Extents, Record, Sampled, known_shape, members, size_of
 from dataview.plan.node import Evaluate, Node, Part
@@ -357,7 +357,7 @@ def filtered(node: Node, function: Callable[[Any], Any], to_view: Callable[..., 
     """Return the stream of a node's samples that a function of the sample accepts."""
     sample = node.sample if isinstance(node, Stream) else None
     check_bound(node)
-    if node.shape and rows_of(node):
+    if node.shape and node.count:
         sample = select(node, parse(0, node.shape))
     return Stream(FilteredSamples(node, function, to_view), sample)
 
@@ -367,7 +367,7 @@ def filtered(node: Node, function: Callable[[Any], Any], to_view: Callable[..., 
 
 def length_of(node: Node) -> float | None:
     """Return the number of samples, `math.inf` for endless ones, None where it is unknown."""
-    count = node.count if isinstance(node, Sampled) else rows_of(node)
+    count = node.count
     return math.inf if count is not None and is_endless(int(count)) else count
 
 

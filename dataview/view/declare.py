@@ -12,7 +12,7 @@ import numpy as np
 from dataview.compute import evaluate
 from dataview.errors import unknown_field
 from dataview.exchange import node_of, numbered
-from dataview.plan.build import field, record, rows_of, stored, with_fields
+from dataview.plan.build import field, record, stored, with_fields
 from dataview.plan.fields import (
     NO_FIELDS,
     Attached,
@@ -114,7 +114,7 @@ def attach(node: Node, name: str, part: Node) -> Node:
     if isinstance(node, Driven):
         fields = node.fields.with_field(name, Attached(part, None))
         return Driven(part if name == node.driver else node.node, fields, node.driver)
-    follows = bool(node.shape) and rows_of(node) == rows_of(part)
+    follows = (node.shape or ())[:1] == (part.shape or ())[:1] != ()
     axes = (0,) if follows else () if node.shape == () else None
     return with_fields(node, node.fields.with_field(name, Attached(part, axes)))
 

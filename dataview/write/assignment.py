@@ -20,7 +20,6 @@ from dataview.plan.casting import cast
 from dataview.plan.concat import split_rows
 from dataview.plan.guards import endless, is_broadcast_to
 from dataview.plan.kinds import (
-    Comparison,
     Concat,
     Driven,
     Elementwise,
@@ -157,8 +156,6 @@ def check_writable(node: Node) -> None:
 def _result_name(node: Node) -> str:
     if isinstance(node, Elementwise):
         return f"the result of {node.ufunc.__name__}"
-    if isinstance(node, Comparison):
-        return "the result of a comparison"
     if isinstance(node, Mapped):
         return f"the result of {node.step.title}"
     if isinstance(node, Sampled):
