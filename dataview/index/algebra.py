@@ -306,7 +306,7 @@ def _through(map_: Map, inner: Index) -> Map:
     return _with_inner(map_, lambda innermost: _through(innermost, inner))
 
 
-def _with_inner(map_: Computed, change: Callable[[Affine], Map]) -> Map:
+def _with_inner(map_: Computed, change: Callable[[Map], Map]) -> Map:
     """Return a computed map with another map inside it."""
     functions, inner = _functions_of(map_)
     reached = change(inner)
@@ -325,14 +325,12 @@ def _computed(map_: Computed, reached: Map) -> Map:
     return Array(_line(map_.function(reached.values), map_.stride, map_.offset), reached.axes)
 
 
-def _functions_of(map_: Computed) -> tuple[list[Computed], Affine]:
+def _functions_of(map_: Computed) -> tuple[list[Computed], Map]:
     """Return a chain of computed maps, the innermost first, and the map inside them all."""
     chain = [map_]
     while isinstance(chain[-1].inner, Computed):
         chain.append(chain[-1].inner)
-    inner = chain[-1].inner
-    assert isinstance(inner, Affine)
-    return chain[::-1], inner
+    return chain[::-1], chain[-1].inner
 
 
 def _affine_through(map_: Affine, inner: Index) -> Map:

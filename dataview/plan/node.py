@@ -219,7 +219,11 @@ class Node(Part):
 
 def levels_above(parts: Iterable[Any]) -> int:
     """Return how many evaluations are nested in that of a node made of these parts."""
-    return max((part.levels + 1 for part in parts if isinstance(part, Node)), default=0)
+    levels = 0
+    for part in parts:  # no generator: every expression that is built comes here
+        if isinstance(part, Node) and part.levels >= levels:
+            levels = part.levels + 1
+    return levels
 
 
 REMEMBERED = ("lent", "reader", "followed", "program", "settled")

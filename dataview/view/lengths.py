@@ -56,11 +56,10 @@ def truth(node: Node) -> bool:
     length = length_of(node)
     if length == math.inf or (length is None and isinstance(node, Sampled)):
         raise StreamError("a view without a known end has no truth value")
-    size = size_of(known_shape(node)) if not isinstance(node, Sampled) else None
+    size = length if isinstance(node, Sampled) else size_of(known_shape(node))
     if size != 1:
-        what = f"{length} samples" if size is None else f"{size} elements"
         raise ValueError(
-            f"the truth of a view of {what} is ambiguous; compare it with ==, or use "
+            f"the truth of a view of {size} elements is ambiguous; compare it with ==, or use "
             "numpy.any or numpy.all"
         )
     return bool(evaluate(node))
