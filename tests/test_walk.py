@@ -223,6 +223,13 @@ def test_records_are_nested_as_deep_as_one_likes():
         assert_same(inner.x[-1](), X[-1])
     for view in (d._readonly(), pickle.loads(pickle.dumps(d))):
         assert view._fields() == ("inner",)
+    for view, expected in (
+        (d._freeze(), X),
+        (d._minibatches(2), X.reshape(2, 2, 3)),
+        (dv.concat(d, d), np.concatenate([X, X])),
+    ):
+        inner = repeated(lambda v: v.inner, view, LONG)
+        assert_same(inner.x(), expected)
 
 
 @pytest.mark.parametrize("name", sorted(CHAINS))

@@ -31,9 +31,9 @@ from dataview.index import (
     is_endless,
 )
 from dataview.plan.build import select
-from dataview.plan.fields import Attached, Fields
-from dataview.plan.kinds import Record, Sampled, Select, known_shape, members
+from dataview.plan.kinds import Record, Sampled, Select, known_shape
 from dataview.plan.node import Node
+from dataview.plan.walk import below, rebuilt
 from dataview.samplers import count_rows, rows_by
 from dataview.samples import Stream, at_epoch
 
@@ -53,7 +53,8 @@ def grouped(
         return of_stream(node, batch_size, tail, sampler, num_samples, num_batches)
     count = count_rows(node, "_minibatches")
     chosen = samplers.sampler_of(sampler, node.fields, batch_size, tail)
-    data, node = samplers.RowsOf(node, count), _in_order(node, {})
+    data, orders = samplers.RowsOf(node, count), dict[int, samplers.Order]()
+    node = rebuilt([node], lambda part, old: _in_order(part, orders), _members)[0]
     if is_endless(count):
         return _endless(node, chosen, batch_size, num_samples, num_batches)
     order = chosen.order(data, seed, epoch)
@@ -118,9 +119,11 @@ def _of_size(node: Node, rows: Map, total: int, size: int, tail: str) -> Node:
 
 def _has_axes(node: Node) -> bool:
     """Whether the samples' axes are known, as index algebra needs."""
-    if isinstance(node, Record):
-        return all(_has_axes(part.node) for part in members(node).values())
-    return not isinstance(node, Sampled)
+    return not any(isinstance(part, Sampled) for part in below([node], _members))
+
+
+def _members(part: Node) -> list[Any]:
+    return part.attached() if isinstance(part, Record) else []
 
 
 def _padded(rows: Map, total: int) -> Map:
@@ -137,17 +140,10 @@ def _even(node: Node, rows: Map, number: int, size: int) -> Node:
 
 
 def _in_order(node: Node, orders: dict[int, samplers.Order]) -> Node:
-    """Return a node whose rows, listed or computed, follow one order that all members share.
+    """Return a node whose rows, listed or computed, follow an order that it shares with others.
 
     The order remembers the last run of row numbers, so that all fields of a batch compute it once.
     """
-    if isinstance(node, Record) and isinstance(node._fields, Fields):
-        named = {
-            name: Attached(_in_order(part.node, orders), part.axes)
-            for name, part in members(node).items()
-        }
-        fields = Fields(named, node.fields.lost)
-        return Record(fields, node.rank, node.meta, node.shape, node.dtype)
     if not isinstance(node, Select) or not node.index.maps:
         return node
     first, *rest = node.index.maps

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,9 +22,10 @@ from dataview.index import (
 )
 from dataview.plan.build import record
 from dataview.plan.fields import Attached, Field, Fields, Window
-from dataview.plan.kinds import Concat, Record, known_dtype, known_shape, members
+from dataview.plan.kinds import Concat, Record, known_dtype, known_shape
 from dataview.plan.node import Node
 from dataview.plan.symbols import deferring
+from dataview.plan.walk import below
 
 
 @deferring
@@ -32,15 +33,41 @@ def concat(nodes: Sequence[Node]) -> Node:
     """Return the nodes one after the other; records and windows are joined by field name."""
     if not nodes:
         raise ValueError("there is nothing to join: no view was given")
-    first = nodes[0]
+    whole = list(nodes)
+    inside: dict[int, dict[str, list[Node]]] = {}
+    joined: dict[int, Node] = {}
+
+    def fields_of(group: list[Node]) -> Iterable[list[Node]]:
+        inside[id(group)] = found = _fields_to_join(group)
+        return found.values()
+
+    for group in below([whole], fields_of):
+        parts = {name: joined[id(part)] for name, part in inside[id(group)].items()}
+        first = group[0]
+        joined[id(group)] = (
+            record(parts, first.rank) if isinstance(first, Record) else _concat(group, parts)
+        )
+    return joined[id(whole)]
+
+
+def _fields_to_join(nodes: list[Node]) -> dict[str, list[Node]]:
+    """Return the nodes of each field with data of its own that all nodes have for their rows."""
     _check_same_fields(nodes)
-    if isinstance(first, Record):
-        ranks = {node.rank for node in nodes if isinstance(node, Record)}
-        if len(ranks) > 1 or not first.rank:
-            raise ValueError(f"records of one rank of at least 1 can be joined; got ranks {ranks}")
-        parts = [members(node) for node in nodes if isinstance(node, Record)]
-        joined = {name: concat([part[name].node for part in parts]) for name in parts[0]}
-        return record(joined, first.rank)
+    ranks = {node.rank for node in nodes if isinstance(node, Record)}
+    if len(ranks) > 1 or 0 in ranks:
+        raise ValueError(f"records of one rank of at least 1 can be joined; got ranks {ranks}")
+    found: dict[str, list[Node]] = {}
+    for name in nodes[0].fields:
+        parts = [node.fields.named[name] for node in nodes]
+        own = [part.node for part in parts if isinstance(part, Attached) and part.follows_rows]
+        if len(own) == len(nodes):
+            found[name] = own
+    return found
+
+
+@deferring
+def _concat(nodes: Sequence[Node], parts: Mapping[str, Node]) -> Node:
+    """Return arrays one after the other, with their fields, of which `parts` are joined already."""
     shapes = [known_shape(node) for node in nodes]
     for number, shape in enumerate(shapes):
         if not shape:
@@ -54,22 +81,19 @@ def concat(nodes: Sequence[Node]) -> Node:
         raise StreamError("nothing can be joined after a view that never ends")
     dtype = np.concatenate([np.empty(0, known_dtype(node)) for node in nodes]).dtype
     rows = sum(shape[0] for shape in shapes)
-    fields = _joined_fields(nodes)
+    fields = _joined_fields(nodes[0].fields, parts)
     return Concat(tuple(nodes), (rows, *shapes[0][1:]), dtype, fields)
 
 
-def _joined_fields(nodes: Sequence[Node]) -> Fields:
+def _joined_fields(fields: Fields, parts: Mapping[str, Node]) -> Fields:
     """Return the fields of joined nodes: windows as they lie, fields of their own joined too."""
     named: dict[str, Field] = {}
-    lost = dict(nodes[0].fields.lost)
-    for name, part in nodes[0].fields.named.items():
+    lost = dict(fields.lost)
+    for name, part in fields.named.items():
         if isinstance(part, Window):
             named[name] = part
-            continue
-        own = [node.fields.named[name] for node in nodes]
-        if all(isinstance(other, Attached) and other.follows_rows for other in own):
-            joined = concat([other.node for other in own if isinstance(other, Attached)])
-            named[name] = Attached(joined, part.axes)
+        elif name in parts:
+            named[name] = Attached(parts[name], part.axes)
         else:
             lost[name] = "belongs to one of the joined datasets only"
     return Fields(named, lost)

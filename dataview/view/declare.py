@@ -12,7 +12,7 @@ import numpy as np
 from dataview.compute import evaluate
 from dataview.errors import unknown_field
 from dataview.exchange import node_of, numbered
-from dataview.plan.build import field, record, stored, with_fields
+from dataview.plan.build import record, stored, with_fields
 from dataview.plan.fields import (
     NO_FIELDS,
     Attached,
@@ -26,6 +26,7 @@ from dataview.plan.fields import (
 from dataview.plan.kinds import Driven, Record, known_shape, members
 from dataview.plan.node import Node
 from dataview.plan.symbols import placeholder
+from dataview.plan.walk import rebuilt
 from dataview.samples import length_of
 from dataview.sources import ArraySource
 
@@ -148,17 +149,17 @@ def with_meta(node: Node, meta: Mapping[str, Mapping[str, Any]]) -> Node:
 
 def freeze(node: Node) -> Node:
     """Return a read-only copy of a node's data in memory, with its fields."""
-    if isinstance(node, Record):
-        named = {name: freeze(part.node) for name, part in members(node).items()}
-        return Record(record(named, node.rank).fields, node.rank, node.meta, node.shape)
-    array = np.array(evaluate(node))
-    named_fields = {
-        name: part if isinstance(part, Window) else Attached(freeze(field(node, name)), part.axes)
-        for name, part in node.fields.named.items()
-    }
-    fields = Fields(named_fields, node.fields.lost) if named_fields else NO_FIELDS
-    copy = stored(ArraySource(array), writable=False)
-    return copy.replaced(fields=copy.fields if copy.fields.named else fields, meta=node.meta)
+
+    def frozen(part: Node, old: Node) -> Node:
+        if isinstance(part, Record):
+            return part
+        copy = stored(ArraySource(np.array(evaluate(old))), writable=False)
+        return copy.replaced(
+            fields=copy.fields if copy.fields.named else part.fields, meta=old.meta
+        )
+
+    found: Node = rebuilt([node], frozen, Node.attached)[0]
+    return found
 
 
 def zip_nodes(named: Mapping[str, Node]) -> Record:
