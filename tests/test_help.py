@@ -158,7 +158,7 @@ def test_what_two_verbs_share_has_one_check(name, value):
 def test_a_stream_checks_its_options_like_anything_else():
     stream = dv.View(lambda: iter(range(5)))
     for verb in VERBS:
-        with pytest.raises(ValueError, match="num_batches is an integer, 0 or more; got -1"):
+        with pytest.raises(ValueError, match="num_batches= is at least 0; got -1"):
             getattr(stream, verb)(2, num_batches=-1)
 
 

@@ -163,7 +163,7 @@ def test_b31_b32_tails(make, sampler, count, size, tail, expected):
 def test_b31_what_is_no_batch_size():
     d, _ = parts()
     for wrong in [0, -1]:
-        with pytest.raises(ValueError, match="at least one row"):
+        with pytest.raises(ValueError, match="batch_size= is at least 1"):
             d._minibatches(wrong)
     for wrong in [2.0, True, "3"]:
         with pytest.raises(TypeError, match="an integer"):
@@ -191,9 +191,9 @@ def test_b31_num_batches_is_what_comes():
     assert len(d._minibatches(3, sampler="uniform", num_batches=6)) == 6
     assert len(d._minibatches(3, sampler="uniform", num_samples=100)) == 34
     for wrong in [1.0, True]:
-        with pytest.raises(TypeError, match="num_batches is an integer"):
+        with pytest.raises(TypeError, match="num_batches= is an integer"):
             d._minibatches(3, num_batches=wrong)
-    with pytest.raises(ValueError, match="0 or more"):
+    with pytest.raises(ValueError, match="at least 0"):
         d._minibatches(3, num_samples=-1)
 
 

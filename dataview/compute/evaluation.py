@@ -93,21 +93,22 @@ def evaluate(node: Node, index: Index | None = None, memo: Memo | None = None) -
 
 def _answer(node: Node, index: Index | None, memo: Memo) -> Answer:
     """Return the answer of a node's kind; a part of a node becomes an index on the node below."""
-    while type(node) is Select or type(node) is Driven:
-        if type(node) is Select:
+    while (answer := _ANSWERS.get(type(node))) is None:
+        if isinstance(node, Sampled):
+            return _sampled(node, index, memo)
+        assert isinstance(node, Select | Driven)
+        if isinstance(node, Select):
             index = node.index if index is None else compose(node.index, index)
         node = node.node
-    answer = _ANSWERS.get(type(node))
-    if answer is None:
-        assert isinstance(node, Sampled)
-        return node.answer(evaluate, memo) if index is None else _some_samples(node, index, memo)
     shape = (node.shape or known_shape(node)) if index is None else index.shape
     if shape and max(shape) >= ENDLESS:
         raise endless("calling")
     return answer(node, index, memo)
 
 
-def _some_samples(node: Sampled, index: Index, memo: Memo) -> np.ndarray:
+def _sampled(node: Sampled, index: Index | None, memo: Memo) -> np.ndarray:
+    if index is None:
+        return node.answer(evaluate, memo)
     found = evaluate(node.part(index), None, memo)
     if found.shape != index.shape:
         raise ValueError(

@@ -61,7 +61,7 @@ def run_small(
     known is this memory, and `leaf` is not called.
     """
     values: dict[Node, Any] = {}
-    calls: dict[int, tuple[tuple[Any, list[Any], Any], ...]] = {}
+    calls: dict[int, list[tuple[Any, list[Any], Any]]] = {}
     if len(roots) == 1 and at is None and roots[0].depth <= DEEP:
         return [np.asarray(_value(roots[0], values, calls, leaf, lending))]
     if at is not None or max([root.depth for root in roots], default=0) > DEEP:
@@ -78,12 +78,13 @@ def run_small(
 def _value(
     node: Elementwise,
     values: dict[Node, Any],
-    calls: dict[int, tuple[tuple[Any, list[Any], Any], ...]],
+    calls: dict[int, list[tuple[Any, list[Any], Any]]],
     leaf: Callable[[Node], Any],
     lending: bool,
 ) -> Any:
     """Return a node's value; `values` and `calls` hold what was computed before."""
     operands: list[Any] = []
+    value: Any = None
     for arg in node.args:
         if not isinstance(arg, Node):
             operands.append(arg)
@@ -98,17 +99,15 @@ def _value(
                     value = leaf(arg)
                 values[arg] = value
         operands.append(value)
-    ufunc, first = node.ufunc, operands[0]
-    # Equal calls have one array in common, so a long chain is not searched for each of its calls.
-    shared = id(first if type(first) is np.ndarray else operands[-1])
-    before = calls.get(shared, ())
-    for other, others, result in before:
-        if other is ufunc and all(map(_is_same, operands, others)):
+    # Equal calls have their last array in common, so a long chain is not searched for each call.
+    before = calls.setdefault(id(value), [])
+    for ufunc, others, result in before:
+        if ufunc is node.ufunc and all(map(_is_same, operands, others)):
             found = result
             break
     else:
-        found = ufunc(*operands)
-        calls[shared] = (*before, (ufunc, operands, found))
+        found = node.ufunc(*operands)
+        before.append((node.ufunc, operands, found))
     return found if len(node.dtypes) == 1 else found[node.output]
 
 

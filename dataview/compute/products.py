@@ -10,15 +10,16 @@ import numpy as np
 from dataview.compute.blocks import cuts_along
 from dataview.index import (
     LINE,
-    Affine,
     Constant,
     Index,
     Map,
+    axes_of,
     boxed,
     compose,
     gather,
     identity,
     is_identity,
+    renamed,
 )
 from dataview.plan.guards import check_array
 from dataview.plan.kinds import MatMul, Sampled, known_dtype, known_shape
@@ -110,12 +111,7 @@ def _leading_maps(parts: Sequence[tuple[Map, int, int]], own: Shape) -> Iterator
 
 def _separate_axes(parts: Sequence[tuple[Any, int]]) -> Index:
     """Return the index with each map over an axis of its own."""
-    maps: list[Map] = []
-    for axis, (map_, _) in enumerate(parts):
-        if isinstance(map_, Affine):
-            maps.append(Affine(map_.offset, ((axis, map_.strides[0][1]),)))
-        elif isinstance(map_, Constant):
-            maps.append(map_)
-        else:
-            maps.append(type(map_)(map_.values, (axis,)))
+    maps = [
+        renamed(map_, dict.fromkeys(axes_of(map_), axis)) for axis, (map_, _) in enumerate(parts)
+    ]
     return Index([length for _, length in parts], maps)

@@ -18,7 +18,7 @@ from dataview.compute.float_errors import FloatErrors
 from dataview.compute.quantiles import quantile_dtype, quantiles_of, rows_at
 from dataview.compute.reductions import KINDS, State, result_dtype
 from dataview.errors import warn
-from dataview.index import Array, Constant, Index, axes_of, gather, positions
+from dataview.index import Index, gather
 from dataview.plan.guards import check_array, check_ends
 from dataview.plan.kinds import Reduction, known_dtype, known_shape, size_of
 from dataview.plan.node import Evaluate, Node
@@ -250,14 +250,8 @@ def _row_axis(node: Reduction) -> int:
 def some_rows(node: Reduction, index: Index, evaluate: Evaluate) -> np.ndarray:
     """Return part of a statistic with a value for each row, from the rows of data it needs."""
     place = _row_axis(node)
-    rows = index.maps[place]
-    numbers, places = np.unique(positions(rows, index.shape), return_inverse=True)
-    found = np.moveaxis(_kept_rows(node, numbers, evaluate), 0, place)
-    over = axes_of(rows)
-    maps = list(index.maps)
-    lines = places.reshape([index.shape[axis] for axis in over])
-    maps[place] = Array(lines, over) if over else Constant(0)
-    return gather.read(found, Index(index.shape, maps))
+    numbers, rest = gather.rows_and_rest(index, place)
+    return gather.read(np.moveaxis(_kept_rows(node, numbers, evaluate), 0, place), rest)
 
 
 def _kept_rows(node: Reduction, numbers: np.ndarray, evaluate: Evaluate) -> np.ndarray:

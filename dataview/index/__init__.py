@@ -27,6 +27,7 @@ from dataview.index.algebra import (
     leading,
     numbers_map,
     positions,
+    renamed,
     renumbered,
     shares_axes,
     shifted,
@@ -38,7 +39,7 @@ from dataview.index.permutation import Draws, Permutation, words
 __all__ = [
     "ENDLESS", "LINE", "NO_KEY", "Affine", "Array", "Computed", "Constant", "Draws", "Index", "Map",
     "Permutation", "Written", "axes_of", "axis_index", "block_index", "boxed", "compose", "extend",
-    "extent", "gather", "identity", "is_endless", "is_identity", "is_integer",
-    "leading", "numbers_map", "parse", "positions", "renumbered", "shares_axes", "shifted",
+    "extent", "gather", "identity", "is_endless", "is_identity", "is_integer", "leading",
+    "numbers_map", "parse", "positions", "renamed", "renumbered", "shares_axes", "shifted",
     "whole_axes", "without_names", "words",
 ]  # fmt: skip

@@ -59,16 +59,16 @@ def by_rows(index: Index, fetch: Callable[[np.ndarray], np.ndarray]) -> np.ndarr
     return read(fetch(numbers), rest)
 
 
-def rows_and_rest(index: Index) -> tuple[np.ndarray, Index]:
-    """Return the numbers of the rows that an index needs, ascending, and the index into these."""
-    first, *rest = index.maps
-    numbers, places = np.unique(positions(first, index.shape), return_inverse=True)
-    axes = axes_of(first)
-    found = places.reshape([index.shape[axis] for axis in axes])
-    rows: Map = Array(found, axes) if axes else Constant(0)
-    if axes == (0,) and np.array_equal(found, np.arange(len(numbers))):
+def rows_and_rest(index: Index, axis: int = 0) -> tuple[np.ndarray, Index]:
+    """Return the positions on an axis that an index needs, ascending, and the index into these."""
+    map_ = index.maps[axis]
+    numbers, places = np.unique(positions(map_, index.shape), return_inverse=True)
+    over = axes_of(map_)
+    found = places.reshape([index.shape[seen] for seen in over])
+    rows: Map = Array(found, over) if over else Constant(0)
+    if over == (0,) and np.array_equal(found, np.arange(len(numbers))):
         rows = LINE
-    return numbers, Index(index.shape, (rows, *rest))
+    return numbers, Index(index.shape, (*index.maps[:axis], rows, *index.maps[axis + 1 :]))
 
 
 def box(array: np.ndarray, index: Index) -> np.ndarray:

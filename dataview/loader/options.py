@@ -10,8 +10,6 @@ import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
-import numpy as np
-
 from dataview import samplers
 from dataview.errors import unknown_option
 from dataview.loader.devices import checked_device
@@ -22,13 +20,10 @@ Check: TypeAlias = Callable[[str, Any], Any]
 # --- checks ----------------------------------------------------------------------------------
 
 
-def _number(least: int, meaning: str = "") -> Check:
+def _number(least: int) -> Check:
     def check(name: str, value: Any) -> int:
-        is_integer = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-        if is_integer and value >= least:
-            return int(value)
-        text = f"{name} is an integer, {meaning or f'{least} or more'}; got {value!r}"
-        raise (ValueError if is_integer else TypeError)(text)
+        samplers.checked_number(name, value, least)
+        return int(value)
 
     return check
 
@@ -52,7 +47,7 @@ def _function(meaning: str, *others: Any) -> Check:
 
 
 _count = _number(0)
-_batch_size = _number(1, "and a batch has at least one row")
+_batch_size = _number(1)
 _tail = _one_of("short", "drop", "pad", "error")
 _collate = _function("is a function of a list of samples")
 _on_error = _one_of("raise", "skip", "replace", function=", or a function of the row and the error")

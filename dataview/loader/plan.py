@@ -139,7 +139,7 @@ def _check_batches(dealer: RowDealer, sampler: samplers.Sampler, options: Loader
     """Refuse options that contradict a sampler, before the first batch."""
     found = dealer.of(0)
     if found.driver.cuts is not None:
-        sized = getattr(sampler, "sized", False)
+        sized = sampler.sized
         if options.tail != "short" or options.straddle or (options.batch_size > 1 and not sized):
             named = "tail= and straddle=" if sized else "batch_size=, tail= and straddle="
             raise ValueError(f"{sampler!r} decides about the batches; leave {named} out")

@@ -14,7 +14,7 @@ import numpy as np
 
 from dataview.index import Affine, Index, axes_of, compose, is_identity, parse
 from dataview.index.keys import key_text
-from dataview.plan.fields import NO_FIELDS, NO_META, Attached, Fields, Window, through, window_index
+from dataview.plan.fields import NO_META, Attached, Fields, Window, through, window_index
 from dataview.plan.guards import check_array
 from dataview.plan.kinds import (
     Comparison,
@@ -45,12 +45,13 @@ from dataview.sources import Source
 def stored(source: Source, writable: bool | None = None) -> Stored:
     """Return the node of a source, with a field for each name of a structured dtype."""
     writable = source.writable if writable is None else writable
+    if not source.dtype.names:
+        return Stored(source, writable)
     axes = tuple(range(len(source.shape)))
     named = {
-        name: Attached(stored(source.member(name), writable), axes)
-        for name in source.dtype.names or ()
+        name: Attached(stored(source.member(name), writable), axes) for name in source.dtype.names
     }
-    return Stored(source, writable, Fields(named) if named else NO_FIELDS)
+    return Stored(source, writable, Fields(named))
 
 
 def select(node: Node, index: Index, key: Any = None, fields: Fields | None = None) -> Node:

@@ -149,8 +149,8 @@ def split_rows(node: Concat, index: Index) -> Iterator[Piece]:
         places = (which == number).nonzero() if over else ()
         picked = _picked(moved, lines, places)
         first = shifted(picked.maps[0], int(node.starts[number]))
-        below = Index(picked.shape, [first, *picked.maps[1:]])
-        yield Piece(node.nodes[number], below, over, _as_line(places))
+        where = Index(picked.shape, [first, *picked.maps[1:]])
+        yield Piece(node.nodes[number], where, over, _as_line(places))
 
 
 def _picked(index: Index, lines: tuple[int, ...], places: tuple[np.ndarray, ...]) -> Index:

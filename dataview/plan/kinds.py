@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 import numpy as np
 
 from dataview.errors import UndeclaredError
-from dataview.index import Index
+from dataview.index import Index, is_endless
 from dataview.plan.fields import NO_FIELDS, NO_META, Attached, Fields
 from dataview.plan.node import Argument, DType, Evaluate, LateFields, Node, Shape, levels_above
 from dataview.plan.operations import Ufunc
@@ -467,6 +467,14 @@ def is_scalar(value: Any) -> bool:
 def size_of(shape: Shape) -> int:
     """Return the number of elements of a shape."""
     return math.prod(shape)
+
+
+def nbytes_of(node: Node) -> int | None:
+    """Return the number of bytes of a node's data, None if it is unknown or has no end."""
+    if node.shape is None or node.dtype is None or any(map(is_endless, node.shape)):
+        return None
+    size = node.size if isinstance(node, Sampled) else size_of(node.shape)
+    return size * node.dtype.itemsize
 
 
 def _elementwise_fields(args: Iterable[Argument], shape: Shape) -> Fields:

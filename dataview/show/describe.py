@@ -10,7 +10,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.compute import KINDS, Cut, evaluate, pending, run_blocks, sampled_rows, take
+from dataview.compute import (
+    KINDS,
+    Cut,
+    cuts_along,
+    evaluate,
+    pending,
+    run_blocks,
+    sampled_rows,
+    take,
+)
 from dataview.plan.build import at_path, field, stored, with_fields
 from dataview.plan.fields import Fields, Window
 from dataview.plan.guards import check_ends
@@ -158,7 +167,7 @@ def _summaries(leaves: list[_Leaf]) -> list[_Summary]:
     count = shape[0] if shape else 1
     row = sum(size_of(known_shape(root)[1:]) * known_dtype(root).itemsize for root in roots)
     step = max(1, sizes.block_bytes // max(1, row))
-    cuts = [Cut(0, start, min(start + step, count)) for start in range(0, count, step)]
+    cuts = cuts_along(0, count, step)
     templates = [at_path(leaf.root, leaf.path) for leaf in leaves]
     numbers = _samples_of(templates, count)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from dataview.index import Computed, Permutation, is_endless
+from dataview.index import Computed, Permutation
 from dataview.plan.fields import Attached, Fields, Positions
 from dataview.plan.kinds import (
     Comparison,
@@ -20,7 +20,7 @@ from dataview.plan.kinds import (
     Record,
     Select,
     Stored,
-    size_of,
+    nbytes_of,
 )
 from dataview.plan.node import Node
 from dataview.samplers import Cycle
@@ -105,13 +105,10 @@ def _facts(whole: _Part) -> list[str]:
 
 
 def _nbytes(node: Node) -> int | None:
-    if node.shape is not None and node.dtype is not None:
-        endless = any(map(is_endless, node.shape))
-        return None if endless else size_of(node.shape) * node.dtype.itemsize
-    parts = inside(node) if isinstance(node, Record) else [node]
-    sizes = [_nbytes(part) for part in parts if part.shape is not None and part.dtype is not None]
-    known = [size for size in sizes if size is not None]
-    return sum(known) if len(known) == len(parts) else None
+    if not isinstance(node, Record) or node.shape is not None:
+        return nbytes_of(node)
+    known = [nbytes_of(part) for part in inside(node)]
+    return None if None in known else sum(filter(None, known))
 
 
 PLACES: dict[type[Node], Callable[[Any], str]] = {

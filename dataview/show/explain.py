@@ -41,6 +41,7 @@ from dataview.plan.kinds import (
     known_dtype,
     known_shape,
     members,
+    nbytes_of,
     shape_of,
     size_of,
 )
@@ -131,7 +132,7 @@ def explained(node: Node) -> Explanation:
         "readings": _read(node),
         "passes": tuple(_passes(core, index)),
         "steps": tuple(_steps(node)),
-        "result_bytes": _nbytes(node),
+        "result_bytes": nbytes_of(node),
     }
     if isinstance(core, Elementwise):
         plan |= _blocks_of(core, known_shape(node))
@@ -152,10 +153,6 @@ def _core(node: Node) -> tuple[Node, Index | None]:
             index = node.index if index is None else compose(node.index, index)
         node = node.node
     return node, index
-
-
-def _nbytes(node: Node) -> int | None:
-    return None if node.dtype is None else size_of(known_shape(node)) * node.dtype.itemsize
 
 
 # --- what is read ------------------------------------------------------------------------------

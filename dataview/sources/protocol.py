@@ -111,7 +111,7 @@ class Source(ABC):
         return self
 
     def over(self, root: Source) -> Source:
-        """Return the member of other records that this is of its own."""
+        """Return the source that is to another root what this one is to its own."""
         return root
 
 
@@ -166,7 +166,7 @@ class Member(Source):
         return self.parent.root
 
     def over(self, root: Source) -> Source:
-        """Return the member of other records that this is of its own."""
+        """Return the source that is to another root what this one is to its own."""
         return Member(self.parent.over(root), self.name)
 
 

@@ -91,11 +91,7 @@ def _run_import_hooks() -> None:
 def viewed(node: Node, key: Any = None) -> Any:
     """Return the view of a node; a `key` means that it is a part of another view."""
     view = _new(BaseView)
-    if not _imported.isdisjoint(import_hooks):
-        _run_import_hooks()
-    shape = node.shape
-    rows = range(shape[0]) if shape and shape[0] < ENDLESS else None
-    put_state(view, (node, rows, None, key))
+    set_node(view, node, None, key)
     return view
 
 

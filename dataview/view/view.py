@@ -18,7 +18,7 @@ from dataview.errors import UndeclaredError, unknown_field, unknown_verb
 from dataview.exchange import packed_in_order, save
 from dataview.index import NO_KEY, Written, without_names
 from dataview.plan.build import chosen, field, keyed, read_only, row_field, with_fields
-from dataview.plan.kinds import Sampled, Unbound, known_shape, size_of
+from dataview.plan.kinds import Sampled, Unbound, known_shape, nbytes_of, size_of
 from dataview.plan.node import Node
 from dataview.view import declare, face, lengths
 from dataview.view.face import as_key, node_from, node_of, put_state, set_node, unwrapped
@@ -271,11 +271,8 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
         return node_of(self).dtype
 
     def _nbytes(self) -> int | None:
-        """Return the number of bytes of the data, None if it is unknown."""
-        node = node_of(self)
-        if node.dtype is None or node.shape is None:
-            return None
-        return self._size() * node.dtype.itemsize
+        """Return the number of bytes of the data, None if it is unknown or has no end."""
+        return nbytes_of(node_of(self))
 
     def _length(self) -> float | None:
         """Return the number of rows, `math.inf` if they never end, None if it is unknown."""

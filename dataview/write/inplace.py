@@ -152,7 +152,7 @@ def _may_raise() -> bool:
 
 @contextlib.contextmanager
 def _held_interrupt() -> Iterator[None]:
-    """Delay Ctrl-C to the end of a change, a second at most, so that no block is half written."""
+    """Delay Ctrl-C to the end of a change, so that no block is half written."""
     import signal  # imported here because this takes long
 
     answer = signal.getsignal(signal.SIGINT)

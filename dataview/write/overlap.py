@@ -16,8 +16,8 @@ from dataview.sources import ArraySource
 
 def source_of(node: Node) -> Any:
     """Return the one source behind a view of it, None where there are several or none."""
-    below = node.node if isinstance(node, Select) else node
-    return below.source if isinstance(below, Stored) else None
+    inner = node.node if isinstance(node, Select) else node
+    return inner.source if isinstance(inner, Stored) else None
 
 
 def safe_operand(arg: Node, target: Node) -> Node:
