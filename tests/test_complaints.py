@@ -4,7 +4,6 @@ Left out: installing (see the set-up of the project), caches (test_mapping) and 
 (test_docs).  What worker processes leave behind is tested at length in test_workers.
 """
 
-import itertools
 import json
 import math
 import multiprocessing
@@ -23,10 +22,10 @@ N = 20
 def test_01_workers_do_not_multiply_memory():
     # The data are large beside what all workers may hold at once, however they take turns.
     d = dv.View(np.zeros(2**23))
-    with d._loader(2**12, "permutation", workers=4) as loader:
+    with d._loader(2**14, "permutation", workers=4) as loader:
         next(loader)
         tracemalloc.start()
-        for _ in itertools.islice(loader, 512):
+        for _ in loader:
             pass
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()

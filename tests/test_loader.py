@@ -502,6 +502,8 @@ def test_a_function_for_another_field_is_drawn_again_from_the_start():
         ({"position": -3}, ValueError, "position= is at least 0"),
         ({"position": "3"}, TypeError, "position= is an integer"),
         ({"handed": None}, TypeError, "handed= is an integer"),
+        ({"fingerprint": None}, TypeError, "fingerprint is a mapping; got None"),
+        ({"previous": 5}, TypeError, "previous is None, or an epoch and a position; got 5"),
     ],
 )
 def test_a_state_that_is_none_is_refused(change, kind, text):
@@ -1187,3 +1189,44 @@ def test_a_map_and_a_transform_of_one_seed_draw_different_numbers():
     batch = next(d._loader(20, seed=0, transform=add))()
     own = d()
     assert not np.isclose((batch - own) / 10, own).any()
+
+
+def test_rows_that_fail_only_together_raise_what_the_view_raises():
+    def one_for_all(rows):
+        return rows.y()[:1]
+
+    d = dataset(8)._map_batches(one_for_all, shape=(), dtype="i8")
+    for options in [{}, {"transform": lambda s: s}, {"on_error": "skip"}]:
+        with pytest.raises(ValueError, match="4 rows"):
+            next(d._loader(4, **options))
+
+
+def test_rows_that_fail_are_read_together_once_and_then_one_by_one():
+    source = numbered(bad=(3,))
+    loader = source.probed(8)._loader(8, on_error="skip")
+    assert len(next(loader).y()) == 7
+    assert source.asked == [*range(4), *range(8)]
+
+
+def test_a_stream_that_became_shorter_fails_once_and_can_be_read_again():
+    rows = list(range(8))
+    d = dv.View(lambda: iter(rows))
+    begun = d._loader(2)
+    for _ in range(3):
+        next(begun)
+    loader = d._loader(2)
+    loader.load_state_dict(begun.state_dict())
+    del rows[3:]
+    with pytest.raises(dv.StreamError, match="ended after 3 samples; it had 6 before"):
+        next(loader)
+    loader.reset()
+    assert [batch().tolist() for batch in loader] == [[0, 1], [2]]
+
+
+def test_options_are_refused_by_a_message_about_them():
+    with pytest.raises(TypeError, match="progress= is True, or makes a bar like tqdm; got 1"):
+        dataset(N)._loader(2, progress=1)
+    with pytest.raises(TypeError, match=r"fields= names fields by text; got \['x'\]"):
+        dataset(N)._loader(2, fields=[["x"]])
+    with pytest.raises(ValueError, match="1 samples are left, fewer than a batch of 2; choose"):
+        list(dv.View(lambda: iter(range(3)))._minibatches(2, tail="error"))

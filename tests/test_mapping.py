@@ -390,6 +390,31 @@ def test_minibatches_of_an_epoch_are_those_of_a_loader(d, epoch):
             assert_same(batch(), expected)
 
 
+@pytest.mark.parametrize("epoch", [0, 1, 7])
+def test_streams_and_endless_views_have_the_random_numbers_of_an_epoch(epoch):
+    def noise(s, rng):
+        return s() + rng.random()
+
+    stream = dv.View(lambda: iter(range(4)))._map(noise, seed=3)
+    finite = dv.View(np.arange(4))._map(noise, shape=(), dtype=float, seed=3)
+    for view in (stream, finite):
+        loader = view._loader(2)
+        for _ in range(epoch + 1):
+            expected = [batch() for batch in loader]
+        for batch, values in zip(view._minibatches(2, epoch=epoch), expected, strict=True):
+            assert_same(batch(), values)
+    assert_same(finite._repeat()._minibatches(2, epoch=epoch)[:2](), np.array(expected))
+
+
+@pytest.mark.parametrize("epoch", [-1, 1.5, "x", True])
+def test_what_is_no_epoch_is_refused_by_every_kind_of_view(epoch):
+    rows = dv.View(np.arange(4))
+    for view in (rows, rows._repeat(), dv.View(lambda: iter(range(4)))):
+        for sampler in ({}, {"sampler": [3, 1]}) if view is rows else ({},):
+            with pytest.raises((TypeError, ValueError), match="epoch= is"):
+                view._minibatches(2, epoch=epoch, **sampler)
+
+
 def test_steps_draw_different_numbers(d):
     def draw(s, rng):
         return {"x": rng.random(), "y": s.y() if "y" in s._fields() else 0.0, "old": s.x()}

@@ -61,6 +61,26 @@ def growing(sample):
     return np.full(int(sample.y()) ** 3, int(sample.y()))
 
 
+class Unloadable:
+    """A function that a process cannot load."""
+
+    def __call__(self, sample):
+        return sample
+
+    def __reduce__(self):
+        return os.stat, ("a file that is nowhere",)
+
+
+class Unsaved:
+    """A function that cannot be pickled, for a reason of its own."""
+
+    def __call__(self, sample):
+        return sample
+
+    def __getstate__(self):
+        raise OSError("disk full")
+
+
 def freed(name):
     """Whether there is no shared memory of this name."""
     try:
@@ -182,6 +202,34 @@ def test_what_cannot_be_pickled_is_refused_with_advice():
         pytest.raises(TypeError, match="kind='thread'"),
     ):
         next(loader)
+
+
+@pytest.mark.usefixtures("tidy")
+def test_an_error_while_pickling_is_raised_as_it_is():
+    with (
+        dataset(N)._loader(transform=Unsaved(), workers=1, kind="process") as loader,
+        pytest.raises(OSError, match="disk full"),
+    ):
+        next(loader)
+
+
+@pytest.mark.usefixtures("tidy")
+def test_what_a_process_cannot_load_is_the_same_error_each_time():
+    told = []
+    with dataset(N)._loader(transform=Unloadable(), workers=1, kind="process") as loader:
+        for _ in range(3):
+            with pytest.raises(FileNotFoundError, match="nowhere") as caught:
+                next(loader)
+            told.append(caught.value.__notes__)
+    assert told[0] == told[1] == told[2]
+
+
+def test_a_time_that_is_no_number_is_refused(monkeypatch):
+    monkeypatch.setenv("DATAVIEW_WORKER_TIMEOUT", "5 min")
+    loader = dataset(N)._loader(5, workers=1)
+    with pytest.raises(ValueError, match="is a number of seconds; got '5 min'"):
+        next(loader)
+    loader.close()
 
 
 @pytest.mark.usefixtures("tidy")

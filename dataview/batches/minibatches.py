@@ -49,16 +49,16 @@ def grouped(
     num_batches: int | None,
 ) -> Node:
     """Return the view of the minibatches of a node's rows."""
-    if isinstance(node, Stream):
-        return of_stream(node, batch_size, tail, sampler, num_samples, num_batches)
+    drawn = at_epoch(node, epoch) if epoch else node
+    if isinstance(drawn, Stream):
+        return of_stream(drawn, batch_size, tail, sampler, num_samples, num_batches)
     count = count_rows(node, "_minibatches")
     chosen = samplers.sampler_of(sampler, node.fields, batch_size, tail)
     data, orders = samplers.RowsOf(node, count), dict[int, samplers.Order]()
-    node = rebuilt([node], lambda part, old: _in_order(part, orders), _members)[0]
+    node = rebuilt([drawn], lambda part, old: _in_order(part, orders), _members)[0]
     if is_endless(count):
         return _endless(node, chosen, batch_size, num_samples, num_batches)
     order = chosen.order(data, seed, epoch)
-    node = at_epoch(node, epoch) if epoch else node
     rows: Map = LINE if _is_plain(chosen) else Computed(order, LINE)
     if order.cuts is not None:
         _check_cuts(chosen, batch_size, tail)

@@ -29,7 +29,10 @@ class _BatchedSamples(DerivedSamples):
         while batch := list(itertools.islice(passing, self.size)):
             if len(batch) < self.size and self.tail != "short":
                 if self.tail == "error":
-                    raise ValueError(f"{len(batch)} samples are left, less than {self.size}")
+                    raise ValueError(
+                        f"{len(batch)} samples are left, fewer than a batch of {self.size}; "
+                        "choose tail='short' or 'drop'"
+                    )
                 return
             yield stack_nodes(batch)
 

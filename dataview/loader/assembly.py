@@ -122,12 +122,8 @@ class Assembly:
                 else:
                     return Outcome(found.get(OWN, found))
             return Outcome(self._read(task))
-        except Exception:
-            # Reading the samples one by one shows which of them fail, and the others stay.
-            outcome = self._sample_by_sample(task, mark)
-            if outcome.failures or self.on_error != "raise":
-                return outcome
-            raise
+        except Exception as error:
+            return self._sample_by_sample(task, mark, error)
 
     def _by_sample(self) -> bool:
         is_changed = bool(self.steps) or self.collate is not None or self.pad is not None
@@ -139,7 +135,7 @@ class Assembly:
         if found is None:
             parts = {name: at_epoch(node, number) for name, node in self.parts.items()}
             keys = random_keys("transform", self.seed, number, 0, len(self.steps))
-            if len(self._epochs) > EPOCHS_KEPT:
+            if len(self._epochs) >= EPOCHS_KEPT:
                 self._epochs.clear()
             found = self._epochs[number] = _Epoch(parts, keys)
         return found
@@ -157,12 +153,25 @@ class Assembly:
 
     # --- sample by sample ----------------------------------------------------------------------
 
-    def _sample_by_sample(self, task: Task, mark: Mark) -> Outcome:
+    def _sample_by_sample(
+        self, task: Task, mark: Mark, together: Exception | None = None
+    ) -> Outcome:
+        """Return the batch of samples that are made one by one.
+
+        `together` is why they could not be read together: reading them one by one shows which of
+        them fail, and the others stay.  If none fails, it is raised.
+        """
         samples: list[Any] = []
         kept: list[int] = []
         failures: list[Failure] = []
         missing = 0
-        ready, epochs = self._ready(task), task.each_epoch()
+        ready: Sequence[Any] | None = None
+        if together is None:
+            try:
+                ready = self._ready(task)
+            except Exception as error:
+                together = error
+        epochs = task.each_epoch()
         for number, row in enumerate(task.rows.tolist()):
             mark.value = row
             epoch = int(epochs[number])
@@ -179,6 +188,8 @@ class Assembly:
                     continue
                 samples.append(answer)
             kept.append(number)
+        if together is not None and not failures:
+            raise together
         whole = None if len(kept) == len(task.rows) else kept
         return Outcome(self._collated(samples, task, kept), whole, failures, missing)
 
@@ -186,10 +197,7 @@ class Assembly:
         """Return all samples, read together; None if they have to be read one by one."""
         if task.samples is not None or any(map(_has_samples, self.parts.values())):
             return None
-        try:
-            found = self._read(task)
-        except Exception:
-            return None
+        found = self._read(task)
         return [_picked(found, number) for number in range(len(task.rows))]
 
     def _one(self, task: Task, number: int, failures: list[Failure]) -> Any:

@@ -39,7 +39,7 @@ def _one_of(*choices: str, function: str = "") -> Check:
 
 def _function(meaning: str, *others: Any) -> Check:
     def check(name: str, value: Any) -> Any:
-        if not callable(value) and value not in others:
+        if not callable(value) and not any(value is other for other in others):
             raise TypeError(f"{name}= {meaning}; got {value!r}")
         return value
 
@@ -184,16 +184,13 @@ class LoaderOptions(Options):
 
 @dataclasses.dataclass(eq=False, repr=False)
 class MinibatchOptions(Options):
-    """The options of `View._minibatches`, in the order of their positions.
-
-    A sampler checks itself which epochs there are.
-    """
+    """The options of `View._minibatches`, in the order of their positions."""
 
     batch_size: int | None = _option(None, _batch_size)
     tail: str = _option("short", _tail)
     sampler: Any = "linear"
     seed: int | str | Sequence[int | str] = _option(0, _seed)
-    epoch: int = 0
+    epoch: int = _option(0, _count)
     num_samples: int | None = _option(None, _count)
     num_batches: int | None = _option(None, _count)
 

@@ -90,6 +90,8 @@ def parts_and_form(node: Node, fields: Any) -> tuple[dict[str, Node], Any]:
     else:
         if not isinstance(fields, (list, tuple)):
             raise TypeError(f"fields= is a name, several, or a mapping of names; got {fields!r}")
+        for name in fields:
+            _check_name(name)
         named = {name: name for name in fields}
         if len(named) < len(fields):
             raise ValueError(f"fields= names a field twice: {fields}")
@@ -99,9 +101,13 @@ def parts_and_form(node: Node, fields: Any) -> tuple[dict[str, Node], Any]:
     return {name: _part(node, source) for name, source in named.items()}, form
 
 
-def _part(node: Node, name: Any) -> Node:
+def _check_name(name: Any) -> None:
     if not isinstance(name, str):
         raise TypeError(f"fields= names fields by text; got {name!r}")
+
+
+def _part(node: Node, name: Any) -> Node:
+    _check_name(name)
     if name in node.fields:
         return field(node, name)
     known = node.fields.named or not isinstance(node, Sampled)

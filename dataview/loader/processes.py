@@ -44,7 +44,7 @@ class SharedPickle:
     def __init__(self, value: Any) -> None:
         try:
             self.text, views, self.places = _pickled(value)
-        except Exception as error:
+        except (TypeError, AttributeError, pickle.PicklingError) as error:
             raise TypeError(f"{error}; {_HINT}") from error
         self.memory = _allocate(_end(self.places))
         self.loose = _put(views, self.places, self.memory)
@@ -249,7 +249,7 @@ def _serve(pipe: Connection, asked: Connection, at: Any, shared: tuple[Any, ...]
     try:
         work = _loaded(shared)
     except Exception as error:
-        work = error
+        work = _portable(error)
     while True:
         try:
             task, name = pickle.loads(pipe.recv_bytes())
@@ -257,10 +257,11 @@ def _serve(pipe: Connection, asked: Connection, at: Any, shared: tuple[Any, ...]
             return
         try:
             if isinstance(work, Exception):
-                raise work
-            found = work(task, at)
-            failures = [each._replace(error=_portable(each.error)) for each in found.failures]
-            answer = (False, *_packed(found._replace(failures=failures), name))
+                answer = (True, *_packed(work, name))
+            else:
+                found = work(task, at)
+                failures = [each._replace(error=_portable(each.error)) for each in found.failures]
+                answer = (False, *_packed(found._replace(failures=failures), name))
         except Exception as error:
             answer = (True, *_packed(_portable(error), name))
         pipe.send_bytes(pickle.dumps(answer, protocol=5))

@@ -57,7 +57,11 @@ def restored(
         raise ValueError(f"the state lacks {', '.join(lacking)}")
     for name in _NUMBERS:
         checked_number(name, saved[name], 0)
-    theirs = saved["fingerprint"]
+    theirs, before = saved["fingerprint"], saved["previous"]
+    if not isinstance(theirs, Mapping):
+        raise TypeError(f"the state's fingerprint is a mapping; got {theirs!r}")
+    if before is not None and not (isinstance(before, (list, tuple)) and len(before) == 2):
+        raise TypeError(f"the state's previous is None, or an epoch and a position; got {before!r}")
     differing = [name for name in fingerprint if fingerprint[name] != theirs.get(name)]
     if differing:
         told = "; ".join(f"{n}: {theirs.get(n)!r}, here {fingerprint[n]!r}" for n in differing)
@@ -66,6 +70,6 @@ def restored(
     most = total(epoch)
     if position and most is not None and position > most:
         raise ValueError(f"the state is at position {position} of {most} samples")
-    previous = None if saved["previous"] is None else Cursor(*saved["previous"])
+    previous = None if before is None else Cursor(*before)
     is_new_epoch = bool(saved["is_new_epoch"])
     return State(Cursor(epoch, position), previous, emitted, handed, failed, is_new_epoch)

@@ -104,15 +104,16 @@ class StreamDealer:
                 self._kept.clear()
                 self._at = cursor
                 return
-        self._arriving = self._begin(cursor.epoch)
+        self._arriving = None  # until the cursor has been reached
         self._ahead.clear()
         self._kept.clear()
-        skipped = sum(1 for _ in itertools.islice(self._arriving, cursor.position))
+        arriving = self._begin(cursor.epoch)
+        skipped = sum(1 for _ in itertools.islice(arriving, cursor.position))
         if skipped < cursor.position:
             raise StreamError(
                 f"the stream ended after {skipped} samples; it had {cursor.position} before"
             )
-        self._at = cursor
+        self._arriving, self._at = arriving, cursor
 
     def _begin(self, epoch: int) -> Iterator[Sample]:
         """Return the samples of an epoch, numbered."""

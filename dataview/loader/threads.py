@@ -34,7 +34,11 @@ class Worker(Protocol):
 
 def timeout() -> float:
     """Return how many seconds a batch may take before its worker counts as stuck."""
-    return float(os.environ.get("DATAVIEW_WORKER_TIMEOUT", "300"))
+    given = os.environ.get("DATAVIEW_WORKER_TIMEOUT", "300")
+    try:
+        return float(given)
+    except ValueError:
+        raise ValueError(f"DATAVIEW_WORKER_TIMEOUT is a number of seconds; got {given!r}") from None
 
 
 class _End(Exception):
