@@ -17,9 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
+from dataview.plan.build import stored
 from dataview.sizes import sizes
+from dataview.view.face import viewed
 from dataview.write import inplace
 from oracle import assert_same, attempt, examples, fill, public_class
+from stores import LeastWritable
 
 OPERATORS = {
     "+=": operator.iadd,
@@ -541,6 +544,28 @@ def test_floating_point_errors_are_told_as_the_caller_says(mode, kind, size, fol
     assert calls["view"] == calls["array"]
 
 
+def test_a_function_of_floating_point_errors_gets_numpys_flag(kind, size, folder):
+    for value, operand in [(1.0, 0.0), (1e300, 1e-300), (1e-300, 1e300), (0.0, 0.0)]:
+        a = np.full((60, 4), value)
+        calls = []
+        with streamed(*size):
+            for x in (kind(a, folder).view, a.copy()):
+                own = set()
+                with np.errstate(all="call", call=lambda *told, own=own: own.add(told)):
+                    x /= operand
+                calls.append(own)
+        assert calls[0] == calls[1] != set()
+
+
+def test_a_rule_for_another_warning_does_not_hide_the_one_that_raises(kind, size, folder):
+    a = np.arange(240.0).reshape(60, 4)
+    with streamed(*size):
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.filterwarnings("ignore", message="another", category=RuntimeWarning)
+        target = kind(a, folder)
+        check_untouched(target, a, RuntimeWarning, lambda v: operator.itruediv(v, 0))
+
+
 def test_what_does_not_fit_leaves_every_byte(kind, size, folder):
     a = np.arange(240).reshape(60, 4)
     with streamed(*size):
@@ -656,6 +681,32 @@ def test_what_cannot_be_undone_is_named(folder):
     assert axis == 0 and first == 0 and 0 < last <= 30
     numbers = np.arange(60.0)[:, None]
     assert_same(target.data(), np.where(numbers < last, a + numbers, a))
+
+
+def test_an_undo_that_fails_names_what_is_changed():
+    class Breaking(LeastWritable):
+        """A store that breaks for good when row 33 is written."""
+
+        broken = False
+
+        def write(self, index, value):
+            self.broken |= (np.asarray(value) == 33).any()
+            if self.broken:
+                raise OSError("no space left")
+            super().write(index, value)
+
+    def view(a):
+        return viewed(stored(Breaking(a), True))
+
+    a = np.arange(32.0 * 60).reshape(60, 32) % 34 - 5
+    d = view(a)
+    with streamed(), pytest.raises(dv.PartialWriteError, match=r"undo.*no space left.*rows 0:\d+"):
+        d += np.linspace(0, 1, 32).round() * 5
+    first, second = view(np.zeros(4)), view(np.zeros(4))
+    with pytest.raises(
+        dv.PartialWriteError, match=r"undo.*some of its parts may have been changed"
+    ):
+        dv.View(a=first, b=second)._write({"a": np.ones(4), "b": np.full(4, 33.0)})
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])

@@ -635,6 +635,39 @@ def test_a_system_that_transfers_little_at_a_time(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("positioned")
+def test_a_file_is_transferred_in_as_many_calls_as_it_takes(path, x, monkeypatch):
+    monkeypatch.setattr(file_access, "MOST", 10)
+    view = dv.open(path, mode="r+")
+    check_reads(view, x)
+    view[1:5] = -x[1:5]
+    x[1:5] *= -1
+    assert_same(np.load(path), x)
+
+
+@pytest.mark.parametrize("key", [np.s_[:], np.s_[np.arange(300)], np.s_[10:290]], ids=str)
+@pytest.mark.parametrize("mapped", ["all of it", "a part"])
+def test_a_map_of_the_same_file_is_written_into_it(key, mapped, tmp_path):
+    x = np.arange(300.0 * 50).reshape(300, 50)
+    save(tmp_path / "a.npy", x)
+    memory = np.load(tmp_path / "a.npy", mmap_mode="r+")
+    value = memory[::-1][key] if mapped == "all of it" else memory[:, ::-1][key]
+    expected = x.copy()
+    expected[key] = value.copy()
+    with sizes.set(file_bytes=1 << 12, block_bytes=1 << 12):
+        dv.open(tmp_path / "a.npy", mode="r+")[key] = value
+    assert_same(np.load(tmp_path / "a.npy"), expected)
+
+
+def test_a_result_goes_into_a_map_of_the_file_that_is_read(tmp_path):
+    x = np.arange(300.0 * 50).reshape(300, 50)
+    save(tmp_path / "a.npy", x)
+    memory = np.load(tmp_path / "a.npy", mmap_mode="r+")
+    with sizes.set(block_bytes=1 << 12, block_elements=100, small_elements=10):
+        (dv.open(tmp_path / "a.npy")[::-1] + 1)(out=memory)
+    assert_same(np.load(tmp_path / "a.npy"), x[::-1] + 1)
+
+
+@pytest.mark.usefixtures("positioned")
 def test_a_file_that_ends_within_a_block(tmp_path):
     path = tmp_path / "short"
     path.write_bytes(b"12345")

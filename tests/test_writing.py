@@ -596,3 +596,25 @@ def test_a_view_is_written_as_its_data():
 
 def test_writing_gives_nothing_back(d):
     assert d._write(1) is None
+
+
+def test_views_joined_again_and_again_are_written():
+    rows = [np.array([float(number)]) for number in range(1500)]
+    v = dv.View(rows[0])
+    for row in rows[1:]:
+        v = dv.concat(v, row)
+    v[:] = np.arange(1500.0) * 2
+    assert [row[0] for row in rows] == [number * 2 for number in range(1500)]
+    v[0] = -1
+    assert rows[0][0] == -1
+
+
+@pytest.mark.parametrize("value", [(1.5, 2), [(1, 2), (1.5, 2)], {"a": 1.5, "b": 2}])
+def test_a_tuple_loses_nothing_on_its_way_into_fields(value):
+    x = np.zeros(2, [("a", "i4"), ("b", "i4")])
+    v = dv.View(x)
+    with pytest.raises(TypeError):
+        v[:] = value
+    assert not x["a"].any()
+    v[:] = [(1, 2), (3, 4)]
+    assert x.tolist() == [(1, 2), (3, 4)]

@@ -56,7 +56,7 @@ from dataview.plan.operations import CRASHING, comparable
 from dataview.plan.symbols import check_bound
 from dataview.plan.walk import below, rebuilt
 from dataview.sizes import sizes
-from dataview.sources import Memo
+from dataview.sources import ArraySource, Memo
 
 Ask: TypeAlias = "tuple[Node, Index | None]"
 Answer: TypeAlias = "np.ndarray | Generator[Ask, np.ndarray, np.ndarray]"
@@ -372,9 +372,8 @@ _ANSWERS: dict[type[Node], Callable[[Any, Index | None, Memo], Answer]] = {
 
 def overlaps(node: Node, array: np.ndarray) -> bool:
     """Whether a node may read the memory of an array."""
-    stored = (part for part in below([node]) if isinstance(part, Stored))
-    memories = (part.source.memory for part in stored)
-    return any(np.may_share_memory(memory, array) for memory in memories if memory is not None)
+    own = ArraySource(array)
+    return any(isinstance(part, Stored) and part.source.may_share(own) for part in below([node]))
 
 
 def memory_of(node: Node) -> np.ndarray | None:

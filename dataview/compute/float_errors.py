@@ -16,7 +16,7 @@ _MODES = {
     "underflow": "under",
     "invalid value": "invalid",
 }
-"""The name that `np.errstate` has for each kind of error."""
+"""The name that `np.errstate` has for each kind of error, in the order of NumPy's flags."""
 
 
 class FloatErrors(dict[tuple[int, str], str]):
@@ -46,7 +46,8 @@ class FloatErrors(dict[tuple[int, str], str]):
             if mode == "warn":
                 warn(message)
             elif mode == "call":
-                np.geterrcall()(kind, 0)  # type: ignore[operator, misc]
+                flag = 1 << [*_MODES].index(kind)  # NumPy's bit for this kind of error
+                np.geterrcall()(kind, flag)  # type: ignore[operator, misc]
             elif mode == "print":
                 print(f"Warning: {message}")
             elif mode == "log":

@@ -97,6 +97,13 @@ def _objects(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
 def _structured(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
     """Cast field by field, matched by name; tuples are taken in the order of the fields."""
     names = dtype.names or ()
+    if isinstance(value, list):
+        return np.array([_structured(part, dtype) for part in value], dtype)
+    if isinstance(value, tuple) and len(value) == len(names):
+        landed = np.empty((), dtype)
+        for name, part in zip(names, value, strict=True):
+            landed[name] = cast(part, dtype[name].base)
+        return landed
     if not isinstance(value, (np.ndarray, np.void)):
         return np.asarray(value, dtype)
     given = np.asarray(value)

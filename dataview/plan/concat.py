@@ -111,7 +111,7 @@ def _check_same_fields(nodes: Sequence[Node]) -> None:
             if _layout(field) != _layout(nodes[0].fields.named[name]):
                 raise ValueError(
                     f"field {name!r} lies at other columns in view {number} than in view 0; "
-                    "join its parts by name: dv.concat(a.{0}, b.{0})".format(name)
+                    f"join its parts by name: dv.concat(a[{name!r}], b[{name!r}])"
                 )
 
 

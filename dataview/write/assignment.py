@@ -36,8 +36,9 @@ from dataview.plan.kinds import (
     size_of,
 )
 from dataview.plan.node import Node
+from dataview.plan.walk import below
 from dataview.sizes import sizes
-from dataview.sources import Source
+from dataview.sources import ArraySource, Source
 
 _listeners: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -67,8 +68,9 @@ def write(node: Node, value: Any) -> None:
     if isinstance(node, Sampled):
         node, (value,) = node.writable((value,))
     writes = list(_writes(node, value))
-    # NumPy takes care of an overlap where it assigns one value to one box, and nowhere else.
-    if len(writes) > 1 or not all(place.where.is_box for place in writes):
+    # NumPy takes care of an overlap where it assigns one value to one box of memory, and nowhere
+    # else.
+    if len(writes) != 1 or writes[0].source.memory is None or not writes[0].where.is_box:
         writes = [_with_own_value(place, writes) for place in writes]
     try:
         _write_all(writes)
@@ -88,7 +90,7 @@ def _writes(node: Node, value: Any) -> Iterator[_Write]:
         return
     data = evaluate(value) if isinstance(value, Node) else value
     array = _as_fitting(data, known_shape(node), known_dtype(node))
-    for place in _places(node, None, array):
+    for place in _places(node, array):
         if place.source.dtype == array.dtype:
             yield place
         else:  # what is joined may have a narrower dtype than the whole
@@ -98,8 +100,8 @@ def _writes(node: Node, value: Any) -> Iterator[_Write]:
 
 def _with_own_value(place: _Write, writes: Sequence[_Write]) -> _Write:
     """Return a write with a copy of its value if one of the writes could change the value."""
-    memories = [other.source.memory for other in writes if other.source.memory is not None]
-    if any(np.may_share_memory(memory, place.value) for memory in memories):
+    own = ArraySource(place.value)
+    if any(other.source.may_share(own) for other in writes):
         return place._replace(value=place.value.copy())
     return place
 
@@ -136,14 +138,21 @@ def _parts_of(value: Any, names: tuple[str, ...]) -> Mapping[str, Any]:
 
 def check_writable(node: Node) -> None:
     """Raise unless every part of the node leads to a source that can be written."""
+    for part in below([node], _shown):
+        _check_part(part)
+
+
+def _shown(node: Node) -> list[Any]:
+    """Return the nodes whose data a node shows at other places."""
+    return node.made_of() if isinstance(node, (Select, Driven, Concat)) else []
+
+
+def _check_part(node: Node) -> None:
     if isinstance(node, Stored):
         if not node.writable:
             raise ReadOnlyError(f"the data ({node.source.describe()}) is read-only")
-    elif isinstance(node, (Select, Driven)):
-        check_writable(node.node)
-    elif isinstance(node, Concat):
-        for part in node.nodes:
-            check_writable(part)
+    elif isinstance(node, (Select, Driven, Concat)):
+        pass  # what it shows is checked
     elif isinstance(node, Unbound):
         raise ReadOnlyError(f"symbol {', '.join(node.names)} holds no data that could be written")
     else:
@@ -184,20 +193,24 @@ def _as_fitting(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.
 # --- places ----------------------------------------------------------------------------------
 
 
-def _places(node: Node, index: Index | None, value: np.ndarray) -> Iterator[_Write]:
+def _places(node: Node, value: np.ndarray) -> Iterator[_Write]:
     """Return the parts of sources that a node shows, each with its part of the value."""
-    if isinstance(node, Stored):
-        yield _Write(node.source, identity(node.source.shape) if index is None else index, value)
-    elif isinstance(node, Select):
-        below = node.index if index is None else compose(node.index, index)
-        yield from _places(node.node, below, value)
-    elif isinstance(node, Driven):
-        yield from _places(node.node, index, value)
-    elif isinstance(node, Concat):
-        index = identity(known_shape(node)) if index is None else index
-        whole = np.broadcast_to(value, index.shape)
-        for part in split_rows(node, index):
-            yield from _places(part.node, part.where, part.of(whole)[part.places])
+    waiting = [(node, identity(known_shape(node)), value)]
+    while waiting:  # not by recursion, since nodes may be joined deeper than Python's stack
+        node, index, value = waiting.pop()
+        if isinstance(node, Stored):
+            yield _Write(node.source, index, value)
+        elif isinstance(node, Select):
+            waiting.append((node.node, compose(node.index, index), value))
+        elif isinstance(node, Driven):
+            waiting.append((node.node, index, value))
+        elif isinstance(node, Concat):
+            whole = np.broadcast_to(value, index.shape)
+            parts = [
+                (part.node, part.where, part.of(whole)[part.places])
+                for part in split_rows(node, index)
+            ]
+            waiting.extend(reversed(parts))
 
 
 # --- carrying out ----------------------------------------------------------------------------
@@ -231,5 +244,11 @@ def _undo(begun: Sequence[_Write], old: Sequence[np.ndarray], error: BaseExcepti
             f"large to keep ({sizes.undo_bytes >> 20} MB): "
             f"{[part.source.describe() for part in begun]}"
         ) from error
-    for place, values in zip(reversed(begun), reversed(old), strict=True):
-        place.source.write(place.where, values)
+    try:
+        for place, values in zip(reversed(begun), reversed(old), strict=True):
+            place.source.write(place.where, values)
+    except Exception as failure:
+        raise PartialWriteError(
+            f"the write failed ({error!r}), and so did its undo ({failure!r}); some of its parts "
+            f"may have been changed: {[part.source.describe() for part in begun]}"
+        ) from error

@@ -146,8 +146,13 @@ def _may_raise() -> bool:
     """Whether a floating-point error would raise, after which the old values must be there."""
     if not {"ignore", "warn"}.issuperset(np.geterr().values()):
         return True
-    matching = (rule for rule in warnings.filters if issubclass(RuntimeWarning, rule[2]))
-    return next(matching, ("default",))[0] == "error"
+    for action, message, category, module, line in warnings.filters:
+        if issubclass(RuntimeWarning, category):
+            if action == "error":
+                return True
+            if message is None and module is None and not line:  # no later rule is asked
+                return False
+    return False
 
 
 @contextlib.contextmanager
@@ -235,7 +240,13 @@ def _roll_back(
                 f"MB, too many to keep; rows {_joined_spans(rows)} of axis {cut.axis} were changed"
                 f"{in_part}"
             ) from error
-        write(select(node, cut.within(shape)), old)
+        try:
+            write(select(node, cut.within(shape)), old)
+        except Exception as failure:
+            raise PartialWriteError(
+                f"the update failed ({error!r}), and so did its undo ({failure!r}) at rows "
+                f"{cut.start}:{cut.stop} of axis {cut.axis}"
+            ) from error
 
 
 def _joined_spans(spans: list[tuple[int, int]]) -> str:
