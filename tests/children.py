@@ -5,14 +5,14 @@ import subprocess
 import sys
 
 
-def python(*arguments, **environment):
+def python(*arguments, timeout=600, **environment):
     """Run Python with these arguments and environment variables; return the finished process."""
     return subprocess.run(
         [sys.executable, *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,
-        timeout=600,
+        timeout=timeout,
         env={**os.environ, **environment},
     )
 

@@ -10,15 +10,16 @@ import dataview as dv
 class Counting:
     """A function of row numbers that notes which it was asked for; some it fails to make."""
 
-    def __init__(self, make, bad=()):
+    def __init__(self, make, bad=(), error=ValueError):
         self.make = make
         self.bad = bad
+        self.error = error
         self.asked = []
 
     def __call__(self, number):
         self.asked.append(int(number))
         if number in self.bad:
-            raise ValueError(f"bad {number}")
+            raise self.error(f"bad {number}")
         return self.make(number)
 
     def probed(self, n):

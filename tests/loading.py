@@ -16,9 +16,9 @@ def dataset(n):
     return dv.View(x=np.arange(2.0 * n).reshape(n, 2), y=np.arange(n))
 
 
-def numbered(bad=()):
+def numbered(bad=(), error=ValueError):
     """Give a function that makes samples by number, fails for some, and notes its calls."""
-    return Counting(lambda number: {"y": number}, bad)
+    return Counting(lambda number: {"y": number}, bad, error)
 
 
 def rows(loader):

@@ -470,7 +470,7 @@ assert torch.equal(found, torch.tensor(x[:, 0] * 2))
 
 
 def test_torchs_workers_start_in_their_usual_way():
-    printed("-W", "error", "-c", LOADER)
+    printed("-W", "error", "-c", LOADER, timeout=120)
 
 
 # ---------------------------------------------------------------- scikit-learn

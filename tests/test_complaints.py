@@ -195,7 +195,7 @@ def test_16_a_worker_process_is_never_a_plain_fork(monkeypatch):
 
 @pytest.mark.parametrize("options", [{}, {"workers": 2}])
 def test_17_a_broken_file_need_not_end_the_run(options):
-    d = dv.View(numbered(bad=(3, 4)), _length=9)
+    d = dv.View(numbered(bad=(3, 4), error=OSError), _length=9)
     with d._loader(3, on_error="replace", **options) as loader:
         assert rows(loader) == [[0, 1, 2], [5, 6, 7], [8]]
         assert [failure.row for failure in loader.errors] == [3, 4]
@@ -206,9 +206,9 @@ def test_17_a_broken_file_need_not_end_the_run(options):
 
 @pytest.mark.parametrize("options", [{}, {"workers": 2}])
 def test_18_an_error_says_which_sample(options):
-    with dv.View(numbered(bad=(3,)), _length=9)._loader(2, **options) as loader:
+    with dv.View(numbered(bad=(3,), error=OSError), _length=9)._loader(2, **options) as loader:
         next(loader)
-        with pytest.raises(ValueError, match=r"sample 3.*bad 3") as caught:
+        with pytest.raises(OSError, match=r"sample 3.*bad 3") as caught:
             next(loader)
     assert "bad 3" in str(caught.value.__cause__)
 

@@ -229,6 +229,8 @@ except ValueError as error:
 
 def test_a_path_may_be_given_as_bytes(path, x):
     np.testing.assert_array_equal(dv.open(os.fsencode(path))(), x)
+    dv.View(-x)._save(os.fsencode(path))
+    np.testing.assert_array_equal(np.load(path), -x)
 
 
 def test_nothing_is_opened_while_nothing_changes(path, x, monkeypatch):

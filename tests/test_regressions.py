@@ -223,3 +223,36 @@ def test_comparing_records_row_by_row_reads_those_rows():
     d = rows.probed(1000)
     assert (d == d)[5]()
     assert set(rows.asked) == {5}
+
+
+def test_nothing_given_to_a_view_is_dropped_silently():
+    def pair(number):
+        return [number, number]
+
+    for options, text in [
+        ({"x": np.s_[:1]}, "need data of known shape"),
+        ({"_rank": 1}, "need data of known shape"),
+    ]:
+        with pytest.raises(TypeError, match=text):
+            dv.View(pair, _length=5, **options)
+    with pytest.raises(TypeError, match=r"goes with a function.*got no data"):
+        dv.View(x=[1, 2], _length=5)
+    with pytest.raises(TypeError, match="two views are named 'f0'"):
+        dv.zip([1, 2], f0=[3, 4])
+    for length in ("a", math.nan, 1.5, -1, True):
+        with pytest.raises(ValueError, match="_length is a number of samples"):
+            dv.View(pair, _length=length)
+    assert len(dv.View(pair, _length=np.int64(3))) == len(dv.View(pair, _length=3.0)) == 3
+
+
+def test_the_number_that_stands_for_no_end_is_not_shown():
+    for view in (dv.View([3, 4])._repeat(), dv.View(lambda n: n, _length=math.inf)._probe()):
+        assert view._shape() == (None,) and view._nbytes() is None
+    batches = dv.View(np.arange(20))._minibatches(100)
+    assert batches._nbytes() == 160
+
+
+def test_minibatches_are_explained_by_what_they_read():
+    assert "56 B of memory" in str(dv.View(np.arange(7))._minibatches(3)._explain())
+    assert "one by one, without end" in str(dv.View(lambda n: n, _length=math.inf)._explain())
+    assert "function" in str(dv.View(lambda n: n, _length=4)._explain())

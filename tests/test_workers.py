@@ -275,7 +275,7 @@ if __name__ == "__main__":
 def test_however_a_program_ends_its_workers_end_and_memory_is_freed(ending, tmp_path):
     script = tmp_path / "program.py"
     script.write_text(SCRIPT.replace("ENDING", ending))
-    run = python(script)
+    run = python(script, timeout=120)
     processes, names = run.stdout.splitlines()
     assert names
     # What a killed program leaves is freed by others, which hold its pipes until they are done.
@@ -298,5 +298,5 @@ def test_a_script_without_a_guard_is_told_what_it_lacks(tmp_path):
     script.write_text(
         "import dataview as dv\nnext(dv.View([1, 2])._loader(workers=1, kind='process'))\n"
     )
-    run = python(script)
+    run = python(script, timeout=120)
     assert "needs the guard `if __name__ == '__main__':`" in run.stderr

@@ -99,7 +99,8 @@ def _array_of(value: Any) -> np.ndarray:
 
 def numbered(function: Callable[[int], Any], length: float) -> NumberedSamples:
     """Return the samples that a function makes by number."""
-    if length != math.inf and (isinstance(length, bool) or length != int(length) or length < 0):
+    number = isinstance(length, numbers.Real) and not isinstance(length, bool)
+    if not number or not (length == math.inf or (length >= 0 and length % 1 == 0)):
         raise ValueError(f"_length is a number of samples or math.inf; got {length!r}")
     count = ENDLESS if length == math.inf else int(length)
     return NumberedSamples(function, count, identity((count,)), node_of)
@@ -107,5 +108,5 @@ def numbered(function: Callable[[int], Any], length: float) -> NumberedSamples:
 
 def open_node(target: Any, mode: str = "r") -> Node:
     """Return the node of a file."""
-    path = os.fspath(target)
+    path = os.fsdecode(target)
     return stored(opener_of(path)(path, mode))

@@ -27,11 +27,11 @@ class Format(NamedTuple):
 FORMATS = {"npy": Format(open_npy, save_npy)}
 
 
-def opener_of(path: Any) -> Open:
+def opener_of(path: str) -> Open:
     """Return the function that opens a file, by its suffix."""
     openers = {f".{suffix}": found.open for suffix, found in FORMATS.items() if found.open}
     for suffix, found in openers.items():
-        if os.fsdecode(path).endswith(suffix):
+        if path.endswith(suffix):
             return found
     raise ValueError(f"files that can be opened end in {', '.join(openers)}; got {path!r}")
 

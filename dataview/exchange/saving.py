@@ -14,9 +14,9 @@ from dataview.plan.kinds import known_dtype, known_shape
 from dataview.plan.node import Node
 
 
-def save(node: Node, path: str | os.PathLike[str], format: str | None = None) -> None:
+def save(node: Node, path: str | bytes | os.PathLike[str], format: str | None = None) -> None:
     """Write a node's data to a file, which appears or is replaced once all is written."""
-    target = os.fspath(path)
+    target = os.fsdecode(path)
     write = saver_of(target, format)
     check_ends(node, "saving")
     write(target, known_shape(node), known_dtype(node), _blocks(node))

@@ -5,6 +5,7 @@ To find it out nothing is read.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -51,7 +52,7 @@ from dataview.plan.walk import below
 from dataview.samples import Stream, length_of
 from dataview.show.display import FRAME, title
 from dataview.show.formulas import formula_of, is_symbolic, term_of
-from dataview.show.words import escape, harmless, length_text, size_text, undriven
+from dataview.show.words import escape, harmless, inside, length_text, size_text, undriven
 from dataview.sizes import sizes
 
 
@@ -116,8 +117,11 @@ def explained(node: Node) -> Explanation:
         readings = (Reading("samples", "stream", None),)
         return Explanation(title(node), "in order, one by one", readings=readings)
     if isinstance(node, Sampled):
-        way = f"one by one, {length_text(length_of(node))} of them"
-        return Explanation(title(node), way, readings=(Reading("samples", "function", None),))
+        count = length_of(node)
+        way = "without end" if count == math.inf else f"{length_text(count)} of them"
+        stored = tuple(reading for part in inside(node) for reading in _read(part))
+        made = (Reading("samples", "function", None),)
+        return Explanation(title(node), f"one by one, {way}", readings=stored or made)
     formula = formula_of(node)
     if symbols := symbols_of([node]):
         data = ", ".join(f"{name}=..." for name in symbols)

@@ -43,14 +43,12 @@ def construct(
             raise TypeError(
                 f"View() has no option {name!r}; a field's name has no leading underscore"
             )
-    if data is NOTHING:
+    if length is not None:
+        node = _numbered(data, fields, rank, length)
+    elif data is NOTHING:
         if not fields:
             raise TypeError("a view is made of data, of fields, or of both; got neither")
-        node: Node = record({name: _member(name, part) for name, part in fields.items()}, rank)
-    elif length is not None:
-        if not callable(data):
-            raise TypeError(f"_length= goes with a function of the sample's number; got {data!r}")
-        node = numbered(data, length)
+        node = record({name: _member(name, part) for name, part in fields.items()}, rank)
     else:
         node = _windowed(_of_data(data, rank), fields)
     if driver is None:
@@ -58,6 +56,18 @@ def construct(
     if not isinstance(node, Record):
         raise TypeError("_driver= names one of several members; the data is one array")
     return _driven(node, driver)
+
+
+def _numbered(data: Any, fields: Mapping[str, Any], rank: int | None, length: float) -> Node:
+    if not callable(data):
+        given = "no data" if data is NOTHING else repr(data)
+        raise TypeError(f"_length= goes with a function of the sample's number; got {given}")
+    if fields or rank is not None:
+        raise TypeError(
+            "fields and _rank= need data of known shape; first read a sample: "
+            "dv.View(dv.View(function, _length=n)._probe(), ...)"
+        )
+    return numbered(data, length)
 
 
 def _of_data(data: Any, rank: int | None) -> Node:

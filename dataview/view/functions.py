@@ -101,7 +101,10 @@ def zip(*views: Any, **fields: Any) -> View:
     >>> zip(x=[1, 2], y=View([3, 4]))[0]._asdict()
     {'x': np.int64(1), 'y': np.int64(3)}
     """
-    named = {f"f{number}": part for number, part in enumerate(views)} | fields
+    named = {f"f{number}": part for number, part in enumerate(views)}
+    if twice := named.keys() & fields.keys():
+        raise TypeError(f"two views are named {min(twice)!r}: one by its place, one by keyword")
+    named |= fields
     return viewed(declare.zip_nodes({name: node_from(part) for name, part in named.items()}))
 
 

@@ -243,11 +243,11 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
     # --- about -----------------------------------------------------------------------------
 
     def _shape(self) -> tuple[int | None, ...]:
-        """Return the shape of the data, with None for lengths that only reading would show."""
+        """Return the shape of the data, with None for each length that is unknown or has no end."""
         node = node_of(self)
-        if isinstance(node, (Sampled, Unbound)):
-            return lengths.partial_shape(node)
-        return known_shape(node)
+        if not isinstance(node, (Sampled, Unbound)):
+            known_shape(node)  # raises if it is unknown
+        return lengths.partial_shape(node)
 
     def _ndim(self) -> int:
         """Return the number of axes."""
