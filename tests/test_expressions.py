@@ -1,5 +1,7 @@
 """Elementwise expressions have NumPy's values, errors and warnings; what is read, and how."""
 
+import contextvars
+import functools
 import math
 import multiprocessing
 import operator
@@ -676,3 +678,31 @@ def test_a_warning_names_the_line_that_asked_for_the_data():
         with pytest.warns(RuntimeWarning) as told:
             ask()
         assert {warning.filename for warning in told} == {__file__}
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda v: v / 3 - 1,
+        lambda v: v._mean(axis=0),
+        lambda v: functools.partial(v / 3 - 1, out=np.empty((100, 4))),
+    ],
+    ids=["expression", "statistic", "into an array"],
+)
+def test_an_interrupt_leaves_no_trace_in_numpys_error_state(compute, monkeypatch):
+    class Interrupted(np.errstate):
+        """Ctrl-C comes before the state is set back."""
+
+        def __exit__(self, *error):
+            raise KeyboardInterrupt
+
+    def interrupt():
+        with thresholds(8, 16):
+            before, asked = np.geterr(), compute(dv.View(np.arange(400.0).reshape(100, 4)))
+            monkeypatch.setattr(np, "errstate", Interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                asked()
+            monkeypatch.undo()
+            assert np.geterr() == before
+
+    contextvars.copy_context().run(interrupt)

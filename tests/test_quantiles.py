@@ -198,12 +198,11 @@ def test_a_quantile_is_a_photograph():
     a = np.arange(12.0).reshape(4, 3)
     v = dv.View(a)
     median = v._quantile(0.5, axis=0)
-    v += 1
-    assert_same(median(), np.array([5.5, 6.5, 7.5]))
-    v += 1
-    assert_same(median(), np.array([5.5, 6.5, 7.5]))
-    assert_same(pickle.loads(pickle.dumps(median))(), np.array([5.5, 6.5, 7.5]))
-    assert_same((v - median)(), a - [5.5, 6.5, 7.5])
+    for _ in range(2):
+        v += 1
+        assert_same(median(), np.array([4.5, 5.5, 6.5]))
+    assert_same(pickle.loads(pickle.dumps(median))(), np.array([4.5, 5.5, 6.5]))
+    assert_same((v - median)(), a - [4.5, 5.5, 6.5])
 
 
 def computed(n, width):

@@ -19,6 +19,12 @@ from dataview.compute.evaluation import evaluate, memory_of
 from dataview.compute.executors import executor, run_blocks, shares_memory
 from dataview.compute.float_errors import FloatErrors
 from dataview.compute.functions import Function, bind, pack_like
+from dataview.compute.photographs import (
+    Place,
+    take_before,
+    take_before_replacing,
+    waiting_at,
+)
 from dataview.compute.products import matmul, operand_indices
 from dataview.compute.programs import Program, compiled, leaves_of
 from dataview.compute.quantiles import sampled_rows
@@ -36,10 +42,11 @@ from dataview.compute.requests import (
 from dataview.compute.statistics import pending, reduction, take
 
 __all__ = [
-    "KINDS", "Cut", "FloatErrors", "Function", "Program", "Taker", "aliases", "as_tuples",
+    "KINDS", "Cut", "FloatErrors", "Function", "Place", "Program", "Taker", "aliases", "as_tuples",
     "bind", "block_axis", "block_elements", "by_name", "chosen_engines", "compiled",
     "current_engine", "cuts_along", "engine", "evaluate", "evaluate_all", "evaluate_into",
     "executor", "is_equal", "is_one_block", "leaves_of", "matmul", "memory_of",
     "operand_indices", "overwrite", "pack_like", "pending", "reduction", "row_blocks",
-    "run_blocks", "sampled_rows", "shares_memory", "take", "taker_of", "taker_of_memory"
+    "run_blocks", "sampled_rows", "shares_memory", "take", "take_before", "take_before_replacing",
+    "taker_of", "taker_of_memory", "waiting_at",
 ]  # fmt: skip

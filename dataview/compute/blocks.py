@@ -10,6 +10,7 @@ import itertools
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from contextvars import copy_context
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
@@ -144,7 +145,9 @@ def fused(
     shape = known_shape(nodes[0]) if index is None else index.shape
     outs = [np.empty(shape, known_dtype(node)) for node in nodes] if outs is None else list(outs)
     if executors.shares_memory() or len(cuts(shape)) == 1 or values:
-        _Fusion(nodes, index, outs, evaluate, spare, values).run().report()
+        # In a copy of the context: Ctrl-C may come while NumPy sets errstate back, which then stays
+        # changed.
+        copy_context().run(_errors_of, nodes, index, outs, evaluate, spare, values).report()
         return outs
     blocks = cuts(shape, None, True)
     caller = engines.current(), np.geterr()
@@ -157,6 +160,11 @@ def fused(
         errors.update(seen)
     errors.report()
     return outs
+
+
+def _errors_of(*evaluation: Any) -> FloatErrors:
+    """Compute all blocks of an evaluation, and return its floating-point errors."""
+    return _Fusion(*evaluation).run()
 
 
 def _remote_block(

@@ -56,7 +56,7 @@ from dataview.plan.operations import CRASHING, comparable
 from dataview.plan.symbols import check_bound
 from dataview.plan.walk import below, rebuilt
 from dataview.sizes import sizes
-from dataview.sources import ArraySource, Memo
+from dataview.sources import Memo, Source
 
 Ask: TypeAlias = "tuple[Node, Index | None]"
 Answer: TypeAlias = "np.ndarray | Generator[Ask, np.ndarray, np.ndarray]"
@@ -370,10 +370,9 @@ _ANSWERS: dict[type[Node], Callable[[Any, Index | None, Memo], Answer]] = {
 # --- memory without a copy --------------------------------------------------------------------
 
 
-def overlaps(node: Node, array: np.ndarray) -> bool:
-    """Whether a node may read the memory of an array."""
-    own = ArraySource(array)
-    return any(isinstance(part, Stored) and part.source.may_share(own) for part in below([node]))
+def overlaps(node: Node, source: Source) -> bool:
+    """Whether a node may read what is in a source."""
+    return any(isinstance(part, Stored) and part.source.may_share(source) for part in below([node]))
 
 
 def memory_of(node: Node) -> np.ndarray | None:

@@ -120,12 +120,13 @@ def run_blocks(work: Callable[[Any], Any], items: list[Any], portable: bool = Fa
         chunk = max(1, len(items) // (CHUNKS_OF_A_WORKER * workers))
         return list(pool.map(functools.partial(_as_block, work), items, chunksize=chunk))
     run = _Work(work, items)
-    # The workers see what the caller has set for its context: errstate, and an engine.
+    # The workers see what the caller has set for its context: errstate, and an engine.  The caller
+    # works in a copy too: Ctrl-C may come while NumPy sets errstate back, which then stays changed.
     contexts = [copy_context() for _ in range(min(workers, len(items)) - 1)]
     try:
         for context in contexts:
             _submit(pool, context, run)
-        run.drain()
+        copy_context().run(run.drain)
         run.wait()
     except BaseException as error:  # Ctrl-C, or a pool that was shut down
         run.stop(error)

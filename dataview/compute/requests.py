@@ -11,6 +11,7 @@ import numpy as np
 
 from dataview.compute.blocks import aliases, cuts_along, fused, is_one_block
 from dataview.compute.evaluation import evaluate, evaluate_together, overlaps, take_once
+from dataview.compute.photographs import Place, take_before
 from dataview.compute.statistics import pending, take
 from dataview.index import Index, identity
 from dataview.plan.build import field
@@ -18,7 +19,7 @@ from dataview.plan.guards import check_ends
 from dataview.plan.kinds import Elementwise, Record, known_dtype, known_shape, members, size_of
 from dataview.plan.node import Argument, Node
 from dataview.sizes import sizes
-from dataview.sources import Memo
+from dataview.sources import ArraySource, Memo
 
 
 def evaluate_all(nodes: Sequence[Node]) -> list[np.ndarray]:
@@ -84,7 +85,9 @@ def evaluate_into(node: Node, out: np.ndarray | None, copy: bool | None) -> np.n
             raise TypeError(f"out= is an array to read into; got {type(out).__name__}")
         if out.shape != known_shape(node):
             raise ValueError(f"out= has shape {out.shape}, the view {node.shape}")
-        if isinstance(node, Elementwise) and out.dtype == node.dtype and not overlaps(node, out):
+        target = ArraySource(out)
+        take_before([Place(target, identity(out.shape))])
+        if isinstance(node, Elementwise) and out.dtype == node.dtype and not overlaps(node, target):
             take(pending(node), evaluate)
             return fused([node], None, [out], evaluate)[0]
         np.copyto(out, evaluate(node))

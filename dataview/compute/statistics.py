@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from typing import Any
 
 import numpy as np
@@ -84,15 +85,31 @@ def _unsettled(part: Any) -> list[Any]:
 
 def take(wanted: Sequence[Reduction], evaluate: Evaluate) -> None:
     """Compute the statistics that have no value yet, those of one operand in one pass."""
-    for first in wanted:
-        if first.taken is not None:
-            continue
-        alike = [
-            other
-            for other in wanted
-            if other.taken is None and other.node is first.node and other.axes == first.axes
-        ]
-        _take_together(alike, evaluate)
+    for alike in _of_one_pass(wanted):
+        for other in alike:
+            if other.failed is not None:
+                raise other.failed
+        copy_context().run(_take_together, alike, evaluate)  # for the same reason as in `fused`
+
+
+def take_each(wanted: Sequence[Reduction], evaluate: Evaluate) -> None:
+    """Compute statistics as `take` does; each keeps its own error."""
+    for alike in _of_one_pass(wanted):
+        try:
+            take(alike, evaluate)
+        except Exception as error:
+            for other in alike:
+                if other.taken is None:
+                    other.failed = error
+
+
+def _of_one_pass(wanted: Sequence[Reduction]) -> list[list[Reduction]]:
+    """Return the statistics that have no value yet, in groups that one pass computes."""
+    groups: dict[Any, list[Reduction]] = {}
+    for node in wanted:
+        if node.taken is None:
+            groups.setdefault((id(node.node), node.axes), []).append(node)
+    return list(groups.values())
 
 
 def _take_together(alike: list[Reduction], evaluate: Evaluate) -> None:
@@ -257,6 +274,8 @@ def some_rows(node: Reduction, index: Index, evaluate: Evaluate) -> np.ndarray:
 def _kept_rows(node: Reduction, numbers: np.ndarray, evaluate: Evaluate) -> np.ndarray:
     """Return these rows of a statistic, along the first axis; missing ones are computed."""
     shape, dtype, place = known_shape(node), known_dtype(node), _row_axis(node)
+    if node.failed is not None:
+        raise node.failed
     if size_of(shape) * dtype.itemsize > KEPT_BYTES:
         return _rows_of_statistic(node, numbers, evaluate)
     with _lock:

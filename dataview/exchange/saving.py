@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dataview.compute import evaluate, row_blocks
+from dataview.compute import evaluate, row_blocks, take_before_replacing
 from dataview.exchange.formats import saver_of
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import known_dtype, known_shape
@@ -19,6 +19,7 @@ def save(node: Node, path: str | bytes | os.PathLike[str], format: str | None = 
     target = os.fsdecode(path)
     write = saver_of(target, format)
     check_ends(node, "saving")
+    take_before_replacing(target)
     write(target, known_shape(node), known_dtype(node), _blocks(node))
 
 

@@ -34,12 +34,13 @@ from dataview.index.algebra import (
     whole_axes,
 )
 from dataview.index.keys import NO_KEY, Written, is_integer, parse, without_names
+from dataview.index.overlap import are_apart
 from dataview.index.permutation import Draws, Permutation, words
 
 __all__ = [
     "ENDLESS", "LINE", "NO_KEY", "Affine", "Array", "Computed", "Constant", "Draws", "Index", "Map",
-    "Permutation", "Written", "axes_of", "axis_index", "block_index", "boxed", "compose", "extend",
-    "extent", "gather", "identity", "is_endless", "is_identity", "is_integer", "leading",
-    "numbers_map", "parse", "positions", "renamed", "renumbered", "shares_axes", "shifted",
-    "whole_axes", "without_names", "words",
+    "Permutation", "Written", "are_apart", "axes_of", "axis_index", "block_index", "boxed",
+    "compose", "extend", "extent", "gather", "identity", "is_endless", "is_identity",
+    "is_integer", "leading", "numbers_map", "parse", "positions", "renamed", "renumbered",
+    "shares_axes", "shifted", "whole_axes", "without_names", "words",
 ]  # fmt: skip

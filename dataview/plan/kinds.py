@@ -13,6 +13,7 @@ from dataview.index import Index, is_endless
 from dataview.plan.fields import NO_FIELDS, NO_META, Attached, Fields
 from dataview.plan.node import Argument, DType, Evaluate, LateFields, Node, Shape, levels_above
 from dataview.plan.operations import Ufunc
+from dataview.plan.photographs import wait
 from dataview.sources import Memo, Source
 
 Extents: TypeAlias = tuple[int | None, ...]
@@ -312,10 +313,13 @@ class Concat(Node):
 class Reduction(Node):
     """A statistic over some axes; `taken` is its value once it has been needed, for good.
 
-    `rows` holds those of its rows that have been needed before it was taken as a whole.
+    `rows` holds those of its rows that have been needed before it was taken as a whole; `failed` is
+    the error of a statistic that could not be taken before its data changed.
     """
 
-    __slots__ = ("axes", "keepdims", "kind", "node", "options", "rows", "taken")
+    __slots__ = (
+        "__weakref__", "axes", "failed", "keepdims", "kind", "node", "options", "rows", "taken",
+    )  # fmt: skip
     parts = ("node",)
 
     def __init__(
@@ -338,8 +342,10 @@ class Reduction(Node):
         self.keepdims = keepdims
         self.options = dict(options)
         self.taken: np.ndarray | None = None
+        self.failed: Exception | None = None
         self.rows: Any = None
         self.levels = node.levels + 1
+        wait(self)
         if keepdims or axes == tuple(range(len(axes))):
             shift = len(shape) - len(whole)
             self._fields = node.fields.windows_only(shift, lambda axis: axis not in axes)
@@ -347,6 +353,12 @@ class Reduction(Node):
     def made_of(self) -> list[Any]:
         """Return the data that the value is taken of, none once it is taken."""
         return super().made_of() if self.taken is None else []
+
+    def forget(self) -> None:
+        """Forget what has been remembered; a copy without a value waits for it like others."""
+        super().forget()
+        if self.taken is None:
+            wait(self)
 
 
 class Unbound(Node):

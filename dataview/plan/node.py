@@ -91,7 +91,8 @@ class Part:
 @functools.cache
 def slots_of(kind: Any) -> list[str]:
     """Return the names of all slots of a class."""
-    return [slot for base in kind.__mro__[:-1] for slot in base.__dict__.get("__slots__", ())]
+    slots = [slot for base in kind.__mro__[:-1] for slot in base.__dict__.get("__slots__", ())]
+    return [slot for slot in slots if slot != "__weakref__"]
 
 
 def parts_in(value: Any) -> list[Any]:

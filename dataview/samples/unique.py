@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from typing import Any, Self
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from dataview.plan.fields import Attached, Fields
 from dataview.plan.guards import check_array, check_ends
 from dataview.plan.kinds import known_dtype, known_shape
 from dataview.plan.node import Evaluate, Node, Part
+from dataview.plan.photographs import wait
 from dataview.samples.streams import Samples, Stream
 from dataview.sources import ArraySource, Memo
 
@@ -52,7 +54,7 @@ def merge(parts: Sequence[Counted]) -> Counted:
 class _Values(Part):
     """The distinct values as they were when they were first needed, whatever is written later."""
 
-    __slots__ = ("counts", "dtype", "node", "taken")
+    __slots__ = ("__weakref__", "counts", "dtype", "failed", "node", "taken")
     parts = ("node",)
 
     def __init__(self, node: Node, counts: bool) -> None:
@@ -61,10 +63,28 @@ class _Values(Part):
         self.counts = counts
         self.dtype = np.dtype([("value", own), ("count", np.int64)]) if counts else own
         self.taken: np.ndarray | None = None
+        self.failed: Exception | None = None
+        wait(self)
+
+    def replaced(self, **changes: Any) -> Self:
+        """Return a copy with some slots changed, which waits to be taken like others."""
+        other = super().replaced(**changes)
+        if other.taken is None:
+            wait(other)
+        return other
+
+    def take(self) -> None:
+        """Count the values before their data change; an error is raised where they are used."""
+        try:
+            self.array()
+        except Exception as error:
+            self.failed = error
 
     def array(self) -> np.ndarray:
         """Return the values, or pairs of value and count."""
         node, taken = self.node, self.taken
+        if self.failed is not None:
+            raise self.failed
         if taken is None and node is not None:
             values, counts = _count_values(node)
             found = np.empty(len(values), self.dtype)

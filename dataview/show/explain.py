@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import Any, NamedTuple, TypeAlias
 
 from dataview.compute import (
+    Place,
     Program,
     aliases,
     block_axis,
@@ -23,8 +24,9 @@ from dataview.compute import (
     leaves_of,
     operand_indices,
     pending,
+    waiting_at,
 )
-from dataview.index import Constant, Index, axes_of, boxed, compose, extend, is_endless
+from dataview.index import Constant, Index, axes_of, boxed, compose, extend, identity, is_endless
 from dataview.plan.concat import split_rows
 from dataview.plan.kinds import (
     Comparison,
@@ -83,7 +85,8 @@ class Step(NamedTuple):
 class Explanation:
     """A plan: `way` says how the result is made, `blocks` in how many blocks.
 
-    At its peak it needs about `result_bytes` of memory, and `thread_bytes` for each thread.
+    `waiting` names the statistics of these data that a write takes before it changes them.  At its
+    peak it needs about `result_bytes` of memory, and `thread_bytes` for each thread.
     """
 
     title: str
@@ -97,6 +100,7 @@ class Explanation:
     block_elements: int = 0
     result_bytes: int | None = None
     thread_bytes: int = 0
+    waiting: tuple[str, ...] = ()
     members: Mapping[str, Explanation] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -137,6 +141,7 @@ def explained(node: Node) -> Explanation:
         "passes": tuple(_passes(core, index)),
         "steps": tuple(_steps(node)),
         "result_bytes": nbytes_of(node),
+        "waiting": tuple(map(_name_of, _waiting(core, index))),
     }
     if isinstance(core, Elementwise):
         plan |= _blocks_of(core, known_shape(node))
@@ -294,6 +299,17 @@ def _passes(node: Node, index: Index | None) -> Iterator[Pass]:
         yield Pass(tuple(map(formula_of, alike)), _read(alike[0].node))
 
 
+def _waiting(core: Node, index: Index | None) -> list[Any]:
+    """Return what a write through a node would take before."""
+    if not isinstance(core, Stored) or not core.writable:
+        return []
+    return waiting_at([Place(core.source, identity(core.source.shape) if index is None else index)])
+
+
+def _name_of(photograph: Any) -> str:
+    return formula_of(photograph) if isinstance(photograph, Node) else "distinct values"
+
+
 # --- what is computed --------------------------------------------------------------------------
 
 
@@ -380,6 +396,8 @@ def _lines(plan: Explanation) -> Iterator[str]:
     if plan.result_bytes:
         each = f", and {size_text(plan.thread_bytes)} in each thread" if plan.thread_bytes else ""
         yield f"  memory    {size_text(plan.result_bytes)} for the result{each}"
+    if plan.waiting:
+        yield f"  a write   takes {', '.join(plan.waiting)} before it changes these data"
     for name, part in plan.members.items():
         first, *rest = _lines(part)
         yield f"  {harmless(name)}: {first.removeprefix('Plan of ')}"

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
-import mmap
 import os
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from dataview.errors import ReadOnlyError
-from dataview.index import Index, boxed, gather, identity
+from dataview.index import Index, are_apart, boxed, gather, identity
+from dataview.sources.sharing import map_of
 
 Memo = dict[Any, Any]
 """What one evaluation has computed, so that nothing is computed twice."""
+
+
+WORK = 1000
+"""How much NumPy may try to find out whether two strided arrays have an element in common."""
 
 
 class Source(ABC):
@@ -105,6 +109,29 @@ class Source(ABC):
         maps = map_of(self.memory), map_of(other.memory)
         return self.root is other.root or maps != (None, None)
 
+    def may_meet(self, where: Index, other: Source, there: Index) -> bool:
+        """Whether what an index selects here may be, in part, what another selects there."""
+        if not self.may_share(other):
+            return False
+        if self is other or self._lies_like(other):
+            return not are_apart(where, there)
+        if self.memory is None or other.memory is None:
+            return True
+        ours, theirs = _box_of(self.memory, where), _box_of(other.memory, there)
+        return bool(np.may_share_memory(ours, theirs, cast(Any, WORK)))
+
+    def _lies_like(self, other: Source) -> bool:
+        """Whether a source that may share with this one has its elements at the same places."""
+        if self.shape != other.shape or self.dtype != other.dtype:
+            return False
+        if self.memory is not None and other.memory is not None:
+            ours, theirs = self.memory.__array_interface__, other.memory.__array_interface__
+            return bool(
+                ours["data"][0] == theirs["data"][0] and ours["strides"] == theirs["strides"]
+            )
+        is_whole = self.root is self and other.root is other
+        return is_whole and self.path is not None and type(self) is type(other)
+
     @property
     def root(self) -> Source:
         """The source of the whole records, if this is a member of them."""
@@ -170,11 +197,5 @@ class Member(Source):
         return Member(self.parent.over(root), self.name)
 
 
-def map_of(array: Any) -> mmap.mmap | None:
-    """Return the map of a file behind an array, None if its memory is no file's."""
-    while array is not None and not isinstance(array, mmap.mmap):
-        if isinstance(array, memoryview):
-            array = array.obj
-        else:
-            array = array.base if hasattr(array, "base") else getattr(array, "owner", None)
-    return array
+def _box_of(array: np.ndarray, index: Index) -> np.ndarray:
+    return gather.box(array, index) if index.is_box else array

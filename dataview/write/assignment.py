@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.compute import evaluate
+from dataview.compute import Place, evaluate, take_before
 from dataview.errors import FieldError, PartialWriteError, ReadOnlyError
 from dataview.index import Index, compose, identity, is_endless
 from dataview.plan.build import field
@@ -68,6 +68,7 @@ def write(node: Node, value: Any) -> None:
     if isinstance(node, Sampled):
         node, (value,) = node.writable((value,))
     writes = list(_writes(node, value))
+    take_before([Place(place.source, place.where) for place in writes])
     # NumPy takes care of an overlap where it assigns one value to one box of memory, and nowhere
     # else.
     if len(writes) != 1 or writes[0].source.memory is None or not writes[0].where.is_box:

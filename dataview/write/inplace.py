@@ -17,6 +17,7 @@ import numpy as np
 from dataview.compute import (
     Cut,
     FloatErrors,
+    Place,
     aliases,
     cuts_along,
     evaluate,
@@ -26,6 +27,7 @@ from dataview.compute import (
     pending,
     run_blocks,
     take,
+    take_before,
 )
 from dataview.errors import PartialWriteError
 from dataview.index import axes_of, identity
@@ -63,6 +65,7 @@ def apply_in_place(node: Node, ufunc: np.ufunc, args: Sequence[Argument]) -> Non
     for arg in args:
         if isinstance(arg, Node):
             take(pending(arg), evaluate)
+    take_before([Place(source, node.index if isinstance(node, Select) else identity(source.shape))])
     safe = tuple(safe_operand(arg, node) if isinstance(arg, Node) else arg for arg in args)
     (expression,) = elementwise(ufunc, safe)
     if expression.shape != node.shape:

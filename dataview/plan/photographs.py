@@ -1,0 +1,24 @@
+"""What was asked of data and has no value yet: statistics, and sets of labels.
+
+Each is of the data as they were when it was asked for.  So a write has them taken before it changes
+what they depend on; `compute` knows how.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+_new: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def wait(photograph: Any) -> None:
+    """Note that this is asked for and not taken yet; nothing is noted of what nobody holds."""
+    _new.add(photograph)
+
+
+def noted() -> list[Any]:
+    """Return what was noted since the last time, and is still held."""
+    found = list(_new)
+    _new.clear()
+    return found

@@ -1,0 +1,252 @@
+"""Statistics and label sets are of the data as they were when they were asked for."""
+
+import copy
+import gc
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dataview as dv
+from dataview.compute import photographs
+from oracle import assert_same, examples
+from stores import LeastWritable
+
+
+class Counted(LeastWritable):
+    """A store that counts how many elements are read; not those that a write may put back."""
+
+    def __init__(self, array):
+        super().__init__(array)
+        self.elements = 0
+
+    def read(self, index, memo):
+        found = super().read(index, memo)
+        self.elements += found.size if found.size > 4 else 0
+        return found
+
+
+@pytest.fixture
+def path(tmp_path):
+    np.save(tmp_path / "a.npy", np.arange(12.0).reshape(6, 2))
+    return tmp_path / "a.npy"
+
+
+def test_scaling_to_one_uses_both_ends_of_before():
+    for values in ([1.0, 2, 3], [10.0, 15, 20]):
+        d = dv.View(np.array(values))
+        lo, hi = d._min(), d._max()
+        d -= lo
+        d /= hi - lo
+        assert d().tolist() == [0, 0.5, 1]
+
+
+def ways(a):
+    """Ways to write 9 into the first row of an array of two columns, each through other views."""
+    v = dv.View(a, x=np.s_[0], y=np.s_[1])
+    yield "a key", v, lambda: v.__setitem__(0, 9)
+    yield "a field", v, lambda: dv.View(a, x=np.s_[0:2]).x[0]._write(9)
+    yield "another view", v, lambda: dv.View(a)[:1]._write(9)
+    yield "an overlapping array", v, lambda: dv.View(a[::-1])[-1]._write(9)
+    yield "a joined view", v, lambda: dv.concat(np.zeros((1, 2)), dv.View(a))[1]._write(9)
+    yield "a record", v, lambda: dv.View(r=v, s=np.zeros((6, 2)))[0]._write({"r": 9, "s": 1})
+    yield "a ufunc", v, lambda: np.multiply(v[:1], 0, out=v[:1])
+    yield "batches", v, lambda: v._minibatches(1)[0]._write(9)
+    yield "rows in another order", v, lambda: v._shuffled(0)._write(9)
+    yield "an array to read into", v, lambda: dv.View(np.full((6, 2), 9.0))(out=a)
+
+
+ASKED = {
+    "min": lambda v: v._min(),
+    "rows": lambda v: v._mean(axis=1),
+    "columns": lambda v: v._std(axis=0),
+    "quantile": lambda v: v._quantile([0.1, 0.9], axis=0),
+    "nested": lambda v: ((v - v._mean(axis=0)) ** 2)._sum(),
+    "expression": lambda v: dv.View(np.ones((6, 2))) + v._max(axis=0),
+    "labels": lambda v: v._unique(),
+    "counts": lambda v: v._unique(counts=True),
+    "part": lambda v: v[:2]._sum(axis=0),
+    "joined": lambda v: dv.concat(v, v)._sum(axis=0),
+    "of a field": lambda v: v[:, 0]._sum(),
+    "some rows": lambda v: v._mean(axis=1)[2:],
+}
+
+
+@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize("way", [name for name, *_ in ways(np.zeros((6, 2)))])
+def test_a_write_changes_nothing_that_was_asked_before(asked, way):
+    a = np.arange(12.0).reshape(6, 2)
+    ((v, write),) = [(v, write) for name, v, write in ways(a) if name == way]
+    expected = ASKED[asked](dv.View(a.copy()))()
+    statistic = ASKED[asked](v)
+    write()
+    assert (a != np.arange(12.0).reshape(6, 2)).any()
+    assert_same(np.asarray(statistic()), np.asarray(expected))
+    again = ASKED[asked](v)
+    assert_same(np.asarray(again()), np.asarray(ASKED[asked](dv.View(a.copy()))()))
+
+
+@pytest.mark.parametrize("asked", [name for name in ASKED if name != "expression"])
+def test_statistics_of_files_and_other_openings_of_them(asked, path):
+    expected = ASKED[asked](dv.View(np.load(path)))()
+    statistic = ASKED[asked](dv.open(path))
+    d = dv.open(path, mode="r+")
+    d -= 5
+    assert_same(np.asarray(statistic()), np.asarray(expected))
+
+
+def test_saving_over_a_file_takes_what_was_asked_of_it(path):
+    mean = dv.open(path)._mean()
+    dv.View(np.zeros((6, 2)))._save(path)
+    assert mean() == 5.5
+
+
+def test_symbols_that_were_bound():
+    x = dv.symbol("x", (None, 2), "f8")
+    centred = x - x._mean(axis=0)
+    a = np.arange(12.0).reshape(6, 2)
+    d = dv.View(a)
+    z = centred._bind(x=d)
+    d[0] = 100
+    assert_same(z()[1:], np.arange(12.0).reshape(6, 2)[1:] - [5, 6])
+
+
+@given(data=st.data())
+@examples(60)
+def test_any_run_of_questions_and_writes_is_as_if_each_was_answered_at_once(data):
+    shape = (data.draw(st.integers(1, 6)), data.draw(st.integers(1, 4)))
+    a = np.arange(float(np.prod(shape))).reshape(shape)
+    d, asked = dv.View(a), []
+    keys = st.tuples(st.slices(shape[0]), st.slices(shape[1]))
+    for _ in range(data.draw(st.integers(1, 8))):
+        key = data.draw(keys)
+        if data.draw(st.booleans()):
+            asked.append((d[key]._sum(), a[key].sum()))
+        elif data.draw(st.booleans()):
+            d[key] += data.draw(st.sampled_from([1, 2.5, d._sum()]))
+        else:
+            d[key] = data.draw(st.integers(-5, 5))
+    for statistic, value in asked:
+        assert statistic() == pytest.approx(value, rel=1e-12, abs=1e-9)
+
+
+def test_all_that_is_asked_is_taken_in_one_pass():
+    source = Counted(np.arange(4000.0).reshape(1000, 4))
+    d = dv.View(source)
+    asked = [d._min(axis=0), d._max(axis=0), d._mean(axis=0), d._std(axis=0)]
+    d[3] = 0
+    assert source.elements == 4000
+    for statistic in asked:
+        statistic()
+    d[4] = 0
+    assert source.elements == 4000
+
+
+def test_what_nobody_holds_or_lies_elsewhere_costs_nothing():
+    source, other = (Counted(np.arange(4000.0).reshape(1000, 4)) for _ in range(2))
+    d, e = dv.View(source), dv.View(other)
+    d._min(), (d - d._mean(axis=0))[3]
+    gc.collect()
+    kept = [e._sum(), d[:500]._sum(axis=0), d[:, 1:3]._sum(axis=0), d[1::2]._sum(axis=0)]
+    d[500] = 0, 0, 0, 0
+    assert source.elements == 2000  # what was asked of the two columns
+    d[998, 0] = 0
+    assert source.elements == 2000 and other.elements == 0
+    del kept
+    d[1] = 0
+    assert source.elements == 2000
+
+
+def test_a_statistic_that_fails_keeps_its_error_and_the_write_goes_on():
+    def fails(row):
+        raise ValueError("no such row")
+
+    d = dv.View(np.arange(6.0))
+    broken = d._map(fails, shape=(), dtype=float)._sum()
+    fine = d._sum()
+    d[0] = 100
+    assert d[0]() == 100 and fine() == 15
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no such row"):
+            broken()
+
+
+def test_an_interrupt_while_statistics_are_taken_leaves_all_as_it_was():
+    class Interrupted(Counted):
+        interrupting = False
+
+        def read(self, index, memo):
+            if self.interrupting:
+                raise KeyboardInterrupt
+            return super().read(index, memo)
+
+    source = Interrupted(np.arange(6.0))
+    d = dv.View(source)
+    total = d._sum()
+    source.interrupting = True
+    with pytest.raises(KeyboardInterrupt):
+        d[0] = 100
+    source.interrupting = False
+    assert d[0]() == 0
+    d[1] = 100
+    assert total() == 15
+
+
+def test_a_pickle_has_values_that_are_taken_and_asks_anew_for_others():
+    a = np.arange(6.0)
+    d = dv.View(a)
+    z = d - d._mean()
+    for again in (pickle.loads(pickle.dumps(z)), copy.deepcopy(z)):
+        assert_same(again(), a - a.mean())
+    d[0] = 60
+    assert_same(pickle.loads(pickle.dumps(z))(), np.array([60.0, 1, 2, 3, 4, 5]) - 2.5)
+
+
+def test_statistics_of_other_rows_are_not_taken_by_minibatches(rng):
+    a = rng.random((20, 3))
+    d = dv.View(a)
+    mean, expected = d._mean(axis=0), a.mean(axis=0)
+    for batch in d._minibatches(5):
+        batch -= mean
+    np.testing.assert_allclose(mean(), expected)
+    np.testing.assert_allclose(a.mean(axis=0), 0, atol=1e-12)
+
+
+def test_a_long_chain_takes_time_that_grows_as_it_does():
+    v = dv.View(np.arange(4.0))
+    for _ in range(300):
+        v = v - v._mean()
+    base = np.arange(4.0) - 1.5
+    np.testing.assert_allclose(v(), base, atol=1e-12)
+
+
+def test_the_stores_of_unheld_statistics_are_forgotten():
+    for _ in range(100):
+        d = dv.View(np.zeros(3))
+        d._sum()
+        d[0] = 1
+    assert len(photographs._waiting) < 50
+
+
+def test_an_explanation_names_what_a_write_would_take():
+    d = dv.View(np.arange(6.0).reshape(3, 2), x=np.s_[0])
+    kept = d._mean(axis=0), d.x._max(), d._unique()
+    assert "a write   takes" in str(d._explain())
+    words = str(d._explain())
+    assert "mean" in words and "max" in words and "distinct values" in words
+    assert "mean" in str(d[1:]._explain()) and "a write" not in str((d + 1)._explain())
+    d -= kept[0]
+    assert "a write" not in str(d._explain())
+
+
+def test_processes_are_sent_the_values_of_before():
+    d = dv.View(np.arange(12.0).reshape(6, 2))
+    z = d - d._mean(axis=0)
+    with z._loader(2, workers=1, kind="process") as loader:
+        first = next(loader)()
+        d += 100
+        rest = [batch() for batch in loader]
+    assert_same(first, np.array([[-5.0, -5], [-3, -3]]))
+    assert_same(rest[0], np.array([[-1.0, -1], [1, 1]]))
