@@ -6,7 +6,7 @@ import contextlib
 import importlib
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 _INSIDE = (__name__.split(".")[0], "numpy", "concurrent", "contextlib", "threading")
@@ -33,7 +33,32 @@ class UndeclaredError(TypeError):
 
 
 class PartialWriteError(RuntimeError):
-    """A write that failed midway and could not be undone; the message names what was written."""
+    """A write that stopped midway and could not be undone.
+
+    `rows` says what was changed: by the words that tell a source from others, keys of the part of
+    it that was written.  `resume()` does exactly the rest.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        rows: Mapping[str, list[tuple[slice, ...]]] | None = None,
+        rest: Callable[[], None] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.rows = dict(rows or {})
+        self._rest = rest
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.rows)
+
+    def resume(self) -> None:
+        """Write what is left to be written."""
+        if self._rest is None:
+            raise RuntimeError(
+                "a write can be resumed in the process that began it, and only there"
+            )
+        self._rest()
 
 
 def unknown_field(

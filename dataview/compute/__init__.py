@@ -11,6 +11,7 @@ from dataview.compute.blocks import (
     block_elements,
     cuts_along,
     is_one_block,
+    operand_index,
 )
 from dataview.compute.engines import chosen as chosen_engines
 from dataview.compute.engines import current as current_engine
@@ -46,7 +47,8 @@ __all__ = [
     "bind", "block_axis", "block_elements", "by_name", "chosen_engines", "compiled",
     "current_engine", "cuts_along", "engine", "evaluate", "evaluate_all", "evaluate_into",
     "executor", "is_equal", "is_one_block", "leaves_of", "matmul", "memory_of",
-    "operand_indices", "overwrite", "pack_like", "pending", "reduction", "row_blocks",
-    "run_blocks", "sampled_rows", "shares_memory", "take", "take_before", "take_before_replacing",
+    "operand_index", "operand_indices", "overwrite", "pack_like", "pending", "reduction",
+    "row_blocks", "run_blocks", "sampled_rows", "shares_memory", "take", "take_before",
+    "take_before_replacing",
     "taker_of", "taker_of_memory", "waiting_at",
 ]  # fmt: skip

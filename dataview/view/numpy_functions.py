@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial, wraps
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
@@ -177,9 +177,28 @@ def _within(bound: Any, a: Any, end: str) -> Any:
     return None if (bound <= most if end == "min" else bound >= most) else bound
 
 
-def _nan_to_num(x: Any, copy: bool = True, *args: Any, **options: Any) -> Any:
-    found = _ELEMENTS[np.nan_to_num](x, *args, **options)
-    if copy or found is _LEFT:
+_FILLED: dict[str, Callable[[Any], Any]] = {
+    "nan": np.isnan,
+    "posinf": lambda x: x == np.inf,
+    "neginf": lambda x: x == -np.inf,
+}
+"""Which elements each option of `np.nan_to_num` fills."""
+
+
+def _nan_to_num(
+    x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
+) -> Any:
+    fills = {"nan": nan, "posinf": posinf, "neginf": neginf}
+    views = {name: fill for name, fill in fills.items() if isinstance(fill, BaseView)}
+    found = _ELEMENTS[np.nan_to_num](
+        x, **{name: fills[name] for name in fills.keys() - views.keys()}
+    )
+    if found is _LEFT:
+        return found
+    for name, fill in views.items():
+        chosen = np.where(_FILLED[name](x), cast(Any, fill), cast(Any, viewed(found)))
+        found = node_from(cast(Any, chosen)._astype(known_dtype(found)))
+    if copy:
         return found
     write(node_from(x), found)
     return x

@@ -1,6 +1,8 @@
 """Writing data: which places a write changes, what it overlaps, how it is undone; in place too."""
 
-from dataview.write.assignment import check_writable, listen, write
+from dataview.write.assignment import write
+from dataview.write.changes import check_writable
 from dataview.write.inplace import apply_in_place
+from dataview.write.listeners import listen
 
 __all__ = ["apply_in_place", "check_writable", "listen", "write"]

@@ -1,56 +1,251 @@
-"""Which operands of a write share places with its target, and which of them are copied before."""
+"""Which parts of a value depend on what the write changes, and how they are kept from it.
+
+A block of the value that reads each element where it is written needs no care: the block is read
+before it is written.  A value that reads its own target a number of rows further on is written from
+one end to the other.  All else that overlaps is computed before the first byte is written, and kept
+in memory, or on disk if it is larger than the budget for an undo.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.compute import evaluate
+from dataview.compute import Place, evaluate, leaves_of, row_blocks
+from dataview.index import Affine, axes_of, identity
 from dataview.plan.build import stored
-from dataview.plan.kinds import Elementwise, Select, Stored
+from dataview.plan.kinds import (
+    Elementwise,
+    Reduction,
+    Select,
+    Stored,
+    known_dtype,
+    known_shape,
+    nbytes_of,
+)
 from dataview.plan.node import Node
 from dataview.plan.walk import below, rebuilt
-from dataview.sources import ArraySource
+from dataview.sizes import sizes
+from dataview.sources import ArraySource, Store, open_npy, save_npy, store_of, stores_meeting
+from dataview.write.changes import Change
+
+FEW = 64
+"""A value is compared with each of so many targets in a store; with more, all count as one."""
 
 
-def source_of(node: Node) -> Any:
-    """Return the one source behind a view of it, None where there are several or none."""
-    inner = node.node if isinstance(node, Select) else node
-    return inner.source if isinstance(inner, Stored) else None
+class Targets:
+    """The places that a write changes, by their stores."""
+
+    def __init__(self, places: Iterable[Place]) -> None:
+        self.stores: dict[Store, list[Place]] = {}
+        for place in places:
+            self.stores.setdefault(store_of(place.source), []).append(place)
+
+    def meet(self, place: Place, own: Place | None = None) -> bool:
+        """Whether a write may change what is at a place, apart from its own target there."""
+        for store in stores_meeting(store_of(place.source), self.stores):
+            known = self.stores[store]
+            if len(known) > FEW:
+                return True
+            for other in known:
+                if other is own:
+                    continue
+                if place.source.may_meet(place.where, other.source, other.where):
+                    return True
+        return False
 
 
-def safe_operand(arg: Node, target: Node) -> Node:
-    """Return an operand that can be read while the target is written.
+class Separated(NamedTuple):
+    """Changes whose values can be read while they are written, and in which order.
 
-    The parts of an expression that read the target at other places are computed before.
+    `order` is 1 if blocks are written from the first to the last, -1 if from the last to the
+    first, and 0 if any order will do.
     """
-    source = source_of(target)
-    reading: set[int] = set()  # the parts that read the source, at whatever depth
-    for part in below([arg]):
-        own = isinstance(part, Stored) and part.source.may_share(source)
-        if own or any(id(inner) in reading for inner in part.made_of()):
+
+    changes: list[Change]
+    order: int
+
+
+def is_one_box(target: Node) -> bool:
+    """Whether a target shows each place once, so that no two blocks change the same place."""
+    if not isinstance(target, Select):
+        return True
+    index = target.index
+    used = [axis for map_ in index.maps for axis in axes_of(map_)]
+    spread = all(length == 1 or axis in used for axis, length in enumerate(index.shape))
+    return index.is_box and spread and len(set(used)) == len(used)
+
+
+def place_of(node: Node) -> Place | None:
+    """Return the place that a node shows, None if it is more than an index of a source."""
+    if isinstance(node, Select) and isinstance(node.node, Stored):
+        return Place(node.node.source, node.index)
+    return Place(node.source, identity(node.source.shape)) if isinstance(node, Stored) else None
+
+
+def separated(changes: Sequence[Change], kept: contextlib.ExitStack) -> Separated:
+    """Return changes whose values do not depend on what was written before.
+
+    What is written to disk for this is removed when `kept` is closed.
+    """
+    targets = Targets([change.place for change in changes])
+    if len(changes) == 1 and isinstance(changes[0].value, Node):
+        return _one(changes[0], targets, kept)
+    found = []
+    for change in changes:
+        value = change.value
+        if isinstance(value, Node):
+            value = _computed_before(change, targets, set(), kept)
+        elif targets.meet(Place(ArraySource(value), identity(value.shape))):
+            value = value.copy()
+        found.append(change._replace(value=value))
+    # Of a row that is written several times, the last value stays.
+    return Separated(found, 0 if all(is_one_box(change.target) for change in found) else 1)
+
+
+def _one(change: Change, targets: Targets, kept: contextlib.ExitStack) -> Separated:
+    """Return a single change in the order in which the least has to be computed before."""
+    if not is_one_box(change.target):
+        value = _computed_before(change, targets, set(), kept)
+        return Separated([change._replace(value=value)], 1)
+    axis, _ = change.source.slow_axis(change.where)
+    shifted: dict[int, tuple[Node, int]] = {}
+    for leaf in _operands(change.value):
+        step = _rows_ahead(leaf, change, axis)
+        if step:
+            shifted[id(leaf)] = leaf, 1 if step > 0 else -1
+    ways = {1: 0, -1: 0}
+    for leaf, way in shifted.values():
+        ways[way] += nbytes_of(leaf) or 0
+    order = max(ways, key=lambda way: ways[way]) if shifted else 0
+    harmless = {key for key, (_, own) in shifted.items() if own == order}
+    value = _computed_before(change, targets, harmless, kept)
+    return Separated([change._replace(value=value)], order)
+
+
+def _operands(value: Node) -> list[Node]:
+    """Return the nodes that an expression reads, each element where its own is."""
+
+    def into(part: Node) -> list[Any]:
+        return part.made_of() if isinstance(part, Elementwise) else []
+
+    return [part for part in below([value], into) if not isinstance(part, Elementwise)]
+
+
+def _rows_ahead(leaf: Node, change: Change, axis: int) -> int:
+    """Return how many rows of its own target an operand reads ahead, 0 for other operands."""
+    place, own = place_of(leaf), change.place
+    if place is None or place.source is not own.source or leaf.shape != change.target.shape:
+        return 0
+    found = 0
+    for ours, theirs in zip(own.where.maps, place.where.maps, strict=True):
+        if ours == theirs:
+            continue
+        if not isinstance(ours, Affine) or not isinstance(theirs, Affine) or found:
+            return 0
+        if ours.strides != theirs.strides or len(ours.strides) != 1:
+            return 0
+        ((along, stride),) = ours.strides
+        if along != axis:
+            return 0
+        found = (theirs.offset - ours.offset) // stride
+        if (theirs.offset - ours.offset) % stride:
+            found = 0  # between the rows that are written
+    return found
+
+
+def _computed_before(
+    change: Change, targets: Targets, harmless: set[int], kept: contextlib.ExitStack
+) -> Node:
+    """Return the value with the parts that read what is written computed before."""
+    own = change.place
+    reading: set[int] = set()  # the parts that read a target at whatever depth
+    for part in below([change.value], _into):
+        place = place_of(part)
+        if place is None:
+            if any(id(inner) in reading for inner in _into(part)):
+                reading.add(id(part))
+        elif id(part) not in harmless and targets.meet(
+            place, own if _is_same(place, change) else None
+        ):
             reading.add(id(part))
 
-    def is_harmless(part: Node) -> bool:
-        return part is target or is_same_places(part, target) or id(part) not in reading
-
     def into(part: Any) -> list[Any]:
-        return part.made_of() if isinstance(part, Elementwise) and not is_harmless(part) else []
+        is_read = isinstance(part, Elementwise) and id(part) in reading
+        return part.made_of() if is_read else []
 
     def separate(part: Node, old: Node) -> Node:
-        if isinstance(old, Elementwise) or is_harmless(old):
+        if isinstance(old, Elementwise) or id(old) not in reading:
             return part
-        return stored(ArraySource(np.array(evaluate(old))))
+        return stored(_kept(old, change, kept))
 
-    return rebuilt([arg], separate, into)[0]  # type: ignore[no-any-return]
+    return rebuilt([change.value], separate, into)[0]  # type: ignore[no-any-return]
 
 
-def is_same_places(arg: Node, target: Node) -> bool:
-    """Whether two nodes view the same places of one source in the same order."""
-    if source_of(arg) is None or source_of(arg) is not source_of(target):
+def _into(part: Any) -> list[Any]:
+    shows = isinstance(part, Node) and place_of(part) is not None
+    return [] if shows else part.made_of()
+
+
+def _is_same(place: Place, change: Change) -> bool:
+    """Whether a place is that of the change, element by element, and has each element once."""
+    own = change.place
+    if place.source is not own.source or not is_one_box(change.target):
         return False
-    if isinstance(arg, Select) and isinstance(target, Select):
-        ours, theirs = arg.index, target.index
-        return ours.is_box and (ours.shape, ours.maps) == (theirs.shape, theirs.maps)
-    return isinstance(arg, Stored) and isinstance(target, Stored)
+    return (place.where.shape, place.where.maps) == (own.where.shape, own.where.maps)
+
+
+def _kept(node: Node, change: Change, kept: contextlib.ExitStack) -> Any:
+    """Return the data of a node as a source of their own: on disk if they are large."""
+    size = nbytes_of(node) or 0
+    if size <= sizes.undo_bytes or known_dtype(node).hasobject:
+        return ArraySource(np.array(evaluate(node)))
+    beside = os.path.dirname(os.path.abspath(change.source.path)) if change.source.path else None
+    handle, path = tempfile.mkstemp(".npy", "dataview-overlap-", beside)
+    os.close(handle)
+    kept.callback(os.remove, path)
+    blocks = (np.asarray(evaluate(node, index)) for index in row_blocks(node))
+    save_npy(path, known_shape(node), known_dtype(node), blocks)
+    return open_npy(path, "r")
+
+
+# --- what can be read in place, and what can fail ----------------------------------------------
+
+
+def reads_as_written(change: Change) -> list[Node]:
+    """Return the operands of an expression that are the target itself, element by element."""
+    value = change.value
+    if not isinstance(value, Elementwise) or value.shape != change.target.shape:
+        return []
+    places = [(leaf, place_of(leaf)) for leaf in leaves_of(value)]
+    return [leaf for leaf, place in places if place is not None and _is_same(place, change)]
+
+
+def may_fail(change: Change) -> bool:
+    """Whether computing the value may fail, apart from what is read of the target itself."""
+    same = set(map(id, reads_as_written(change)))
+    others = [leaf for leaf in leaves_of(change.value) if id(leaf) not in same]
+    return has_power(change.value) or not all(map(is_in_memory, others))
+
+
+def is_in_memory(node: Node) -> bool:
+    """Whether a node's data is in memory, or computed from it without calls that may fail."""
+    return all(
+        part.source.memory is not None if isinstance(part, Stored) else isinstance(part, _SURE)
+        for part in below([node])
+    )
+
+
+_SURE = (Select, Elementwise, Reduction)
+"""The kinds of nodes that do not fail if the nodes below them do not."""
+
+
+def has_power(node: Node) -> bool:
+    """Whether an integer power is computed, which raises when it comes to a negative exponent."""
+    powers = (part for part in below([node]) if isinstance(part, Elementwise))
+    return any(part.ufunc is np.power and known_dtype(part).kind in "iu" for part in powers)

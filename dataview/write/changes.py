@@ -1,0 +1,265 @@
+"""What a write changes: parts of sources, each with the value that goes there.
+
+Everything that can be known without reading is checked here: shapes, dtypes, casts, read-only data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dataview.compute import Place, evaluate
+from dataview.errors import FieldError, ReadOnlyError
+from dataview.index import (
+    Index,
+    axis_index,
+    compose,
+    extent,
+    identity,
+    is_endless,
+    numbers_map,
+    parse,
+    shifted,
+)
+from dataview.plan.build import field, select
+from dataview.plan.casting import cast
+from dataview.plan.concat import Piece, split_rows
+from dataview.plan.guards import endless, is_broadcast_to
+from dataview.plan.kinds import (
+    Concat,
+    Driven,
+    Elementwise,
+    Mapped,
+    Record,
+    Sampled,
+    Select,
+    Stored,
+    Unbound,
+    is_scalar,
+    known_dtype,
+    known_shape,
+    members,
+)
+from dataview.plan.node import Node
+from dataview.plan.walk import below, rebuilt
+from dataview.sources import Source
+
+
+class Change(NamedTuple):
+    """A value, and the part of one source that it is written to.
+
+    `target` is a source's node or an index of one.  The value is an array, or a node that is
+    computed when it is written.  `is_checked` says that a cast must not lose digits, as in an
+    assignment; NumPy's `out=` lets it.
+    """
+
+    target: Node
+    value: Any
+    is_checked: bool = True
+
+    @property
+    def source(self) -> Source:
+        """The source that is changed."""
+        stored: Any = self.target.node if isinstance(self.target, Select) else self.target
+        return stored.source  # type: ignore[no-any-return]
+
+    @property
+    def where(self) -> Index:
+        """The index of what is changed in the source."""
+        if isinstance(self.target, Select):
+            return self.target.index
+        return identity(self.source.shape)
+
+    @property
+    def place(self) -> Place:
+        """What is changed."""
+        return Place(self.source, self.where)
+
+
+def changes_of(node: Node, value: Any, is_checked: bool = True) -> list[Change]:
+    """Return what a write of a value through a node changes, or raise before anything is read."""
+    found: list[Change] = []
+    waiting = [(node, value)]
+    while waiting:
+        part, given = waiting.pop()
+        if not isinstance(part, Record):
+            check_writable(part)
+        if isinstance(part, Record) or (isinstance(given, Mapping) and part.fields.named):
+            values = _parts_of(given, tuple(part.fields))
+            fields = [(field(part, name), values[name]) for name in part.fields]
+            waiting.extend(reversed(fields))
+        else:
+            fitting = _as_fitting(given, part) if is_checked else given
+            found.extend(_split(part, given, fitting, is_checked))
+    return found
+
+
+def _parts_of(value: Any, names: tuple[str, ...]) -> Mapping[str, Any]:
+    """Return the new values of a record's fields by name, from any form that a user can give."""
+    if isinstance(value, Record):
+        given: Mapping[str, Any] = {name: part.node for name, part in members(value).items()}
+    elif isinstance(value, Mapping):
+        given = value
+    elif isinstance(value, (np.ndarray, np.void)) and value.dtype.names:
+        given = {name: value[name] for name in value.dtype.names}
+    elif isinstance(value, tuple):
+        if len(value) != len(names):
+            raise ValueError(
+                f"a record of {len(names)} fields ({', '.join(names)}) takes a tuple of as many "
+                f"values; got {len(value)}"
+            )
+        given = dict(zip(names, value, strict=True))
+    else:
+        raise TypeError(
+            "a record is written from a mapping, a tuple in field order, a structured array or a "
+            f"view with the same fields ({', '.join(names)}); got {type(value).__name__}"
+        )
+    if set(given) != set(names):
+        raise FieldError(
+            f"the record has the fields {', '.join(names)}; the value has {', '.join(given)}"
+        )
+    return given
+
+
+# --- what can be written ---------------------------------------------------------------------
+
+
+def check_writable(node: Node) -> None:
+    """Raise unless every part of the node leads to a source that can be written."""
+    for part in below([node], _shown):
+        _check_part(part)
+
+
+def _shown(node: Node) -> list[Any]:
+    """Return the nodes whose data a node shows at other places."""
+    return node.made_of() if isinstance(node, (Select, Driven, Concat)) else []
+
+
+def _check_part(node: Node) -> None:
+    if isinstance(node, Stored):
+        if not node.writable:
+            raise ReadOnlyError(f"the data ({node.source.describe()}) is read-only")
+    elif isinstance(node, (Select, Driven, Concat)):
+        pass  # what it shows is checked
+    elif isinstance(node, Unbound):
+        raise ReadOnlyError(f"symbol {', '.join(node.names)} holds no data that could be written")
+    else:
+        raise ReadOnlyError(
+            f"{_result_name(node)} is computed, so it cannot be written; write to what it is "
+            "computed from, or keep a copy with _freeze()"
+        )
+
+
+def _result_name(node: Node) -> str:
+    if isinstance(node, Elementwise):
+        return f"the result of {node.ufunc.__name__}"
+    if isinstance(node, Mapped):
+        return f"the result of {node.step.title}"
+    if isinstance(node, Sampled):
+        return "each sample"
+    return f"the result of {type(node).__name__.lower()}"
+
+
+# --- what fits -------------------------------------------------------------------------------
+
+
+def _as_fitting(value: Any, target: Node) -> Any:
+    """Return the value such that it fits into the target's shape and dtype, or raise."""
+    shape, dtype = known_shape(target), known_dtype(target)
+    if any(map(is_endless, shape)):
+        raise endless("writing all of it")
+    if isinstance(value, Node) and _is_plain(value) and not dtype.hasobject:
+        cast(np.empty(0, known_dtype(value)), dtype)
+        while len(known_shape(value)) > len(shape) and known_shape(value)[0] == 1:
+            value = select(value, parse(0, known_shape(value)), 0)
+        _check_shape(known_shape(value), shape)
+        return value
+    data = evaluate(value) if isinstance(value, Node) else value
+    if dtype.kind == "O" and not shape:
+        array = np.empty((), object)
+        array[()] = data
+        return array
+    array = cast(data, dtype)
+    while array.ndim > len(shape) and len(array) == 1:
+        array = array[0]
+    _check_shape(array.shape, shape)
+    return array
+
+
+def _is_plain(node: Node) -> bool:
+    """Whether shape and dtype of a node are known, and parts of it can be computed."""
+    known = node.shape is not None and node.dtype is not None
+    return known and not isinstance(node, (Record, Sampled, Unbound))
+
+
+def _check_shape(given: tuple[int, ...], shape: tuple[int, ...]) -> None:
+    if not is_broadcast_to(given, shape):
+        raise ValueError(
+            f"a value of shape {given} cannot be broadcast to the view's shape {shape}"
+        )
+
+
+# --- which sources ---------------------------------------------------------------------------
+
+
+def _split(node: Node, given: Any, value: Any, is_checked: bool) -> Iterator[Change]:
+    """Return the parts of sources that a node shows, each with its part of the value."""
+    waiting = [(node, identity(known_shape(node)), value)]
+    while waiting:  # not by recursion, since nodes may be joined deeper than Python's stack
+        node, index, value = waiting.pop()
+        if isinstance(node, Stored):
+            if isinstance(value, np.ndarray) and value.dtype != node.dtype and is_checked:
+                # What is joined may have a narrower dtype than the whole.
+                value = cast(given if is_scalar(given) else value, known_dtype(node))
+            yield Change(select(node, index), value, is_checked)
+        elif isinstance(node, Select):
+            waiting.append((node.node, compose(node.index, index), value))
+        elif isinstance(node, Driven):
+            waiting.append((node.node, index, value))
+        elif isinstance(node, Concat):
+            pieces = [
+                (piece.node, piece.where, _part_of(value, index.shape, piece))
+                for piece in split_rows(node, index)
+            ]
+            waiting.extend(reversed(pieces))
+
+
+def _part_of(value: Any, shape: tuple[int, ...], piece: Piece) -> Any:
+    """Return what of a value belongs to one of several joined nodes."""
+    if isinstance(value, Node):
+        own = known_shape(value)
+        if piece.axes == (0,):
+            if len(own) < len(shape) or own[0] == 1 != shape[0]:
+                return value  # the same for all rows
+            rows = np.arange(shape[0])[piece.places[0]]
+            return _narrowed(select(value, axis_index(own, numbers_map(rows), len(rows))))
+        value = evaluate(value)
+    return piece.of(np.broadcast_to(value, shape))[piece.places]
+
+
+def _narrowed(value: Node) -> Node:
+    """Return an expression that reads one of several joined nodes where it needs no other."""
+
+    def into(part: Any) -> list[Any]:
+        return part.made_of() if isinstance(part, Elementwise) else []
+
+    return rebuilt([value], lambda part, old: _one_of_joined(part), into)[0]  # type: ignore[no-any-return]
+
+
+def _one_of_joined(node: Node) -> Node:
+    if not isinstance(node, Select) or not isinstance(node.node, Concat):
+        return node
+    index, joined = node.index, node.node
+    rows = extent(index.maps[0], index.shape)
+    if rows is None:
+        return node
+    first, last = np.searchsorted(joined.starts, rows, side="right") - 1
+    part = joined.nodes[first]
+    if first != last or part.dtype != joined.dtype:
+        return node
+    return select(
+        part,
+        Index(index.shape, [shifted(index.maps[0], int(joined.starts[first])), *index.maps[1:]]),
+    )

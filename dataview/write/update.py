@@ -1,0 +1,263 @@
+"""Changes carried out block by block: as a whole, or undone, or finished later.
+
+The old values of the blocks are kept within a budget, and put back if the write fails.  A write of
+more than that says which rows were changed, and does the rest when it is resumed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dataview.compute import (
+    Cut,
+    FloatErrors,
+    cuts_along,
+    evaluate,
+    operand_index,
+    overwrite,
+    run_blocks,
+)
+from dataview.errors import PartialWriteError
+from dataview.plan.build import select
+from dataview.plan.casting import cast
+from dataview.plan.kinds import Elementwise, known_dtype, known_shape, nbytes_of
+from dataview.plan.node import Node
+from dataview.sizes import sizes
+from dataview.write.changes import Change
+from dataview.write.listeners import announce
+from dataview.write.overlap import Separated, may_fail, reads_as_written
+
+
+class Block(NamedTuple):
+    """A part of a change, by its number: some positions of one axis, or all if there is no cut."""
+
+    number: int
+    cut: Cut | None
+
+
+class Torn(NamedTuple):
+    """A block that may be half written: what belongs there, and what was there if it is known."""
+
+    value: np.ndarray
+    old: np.ndarray | None
+
+
+class Update:
+    """A write of several changes, none of which depends on what another one changes."""
+
+    def __init__(self, separated: Separated, kept: contextlib.ExitStack) -> None:
+        self.changes = separated.changes
+        self.in_order = separated.order != 0
+        self.blocks = blocks_of(self.changes)[:: separated.order or 1]
+        size = sum(nbytes_of(change.target) or 0 for change in self.changes)
+        self.keep = size <= sizes.undo_bytes
+        self.done: dict[Block, np.ndarray | None] = {}
+        self.torn: dict[Block, Torn] = {}
+        self.close = weakref.finalize(self, kept.close)
+
+    def run(self) -> None:
+        """Do what is left to do; after a failure nothing is changed, or the error says what is."""
+        errors = FloatErrors()
+        try:
+            for block, torn in list(self.torn.items()):
+                self._put(block, *torn)
+            self._write_all([block for block in self.blocks if block not in self.done], errors)
+            errors.report()
+        except BaseException as error:
+            with held_interrupt():
+                self._roll_back(error)
+            self.close()
+            raise
+        finally:
+            announce(change.source for change in self.changes)
+        self.close()
+
+    def _write_all(self, blocks: Sequence[Block], errors: FloatErrors) -> None:
+        if not self.in_order:
+            run_blocks(lambda block: self._write(block, errors), list(blocks))
+            return
+        for block in blocks:
+            self._write(block, errors)
+
+    def _write(self, block: Block, errors: FloatErrors) -> None:
+        """Compute one block of a value, and write it."""
+        change, part = self.changes[block.number], self._target(block)
+        same = reads_as_written(change)
+        if self._write_in_window(block, change, part, same, errors):
+            return
+        old = np.array(evaluate(part.target)) if self.keep or same else None
+        value = self._value(block, change, old, same, errors)
+        with held_interrupt():
+            self._put(block, value, old)
+
+    def _put(self, block: Block, value: np.ndarray, old: np.ndarray | None) -> None:
+        part = self._target(block)
+        self.torn[block] = Torn(value, old)
+        part.source.write(part.where, value)
+        self.done[block] = old if self.keep else None
+        del self.torn[block]
+
+    def _target(self, block: Block) -> Change:
+        """Return the part of a change that a block is."""
+        change = self.changes[block.number]
+        if block.cut is None:
+            return change
+        index = block.cut.within(known_shape(change.target))
+        return change._replace(target=select(change.target, index))
+
+    def _write_in_window(
+        self, block: Block, change: Change, part: Change, same: Sequence[Node], errors: FloatErrors
+    ) -> bool:
+        """Compute a block where it is stored, if its memory is shared and nothing can fail."""
+        expression, dtype = change.value, known_dtype(change.target)
+        if not isinstance(expression, Elementwise) or expression.dtype != dtype:
+            return False
+        if self.in_order:  # it reads rows of the same block that would be written before
+            return False
+        if expression.shape != change.target.shape or not (self.keep or not may_fail(change)):
+            return False
+        memory = part.source.memmap(part.where)
+        if memory is None:
+            return False
+        with errors.noting_in(expression.ufunc.__name__), held_interrupt():
+            self.done[block] = memory.copy() if self.keep else None
+            index = None if block.cut is None else block.cut.within(known_shape(change.target))
+            overwrite(expression, memory, index, {id(leaf): memory for leaf in same})
+        return True
+
+    def _value(
+        self,
+        block: Block,
+        change: Change,
+        old: np.ndarray | None,
+        same: Sequence[Node],
+        errors: FloatErrors,
+    ) -> np.ndarray:
+        """Return what a block is to hold; what is there now is not read again."""
+        value, shape, dtype = change.value, known_shape(change.target), known_dtype(change.target)
+        if not isinstance(value, Node):
+            whole = np.broadcast_to(value, shape)
+            return whole if block.cut is None else block.cut.of(whole)
+        index = None if block.cut is None else block.cut.within(shape)
+        if isinstance(value, Elementwise) and value.shape == shape:
+            reused = value.dtype == dtype and not self.keep and old is not None
+            own = shape if index is None else index.shape
+            found = old if reused and old is not None else np.empty(own, known_dtype(value))
+            with errors.noting_in(value.ufunc.__name__):
+                overwrite(value, found, index, {id(leaf): old for leaf in same if old is not None})
+        else:
+            found = evaluate(value, operand_index(index, shape, known_shape(value)))
+        return cast(found, dtype) if change.is_checked else found.astype(dtype, copy=False)
+
+    # --- failures ------------------------------------------------------------------------------
+
+    def _roll_back(self, error: BaseException) -> None:
+        """Put back the old values; raise if some of them are not known, or cannot be written."""
+        failure: Exception | None = None
+        old = {**self.done, **{block: torn.old for block, torn in self.torn.items()}}
+        for block, values in reversed(old.items()):
+            if values is None:
+                continue
+            part = self._target(block)
+            try:
+                part.source.write(part.where, values)
+            except Exception as reason:
+                failure = failure or reason
+            else:
+                self.done.pop(block, None)
+                self.torn.pop(block, None)
+        if self.done or self.torn:
+            raise PartialWriteError(
+                self._what_happened(error, failure), self._rows(), self.run
+            ) from error
+
+    def _what_happened(self, error: BaseException, failure: Exception | None) -> str:
+        """Return a message that says what was changed."""
+        interrupted = isinstance(error, KeyboardInterrupt)
+        how = "was interrupted" if interrupted else f"failed ({error!r})"
+        if failure is not None:
+            why = f", and so did its undo ({failure!r})"
+        else:
+            why = (
+                f", and the old values were more than {sizes.undo_bytes >> 20} MB, too many to keep"
+            )
+        changed = "; ".join(f"{_text(keys)} of {name}" for name, keys in self._rows().items())
+        part = ", some perhaps only in part" if self.torn else ""
+        return (
+            f"the write {how}{why}; resume() of this error does the rest; changed{part}: {changed}"
+        )
+
+    def _rows(self) -> dict[str, list[tuple[slice, ...]]]:
+        """Return what was changed: keys of what was written, by the words that tell its source."""
+        found: dict[str, list[tuple[slice, ...]]] = {}
+        for number, change in enumerate(self.changes):
+            cuts = [block.cut for block in (*self.done, *self.torn) if block.number == number]
+            if cuts:
+                found.setdefault(change.source.describe(), []).extend(_keys(cuts, change))
+        return found
+
+
+def blocks_of(changes: Sequence[Change]) -> list[Block]:
+    """Return the blocks in which changes are carried out."""
+    found = []
+    for number, change in enumerate(changes):
+        shape = known_shape(change.target)
+        axis, size = change.source.slow_axis(change.where)
+        step = max(1, sizes.file_bytes // size)
+        cuts = cuts_along(axis, shape[axis], step) if shape else []
+        found.extend(
+            [Block(number, cut) for cut in cuts] if len(cuts) > 1 else [Block(number, None)]
+        )
+    return found
+
+
+def _keys(cuts: Sequence[Cut | None], change: Change) -> list[tuple[slice, ...]]:
+    """Return keys of the rows of blocks, adjacent ones as one."""
+    known = sorted({cut for cut in cuts if cut is not None})
+    if not known:
+        return [(slice(0, length),) for length in known_shape(change.target)[:1]] or [()]
+    joined: list[Cut] = []
+    for cut in known:
+        if joined and joined[-1].stop == cut.start:
+            joined[-1] = joined[-1]._replace(stop=cut.stop)
+        else:
+            joined.append(cut)
+    return [(slice(None),) * cut.axis + (slice(cut.start, cut.stop),) for cut in joined]
+
+
+def _text(keys: Sequence[tuple[slice, ...]]) -> str:
+    """Return keys as words.
+
+    >>> _text([(slice(0, 4),), (slice(6, 8),)]), _text([(slice(None), slice(1, 2))])
+    ('rows 0:4, 6:8', 'positions 1:2 of axis 1')
+    """
+    spans = ", ".join(f"{key[-1].start}:{key[-1].stop}" for key in keys if key)
+    axis = max((len(key) for key in keys), default=1) - 1
+    if not spans:
+        return "all"
+    return f"positions {spans} of axis {axis}" if axis > 0 else f"rows {spans}"
+
+
+@contextlib.contextmanager
+def held_interrupt() -> Iterator[None]:
+    """Delay Ctrl-C to the end of a change, so that no block is half written."""
+    import signal  # imported here because this takes long
+
+    answer = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or answer is None:
+        yield
+        return
+    pressed: list[Any] = []
+    signal.signal(signal.SIGINT, lambda *event: pressed.append(event))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, answer)
+    if pressed:
+        signal.raise_signal(signal.SIGINT)  # now the program's own handler runs

@@ -1,0 +1,202 @@
+"""All ways of writing are one: block by block, undone or resumed after a failure."""
+
+import itertools
+import operator
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dataview as dv
+from dataview.sizes import sizes
+from dataview.write import update
+from oracle import assert_same, examples
+
+SMALL = {
+    "streamed_elements": 8,
+    "small_elements": 8,
+    "block_elements": 16,
+    "part_bytes": 128,
+    "file_bytes": 256,
+    "window_bytes": 1,
+    "block_bytes": 128,
+}
+SHAPE = (40, 4)
+OTHER = np.arange(160.0).reshape(SHAPE)[::-1] * 1.5
+
+WRITES = {
+    "a number": lambda d, e: operator.setitem(d, slice(None), 7),
+    "an array": lambda d, e: d._write(OTHER),
+    "a row": lambda d, e: operator.setitem(d, slice(None), OTHER[3]),
+    "another view": lambda d, e: d._write(e),
+    "another's rows": lambda d, e: operator.setitem(d, slice(0, None, 2), e[1::2]),
+    "a computed view": lambda d, e: operator.setitem(d, slice(None), e * 2 - d),
+    "np.where": lambda d, e: operator.setitem(d, slice(None), np.where(d > 70, d, e)),
+    "np.clip": lambda d, e: operator.setitem(d, slice(None), np.clip(d, 20, 90)),
+    "np.clip out": lambda d, e: np.clip(d, 20, 90, out=d),
+    "np.sqrt out": lambda d, e: np.sqrt(e, out=d),
+    "nan_to_num": lambda d, e: np.nan_to_num(d, copy=False, nan=d._max()),
+    "minus its mean": lambda d, e: operator.isub(d, d._mean(axis=0)),
+    "times a part": lambda d, e: operator.imul(d[:, :2], d[:, 2:]),
+    "rows further on": lambda d, e: operator.setitem(d, slice(None, -1), d[1:]),
+    "rows before": lambda d, e: operator.setitem(d, slice(1, None), d[:-1]),
+    "plus rows before": lambda d, e: operator.iadd(d[3:], d[:-3]),
+    "both sides": lambda d, e: operator.setitem(d, slice(1, -1), d[2:] - d[:-2]),
+    "reversed": lambda d, e: operator.setitem(d, slice(None), d[::-1]),
+    "plus reversed": lambda d, e: operator.iadd(d, d[::-1]),
+    "mapped": lambda d, e: d._write(d._map(lambda s: s() * 2, shape=(4,), dtype=float)),
+    "other rows": lambda d, e: operator.setitem(d, [5, 2, 9, 2] * 6, e[:24]),
+    "rows of itself": lambda d, e: operator.setitem(d, [5, 2, 9, 1] * 4, d[10:26]),
+    "times other rows": lambda d, e: operator.imul(d[[5, 2, 9, 30, 31, 32]], 2),
+    "columns": lambda d, e: operator.setitem(d, (slice(None), [3, 1]), e[:, :2]),
+    "joined": lambda d, e: operator.iadd(dv.concat(d[:10], d[20:]), 1),
+    "joined by a view": lambda d, e: dv.concat(d[:10], d[20:])._write(dv.concat(e[:20], e[:10])),
+    "fields": lambda d, e: dv.View(a=d, b=e)._write({"a": e * 1, "b": d * 2}),
+    "swapped": lambda d, e: dv.View(a=d, b=e)._write((e, d)),
+}
+
+
+class Data:
+    """Two arrays, in memory or in files, and what they hold."""
+
+    def __init__(self, kind, folder):
+        self.kind = kind
+        start = np.arange(160.0).reshape(SHAPE)
+        arrays = [start.copy(), OTHER.copy()]
+        if kind == "memory":
+            self.views = [dv.View(array) for array in arrays]
+        else:
+            for number, array in enumerate(arrays):
+                order = "F" if kind == "file in Fortran order" else "C"
+                np.save(folder / f"{number}.npy", np.asarray(array, order=order))
+            self.views = [dv.open(folder / f"{n}.npy", mode="r+") for n in range(2)]
+
+    def now(self):
+        """Give what the views hold."""
+        return [view(copy=True) for view in self.views]
+
+
+def eagerly(name):
+    """Give what the write makes of arrays whose values are all computed before."""
+    with sizes.set(streamed_elements=10**9):
+        data = [dv.View(np.arange(160.0).reshape(SHAPE)), dv.View(OTHER.copy())]
+        WRITES[name](*data)
+    return [view() for view in data]
+
+
+every_write = pytest.mark.parametrize("name", WRITES)
+every_kind = pytest.mark.parametrize("kind", ["memory", "file", "file in Fortran order"])
+
+
+def test_written_at_once_is_what_numpy_writes():
+    for name in ["another's rows", "np.clip out", "rows before", "both sides", "reversed"]:
+        a, b = np.arange(160.0).reshape(SHAPE), OTHER.copy()
+        WRITES[name](a, b) if name != "another view" else None
+        assert_same(eagerly(name)[0], a)
+
+
+@every_kind
+@every_write
+@pytest.mark.parametrize("budget", [1 << 20, 0], ids=["undo", "no undo"])
+def test_blocks_give_what_one_piece_gives(name, kind, budget, tmp_path):
+    data = Data(kind, tmp_path)
+    with sizes.set(**SMALL, undo_bytes=budget):
+        WRITES[name](*data.views)
+    for found, expected in zip(data.now(), eagerly(name), strict=True):
+        assert_same(found, expected)
+    assert [path.name for path in tmp_path.iterdir() if "overlap" in path.name] == []
+
+
+class Stop(Exception):
+    """Stops a write."""
+
+
+@every_kind
+@every_write
+def test_a_write_stopped_at_any_block_is_undone_or_resumed(name, kind, tmp_path, monkeypatch):
+    put, expected = update.Update._put, eagerly(name)
+    for error, budget, when in [
+        (KeyboardInterrupt, 0, "before"),
+        (Stop, 0, "after"),
+        (KeyboardInterrupt, 1 << 20, "after"),
+        (Stop, 1 << 20, "before"),
+    ]:
+        for number in itertools.count():
+            counted = itertools.count()
+
+            def stopped(self, *args, counted=counted, number=number, error=error, when=when):
+                now = next(counted) == number
+                if now and when == "before":
+                    raise error
+                put(self, *args)
+                if now:
+                    raise error
+
+            data = Data(kind, tmp_path)
+            before = data.now()
+            with sizes.set(**SMALL, undo_bytes=budget):
+                monkeypatch.setattr(update.Update, "_put", stopped)
+                try:
+                    WRITES[name](*data.views)
+                except (error, dv.PartialWriteError) as caught:
+                    monkeypatch.undo()
+                    _check(caught, data, before, expected, budget)
+                else:
+                    monkeypatch.undo()
+                    assert next(counted) <= number  # every block has been stopped at
+                    break
+
+
+def _check(caught, data, before, expected, budget):
+    if not isinstance(caught, dv.PartialWriteError):
+        for found, old in zip(data.now(), before, strict=True):
+            assert_same(found, old)
+        return
+    assert budget == 0 and caught.rows
+    assert ("interrupted" in str(caught)) == isinstance(caught.__cause__, KeyboardInterrupt)
+    caught.resume()
+    for found, new in zip(data.now(), expected, strict=True):
+        assert_same(found, new)
+
+
+@given(data=st.data())
+@examples(150)
+def test_any_overlap_is_written_as_numpy_writes_it(data, tmp_path_factory):
+    a = np.arange(60.0).reshape(20, 3)
+    length = data.draw(st.integers(1, 10))
+    steps = st.sampled_from([1, 1, 2, -1, -2])
+
+    def rows():
+        step = data.draw(steps)
+        width = abs(step) * (length - 1)
+        low = data.draw(st.integers(0, 19 - width)) if width < 20 else 0
+        where = range(low, low + width + 1, abs(step))
+        where = where if step > 0 else where[::-1]
+        stop = where.stop if where.stop >= 0 else None
+        return slice(where.start, stop, where.step) if width < 20 else None
+
+    target, first, second = rows(), rows(), rows()
+    if None in (target, first, second):
+        return
+    expected = a.copy()
+    expected[target] = a[first] * 2 - a[second]
+    path = tmp_path_factory.mktemp("overlap") / "a.npy"
+    np.save(path, a)
+    memory = dv.View(a)
+    with sizes.set(**SMALL, undo_bytes=data.draw(st.sampled_from([0, 1 << 20]))):
+        for v in (memory, dv.open(path, mode="r+")):
+            v[target] = v[first] * 2 - v[second]
+            assert_same(v(), expected)
+
+
+def test_an_integer_that_does_not_fit_leaves_every_byte(tmp_path):
+    np.save(tmp_path / "a.npy", np.arange(40, dtype="i1"))
+    wide = dv.View(np.arange(40) + 100)
+    with sizes.set(**SMALL):
+        for d in (dv.View(np.arange(40, dtype="i1")), dv.open(tmp_path / "a.npy", mode="r+")):
+            with pytest.raises(OverflowError, match="does not fit into int8"):
+                d._write(wide)
+            with pytest.raises(TypeError, match="without losing"):
+                d._write(wide * 0.5)
+            assert d().tolist() == list(range(40))
