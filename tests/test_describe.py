@@ -189,3 +189,8 @@ def test_the_sample_is_one_row_of_each_stretch():
         rows = sampled_rows(count, wanted)
         assert len(rows) == min(count, wanted) and (np.diff(rows) > 0).all()
         assert not len(rows) or 0 <= rows[0] <= rows[-1] < count
+
+
+def test_a_constant_is_described_as_itself_without_a_spread():
+    told = dv.View(np.full(100_000, 0.1))._describe()[""]
+    assert (told["mean"], told["std"]) == (0.1, 0)

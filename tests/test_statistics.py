@@ -294,6 +294,114 @@ def test_a_small_spread_about_a_large_mean_is_found():
                 assert dv.View(a.reshape(-1, 2))._std(axis=0)() == pytest.approx(1.0, rel=1e-6)
 
 
+CONSTANTS = {
+    "f2": [0.1, -3.3, 0, 1, 6e4, 6e-8],
+    "f4": [0.1, -3.3, 0, 1, 3e38, 1e-30, 1e-45],
+    "f8": [0.1, -3.3, 0, 1, 1e9 + 1 / 3, 1.7e308, 1e-200, 5e-324],
+    "g": [0.1, -3.3, 1e9 + 1 / 3],
+    "c8": [0.1, 0.1 - 3.3j],
+    "c16": [0.1, 0.1 - 3.3j, 1j, 1e200 + 1e-3j],
+    "i8": [3, -7, 2**53 + 1, 2**62 + 12345],
+    "u4": [4_000_000_001],
+    "i1": [-128],
+    "?": [True, False],
+    ">f8": [0.1],
+}
+"""Numbers of each dtype, most of which are not what many of them divided by their count are."""
+
+
+def check_constant(a, axis):
+    """Check that the mean of an array that is constant over an axis is exact, and no spread."""
+    one = np.take(a, 0, axis=axis) if axis is not None else a.flat[0]
+    mean = dv.View(a)._mean(axis=axis)
+    assert_same(mean(), np.asarray(one).astype(mean._dtype())[()])
+    for kind in SPREADING:
+        assert not np.any(getattr(dv.View(a), f"_{kind}")(axis=axis)()), (kind, axis)
+
+
+@pytest.mark.parametrize("size", [1 << 23, 1 << 12, 200])
+@pytest.mark.parametrize("dtype", CONSTANTS)
+def test_the_mean_of_what_is_constant_is_exactly_it_and_the_deviation_nothing(dtype, size):
+    for value in CONSTANTS[dtype]:
+        with parts_of(size), silence():
+            for layout in ("C", "F", "strided"):
+                a = lay_out(layout, (7, 331), np.dtype(dtype)).array
+                a[...] = value
+                for axis in (None, 0, 1, (0, 1)):
+                    check_constant(a, None if axis == (0, 1) else axis)
+            check_constant(np.full(1999, value, dtype), 0)
+
+
+def test_many_equal_numbers_have_no_spread():
+    for count in (100_000, 3_000_001):
+        a = np.full(count, 0.1)
+        assert (dv.View(a)._mean()(), dv.View(a)._std()()) == (0.1, 0)
+        wide = np.repeat([[0.1, 1 / 3, 1e9 + 0.7]], count // 3, axis=0)
+        assert dv.View(wide)._mean(axis=0)().tolist() == wide[0].tolist()
+        assert dv.View(wide)._std(axis=0)().tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("size", [1 << 22, 400])
+def test_a_constant_among_other_columns_is_exact(size, rng):
+    a = rng.standard_normal((1000, 6)) * [1, 0, 1, 0, 1e-9, 0] + [0, 0.1, 5, 1 / 3, 1e9, 0]
+    a[3, 0] = np.inf
+    a[5, 2] = np.nan
+    with parts_of(size), silence():
+        for data, axis in [(a, 0), (a.T, 1), (np.asfortranarray(a), 0), (a[:, None], 0)]:
+            mean = np.ravel(dv.View(data)._mean(axis=axis)())
+            spread = np.ravel(dv.View(data)._std(axis=axis)())
+            assert mean[[1, 3, 5]].tolist() == [0.1, 1 / 3, 0]
+            assert spread[[1, 3, 5]].tolist() == [0, 0, 0]
+            assert mean[0] == np.inf and np.isnan(mean[2]) and np.isnan(spread[[0, 2]]).all()
+
+
+@pytest.mark.parametrize("size", [1 << 22, 2000])
+@pytest.mark.parametrize("axis", [0, 1, None])
+def test_standardised_constants_are_numpys_unknowns_with_its_warning(size, axis):
+    a = np.full((300, 300), 0.1)
+    v = dv.View(a)
+    with parts_of(size):
+        keep = {} if axis is None else {"keepdims": True}
+        z = (v - v._mean(axis=axis, **keep)) / v._std(axis=axis, **keep)
+        with pytest.warns(RuntimeWarning, match="invalid value") as told:
+            assert np.isnan(z()).all()
+        assert len(told) == 1
+
+
+@examples(150)
+@given(
+    st.sampled_from(["f4", "f8", "c16", "i8"]),
+    st.sampled_from([0, 1.0, -3e3, 1e6, 1e9 + 1 / 3]),
+    st.sampled_from([1e-6, 1e-3, 1, 1e3]),
+    st.sampled_from([1 << 22, 64, 3000]),
+    st.sampled_from(["noise", "drift", "outlier", "first"]),
+    st.integers(0, 2**32 - 1),
+)
+def test_a_large_offset_loses_no_digit_of_the_spread(dtype, offset, spread, size, shape, seed):
+    rng = np.random.default_rng(seed)
+    x = np.sort(rng.standard_normal(900)) if shape == "drift" else rng.standard_normal(900)
+    if shape in ("outlier", "first"):
+        x[0 if shape == "first" else 500] = 1e4
+    a = (x * spread * (1 + 0.5j if dtype == "c16" else 1) + offset).astype(dtype)
+    wide = a.astype("G" if dtype == "c16" else "g")
+    apart = wide - wide.mean()
+    exact = (apart * apart.conj()).real.mean()
+    limits = np.finfo("f4" if dtype == "f4" else "f8")
+    with parts_of(size), silence():
+        for data, axis in [(a, None), (a.reshape(-1, 1), 0), (a.reshape(1, -1), 1)]:
+            got = np.ravel(dv.View(data)._var(axis=axis)())[0]
+            assert abs(got - exact) <= 40 * limits.eps * exact
+            mean = np.ravel(dv.View(data)._mean(axis=axis)())[0]
+            assert abs(mean - wide.mean()) <= 16 * limits.eps * np.abs(wide).mean()
+
+
+def test_the_spread_of_small_halves_is_found():
+    a = (np.arange(1000) % 7 * 1e-4).astype("f2")
+    exact = a.astype("f8").std()
+    for data, axis in [(a, None), (a[:, None], 0), (a[None], 1)]:
+        assert abs(float(np.ravel(dv.View(data)._std(axis=axis)())[0]) / exact - 1) < 2**-10
+
+
 HUGE = {
     "f2": [60000, 60000, -60000, -50000],
     "f4": [3e38, 3e38, -3e38, -2e38],

@@ -116,12 +116,6 @@ def _count(block: np.ndarray, axes: Axes) -> int:
     return math.prod(block.shape[axis] for axis in axes)
 
 
-def _mean_part(block: np.ndarray, axes: Axes, first: int) -> State:
-    if block.dtype.kind in "biu":
-        return np.add.reduce(block, axis=axes, dtype=np.float64, keepdims=True), _count(block, axes)
-    return exact_sum(block, axes), _count(block, axes)
-
-
 def _add(left: State, right: State) -> State:
     return tuple(_in_range(np.add, a, b) for a, b in zip(left, right, strict=True))
 
@@ -145,6 +139,68 @@ def _first(state: State, options: dict[str, Any]) -> Any:
 
 def _second(state: State, options: dict[str, Any]) -> Any:
     return state[1]
+
+
+# --- means ---------------------------------------------------------------------------------------
+
+NEARLY = 2.0**-30
+"""Up to this share of itself the mean of equal numbers may be off by the rounding of their sum."""
+
+
+def _mean_part(block: np.ndarray, axes: Axes, first: int) -> State:
+    """Return sum and count, and the exact mean of the elements that are all the same.
+
+    The sum of many equal numbers is rounded, so that their mean would not be one of them.
+    """
+    count = _count(block, axes)
+    if block.dtype.kind in "biu":
+        total = np.add.reduce(block, axis=axes, dtype=np.float64, keepdims=True)
+    else:
+        total = exact_sum(block, axes)
+    if block.dtype.char not in "dDgGilqILQ" or not count:
+        return total, count, None  # the result has fewer digits than the sum
+    with np.errstate(all="ignore"):
+        return total, count, _common(block, axes, total / count)
+
+
+def _common(block: np.ndarray, axes: Axes, mean: np.ndarray) -> np.ndarray | None:
+    """Return what all elements over some axes are, NaN where they differ, None if all do.
+
+    Where the sum of few digits is exact (zeros, ones, small integers) nothing needs to be known.
+    """
+    one = block[_places(axes, slice(1), block.ndim)]
+    same = np.asarray(one == block[_places(axes, slice(-1, None), block.ndim)])
+    if not same.any():
+        return None
+    one = one.astype(mean.dtype)
+    same[same] = _rounded(mean[same], one[same])
+    for end in (np.min, np.max):
+        if same.any():
+            same &= end(block, axis=axes, keepdims=True) == one
+    return np.where(same, one, np.nan) if same.any() else None
+
+
+def _rounded(means: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """Whether means may be of equal numbers that have too many digits for exact sums."""
+    near: np.ndarray = np.abs(means - numbers) <= np.abs(numbers) * NEARLY
+    near &= numbers.real.astype(np.float16) != numbers
+    return near
+
+
+def _places(axes: Axes, of_axes: slice, ndim: int) -> tuple[slice, ...]:
+    return tuple(of_axes if axis in axes else slice(None) for axis in range(ndim))
+
+
+def _add_means(left: State, right: State) -> State:
+    one, other = left[2], right[2]
+    alike = None if one is None or other is None else np.where(one == other, one, np.nan)
+    return *_add(left[:2], right[:2]), alike
+
+
+def _mean(state: State, options: dict[str, Any]) -> Any:
+    total, count, common = state
+    mean = total / count
+    return mean if common is None else np.where(np.isnan(common), mean, common)
 
 
 # --- products ------------------------------------------------------------------------------------
@@ -217,49 +273,82 @@ def _product_value(state: State, options: dict[str, Any]) -> Any:
 
 
 def _moments_part(block: np.ndarray, axes: Axes, first: int) -> State:
-    """Return count, mean and the sum of squared distances from the mean."""
+    """Return count, a number near the mean, what the mean has more, and the spread.
+
+    The spread is the sum of squared distances from the mean.  Two numbers hold more digits of the
+    mean than one, so that a large offset common to all elements loses none of the spread.
+    """
     if block.dtype.kind in "biu":
         block = block.astype(np.float64)
+    elif block.dtype.char == "e":
+        block = block.astype(np.float32)  # as NumPy; halves have no squares of small distances
     with np.errstate(all="ignore"):
         state = _moments(block, axes)
-    if block.dtype.kind in "fc" and not np.isfinite(state[2]).all():
+    if block.dtype.kind in "fc" and not np.isfinite(state[3]).all():
         return _moments(_widest(block), axes)  # a square left the range, or a value is not finite
     return state
+
+
+CLOSE = 2.0**-14
+"""Where the variance is less than this share of the squared mean, the mean's rounding shows."""
 
 
 def _moments(block: np.ndarray, axes: Axes) -> State:
     count = _count(block, axes)
     if not count:
         nothing = np.zeros([1 if axis in axes else n for axis, n in enumerate(block.shape)])
-        return count, nothing, nothing
+        return count, nothing, nothing, nothing
     mean = exact_sum(block, axes) / count
     near = mean.astype(block.dtype)
+    off, squares = mean - near, _squares(block, near, axes)
+    if mean.dtype.char == block.dtype.char:  # else the sum has digits enough
+        near, off, squares = _refined(block, axes, near, squares)
+    off = np.where(squares > 0, off, 0)
+    return count, near.astype(mean.dtype), off, np.maximum(squares - count * _square(off), 0)
+
+
+def _refined(block: np.ndarray, axes: Axes, near: np.ndarray, squares: np.ndarray) -> State:
+    """Return a number near the mean, what the mean has more, and the squared distances from it."""
+    count = _count(block, axes)
+    close = (squares > 0) & (squares < CLOSE * count * _square(near))
+    if not close.any():
+        return near, np.zeros_like(near), squares
+    off = np.where(close, exact_sum(block - near, axes) / count, 0)
+    if (count * _square(off) > squares / 2).any():
+        # What was squared is the rounding more than the spread, as that of what is constant.
+        better = near + off
+        off -= better - near
+        near, squares = better, _squares(block, better, axes)
+    return near, off, squares
+
+
+def _squares(block: np.ndarray, near: np.ndarray, axes: Axes) -> np.ndarray:
+    """Return the sum of squared distances from numbers."""
     distance = block - near
     if block.dtype.kind == "c":
-        square = (distance * distance.conj()).real
-    else:
-        square = distance
-        square *= distance
-    # The distances are from the rounded mean: correct the sum for that.
-    off = mean - near
-    squares = exact_sum(square, axes) - count * (off * np.conj(off)).real
-    return count, mean, np.maximum(squares, 0)
+        return exact_sum(_square(distance), axes)
+    distance *= distance
+    return exact_sum(distance, axes)
+
+
+def _square(values: Any) -> Any:
+    return (values * np.conj(values)).real
 
 
 def _merge_moments(left: State, right: State) -> State:
-    (count, mean, squares), (more, other, further) = left, right
+    (count, near, off, squares), (more, other, beyond, further) = left, right
     total = count + more
     with np.errstate(all="ignore"):
-        apart = other - mean
-        far = not np.isfinite(apart * apart).all()
+        apart = (other - near) + (beyond - off)
+        far = not np.isfinite(_square(apart)).all()
     if far:
-        apart = _widest(np.asarray(other)) - mean
-    spread = squares + further + (apart * np.conj(apart)).real * (count * more / total)
-    return total, mean + apart * (more / total), spread
+        apart = (_widest(np.asarray(other)) - near) + (beyond - off)
+    spread = squares + further + _square(apart) * (count * more / total)
+    return total, near, off + apart * (more / total), spread
 
 
 def _variance(state: State, options: dict[str, Any]) -> Any:
-    count, _, squares = state
+    count, *_, squares = state
     return np.divide(squares, max(count - options.get("ddof", 0), 0))
 
 
@@ -306,7 +395,7 @@ def _better_of(less: bool) -> Callable[[State, State], State]:
 KINDS: dict[str, Kind] = {
     "sum": Kind(np.sum, lambda block, axes, first: (exact_sum(block, axes),), _add, _first, True),
     "prod": Kind(np.prod, _prod_part, _multiply, _product_value, True),
-    "mean": Kind(np.mean, _mean_part, _add, lambda state, options: state[0] / state[1], False),
+    "mean": Kind(np.mean, _mean_part, _add_means, _mean, False),
     "var": Kind(np.var, _moments_part, _merge_moments, _variance, False),
     "std": Kind(
         np.std, _moments_part, _merge_moments, lambda *given: np.sqrt(_variance(*given)), False

@@ -259,9 +259,9 @@ class _Summary:
         if kind in "fcmMO":
             found["unknown"] = self.unknown
         if "var" in self.states:
-            count, mean, squares = self.states["var"]
+            count, near, off, squares = self.states["var"]
             with np.errstate(all="ignore"):
-                found["mean"] = _plain(mean[0])
+                found["mean"] = _plain((near + off)[0])
                 found["std"] = float(np.sqrt(squares[0] / count))
         sample = np.concatenate(self.sample)
         if "min" in self.states:
