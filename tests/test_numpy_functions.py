@@ -464,6 +464,207 @@ def test_a_record_is_no_array():
         np.mean(d)
 
 
+# ---------------------------------------------------------------- out=
+
+INTO = {
+    **{
+        f"{kind} over {axis}": lambda a, out, kind=kind, axis=axis: getattr(np, kind)(
+            a, axis=axis, out=out
+        )
+        for kind in "sum prod mean var std min max argmin argmax any all".split()
+        for axis in (None, 0, 1)
+    },
+    "sum by position": lambda a, out: np.sum(a, 0, None, out),
+    "sum in another dtype": lambda a, out: np.sum(a, 0, dtype="f4", out=out),
+    "mean of some": lambda a, out: np.mean(a, 0, where=[True, False, True], out=out),
+    "max with keepdims": lambda a, out: np.max(a, axis=0, keepdims=True, out=out),
+    "var with ddof": lambda a, out: np.var(a, 0, ddof=1, out=out),
+    "nanmean": lambda a, out: np.nanmean(a, axis=0, out=out),
+    "nanmax": lambda a, out: np.nanmax(a, axis=0, out=out),
+    "median": lambda a, out: np.median(a, axis=0, out=out),
+    "quantile": lambda a, out: np.quantile(a, 0.5, axis=0, out=out),
+    "quantiles": lambda a, out: np.quantile(a, [0.5, 0.25], axis=0, out=out),
+    "ptp": lambda a, out: np.ptp(a, 0, out),
+    "cumsum": lambda a, out: np.cumsum(a, axis=0, out=out),
+    "dot": lambda a, out: np.dot(a, np.ones((3, 3)), out=out),
+    "dot by position": lambda a, out: np.dot(a, np.ones(3), out),
+    "take": lambda a, out: np.take(a, [1, 0], axis=0, out=out),
+    "take one": lambda a, out: np.take(a, -1, 1, out),
+    "take clipped": lambda a, out: np.take(a, [7, 0], 0, out, "clip"),
+    "concatenate": lambda a, out: np.concatenate([a, a[:1]], axis=0, out=out),
+    "concatenate unsafely": lambda a, out: np.concatenate([a, a[:1]], casting="unsafe", out=out),
+    "concatenate in a dtype": lambda a, out: np.concatenate([a, a[:1]], dtype="f4", out=out),
+    "stack": lambda a, out: np.stack([a, a], out=out),
+    "clip": lambda a, out: np.clip(a, 1, 3, out=out),
+    "round": lambda a, out: np.round(a, 0, out=out),
+    "isposinf": lambda a, out: np.isposinf(a, out),
+    "trace": lambda a, out: np.trace(a, out=out),
+    "compress": lambda a, out: np.compress([True, False], a, axis=0, out=out),
+    "where": lambda a, out: np.where(a, a, 1, out=out),
+    "add": lambda a, out: np.add(a, 1, out=out),
+    "add.reduce": lambda a, out: np.add.reduce(a, axis=0, out=out),
+    "matmul": lambda a, out: np.matmul(a, np.ones((3, 3)), out=out),
+    "einsum": lambda a, out: np.einsum("ij->j", a, out=out),
+}
+SHAPES_OF_OUT = [(), (3,), (2,), (1,), (4,), (2, 3), (3, 3), (1, 3), (3, 1), (2, 2, 3)]
+
+
+def written(call, a, out):
+    """Give what the output holds after a call, and the exception."""
+    with silence():
+        found, refusal = attempt(lambda given: call(given, out), a)
+    assert refusal is not None or found is out
+    return np.array(out), refusal
+
+
+def check_output(call, a, out):
+    """Compare a call with NumPy's: of arrays and views, into arrays and views."""
+    expected, refusal = written(call, a, out.copy())
+    for data, into in [(dv.View(a), dv.View), (a, dv.View), (dv.View(a), np.asarray)]:
+        got, error = written(call, data, into(out.copy()))
+        if refusal is not None:
+            assert isinstance(error, public_class(refusal)), (error, refusal)
+            if into is dv.View:
+                assert_same(got, out)
+            continue
+        assert error is None, error
+        if out.dtype.kind in "fc":
+            np.testing.assert_allclose(got, expected, rtol=1e-4 if out.dtype == "f4" else 1e-6)
+        else:
+            assert_same(got, expected)
+
+
+@pytest.mark.parametrize("shape", SHAPES_OF_OUT, ids=str)
+@pytest.mark.parametrize("call", INTO.values(), ids=INTO)
+def test_an_output_has_the_shape_that_numpy_asks_for(call, shape):
+    a = np.array([[0.5, 2, -3.25], [4, 1, 7.5]])
+    for dtype in ("f8", "i8", "?"):
+        check_output(call, a, np.ones(shape, dtype))
+
+
+FITTING = {
+    "over None": (), "over 0": (3,), "over 1": (2,), "position": (3,), "dtype": (3,), "some": (3,),
+    "keepdims": (1, 3), "ddof": (3,), "nan": (3,), "median": (3,), "quantiles": (2, 3),
+    "quantile": (3,), "ptp": (3,), "dot by": (2,), "take one": (2,), "concatenate": (3, 3),
+    "stack": (2, 2, 3), "trace": (), "compress": (1, 3), "reduce": (3,), "einsum": (3,),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("call", INTO, ids=INTO)
+def test_an_output_has_a_dtype_that_numpy_casts_to(call):
+    shape = next((shape for part, shape in FITTING.items() if part in call), (2, 3))
+    for dtype in ("f4", "f8", "i4", "u1", "i8", "?", "c16"):
+        a = np.array([[0.5, 2, -3.25], [4, 1, 7.5]]).astype(dtype)
+        for other in ("f4", "f8", "g", "i4", "i8", "?", "c16", "M8[s]"):
+            check_output(INTO[call], a, np.ones(shape).astype(other))
+
+
+@pytest.mark.parametrize(
+    "call", ["sum over 0", "max over 0", "std over 0", "argmax over 0", "nanmean", "dot", "take"]
+)
+def test_objects_are_an_output_where_they_are_numpys(call):  # which crashes of some others
+    a = np.array([[0.5, 2, -3.25], [4, 1, 7.5]])
+    check_output(INTO[call], a, np.ones((2, 3) if call in ("dot", "take") else 3).astype("O"))
+
+
+def test_a_wrong_output_is_refused_before_anything_is_read():
+    rows = Counting(lambda number: np.zeros(3))
+    v = rows.probed(10)
+    rows.asked.clear()
+    for call in [
+        lambda out: np.sum(v, axis=0, out=out),
+        lambda out: np.concatenate([v, v], out=out),
+        lambda out: np.take(v, [1, 2], axis=0, out=out),
+        lambda out: np.dot(v, np.ones((3, 3)), out=out),
+    ]:
+        for shape in [(7, 3), (3, 1), (1,), ()]:
+            for out in [np.zeros(shape), dv.View(np.zeros(shape))]:
+                with pytest.raises(ValueError, match="shape"):
+                    call(out)
+    with pytest.raises(TypeError):
+        np.std(v, axis=0, out=dv.View(np.zeros(3, int)))
+    with pytest.raises(ValueError, match="read-only"):
+        np.sum(v, axis=0, out=dv.View(np.zeros(3))._readonly())
+    assert not rows.asked
+
+
+def test_a_sum_into_a_wider_output_is_taken_in_its_precision():
+    a = (0.1 + np.array([1e7, 0, -1e7])).astype("f4") + np.float32(0.1)
+    for out in (np.zeros(()), dv.View(np.zeros(()))):
+        assert np.sum(dv.View(a), out=out) is out
+        assert float(np.asarray(out)) == float(np.sum(a, dtype="f8"))
+
+
+def test_batches_and_records_are_outputs():
+    a = np.arange(12.0).reshape(6, 2)
+    batches = dv.View(a)._minibatches(3)
+    assert np.clip(batches, 3, 5, out=batches) is batches
+    assert a.ravel().tolist() == [3, 3, 3, 3, 4, 5, 5, 5, 5, 5, 5, 5]
+    record = dv.View(x=np.array([1.0, 2.0]), y=np.array([3, 4]))
+    into = dv.View(x=np.zeros(3), y=np.zeros(3, int))
+    assert np.take(record, [1, 0, 1], axis=0, out=into) is into
+    assert into.x().tolist() == [2, 1, 2] and into.y().tolist() == [4, 3, 4]
+    with pytest.raises(TypeError):
+        np.sum(dv.View(a), axis=0, out=record)
+
+
+def test_no_output_is_no_argument():
+    v = dv.View(np.arange(6.0).reshape(2, 3))
+    for found in [np.sum(v, axis=0, out=None), np.take(v, 0, 1, None), np.add(v, 1, out=None)]:
+        assert isinstance(found, dv.View)
+
+
+@pytest.mark.parametrize("ufunc", [np.frexp, np.modf, np.divmod])
+def test_the_other_output_is_returned(ufunc):
+    a = np.array([[0.5, -3.25, 8.0]])
+    operands = [1.5] * (ufunc.nin - 1)
+    expected = ufunc(a, *operands)
+    for place in (0, 1):
+        for make in (dv.View, np.asarray):
+            into = make(np.zeros_like(expected[place]))
+            outs = [None, None]
+            outs[place] = into
+            found = ufunc(dv.View(a), *operands, out=tuple(outs))
+            assert type(found) is tuple and found[place] is into
+            assert_same(np.asarray(found[1 - place]), expected[1 - place])
+            assert_same(np.asarray(into), expected[place])
+    both = (dv.View(np.zeros((1, 3))), np.zeros((1, 3), expected[1].dtype))
+    found = ufunc(dv.View(a), *operands, out=both)
+    assert found[0] is both[0] and found[1] is both[1]
+    assert_same(both[0](), expected[0])
+    assert_same(both[1], expected[1])
+
+
+def test_an_output_is_an_array_or_a_view():
+    v = dv.View(np.zeros(3))
+    for out in ([0.0, 0.0, 0.0], "no", 5):
+        for call in (lambda out: np.add(v, 1, out=out), lambda out: np.sum(v, out=out)):
+            with pytest.raises(TypeError):
+                call(out)
+
+
+MATRICES = [(), (2,), (3,), (2, 2), (3, 2), (2, 3), (3, 2, 2), (1, 2, 2), (0, 2)]
+
+
+@pytest.mark.parametrize("left", MATRICES, ids=str)
+@pytest.mark.parametrize("right", MATRICES, ids=str)
+def test_a_product_in_place_is_numpys(left, right):
+    a, b = np.arange(12.0)[: max(1, np.prod(left, dtype=int))], np.arange(3.0, 15)
+    a, b = np.resize(a, left), np.resize(b, right)
+    own = a.copy()
+    _, refusal = quietly(lambda given: operator.imatmul(given, b), own)
+    for other in (b, dv.View(b)):
+        mine = a.copy()
+        view = dv.View(mine)
+        found, error = quietly(lambda given, other=other: operator.imatmul(given, other), view)
+        if refusal is None:
+            assert error is None, error
+            assert_same(mine, own)
+        else:
+            assert isinstance(error, public_class(refusal)), (found, error, refusal)
+            assert_same(mine, a)
+
+
 # ---------------------------------------------------------------- what was wrong once
 
 

@@ -16,18 +16,18 @@ from typing import Any, cast
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from dataview.compute import matmul, reduction
+from dataview.compute import evaluate, matmul, reduction
 from dataview.plan import layout
 from dataview.plan.build import comparison, elementwise, keyed, with_fields
 from dataview.plan.concat import concat
 from dataview.plan.fields import NO_FIELDS
-from dataview.plan.kinds import known_dtype, known_shape
+from dataview.plan.kinds import Record, Sampled, known_dtype, known_shape
 from dataview.plan.node import Node
 from dataview.plan.operations import OPERATIONS, NumpyFunction, Operation, Ufunc
 from dataview.plan.symbols import deferring
 from dataview.samplers import as_numbers
 from dataview.samples import distinct
-from dataview.view import lengths
+from dataview.view import lengths, outputs
 from dataview.view.face import BaseView, argument, evaluated, node_from, node_of, viewed
 from dataview.write import check_writable, write
 
@@ -37,25 +37,46 @@ _LEFT: Any = object()
 
 def called(function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Return the value of a NumPy function of views: a view where lazy evaluation is supported."""
-    out = options.get("out")
-    if isinstance(out, BaseView):
-        rest = {name: value for name, value in options.items() if name != "out"}
-        write(node_of(out), np.asarray(evaluated(called(function, args, rest))))
-        return out
+    out, rest = outputs.without_out((function, args, options))
+    if out is not None:
+        return _put(out, rest)
     if function in _CHANGES and args and isinstance(args[0], BaseView):
         return _changed(function, args, options)
     if function in _ABOUT:
         return function(*_each(_stand_in, args), **_each(_stand_in, options))
-    found = _LEFT
-    if function in _FUNCTIONS:
-        row = _FUNCTIONS[function]
-        if _accepts(row, args, options):
-            found = row(*args, **options)
-    elif function in _ELEMENTS:
-        found = _ELEMENTS[function](*args, **options)
+    found = _from_row(*rest)
     if found is not _LEFT:
         return viewed(found) if isinstance(found, Node) else found
     return function(*_each(evaluated, args), **_each(evaluated, options))
+
+
+def _from_row(function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    if function in _FUNCTIONS:
+        row = _FUNCTIONS[function]
+        return row(*args, **options) if _accepts(row, args, options) else _LEFT
+    if function in _ELEMENTS:
+        return _ELEMENTS[function](*args, **options)
+    return _LEFT
+
+
+def _put(out: Any, call: outputs.Call) -> Any:
+    """Write the result of a function into an array or a view, and return that."""
+    function, args, options = call
+    if outputs.is_plain(out):
+        target = argument(out)
+        if not isinstance(target, (Record, Sampled)):  # of these the parts are checked
+            check_writable(target)
+        found = _from_row(*call)
+        if isinstance(found, Node):
+            found = outputs.fitted(call, found, target)
+        if isinstance(found, Node):
+            write(target, evaluate(found))
+            return out
+    data = np.array(evaluated(out)) if isinstance(out, BaseView) else out
+    function(*_each(evaluated, args), **_each(evaluated, options), out=data)
+    if isinstance(out, BaseView):
+        write(node_of(out), data)
+    return out
 
 
 def _accepts(row: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> bool:

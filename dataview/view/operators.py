@@ -15,7 +15,7 @@ from dataview.index import Written
 from dataview.plan import layout
 from dataview.plan.build import comparison, elementwise
 from dataview.plan.operations import OPERATIONS, power_of
-from dataview.view import numpy_functions
+from dataview.view import lengths, numpy_functions
 from dataview.view.face import (
     BaseView,
     argument,
@@ -56,6 +56,8 @@ class Operators(BaseView):
                 return _applied(ufunc, inputs)
             if options.keys() == {"out"} and ufunc.nout == 1:
                 (out,) = options["out"]
+                if not isinstance(out, (np.ndarray, BaseView)):
+                    raise TypeError(f"out is an array or a view; got {type(out).__name__}")
                 apply_in_place(argument(out), ufunc, tuple(map(argument, inputs)))
                 return _marked(out) if isinstance(out, BaseView) else out
         if ufunc is np.matmul and method == "__call__" and not options:
@@ -67,6 +69,15 @@ class Operators(BaseView):
         self, function: Any, types: Any, args: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
         return numpy_functions.called(function, args, options)
+
+    def __imatmul__(self, other: Any) -> Self:
+        axes = lengths.ndim(node_of(self)), np.ndim(other)
+        if not axes[0] or axes[1] < 2:  # by `out` alone NumPy would repeat a row of products
+            raise ValueError(
+                "@= needs an axis on its left side and two or more on its right side; got "
+                f"{axes[0]} and {axes[1]}; `v @ w` is the product as a new view"
+            )
+        return cast(Self, np.matmul(cast(Any, self), other, out=(cast(Any, self),)))
 
     def __pow__(self, exponent: Any) -> Self:
         return cast(Self, _applied(*_power(self, exponent)))
@@ -188,7 +199,9 @@ def _left_to_numpy(
             write(node_of(view), array)
     if method == "at" or not data:
         return found
-    return changed[0] if len(changed) == 1 else tuple(changed)
+    results = found if type(found) is tuple else (found,)
+    given = [own if out is None else out for own, out in zip(results, changed, strict=True)]
+    return given[0] if len(given) == 1 else tuple(given)
 
 
 _WHOLES = (BaseView, Mapping, list, tuple)
