@@ -6,6 +6,7 @@ Each test imports its library itself: this file is imported where none of them i
 from __future__ import annotations
 
 import multiprocessing
+import operator
 import pickle
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
@@ -406,7 +407,8 @@ def test_a_view_of_a_tensor_shares_its_memory():
     view.a -= 10
     assert tensor[:, 0].tolist() == [-10, -8, -6]
     weights = torch.nn.Parameter(torch.ones(3))
-    dv.View(weights)[1] = 5
+    with torch.no_grad():
+        dv.View(weights)[1] = 5
     assert weights[1] == 5
     assert_same((dv.View(tensor) * tensor)(), tensor.numpy() ** 2)
     assert_same((tensor * dv.View(tensor))(), tensor.numpy() ** 2)
@@ -424,6 +426,94 @@ def test_tensors_that_no_array_can_share_are_refused():
     ]:
         with pytest.raises(TypeError, match="no array shares"):
             dv.View(tensor)
+
+
+MIXED = {
+    "before": lambda v, t: v + t,
+    "behind": lambda v, t: t - v,
+    "a power": lambda v, t: v**t,
+    "compared": lambda v, t: v < t,
+    "equal": lambda v, t: v == t,
+    "a product": lambda v, t: v @ t,
+    "a product behind": lambda v, t: t @ v,
+    "a ufunc": lambda v, t: np.maximum(v, t),
+    "a ufunc behind": lambda v, t: np.hypot(t, v),
+    "a ufunc with options": lambda v, t: np.add(v, t, dtype="f8"),
+    "a reduced ufunc": lambda v, t: np.add.reduce(v, where=t),
+    "where": lambda v, t: np.where(v > 1, v, t),
+    "clip": lambda v, t: np.clip(v, 0, t),
+    "joined": lambda v, t: np.concatenate([v, t]),
+    "concat": lambda v, t: dv.concat(v, t),
+    "a function that is not lazy": lambda v, t: np.cross(v, t),
+    "a function of a list": lambda v, t: np.select([v > 1], [t]),
+    "in place": lambda v, t: operator.iadd(v, t),
+    "at places": lambda v, t: np.add.at(v, [0, 1, 2], t),
+    "copied": lambda v, t: np.copyto(v, t),
+    "an output": lambda v, t: np.sin(v, out=t),
+    "a slice": lambda v, t: v.__setitem__(slice(None), t),
+    "written": lambda v, t: v._write(t),
+    "a field": lambda v, t: dv.View(x=v).__setattr__("x", t),
+    "a new field": lambda v, t: v._set_field("y", t),
+    "a view": lambda v, t: dv.View(t),
+    "a record": lambda v, t: dv.View(a=t),
+    "zipped": lambda v, t: dv.zip(v, t),
+    "bound": lambda v, t: (dv.symbol("s", shape=(3,)) + 1)._bind(s=t),
+    "mapped": lambda v, t: v._map(lambda row: t.sum() * row(), shape=(), dtype=float)(),
+}
+"""Each way by which a view and a tensor meet."""
+
+
+@pytest.mark.parametrize("meet", MIXED.values(), ids=MIXED)
+def test_a_gradient_is_never_lost(meet):
+    import torch
+
+    a = np.array([1.0, 2, 3])
+    weights = torch.ones(3, dtype=torch.float64, requires_grad=True)
+    for tensor in (weights, weights * 2, torch.nn.Parameter(weights.detach())):
+        with pytest.raises(RuntimeError, match=r"view\._to_torch\(\).*detach\(\)"):
+            meet(dv.View(a), tensor)
+    assert a.tolist() == [1, 2, 3] and weights.tolist() == [1, 1, 1]
+
+
+def test_a_view_meets_a_tensor_where_no_gradient_is_asked_for():
+    import torch
+
+    v, weights = dv.View(np.array([1.0, 2, 3])), torch.ones(3, requires_grad=True)
+    assert (v + weights.detach())().tolist() == [2, 3, 4]
+    with torch.no_grad():
+        assert (v * weights)().tolist() == (weights * v)().tolist() == [1, 2, 3]
+        v += weights
+        v[:2] = weights[:2]
+    with torch.inference_mode():
+        assert np.maximum(v, weights)().tolist() == [1, 1, 4]
+    (v._to_torch() * weights).sum().backward()
+    assert weights.grad.tolist() == [1, 1, 4]
+
+
+@pytest.mark.parametrize("name", [name for name in MIXED if "behind" not in name])
+def test_nothing_that_jax_traces_is_lost(name):
+    import jax
+
+    a = np.array([1.0, 2, 3], "f4")
+
+    def met(traced):
+        MIXED[name](dv.View(a), traced)
+        return traced.sum()
+
+    for transformed in (jax.jit(met), jax.grad(met)):
+        with pytest.raises(RuntimeError, match=r"jnp\.asarray\(view\)"):
+            transformed(np.ones(3, "f4"))
+    assert a.tolist() == [1, 2, 3]
+
+
+def test_views_are_traced_by_jax_itself():
+    import jax
+    import jax.numpy as jnp
+
+    v, ones = dv.View(np.array([1.0, 2, 3], "f4")), np.ones(3, "f4")
+    for product in (lambda x: x * v, lambda x: jnp.asarray(v) * x, lambda x: jnp.multiply(v, x)):
+        assert jax.grad(lambda x, f=product: f(x).sum())(ones).tolist() == [1, 2, 3]
+        assert jax.jit(product)(ones).tolist() == [1, 2, 3]
 
 
 def batches_of(view, **options):

@@ -362,6 +362,55 @@ def test_a_delayed_array_is_read_by_several_threads():
     assert_same(np.vstack([found[start] for start in sorted(found)]), array)
 
 
+# ---------------------------------------------------------------- what carries a gradient
+
+
+class Tensor:
+    """Has of torch's tensors what a view asks for."""
+
+    __module__ = "torch"
+
+    def __init__(self, array, requires_grad):
+        self.array, self.requires_grad = array, requires_grad
+
+    def detach(self):
+        return Tensor(self.array, False)
+
+    def resolve_conj(self):
+        return self
+
+    resolve_neg = resolve_conj
+
+    def numpy(self):
+        return self.array
+
+    def __array__(self, dtype=None, copy=None):
+        return self.array
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.parametrize("requires_grad", [True, False])
+def test_a_tensor_with_a_gradient_is_refused(monkeypatch, x, enabled, requires_grad):
+    library = types.SimpleNamespace(is_grad_enabled=lambda: enabled)
+    monkeypatch.setitem(sys.modules, "torch", library)
+    view, tensor = dv.View(x.copy()), Tensor(x, requires_grad)
+    ways = [
+        lambda one: (view + one)(),
+        lambda one: np.where(view > 3, one, view)(),
+        lambda one: np.add(view, one, dtype="f8"),
+        lambda one: view.__setitem__(..., one),
+        lambda one: dv.View(one)(),
+    ]
+    for way in ways:
+        if enabled and requires_grad:
+            with pytest.raises(RuntimeError, match=r"view\._to_torch\(\)"):
+                way(tensor)
+        else:
+            way(tensor)
+        way(tensor.detach())
+    assert_same(view(), x)
+
+
 # ---------------------------------------------------------------- what a view does not claim
 
 

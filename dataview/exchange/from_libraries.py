@@ -5,6 +5,7 @@ A library is recognised by the module of an object's class, so no library is imp
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from types import MappingProxyType
@@ -32,6 +33,13 @@ def imported(value: Any) -> Node | None:
 def is_foreign(value: Any) -> bool:
     """Whether a value is an object of another library, even if it is a mapping or a tuple too."""
     return _reader_of(type(value)) is not None  # type: ignore[arg-type]
+
+
+def check_gradient(value: Any) -> None:
+    """Raise if a value carries a gradient, which an array made of it would lose without a word."""
+    check = _CHECKS.get(_reader_of(type(value)))  # type: ignore[arg-type]
+    if check is not None:
+        check(value)
 
 
 @lru_cache(maxsize=256)
@@ -65,11 +73,28 @@ def _in_columns(columns: Iterable[tuple[Any, Node]]) -> Node:
     return record(named, 1)
 
 
-# --- torch, xarray, dask ---------------------------------------------------------------------
+# --- torch, jax, xarray, dask ----------------------------------------------------------------
+
+
+def _check_tensor(tensor: Any) -> None:
+    if tensor.requires_grad and sys.modules["torch"].is_grad_enabled():
+        raise RuntimeError(
+            "a view of a tensor that requires grad would lose the gradient; compute with "
+            "view._to_torch(), or leave the gradient out by tensor.detach() or torch.no_grad()"
+        )
+
+
+def _of_tracer(tracer: Any) -> Node:
+    """Raise: a value that JAX traces has no data yet."""
+    raise RuntimeError(
+        f"a view of what JAX traces ({type(tracer).__name__}, inside jit, grad or vmap) would lose "
+        "the trace and the gradient; compute with jnp.asarray(view)"
+    )
 
 
 def _of_tensor(tensor: Any) -> Node:
     """Return the node of a tensor, whose memory it shares."""
+    _check_tensor(tensor)
     try:
         return _in_memory(tensor.detach().resolve_conj().resolve_neg().numpy())
     except (TypeError, RuntimeError) as error:
@@ -168,6 +193,7 @@ def _of_lists(column: Any, size: int) -> Node:
 
 READERS: dict[tuple[str, str], Reader] = {
     ("torch", "Tensor"): _of_tensor,
+    ("jax", "Tracer"): _of_tracer,
     ("xarray", "DataArray"): _of_labelled,
     ("xarray", "Dataset"): _of_dataset,
     ("dask", "Array"): lambda array: stored(DelayedSource(array)),
@@ -186,3 +212,9 @@ READERS: dict[tuple[str, str], Reader] = {
 
 jax's arrays have no row: NumPy reads them without a copy.
 """
+
+_CHECKS: dict[Reader | None, Callable[[Any], Any]] = {
+    _of_tensor: _check_tensor,
+    _of_tracer: _of_tracer,
+}
+"""What raises if an object carries a gradient, by the reader of the object."""

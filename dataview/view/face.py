@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from dataview import exchange
-from dataview.exchange import is_foreign
+from dataview.exchange import check_gradient, is_foreign
 from dataview.index import ENDLESS, parse
 from dataview.plan.build import select
 from dataview.plan.kinds import known_shape
@@ -146,6 +146,7 @@ def unwrapped(value: Any) -> Any:
         return {name: unwrapped(part) for name, part in value.items()}
     if type(value) is tuple and any(isinstance(part, BaseView) for part in value):
         return tuple(map(unwrapped, value))
+    check_gradient(value)
     return value
 
 
@@ -161,4 +162,7 @@ def argument(value: Any) -> Any:
 
 def evaluated(value: Any) -> Any:
     """Return the data of a view, and any other value as it is."""
-    return value() if isinstance(value, BaseView) else value
+    if isinstance(value, BaseView):
+        return value()
+    check_gradient(value)
+    return value

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from dataview.compute import evaluate, matmul, reduction
+from dataview.exchange import check_gradient
 from dataview.plan import layout
 from dataview.plan.build import comparison, elementwise, keyed, with_fields
 from dataview.plan.concat import concat
@@ -98,6 +99,7 @@ def _each(change: Callable[[Any], Any], value: Any) -> Any:
         return type(value)(_each(change, part) for part in value)
     if type(value) is dict:
         return {name: _each(change, part) for name, part in value.items()}
+    check_gradient(value)
     return value
 
 
