@@ -13,6 +13,10 @@ _INSIDE = (__name__.split(".")[0], "numpy", "concurrent", "contextlib", "threadi
 """The packages that may stand on the stack between a user's line and a warning."""
 
 
+LONGEST_TEXT = 501
+"""The most characters that a message quotes of what a file says."""
+
+
 class FieldError(AttributeError, KeyError):
     """A field that a view does not have, or has no longer."""
 
@@ -99,6 +103,16 @@ def hint(name: str, known: Iterable[str]) -> str:
 
     close = difflib.get_close_matches(name, known, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def shortened(text: str) -> str:
+    """Return a text for a message, cut in the middle if it is long: files may say anything.
+
+    >>> len(shortened("1, " * 500_000))
+    501
+    """
+    half = (LONGEST_TEXT - 3) // 2
+    return text if len(text) <= LONGEST_TEXT else f"{text[:half]} … {text[-half:]}"
 
 
 def error_at(error: Exception, where: str) -> Exception:

@@ -6,7 +6,11 @@ import io
 import os
 import pickle
 import struct
+import subprocess
+import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from subprocess import PIPE
 
 import numpy as np
 import pytest
@@ -18,7 +22,7 @@ from children import printed
 from dataview.errors import PartialWriteError, StreamError
 from dataview.index.algebra import Affine, Constant, Index, identity
 from dataview.sizes import sizes
-from dataview.sources import file_access, npy
+from dataview.sources import file_access, new_files, npy
 from oracle import (
     NUMBERS,
     RECORD,
@@ -363,7 +367,7 @@ def test_names_in_any_script(tmp_path):
 
 
 def test_a_header_longer_than_version_1_can_hold(tmp_path):
-    dtype = np.dtype([(f"field_{number:05}", "i1") for number in range(5000)])
+    dtype = np.dtype([(f"field_{number:05}", "i1") for number in range(2000)])
     array = np.ones(2, dtype)
     path = tmp_path / "long.npy"
     dv.View(array)._save(path)
@@ -529,8 +533,145 @@ def test_other_formats_are_refused(tmp_path, x):
             dv.View(x)._save(tmp_path / name)
     dv.View(x)._save(tmp_path / "a.dat", format="npy")
     assert_same(np.load(tmp_path / "a.dat"), x)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError) as caught:
         dv.View(x)._save(tmp_path / "missing" / "a.npy")
+    assert caught.value.filename == str(tmp_path / "missing" / "a.npy")
+    assert f"no folder {tmp_path / 'missing'}" in str(caught.value)
+
+
+def test_what_is_no_file_is_not_replaced(tmp_path, x):
+    pipe = tmp_path / "pipe.npy"
+    os.mkfifo(pipe)
+    with pytest.raises(ValueError, match="not a regular file"):
+        dv.View(x)._save(pipe)
+    with pytest.raises(IsADirectoryError):
+        dv.View(x)._save(tmp_path, format="npy")
+    assert pipe.is_fifo() and [*tmp_path.iterdir()] == [pipe]
+
+
+@pytest.fixture(params=[True, False], ids=["unnamed", "named"])
+def unnamed(request, monkeypatch):
+    """Files without a name until they are complete, and a system that has none."""
+    if not request.param:
+        monkeypatch.setattr(new_files, "UNNAMED", None)
+    return request.param
+
+
+def test_a_new_file_has_the_permissions_of_any_new_file(unnamed, tmp_path, x, monkeypatch):
+    (tmp_path / "plain").touch()
+    monkeypatch.setattr(os, "umask", lambda mask: pytest.fail("another thread may make a file"))
+    old = tmp_path / "old.npy"
+    old.touch(0o604)
+    for target in [tmp_path / "new.npy", old]:
+        dv.View(x)._save(target)
+        assert_same(np.load(target), x)
+    os.chmod(old, 0o466)
+    dv.View(x + 1)._save(old)
+    modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
+    assert modes == {"plain": modes["plain"], "new.npy": modes["plain"], "old.npy": 0o466}
+
+
+def test_the_file_of_a_private_one_is_private_while_it_is_written(unnamed, tmp_path):
+    target = tmp_path / "a.npy"
+    target.touch(0o600)
+    seen = []
+
+    def sample(number):
+        links = [os.stat(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if is_new(fd)]
+        seen.extend(oct(found.st_mode & 0o777) for found in links)
+        return np.zeros(8)
+
+    def is_new(fd):
+        place = os.path.realpath(f"/proc/self/fd/{fd}")
+        return place.startswith(f"{tmp_path}{os.sep}")
+
+    dv.View(sample, _length=3)._probe()._save(target)
+    assert set(seen) == {"0o600"}
+
+
+KILLED = """
+import os, sys, numpy as np, dataview as dv
+from dataview.sources import new_files
+if sys.argv[2] == "False":
+    new_files.UNNAMED = None
+def sample(number):
+    if number == 70:
+        print(*os.listdir(os.path.dirname(sys.argv[1])), flush=True)
+        sys.stdin.readline()
+        os.kill(os.getpid(), 9)
+    return np.zeros(1 << 17)
+dv.View(sample, _length=100)._probe()._save(sys.argv[1])
+"""
+
+
+def test_what_a_killed_process_has_begun_is_gone_or_removed_by_the_next(unnamed, tmp_path, x):
+    target = tmp_path / "a.npy"
+    command = [sys.executable, "-c", KILLED, str(target), str(unnamed)]
+    with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, text=True) as process:
+        begun = process.stdout.readline().split()
+        assert len(begun) == (not unnamed)
+        dv.View(x)._save(target)  # what is in use stays
+        assert sorted(os.listdir(tmp_path)) == sorted(["a.npy", *begun])
+        process.stdin.write("\n")
+    dv.View(x + 1)._save(tmp_path / "b.npy")  # another file's are left alone
+    assert sorted(os.listdir(tmp_path)) == sorted(["a.npy", "b.npy", *begun])
+    dv.View(x + 1)._save(target)
+    assert sorted(os.listdir(tmp_path)) == ["a.npy", "b.npy"]
+    assert_same(np.load(target), x + 1)
+
+
+def test_a_long_name_and_many_that_save_at_once(unnamed, tmp_path, x):
+    target = tmp_path / ("é" * 125 + ".npy")
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda n: dv.View(x + n)._save(target), range(40)))
+    assert [*tmp_path.iterdir()] == [target]
+    assert np.load(target)[0, 0] in range(40)
+
+
+def test_only_regular_files_are_opened(tmp_path, x):
+    pipe, path = tmp_path / "pipe.npy", tmp_path / "x.npy"
+    os.mkfifo(pipe)
+    for mode in ["r", "r+"]:
+        with pytest.raises(ValueError, match=r"pipe\.npy is a pipe"):
+            dv.open(pipe, mode=mode)
+        np.save(path, x)
+        view = dv.open(path, mode=mode)
+        os.replace(path, tmp_path / "old")
+        os.mkfifo(path)
+        with pytest.raises(ValueError, match=f"{CHANGED}.*is a pipe"):
+            view()
+        os.unlink(path)
+    with pytest.raises(IsADirectoryError):
+        dv.open(tmp_path / "folder.npy", os.mkdir(tmp_path / "folder.npy") or "r")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"shape": (1,) * 100_000},
+        {"shape": (-1,) * 100_000},
+        {"shape": (2,), "descr": [("f" * 100_000, "<x9")]},
+        {"shape": (2,), "fortran_order": "f" * 100_000},
+        {"f" * 100_000: 1},
+    ],
+)
+def test_a_message_about_a_long_header_is_short(tmp_path, told):
+    path = tmp_path / "a.npy"
+    header = repr({"descr": "<f4", "fortran_order": False, **told}).encode()
+    path.write_bytes(b"\x93NUMPY\x02\x00" + struct.pack("<I", len(header)) + header)
+    with pytest.raises(ValueError, match=r"a\.npy is not an \.npy file") as caught:
+        dv.open(path)
+    assert len(str(caught.value)) < 1000
+
+
+def test_a_message_about_a_changed_file_of_many_fields_is_short(tmp_path):
+    path = tmp_path / "a.npy"
+    np.save(path, np.zeros(2, [(f"f{n}", "f4") for n in range(2000)]))
+    view = dv.open(path)
+    np.save(path, np.zeros(2, [(f"g{n}", "f4") for n in range(2000)]))
+    with pytest.raises(ValueError, match=CHANGED) as caught:
+        view.f3()
+    assert len(str(caught.value)) < 2000
 
 
 @pytest.mark.parametrize("mode", ["r", "r+"])

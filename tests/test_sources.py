@@ -21,7 +21,7 @@ import dataview as dv
 from dataview.exchange.formats import FORMATS, Format
 from dataview.index import identity
 from dataview.sources import DelayedSource, Source
-from dataview.sources.file_access import new_file
+from dataview.sources.new_files import new_file
 from oracle import (
     RECORD,
     accepted_chains,

@@ -1,15 +1,15 @@
-"""Read, write and map bytes at a place in a file; write a new file that appears when complete."""
+"""Open files; read, write and map bytes at a place in them."""
 
 from __future__ import annotations
 
-import contextlib
 import io
 import math
 import mmap
 import os
+import stat
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -44,34 +44,21 @@ def map_window(
     return np.ndarray(shape, dtype, pages, skipped)
 
 
-@contextlib.contextmanager
-def new_file(path: str) -> Iterator[BinaryIO]:
-    """Open a new file, which replaces what is at `path` if the block ends without an error."""
-    target = os.path.realpath(path)  # the file that a link leads to, not the link
-    import tempfile  # it brings half a dozen modules along, and few views are saved
-
-    folder, name = os.path.split(target)
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, _mode_of(target))
-        os.replace(temporary, target)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
+def open_regular(path: str, mode: str = "rb", buffering: int = -1) -> Any:
+    """Open a file; raise if there is anything else, such as a pipe, whose opening might wait."""
+    return open(path, mode, buffering=buffering, opener=_opened)
 
 
-def _mode_of(path: str) -> int:
-    """Return the permissions of a file, or those of any new file."""
-    if os.path.exists(path):
-        return os.stat(path).st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
+def _opened(path: str, flags: int) -> int:
+    handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    kind = stat.S_IFMT(os.fstat(handle).st_mode)
+    if kind in (stat.S_IFREG, stat.S_IFDIR):  # of a folder Python says it itself
+        return handle
+    os.close(handle)
+    found = {stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+    raise ValueError(
+        f"{path} is {found.get(kind, 'something else')}, and only regular files can be opened"
+    )
 
 
 def read_at(file: io.FileIO, block: np.ndarray, place: int) -> None:

@@ -27,7 +27,8 @@ from dataview.index import (
 )
 from dataview.sizes import sizes
 from dataview.sources import scratch
-from dataview.sources.file_access import map_window, new_file, read_at, write_at
+from dataview.sources.file_access import map_window, read_at, write_at
+from dataview.sources.new_files import new_file
 from dataview.sources.npy_header import FileState, Header, header_bytes, header_text, read_header
 from dataview.sources.protocol import Memo, Source
 from dataview.sources.sharing import map_of

@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib import format as npy
 
+from dataview.errors import shortened
 from dataview.index import ENDLESS
+from dataview.sources.file_access import open_regular
 
 SETTLED_NS = 100_000_000
 """A change this long after another has a later time for sure: the clocks of files are coarse."""
@@ -59,7 +61,7 @@ GROWTH = 21
 
 def read_header(path: str) -> tuple[Header, FileState]:
     """Return the header of a file, checked against its size, and the state of the file."""
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         now = time.time_ns()
         found = os.fstat(file.fileno())
         # The next change of a file that has just changed may leave its time the same.
@@ -79,7 +81,7 @@ def read_header(path: str) -> tuple[Header, FileState]:
             file.seek(begin)
             header = Header(*_parsed(file.read(length), encoding), begin + length)
         except ValueError as error:
-            raise ValueError(f"{path} is not an .npy file: {error}") from None
+            raise ValueError(f"{path} is not an .npy file: {shortened(str(error))}") from None
     if header.dtype.hasobject:
         raise ValueError(
             f"{path} holds pickled Python objects, which are never loaded: they could run code; "
@@ -127,7 +129,9 @@ def _literal(text: str) -> Any:
 
 def header_text(header: Header) -> str:
     """Return what the data of a file is, in words."""
-    return f"{header.dtype} of shape {header.shape}" + (" in Fortran order" * header.fortran)
+    return f"{shortened(str(header.dtype))} of shape {header.shape}" + (
+        " in Fortran order" * header.fortran
+    )
 
 
 def header_bytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:

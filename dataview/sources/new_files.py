@@ -1,0 +1,159 @@
+"""A new file, which appears once all of it is written.
+
+Until then it has no name, where the system has such files: nothing stays of it if the process is
+killed.  Elsewhere it has a name that the next new file at the same path recognises; it removes what
+no process holds a lock on any more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from typing import BinaryIO
+
+if sys.platform != "win32":
+    import fcntl
+
+UNNAMED = getattr(os, "O_TMPFILE", None)
+"""Opens a file without a name in a folder; None where the system has no such files."""
+
+BINARY = getattr(os, "O_BINARY", 0)
+"""Keeps Windows from changing the ends of lines."""
+
+LONGEST_NAME = 200
+"""The most bytes of the target's name in a temporary one: systems have a limit, mostly 255."""
+
+
+@contextlib.contextmanager
+def new_file(path: str) -> Iterator[BinaryIO]:
+    """Open a new file, which replaces what is at `path` if the block ends without an error."""
+    target = os.path.realpath(path)  # the file that a link leads to, not the link
+    mode = _mode_of(target)
+    _remove_abandoned(target)
+    handle, temporary = _begun(target, 0o666 if mode is None else mode)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            if mode is not None and sys.platform != "win32":  # the system took the umask off
+                os.fchmod(handle, mode)
+            yield file
+            file.flush()
+            os.fsync(handle)
+            if temporary is None:
+                temporary = _named(handle, target)
+            if sys.platform != "win32":  # while the lock is held
+                os.replace(temporary, target)
+        if sys.platform == "win32":  # which renames no file that is open
+            os.replace(temporary, target)
+    except BaseException:
+        if temporary is not None:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
+        raise
+
+
+def _mode_of(target: str) -> int | None:
+    """Return the permissions of the file to replace, None if there is none; check the place."""
+    folder = os.path.dirname(target)
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(errno.ENOENT, f"there is no folder {folder} for the file", target)
+    try:
+        mode = os.stat(target).st_mode
+    except FileNotFoundError:
+        return None
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "a folder stands where the file should be", target)
+    if not stat.S_ISREG(mode):
+        raise ValueError(f"{target} is not a regular file, and only such files are replaced")
+    return mode & 0o777
+
+
+def _begun(target: str, mode: int) -> tuple[int, str | None]:
+    """Open a new file in the folder of the target, locked; return its name if it has one."""
+    folder = os.path.dirname(target)
+    if UNNAMED is not None:
+        # A file system without such files says so in several ways; if the folder is to blame, the
+        # file with a name fails too, and that error is raised.
+        with contextlib.suppress(OSError):
+            handle = os.open(folder, os.O_WRONLY | UNNAMED, mode)
+            if os.path.exists(_place_of(handle)):
+                _lock(handle)
+                return handle, None
+            os.close(handle)
+    try:
+        return _with_name(target, mode)
+    except OSError as error:
+        reason = f"{error.strerror} (a new file in the folder {folder})"
+        raise OSError(error.errno, reason, target) from None
+
+
+def _with_name(target: str, mode: int) -> tuple[int, str]:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY
+    while True:
+        handle, temporary = _first_free(target, lambda name: os.open(name, flags, mode))
+        _lock(handle)
+        if sys.platform == "win32" or os.fstat(handle).st_nlink:
+            return handle, temporary
+        os.close(handle)  # another process took it for abandoned before it was locked
+
+
+def _named(handle: int, target: str) -> str:
+    """Give a file without a name a temporary one, since a link cannot replace a file."""
+    folder = os.open(os.path.dirname(target), os.O_RDONLY)  # or Python follows no link
+    try:
+        return _first_free(
+            target, lambda name: os.link(_place_of(handle), name, src_dir_fd=folder)
+        )[1]
+    finally:
+        os.close(folder)
+
+
+def _place_of(handle: int) -> str:
+    return f"/proc/self/fd/{handle}"
+
+
+def _first_free(target: str, make: Callable[[str], int | None]) -> tuple[int, str]:
+    """Make a file of the first temporary name that is free."""
+    for name in _temporary_names(target):
+        with contextlib.suppress(FileExistsError):
+            return make(name) or 0, name
+    raise AssertionError("numbers do not end")
+
+
+def _temporary_names(target: str) -> Iterator[str]:
+    folder, name = os.path.split(target)
+    start = os.fsencode(name)[:LONGEST_NAME].decode(errors="ignore")
+    return (os.path.join(folder, f".{start}.saving{n or ''}") for n in itertools.count())
+
+
+def _remove_abandoned(target: str) -> None:
+    """Remove files that processes which were killed have begun for the same target."""
+    for name in _temporary_names(target):
+        if not os.path.lexists(name):
+            return
+        with contextlib.suppress(OSError):  # it is in use, or another user's
+            _remove_unlocked(name)
+
+
+def _remove_unlocked(name: str) -> None:
+    if sys.platform == "win32":  # which removes no file that is open
+        os.unlink(name)
+        return
+    handle = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(handle), os.stat(name)):  # no other has taken the name since
+            os.unlink(name)
+    finally:
+        os.close(handle)
+
+
+def _lock(handle: int) -> None:
+    """Show other processes that the file is in use, until it is closed."""
+    if sys.platform != "win32":
+        with contextlib.suppress(OSError):  # without locks none is found abandoned either
+            fcntl.flock(handle, fcntl.LOCK_EX)
