@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 
@@ -26,6 +27,7 @@ from oracle import (
     keys,
     positions,
     scatter,
+    slices,
 )
 
 
@@ -341,6 +343,185 @@ def test_aliases_survive_a_pickle(x):
     record.part = -7
     assert (record.whole()[:, 1:] == -7).all()
     assert x.min() == 0
+
+
+def pickled(value):
+    return pickle.loads(pickle.dumps(value))
+
+
+def in_old_pickles(value):
+    return pickle.loads(pickle.dumps(value, 2))
+
+
+def beside(value):
+    """Give a value that was pickled with its arrays in buffers of their own."""
+    buffers = []
+    text = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+    return pickle.loads(text, buffers=[bytearray(buffer.raw()) for buffer in buffers])
+
+
+COPIES = [pickled, in_old_pickles, beside, copy.deepcopy]
+
+
+def check_aliases(views, again, start=90):
+    """Check that what is written through each view is seen through the others as before."""
+    for one, other in zip(views, again, strict=True):
+        assert_same(other(), one())
+    for number, (one, other) in enumerate(zip(views, again, strict=True)):
+        value = fill((), one._dtype(), start + number)
+        refusal = attempt(lambda view, v=value: view.__setitem__(..., v), one)[1]
+        if refusal is not None:
+            with pytest.raises(type(refusal)):
+                other[...] = value
+        else:
+            other[...] = value
+        for left, right in zip(views, again, strict=True):
+            assert_same(right(), left())
+
+
+@st.composite
+def parts_of(draw, array):
+    """Draw a part of an array that NumPy makes without a copy."""
+    part = array
+    for _ in range(draw(st.integers(0, 3))):
+        key = tuple(draw(slices(n)) for n in part.shape)
+        ways = [lambda a, k=key: a[k], lambda a: a.T, lambda a: a[..., None]]
+        if part.ndim:
+            ways += [lambda a: a[0] if len(a) else a, lambda a: a[-1:]]
+        if part.dtype.names:
+            ways.append(lambda a: a[draw(st.sampled_from(a.dtype.names))])
+        if part.dtype.kind == "c":
+            ways += [lambda a: a.real, lambda a: a.imag]
+        if part.flags.c_contiguous and not part.dtype.hasobject:
+            ways.append(lambda a: a.reshape(-1))
+            if part.ndim and part.dtype.kind in "iu":
+                ways.append(lambda a: a.view("u1"))
+        part = np.asarray(draw(st.sampled_from(ways))(part))
+    return part
+
+
+@examples(300)
+@given(st.data())
+def test_whatever_shares_memory_shares_it_in_a_copy(data):
+    array = data.draw(arrays())
+    views = [follow(dv.View(array), data.draw(accepted_chains(array, 2)))]
+    views += map(dv.View, data.draw(st.lists(parts_of(array), min_size=1, max_size=4)))
+    views = data.draw(st.permutations([*views, views[0][:]] if views[0]._ndim() else views))
+    check_aliases(views, data.draw(st.sampled_from(COPIES))(views))
+
+
+@pytest.mark.parametrize("made", COPIES)
+def test_fields_in_the_same_memory_share_it_in_a_copy(made, x):
+    big = np.arange(4000.0).reshape(1000, 4)
+    views = dv.View(big, low=0)
+    records = np.zeros(6, [("a", "i4"), ("b", "f8", 2), ("o", "O")])
+    frozen = x[:]
+    frozen.flags.writeable = False
+    for d in [
+        dv.View(a=x, b=x),
+        dv.View(a=x[:5], b=x[1:]),
+        dv.View(a=x, b=frozen),
+        dv.View(a=x[:, 0], b=x[0:6, 0:2], c=x[::-1]),
+        dv.View(a=x, b=dv.View(x)._readonly()),
+        dv.View(a=dv.View(x), b=np.asfortranarray(x).T, _rank=0),
+        dv.View(a=views[5:8], b=views[4:7]),
+        dv.View(records, c=dv.View(records["b"])),
+        dv.View(a=records["a"], b=records["b"]),
+        dv.View(a=big[0], b=big[:, 0], _rank=0),
+        dv.concat(dv.View(a=x, b=x), dv.View(a=x[:2], b=x[2:4])),
+    ]:
+
+        def parts(view):
+            return [view, *(part for _, part in view._iter_fields())][view._dtype() is None :]
+
+        again = made(d)
+        check_aliases(parts(d), parts(again))
+
+
+class Holder:
+    """An object that has views beside others."""
+
+    def __init__(self, **views):
+        self.__dict__.update(views)
+
+
+@pytest.mark.parametrize("made", COPIES)
+@pytest.mark.parametrize("first", [False, True], ids=["the whole first", "the part first"])
+def test_views_that_are_copied_together_share_what_they_shared(made, first, x):
+    v = dv.View(x, x=0, y=np.s_[1:3])
+    views = [v, v.x, v[2:], v[::-1].y, dv.View(x[1:4])]
+    views = views[:: -1 if first else 1]
+    check_aliases(views, made(tuple(views)))
+    check_aliases(views, [*made(dict(enumerate(views))).values()])
+    held = made(Holder(one=views[0], more=[Holder(rest=views[1:])]))
+    check_aliases(views, [held.one, *held.more[0].rest])
+    computed, mean = made(((v + 1)[1:], v)), made((v, v._mean()))
+    computed[1][...] = mean[0][...] = 5.0
+    assert computed[0].y()[2, 1] == 6 and mean[1]() == 5
+    again = made(made(views))
+    check_aliases(views, again)
+
+
+def test_a_pickle_holds_what_its_views_share_once():
+    x = np.arange(100_000.0).reshape(10_000, 10)
+    v = dv.View(x, low=np.s_[:2])
+    size = x.nbytes
+    for views in [
+        (v, v.low, v[2:], v[5]),
+        (v[5], v[2:], v.low, v),
+        (v[5000:], v[:6000], v[4000:5500]),
+        (v[5], v[3:].low, v),
+        [dv.View(a=x, b=x)],
+        [dv.View(a=x[:6000], b=x[5000:])],
+        {n: v[:, n : n + 3] for n in range(8)},
+        [dv.View(x[n : n + 100]) for n in range(0, 9900, 10)],
+    ]:
+        count = 500 * len(views)
+        assert size * 0.99 < len(pickle.dumps(views)) < size + 2000 + count
+    for view in [v[3:5], v[9000].low, dv.View(a=x[:2], b=x[-1:]), dv.View(a=x[:3], b=x[1:4])]:
+        pickle.dumps(v)
+        assert len(pickle.dumps(view)) < 2000
+    for few in [dv.View(a=x[0], b=x[:, 0], _rank=0), (v[5], v[:, 1]), dv.View(x[::7, 1])]:
+        assert len(pickle.dumps(few)) < 85_000
+    few = np.zeros((1000, 1000))
+    assert len(pickle.dumps((dv.View(np.diagonal(few)), dv.View(few.T[::-1, 5])))) < 20_000
+
+
+def test_a_part_stays_small_while_a_pickle_of_the_whole_is_alive():
+    v = dv.View(np.arange(10_000.0))
+    file = io.BytesIO()
+    pickler = pickle.Pickler(file)
+    pickler.dump(v)
+    assert len(pickle.dumps(v[3:5])) < 1000
+    pickler.dump(v[3:5])
+    assert file.tell() < 82_000
+    unpickler = pickle.Unpickler(io.BytesIO(file.getvalue()))
+    whole, part = unpickler.load(), unpickler.load()
+    part[0] = -1
+    assert whole[3]() == -1
+
+
+def test_pickles_in_several_threads_have_all_they_need():
+    v = dv.View(np.arange(10_000.0))
+
+    def check(start):
+        views = [v[start : start + 50], v[start + 25 : start + 99], v]
+        again = pickle.loads(pickle.dumps(views))
+        again[0][30] = -1
+        assert again[1][5]() == again[2][start + 30]() == -1
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(check, range(0, 8000, 100)))
+
+
+def test_what_a_slab_holds_besides_is_not_copied_when_it_is_loaded():
+    v = dv.View(np.zeros(1000))
+    buffers = []
+    text = pickle.dumps((v[5:], v[10:]), protocol=5, buffer_callback=buffers.append)
+    (buffer,) = buffers
+    memory = bytearray(buffer.raw())
+    loaded = pickle.loads(text, buffers=[memory])
+    assert all(np.may_share_memory(view(), np.frombuffer(memory, "u1")) for view in loaded)
 
 
 def test_a_read_only_view_stays_read_only_through_a_pickle(d):

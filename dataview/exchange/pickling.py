@@ -9,14 +9,15 @@ from dataview.plan.fields import NO_FIELDS
 from dataview.plan.kinds import Record, Reduction, Select, Stored
 from dataview.plan.node import Node
 from dataview.plan.walk import below, remade
-from dataview.sources import ArraySource, Source
+from dataview.sources import ArraySource, Source, packed_together
 
 
 def packed_in_order(node: Node) -> tuple[Any, ...]:
     """Return the parts of a node in order, and last an equal node with no more data than it needs.
 
     Each part stands after its own parts.  So a pickle or a deep copy of them does not recurse,
-    however long the plan is.  Each array is cut once, so parts that share memory still do.
+    however long the plan is.  Each array is cut once, and before the parts stands what is common to
+    arrays that overlap, so parts that share memory still do.
     """
     order = below([node], _needed)
     seen: dict[int, tuple[Source, list[Index | None]]] = {}
@@ -40,7 +41,8 @@ def packed_in_order(node: Node) -> tuple[Any, ...]:
             return part.replaced(node=None)  # the data that its value came from is not needed
         return part
 
-    return tuple(remade(order, packed).values())
+    blocks = [block.memory for block, _ in cuts.values() if block.memory is not None]
+    return *packed_together(blocks), *remade(order, packed).values()
 
 
 def _needed(part: Any) -> list[Any]:

@@ -4,11 +4,13 @@ from dataview.sources.dask_arrays import DelayedSource
 from dataview.sources.functions import FunctionSource
 from dataview.sources.memory import ArraySource
 from dataview.sources.npy import open_npy, save_npy
+from dataview.sources.packing import packed_together
 from dataview.sources.protocol import Memo, Source
 from dataview.sources.scratch import REUSED, borrow, give_back
 from dataview.sources.sharing import Store, store_of, store_of_file, stores_meeting
 
 __all__ = [
     "REUSED", "ArraySource", "DelayedSource", "FunctionSource", "Memo", "Source", "Store", "borrow",
-    "give_back", "open_npy", "save_npy", "store_of", "store_of_file", "stores_meeting",
+    "give_back", "open_npy", "packed_together", "save_npy", "store_of", "store_of_file",
+    "stores_meeting",
 ]  # fmt: skip

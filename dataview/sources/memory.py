@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from dataview.index import Index, gather
+from dataview.sources.boxes import Box
+from dataview.sources.packing import Block, Place, Restored, Slab, packed
 from dataview.sources.protocol import Memo, Source
 
 
@@ -24,7 +26,11 @@ class ArraySource(Source):
         self.dtype = array.dtype
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (np.array(self.memory, order="K"), self.dtype, self.writable)
+        found = packed(self.memory)
+        if found is None:
+            return _copied, (np.array(self.memory, order="K"), self.dtype, self.writable)
+        original, needed, place = found
+        return _restored, (original, needed, tuple(needed.box), tuple(place), self.writable)
 
     def read(self, index: Index, memo: Memo) -> np.ndarray:
         """Return the elements that the index selects, an alias where strides describe them."""
@@ -33,6 +39,10 @@ class ArraySource(Source):
     def write(self, index: Index, value: np.ndarray) -> None:
         """Write through the index into the array."""
         gather.assign(self.memory, index, value)
+
+    def member(self, name: str) -> ArraySource:
+        """Return one field of the records, which is an array in the same memory."""
+        return ArraySource(self.memory[name])
 
     def reshaped(self, shape: tuple[int, ...]) -> ArraySource | None:
         """Return the same elements in their order under another shape, if they lie in order."""
@@ -43,7 +53,22 @@ class ArraySource(Source):
         return "memory"
 
 
-def _restored(array: np.ndarray, dtype: np.dtype[Any], writable: bool) -> ArraySource:
+def _restored(
+    whole: Restored, slabs: list[Slab], box: tuple[Any, Any], place: tuple[Any, ...], writable: bool
+) -> ArraySource:
+    source: ArraySource = object.__new__(ArraySource)
+
+    def put(block: Block) -> None:
+        array = Place(*place).array_in(block)
+        if not writable:
+            array.flags.writeable = False
+        source.__init__(array)  # type: ignore[misc]
+
+    whole.use(Box(*box), slabs, put)
+    return source
+
+
+def _copied(array: np.ndarray, dtype: np.dtype[Any], writable: bool) -> ArraySource:
     array = array.astype(dtype, copy=False)  # NumPy's pickles forget the byte order
     if not writable:
         array.flags.writeable = False
