@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import dataview as dv
 from counting import unmade
+from dataview.sources import boxes, packing
 from oracle import (
     NUMBERS,
     accepted_chains,
@@ -512,6 +513,27 @@ def test_pickles_in_several_threads_have_all_they_need():
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(check, range(0, 8000, 100)))
+
+
+@pytest.mark.parametrize("count", [100, 1000])
+@pytest.mark.parametrize(
+    "parts",
+    [
+        lambda v, count: [v[i] for i in np.random.default_rng(1).permutation(count)],
+        lambda v, count: [v[i : i + 9] for i in range(count)],
+        lambda v, count: [v[:, i : i + 2] for i in range(count)],
+        lambda v, count: [*(v[i] for i in range(count)), v],
+    ],
+    ids=["rows", "windows", "columns", "the whole at last"],
+)
+def test_the_work_of_a_pickle_grows_as_its_views(monkeypatch, parts, count):
+    v = dv.View(np.zeros((1024, 1024)))
+    calls = []
+    for kind, name in [(boxes.Box, "overlaps"), (packing.Place, "array_in")]:
+        method = getattr(kind, name)
+        monkeypatch.setattr(kind, name, lambda *args, m=method: calls.append(0) or m(*args))
+    pickle.loads(pickle.dumps(parts(v, count)))
+    assert len(calls) < 20 * count
 
 
 def test_what_a_slab_holds_besides_is_not_copied_when_it_is_loaded():

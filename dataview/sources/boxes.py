@@ -58,9 +58,10 @@ _Content = TypeVar("_Content")
 
 
 class Bands(Generic[_Content]):
-    """What belongs to runs along the first axis; no two runs overlap."""
+    """What belongs to runs along an axis; no two runs overlap."""
 
-    def __init__(self) -> None:
+    def __init__(self, axis: int = 0) -> None:
+        self.axis = axis
         self.clear()
 
     def clear(self) -> None:
@@ -70,8 +71,8 @@ class Bands(Generic[_Content]):
         self.contents: list[_Content] = []
 
     def _within(self, box: Box) -> slice:
-        first = bisect_right(self.stops, box.low[0])
-        return slice(first, max(first, bisect_left(self.starts, box.high[0])))
+        first = bisect_right(self.stops, box.low[self.axis])
+        return slice(first, max(first, bisect_left(self.starts, box.high[self.axis])))
 
     def of(self, box: Box) -> list[_Content]:
         """Return what belongs to the runs that a box overlaps."""
@@ -80,7 +81,7 @@ class Bands(Generic[_Content]):
     def put(self, box: Box, content: _Content) -> None:
         """Put one content in place of all to which a box reaches; its run becomes theirs too."""
         place = self._within(box)
-        start, stop = box.low[0], box.high[0]
+        start, stop = box.low[self.axis], box.high[self.axis]
         self.starts[place] = [min([start, *self.starts[place]])]
         self.stops[place] = [max([stop, *self.stops[place]])]
         self.contents[place] = [content]

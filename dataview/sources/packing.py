@@ -73,28 +73,42 @@ def _dot(left: Sequence[int], right: Sequence[int]) -> int:
 # --- packing ---------------------------------------------------------------------------------
 
 
+MOST_PIECES = 64
+"""What lies around more slabs is pickled with the elements that they have."""
+
+
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class Original:
     """An array in C order, parts of which one pickle holds; a pickle that begins makes it new."""
 
     array: np.ndarray
-    slabs: Bands[list[Slab]] = field(default_factory=Bands)
+    by_axis: list[Bands[list[Slab]]] = field(default_factory=lambda: [Bands(0), Bands(-1)])
+    """The slabs in runs of rows, and in runs of columns: few are near along one of the two."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        self.slabs.clear()  # called once in each pickle, before it needs a slab
+        for slabs in self.by_axis:
+            slabs.clear()  # called once in each pickle, before it needs a slab
         return Restored, (self.array.shape,)
 
     def covering(self, box: Box) -> list[Slab]:
         """Return slabs that have all elements of a box: those that are there, and new ones."""
-        found = [slab for near in self.slabs.of(box) for slab in near if slab.box.overlaps(box)]
+        near = min((slabs.of(box) for slabs in self.by_axis), key=lambda runs: sum(map(len, runs)))
+        found = [slab for run in near for slab in run if slab.box.overlaps(box)]
+        if len(found) > MOST_PIECES:
+            return [self._new_slab(box)]
         missing = [box]
         for slab in found:
             missing = [rest for part in missing for rest in part.without(slab.box)]
-        for part in missing:
-            slab = Slab(part, self._data()[part.key])
-            self.slabs.put(part, [*(s for near in self.slabs.of(part) for s in near), slab])
-            found.append(slab)
-        return found
+        return found + [self._new_slab(part) for part in missing]
+
+    def _new_slab(self, box: Box) -> Slab:
+        slab = Slab(box, self._data()[box.key])
+        for slabs in self.by_axis:
+            runs = slabs.of(box)
+            run = runs[0] if len(runs) == 1 else [slab for run in runs for slab in run]
+            run.append(slab)
+            slabs.put(box, run)
+        return slab
 
     def _data(self) -> np.ndarray:
         return self.array if self.array.dtype.hasobject else self.array[..., None].view(np.uint8)
@@ -167,8 +181,12 @@ def _original_of(whole: np.ndarray, arrays: Sequence[np.ndarray]) -> Original | 
 
     None if they would be few among the elements of their boxes.
     """
-    found = _originals.get(_key(whole))
+    key = _key(whole)
+    found = _originals.get(key)
     if found is not None:
+        return found
+    if len(arrays) == 1 and arrays[0].ndim <= whole.ndim and arrays[0].flags.forc:
+        found = _originals[key] = Original(whole)  # quick, for each of many samples
         return found
     shapes = [whole.shape, *filter(None, (_axes_of(array, whole) for array in arrays))]
     costs = {
@@ -181,7 +199,7 @@ def _original_of(whole: np.ndarray, arrays: Sequence[np.ndarray]) -> Original | 
     shape = min(costs, key=lambda shape: (costs[shape], -len(shape)))
     if costs[shape] * whole.itemsize > max(SMALL, SPARSE * sum(part.nbytes for part in arrays)):
         return None
-    found = _originals[_key(whole)] = Original(whole.reshape(shape))
+    found = _originals[key] = Original(whole.reshape(shape))
     return found
 
 
@@ -220,17 +238,24 @@ def _address(array: np.ndarray) -> int:
     return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
 
 
+def _bounds(array: np.ndarray) -> tuple[int, int]:
+    if array.flags.forc:
+        start = _address(array)
+        return start, start + array.nbytes
+    return byte_bounds(array)
+
+
 def _whole_of(array: np.ndarray) -> np.ndarray | None:
     """Return the array whose memory an array is a part of, in C order with an axis at least."""
     if not array.size or not array.dtype.itemsize:
         return None
-    low, high = byte_bounds(array)
+    low, high = _bounds(array)
     whole: np.ndarray | None = None
     link: Any = array
     while link is not None:
         if isinstance(link, np.ndarray) and link.flags.forc:
-            start = _address(link)
-            if start <= low and high <= start + link.nbytes:
+            start, stop = (low, high) if link is array else _bounds(link)
+            if start <= low and high <= stop:
                 whole = np.asarray(link)
         if isinstance(link, memoryview):
             link = link.obj
@@ -244,8 +269,7 @@ def _whole_of(array: np.ndarray) -> np.ndarray | None:
 def _placed(array: np.ndarray, whole: np.ndarray) -> tuple[Box, Place]:
     """Return a box of the whole with all elements of an array, and where they are."""
     size, start = whole.dtype.itemsize, _address(whole)
-    first = _address(array) - start
-    low, high = (place - start for place in byte_bounds(array))
+    low, high = (place - start for place in _bounds(array))
     strides = [stride if n > 1 else 0 for n, stride in zip(array.shape, array.strides, strict=True)]
     steps = [_position(abs(stride) // size, whole.shape) for stride in strides]
     begin = _position(low // size, whole.shape)
@@ -259,6 +283,7 @@ def _placed(array: np.ndarray, whole: np.ndarray) -> tuple[Box, Place]:
         box = Box(begin, tuple(n + 1 for n in end))
         rests = (0,) * array.ndim
         return box, Place(array.shape, array.dtype, place, low % size, tuple(signed), rests)
+    first = _address(array) - start
     row, zeros = size * math.prod(whole.shape[1:]), (0,) * (whole.ndim - 1)
     box = Box((low // row, *zeros), (-(-high // row), *whole.shape[1:]))
     rows = tuple((stride // row, *zeros) for stride in strides)
