@@ -37,11 +37,11 @@ def rebuilt(roots: Sequence[Any], change: Change, into: Into = Part.held) -> lis
     A part that several others share is shared again; a part without a change stays the same
     object.  Parts that the walk does not go into stay as they are.
     """
-    made = remade(below(roots, into), change)
+    made = remade(below(roots, into), change, into)
     return [made[id(root)] for root in roots]
 
 
-def remade(order: Iterable[Any], change: Change) -> dict[int, Any]:
+def remade(order: Iterable[Any], change: Change, into: Into = Part.held) -> dict[int, Any]:
     """Return what takes the place of each part, by the identity of the old one."""
     made: dict[int, Any] = {}
 
@@ -49,5 +49,6 @@ def remade(order: Iterable[Any], change: Change) -> dict[int, Any]:
         return made.get(id(part), part)
 
     for part in order:
-        made[id(part)] = change(part.with_parts(new), part)
+        is_changed = any(new(inner) is not inner for inner in into(part))
+        made[id(part)] = change(part.with_parts(new) if is_changed else part, part)
     return made

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.compute import Place, evaluate
+from dataview.compute import Place, evaluate, operand_index
 from dataview.errors import FieldError, ReadOnlyError
 from dataview.index import (
     Index,
@@ -26,6 +26,7 @@ from dataview.index import (
 from dataview.plan.build import field, select
 from dataview.plan.casting import cast
 from dataview.plan.concat import Piece, split_rows
+from dataview.plan.fields import NO_FIELDS
 from dataview.plan.guards import endless, is_broadcast_to
 from dataview.plan.kinds import (
     Concat,
@@ -234,21 +235,30 @@ def _part_of(value: Any, shape: tuple[int, ...], piece: Piece) -> Any:
             if len(own) < len(shape) or own[0] == 1 != shape[0]:
                 return value  # the same for all rows
             rows = np.arange(shape[0])[piece.places[0]]
-            return _narrowed(select(value, axis_index(own, numbers_map(rows), len(rows))))
+            return _rows_of(value, axis_index(own, numbers_map(rows), len(rows)))
         value = evaluate(value)
     return piece.of(np.broadcast_to(value, shape))[piece.places]
 
 
-def _narrowed(value: Node) -> Node:
-    """Return an expression that reads one of several joined nodes where it needs no other."""
+def _rows_of(value: Node, index: Index) -> Node:
+    """Return a part of a value, such that an expression reads its operands' parts alone."""
+    whole = known_shape(value)
 
     def into(part: Any) -> list[Any]:
         return part.made_of() if isinstance(part, Elementwise) else []
 
-    return rebuilt([value], lambda part, old: _one_of_joined(part), into)[0]  # type: ignore[no-any-return]
+    def in_rows(part: Node, old: Node) -> Node:
+        if isinstance(part, Elementwise):
+            shapes = [known_shape(arg) for arg in part.args if isinstance(arg, Node)]
+            return part.replaced(shape=np.broadcast_shapes(*shapes), fields=NO_FIELDS)
+        place = operand_index(index, whole, known_shape(part))
+        return _one_of_joined(part if place is None else select(part, place))
+
+    return rebuilt([value], in_rows, into)[0]  # type: ignore[no-any-return]
 
 
 def _one_of_joined(node: Node) -> Node:
+    """Return the one of several joined nodes that is read, if it is one."""
     if not isinstance(node, Select) or not isinstance(node.node, Concat):
         return node
     index, joined = node.index, node.node
@@ -259,7 +269,5 @@ def _one_of_joined(node: Node) -> Node:
     part = joined.nodes[first]
     if first != last or part.dtype != joined.dtype:
         return node
-    return select(
-        part,
-        Index(index.shape, [shifted(index.maps[0], int(joined.starts[first])), *index.maps[1:]]),
-    )
+    start = shifted(index.maps[0], int(joined.starts[first]))
+    return select(part, Index(index.shape, [start, *index.maps[1:]]))
