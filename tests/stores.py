@@ -72,3 +72,31 @@ class Row:
 
     def __call__(self, number):
         return self.array[number, ...]
+
+
+class Numbered:
+    """What looks like an array, takes only slices, and notes the keys and the elements of each."""
+
+    def __init__(self, array):
+        self.data = array.copy()
+        self.shape, self.dtype = array.shape, array.dtype
+        self.keys, self.elements = [], 0
+
+    def __getitem__(self, key):
+        self.keys.append(key)
+        found = self.data[self.checked(key)]
+        self.elements += np.size(found)
+        return found
+
+    def checked(self, key):
+        for part in key if isinstance(key, tuple) else (key,):
+            assert type(part) is slice, f"takes slices alone, got {part!r}"
+            assert part.step is None or part.step > 0
+        return key
+
+
+class NumberedWritable(Numbered):
+    """The same, and it can be written."""
+
+    def __setitem__(self, key, value):
+        self.data[self.checked(key)] = value

@@ -267,6 +267,39 @@ def test_a_dataset_goes_there_and_back(x):
         d._to_xarray(dims=("time", "place"))
 
 
+@pytest.mark.parametrize("engine", ["zarr", "scipy"])
+def test_a_labelled_array_in_a_file_is_read_by_parts(x, tmp_path, engine):
+    import xarray as xr
+
+    data = xr.Dataset({"a": (("time", "place"), x, {"unit": "K"}), "b": ("time", x[:, 0])})
+    path = tmp_path / "data"
+    if engine == "zarr":
+        data.to_zarr(path, zarr_format=2)
+        opened = xr.open_zarr(path, chunks=None)
+    else:
+        data.to_netcdf(path, engine=engine)
+        opened = xr.open_dataset(path, engine=engine)
+    for view in [dv.View(opened).a, dv.View(opened.a), dv.View(opened.a.variable)]:
+        assert view._meta["unit"] == "K"
+        assert_same(view[[4, 1], ::-2](), x[[4, 1], ::-2].astype(view._dtype()))
+        assert_same((view - view._mean(axis=0))()[1:], (x - x.mean(axis=0))[1:])
+        assert_same(pickle.loads(pickle.dumps(view))(), x.astype(view._dtype()))
+        with pytest.raises(dv.ReadOnlyError, match="xarray"):
+            view[0] = 1
+    assert not opened.a.variable._in_memory
+    loaded = opened.a.load()
+    dv.View(loaded)[0] = 9
+    assert (loaded.values[0] == 9).all()
+    opened.close()
+
+
+def test_a_variable_in_memory_shares_it(x):
+    import xarray as xr
+
+    dv.View(xr.Variable(("time", "place"), x))[0] = 9
+    assert (x[0] == 9).all()
+
+
 # ---------------------------------------------------------------- jax
 
 
@@ -747,6 +780,31 @@ def test_labelled_arrays_of_dask_stay_lazy(x):
     view = dv.View(xr.DataArray(da.from_array(x, chunks=2), dims=("time", "place")))
     assert "dask" in repr(view)
     assert_same(view[1:3](), x[1:3])
+
+
+# ---------------------------------------------------------------- arrays of other libraries
+
+
+def test_what_is_memory_is_lent_and_not_asked_slice_by_slice(x):
+    import jax.numpy as jnp
+    import pandas as pd
+    import torch
+
+    tensor = torch.from_numpy(x)
+    dv.View(tensor)[0] = 9
+    assert (x[0] == 9).all()
+    days = pd.Series(np.arange(3).astype("M8[ns]")).array
+    for data in [tensor, jnp.asarray(x), days, pd.array([1, 2])]:
+        assert "memory" in repr(dv.View(data))
+
+
+def test_sparse_matrices_are_no_arrays(x):
+    from scipy import sparse
+
+    for kind in [sparse.csr_matrix, sparse.coo_array, sparse.lil_array]:
+        with pytest.raises(TypeError, match="toarray"):
+            dv.View(kind(x))
+        assert_same(dv.View(kind(x).toarray())(), x)
 
 
 # ---------------------------------------------------------------- Arrow and polars

@@ -6,7 +6,7 @@ A library is recognised by the module of an object's class, so no library is imp
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
@@ -19,9 +19,12 @@ from dataview.plan.fields import check_name
 from dataview.plan.kinds import known_shape
 from dataview.plan.layout import reshaped
 from dataview.plan.node import Node
-from dataview.sources import ArraySource, DelayedSource
+from dataview.sources import ArrayLike, ArraySource, DelayedSource, H5pySource, ZarrSource
 
-Reader = Callable[[Any], Node]
+Reader = Callable[[Any], Node | None]
+
+_OWN = (np.ndarray, Mapping, list, tuple, str)
+"""Python's own collections and NumPy's: whatever attributes they have, they are what they are."""
 
 
 def imported(value: Any) -> Node | None:
@@ -48,11 +51,12 @@ def _reader_of(kind: type) -> Reader | None:
         found = READERS.get((base.__module__.partition(".")[0], base.__name__))
         if found is not None:
             return found
-    if hasattr(kind, "__array__") or hasattr(kind, "__array_interface__"):
-        return None  # NumPy makes an array of it
-    if hasattr(kind, "__dlpack__"):
-        return lambda value: _in_memory(np.from_dlpack(value))
-    return _of_arrow_stream if hasattr(kind, "__arrow_c_stream__") else None
+    if issubclass(kind, _OWN):
+        return None
+    for protocols, reader in PROTOCOLS.items():
+        if all(hasattr(kind, protocol) for protocol in protocols):
+            return reader
+    return None
 
 
 def _in_memory(array: Any, shared: bool = True) -> Node:
@@ -71,6 +75,28 @@ def _in_columns(columns: Iterable[tuple[Any, Node]]) -> Node:
     if not named:
         raise ValueError("a table without columns has no data to view")
     return record(named, 1)
+
+
+# --- arrays elsewhere ------------------------------------------------------------------------
+
+
+def _of_array_like(array: Any) -> Node | None:
+    """Return the node of an object with shape, dtype and `[]`, None if it has not all of them."""
+    shape, dtype = getattr(array, "shape", None), getattr(array, "dtype", None)
+    if not isinstance(shape, tuple) or dtype is None:
+        return None
+    try:
+        np.dtype(dtype)
+    except TypeError:  # a dtype that NumPy does not know
+        return None
+    kind = type(array)
+    return stored(ArrayLike(array, kind.__name__, hasattr(kind, "__setitem__")))
+
+
+def _of_sparse(array: Any) -> Node:
+    raise TypeError(
+        f"the parts of a {type(array).__name__} are sparse, and no arrays; view its toarray()"
+    )
 
 
 # --- torch, jax, xarray, dask ----------------------------------------------------------------
@@ -104,10 +130,19 @@ def _of_tensor(tensor: Any) -> Node:
 
 
 def _of_labelled(array: Any) -> Node:
-    """Return the node of a DataArray; its attributes and the names of its axes are metadata."""
+    """Return the node of labelled data; its attributes and the names of its axes are metadata."""
     meta = {"dims": tuple(map(str, array.dims)), **array.attrs}
-    node = imported(array.data) or _in_memory(array.data)  # dask's, or NumPy's
-    return node.replaced(meta=MappingProxyType(meta))
+    return _of_variable(array).replaced(meta=MappingProxyType(meta))
+
+
+def _of_variable(array: Any) -> Node:
+    """Return the node of its data: dask's, NumPy's, or still in a file."""
+    variable = getattr(array, "variable", array)
+    if variable.chunks is not None or variable._in_memory:  # else `data` reads all of a file
+        return imported(array.data) or _in_memory(array.data)
+    name = f"xarray {getattr(array, 'name', None) or ''}".rstrip()
+    # xarray would answer a write by reading all into memory, and the file would not see it.
+    return stored(ArrayLike(variable, name, writable=False))
 
 
 def _of_dataset(dataset: Any) -> Node:
@@ -195,11 +230,17 @@ READERS: dict[tuple[str, str], Reader] = {
     ("torch", "Tensor"): _of_tensor,
     ("jax", "Tracer"): _of_tracer,
     ("xarray", "DataArray"): _of_labelled,
+    ("xarray", "Variable"): _of_labelled,
     ("xarray", "Dataset"): _of_dataset,
     ("dask", "Array"): lambda array: stored(DelayedSource(array)),
+    ("h5py", "Dataset"): lambda dataset: stored(H5pySource(dataset)),
+    ("zarr", "Array"): lambda array: stored(ZarrSource(array)),
+    ("scipy", "spmatrix"): _of_sparse,
+    ("scipy", "sparray"): _of_sparse,
     ("pandas", "DataFrame"): _of_frame,
     ("pandas", "Series"): _of_series,
     ("pandas", "Index"): _of_series,
+    ("pandas", "ExtensionArray"): lambda array: None,
     ("polars", "DataFrame"): _of_polars_frame,
     ("polars", "Series"): _of_polars,
     ("pyarrow", "Table"): _of_table,
@@ -210,7 +251,21 @@ READERS: dict[tuple[str, str], Reader] = {
 }
 """The reader of an object, by the library and the name of its class or of a base of that.
 
-jax's arrays have no row: NumPy reads them without a copy.
+None means that NumPy makes an array of it, in memory.  jax's arrays have no row for this reason.
+"""
+
+PROTOCOLS: dict[tuple[str, ...], Reader] = {
+    ("__array_interface__",): lambda value: None,
+    ("__array_struct__",): lambda value: None,
+    ("__array__", "__dlpack__"): lambda value: None,
+    ("__array__", "__arrow_c_stream__"): lambda value: None,
+    ("__dlpack__",): lambda value: _in_memory(np.from_dlpack(value)),
+    ("__arrow_c_stream__",): _of_arrow_stream,
+    ("__getitem__",): _of_array_like,
+}
+"""The reader of any other object, by what its class has: the first row that fits.
+
+None means that NumPy makes an array of it, in memory.
 """
 
 _CHECKS: dict[Reader | None, Callable[[Any], Any]] = {

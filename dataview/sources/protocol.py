@@ -107,7 +107,11 @@ class Source(ABC):
         if self.path is not None and other.path is not None:
             return os.path.samefile(self.path, other.path)
         maps = map_of(self.memory), map_of(other.memory)
-        return self.root is other.root or maps != (None, None)
+        return self.root.is_same(other.root) or maps != (None, None)
+
+    def is_same(self, other: Source) -> bool:
+        """Whether another source, like this one no member, is of the same data elsewhere."""
+        return self is other
 
     def may_meet(self, where: Index, other: Source, there: Index) -> bool:
         """Whether what an index selects here may be, in part, what another selects there."""
