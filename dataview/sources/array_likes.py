@@ -35,7 +35,7 @@ _WRITING = threading.RLock()
 so two threads that write different places of one chunk would lose one of the changes."""
 
 NEEDED_TIMES = 4
-"""Where places are scattered over several axes, a box around them has at most so many times more
+"""Of places that are scattered over several axes, a box is read that has at most so many times more
 elements than are needed."""
 
 
@@ -52,6 +52,9 @@ class ArrayLike(Source):
 
     span_times: ClassVar[int] = 1
     """A run that is at most so many times longer than what is needed of it is read whole."""
+
+    spare_bytes: ClassVar[int] = 0
+    """A box of at most so many bytes is read whole, however few of its elements are needed."""
 
     fresh: ClassVar[bool] = False
     """Whether `[]` returns arrays that nobody else holds."""
@@ -71,7 +74,8 @@ class ArrayLike(Source):
         if 0 in index.shape:
             return np.ndarray(index.shape, self.dtype)
         self._check()
-        parts = list(_parts(index, NEEDED_TIMES))
+        spare = self.spare_bytes // max(1, self.dtype.itemsize)
+        parts = list(_parts(index, NEEDED_TIMES, spare))
         if len(parts) == 1:
             return gather.read(self._box(parts[0].box), parts[0].within)
         found = np.empty(index.shape, self.dtype)
@@ -211,18 +215,19 @@ class _Part(NamedTuple):
     within: Index
 
 
-def _parts(index: Index, times: int) -> Iterator[_Part]:
+def _parts(index: Index, times: int, spare: int = 0) -> Iterator[_Part]:
     """Cut an index until the box of each part has at most `times` the elements that it needs.
 
-    Only places that are scattered over several axes at once are cut, along the first axis, so
-    that of repeated places the last one comes last.  With `times` 1, a box has no other places.
+    A box of at most `spare` elements is not cut, nor are places that are scattered over one axis
+    alone.  Cuts are along the first axis, so that of repeated places the last one comes last.  With
+    `times` 1 and nothing to spare, a box has no other places than those of the view.
     """
     waiting = [((0,) * len(index.shape), index)]
     while waiting:
         start, part = waiting.pop()
         box, within = boxed(part, len(part.maps))
         used = sorted({axis for map_ in part.maps for axis in axes_of(map_)})
-        if _is_dense(part, box, within, used, times):
+        if math.prod(box.shape) <= spare or _is_dense(part, box, within, used, times):
             where = tuple(slice(at, at + n) for at, n in zip(start, part.shape, strict=True))
             yield _Part(where, box, within)
             continue

@@ -25,6 +25,7 @@ class H5pySource(ArrayLike):
     __slots__ = ("place",)
     takes_a_list = True
     span_times = 4  # with a step, HDF5 takes longer than for all that lies between
+    spare_bytes = 1 << 20
     fresh = True
 
     def __init__(self, dataset: Any) -> None:

@@ -14,6 +14,7 @@ class ZarrSource(ArrayLike):
     __slots__ = ()
     takes_a_list = True  # with it, each chunk is decompressed once
     span_times = 4
+    spare_bytes = 1 << 20  # whole chunks are read in any case
     fresh = True
 
     def __init__(self, array: Any) -> None:
