@@ -5,9 +5,13 @@ Classes with the names of theirs stand in for other libraries.
 
 from __future__ import annotations
 
+import array as arrays_of_python
+import ctypes
 import sys
 import threading
 import types
+from collections import deque
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -277,6 +281,70 @@ def test_a_library_meets_the_class_once_it_was_imported(monkeypatch, x):
     dv.View(x)
     dv.View(x) + 1
     assert met == [dv.View]
+
+
+# ---------------------------------------------------------------- sequences without an IndexError
+
+
+class Endless:
+    """A sequence that has an item at every number, and a length."""
+
+    def __init__(self, length, item=float):
+        self.length, self.item = length, item
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, number):
+        assert number < self.length, "asked beyond the length"
+        return self.item(number)
+
+
+class Derived(Sequence):
+    """The same, with the methods that Python derives from these two."""
+
+    __init__, __len__, __getitem__ = Endless.__init__, Endless.__len__, Endless.__getitem__
+
+
+@pytest.mark.parametrize("kind", [Endless, Derived])
+def test_a_sequence_ends_at_its_length(kind):
+    view = dv.View(kind(3))
+    assert_same(np.asarray(view), np.array([0.0, 1, 2]))
+    assert_same(np.asarray(dv.View(kind(0))), np.zeros(0))
+    rows = kind(2, lambda row: kind(3, lambda column: 10 * row + column))
+    table = np.array([[0, 1, 2], [10, 11, 12]])
+    assert_same(np.asarray(dv.View(rows)), table)
+    assert_same(np.asarray(dv.View(x=rows).x[1]), table[1])
+    assert_same(dv.View([kind(2), kind(2)])(), np.array([[0.0, 1], [0, 1]]))
+    assert_same(dv.View([[7.0, 8.0], kind(2)])(), np.array([[7.0, 8], [0, 1]]))
+    assert_same((view + kind(3))(), np.array([0.0, 2, 4]))
+    made = dv.View(lambda number: kind(2), _length=3)
+    assert_same(np.asarray(made), np.array([[0.0, 1]] * 3))
+    view[1:] = kind(2)
+    assert_same(view(), np.array([0.0, 0, 1]))
+    objects = dv.View(np.zeros((2, 2), object))
+    objects[:] = [kind(2), kind(2)]
+    assert objects().tolist() == [[0, 1], [0, 1]]
+    records = dv.View(np.zeros(2, [("a", "f8"), ("b", "f8")]))
+    records._write(kind(2, lambda number: (number, 7)))
+    assert records().tolist() == [(0, 7), (1, 7)]
+
+
+def test_a_sequence_of_samples_is_refused_with_advice():
+    with pytest.raises(TypeError, match="_length=len"):
+        dv.View(Endless(3, lambda number: {"x": number}))
+
+
+def test_what_numpy_reads_without_a_loop_is_lent():
+    numbers = arrays_of_python.array("d", [1, 2, 3])
+    view = dv.View(numbers)
+    view[0] = 7
+    assert numbers[0] == 7
+    fixed = (ctypes.c_int * 3)(1, 2, 3)
+    dv.View(fixed)[1] = 7
+    assert fixed[1] == 7
+    assert_same(dv.View(range(3))(), np.arange(3))
+    assert_same(dv.View(deque([1.0, 2]))(), np.array([1.0, 2]))
 
 
 # ---------------------------------------------------------------- arrays that are computed

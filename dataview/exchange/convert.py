@@ -18,6 +18,7 @@ from dataview.plan.build import record, stored
 from dataview.plan.fields import check_name
 from dataview.plan.kinds import is_scalar
 from dataview.plan.node import Argument, Node
+from dataview.plan.sequences import listed
 from dataview.samples import IteratorSamples, NumberedSamples, Stream
 from dataview.sources import ArraySource, Source
 
@@ -80,13 +81,14 @@ def _array_of(value: Any) -> np.ndarray:
         raise TypeError(
             "a masked array would lose its mask; fill it, or give data and mask as two fields"
         )
-    if isinstance(value, (list, tuple)) and any(isinstance(part, Mapping) for part in value):
+    ended = listed(value)
+    if isinstance(ended, (list, tuple)) and any(isinstance(part, Mapping) for part in ended):
         raise TypeError(
             "a list of mappings is not an array; give a mapping of lists, or make samples by "
             "number: dv.View(samples.__getitem__, _length=len(samples))._probe()"
         )
     try:
-        array = np.asarray(value)
+        array = np.asarray(ended)
     except ValueError as error:
         raise TypeError(f"no array can be made of this {type(value).__name__}: {error}") from None
     if array.dtype == object and not isinstance(value, (np.ndarray, list, tuple)):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from dataview.plan.kinds import is_scalar
+from dataview.plan.sequences import listed
 
 
 def cast(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
@@ -27,6 +28,7 @@ def cast(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
     if is_scalar(value) and dtype.kind in "biufc":
         return _number(value, dtype)
     weak = not isinstance(value, (np.ndarray, np.generic))
+    value = listed(value) if weak else value
     given = np.asarray(value)
     if not _may_cast(given, dtype, weak):
         raise _lossy(str(given.dtype), dtype)
@@ -88,7 +90,7 @@ def _check_range(given: np.ndarray, dtype: np.dtype[Any]) -> None:
 
 def _objects(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
     if isinstance(value, (np.ndarray, list, tuple)):
-        return np.asarray(value, dtype)
+        return np.asarray(listed(value), dtype)
     landed = np.empty((), dtype)
     landed[()] = value
     return landed
@@ -96,7 +98,7 @@ def _objects(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
 
 def _structured(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
     """Cast field by field, matched by name; tuples are taken in the order of the fields."""
-    names = dtype.names or ()
+    names, value = dtype.names or (), listed(value)
     if isinstance(value, list):
         return np.array([_structured(part, dtype) for part in value], dtype)
     if isinstance(value, tuple) and len(value) == len(names):
