@@ -234,6 +234,20 @@ def test_of_repeated_places_the_last_value_counts(rng):
 
 
 @every_kind
+def test_an_object_is_written_into_a_view(kind, x, tmp_path):
+    found = kind(x, tmp_path)
+    view = dv.View(np.zeros((6, 4)), first=np.s_[:, 0])
+    view[:] = found
+    assert_same(view(), x)
+    view.first = Numbered(x[:, 2])
+    assert_same(view[:, 0](), x[:, 2])
+    dv.View(found)[:] = dv.View(found)[::-1]
+    assert_same(found[0:6], x[::-1])
+    with pytest.raises(ValueError, match="broadcast"):
+        view[1:] = found
+
+
+@every_kind
 def test_two_views_of_one_object_know_each_other(kind, x, tmp_path):
     found = kind(x, tmp_path)
     view = dv.View(found)

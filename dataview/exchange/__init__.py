@@ -12,7 +12,7 @@ from dataview.exchange.convert import (
     open_node,
     operand_of,
 )
-from dataview.exchange.from_libraries import check_gradient, is_foreign
+from dataview.exchange.from_libraries import check_gradient, in_parts, is_foreign
 from dataview.exchange.pickling import packed_in_order
 from dataview.exchange.saving import save
 from dataview.exchange.to_arrow import arrow_array, arrow_stream
@@ -29,7 +29,7 @@ from dataview.exchange.to_libraries import (
 )
 
 __all__ = [
-    "DEVICE", "argument_of", "arrow_array", "arrow_stream", "check_gradient", "dlpack",
+    "DEVICE", "argument_of", "arrow_array", "arrow_stream", "check_gradient", "dlpack", "in_parts",
     "is_foreign", "node_of", "numbered", "object_node", "open_node", "operand_of",
     "packed_in_order", "register_in_jax", "samples", "save", "to_dask", "to_jax", "to_pandas",
     "to_torch", "to_xarray"

@@ -33,6 +33,16 @@ def imported(value: Any) -> Node | None:
     return None if reader is None else reader(value)
 
 
+def in_parts(value: Any) -> Any:
+    """Return the node of an array that is not in memory, so that it is read in parts.
+
+    Anything else is returned as it is.
+    """
+    reader = _reader_of(type(value))  # type: ignore[arg-type]
+    found = reader(value) if reader in _LAZY else None
+    return value if found is None else found
+
+
 def is_foreign(value: Any) -> bool:
     """Whether a value is an object of another library, even if it is a mapping or a tuple too."""
     return _reader_of(type(value)) is not None  # type: ignore[arg-type]
@@ -97,6 +107,21 @@ def _of_sparse(array: Any) -> Node:
     raise TypeError(
         f"the parts of a {type(array).__name__} are sparse, and no arrays; view its toarray()"
     )
+
+
+def _of_dask(array: Any) -> Node:
+    return stored(DelayedSource(array))
+
+
+def _of_h5py(dataset: Any) -> Node:
+    return stored(H5pySource(dataset))
+
+
+def _of_zarr(array: Any) -> Node:
+    return stored(ZarrSource(array))
+
+
+_LAZY = (_of_array_like, _of_dask, _of_h5py, _of_zarr)
 
 
 # --- torch, jax, xarray, dask ----------------------------------------------------------------
@@ -232,9 +257,9 @@ READERS: dict[tuple[str, str], Reader] = {
     ("xarray", "DataArray"): _of_labelled,
     ("xarray", "Variable"): _of_labelled,
     ("xarray", "Dataset"): _of_dataset,
-    ("dask", "Array"): lambda array: stored(DelayedSource(array)),
-    ("h5py", "Dataset"): lambda dataset: stored(H5pySource(dataset)),
-    ("zarr", "Array"): lambda array: stored(ZarrSource(array)),
+    ("dask", "Array"): _of_dask,
+    ("h5py", "Dataset"): _of_h5py,
+    ("zarr", "Array"): _of_zarr,
     ("scipy", "spmatrix"): _of_sparse,
     ("scipy", "sparray"): _of_sparse,
     ("pandas", "DataFrame"): _of_frame,

@@ -6,10 +6,11 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, TypeVar, cast
 
+import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from dataview import exchange
-from dataview.exchange import check_gradient, is_foreign
+from dataview.exchange import check_gradient, in_parts, is_foreign
 from dataview.index import ENDLESS, parse
 from dataview.plan.build import select
 from dataview.plan.kinds import known_shape
@@ -138,8 +139,14 @@ def as_key(rows: Rows) -> slice | int:
     return slice(rows.start, rows.stop if rows.stop >= 0 else None, rows.step)
 
 
+_PLAIN = frozenset({np.ndarray, bool, int, float, complex, str, list, type(None)})
+"""The most usual classes of values that have no views in them."""
+
+
 def unwrapped(value: Any) -> Any:
-    """Return a value with the nodes of the views in it."""
+    """Return a value with the nodes of the views in it, and of arrays that are not in memory."""
+    if type(value) in _PLAIN:
+        return value
     if isinstance(value, BaseView):
         return node_of(value)
     if isinstance(value, Mapping) and not is_foreign(value):
@@ -147,7 +154,7 @@ def unwrapped(value: Any) -> Any:
     if type(value) is tuple and any(isinstance(part, BaseView) for part in value):
         return tuple(map(unwrapped, value))
     check_gradient(value)
-    return value
+    return in_parts(value)
 
 
 def node_from(value: Any) -> Node:
