@@ -554,6 +554,28 @@ def test_a_view_says_which_array_it_is_of(tmp_path, x):
     assert "zarr MemoryStore (r+)" in repr(dv.View(zarr.array(x, store=zarr.storage.MemoryStore())))
 
 
+def test_a_group_of_zarr_is_a_record(tmp_path, x):
+    group = zarr.open_group(tmp_path / "train.zarr", mode="w")
+    with pytest.raises(ValueError, match="group / is empty"):
+        dv.View(group)
+    group.create_array("z", data=x[:, 1])
+    group.create_array("outer/x", data=x)
+    view = dv.View(group)
+    assert view._fields() == ("outer", "z")
+    view.outer.x[1:] = 7
+    assert_same(group["outer/x"][...], np.concatenate([x[:1], np.full((5, 4), 7.0)]))
+    assert_same(view[::2].z(), x[::2, 1])
+
+
+def test_texts_of_any_length_are_read_and_written():
+    found = zarr.create_array(zarr.storage.MemoryStore(), shape=(3,), dtype=str)
+    view = dv.View(found)
+    view[:] = ["a", "", "longer"]
+    view[1] = "new"
+    assert view[::-1]().tolist() == ["longer", "new", "a"]
+    assert found[...].tolist() == ["a", "new", "longer"]
+
+
 def test_records_of_zarr_have_fields():
     kind = np.dtype([("a", "<f8"), ("b", ">i4"), ("c", [("d", "f4")])])
     found = zarr.create_array(

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -119,6 +119,14 @@ def _of_h5py(dataset: Any) -> Node:
 
 def _of_zarr(array: Any) -> Node:
     return stored(ZarrSource(array))
+
+
+def _of_zarr_group(group: Any) -> Node:
+    """Return the record of a group's arrays and groups; h5py's groups are mappings."""
+    members = sorted(group.members(), key=lambda member: member[0])
+    if not members:
+        raise ValueError(f"the zarr group {group.name} is empty: it has no data to view")
+    return record({check_name(name): cast("Node", imported(part)) for name, part in members})
 
 
 _LAZY = (_of_array_like, _of_dask, _of_h5py, _of_zarr)
@@ -260,6 +268,7 @@ READERS: dict[tuple[str, str], Reader] = {
     ("dask", "Array"): _of_dask,
     ("h5py", "Dataset"): _of_h5py,
     ("zarr", "Array"): _of_zarr,
+    ("zarr", "Group"): _of_zarr_group,
     ("scipy", "spmatrix"): _of_sparse,
     ("scipy", "sparray"): _of_sparse,
     ("pandas", "DataFrame"): _of_frame,
