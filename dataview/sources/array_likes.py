@@ -28,6 +28,7 @@ from dataview.index import (
     is_identity,
     shares_axes,
 )
+from dataview.sizes import sizes
 from dataview.sources.protocol import Memo, Source
 
 _WRITING = threading.RLock()
@@ -74,13 +75,21 @@ class ArrayLike(Source):
         if 0 in index.shape:
             return np.ndarray(index.shape, self.dtype)
         self._check()
+        steps = [map_ for map_ in index.maps if isinstance(map_, Affine) and _has_steps(map_)]
+        blocks = (
+            list(self._blocks(index, self.span_times))
+            if steps and index.is_box
+            else [((...,), index)]
+        )
         spare = self.spare_bytes // max(1, self.dtype.itemsize)
-        parts = list(_parts(index, NEEDED_TIMES, spare))
-        if len(parts) == 1:
-            return gather.read(self._box(parts[0].box), parts[0].within)
+        if len(blocks) == 1:
+            parts = list(_parts(index, NEEDED_TIMES, spare))
+            if len(parts) == 1:
+                return gather.read(self._box(parts[0].box), parts[0].within)
         found = np.empty(index.shape, self.dtype)
-        for part in parts:
-            found[part.where] = gather.read(self._box(part.box), part.within)
+        for where, block in blocks:
+            for part in _parts(block, NEEDED_TIMES, spare):
+                found[where][part.where] = gather.read(self._box(part.box), part.within)
         return found
 
     def write(self, index: Index, value: np.ndarray) -> None:
@@ -89,22 +98,50 @@ class ArrayLike(Source):
             return
         self._check()
         spread = np.broadcast_to(value, index.shape)
-        for part in _parts(index, 1):
-            block = spread[part.where]
-            if not is_identity(part.within, part.box.shape):
-                block = np.empty(part.box.shape, self.dtype)
-                gather.assign(block, part.within, spread[part.where])
-            for slab in product(*_asked(part.box, 1, self.takes_a_list)):
-                changed = block[tuple(piece.places for piece in slab)]
-                with _WRITING:
-                    self._put([piece.asked for piece in slab], _picked(changed, slab))
+        for where, block in self._blocks(index):
+            for part in _parts(block, 1):
+                self._write_box(part, spread[where][part.where])
+
+    def _write_box(self, part: _Part, value: np.ndarray) -> None:
+        """Write a value to a part of a view that fills a box."""
+        block = value
+        if not is_identity(part.within, part.box.shape):
+            block = np.empty(part.box.shape, self.dtype)
+            gather.assign(block, part.within, value)
+        for slab in product(*_asked(part.box, 1, self.takes_a_list)):
+            places: Any = (*(piece.places for piece in slab), ...)
+            with _WRITING:
+                self._put([piece.asked for piece in slab], _picked(block[places], slab))
+
+    def _blocks(self, index: Index, times: int = 1) -> Iterator[tuple[Any, Index]]:
+        """Cut an index into blocks for which little memory is needed, at most `times` their size.
+
+        A value that is one number everywhere would otherwise be as large as what it is written to.
+
+        Where places may be repeated, cuts are along the first axis, so that the last one counts.
+        """
+        single = all(len(axes_of(map_)) < 2 for map_ in index.maps) and index.is_box
+        axis, size = self.slow_axis(index) if single else (0, self._step_bytes(index, 0))
+        length = index.shape[axis] if index.shape else 1
+        step = max(1, sizes.file_bytes // (size * times))
+        if length <= step:
+            yield (...,), index
+            return
+        for low in range(0, length, step):
+            high = min(length, low + step)
+            where = (slice(None),) * axis + (slice(low, high),)
+            yield where, compose(index, block_index(index.shape, low, high, axis))
+
+    def _step_bytes(self, index: Index, axis: int) -> int:
+        """Return the bytes of one step along an axis of a view."""
+        others = (*index.shape[:axis], *index.shape[axis + 1 :])
+        return max(1, self.dtype.itemsize * math.prod(others))
 
     def slow_axis(self, index: Index) -> tuple[int, int]:
         """Return the axis of a view that walks along the first axis of the object."""
         axes = axes_of(index.maps[0]) if index.maps else ()
         axis = axes[0] if axes else 0
-        others = (*index.shape[:axis], *index.shape[axis + 1 :])
-        return axis, max(1, self.dtype.itemsize * math.prod(others))
+        return axis, self._step_bytes(index, axis)
 
     def describe(self) -> str:
         """Say which object it is, and whether it can be written."""
@@ -210,7 +247,7 @@ def _without_metadata(dtype: np.dtype[Any]) -> np.dtype[Any]:
 class _Part(NamedTuple):
     """A part of a view: where it lies there, the box of what it needs, its index within the box."""
 
-    where: tuple[slice, ...]
+    where: tuple[Any, ...]
     box: Index
     within: Index
 
@@ -228,8 +265,8 @@ def _parts(index: Index, times: int, spare: int = 0) -> Iterator[_Part]:
         box, within = boxed(part, len(part.maps))
         used = sorted({axis for map_ in part.maps for axis in axes_of(map_)})
         if math.prod(box.shape) <= spare or _is_dense(part, box, within, used, times):
-            where = tuple(slice(at, at + n) for at, n in zip(start, part.shape, strict=True))
-            yield _Part(where, box, within)
+            where = (slice(at, at + n) for at, n in zip(start, part.shape, strict=True))
+            yield _Part((*where, ...), box, within)
             continue
         axis = next(axis for axis in used if part.shape[axis] > 1)
         middle = part.shape[axis] // 2
@@ -249,6 +286,11 @@ def _is_dense(part: Index, box: Index, within: Index, used: Sequence[int], times
     covered = np.zeros(box.shape, bool)
     gather.assign(covered, within, np.array(True))
     return bool(covered.all())
+
+
+def _has_steps(map_: Affine) -> bool:
+    """Whether a map leaves places out, so that to read what lies between takes more memory."""
+    return any(abs(stride) > 1 for _, stride in map_.strides)
 
 
 class _Piece(NamedTuple):
