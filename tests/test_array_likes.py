@@ -41,8 +41,9 @@ def hdf5(array, folder):
 
 
 def zarr_array(array, folder):
+    chunks = tuple(max(2, length // 4) for length in array.shape)
     made = zarr.create_array(
-        folder / "data.zarr", shape=array.shape, dtype=array.dtype, chunks=(2, 2)
+        folder / "data.zarr", shape=array.shape, dtype=array.dtype, chunks=chunks
     )
     made[...] = array
     return made
@@ -574,6 +575,26 @@ def test_a_view_says_which_array_it_is_of(tmp_path, x):
     view = dv.View(group.create_array("a/x", data=x))
     assert "zarr train.zarr/a/x (r+)" in repr(view)
     assert "zarr MemoryStore (r+)" in repr(dv.View(zarr.array(x, store=zarr.storage.MemoryStore())))
+
+
+@pytest.mark.parametrize("kind", [hdf5, zarr_array])
+def test_scattered_rows_and_columns_are_asked_for_at_once(kind, tmp_path, monkeypatch, rng):
+    array = rng.random((600, 400))
+    found = kind(array, tmp_path)
+    view, keys, own = dv.View(found), [], type(found).__getitem__
+    monkeypatch.setattr(
+        type(found), "__getitem__", lambda self, key: keys.append(key) or own(self, key)
+    )
+    rows, columns = (rng.choice(length, 30, replace=False) for length in array.shape)
+    key = np.ix_(rows, columns)
+    assert_same(view[key](), array[key])
+    assert len(keys) == 1
+    with sizes.set(file_bytes=1000):
+        assert_same(view[key](), array[key])
+    assert len(keys) > 20
+    view[key] *= 2
+    array[key] *= 2
+    assert_same(view(), array)
 
 
 def test_a_group_of_zarr_is_a_record(tmp_path, x):

@@ -164,7 +164,8 @@ class ArrayLike(Source):
 
     def _box(self, box: Index) -> np.ndarray:
         """Return the elements of a box, in a new array."""
-        slabs = list(product(*_asked(box, self.span_times, self.takes_a_list)))
+        room = sizes.file_bytes // max(1, self.dtype.itemsize) if self.takes_a_list else 0
+        slabs = list(product(*_asked(box, self.span_times, self.takes_a_list, room)))
         if len(slabs) == 1:
             asked = self._get([piece.asked for piece in slabs[0]])
             found = _picked(asked, slabs[0])
@@ -301,14 +302,24 @@ class _Piece(NamedTuple):
     wanted: slice | np.ndarray = slice(None)
 
 
-def _asked(box: Index, times: int, takes_a_list: bool) -> list[list[_Piece]]:
-    """Return the pieces in which each axis of a box is asked for."""
+def _asked(box: Index, times: int, takes_a_list: bool, room: int = 0) -> list[list[_Piece]]:
+    """Return the pieces in which each axis of a box is asked for.
+
+    Only one axis can have a list; others are read over all their span, if that has room enough.
+    """
     axes = [_pieces(map_, box.shape, times) for map_ in box.maps]
     longest = max(range(len(axes)), key=lambda axis: len(axes[axis]), default=0)
-    if takes_a_list and axes and len(axes[longest]) > 1:
-        map_ = box.maps[longest]
-        assert isinstance(map_, Array)
-        axes[longest] = [_Piece(slice(None), map_.values)]
+    elements = math.prod(box.shape)
+    for axis, map_ in enumerate(box.maps):
+        if not isinstance(map_, Array) or len(axes[axis]) == 1:
+            continue
+        numbers = map_.values
+        low, high = int(numbers[0]), int(numbers[-1]) + 1
+        if axis == longest and takes_a_list:
+            axes[axis] = [_Piece(slice(None), numbers)]
+        elif elements * (high - low) <= room * len(numbers):
+            elements = elements * (high - low) // len(numbers)
+            axes[axis] = [_Piece(slice(None), slice(low, high), numbers - low)]
     return axes
 
 
