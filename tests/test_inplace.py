@@ -416,7 +416,7 @@ def test_a_wide_file_is_changed_by_several_threads(tmp_path):
     assert (np.load(tmp_path / "a.npy") == 3).all()
 
 
-def no_pages(pages, advice):
+def no_pages(pages, *advice):
     raise OSError(22, "Invalid argument")
 
 

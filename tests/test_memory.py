@@ -82,6 +82,32 @@ def test_pages_of_a_map_are_given_back(work, path):
     assert peak(path, 0, work) < 100
 
 
+SCATTERED = {
+    "shuffled rows are written": "d._shuffled(1)[:] = 0",
+    "rows by number are written": "d[np.random.default_rng(0).permutation(len(d))] = 1",
+    "shuffled rows are summed": "d._shuffled(1)._sum(axis=0)()",
+    "columns by number are written": "d[:, [40, 3]] = 7",
+}
+
+
+@pytest.mark.parametrize("work", SCATTERED)
+def test_scattered_rows_of_a_file_take_little_memory(work, path):
+    assert peak(path, 0, SCATTERED[work]) < 64
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        "d._shuffled(1)._sum()()",
+        "d[np.random.default_rng(0).permutation(len(d))[::3]]._mean()()",
+        "c = d[:, 3]; c -= 1",
+    ],
+)
+def test_a_file_is_never_mapped_whole(work, tmp_path):
+    np.lib.format.open_memmap(tmp_path / "a.npy", "w+", "f4", (768 << 12, WIDTH))
+    assert peak(tmp_path / "a.npy", 200, work) < 200
+
+
 @pytest.mark.parametrize("work", DESCRIBED)
 def test_a_description_holds_a_sample_of_all_fields_together(work, path):
     assert peak(path, 0, DESCRIBED[work]) < 220

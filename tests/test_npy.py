@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import io
+import mmap
 import os
 import pickle
 import struct
@@ -11,6 +14,7 @@ import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from subprocess import PIPE
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -22,7 +26,8 @@ from children import printed
 from dataview.errors import PartialWriteError, StreamError
 from dataview.index.algebra import Affine, Constant, Index, identity
 from dataview.sizes import sizes
-from dataview.sources import file_access, new_files, npy
+from dataview.sources import file_access, file_pieces, file_rows, new_files, npy
+from dataview.view.face import node_of
 from oracle import (
     NUMBERS,
     RECORD,
@@ -193,7 +198,19 @@ def test_a_file_that_is_gone_is_named(path, x):
             view[key]()
 
 
-def test_a_file_cut_short_during_a_pass_kills_nobody(tmp_path):
+@pytest.mark.parametrize(
+    "work",
+    [
+        "view._mean(axis=0)()",
+        "view[:, 3]._mean()()",
+        "view[::-1]()",
+        "view[::-2, 1:3]()",
+        "view._shuffled(1)._sum()()",
+        "view[np.random.default_rng(0).permutation(1 << 20)]()",
+        "view[np.random.default_rng(0).permutation(1 << 20)[:3000]]()",
+    ],
+)
+def test_a_file_cut_short_during_a_pass_kills_nobody(work, tmp_path):
     code = """
 import os, sys, threading
 import numpy as np
@@ -204,12 +221,12 @@ view = dv.open(path)
 threading.Timer(0.2, os.truncate, (path, 1 << 20)).start()
 try:
     while True:
-        view._mean(axis=0)()
+        exec(sys.argv[2])
 except (OSError, ValueError) as error:
     print(error)
 """
-    said = printed("-c", code, tmp_path / "big.npy")
-    assert "ended before" in said or CHANGED in said
+    said = printed("-c", code, tmp_path / "big.npy", work)
+    assert "big.npy" in said and ("ended before" in said or CHANGED in said)
 
 
 def test_a_large_mapped_file_cut_short_kills_nobody(tmp_path):
@@ -875,6 +892,176 @@ def test_parts_of_a_large_file_are_read_piece_by_piece(tmp_path):
         assert_same(view._transpose()[1:](), eager.T[1:])
         view[:] = 3
         assert (np.load(file) == 3).all()
+
+
+@contextlib.contextmanager
+def in_small_pieces(file_bytes, windows=True, numbers=7):
+    """Cut what is read and written as if it were large; perhaps the system maps no file."""
+    small = {"MOST_NUMBERS": numbers, "GAP": 8, "FEW": 1, "FAR": 16}
+    refused = {} if windows else {"map_window": lambda *args: None}
+    with (
+        sizes.set(file_bytes=file_bytes, window_bytes=1),
+        mock.patch.multiple(file_pieces, **small),
+        mock.patch.multiple(file_rows, GAP=8, **refused),
+    ):
+        yield
+
+
+@examples(300)
+@given(st.data())
+def test_any_read_and_write_in_small_pieces_is_that_of_numpy(tmp_path_factory, data):
+    array = data.draw(arrays(layouts=["C", "F"], dtypes=DTYPES))
+    file = tmp_path_factory.mktemp("any") / "x.npy"
+    save(file, array)
+    view, model = dv.open(file, mode="r+"), np.load(file)
+    pieces = in_small_pieces(data.draw(st.sampled_from([64, 1 << 12])), data.draw(st.booleans()))
+    with pieces:
+        chain = data.draw(accepted_chains(model, 2))
+        places = positions(model, chain)
+        assert_same(follow(view, chain)(), model.reshape(-1)[places])
+        assert_same(follow(dv.open(file), chain)(), model.reshape(-1)[places])
+        value = fill(places.shape, model.dtype, 40)
+        follow(view, chain)._write(value)
+    scatter(model, places, value)
+    assert_same(np.load(file), model)
+
+
+MANY = np.random.default_rng(8)
+SCATTERED = {
+    "shuffled": MANY.permutation(60),
+    "repeated": MANY.integers(0, 60, 150),
+    "few": np.array([59, 0, 30]),
+    "negative": -1 - MANY.permutation(60)[:20],
+    "mask": MANY.random(60) < 0.4,
+    "backwards": np.s_[::-1],
+    "backwards in steps": np.s_[50:3:-7],
+    "rows in two axes": MANY.permutation(60)[:24].reshape(4, 6),
+    "repeated rows in two axes": MANY.integers(0, 9, (5, 7)),
+    "columns of rows": (MANY.permutation(60)[:25], 2),
+    "some columns of rows": (MANY.permutation(60)[:25], np.s_[5:1:-2]),
+    "columns": np.s_[:, 3],
+    "columns by number": (np.s_[2:], [4, 0, 3]),
+    "repeated columns": (np.s_[2:], [4, 0, 4]),
+    "columns backwards": np.s_[:, ::-1],
+    "elements": (MANY.integers(0, 60, 100), MANY.integers(0, 6, 100)),
+    "a grid": np.ix_(MANY.integers(0, 60, 20), [5, 1, 5]),
+    "in the last axis": (np.s_[10:30], np.s_[:], [6, 2]),
+    "a box": np.s_[3:58:4, 1:5, 2:6],
+}
+
+
+@pytest.mark.parametrize("windows", [True, False])
+@pytest.mark.parametrize("order", "CF")
+@pytest.mark.parametrize("name", SCATTERED)
+def test_scattered_rows_are_those_of_numpy(name, order, windows, tmp_path):
+    key = SCATTERED[name]
+    for dtype in ["f4", "S3", ALIGNED]:
+        model = np.array(fill((60, 6, 7), np.dtype(dtype)), order=order)
+        save(tmp_path / "a.npy", model)
+        view = dv.open(tmp_path / "a.npy", mode="r+")
+        for file_bytes in [1 << 24, 1 << 11]:
+            with in_small_pieces(file_bytes, windows, 25):
+                wanted = np.array(model[key])
+                assert_same(view[key](), wanted)
+                assert_same(dv.open(tmp_path / "a.npy")[key](), wanted)
+                value = np.roll(wanted.reshape(-1), 5).reshape(wanted.shape)
+                for given_value in [value, value[-1:], value.reshape(-1)[1]]:
+                    view[key] = given_value
+                    model[key] = given_value
+                    assert_same(np.load(tmp_path / "a.npy"), model)
+
+
+@pytest.mark.parametrize("windows", [True, False])
+def test_members_of_scattered_records_are_those_of_numpy(windows, tmp_path):
+    model = fill((200, 3), NESTED)
+    save(tmp_path / "a.npy", model)
+    view = dv.open(tmp_path / "a.npy", mode="r+")
+    rows = np.random.default_rng(1).integers(0, 200, 150)
+    with in_small_pieces(1 << 11, windows, 25):
+        for key in [rows, (rows, 1), np.s_[::-1], np.s_[:, 2]]:
+            assert_same(view.y.z[key](), model["y"]["z"][key])
+            value = model["y"]["z"][key][::-1].copy()
+            view.y.z[key] = value
+            model["y"]["z"][key] = value
+            assert_same(np.load(tmp_path / "a.npy"), model)
+
+
+class CountingMap(mmap.mmap):
+    """A map that notes how much of a file is mapped and loaded."""
+
+    mapped, loaded = [], []
+
+    def __new__(cls, number, length, **options):
+        cls.mapped.append(length)
+        return super().__new__(cls, number, length, **options)
+
+    def madvise(self, advice, start, length):
+        self.loaded.append(length)
+        super().madvise(advice, start, length)
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    CountingMap.mapped.clear()
+    CountingMap.loaded.clear()
+    monkeypatch.setattr(mmap, "mmap", CountingMap)
+    return CountingMap
+
+
+def test_scattered_rows_of_a_file_are_written_in_one_pass(counted, tmp_path):
+    data = np.ones((1 << 14, 64), "f4")
+    np.save(tmp_path / "a.npy", data)
+    view = dv.open(tmp_path / "a.npy", "r+")
+    with sizes.set(file_bytes=1 << 18, undo_bytes=0):
+        view._shuffled(1)[:] = 0
+    assert not np.load(tmp_path / "a.npy").any()
+    assert max(counted.mapped, default=0) <= 2 << 18 and sum(counted.loaded) < 2 * data.nbytes
+
+
+def test_only_the_pages_of_scattered_rows_are_loaded_to_write_them(counted, tmp_path):
+    np.lib.format.open_memmap(tmp_path / "a.npy", "w+", "f4", (1 << 18, 64))
+    view = dv.open(tmp_path / "a.npy", "r+")
+    rows = np.random.default_rng(0).permutation(1 << 18)[:500]
+    view[rows] = 3
+    assert sum(counted.loaded) <= 500 * 2 * mmap.PAGESIZE
+    assert max(counted.mapped, default=0) <= 65 << 20
+    found = np.load(tmp_path / "a.npy", mmap_mode="r")
+    assert (found[rows] == 3).all() and found.sum() == 500 * 64 * 3
+
+
+@pytest.mark.parametrize("order", "CF")
+@pytest.mark.parametrize(
+    "key", [np.s_[:, 3], np.s_[::-1], [70, 3, 99], ([70, 3, 99], 2), np.s_[::9]], ids=str
+)
+def test_a_full_disk_is_an_error_that_names_the_file(key, order, tmp_path, monkeypatch):
+    path = tmp_path / "a.npy"
+    np.save(path, np.zeros((100, 50), order=order))
+    before = path.read_bytes()
+
+    def full(*args, **options):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(mmap, "mmap", type("mmap", (mmap.mmap,), {"madvise": full}))
+    monkeypatch.setattr(os, "pwritev", full, raising=False)
+    monkeypatch.setattr(file_access, "_write_some", full)
+    node = node_of(dv.open(path, "r+")[key])
+    with pytest.raises(OSError, match="No space left") as caught:
+        node.node.source.write(node.index, np.ones(()))
+    assert caught.value.filename == str(path) and caught.value.errno == errno.ENOSPC
+    assert path.read_bytes() == before
+
+
+def test_a_file_cut_short_is_not_made_longer_by_a_write(path, x, monkeypatch):
+    view = dv.open(path, "r+")
+    size = path.stat().st_size
+    source = node_of(view).source
+    monkeypatch.setattr(type(source.file), "check", lambda file: None)  # it was whole just now
+    os.truncate(path, size - 80)
+    monkeypatch.setattr(file_rows, "map_window", lambda *args: None)
+    for index in [node_of(view[:, 1]).index, node_of(view[[5, 0]]).index]:
+        with pytest.raises(OSError, match=r"x\.npy ended before"):
+            source.write(index, np.ones(()))
+        assert path.stat().st_size == size - 80
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

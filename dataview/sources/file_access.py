@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import io
-import math
 import mmap
 import os
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -23,25 +22,47 @@ POPULATE_READ, POPULATE_WRITE = 22, 23
 
 
 def map_window(
-    file: io.FileIO, place: int, shape: tuple[int, ...], dtype: np.dtype[Any], writable: bool
+    file: io.FileIO,
+    place: int,
+    size: int,
+    writable: bool,
+    runs: np.ndarray | None = None,
+    least: int | None = None,
 ) -> np.ndarray | None:
     """Return bytes of a file as memory shared with it, None where the system does not allow it.
 
     All pages are loaded, and have room on the disk if they are to be written, so that touching
-    them cannot fail unless another program truncates the file.  They are freed with the last array
-    that holds them.  After None, read or write at the place instead: that works, or says why not.
+    them cannot fail unless another program truncates the file.  Of `runs` (pairs of start and end,
+    ascending) only the pages are loaded that these need; no others may be touched.  The pages are
+    freed with the last array that holds them.  After None, which is also the answer if fewer bytes
+    than `least` are asked for, read or write at the place instead: that works, or says why not.
     """
-    size = math.prod(shape) * dtype.itemsize
-    if sys.platform != "linux" or size < sizes.window_bytes:
+    least = sizes.window_bytes if least is None else least
+    if sys.platform != "linux" or size < least:
         return None
     skipped = place % mmap.ALLOCATIONGRANULARITY
     access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ
+    advice = POPULATE_WRITE if writable else POPULATE_READ
     try:
         pages = mmap.mmap(file.fileno(), size + skipped, access=access, offset=place - skipped)
-        pages.madvise(POPULATE_WRITE if writable else POPULATE_READ)
+        for start, stop in [(0, size + skipped)] if runs is None else _page_runs(runs + skipped):
+            pages.madvise(advice, start, stop - start)
     except (OSError, ValueError):  # an old system, a full disk, a file that is shorter by now
         return None
-    return np.ndarray(shape, dtype, pages, skipped)
+    return np.ndarray(size, np.uint8, pages, skipped)
+
+
+def _page_runs(runs: np.ndarray) -> list[tuple[int, int]]:
+    """Return the runs of pages, from start to end in bytes, that contain runs of bytes.
+
+    >>> _page_runs(np.array([[10, 20], [5000, 5010], [mmap.PAGESIZE * 9, mmap.PAGESIZE * 9 + 1]]))
+    [(0, 8192), (36864, 40960)]
+    """
+    first, last = runs[:, 0] // mmap.PAGESIZE, (runs[:, 1] - 1) // mmap.PAGESIZE
+    new = np.flatnonzero(first[1:] > last[:-1] + 1) + 1
+    starts = first[np.concatenate([[0], new])] * mmap.PAGESIZE
+    stops = (last[np.append(new, len(runs)) - 1] + 1) * mmap.PAGESIZE
+    return list(zip(starts.tolist(), stops.tolist(), strict=True))
 
 
 def open_regular(path: str, mode: str = "rb", buffering: int = -1) -> Any:
@@ -63,12 +84,22 @@ def _opened(path: str, flags: int) -> int:
 
 def read_at(file: io.FileIO, block: np.ndarray, place: int) -> None:
     """Fill an array with the bytes at a place in a file."""
-    _transfer(_read_some, file, block, place)
+    read_runs(file, block, [(place, block.nbytes)])
 
 
 def write_at(file: io.FileIO, block: np.ndarray, place: int) -> None:
     """Write the bytes of an array at a place in a file."""
-    _transfer(_write_some, file, block, place)
+    write_runs(file, block, [(place, block.nbytes)])
+
+
+def read_runs(file: io.FileIO, block: np.ndarray, runs: Iterable[tuple[int, int]]) -> None:
+    """Fill an array with the runs of bytes that have these places and sizes in a file."""
+    _transfer(_read_some, file, block, runs)
+
+
+def write_runs(file: io.FileIO, block: np.ndarray, runs: Iterable[tuple[int, int]]) -> None:
+    """Write the bytes of an array as runs that have these places and sizes in a file."""
+    _transfer(_write_some, file, block, runs)
 
 
 def _read_some(file: io.FileIO, part: memoryview, place: int) -> int:
@@ -89,14 +120,25 @@ def _transfer(
     move: Callable[[io.FileIO, memoryview, int], int],
     file: io.FileIO,
     block: np.ndarray,
-    place: int,
+    runs: Iterable[tuple[int, int]],
 ) -> None:
-    """Read or write all bytes of a block at a place in a file, in as many calls as it takes."""
+    """Read or write all bytes of a block, each run of them in as many calls as it takes."""
     raw: Any = block.reshape(-1).view(np.uint8)
-    data = memoryview(raw)
-    done = 0
-    while done < len(data):
-        count = move(file, data[done : done + MOST], place + done)
-        if count == 0:
-            raise OSError("the file ended before all of the block was transferred")
-        done += count
+    data, done = memoryview(raw), 0
+    try:
+        for place, size in runs:
+            shift, end = place - done, done + size
+            while done < end:
+                count = move(file, data[done : min(end, done + MOST)], done + shift)
+                if count == 0:
+                    raise cut_short(file)
+                done += count
+    except OSError as error:
+        if error.errno is not None:
+            error.filename = file.name  # the system's message names no file
+        raise
+
+
+def cut_short(file: io.FileIO) -> OSError:
+    """Return the error for a file that is shorter than it was when it was opened."""
+    return OSError(f"{file.name} ended before all of the block was transferred")
