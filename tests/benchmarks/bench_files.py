@@ -1,9 +1,10 @@
-"""Time centring a file as large as memory allows: `python bench_files.py`.
+"""Time changes of a file as large as memory allows: `python bench_files.py`.
 
-The file has `--gigabytes`, by default 4, and is made in `--folder`, by default the system's folder
-for temporary files. Each contestant runs in its own process, whose memory is read from the system.
-Its data are written to the disk before the next one begins. dask with zarr is timed if both can be
-imported; `--no-peers` leaves it out.
+The file is centred, and rows of it are written and read in random order. It has `--gigabytes`, by
+default 4, and is made in `--folder`, by default the system's folder for temporary files. Each
+contestant runs in its own process, whose memory is read from the system. Its data are written to
+the disk before the next one begins. dask with zarr is timed if both can be imported; `--no-peers`
+leaves it out.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +57,27 @@ WORKS = {
     ),
 }
 
+SCATTERED_ROWS = 320_000
+GIVEN = (
+    f"; rows = np.random.default_rng(0).permutation(len(x))[:{SCATTERED_ROWS}]"
+    "; value = np.ones((len(rows), x.shape[1]), 'f4')"
+)
+NUMPY = "import numpy as np; x = np.load(path, mmap_mode='r+')" + GIVEN
+DATAVIEW = "import numpy as np, dataview as dv; x = dv.open(path, 'r+')" + GIVEN
+
+SCATTERED = {
+    "Writing": {
+        "NumPy: ``x[rows] = value``": (NUMPY, "x[rows] = value"),
+        "``x[rows] = value``": (DATAVIEW, "x[rows] = value"),
+        "``x._shuffled(1)[:n] = 0``": (DATAVIEW, "x._shuffled(1)[: len(rows)] = 0"),
+    },
+    "Reading": {
+        "NumPy: ``x[rows]``": (NUMPY, "x[rows]"),
+        "``x[rows]()``": (DATAVIEW, "x[rows]()"),
+        "``x._shuffled(1)[:n]()``": (DATAVIEW, "x._shuffled(1)[: len(rows)]()"),
+    },
+}
+
 
 def blocks(rows: int) -> list[np.ndarray]:
     """Return the file's blocks: a few of them, repeated."""
@@ -77,10 +100,9 @@ def made(path: Path, rows: int, zarr: bool) -> Path:
     return path
 
 
-def run(name: str, path: Path) -> tuple[float, float]:
+def run(begin: str, work: str, path: Path) -> tuple[float, float]:
     """Return the seconds that a contestant takes, and the bytes that it holds."""
     os.sync()
-    begin, work = WORKS[name]
     tree = str(Path(__file__).parents[2])
     program = PROGRAM.format(begin=begin, work=work)
     done = subprocess.run(
@@ -88,6 +110,22 @@ def run(name: str, path: Path) -> tuple[float, float]:
     )
     seconds, held = map(float, done.stdout.split())
     return seconds, held
+
+
+def compare(
+    works: Mapping[str, tuple[str, str]], paths: Mapping[str, Path], rounds: int, limit: float
+) -> str:
+    """Return a table of contestants, each run once in a round on its file."""
+    names = list(works)
+    found = np.empty((len(names), rounds, 2))
+    generator = np.random.default_rng(0)
+    for turn in range(rounds):
+        for number in generator.permutation(len(names)):
+            found[number, turn] = run(*works[names[number]], paths[names[number]])
+    seconds, held = found[..., 0], found[..., 1].max(axis=1)
+    measured = dict(zip(names, map(Timed, seconds, seconds / seconds[0]), strict=True))
+    memory = dict(zip(names, map(megabytes, held), strict=True))
+    return comparison(measured, {names[1]: limit}, memory=memory)
 
 
 def main() -> None:
@@ -98,23 +136,19 @@ def main() -> None:
     parser.add_argument("--no-peers", action="store_true")
     given = parser.parse_args()
     rows = max(1, round(given.gigabytes * 2**30 / (4 * WIDTH * CHUNK))) * CHUNK
-    names = list(WORKS)
     peers = not given.no_peers and all(map(importlib.util.find_spec, ("dask", "zarr")))
-    names = names if peers else names[:2]
+    works = WORKS if peers else dict(list(WORKS.items())[:2])
+    size = f"a file of {given.gigabytes:g} GB, {rows:,} × {WIDTH} float32"
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
-        paths = dict.fromkeys(names[:2], made(Path(folder, "x.npy"), rows, False))
+        file = made(Path(folder, "x.npy"), rows, False)
+        paths = dict.fromkeys(works, file)
         if peers:
-            paths[names[2]] = made(Path(folder, "x.zarr"), rows, True)
-        found = np.empty((len(names), given.rounds, 2))
-        generator = np.random.default_rng(0)
-        for turn in range(given.rounds):
-            for number in generator.permutation(len(names)):
-                found[number, turn] = run(names[number], paths[names[number]])
-    seconds, held = found[..., 0], found[..., 1].max(axis=1)
-    print(heading(f"Centring a file of {given.gigabytes:g} GB, {rows:,} × {WIDTH} float32"))
-    measured = dict(zip(names, map(Timed, seconds, seconds / seconds[0]), strict=True))
-    memory = dict(zip(names, map(megabytes, held), strict=True))
-    print(comparison(measured, {names[1]: 0.6}, memory=memory))
+            paths[list(works)[2]] = made(Path(folder, "x.zarr"), rows, True)
+        print(heading(f"Centring {size}"))
+        print(compare(works, paths, given.rounds, 0.6))
+        for verb, scattered in SCATTERED.items():
+            print(heading(f"{verb} {min(rows, SCATTERED_ROWS):,} random rows of {size}"))
+            print(compare(scattered, dict.fromkeys(scattered, file), given.rounds, 1.5))
 
 
 if __name__ == "__main__":
