@@ -40,7 +40,9 @@ def take_before(changes: Iterable[Place]) -> None:
 
     An error is kept by the photograph that it belongs to, and raised where its value is used.
     """
-    _take(waiting_at(changes))
+    found = waiting_at(changes)
+    if found:
+        _take(found)
 
 
 def take_before_replacing(path: str) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from dataview.compute.blocks import cuts_along
 from dataview.index import (
     LINE,
+    Affine,
     Constant,
     Index,
     Map,
@@ -111,7 +112,10 @@ def _leading_maps(parts: Sequence[tuple[Map, int, int]], own: Shape) -> Iterator
 
 def _separate_axes(parts: Sequence[tuple[Any, int]]) -> Index:
     """Return the index with each map over an axis of its own."""
-    maps = [
-        renamed(map_, dict.fromkeys(axes_of(map_), axis)) for axis, (map_, _) in enumerate(parts)
-    ]
+    maps: list[Map] = []
+    for axis, (map_, _) in enumerate(parts):
+        if type(map_) is Affine:
+            maps.append(Affine(map_.offset, ((axis, map_.strides[0][1]),)))
+        else:
+            maps.append(renamed(map_, dict.fromkeys(axes_of(map_), axis)))
     return Index([length for _, length in parts], maps)

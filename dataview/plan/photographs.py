@@ -9,16 +9,19 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-_new: weakref.WeakSet[Any] = weakref.WeakSet()
+_new: dict[int, weakref.ref[Any]] = {}
 
 
 def wait(photograph: Any) -> None:
     """Note that this is asked for and not taken yet; nothing is noted of what nobody holds."""
-    _new.add(photograph)
+    key = id(photograph)
+    _new[key] = weakref.ref(photograph, lambda gone: _new.pop(key, None) and None)
 
 
 def noted() -> list[Any]:
     """Return what was noted since the last time, and is still held."""
-    found = list(_new)
+    if not _new:
+        return []
+    found = [part for known in list(_new.values()) if (part := known()) is not None]
     _new.clear()
     return found

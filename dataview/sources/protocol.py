@@ -47,7 +47,7 @@ class Source(ABC):
            [7., 7., 7.]], dtype=float32), True, 'Raw')
     """
 
-    __slots__ = ()
+    __slots__ = ("__weakref__",)
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]

@@ -15,17 +15,19 @@ from dataview.index import ENDLESS, parse
 from dataview.plan.build import select
 from dataview.plan.kinds import known_shape
 from dataview.plan.node import Node
+from dataview.write import clock
 
 Rows: TypeAlias = "range | int | None"
-State: TypeAlias = "tuple[Node, Rows, BaseView | None, Any]"
+State: TypeAlias = "tuple[Node, Rows, BaseView | None, Any, int]"
 
 
 class BaseView(NDArrayOperatorsMixin):
     """The class of all views: this room holds their state, the other rooms of the wing add verbs.
 
-    `_state` is (node, rows, parent, key): the view is those rows of the node.  A slice of a view
-    shares the node; its own node is made when it is first needed.  A field that was used once is
-    in `__dict__`, where Python finds it without calling a function.
+    `_state` is (node, rows, parent, key, built): the view is those rows of the node, and there were
+    `built` writes when it was built.  A slice of a view shares the node; its own node is made when
+    it is first needed.  A field that was used once is in `__dict__`, where Python finds it without
+    calling a function.
     """
 
     __slots__ = ("__dict__", "__weakref__", "_state")
@@ -68,17 +70,23 @@ def merge_groups(kind: _Kind) -> _Kind:
 def view_of_rows(node: Node, rows: Rows, parent: BaseView | None, key: Any) -> Any:
     """Return the view of some rows of a node."""
     view = _new(BaseView)
-    put_state(view, (node, rows, parent, key))
+    put_state(view, (node, rows, parent, key, clock[0]))
     return view
 
 
-def set_node(view: BaseView, node: Node, parent: BaseView | None = None, key: Any = None) -> None:
+def set_node(
+    view: BaseView,
+    node: Node,
+    parent: BaseView | None = None,
+    key: Any = None,
+    built: int | None = None,
+) -> None:
     """Make an existing view the view of a whole node."""
     if not _imported.isdisjoint(import_hooks):
         _run_import_hooks()
     shape = node.shape
     rows = range(shape[0]) if shape and shape[0] < ENDLESS else None
-    put_state(view, (node, rows, parent, key))
+    put_state(view, (node, rows, parent, key, clock[0] if built is None else built))
 
 
 def _run_import_hooks() -> None:
@@ -103,7 +111,7 @@ def viewed_with(node: Node, parts: Mapping[str, Node]) -> Any:
         rows, fields = view._state[1], view.__dict__
         for name, part in parts.items():  # they have the rows of the whole
             fields[name] = field = _new(BaseView)
-            put_state(field, (part, rows, None, None))
+            put_state(field, (part, rows, None, None, clock[0]))
     return view
 
 
@@ -117,7 +125,7 @@ def like(view: _Some, node: Node) -> _Some:
 
 def node_of(view: BaseView) -> Node:
     """Return the node of a view; that of a slice is made when it is first needed."""
-    node, seen, parent, key = view._state
+    node, seen, parent, key, built = view._state
     if seen is None:
         return node
     shape = node.shape or known_shape(node)
@@ -125,8 +133,13 @@ def node_of(view: BaseView) -> Node:
         return node
     cut = as_key(seen)
     whole = select(node, parse(cut, shape), cut)
-    set_node(view, whole, parent, key)
+    set_node(view, whole, parent, key, built)
     return whole
+
+
+def built(value: Any) -> int | None:
+    """Return how many writes there were when a view was built; None for what is no view."""
+    return value._state[4] if isinstance(value, BaseView) else None
 
 
 def as_key(rows: Rows) -> slice | int:

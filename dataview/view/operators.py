@@ -156,9 +156,9 @@ for _name, _ufunc in [(row.operator, row.function) for row in OPERATIONS if row.
 
 def _marked(view: BaseView) -> BaseView:
     """Mark a view that was changed in place, so that assigning it back does nothing; return it."""
-    node, seen, parent, key = view._state
+    node, seen, parent, key, built = view._state
     if parent is not None and not isinstance(key, Written):
-        put_state(view, (node, seen, parent, Written(key)))
+        put_state(view, (node, seen, parent, Written(key), built))
     return view
 
 

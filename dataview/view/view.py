@@ -26,7 +26,7 @@ from dataview.view.library_verbs import LibraryVerbs
 from dataview.view.operators import Operators
 from dataview.view.row_verbs import RowVerbs
 from dataview.view.statistic_verbs import StatisticVerbs
-from dataview.write import write
+from dataview.write import clock, write
 
 viewed = cast("Callable[..., View]", face.viewed)
 
@@ -81,7 +81,7 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
         array([1, 3])
         """
         if out is None and copy is None:
-            node, rows, _, _ = self._state
+            node, rows, *_ = self._state
             memory = node.lent if node.lent is not None else memory_of(node)
             if memory is not False and memory is not None:
                 return memory[as_key(rows)] if rows is not None else memory[()]
@@ -148,13 +148,13 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
         >>> View(a)[[0, 2]]._write(7); a
         array([7, 0, 7, 0])
         """
-        write(node_of(self), unwrapped(value))
+        write(node_of(self), unwrapped(value), face.built(value))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if isinstance(key, str):
             _assign(self, key, value)
         elif not (isinstance(value, View) and _is_written(value, self, key)):
-            write(node_of(self[key]), unwrapped(value))
+            write(node_of(self[key]), unwrapped(value), face.built(value))
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("_"):
@@ -169,7 +169,7 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise unknown_verb(name, dir(View))
-        node, rows, _, _ = self._state
+        node, rows, *_ = self._state
         followed = row_field(node, name) if rows is not None else None
         if followed is not None:
             part = face.view_of_rows(followed, rows, None, name)
@@ -210,7 +210,7 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
         if not isinstance(other, View):
             other = View(other)
         node = declare.attach(node_of(self), name, node_of(other))
-        parent, key = self._state[2:]
+        _, _, parent, key, _ = self._state
         self.__dict__.clear()
         set_node(self, node, parent, key)
 
@@ -312,15 +312,15 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
     # --- rows ------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> View:
-        node, rows, parent, own_key = self._state
+        node, rows, parent, own_key, built = self._state
         if parent is not None:  # only the last part of a chain needs its parent
-            put_state(self, (node, rows, None, own_key))
+            put_state(self, (node, rows, None, own_key, built))
         kind = type(key)
         if type(rows) is range and (
             kind is slice or (kind is int and -len(rows) <= key < len(rows))
         ):
             view = _new(View)
-            put_state(view, (node, rows[key], self, key))
+            put_state(view, (node, rows[key], self, key, clock[0]))
             return view
         return _part(self, key)
 
@@ -475,7 +475,7 @@ def _part(view: View, key: Any) -> View:
         return view
     if not isinstance(names, str):
         return view._select(*names)
-    node, seen, _, _ = view._field(names)._state
+    node, seen, *_ = view._field(names)._state
     return cast(View, face.view_of_rows(node, seen, whole, given))
 
 
@@ -489,7 +489,7 @@ def _plain_key(key: Any) -> Any:
 
 
 def _is_written(view: View, parent: View, key: Any) -> bool:
-    _, _, where, mark = view._state
+    _, _, where, mark, _ = view._state
     return where is parent and isinstance(mark, Written) and mark.of(key)
 
 

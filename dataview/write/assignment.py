@@ -18,24 +18,38 @@ from dataview.plan.casting import cast
 from dataview.plan.kinds import Elementwise, Sampled, known_dtype, known_shape, size_of
 from dataview.plan.node import Node
 from dataview.sizes import sizes
+from dataview.write import runs
 from dataview.write.changes import Change, changes_of
 from dataview.write.listeners import announce
 from dataview.write.overlap import Separated, has_power, is_in_memory, is_one_box, separated
 from dataview.write.update import Update, held_interrupt
 
 
-def write(node: Node, value: Any) -> None:
-    """Write a value (array, number, node, or parts of a record) through a node to its sources."""
+def write(node: Node, value: Any, built: int | None = None) -> None:
+    """Write a value (array, number, node, or parts of a record) through a node to its sources.
+
+    If the value is a view, `built` is the number of writes there were when it was built.
+    """
     if isinstance(node, Sampled):
         node, (value,) = node.writable((value,))
-    carry_out(changes_of(node, value))
+    changes = changes_of(node, value)
+    if built is None or not isinstance(value, Node):
+        carry_out(changes)
+        return
+    member = runs.Member(changes, value, built)
+    carry_out(changes, is_in_run=True)
+    member.done()
 
 
-def carry_out(changes: Sequence[Change]) -> None:
+def carry_out(changes: Sequence[Change], is_in_run: bool = False) -> None:
     """Carry out changes together: all of them, or none."""
-    values = [change.value for change in changes if isinstance(change.value, Node)]
-    take([part for value in values for part in pending(value)], evaluate)
-    take_before([change.place for change in changes])
+    runs.clock[0] += 1
+    if not is_in_run:
+        runs.end()
+    for change in changes:
+        if isinstance(change.value, Node):
+            take(pending(change.value), evaluate)
+    take_before(change.place for change in changes)
     if sum(size_of(known_shape(change.target)) for change in changes) < sizes.streamed_elements:
         changes = list(map(_with_array, changes))
     if len(changes) == 1 and _is_for_numpy(changes[0]):

@@ -129,8 +129,14 @@ def _parts_of(value: Any, names: tuple[str, ...]) -> Mapping[str, Any]:
 
 def check_writable(node: Node) -> None:
     """Raise unless every part of the node leads to a source that can be written."""
-    for part in below([node], _shown):
+    one: Any = node
+    for part in [one.node] if _is_of_source(node) else below([node], _shown):
         _check_part(part)
+
+
+def _is_of_source(node: Any) -> bool:
+    """Whether a node is an index of a source, as most that are written."""
+    return type(node) is Select and type(node.node) is Stored
 
 
 def _shown(node: Node) -> list[Any]:
@@ -207,14 +213,15 @@ def _check_shape(given: tuple[int, ...], shape: tuple[int, ...]) -> None:
 
 def _split(node: Node, given: Any, value: Any, is_checked: bool) -> Iterator[Change]:
     """Return the parts of sources that a node shows, each with its part of the value."""
+    if _is_of_source(node):
+        yield Change(node, _narrow(given, value, known_dtype(node), is_checked), is_checked)
+        return
     waiting = [(node, identity(known_shape(node)), value)]
     while waiting:  # not by recursion, since nodes may be joined deeper than Python's stack
         node, index, value = waiting.pop()
         if isinstance(node, Stored):
-            if isinstance(value, np.ndarray) and value.dtype != node.dtype and is_checked:
-                # What is joined may have a narrower dtype than the whole.
-                value = cast(given if is_scalar(given) else value, known_dtype(node))
-            yield Change(select(node, index), value, is_checked)
+            fitting = _narrow(given, value, known_dtype(node), is_checked)
+            yield Change(select(node, index), fitting, is_checked)
         elif isinstance(node, Select):
             waiting.append((node.node, compose(node.index, index), value))
         elif isinstance(node, Driven):
@@ -225,6 +232,13 @@ def _split(node: Node, given: Any, value: Any, is_checked: bool) -> Iterator[Cha
                 for piece in split_rows(node, index)
             ]
             waiting.extend(reversed(pieces))
+
+
+def _narrow(given: Any, value: Any, dtype: np.dtype[Any], is_checked: bool) -> Any:
+    """Return a value in the dtype of a source, which may be narrower than that of the whole."""
+    if not isinstance(value, np.ndarray) or value.dtype == dtype or not is_checked:
+        return value
+    return cast(given if is_scalar(given) else value, dtype)
 
 
 def _part_of(value: Any, shape: tuple[int, ...], piece: Piece) -> Any:

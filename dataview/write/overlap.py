@@ -165,10 +165,10 @@ def _computed_before(
     """Return the value with the parts that read what is written computed before."""
     own = change.place
     reading: set[int] = set()  # the parts that read a target at whatever depth
-    for part in below([change.value], _into):
+    for part in below([change.value], into_places):
         place = place_of(part)
         if place is None:
-            if any(id(inner) in reading for inner in _into(part)):
+            if any(id(inner) in reading for inner in into_places(part)):
                 reading.add(id(part))
         elif id(part) not in harmless and targets.meet(
             place, own if _is_same(place, change) else None
@@ -187,7 +187,8 @@ def _computed_before(
     return rebuilt([change.value], separate, into)[0]  # type: ignore[no-any-return]
 
 
-def _into(part: Any) -> list[Any]:
+def into_places(part: Any) -> list[Any]:
+    """Return the parts below a part, none below one that shows a place of a source."""
     shows = isinstance(part, Node) and place_of(part) is not None
     return [] if shows else part.made_of()
 

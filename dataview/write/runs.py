@@ -1,0 +1,159 @@
+"""Runs of writes whose values are views: rows that are swapped like values would be lost.
+
+A row is a view, and sees what is written to it.  So `v[0], v[1] = v[1], v[0]` would write the same
+row twice.  A run is a sequence of writes whose values are views that were built before its first
+write.  In a run, a write is refused if an earlier one has changed its value, and an earlier one has
+read its target.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from dataview.compute import Place
+from dataview.index import Index
+from dataview.plan.node import Node
+from dataview.plan.walk import below
+from dataview.sources import Source
+from dataview.write.changes import Change
+from dataview.write.listeners import announce
+from dataview.write.overlap import into_places, place_of
+
+REMEMBERED = 256
+"""So many writes of a run are compared with a later one."""
+
+UNDO_BYTES = 1 << 20
+"""The writes of a run are undone if their values are not more than this in all."""
+
+MANY = 4096
+"""More pairs of places than this are not all compared."""
+
+clock = [0]
+"""How many writes there were; a view remembers how many there were when it was built."""
+
+
+class _Spot(NamedTuple):
+    """A place whose source may be gone: what nobody holds is not kept for the sake of a run."""
+
+    source: weakref.ref[Source]
+    where: Index
+
+    def meets(self, other: _Spot) -> bool:
+        ours, theirs = self.source(), other.source()
+        if ours is None or theirs is None:
+            return False
+        return ours.may_meet(self.where, theirs, other.where)
+
+
+class _Written(NamedTuple):
+    """A write of a run: what it changed and read, and what was there before and after."""
+
+    targets: list[_Spot]
+    reads: list[_Spot]
+    old: list[np.ndarray] | None
+    new: list[np.ndarray] | None
+
+
+class _Run(threading.local):
+    """The run of each thread: when its first write was, and its last writes."""
+
+    def __init__(self) -> None:
+        self.began = -1
+        self.nbytes = 0
+        self.writes: deque[_Written] = deque(maxlen=REMEMBERED)
+
+
+_run = _Run()
+
+
+def end() -> None:
+    """End the run: a value that is no view was written."""
+    if _run.writes:
+        _run.writes.clear()
+
+
+class Member:
+    """A write of a value that is a view, as a member of a run."""
+
+    def __init__(self, changes: Sequence[Change], value: Node, built: int) -> None:
+        """Begin a run, or go on with the one that has begun; refuse what would lose data."""
+        if not _run.writes or built > _run.began:
+            _run.writes.clear()
+            _run.began, _run.nbytes = clock[0], 0
+        self.places = [change.place for change in changes]
+        self.targets = list(map(_spot, self.places))
+        parts = below([value], into_places)
+        self.reads = [_spot(place) for part in parts if (place := place_of(part)) is not None]
+        self.is_idle = len(self.targets) == len(self.reads) == 1 and self._stays()
+        if _run.writes and not self.is_idle:
+            self._check()
+        _run.nbytes += sum(change.source.dtype.itemsize * _size(change) for change in changes)
+        self.old = None if _run.nbytes > UNDO_BYTES else _read(self.places)
+
+    def done(self) -> None:
+        """Note that the write is done."""
+        if not self.is_idle:
+            new = None if self.old is None else _read(self.places)
+            _run.writes.append(_Written(self.targets, self.reads, self.old, new))
+
+    def _stays(self) -> bool:
+        """Whether a place is written to itself."""
+        (target,), (read,) = self.targets, self.reads
+        same = (target.where.shape, target.where.maps) == (read.where.shape, read.where.maps)
+        return same and target.source() is read.source()
+
+    def _check(self) -> None:
+        earlier = list(_run.writes)
+        changed = any(_meet(self.reads, write.targets) for write in earlier)
+        if not changed or not any(_meet(self.targets, write.reads) for write in earlier):
+            return
+        undone = [_undo(write) for write in reversed(earlier)]
+        end()
+        what = "all" if all(undone) else "those of up to 1 MB that nothing has changed since"
+        raise ValueError(
+            "a row is a view, so rows cannot be swapped like values: an assignment before this "
+            "one has changed its value. Write v[0], v[1] = v[1](), v[0](), or take the rows in "
+            "another order by v._shuffled(seed). Of the assignments that belong to this one, "
+            f"{what} were undone"
+        )
+
+
+def _spot(place: Place) -> _Spot:
+    return _Spot(weakref.ref(place.source), place.where)
+
+
+def _size(change: Change) -> int:
+    return int(np.prod(change.where.shape))
+
+
+def _meet(ours: Sequence[_Spot], theirs: Sequence[_Spot]) -> bool:
+    """Whether two writes meet; of records with many fields, field by field."""
+    many = len(ours) * len(theirs) > MANY
+    pairs = zip(ours, theirs, strict=False) if many else itertools.product(ours, theirs)
+    return any(one.meets(other) for one, other in pairs)
+
+
+def _read(places: Sequence[Place]) -> list[np.ndarray]:
+    return [np.array(place.source.read(place.where, {})) for place in places]
+
+
+def _undo(write: _Written) -> bool:
+    """Put back what was there before a write, where its value is still there."""
+    if write.old is None or write.new is None:
+        return False
+    undone = True
+    for spot, old, new in zip(write.targets, write.old, write.new, strict=True):
+        source = spot.source()
+        if source is None or source.read(spot.where, {}).tobytes() != new.tobytes():
+            undone = False
+            continue
+        source.write(spot.where, old)
+        announce([source])
+    return undone
