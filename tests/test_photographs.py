@@ -4,8 +4,10 @@ import copy
 import gc
 import pickle
 
+import h5py
 import numpy as np
 import pytest
+import zarr
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -250,3 +252,22 @@ def test_processes_are_sent_the_values_of_before():
         rest = [batch() for batch in loader]
     assert_same(first, np.array([[-5.0, -5], [-3, -3]]))
     assert_same(rest[0], np.array([[-1.0, -1], [1, 1]]))
+
+
+@pytest.mark.parametrize("library", ["h5py", "zarr"])
+def test_two_views_of_one_stored_array_are_known_to_be_of_the_same_data(library, tmp_path):
+    values = np.arange(12.0).reshape(6, 2)
+    if library == "h5py":
+        file = h5py.File(tmp_path / "a.h5", "w")
+        file["x"] = values
+        stored = [file["x"], file["x"]]
+    else:
+        first = zarr.create_array(tmp_path / "a.zarr", data=values, chunks=(2, 2))
+        stored = [first, zarr.open_array(tmp_path / "a.zarr", mode="r+")]
+    one, other = map(dv.View, stored)
+    mean = one._mean(axis=0)
+    other[1:] = one[:-1]
+    assert_same(mean(), np.array([5.0, 6.0]))
+    assert_same(one(), values[[0, 0, 1, 2, 3, 4]])
+    if library == "h5py":
+        file.close()

@@ -75,8 +75,13 @@ class Source(ABC):
     reuses: bool = False
     """Whether `read` borrows its memory and adds it to the list `memo[REUSED]`, if there is one."""
 
+    is_alone: bool = True
+    """Whether no other source is of the same data; no for a class that has `is_same`."""
+
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        if "is_same" in vars(cls):
+            cls.is_alone = False
         if "write" in vars(cls) and "writable" not in vars(cls):
             cls.writable = True
 

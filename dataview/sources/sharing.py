@@ -57,7 +57,7 @@ def store_of(source: Any) -> Store:
         return Store("array", id(owner)) if known else Store("foreign", None)
     if source.path is not None:
         return store_of_file(source.path)
-    return Store("other", id(source.root))
+    return Store("other", id(source.root) if source.root.is_alone else None)
 
 
 def store_of_file(path: str | os.PathLike[str]) -> Store:
