@@ -43,6 +43,23 @@ WORKS = {
     "save": "(d * 2)._save(path + '.saved.npy')",
 }
 
+WRITTEN = {
+    "a number": "d[:] = 7",
+    "clipped out": "np.clip(d, 95, 105, out=d)",
+    "clipped": "d[:] = np.clip(d, 95, 105)",
+    "where": "d[:] = np.where(d > 100, d, d * 2)",
+    "written": "d._write(d * 2 + 1)",
+    "filled": "np.nan_to_num(d, copy=False, nan=d._mean())",
+    "another file": "d[:] = dv.open(path)",
+    "every other row": "d[::2] = d[1::2]",
+    "rows before": "d[1:] = d[:-1]",
+    "rows further on": "d[:-1] = d[1:]",
+    "other columns": "d[:, :32] *= d[:, 32:]",
+    "reversed": "d[:] = d[::-1]",
+    "shuffled": "d._shuffled(1)[:] = 0",
+}
+"""Ways to write, none of which holds the value in memory, or the old values of so large a file."""
+
 
 DESCRIBED = {
     "one field": "d._describe()",
@@ -73,6 +90,14 @@ def path(tmp_path_factory):
 @pytest.mark.parametrize("work", WORKS)
 def test_a_pass_over_a_file_takes_little_memory(work, path):
     assert peak(path, 64, WORKS[work]) < 64
+
+
+@pytest.mark.parametrize("work", WRITTEN)
+def test_a_write_takes_little_memory(work, path):
+    program = PROGRAM.replace(
+        "exec(work)", "with dataview.sizes.sizes.set(undo_bytes=0): exec(work)"
+    )
+    assert peak(path, 0, WRITTEN[work], "import dataview.sizes\n" + program) < 64
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from dataview.compute import evaluate, matmul, reduction
+from dataview.compute import matmul, reduction
 from dataview.exchange import check_gradient
 from dataview.plan import layout
 from dataview.plan.build import comparison, elementwise, keyed, with_fields
@@ -71,7 +71,7 @@ def _put(out: Any, call: outputs.Call) -> Any:
         if isinstance(found, Node):
             found = outputs.fitted(call, found, target)
         if isinstance(found, Node):
-            write(target, evaluate(found))
+            write(target, found)
             return out
     data = np.array(evaluated(out)) if isinstance(out, BaseView) else out
     function(*_each(evaluated, args), **_each(evaluated, options), out=data)

@@ -46,6 +46,8 @@ def carry_out(changes: Sequence[Change], is_in_run: bool = False) -> None:
     runs.clock[0] += 1
     if not is_in_run:
         runs.end()
+    if not changes:  # no row of what is joined
+        return
     for change in changes:
         if isinstance(change.value, Node):
             take(pending(change.value), evaluate)

@@ -209,7 +209,7 @@ def blocks_of(changes: Sequence[Change]) -> list[Block]:
     for number, change in enumerate(changes):
         shape = known_shape(change.target)
         axis, size = change.source.slow_axis(change.where)
-        step = max(1, sizes.file_bytes // size)
+        step = max(1, sizes.file_bytes // max(1, size))
         cuts = cuts_along(axis, shape[axis], step) if shape else []
         found.extend(
             [Block(number, cut) for cut in cuts] if len(cuts) > 1 else [Block(number, None)]
