@@ -54,13 +54,15 @@ def carry_out(changes: Sequence[Change], is_in_run: bool = False) -> None:
     take_before(change.place for change in changes)
     if sum(size_of(known_shape(change.target)) for change in changes) < sizes.streamed_elements:
         changes = list(map(_with_array, changes))
-    if len(changes) == 1 and _is_for_numpy(changes[0]):
-        _assign(changes[0])
+    if _is_one_array(changes) and changes[0].where.is_box:
+        _assign(changes[0])  # NumPy takes care of an overlap within one box
         return
     with contextlib.ExitStack() as stack:
         found = separated(changes, stack)
         kept = stack.pop_all()
-    if _is_for_memory(found):
+    if _is_one_array(found.changes):
+        _assign(found.changes[0])
+    elif _is_for_memory(found):
         _overwrite(found.changes[0])
     else:
         Update(found, kept).run()
@@ -78,11 +80,11 @@ def _with_array(change: Change) -> Change:
 # --- at once ---------------------------------------------------------------------------------
 
 
-def _is_for_numpy(change: Change) -> bool:
-    """Whether NumPy can assign the value as it is: it takes care of an overlap within one box."""
-    if change.source.memory is None or not change.where.is_box:
-        return False
-    return not isinstance(change.value, Node)
+def _is_one_array(changes: Sequence[Change]) -> bool:
+    """Whether an array is written to one place in memory, which NumPy does as a whole."""
+    change = changes[0]
+    in_memory = change.source.memory is not None
+    return len(changes) == 1 and in_memory and not isinstance(change.value, Node)
 
 
 def _assign(change: Change) -> None:

@@ -79,7 +79,7 @@ class Update:
         self.close()
 
     def _write_all(self, blocks: Sequence[Block], errors: FloatErrors) -> None:
-        if not self.in_order:
+        if not self.in_order and any(block.cut for block in blocks):
             run_blocks(lambda block: self._write(block, errors), list(blocks))
             return
         for block in blocks:
@@ -93,6 +93,9 @@ class Update:
             return
         old = np.array(evaluate(part.target)) if self.keep or same else None
         value = self._value(block, change, old, same, errors)
+        if self.keep:  # what is half written can be put back
+            self._put(block, value, old)
+            return
         with held_interrupt():
             self._put(block, value, old)
 
