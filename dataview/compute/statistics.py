@@ -20,19 +20,23 @@ from dataview.compute.quantiles import quantile_dtype, quantiles_of, rows_at
 from dataview.compute.reductions import KINDS, State, result_dtype
 from dataview.errors import warn
 from dataview.index import Index, gather
+from dataview.plan.build import stored
 from dataview.plan.guards import check_array, check_ends
-from dataview.plan.kinds import Reduction, known_dtype, known_shape, size_of
+from dataview.plan.kinds import Elementwise, Reduction, known_dtype, known_shape, size_of
 from dataview.plan.node import Evaluate, Node
 from dataview.plan.symbols import deferring
-from dataview.plan.walk import below
+from dataview.plan.walk import below, rebuilt
 from dataview.sizes import sizes
-from dataview.sources import REUSED, give_back
+from dataview.sources import REUSED, ArraySource, give_back
 
 WINDOW = 64
 """How many parts are computed before they are combined, which bounds the memory of a pass."""
 
 KEPT_BYTES = 1 << 26
 """Single rows of a statistic are kept if the whole statistic is no larger than this."""
+
+LONG = 4
+"""From so many nested statistics on, a small operand is kept for the next one."""
 
 AVERAGES = ("mean", "var", "std")
 
@@ -85,22 +89,30 @@ def _unsettled(part: Any) -> list[Any]:
 
 def take(wanted: Sequence[Reduction], evaluate: Evaluate) -> None:
     """Compute the statistics that have no value yet, those of one operand in one pass."""
+    known: dict[Node, Node] = {}
     for alike in _of_one_pass(wanted):
-        for other in alike:
-            if other.failed is not None:
-                raise other.failed
-        copy_context().run(_take_together, alike, evaluate)  # for the same reason as in `fused`
+        _take_group(alike, known, evaluate)
 
 
 def take_each(wanted: Sequence[Reduction], evaluate: Evaluate) -> None:
     """Compute statistics as `take` does; each keeps its own error."""
+    known: dict[Node, Node] = {}
     for alike in _of_one_pass(wanted):
         try:
-            take(alike, evaluate)
+            _take_group(alike, known, evaluate)
         except Exception as error:
             for other in alike:
                 if other.taken is None:
                     other.failed = error
+
+
+def _take_group(alike: list[Reduction], known: dict[Node, Node], evaluate: Evaluate) -> None:
+    for other in alike:
+        if other.failed is not None:
+            raise other.failed
+    node = _shortened(alike[0].node, known, evaluate)
+    # In a copy of the context, for the same reason as in `fused`.
+    copy_context().run(_take_together, alike, node, evaluate)
 
 
 def _of_one_pass(wanted: Sequence[Reduction]) -> list[list[Reduction]]:
@@ -112,12 +124,33 @@ def _of_one_pass(wanted: Sequence[Reduction]) -> list[list[Reduction]]:
     return list(groups.values())
 
 
-def _take_together(alike: list[Reduction], evaluate: Evaluate) -> None:
-    node, axes = alike[0].node, alike[0].axes
+def _shortened(node: Node, known: dict[Node, Node], evaluate: Evaluate) -> Node:
+    """Return a small operand of a long plan as data, computed from those of the operand before.
+
+    So a chain such as `v - v._mean()`, repeated, is not computed from its start for each statistic.
+    """
+    if not isinstance(node, Elementwise) or node.levels < LONG:
+        return node
+    if size_of(known_shape(node)) > sizes.small_elements:
+        return node
+
+    def into(part: Any) -> list[Any]:
+        return part.made_of() if isinstance(part, Elementwise) and part not in known else []
+
+    (short,) = rebuilt([node], lambda part, old: known.get(old, part), into)
+    data = stored(ArraySource(evaluate(short)), False)
+    known.clear()
+    known[node] = data
+    return data
+
+
+def _take_together(alike: list[Reduction], node: Node, evaluate: Evaluate) -> None:
+    """Compute statistics over the same axes of a node."""
+    axes = alike[0].axes
     counted = [other for other in alike if other.kind in KINDS]
     errors = FloatErrors()
     if 0 not in axes and known_shape(node):
-        values = [_row_by_row(other, evaluate, errors) for other in counted]
+        values = [_row_by_row(other, node, evaluate, errors) for other in counted]
     elif counted:
         parts = list(dict.fromkeys(KINDS[other.kind].part for other in counted))
         states = _streamed(node, axes, parts, evaluate, errors)
@@ -133,18 +166,20 @@ def _take_together(alike: list[Reduction], evaluate: Evaluate) -> None:
             _set_value(other, quantiles_of(other, evaluate))
 
 
-def _row_by_row(node: Reduction, evaluate: Evaluate, errors: FloatErrors) -> np.ndarray:
+def _row_by_row(
+    node: Reduction, operand: Node, evaluate: Evaluate, errors: FloatErrors
+) -> np.ndarray:
     """Return a statistic with a value for each row."""
     out = np.empty(known_shape(node), node.dtype)
-    whole = known_shape(node.node)
+    whole = known_shape(operand)
 
     def done(cut: Cut) -> None:
-        block = evaluate(node.node, cut.within(whole))
+        block = evaluate(operand, cut.within(whole))
         with errors.noting_in(node.kind):
             state = KINDS[node.kind].part(block, node.axes, 0)
         out[cut.start : cut.stop] = _finished(node, state, errors)
 
-    run_blocks(done, _blocks_of_rows(node.node))
+    run_blocks(done, _blocks_of_rows(operand))
     return out
 
 
