@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 import dataview as dv
 from counting import unmade
-from dataview.sources import boxes, packing
+from dataview.index import boxes
+from dataview.sources import packing
 from oracle import (
     NUMBERS,
     accepted_chains,

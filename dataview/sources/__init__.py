@@ -1,16 +1,15 @@
 """Where bytes are: one room for each kind of store, all with the one protocol of `Source`."""
 
 from dataview.sources.array_likes import ArrayLike
+from dataview.sources.chunked_arrays import H5pySource, ZarrSource
 from dataview.sources.dask_arrays import DelayedSource
 from dataview.sources.functions import FunctionSource
-from dataview.sources.hdf_datasets import H5pySource
 from dataview.sources.memory import ArraySource
 from dataview.sources.npy import open_npy, save_npy
 from dataview.sources.packing import packed_together
 from dataview.sources.protocol import Memo, Source
 from dataview.sources.scratch import REUSED, borrow, give_back
 from dataview.sources.sharing import Store, store_of, store_of_file, stores_meeting
-from dataview.sources.zarr_arrays import ZarrSource
 
 __all__ = [
     "REUSED", "ArrayLike", "ArraySource", "DelayedSource", "FunctionSource", "H5pySource", "Memo",

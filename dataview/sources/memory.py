@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dataview.index import Index, gather
-from dataview.sources.boxes import Box
+from dataview.index.boxes import Box
 from dataview.sources.packing import Block, Place, Restored, Slab, packed
 from dataview.sources.protocol import Memo, Source
 

@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
-from dataview.sources.boxes import Bands, Box, Ints, grown, within
+from dataview.index.boxes import Bands, Box, Ints, grown, within
 
 
 @dataclass(slots=True, eq=False)
