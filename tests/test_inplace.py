@@ -759,7 +759,8 @@ def test_a_failure_within_the_budget_is_undone(workers, folder):
 
 def test_memory_beyond_the_budget_says_what_was_changed(folder):
     a = np.arange(240.0).reshape(60, 4)
-    with streamed(), sizes.set(undo_bytes=0), ThreadPoolExecutor(1) as pool, dv.executor(pool):
+    small = sizes.set(undo_bytes=0, block_bytes=128)
+    with streamed(), small, ThreadPoolExecutor(1) as pool, dv.executor(pool):
         v = Memory(a, folder).view
         with pytest.raises(dv.PartialWriteError) as caught:
             v += failing(60, 59)

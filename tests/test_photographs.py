@@ -3,6 +3,7 @@
 import copy
 import gc
 import pickle
+import threading
 
 import h5py
 import numpy as np
@@ -286,3 +287,27 @@ def test_two_views_of_one_stored_array_are_known_to_be_of_the_same_data(library,
     assert_same(one(), values[[0, 0, 1, 2, 3, 4]])
     if library == "h5py":
         file.close()
+
+
+def test_what_the_values_of_a_write_need_is_taken_in_one_pass():
+    source = Counted(np.arange(4000.0))
+    x = dv.View(source)
+    target = dv.View(a=np.zeros(4000), b=np.zeros(4000))
+    target._write({"a": x - x._mean(), "b": x / x._std()})
+    assert source.elements == 3 * 4000  # once for both statistics, and once for each value
+
+
+def test_what_several_threads_ask_is_not_lost():
+    d = dv.View(np.arange(3.0))
+    asked = []
+
+    def ask():
+        asked.extend([d._sum() for _ in range(2000)])
+
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        photographs.waiting_at([])
+    d[0] = 100
+    assert {float(statistic()) for statistic in asked} == {3.0}

@@ -144,7 +144,14 @@ def disjoint(v):
     v[0], v[2] = v[1], v[3]
 
 
+def the_same_write_again(v):
+    w = v._shuffled(0)
+    w._write(v)
+    w._write(v)
+
+
 FINE = [
+    the_same_write_again,
     load_modify_store,
     a_window_written_elsewhere,
     numpy_in_between,
@@ -159,6 +166,20 @@ FINE = [
 @pytest.mark.parametrize("change", FINE, ids=lambda change: change.__name__)
 def test_what_loses_nothing_is_never_refused(change):
     change(dv.View(np.arange(12.0).reshape(6, 2)))
+
+
+@pytest.mark.filterwarnings("ignore:you are shuffling a 'View' object")
+def test_a_rotation_of_many_rows_is_refused():
+    a = np.arange(300.0)
+    v = dv.View(a)
+
+    def rotate_all(rows):
+        for number in range(300):
+            v[number] = rows[(number + 1) % 300]
+
+    with pytest.raises(ValueError, match="at most the last 256, were undone"):
+        rotate_all(list(v))
+    assert a[43:].tolist() == list(range(43, 300))
 
 
 def test_what_was_changed_since_is_not_put_back():
@@ -178,6 +199,28 @@ def test_large_rows_are_refused_and_said_not_to_be_undone():
     with pytest.raises(ValueError, match="those of up to 1 MB"):
         swap(v)
     assert (a[0] == a[1]).all()  # as the message says
+
+
+def test_an_undo_is_a_write_like_any_other():
+    v = dv.View(np.arange(4.0))
+    kept = v[0]
+    v[0] = v[1]
+    total = v._sum()
+    with pytest.raises(ValueError, match=REFUSED):
+        v[1] = kept
+    assert total() == 7
+
+
+def test_files_that_are_gone_do_not_matter(tmp_path):
+    views = []
+    for name in "abc":
+        np.save(tmp_path / f"{name}.npy", np.arange(4.0))
+        views.append(dv.open(tmp_path / f"{name}.npy", mode="r+"))
+    value = views[0][0]
+    views[1][1] = value
+    (tmp_path / "b.npy").unlink()
+    views[2][1] = value
+    assert views[2]().tolist() == [0, 0, 2, 3]
 
 
 def test_a_run_keeps_nothing_alive():

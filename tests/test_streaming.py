@@ -200,3 +200,23 @@ def test_an_integer_that_does_not_fit_leaves_every_byte(tmp_path):
             with pytest.raises(TypeError, match="without losing"):
                 d._write(wide * 0.5)
             assert d().tolist() == list(range(40))
+
+
+def test_what_is_asked_after_a_failure_is_taken_before_the_rest_is_written(monkeypatch):
+    put, counted = update.Update._put, itertools.count()
+
+    def stopped(self, *args):
+        if next(counted) == 2:
+            raise Stop
+        put(self, *args)
+
+    d = dv.View(np.zeros(SHAPE))
+    with sizes.set(**SMALL, undo_bytes=0):
+        monkeypatch.setattr(update.Update, "_put", stopped)
+        with pytest.raises(dv.PartialWriteError) as caught:
+            d._write(dv.View(np.ones(SHAPE))._map(lambda s: s(), shape=(4,), dtype=float))
+        monkeypatch.undo()
+        total, now = d._sum(), d().sum()
+        caught.value.resume()
+    assert d().sum() == 160 != now
+    assert total() == now

@@ -22,6 +22,9 @@ from dataview.compute.float_errors import FloatErrors
 from dataview.compute.functions import Function, bind, pack_like
 from dataview.compute.photographs import (
     Place,
+    Targets,
+    into_places,
+    place_of,
     take_before,
     take_before_replacing,
     waiting_at,
@@ -43,12 +46,12 @@ from dataview.compute.requests import (
 from dataview.compute.statistics import pending, reduction, take
 
 __all__ = [
-    "KINDS", "Cut", "FloatErrors", "Function", "Place", "Program", "Taker", "aliases", "as_tuples",
-    "bind", "block_axis", "block_elements", "by_name", "chosen_engines", "compiled",
+    "KINDS", "Cut", "FloatErrors", "Function", "Place", "Program", "Taker", "Targets", "aliases",
+    "as_tuples", "bind", "block_axis", "block_elements", "by_name", "chosen_engines", "compiled",
     "current_engine", "cuts_along", "engine", "evaluate", "evaluate_all", "evaluate_into",
-    "executor", "is_equal", "is_one_block", "leaves_of", "matmul", "memory_of",
-    "operand_index", "operand_indices", "overwrite", "pack_like", "pending", "reduction",
-    "row_blocks", "run_blocks", "sampled_rows", "shares_memory", "take", "take_before",
+    "executor", "into_places", "is_equal", "is_one_block", "leaves_of", "matmul", "memory_of",
+    "operand_index", "operand_indices", "overwrite", "pack_like", "pending", "place_of",
+    "reduction", "row_blocks", "run_blocks", "sampled_rows", "shares_memory", "take", "take_before",
     "take_before_replacing",
     "taker_of", "taker_of_memory", "waiting_at",
 ]  # fmt: skip

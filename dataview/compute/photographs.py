@@ -29,6 +29,32 @@ class Place(NamedTuple):
     where: Index
 
 
+FEW = 64
+"""A value is compared with each of so many targets in a store; with more, all count as one."""
+
+
+class Targets:
+    """The places that a write changes, by their stores."""
+
+    def __init__(self, places: Iterable[Place]) -> None:
+        self.stores: dict[Store, list[Place]] = {}
+        for place in places:
+            self.stores.setdefault(store_of(place.source), []).append(place)
+
+    def meet(self, place: Place, own: Place | None = None) -> bool:
+        """Whether a write may change what is at a place, apart from its own target there."""
+        for store in stores_meeting(store_of(place.source), self.stores):
+            known = self.stores[store]
+            if len(known) > FEW:
+                return True
+            for other in known:
+                if other is own:
+                    continue
+                if place.source.may_meet(place.where, other.source, other.where):
+                    return True
+        return False
+
+
 _waiting: dict[Store, WeakKeyDictionary[Any, list[Place]]] = {}
 """The photographs that are not taken yet, and what each reads, by the stores that they read."""
 
@@ -59,12 +85,11 @@ def waiting_at(changes: Iterable[Place]) -> list[Any]:
         _file(noted())
         if not _waiting:
             return []
-        found = {
-            id(part): part
-            for change in changes
-            for part, places in _held(store_of(change.source))
-            if any(_meets(change, place) for place in places)
-        }
+        targets, found = Targets(changes), {}
+        for store in targets.stores:
+            for part, places in _held(store):
+                if id(part) not in found and any(map(targets.meet, places)):
+                    found[id(part)] = part
         return list(found.values())
 
 
@@ -88,10 +113,6 @@ def _held(store: Store) -> Iterator[tuple[Any, list[Place]]]:
                 del parts[part]
 
 
-def _meets(change: Place, place: Place) -> bool:
-    return change.source.may_meet(change.where, place.source, place.where)
-
-
 def _file(photographs: Sequence[Any]) -> None:
     """File what is new under the stores that it reads."""
     new = [part for part in photographs if part.taken is None]
@@ -112,12 +133,13 @@ def _reads(roots: list[Node]) -> dict[int, dict[int, Place]]:
     What a statistic reads is not what a node above it reads: that needs the value alone.
     """
     found: dict[int, dict[int, Place]] = {}
-    for part in below(roots, _into):
-        place = _place(part)
+    for part in below(roots, into_places):
+        place = place_of(part)
         if place is not None:
             found[id(part)] = {id(part): place}
             continue
-        inner = [found[id(other)] for other in _into(part) if not isinstance(other, Reduction)]
+        below_it = (other for other in into_places(part) if not isinstance(other, Reduction))
+        inner = [found[id(other)] for other in below_it]
         widest = max(inner, key=len, default={})
         if all(other.keys() <= widest.keys() for other in inner):
             found[id(part)] = widest  # shared, so that a long plan has one for all its steps
@@ -126,11 +148,12 @@ def _reads(roots: list[Node]) -> dict[int, dict[int, Place]]:
     return found
 
 
-def _into(part: Any) -> list[Any]:
-    return [] if _place(part) is not None else part.made_of()
+def into_places(part: Any) -> list[Any]:
+    """Return the parts below a part, none below one that shows a place of a source."""
+    return [] if place_of(part) is not None else part.made_of()
 
 
-def _place(part: Any) -> Place | None:
+def place_of(part: Any) -> Place | None:
     """Return the place that a part shows, None if it is more than an index of a source."""
     index = None
     while type(part) is Select:

@@ -15,13 +15,19 @@ _new: dict[int, weakref.ref[Any]] = {}
 def wait(photograph: Any) -> None:
     """Note that this is asked for and not taken yet; nothing is noted of what nobody holds."""
     key = id(photograph)
-    _new[key] = weakref.ref(photograph, lambda gone: _new.pop(key, None) and None)
+    _new[key] = weakref.ref(photograph, lambda gone: _forget(key))
+
+
+def _forget(key: int) -> None:
+    _new.pop(key, None)
 
 
 def noted() -> list[Any]:
     """Return what was noted since the last time, and is still held."""
-    if not _new:
-        return []
-    found = [part for known in list(_new.values()) if (part := known()) is not None]
-    _new.clear()
+    found = []
+    for key in list(_new):  # one by one: another thread may note more at the same time
+        known = _new.pop(key, None)
+        part = None if known is None else known()
+        if part is not None:
+            found.append(part)
     return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import itertools
 import os
 import stat
@@ -103,7 +104,8 @@ def _with_name(target: str, mode: int) -> tuple[int, str]:
 
 def _named(handle: int, target: str) -> str:
     """Give a file without a name a temporary one, since a link cannot replace a file."""
-    folder = os.open(os.path.dirname(target), os.O_RDONLY)  # or Python follows no link
+    # Only if it is given a folder does `os.link` follow the link in /proc to the file itself.
+    folder = os.open(os.path.dirname(target), os.O_RDONLY)
     try:
         return _first_free(
             target, lambda name: os.link(_place_of(handle), name, src_dir_fd=folder)
@@ -132,11 +134,11 @@ def _temporary_names(target: str) -> Iterator[str]:
 
 def _remove_abandoned(target: str) -> None:
     """Remove files that processes which were killed have begun for the same target."""
-    for name in _temporary_names(target):
-        if not os.path.lexists(name):
-            return
-        with contextlib.suppress(OSError):  # it is in use, or another user's
-            _remove_unlocked(name)
+    first = next(_temporary_names(target))
+    for name in glob.iglob(f"{glob.escape(first)}*"):
+        if (name.removeprefix(first) or "0").isdecimal():
+            with contextlib.suppress(OSError):  # it is in use, or another user's
+                _remove_unlocked(name)
 
 
 def _remove_unlocked(name: str) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from dataview.index.boxes import Bands, Box, Ints, grown, within
+from dataview.sources.sharing import links_of
 
 
 @dataclass(slots=True, eq=False)
@@ -251,16 +252,11 @@ def _whole_of(array: np.ndarray) -> np.ndarray | None:
         return None
     low, high = _bounds(array)
     whole: np.ndarray | None = None
-    link: Any = array
-    while link is not None:
+    for link in links_of(array):
         if isinstance(link, np.ndarray) and link.flags.forc:
             start, stop = (low, high) if link is array else _bounds(link)
             if start <= low and high <= stop:
                 whole = np.asarray(link)
-        if isinstance(link, memoryview):
-            link = link.obj
-        else:
-            link = link.base if hasattr(link, "base") else getattr(link, "owner", None)
     if whole is None:
         return None
     return np.atleast_1d(whole if whole.flags.c_contiguous else whole.T)

@@ -11,7 +11,7 @@ import numpy as np
 
 from dataview.errors import ReadOnlyError
 from dataview.index import Index, are_apart, boxed, gather, identity
-from dataview.sources.sharing import map_of
+from dataview.sources.sharing import map_of, store_of_file
 
 Memo = dict[Any, Any]
 """What one evaluation has computed, so that nothing is computed twice."""
@@ -110,7 +110,7 @@ class Source(ABC):
         if self.memory is not None and other.memory is not None:
             return bool(np.may_share_memory(self.memory, other.memory))
         if self.path is not None and other.path is not None:
-            return os.path.samefile(self.path, other.path)
+            return store_of_file(self.path) == store_of_file(other.path)
         maps = map_of(self.memory), map_of(other.memory)
         return self.root.is_same(other.root) or maps != (None, None)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,16 +18,18 @@ def map_of(array: Any) -> mmap.mmap | None:
 
 def _owner_of(array: Any) -> Any:
     """Return what holds the memory of an array: the first that is not made of something else."""
-    while array is not None and not isinstance(array, mmap.mmap):
-        inner: Any
+    owners = list(links_of(array))
+    return owners[-1] if owners else None
+
+
+def links_of(array: Any) -> Iterator[Any]:
+    """Yield an array, what it is made of, what that is made of, and so on."""
+    while array is not None:
+        yield array
         if isinstance(array, memoryview):
-            inner = array.obj
+            array = array.obj
         else:
-            inner = array.base if hasattr(array, "base") else getattr(array, "owner", None)
-        if inner is None:
-            break
-        array = inner
-    return array
+            array = array.base if hasattr(array, "base") else getattr(array, "owner", None)
 
 
 class Store(NamedTuple):

@@ -48,9 +48,9 @@ def carry_out(changes: Sequence[Change], is_in_run: bool = False) -> None:
         runs.end()
     if not changes:  # no row of what is joined
         return
-    for change in changes:
-        if isinstance(change.value, Node):
-            take(pending(change.value), evaluate)
+    values = [change.value for change in changes if isinstance(change.value, Node)]
+    needed = {id(part): part for value in values for part in pending(value)}
+    take(list(needed.values()), evaluate)
     take_before(change.place for change in changes)
     if sum(size_of(known_shape(change.target)) for change in changes) < sizes.streamed_elements:
         changes = list(map(_with_array, changes))

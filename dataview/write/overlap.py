@@ -11,12 +11,20 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.compute import Place, evaluate, leaves_of, row_blocks
+from dataview.compute import (
+    Place,
+    Targets,
+    evaluate,
+    into_places,
+    leaves_of,
+    place_of,
+    row_blocks,
+)
 from dataview.index import Affine, axes_of, identity
 from dataview.plan.build import stored
 from dataview.plan.kinds import (
@@ -31,33 +39,8 @@ from dataview.plan.kinds import (
 from dataview.plan.node import Node
 from dataview.plan.walk import below, rebuilt
 from dataview.sizes import sizes
-from dataview.sources import ArraySource, Store, open_npy, save_npy, store_of, stores_meeting
+from dataview.sources import ArraySource, open_npy, save_npy
 from dataview.write.changes import Change
-
-FEW = 64
-"""A value is compared with each of so many targets in a store; with more, all count as one."""
-
-
-class Targets:
-    """The places that a write changes, by their stores."""
-
-    def __init__(self, places: Iterable[Place]) -> None:
-        self.stores: dict[Store, list[Place]] = {}
-        for place in places:
-            self.stores.setdefault(store_of(place.source), []).append(place)
-
-    def meet(self, place: Place, own: Place | None = None) -> bool:
-        """Whether a write may change what is at a place, apart from its own target there."""
-        for store in stores_meeting(store_of(place.source), self.stores):
-            known = self.stores[store]
-            if len(known) > FEW:
-                return True
-            for other in known:
-                if other is own:
-                    continue
-                if place.source.may_meet(place.where, other.source, other.where):
-                    return True
-        return False
 
 
 class Separated(NamedTuple):
@@ -79,13 +62,6 @@ def is_one_box(target: Node) -> bool:
     used = [axis for map_ in index.maps for axis in axes_of(map_)]
     spread = all(length == 1 or axis in used for axis, length in enumerate(index.shape))
     return index.is_box and spread and len(set(used)) == len(used)
-
-
-def place_of(node: Node) -> Place | None:
-    """Return the place that a node shows, None if it is more than an index of a source."""
-    if isinstance(node, Select) and isinstance(node.node, Stored):
-        return Place(node.node.source, node.index)
-    return Place(node.source, identity(node.source.shape)) if isinstance(node, Stored) else None
 
 
 def separated(changes: Sequence[Change], kept: contextlib.ExitStack) -> Separated:
@@ -185,12 +161,6 @@ def _computed_before(
         return stored(_kept(old, change, kept))
 
     return rebuilt([change.value], separate, into)[0]  # type: ignore[no-any-return]
-
-
-def into_places(part: Any) -> list[Any]:
-    """Return the parts below a part, none below one that shows a place of a source."""
-    shows = isinstance(part, Node) and place_of(part) is not None
-    return [] if shows else part.made_of()
 
 
 def _is_same(place: Place, change: Change) -> bool:

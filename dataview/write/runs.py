@@ -13,21 +13,21 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.compute import Place
+from dataview.compute import Place, into_places, place_of, take_before
 from dataview.index import Index
 from dataview.plan.node import Node
 from dataview.plan.walk import below
 from dataview.sources import Source
 from dataview.write.changes import Change
 from dataview.write.listeners import announce
-from dataview.write.overlap import into_places, place_of
 
 REMEMBERED = 256
-"""So many writes of a run are compared with a later one."""
+"""So many writes of a run can be undone, and are compared with a later one; the very places that
+all others changed and read are known too."""
 
 UNDO_BYTES = 1 << 20
 """The writes of a run are undone if their values are not more than this in all."""
@@ -66,8 +66,16 @@ class _Run(threading.local):
 
     def __init__(self) -> None:
         self.began = -1
-        self.nbytes = 0
+        self.nbytes = self.count = 0
+        self.changed: set[Any] = set()
+        self.read: set[Any] = set()
         self.writes: deque[_Written] = deque(maxlen=REMEMBERED)
+
+    def clear(self) -> None:
+        """Forget all writes."""
+        self.nbytes = self.count = 0
+        for known in (self.writes, self.changed, self.read):
+            known.clear()
 
 
 _run = _Run()
@@ -76,7 +84,7 @@ _run = _Run()
 def end() -> None:
     """End the run: a value that is no view was written."""
     if _run.writes:
-        _run.writes.clear()
+        _run.clear()
 
 
 class Member:
@@ -85,13 +93,13 @@ class Member:
     def __init__(self, changes: Sequence[Change], value: Node, built: int) -> None:
         """Begin a run, or go on with the one that has begun; refuse what would lose data."""
         if not _run.writes or built > _run.began:
-            _run.writes.clear()
-            _run.began, _run.nbytes = clock[0], 0
+            _run.clear()
+            _run.began = clock[0]
         self.places = [change.place for change in changes]
         self.targets = list(map(_spot, self.places))
         parts = below([value], into_places)
         self.reads = [_spot(place) for part in parts if (place := place_of(part)) is not None]
-        self.is_idle = len(self.targets) == len(self.reads) == 1 and self._stays()
+        self.is_idle = _are_same(self.targets, self.reads)
         if _run.writes and not self.is_idle:
             self._check()
         _run.nbytes += sum(change.source.dtype.itemsize * _size(change) for change in changes)
@@ -102,21 +110,27 @@ class Member:
         if not self.is_idle:
             new = None if self.old is None else _read(self.places)
             _run.writes.append(_Written(self.targets, self.reads, self.old, new))
-
-    def _stays(self) -> bool:
-        """Whether a place is written to itself."""
-        (target,), (read,) = self.targets, self.reads
-        same = (target.where.shape, target.where.maps) == (read.where.shape, read.where.maps)
-        return same and target.source() is read.source()
+            _run.count += 1
+            _run.changed.update(_keys(self.targets))
+            _run.read.update(_keys(self.reads))
 
     def _check(self) -> None:
         earlier = list(_run.writes)
-        changed = any(_meet(self.reads, write.targets) for write in earlier)
-        if not changed or not any(_meet(self.targets, write.reads) for write in earlier):
+        if any(_are_same(self.targets, write.targets) for write in earlier):
+            return  # whoever swaps writes each place once
+        if _run.changed.isdisjoint(_keys(self.reads)) and not any(
+            _meet(self.reads, write.targets) for write in earlier
+        ):
             return
+        if _run.read.isdisjoint(_keys(self.targets)) and not any(
+            _meet(self.targets, write.reads) for write in earlier
+        ):
+            return
+        is_whole = _run.count == len(earlier)
         undone = [_undo(write) for write in reversed(earlier)]
         end()
-        what = "all" if all(undone) else "those of up to 1 MB that nothing has changed since"
+        few = f"those of up to 1 MB that nothing has changed since, at most the last {REMEMBERED},"
+        what = "all" if all(undone) and is_whole else few
         raise ValueError(
             "a row is a view, so rows cannot be swapped like values: an assignment before this "
             "one has changed its value. Write v[0], v[1] = v[1](), v[0](), or take the rows in "
@@ -125,8 +139,22 @@ class Member:
         )
 
 
+def _are_same(ours: Sequence[_Spot], theirs: Sequence[_Spot]) -> bool:
+    """Whether two lists are of the same places in the same order."""
+    return len(ours) == len(theirs) and all(
+        one.source is other.source
+        and (one.where.shape, one.where.maps) == (other.where.shape, other.where.maps)
+        for one, other in zip(ours, theirs, strict=True)
+    )
+
+
 def _spot(place: Place) -> _Spot:
     return _Spot(weakref.ref(place.source), place.where)
+
+
+def _keys(spots: Sequence[_Spot]) -> list[Any]:
+    """Return what tells a place from others; none for numbers in an array, which have no hash."""
+    return [(spot.source, spot.where.shape, spot.where.maps) for spot in spots if spot.where.is_box]
 
 
 def _size(change: Change) -> int:
@@ -154,6 +182,7 @@ def _undo(write: _Written) -> bool:
         if source is None or source.read(spot.where, {}).tobytes() != new.tobytes():
             undone = False
             continue
+        take_before([Place(source, spot.where)])
         source.write(spot.where, old)
         announce([source])
     return undone

@@ -22,6 +22,7 @@ from dataview.compute import (
     operand_index,
     overwrite,
     run_blocks,
+    take_before,
 )
 from dataview.errors import PartialWriteError
 from dataview.plan.build import select
@@ -78,6 +79,11 @@ class Update:
             announce(change.source for change in self.changes)
         self.close()
 
+    def _resume(self) -> None:
+        """Do the rest: a write of its own, so what was asked since the failure is taken before."""
+        take_before(change.place for change in self.changes)
+        self.run()
+
     def _write_all(self, blocks: Sequence[Block], errors: FloatErrors) -> None:
         if not self.in_order and any(block.cut for block in blocks):
             run_blocks(lambda block: self._write(block, errors), list(blocks))
@@ -117,13 +123,13 @@ class Update:
     def _write_in_window(
         self, block: Block, change: Change, part: Change, same: Sequence[Node], errors: FloatErrors
     ) -> bool:
-        """Compute a block where it is stored, if its memory is shared and nothing can fail."""
+        """Compute a block in its shared memory, if it has any and what may fail can be undone."""
         expression, dtype = change.value, known_dtype(change.target)
         if not isinstance(expression, Elementwise) or expression.dtype != dtype:
             return False
         if self.in_order:  # it reads rows of the same block that would be written before
             return False
-        if expression.shape != change.target.shape or not (self.keep or not may_fail(change)):
+        if expression.shape != change.target.shape or (may_fail(change) and not self.keep):
             return False
         memory = part.source.memmap(part.where)
         if memory is None:
@@ -177,7 +183,7 @@ class Update:
                 self.torn.pop(block, None)
         if self.done or self.torn:
             raise PartialWriteError(
-                self._what_happened(error, failure), self._rows(), self.run
+                self._what_happened(error, failure), self._rows(), self._resume
             ) from error
 
     def _what_happened(self, error: BaseException, failure: Exception | None) -> str:
@@ -212,7 +218,9 @@ def blocks_of(changes: Sequence[Change]) -> list[Block]:
     for number, change in enumerate(changes):
         shape = known_shape(change.target)
         axis, size = change.source.slow_axis(change.where)
-        step = max(1, sizes.file_bytes // max(1, size))
+        # Other stores than files may hold a block several times while they write it.
+        room = sizes.block_bytes if change.source.path is None else sizes.file_bytes
+        step = max(1, room // max(1, size))
         cuts = cuts_along(axis, shape[axis], step) if shape else []
         found.extend(
             [Block(number, cut) for cut in cuts] if len(cuts) > 1 else [Block(number, None)]
