@@ -67,7 +67,14 @@ def written(v):
     second._write(first)
 
 
+def computed(v):
+    if v._fields():
+        swap(v)
+    v[0], v[1] = v[1] * 1, v[0] * 1
+
+
 SWAPS = [
+    computed,
     swap,
     rotate,
     by_a_name,
@@ -150,7 +157,32 @@ def the_same_write_again(v):
     w._write(v)
 
 
+def to_and_fro(v):
+    new = dv.View(np.zeros((6, 2)))
+    for _ in range(3):
+        new[1:-1] = (v[:-2] + v[2:]) / 2
+        v[...] = new
+
+
+def a_total_of_rows(v):
+    total = dv.View(np.zeros(2))
+    for row in v:
+        total[...] = total + row
+    v[-1] = total
+
+
+def by_a_buffer(v):
+    buffer, other = dv.View(np.zeros((6, 2))), dv.View(np.ones((6, 2)))
+    buffer[...] = v
+    v[...] = other
+    other[...] = buffer
+    assert other().tolist() == np.arange(12.0).reshape(6, 2).tolist()
+
+
 FINE = [
+    to_and_fro,
+    a_total_of_rows,
+    by_a_buffer,
     the_same_write_again,
     load_modify_store,
     a_window_written_elsewhere,

@@ -2,11 +2,13 @@
 
 import itertools
 import operator
+import tracemalloc
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.lib.stride_tricks import sliding_window_view
 
 import dataview as dv
 from dataview.sizes import sizes
@@ -94,6 +96,42 @@ def test_written_at_once_is_what_numpy_writes():
         a, b = np.arange(160.0).reshape(SHAPE), OTHER.copy()
         WRITES[name](a, b) if name != "another view" else None
         assert_same(eagerly(name)[0], a)
+
+
+@pytest.mark.filterwarnings("default")  # where warnings raise, old values are kept for an undo
+def test_a_value_that_reads_its_own_target_is_not_copied():
+    v = dv.View(np.zeros(4_000_000))
+    for change in [
+        lambda: operator.setitem(v, slice(None), v * 2 + 1),
+        lambda: operator.isub(v, 1),
+        lambda: operator.isub(v, v._mean()),
+        lambda: np.clip(v, 0, 1, out=v),
+    ]:
+        tracemalloc.start()
+        change()
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert most < v._nbytes() / 4
+
+
+def test_an_array_whose_elements_share_places_is_written_as_numpy_writes_it():
+    arrays = [np.arange(2000.0) for _ in range(2)]
+    first, second = [sliding_window_view(a, 3, writeable=True) for a in arrays]
+    v = dv.View(first)
+    with sizes.set(**SMALL):
+        v[...] = v * 2 + 1
+    second[...] = second * 2 + 1
+    assert_same(arrays[0], arrays[1])
+
+
+def test_two_maps_of_one_file_see_each_other(tmp_path):
+    np.save(tmp_path / "a.npy", np.arange(40.0))
+    x, y = [dv.View(np.load(tmp_path / "a.npy", mmap_mode="r+")) for _ in range(2)]
+    total = y._sum()
+    with sizes.set(**SMALL):
+        x[...] = y[::-1]
+    assert_same(x(copy=True), np.arange(40.0)[::-1])
+    assert total() == 780
 
 
 @every_kind

@@ -28,6 +28,11 @@ class Place(NamedTuple):
     source: Source
     where: Index
 
+    def is_at(self, other: Place) -> bool:
+        """Whether these are the same elements of the same source, in the same order."""
+        same = (self.where.shape, self.where.maps) == (other.where.shape, other.where.maps)
+        return same and self.source is other.source
+
 
 FEW = 64
 """A value is compared with each of so many targets in a store; with more, all count as one."""
@@ -48,7 +53,8 @@ class Targets:
             if len(known) > FEW:
                 return True
             for other in known:
-                if other is own:
+                if own is not None and other.is_at(own):
+                    own = None  # one only: what is joined twice has a place twice
                     continue
                 if place.source.may_meet(place.where, other.source, other.where):
                     return True

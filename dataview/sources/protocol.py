@@ -108,7 +108,8 @@ class Source(ABC):
     def may_share(self, other: Source) -> bool:
         """Whether a write to one source may change the other."""
         if self.memory is not None and other.memory is not None:
-            return bool(np.may_share_memory(self.memory, other.memory))
+            shared = bool(np.may_share_memory(self.memory, other.memory))
+            return shared or _are_other_maps(self.memory, other.memory)
         if self.path is not None and other.path is not None:
             return store_of_file(self.path) == store_of_file(other.path)
         maps = map_of(self.memory), map_of(other.memory)
@@ -125,6 +126,8 @@ class Source(ABC):
         if self is other or self._lies_like(other):
             return not are_apart(where, there)
         if self.memory is None or other.memory is None:
+            return True
+        if _are_other_maps(self.memory, other.memory):
             return True
         ours, theirs = _box_of(self.memory, where), _box_of(other.memory, there)
         return bool(np.may_share_memory(ours, theirs, cast(Any, WORK)))
@@ -204,6 +207,12 @@ class Member(Source):
     def over(self, root: Source) -> Source:
         """Return the source that is to another root what this one is to its own."""
         return Member(self.parent.over(root), self.name)
+
+
+def _are_other_maps(ours: np.ndarray, theirs: np.ndarray) -> bool:
+    """Whether two arrays lie in different maps, which may be of the same file."""
+    maps = map_of(ours), map_of(theirs)
+    return None not in maps and maps[0] is not maps[1]
 
 
 def _box_of(array: np.ndarray, index: Index) -> np.ndarray:

@@ -15,7 +15,7 @@ from dataview.index import ENDLESS, parse
 from dataview.plan.build import select
 from dataview.plan.kinds import known_shape
 from dataview.plan.node import Node
-from dataview.write import clock
+from dataview.write import Built, clock
 
 Rows: TypeAlias = "range | int | None"
 State: TypeAlias = "tuple[Node, Rows, BaseView | None, Any, int]"
@@ -137,9 +137,12 @@ def node_of(view: BaseView) -> Node:
     return whole
 
 
-def built(value: Any) -> int | None:
-    """Return how many writes there were when a view was built; None for what is no view."""
-    return value._state[4] if isinstance(value, BaseView) else None
+def built(value: Any) -> Built | None:
+    """Return when a view was built; None for what is no view."""
+    if not isinstance(value, BaseView):
+        return None
+    *_, key, count = value._state
+    return Built(count, key is not None)
 
 
 def as_key(rows: Rows) -> slice | int:

@@ -4,6 +4,6 @@ from dataview.write.assignment import write
 from dataview.write.changes import check_writable
 from dataview.write.inplace import apply_in_place
 from dataview.write.listeners import listen
-from dataview.write.runs import clock
+from dataview.write.runs import Built, clock
 
-__all__ = ["apply_in_place", "check_writable", "clock", "listen", "write"]
+__all__ = ["Built", "apply_in_place", "check_writable", "clock", "listen", "write"]

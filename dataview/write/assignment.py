@@ -25,10 +25,10 @@ from dataview.write.overlap import Separated, has_power, is_in_memory, is_one_bo
 from dataview.write.update import Update, held_interrupt
 
 
-def write(node: Node, value: Any, built: int | None = None) -> None:
+def write(node: Node, value: Any, built: runs.Built | None = None) -> None:
     """Write a value (array, number, node, or parts of a record) through a node to its sources.
 
-    If the value is a view, `built` is the number of writes there were when it was built.
+    If the value is a view, `built` tells when it was built.
     """
     if isinstance(node, Sampled):
         node, (value,) = node.writable((value,))

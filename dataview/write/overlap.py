@@ -19,6 +19,7 @@ import numpy as np
 from dataview.compute import (
     Place,
     Targets,
+    aliases,
     evaluate,
     into_places,
     leaves_of,
@@ -56,12 +57,25 @@ class Separated(NamedTuple):
 
 def is_one_box(target: Node) -> bool:
     """Whether a target shows each place once, so that no two blocks change the same place."""
+    if aliases(target) and _overlaps_itself(evaluate(target)):
+        return False
     if not isinstance(target, Select):
         return True
     index = target.index
     used = [axis for map_ in index.maps for axis in axes_of(map_)]
     spread = all(length == 1 or axis in used for axis, length in enumerate(index.shape))
     return index.is_box and spread and len(set(used)) == len(used)
+
+
+def _overlaps_itself(array: np.ndarray) -> bool:
+    """Whether several elements of an array may lie at one place, as those of sliding windows."""
+    reach = array.itemsize
+    steps = zip(map(abs, array.strides), array.shape, strict=True)
+    for stride, length in sorted(step for step in steps if step[1] > 1):
+        if stride < reach:
+            return True
+        reach += stride * (length - 1)
+    return False
 
 
 def separated(changes: Sequence[Change], kept: contextlib.ExitStack) -> Separated:
@@ -166,9 +180,7 @@ def _computed_before(
 def _is_same(place: Place, change: Change) -> bool:
     """Whether a place is that of the change, element by element, and has each element once."""
     own = change.place
-    if place.source is not own.source or not is_one_box(change.target):
-        return False
-    return (place.where.shape, place.where.maps) == (own.where.shape, own.where.maps)
+    return place.is_at(own) and is_one_box(change.target)
 
 
 def _kept(node: Node, change: Change, kept: contextlib.ExitStack) -> Any:

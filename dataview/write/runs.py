@@ -4,11 +4,16 @@ A row is a view, and sees what is written to it.  So `v[0], v[1] = v[1], v[0]` w
 row twice.  A run is a sequence of writes whose values are views that were built before its first
 write.  In a run, a write is refused if an earlier one has changed its value, and an earlier one has
 read its target.
+
+Two statements belong to one run only if their values are parts of views, as in `kept = v[0]; v[0] =
+v[1]; v[1] = kept`.  Whole arrays that are written to and fro, and what is computed of them, are not
+taken for rows that are swapped.
 """
 
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 import weakref
 from collections import deque
@@ -19,6 +24,7 @@ import numpy as np
 
 from dataview.compute import Place, into_places, place_of, take_before
 from dataview.index import Index
+from dataview.plan.kinds import Concat, Driven, Record, Select, Stored
 from dataview.plan.node import Node
 from dataview.plan.walk import below
 from dataview.sources import Source
@@ -52,9 +58,17 @@ class _Spot(NamedTuple):
         return ours.may_meet(self.where, theirs, other.where)
 
 
+class Built(NamedTuple):
+    """How many writes there were when a view was built, and whether it is a part of another."""
+
+    writes: int
+    is_part: bool
+
+
 class _Written(NamedTuple):
     """A write of a run: what it changed and read, and what was there before and after."""
 
+    is_of_rows: bool
     targets: list[_Spot]
     reads: list[_Spot]
     old: list[np.ndarray] | None
@@ -66,6 +80,7 @@ class _Run(threading.local):
 
     def __init__(self) -> None:
         self.began = -1
+        self.statement: Any = None
         self.nbytes = self.count = 0
         self.changed: set[Any] = set()
         self.read: set[Any] = set()
@@ -90,14 +105,13 @@ def end() -> None:
 class Member:
     """A write of a value that is a view, as a member of a run."""
 
-    def __init__(self, changes: Sequence[Change], value: Node, built: int) -> None:
+    def __init__(self, changes: Sequence[Change], value: Node, built: Built) -> None:
         """Begin a run, or go on with the one that has begun; refuse what would lose data."""
-        if not _run.writes or built > _run.began:
-            _run.clear()
-            _run.began = clock[0]
+        parts = below([value], into_places)
+        self.is_of_rows = built.is_part and all(isinstance(part, _SHOWING) for part in parts)
+        self._join(built)
         self.places = [change.place for change in changes]
         self.targets = list(map(_spot, self.places))
-        parts = below([value], into_places)
         self.reads = [_spot(place) for part in parts if (place := place_of(part)) is not None]
         self.is_idle = _are_same(self.targets, self.reads)
         if _run.writes and not self.is_idle:
@@ -105,11 +119,27 @@ class Member:
         _run.nbytes += sum(change.source.dtype.itemsize * _size(change) for change in changes)
         self.old = None if _run.nbytes > UNDO_BYTES else _read(self.places)
 
+    def _join(self, built: Built) -> None:
+        """Go on with the run that has begun, if this write belongs to it, or begin another."""
+        statement = _statement()
+        begun, _run.statement = _run.statement, statement
+        if not _run.writes or built.writes > _run.began:
+            _run.clear()
+            _run.began = clock[0]
+        elif begun[0] == statement[0] and begun[1] < statement[1]:
+            pass  # a later step of the same statement
+        elif not self.is_of_rows or not all(write.is_of_rows for write in _run.writes):
+            _run.clear()
+            _run.began = clock[0]
+
     def done(self) -> None:
         """Note that the write is done."""
         if not self.is_idle:
-            new = None if self.old is None else _read(self.places)
-            _run.writes.append(_Written(self.targets, self.reads, self.old, new))
+            try:
+                new = None if self.old is None else _read(self.places)
+            except OSError:  # the write itself is done: it will not be undone by a later one
+                new = None
+            _run.writes.append(_Written(self.is_of_rows, self.targets, self.reads, self.old, new))
             _run.count += 1
             _run.changed.update(_keys(self.targets))
             _run.read.update(_keys(self.reads))
@@ -137,6 +167,21 @@ class Member:
             "another order by v._shuffled(seed). Of the assignments that belong to this one, "
             f"{what} were undone"
         )
+
+
+_SHOWING = (Select, Stored, Driven, Concat, Record)
+"""The kinds of nodes that show data without computing anything."""
+
+
+def _statement() -> tuple[Any, int]:
+    """Return what tells the line that writes from others, and how far it has been carried out."""
+    frame = sys._getframe()
+    while frame.f_back and str(frame.f_globals.get("__name__")).partition(".")[0] == _PACKAGE:
+        frame = frame.f_back
+    return (id(frame), frame.f_code, frame.f_lineno), frame.f_lasti
+
+
+_PACKAGE = __name__.partition(".")[0]
 
 
 def _are_same(ours: Sequence[_Spot], theirs: Sequence[_Spot]) -> bool:

@@ -102,8 +102,9 @@ class Update:
         if self.keep:  # what is half written can be put back
             self._put(block, value, old)
             return
+        known = None if old is None or np.may_share_memory(value, old) else old
         with held_interrupt():
-            self._put(block, value, old)
+            self._put(block, value, known)
 
     def _put(self, block: Block, value: np.ndarray, old: np.ndarray | None) -> None:
         part = self._target(block)
@@ -175,9 +176,15 @@ class Update:
                 continue
             part = self._target(block)
             try:
+                if block in self.done:  # if the undo tears it, the rest is to write it again
+                    new = np.array(part.source.read(part.where, {}))
+                    self.torn[block] = Torn(new, values)
+                    del self.done[block]
                 part.source.write(part.where, values)
             except Exception as reason:
                 failure = failure or reason
+                if self.in_order:  # the rest must not read what this block holds now
+                    break
             else:
                 self.done.pop(block, None)
                 self.torn.pop(block, None)
