@@ -57,6 +57,7 @@ class Operators(BaseView):
             if options.keys() == {"out"} and ufunc.nout == 1:
                 (out,) = options["out"]
                 if not isinstance(out, (np.ndarray, BaseView)):
+                    exchange.check_gradient(out)
                     raise TypeError(f"out is an array or a view; got {type(out).__name__}")
                 apply_in_place(argument(out), ufunc, tuple(map(argument, inputs)))
                 return _marked(out) if isinstance(out, BaseView) else out
