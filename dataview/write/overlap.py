@@ -153,24 +153,30 @@ def _computed_before(
     change: Change, targets: Targets, harmless: set[int], kept: contextlib.ExitStack
 ) -> Node:
     """Return the value with the parts that read what is written computed before."""
-    own = change.place
     reading: set[int] = set()  # the parts that read a target at whatever depth
     for part in below([change.value], into_places):
         place = place_of(part)
-        if place is None:
-            if any(id(inner) in reading for inner in into_places(part)):
-                reading.add(id(part))
-        elif id(part) not in harmless and targets.meet(
-            place, own if _is_same(place, change) else None
-        ):
+        if place is not None:
+            is_reading = targets.meet(place)
+        else:
+            is_reading = any(id(inner) in reading for inner in into_places(part))
+        if is_reading:
             reading.add(id(part))
+    # An operand that is the target itself is read where it is written, if no other part is written.
+    places = [(leaf, place_of(leaf)) for leaf in _operands(change.value)]
+    fine = {
+        id(leaf)
+        for leaf, place in places
+        if place is not None and _is_same(place, change) and not targets.meet(place, change.place)
+    }
+    overlapping = reading - fine - harmless
 
     def into(part: Any) -> list[Any]:
         is_read = isinstance(part, Elementwise) and id(part) in reading
         return part.made_of() if is_read else []
 
     def separate(part: Node, old: Node) -> Node:
-        if isinstance(old, Elementwise) or id(old) not in reading:
+        if isinstance(old, Elementwise) or id(old) not in overlapping:
             return part
         return stored(_kept(old, change, kept))
 

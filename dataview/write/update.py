@@ -97,7 +97,7 @@ class Update:
         same = reads_as_written(change)
         if self._write_in_window(block, change, part, same, errors):
             return
-        old = np.array(evaluate(part.target)) if self.keep or same else None
+        old = self._held(part) if self.keep or same else None
         value = self._value(block, change, old, same, errors)
         if self.keep:  # what is half written can be put back
             self._put(block, value, old)
@@ -105,6 +105,11 @@ class Update:
         known = None if old is None or np.may_share_memory(value, old) else old
         with held_interrupt():
             self._put(block, value, known)
+
+    def _held(self, part: Change) -> np.ndarray:
+        """Return what is in a part now, in an array of its own."""
+        found = evaluate(part.target)
+        return found if part.source.memory is None else found.copy()
 
     def _put(self, block: Block, value: np.ndarray, old: np.ndarray | None) -> None:
         part = self._target(block)
