@@ -59,13 +59,12 @@ def carry_out(changes: Sequence[Change], is_in_run: bool = False) -> None:
         return
     with contextlib.ExitStack() as stack:
         found = separated(changes, stack)
-        kept = stack.pop_all()
-    if _is_one_array(found.changes):
-        _assign(found.changes[0])
-    elif _is_for_memory(found):
-        _overwrite(found.changes[0])
-    else:
-        Update(found, kept).run()
+        if _is_one_array(found.changes):
+            _assign(found.changes[0])
+        elif _is_for_memory(found):
+            _overwrite(found.changes[0])
+        else:  # it keeps what is on disk until it is done, which may be when it is resumed
+            Update(found, stack.pop_all()).run()
 
 
 def _with_array(change: Change) -> Change:
