@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import dataview as dv
 from counting import Counting
+from dataview.index import are_apart, parse
 from oracle import (
     arrays,
     assert_same,
@@ -325,3 +326,19 @@ def test_a_view_of_a_view_is_the_same_data(a, d):
     assert_same(again[0](), a[1])
     again[0]._write(7)
     assert (a[1] == 7).all()
+
+
+def test_two_keys_are_apart_exactly_if_they_have_no_element_in_common():
+    shape = (6, 5)
+    places = np.arange(30).reshape(shape)
+    slices = [slice(*ends) for ends in itertools.product([None, 1, 4], [None, 5, 0], [1, 2, 3, -2])]
+    rows = [*slices, 0, -1, [4, 1], []]
+    keys = [*rows, *((row, column) for row in rows[::5] for column in (0, slice(1, 4, 2), [2, 0]))]
+    for one, other in itertools.product(keys, repeat=2):
+        apart = not np.isin(places[one], places[other]).any()
+        if not (isinstance(one, tuple) and isinstance(one[0], list)) and not (
+            isinstance(other, tuple) and isinstance(other[0], list)
+        ):  # pairs of positions lie apart more often than their rows and columns do
+            assert are_apart(parse(one, shape), parse(other, shape)) == apart, (one, other)
+        elif are_apart(parse(one, shape), parse(other, shape)):
+            assert apart, (one, other)

@@ -311,3 +311,19 @@ def test_what_several_threads_ask_is_not_lost():
         photographs.waiting_at([])
     d[0] = 100
     assert {float(statistic()) for statistic in asked} == {3.0}
+
+
+def test_memory_that_another_object_lends_is_known_to_be_shared():
+    a = np.arange(4.0)
+
+    class Lender:
+        """Lends the memory of an array, as tensors do."""
+
+        __array_interface__ = a.__array_interface__
+
+    lent = dv.View(np.asarray(Lender()))
+    own = dv.View(a)
+    total, same = lent._sum(), own._sum()
+    own[0] = 100
+    lent[1] = 100
+    assert total() == same() == 6

@@ -152,9 +152,9 @@ def disjoint(v):
 
 
 def the_same_write_again(v):
-    w = v._shuffled(0)
-    w._write(v)
-    w._write(v)
+    w, part = v._shuffled(0), v[:]
+    w._write(part)
+    w._write(part)
 
 
 def to_and_fro(v):

@@ -12,8 +12,9 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 import dataview as dv
 from dataview.sizes import sizes
-from dataview.write import update
+from dataview.write import overlap, update
 from oracle import assert_same, examples
+from stores import LeastWritable
 
 SMALL = {
     "streamed_elements": 8,
@@ -196,6 +197,51 @@ def _check(caught, data, before, expected, budget):
     caught.resume()
     for found, new in zip(data.now(), expected, strict=True):
         assert_same(found, new)
+
+
+@pytest.mark.parametrize("name", ["rows before", "rows further on", "plus rows before"])
+def test_rows_that_are_moved_are_not_kept_elsewhere(name, monkeypatch):
+    def refused(*args):
+        raise AssertionError("a value was computed before")
+
+    monkeypatch.setattr(overlap, "_kept", refused)
+    views = [dv.View(np.arange(160.0).reshape(SHAPE)), dv.View(OTHER.copy())]
+    with sizes.set(**SMALL):
+        WRITES[name](*views)
+    monkeypatch.undo()
+    assert_same(views[0](), eagerly(name)[0])
+
+
+@pytest.mark.parametrize("failing", [*itertools.combinations(range(1, 9), 2)], ids=str)
+@pytest.mark.parametrize("change", ["shift", "add"])
+def test_what_is_resumed_after_an_undo_that_failed_is_right(failing, change):
+    class Breaking(LeastWritable):
+        """A store some of whose writes fail, after a part of the block was written."""
+
+        count = 0
+
+        def write(self, index, value):
+            self.count += 1
+            if self.count in failing:
+                super().write(index, np.broadcast_to(value, index.shape) * 0 - 1)
+                raise OSError("no space left")
+            super().write(index, value)
+
+    start = np.arange(11.0)
+    expected = start + 100 if change == "add" else np.append(start[1:], start[-1])
+    store = Breaking(start)
+    v = dv.View(store)
+    with sizes.set(**SMALL | {"block_bytes": 16}, undo_bytes=1 << 20):
+        try:
+            if change == "add":
+                v += 100
+            else:
+                v[:-1] = v[1:]
+        except dv.PartialWriteError as caught:
+            caught.resume()
+        except OSError:
+            expected = start
+    assert_same(store.kept, expected)
 
 
 @given(data=st.data())
