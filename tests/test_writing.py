@@ -618,3 +618,12 @@ def test_a_tuple_loses_nothing_on_its_way_into_fields(value):
     assert not x["a"].any()
     v[:] = [(1, 2), (3, 4)]
     assert x.tolist() == [(1, 2), (3, 4)]
+
+
+def test_an_object_is_written_from_a_view_as_it_is():
+    objects = np.array([{"a": 1}, {"b": 2}, None], object)
+    v = dv.View(objects)
+    v[0] = v[1]
+    v[2] = dv.View(np.arange(3.0))[1]
+    assert objects.tolist() == [{"b": 2}, {"b": 2}, 1.0]
+    assert type(objects[0]) is dict

@@ -183,7 +183,7 @@ def _as_fitting(value: Any, target: Node) -> Any:
             value = select(value, parse(0, known_shape(value)), 0)
         _check_shape(known_shape(value), shape)
         return value
-    data = evaluate(value) if isinstance(value, Node) else value
+    data = evaluate(value)[()] if isinstance(value, Node) else value
     if dtype.kind == "O" and not shape:
         array = np.empty((), object)
         array[()] = data
