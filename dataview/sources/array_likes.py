@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import threading
+import weakref
 from collections.abc import Iterator, Sequence
 from itertools import pairwise, product
 from typing import Any, ClassVar, NamedTuple
@@ -30,6 +31,7 @@ from dataview.index import (
 )
 from dataview.sizes import sizes
 from dataview.sources.protocol import Memo, Source
+from dataview.sources.references import Reference
 
 _WRITING = threading.RLock()
 """Held while an object is written: what is stored in chunks reads, changes and writes whole ones,
@@ -146,6 +148,15 @@ class ArrayLike(Source):
     def describe(self) -> str:
         """Say which object it is, and whether it can be written."""
         return f"{self.title} ({'r+' if self.writable else 'r'})"
+
+    def reference(self) -> Reference:
+        """Return what finds the object again as long as it lives."""
+        title, writable, kind = self.title, self.writable, type(self)
+        try:
+            holder = weakref.ref(self.array)
+        except TypeError:  # a class without weak references
+            return super().reference()
+        return Reference(self, holder, title, lambda array: kind(array, title, writable))
 
     def is_same(self, other: Source) -> bool:
         """Whether another source is of the same object."""

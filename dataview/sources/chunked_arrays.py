@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from dataview.errors import import_library
 from dataview.sources.array_likes import ArrayLike
 from dataview.sources.protocol import Source
+from dataview.sources.references import Reference, by_path
 
 _LOCAL_DRIVERS = ("sec2", "stdio", "windows")
 """The drivers of h5py whose files can be opened again by name."""
@@ -74,6 +76,23 @@ class H5pySource(ArrayLike):
         elsewhere = any(one.is_virtual or one.external for one in (self.array, other.array))
         return elsewhere or bool(self.array == other.array)
 
+    def reference(self) -> Reference:
+        """Return what finds the dataset by its name, as long as somebody has the file open."""
+        path, name, _ = self.place
+        if name is None:
+            return super().reference()
+        return by_path(self, self.place, lambda: _in_open_file(path, name))
+
+
+def _in_open_file(path: str, name: str) -> H5pySource | None:
+    """Return a dataset of a file that is open now, None if nobody has it open."""
+    h5py = import_library("h5py", "dataview[hdf5]")
+    for file in h5py.h5f.get_obj_ids(h5py.h5f.OBJ_ALL, h5py.h5f.OBJ_FILE):
+        if os.path.abspath(os.fsdecode(h5py.h5f.get_name(file))) == path:
+            found = h5py.File(file).get(name)
+            return H5pySource(found) if isinstance(found, h5py.Dataset) else None
+    return None
+
 
 def _reopened(
     path: str, name: str, mode: str, shape: tuple[int, ...], dtype: np.dtype[Any]
@@ -119,3 +138,20 @@ class ZarrSource(ArrayLike):
         """Whether another source is of the same path in the same store."""
         mine = self.array.store_path
         return isinstance(other, ZarrSource) and bool(mine == other.array.store_path)
+
+    def reference(self) -> Reference:
+        """Return what opens the array again as long as its store lives; a folder always does."""
+        store, path = self.array.store, self.array.path
+        mode = "r+" if self.writable else "r"
+        if getattr(store, "root", None) is None:
+            return Reference(self, weakref.ref(store), path, lambda held: _opened(held, path, mode))
+        return by_path(self, str(self.array.store_path), lambda: _opened(store, path, mode))
+
+
+def _opened(store: Any, path: str, mode: str) -> ZarrSource | None:
+    """Return an array in a store of zarr, None if it is there no more."""
+    zarr = import_library("zarr", "dataview[zarr]")
+    try:
+        return ZarrSource(zarr.open_array(store, path=path, mode=mode))
+    except (OSError, KeyError, ValueError):
+        return None

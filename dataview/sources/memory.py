@@ -10,12 +10,13 @@ from dataview.index import Index, gather
 from dataview.index.boxes import Box
 from dataview.sources.packing import Block, Place, Restored, Slab, packed
 from dataview.sources.protocol import Memo, Source
+from dataview.sources.references import Reference, to_memory
 
 
 class ArraySource(Source):
     """A NumPy array: reading returns aliases of it, writing changes it."""
 
-    __slots__ = ("dtype", "memory", "shape", "writable")
+    __slots__ = ("_reference", "dtype", "memory", "shape", "writable")
     memory: np.ndarray
 
     def __init__(self, array: np.ndarray) -> None:
@@ -24,6 +25,7 @@ class ArraySource(Source):
         self.memory = array if self.writable else gather.frozen(array)
         self.shape = array.shape
         self.dtype = array.dtype
+        self._reference: Reference | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         found = packed(self.memory)
@@ -47,6 +49,12 @@ class ArraySource(Source):
     def reshaped(self, shape: tuple[int, ...]) -> ArraySource | None:
         """Return the same elements in their order under another shape, if they lie in order."""
         return ArraySource(self.memory.reshape(shape)) if self.memory.flags.c_contiguous else None
+
+    def reference(self) -> Reference:
+        """Return what finds the memory again as long as its owner lives."""
+        if self._reference is None:  # made once, since small writes ask for it each time
+            self._reference = to_memory(self, self.memory, ArraySource)
+        return self._reference
 
     def describe(self) -> str:
         """Say that this is memory."""

@@ -20,6 +20,7 @@ from dataview.sources.file_pieces import Block, steps_of
 from dataview.sources.new_files import new_file
 from dataview.sources.npy_header import FileState, Header, header_bytes, header_text, read_header
 from dataview.sources.protocol import Memo, Source
+from dataview.sources.references import Reference, by_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -184,6 +185,12 @@ class NpySource(Source):
     def member(self, name: str) -> NpySource:
         """Return one field of a structured file."""
         return NpySource(self.file, (*self.members, name))
+
+    def reference(self) -> Reference:
+        """Return what keeps the path and the header of the file, which nobody holds open."""
+        file, members, shape = self.file, self.members, self.shape
+        key = self.path, members, shape, self.dtype
+        return by_path(self, key, lambda: NpySource(file, members, shape))
 
     def describe(self) -> str:
         """Name the file and how it was opened."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from dataview.errors import ReadOnlyError
 from dataview.index import Index, are_apart, boxed, gather, identity
+from dataview.sources.references import Reference, to_member, weak
 from dataview.sources.sharing import map_of, store_of_file
 
 Memo = dict[Any, Any]
@@ -144,6 +145,14 @@ class Source(ABC):
         is_whole = self.root is self and other.root is other
         return is_whole and self.path is not None and type(self) is type(other)
 
+    def reference(self) -> Reference:
+        """Return what finds the data again without keeping them alive, or a file open.
+
+        By default that is this source while it is held.  A store for which users make a source at
+        each use has more to say: a swap of its rows is known only by what it overrides here.
+        """
+        return weak(self)
+
     @property
     def root(self) -> Source:
         """The source of the whole records, if this is a member of them."""
@@ -198,6 +207,10 @@ class Member(Source):
     def describe(self) -> str:
         """Say what the records are."""
         return self.parent.describe()
+
+    def reference(self) -> Reference:
+        """Return what finds the field again as long as the records can be found."""
+        return to_member(self, self.parent.reference(), self.name, Member)
 
     @property
     def root(self) -> Source:

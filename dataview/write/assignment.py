@@ -33,19 +33,18 @@ def write(node: Node, value: Any, built: runs.Built | None = None) -> None:
     if isinstance(node, Sampled):
         node, (value,) = node.writable((value,))
     changes = changes_of(node, value)
-    if built is None or not isinstance(value, Node):
-        carry_out(changes)
-        return
-    member = runs.Member(changes, value, built)
-    carry_out(changes, is_in_run=True)
-    member.done()
+    if built is not None and isinstance(value, Node):
+        member: runs.Member | None = runs.of_view(changes, value, built)
+    else:
+        member = runs.of_data(changes)
+    carry_out(changes)
+    if member is not None:
+        member.done()
 
 
-def carry_out(changes: Sequence[Change], is_in_run: bool = False) -> None:
+def carry_out(changes: Sequence[Change]) -> None:
     """Carry out changes together: all of them, or none."""
     runs.clock[0] += 1
-    if not is_in_run:
-        runs.end()
     if not changes:  # no row of what is joined
         return
     values = [change.value for change in changes if isinstance(change.value, Node)]

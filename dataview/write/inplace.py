@@ -12,6 +12,7 @@ from dataview.plan.guards import check_array
 from dataview.plan.kinds import Sampled, known_dtype, known_shape, size_of
 from dataview.plan.node import Argument, Node
 from dataview.sizes import sizes
+from dataview.write import runs
 from dataview.write.assignment import carry_out, write
 from dataview.write.changes import changes_of, check_writable
 
@@ -29,6 +30,7 @@ def apply_in_place(node: Node, ufunc: np.ufunc, args: Sequence[Argument]) -> Non
         write(node, result)
         return
     (expression,) = elementwise(ufunc, tuple(args))
+    runs.end()
     carry_out(changes_of(node, expression, is_checked=False))
 
 

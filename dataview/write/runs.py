@@ -3,59 +3,41 @@
 A row is a view, and sees what is written to it.  So `v[0], v[1] = v[1], v[0]` would write the same
 row twice.  A run is a sequence of writes whose values are views that were built before its first
 write.  In a run, a write is refused if an earlier one has changed its value, and an earlier one has
-read its target.
+read its target.  Within a statement it is refused, too, if these are two of its writes.
 
 Two statements belong to one run only if their values are parts of views, as in `kept = v[0]; v[0] =
 v[1]; v[1] = kept`.  Whole arrays that are written to and fro, and what is computed of them, are not
-taken for rows that are swapped.
+taken for rows that are swapped.  A value that is no view ends a run; within a statement it is a
+write that reads nothing.
 """
 
 from __future__ import annotations
 
-import itertools
+import math
+import os
 import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.compute import Place, into_places, place_of, take_before
-from dataview.index import Index
-from dataview.plan.kinds import Concat, Driven, Record, Select, Stored
 from dataview.plan.node import Node
-from dataview.plan.walk import below
-from dataview.sources import Source
 from dataview.write.changes import Change
-from dataview.write.listeners import announce
+from dataview.write.spots import Spot, are_same, is_shown, meet, places_read, spot_of
 
 REMEMBERED = 256
 """So many writes of a run can be undone, and are compared with a later one; the very places that
 all others changed and read are known too."""
 
 UNDO_BYTES = 1 << 20
-"""The writes of a run are undone if their values are not more than this in all."""
-
-MANY = 4096
-"""More pairs of places than this are not all compared."""
+"""The writes of a run are undone if their values are not more than this in all.  No more than this
+is held for statements before the last one, numbers of rows included."""
 
 clock = [0]
 """How many writes there were; a view remembers how many there were when it was built."""
-
-
-class _Spot(NamedTuple):
-    """A place whose source may be gone: what nobody holds is not kept for the sake of a run."""
-
-    source: weakref.ref[Source]
-    where: Index
-
-    def meets(self, other: _Spot) -> bool:
-        ours, theirs = self.source(), other.source()
-        if ours is None or theirs is None:
-            return False
-        return ours.may_meet(self.where, theirs, other.where)
 
 
 class Built(NamedTuple):
@@ -65,14 +47,92 @@ class Built(NamedTuple):
     is_part: bool
 
 
-class _Written(NamedTuple):
-    """A write of a run: what it changed and read, and what was there before and after."""
+class Step(NamedTuple):
+    """What tells the line that writes from others, and how far it has been carried out."""
 
-    is_of_rows: bool
-    targets: list[_Spot]
-    reads: list[_Spot]
-    old: list[np.ndarray] | None
-    new: list[np.ndarray] | None
+    line: Any
+    reached: int
+
+
+class Member:
+    """A write of a run: what it changes and reads, and what was there before and after."""
+
+    __slots__ = (
+        "__weakref__", "_copies", "_watched", "is_of_rows", "nbytes", "new", "old",
+        "reads", "statement", "targets",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        targets: list[Spot],
+        reads: list[Spot],
+        is_of_rows: bool,
+        copies: Callable[[], list[np.ndarray]],
+    ) -> None:
+        """Describe a write; `copies` returns what is at its targets."""
+        self.targets, self.reads, self.is_of_rows = targets, reads, is_of_rows
+        self.statement = 0
+        self.old: list[np.ndarray] | None = None
+        self.new: list[np.ndarray] | None = None
+        self.nbytes = 0
+        self._copies = copies
+        self._watched: list[weakref.ref[Any]] = []
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether each place is given what it holds."""
+        return are_same(self.targets, self.reads)
+
+    def keep(self, size: int) -> None:
+        """Keep what was there before, which has a size in bytes, if there is room for it."""
+        self.nbytes = sum([spot.nbytes for spot in (*self.targets, *self.reads)])
+        room = UNDO_BYTES - _run.nbytes - self.nbytes
+        if size > room:
+            return
+        self.old = self._known()
+        held = sum(map(_nbytes_of, self.old or ()))
+        if held > room:
+            self.old = None
+        else:
+            self.nbytes += held
+
+    def done(self) -> None:
+        """Note that the write is done."""
+        if self.old is not None:
+            self.new = self._known()
+        del self._copies
+        _run.add(self)
+
+    def _known(self) -> list[np.ndarray] | None:
+        try:
+            return self._copies()
+        except Exception:  # the write does not need it: it cannot be undone, that is all
+            return None
+
+    def watch(self) -> None:
+        """Forget all as soon as the data of a target are gone: what was there may be objects."""
+        mine = weakref.ref(self)
+
+        def forget(gone: Any) -> None:
+            member = mine()
+            if member is not None:
+                member.old = member.new = None
+                member.targets, member.reads = [], []
+
+        holders = [spot.reference.holder for spot in self.targets]
+        held = [holder() for holder in holders if isinstance(holder, weakref.ref)]
+        self._watched = [weakref.ref(one, forget) for one in held if one is not None]
+
+    def undo(self) -> bool:
+        """Put back what was there before, if the value of the write is still there."""
+        if self.old is None or self.new is None:
+            return False
+        pairs = zip(self.targets, self.new, strict=True)
+        if any(spot.read().tobytes() != new.tobytes() for spot, new in pairs):
+            return False
+        for spot, old in zip(self.targets, self.old, strict=True):
+            spot.put(old)
+        return True
 
 
 class _Run(threading.local):
@@ -80,17 +140,34 @@ class _Run(threading.local):
 
     def __init__(self) -> None:
         self.began = -1
-        self.statement: Any = None
-        self.nbytes = self.count = 0
+        self.step = Step(None, -1)
+        self.writes: deque[Member] = deque()
         self.changed: set[Any] = set()
         self.read: set[Any] = set()
-        self.writes: deque[_Written] = deque(maxlen=REMEMBERED)
+        self.clear()
 
     def clear(self) -> None:
         """Forget all writes."""
-        self.nbytes = self.count = 0
+        self.nbytes = self.forgotten = self.statement = 0
+        self.has_lost = self.has_moved = False  # a value, or what was read, in the last statement
         for known in (self.writes, self.changed, self.read):
             known.clear()
+
+    def add(self, member: Member) -> None:
+        """Add a write, and forget the first ones if there is too much to hold."""
+        self.writes.append(member)
+        self.nbytes += member.nbytes
+        while len(self.writes) > REMEMBERED or (
+            self.nbytes > UNDO_BYTES and self.writes[0].statement != member.statement
+        ):
+            self._forget(self.writes.popleft())
+
+    def _forget(self, first: Member) -> None:
+        self.nbytes -= first.nbytes
+        if not first.is_idle:
+            self.forgotten += 1
+            self.changed.update(_keys(first.targets))
+            self.read.update(_keys(first.reads))
 
 
 _run = _Run()
@@ -102,132 +179,129 @@ def end() -> None:
         _run.clear()
 
 
-class Member:
-    """A write of a value that is a view, as a member of a run."""
-
-    def __init__(self, changes: Sequence[Change], value: Node, built: Built) -> None:
-        """Begin a run, or go on with the one that has begun; refuse what would lose data."""
-        parts = below([value], into_places)
-        self.is_of_rows = built.is_part and all(isinstance(part, _SHOWING) for part in parts)
-        self._join(built)
-        self.places = [change.place for change in changes]
-        self.targets = list(map(_spot, self.places))
-        self.reads = [_spot(place) for part in parts if (place := place_of(part)) is not None]
-        self.is_idle = _are_same(self.targets, self.reads)
-        if _run.writes and not self.is_idle:
-            self._check()
-        _run.nbytes += sum(change.source.dtype.itemsize * _size(change) for change in changes)
-        self.old = None if _run.nbytes > UNDO_BYTES else _read(self.places)
-
-    def _join(self, built: Built) -> None:
-        """Go on with the run that has begun, if this write belongs to it, or begin another."""
-        statement = _statement()
-        begun, _run.statement = _run.statement, statement
-        if not _run.writes or built.writes > _run.began:
-            _run.clear()
-            _run.began = clock[0]
-        elif begun[0] == statement[0] and begun[1] < statement[1]:
-            pass  # a later step of the same statement
-        elif not self.is_of_rows or not all(write.is_of_rows for write in _run.writes):
-            _run.clear()
-            _run.began = clock[0]
-
-    def done(self) -> None:
-        """Note that the write is done."""
-        if not self.is_idle:
-            try:
-                new = None if self.old is None else _read(self.places)
-            except OSError:  # the write itself is done: it will not be undone by a later one
-                new = None
-            _run.writes.append(_Written(self.is_of_rows, self.targets, self.reads, self.old, new))
-            _run.count += 1
-            _run.changed.update(_keys(self.targets))
-            _run.read.update(_keys(self.reads))
-
-    def _check(self) -> None:
-        earlier = list(_run.writes)
-        if any(_are_same(self.targets, write.targets) for write in earlier):
-            return  # whoever swaps writes each place once
-        if _run.changed.isdisjoint(_keys(self.reads)) and not any(
-            _meet(self.reads, write.targets) for write in earlier
-        ):
-            return
-        if _run.read.isdisjoint(_keys(self.targets)) and not any(
-            _meet(self.targets, write.reads) for write in earlier
-        ):
-            return
-        is_whole = _run.count == len(earlier)
-        undone = [_undo(write) for write in reversed(earlier)]
-        end()
-        few = f"those of up to 1 MB that nothing has changed since, at most the last {REMEMBERED},"
-        what = "all" if all(undone) and is_whole else few
-        raise ValueError(
-            "a row is a view, so rows cannot be swapped like values: an assignment before this "
-            "one has changed its value. Write v[0], v[1] = v[1](), v[0](), or take the rows in "
-            "another order by v._shuffled(seed). Of the assignments that belong to this one, "
-            f"{what} were undone"
-        )
+def of_view(changes: Sequence[Change], value: Node, built: Built) -> Member:
+    """Return the write of a view as a member of a run; refuse it if it would lose data."""
+    reads = [spot_of(place) for place in places_read(value)]
+    member = _member(changes, reads, built.is_part and is_shown(value))
+    begin(member, built)
+    return _kept(member, changes)
 
 
-_SHOWING = (Select, Stored, Driven, Concat, Record)
-"""The kinds of nodes that show data without computing anything."""
+def of_data(changes: Sequence[Change]) -> Member | None:
+    """Return the write of what is no view as a member of its statement; else it ends the run."""
+    if not _run.writes:
+        return None
+    step = _step()
+    if not _is_later(step):
+        _run.clear()
+        return None
+    member = _member(changes, [], True)
+    _go_on(member, step)
+    return _kept(member, changes)
 
 
-def _statement() -> tuple[Any, int]:
-    """Return what tells the line that writes from others, and how far it has been carried out."""
-    frame = sys._getframe()
-    while frame.f_back and str(frame.f_globals.get("__name__")).partition(".")[0] == _PACKAGE:
-        frame = frame.f_back
-    return (id(frame), frame.f_code, frame.f_lineno), frame.f_lasti
+def _member(changes: Sequence[Change], reads: list[Spot], is_of_rows: bool) -> Member:
+    targets = [spot_of(change.place) for change in changes]
+    return Member(targets, reads, is_of_rows, lambda: [spot.read() for spot in targets])
 
 
-_PACKAGE = __name__.partition(".")[0]
-
-
-def _are_same(ours: Sequence[_Spot], theirs: Sequence[_Spot]) -> bool:
-    """Whether two lists are of the same places in the same order."""
-    return len(ours) == len(theirs) and all(
-        one.source is other.source
-        and (one.where.shape, one.where.maps) == (other.where.shape, other.where.maps)
-        for one, other in zip(ours, theirs, strict=True)
-    )
-
-
-def _spot(place: Place) -> _Spot:
-    return _Spot(weakref.ref(place.source), place.where)
-
-
-def _keys(spots: Sequence[_Spot]) -> list[Any]:
-    """Return what tells a place from others; none for numbers in an array, which have no hash."""
-    return [(spot.source, spot.where.shape, spot.where.maps) for spot in spots if spot.where.is_box]
+def _kept(member: Member, changes: Sequence[Change]) -> Member:
+    member.keep(sum(change.source.dtype.itemsize * _size(change) for change in changes))
+    if any(change.source.dtype.hasobject or not change.where.is_box for change in changes):
+        member.watch()
+    return member
 
 
 def _size(change: Change) -> int:
-    return int(np.prod(change.where.shape))
+    return math.prod(change.where.shape)
 
 
-def _meet(ours: Sequence[_Spot], theirs: Sequence[_Spot]) -> bool:
-    """Whether two writes meet; of records with many fields, field by field."""
-    many = len(ours) * len(theirs) > MANY
-    pairs = zip(ours, theirs, strict=False) if many else itertools.product(ours, theirs)
-    return any(one.meets(other) for one, other in pairs)
+# --- which writes belong together --------------------------------------------------------------
 
 
-def _read(places: Sequence[Place]) -> list[np.ndarray]:
-    return [np.array(place.source.read(place.where, {})) for place in places]
+def begin(member: Member, built: Built) -> None:
+    """Go on with the run that has begun, if a write of a view belongs to it, or begin another."""
+    step = _step()
+    if _run.writes and built.writes <= _run.began:
+        of_rows = member.is_of_rows and all(write.is_of_rows for write in _run.writes)
+        if of_rows or _is_later(step):
+            _go_on(member, step)
+            return
+    _run.clear()
+    _run.began, _run.step = clock[0], step
 
 
-def _undo(write: _Written) -> bool:
-    """Put back what was there before a write, where its value is still there."""
-    if write.old is None or write.new is None:
-        return False
-    undone = True
-    for spot, old, new in zip(write.targets, write.old, write.new, strict=True):
-        source = spot.source()
-        if source is None or source.read(spot.where, {}).tobytes() != new.tobytes():
-            undone = False
-            continue
-        take_before([Place(source, spot.where)])
-        source.write(spot.where, old)
-        announce([source])
-    return undone
+def _go_on(member: Member, step: Step) -> None:
+    """Go on with the run; refuse the write if it would lose data."""
+    if not _is_later(step):
+        _run.statement += 1
+        _run.has_lost = _run.has_moved = False
+    _run.step, member.statement = step, _run.statement
+    if not member.is_idle:
+        _check(member, [write for write in _run.writes if not write.is_idle])
+
+
+def _is_later(step: Step) -> bool:
+    """Whether this is a later step of the statement that wrote last."""
+    return _run.step.line == step.line and _run.step.reached < step.reached
+
+
+def _step() -> Step:
+    """Return which statement outside this package writes now."""
+    frame = sys._getframe(1)
+    while frame.f_back and frame.f_code.co_filename.startswith(_HERE):
+        frame = frame.f_back
+    return Step((id(frame), frame.f_code, frame.f_lineno), frame.f_lasti)
+
+
+_HERE = os.path.dirname(os.path.dirname(__file__)) + os.sep
+
+
+# --- what is refused ---------------------------------------------------------------------------
+
+
+def _check(member: Member, earlier: Sequence[Member]) -> None:
+    if any(are_same(member.targets, write.targets) for write in earlier):
+        return  # whoever swaps writes each place once
+    lost = [write for write in earlier if meet(member.reads, write.targets)]
+    moved = [write for write in earlier if meet(member.targets, write.reads)]
+    _run.has_lost |= any(write.statement == member.statement for write in lost)
+    _run.has_moved |= any(write.statement == member.statement for write in moved)
+    has_lost = lost or not _run.changed.isdisjoint(_keys(member.reads))
+    has_moved = moved or not _run.read.isdisjoint(_keys(member.targets))
+    if (has_lost and has_moved) or (_run.has_lost and _run.has_moved):
+        _refuse(earlier)
+
+
+def _refuse(earlier: Sequence[Member]) -> None:
+    """Undo what can be undone, and raise."""
+    count = _run.forgotten + len(earlier)
+    end()
+    undone, failure = 0, None
+    for write in reversed(earlier):
+        try:
+            undone += write.undo()
+        except Exception as error:
+            failure = failure or error
+    kept = (
+        " (not what was of more than 1 MB in all, came before the last "
+        f"{REMEMBERED}, or was changed since)"
+    )
+    raise ValueError(
+        "a row is a view, so rows cannot be swapped like values: of these assignments, one has "
+        "changed the value of another. Write v[0], v[1] = v[1](), v[0](), or take the rows in "
+        "another order by v._shuffled(seed). This assignment was not carried out; undone: "
+        f"{undone} of the {count} before it that belong to it{kept if undone < count else ''}; "
+        "what else was written in between stays"
+    ) from failure
+
+
+def _keys(spots: Sequence[Spot]) -> list[Any]:
+    """Return what tells places from others; none for numbers of rows, which have no hash."""
+    return [spot.key() for spot in spots if spot.where.is_box]
+
+
+def _nbytes_of(array: np.ndarray) -> int:
+    """Return the bytes of an array, with those of the objects in it."""
+    objects = map(sys.getsizeof, array.flat) if array.dtype.hasobject else ()
+    return array.nbytes + sum(objects)
