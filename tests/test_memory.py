@@ -1,8 +1,11 @@
 """The memory that a pass over a file takes, measured in subprocesses with a limit."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
+import dataview as dv
 from children import printed
 from dataview.sizes import sizes
 
@@ -98,6 +101,20 @@ def test_a_write_takes_little_memory(work, path):
         "exec(work)", "with dataview.sizes.sizes.set(undo_bytes=0): exec(work)"
     )
     assert peak(path, 0, WRITTEN[work], "import dataview.sizes\n" + program) < 64
+
+
+@pytest.mark.parametrize("work", ["c[...] = c * 2", "c *= 2", "c[::-1] += 1", "c[1::3] = 5.0"])
+def test_a_write_to_joined_memory_makes_no_numbers_of_rows(work):
+    parts = np.ones((2, 1 << 21))
+    c = dv.concat(*parts)
+    with sizes.set(undo_bytes=0):
+        tracemalloc.start()
+        try:
+            exec(work, {"c": c})
+            _, most = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert most < parts.nbytes // 2
 
 
 @pytest.mark.parametrize(

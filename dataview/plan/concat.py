@@ -12,6 +12,7 @@ from dataview.index import (
     Affine,
     Index,
     axes_of,
+    block_index,
     compose,
     extend,
     is_endless,
@@ -142,15 +143,39 @@ def split_rows(node: Concat, index: Index) -> Iterator[Piece]:
     over = axes_of(index.maps[0])
     others = [axis for axis in range(len(index.shape)) if axis not in over]
     moved = renumbered(index, [*over, *others])
+    if len(over) == 1 and isinstance(moved.maps[0], Affine):
+        for number, low, high in _runs(node, moved.maps[0], moved.shape[0]):
+            where = _shifted(compose(moved, block_index(moved.shape, low, high)), node, number)
+            yield Piece(node.nodes[number], where, over, (slice(low, high),))
+        return
     lines = moved.shape[: len(over)]
     rows = np.broadcast_to(positions(moved.maps[0], lines), lines)
     which = np.searchsorted(node.starts, rows, side="right") - 1
     for number in np.unique(which).tolist():
         places = (which == number).nonzero() if over else ()
-        picked = _picked(moved, lines, places)
-        first = shifted(picked.maps[0], int(node.starts[number]))
-        where = Index(picked.shape, [first, *picked.maps[1:]])
+        where = _shifted(_picked(moved, lines, places), node, number)
         yield Piece(node.nodes[number], where, over, _as_line(places))
+
+
+def _runs(node: Concat, rows: Affine, count: int) -> Iterator[tuple[int, int, int]]:
+    """Return the numbers of joined nodes, and which of evenly spaced rows lie in each."""
+    ((_, stride),) = rows.strides
+    ends = sorted([rows.offset, rows.offset + stride * (count - 1)])
+    first, last = np.searchsorted(node.starts, ends, side="right").tolist()
+    for number in range(first - 1, last if count else 0):
+        start = int(node.starts[number])
+        length = known_shape(node.nodes[number])[0]
+        # The rows at and after a place begin there; those that run backwards end there.
+        edges = [start, start + length] if stride > 0 else [start + length - 1, start - 1]
+        low, high = (min(count, max(0, -((rows.offset - edge) // stride))) for edge in edges)
+        if low < high:
+            yield number, low, high
+
+
+def _shifted(index: Index, node: Concat, number: int) -> Index:
+    """Return the index into one of several joined nodes."""
+    first = shifted(index.maps[0], int(node.starts[number]))
+    return Index(index.shape, [first, *index.maps[1:]])
 
 
 def _picked(index: Index, lines: tuple[int, ...], places: tuple[np.ndarray, ...]) -> Index:

@@ -13,7 +13,9 @@ import numpy as np
 from dataview.compute import Place, evaluate, operand_index
 from dataview.errors import FieldError, ReadOnlyError
 from dataview.index import (
+    Affine,
     Index,
+    Map,
     axis_index,
     compose,
     extent,
@@ -248,10 +250,15 @@ def _part_of(value: Any, shape: tuple[int, ...], piece: Piece) -> Any:
         if piece.axes == (0,):
             if len(own) < len(shape) or own[0] == 1 != shape[0]:
                 return value  # the same for all rows
-            rows = np.arange(shape[0])[piece.places[0]]
-            return _rows_of(value, axis_index(own, numbers_map(rows), len(rows)))
+            rows = piece.where.shape[0]
+            return _rows_of(value, axis_index(own, _map_of(piece.places[0]), rows))
         value = evaluate(value)
     return piece.of(np.broadcast_to(value, shape))[piece.places]
+
+
+def _map_of(places: slice | np.ndarray) -> Map:
+    """Return the map of some positions on the first axis."""
+    return Affine(places.start, ((0, 1),)) if isinstance(places, slice) else numbers_map(places)
 
 
 def _rows_of(value: Node, index: Index) -> Node:
