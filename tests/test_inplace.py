@@ -21,7 +21,7 @@ from dataview.sizes import sizes
 from dataview.view.face import viewed
 from dataview.write import update
 from oracle import assert_same, attempt, examples, fill, public_class
-from stores import LeastWritable
+from stores import LeastWritable, NumberedWritable
 
 OPERATORS = {
     "+=": operator.iadd,
@@ -685,15 +685,16 @@ def test_what_cannot_be_undone_is_named(folder):
 
 def test_an_undo_that_fails_names_what_is_changed():
     class Breaking(LeastWritable):
-        """A store that breaks for good when row 33 is written."""
+        """A store that breaks for good when 33 was written."""
 
         broken = False
 
         def write(self, index, value):
-            self.broken |= (np.asarray(value) == 33).any()
+            if not self.broken:
+                super().write(index, value)
+                self.broken = (np.asarray(value) == 33).any()
             if self.broken:
                 raise OSError("no space left")
-            super().write(index, value)
 
     def view(a):
         return viewed(stored(Breaking(a), True))
@@ -710,6 +711,45 @@ def test_an_undo_that_fails_names_what_is_changed():
         dv.PartialWriteError, match=r"undo.*changed, some perhaps only in part: rows 0:4 of"
     ):
         dv.View(a=first, b=second)._write({"a": np.ones(4), "b": np.full(4, 33.0)})
+
+
+class Refusing(NumberedWritable):
+    """What looks like an array, and can only be read."""
+
+    def __setitem__(self, key, value):
+        raise Broken("set it by put()")
+
+
+class Complaining(NumberedWritable):
+    """What looks like an array, and raises after each write."""
+
+    def __setitem__(self, key, value):
+        super().__setitem__(key, value)
+        raise Broken("written, but late")
+
+
+@pytest.mark.parametrize("kind", [Refusing, Complaining])
+def test_a_write_that_changed_nothing_raises_the_error_of_the_class(kind, size):
+    a = np.arange(240.0).reshape(60, 4)
+    target = kind(a)
+    v = dv.View(target)
+
+    def in_all():
+        v[...] = v * 2
+
+    def in_rows():
+        v[1:3] = 7
+
+    def in_records():
+        dv.View(x=a.copy(), y=v)[4] = {"x": 1, "y": 2}
+
+    with streamed(*size):
+        for change in [in_all, in_rows, in_records]:
+            with pytest.raises(Broken) as caught:
+                change()
+            (note,) = caught.value.__notes__
+            assert kind.__name__ in note and "as it was before the write" in note
+            assert_same(target.data, a)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])

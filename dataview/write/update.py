@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -175,28 +175,41 @@ class Update:
     def _roll_back(self, error: BaseException) -> None:
         """Put back the old values; raise if some of them are not known, or cannot be written."""
         failure: Exception | None = None
+        refused = list(self.torn)
         old = {**self.done, **{block: torn.old for block, torn in self.torn.items()}}
         for block, values in reversed(old.items()):
             if values is None:
                 continue
-            part = self._target(block)
-            try:
-                if block in self.done:  # if the undo tears it, the rest is to write it again
-                    new = np.array(part.source.read(part.where, {}))
-                    self.torn[block] = Torn(new, values)
-                    del self.done[block]
-                part.source.write(part.where, values)
-            except Exception as reason:
-                failure = failure or reason
-                if self.in_order:  # the rest must not read what this block holds now
-                    break
-            else:
+            reason = self._put_back(block, values)
+            if reason is None:
                 self.done.pop(block, None)
                 self.torn.pop(block, None)
+                continue
+            failure = failure or reason
+            if self.in_order:  # the rest must not read what this block holds now
+                break
         if self.done or self.torn:
             raise PartialWriteError(
-                self._what_happened(error, failure), self._rows(), self._resume
+                self._what_happened(error, failure),
+                self._rows([*self.done, *self.torn]),
+                self._resume,
             ) from error
+        if refused and isinstance(error, Exception):
+            where = _in_words(self._rows(refused))
+            error.add_note(f"raised by the write to {where}; all is as it was before the write")
+
+    def _put_back(self, block: Block, values: np.ndarray) -> Exception | None:
+        """Write the old values of a block; return the error if it does not hold them then."""
+        part = self._target(block)
+        try:
+            if block in self.done:  # if the undo tears it, the rest is to write it again
+                new = np.array(part.source.read(part.where, {}))
+                self.torn[block] = Torn(new, values)
+                del self.done[block]
+            part.source.write(part.where, values)
+        except Exception as reason:
+            return None if _holds(part, values) else reason
+        return None
 
     def _what_happened(self, error: BaseException, failure: Exception | None) -> str:
         """Return a message that says what was changed."""
@@ -208,20 +221,29 @@ class Update:
             why = (
                 f", and the old values were more than {sizes.undo_bytes >> 20} MB, too many to keep"
             )
-        changed = "; ".join(f"{_text(keys)} of {name}" for name, keys in self._rows().items())
+        changed = _in_words(self._rows([*self.done, *self.torn]))
         part = ", some perhaps only in part" if self.torn else ""
         return (
             f"the write {how}{why}; resume() of this error does the rest; changed{part}: {changed}"
         )
 
-    def _rows(self) -> dict[str, list[tuple[slice, ...]]]:
-        """Return what was changed: keys of what was written, by the words that tell its source."""
+    def _rows(self, blocks: Sequence[Block]) -> dict[str, list[tuple[slice, ...]]]:
+        """Return the keys of some blocks, by the words that tell their sources."""
         found: dict[str, list[tuple[slice, ...]]] = {}
         for number, change in enumerate(self.changes):
-            cuts = [block.cut for block in (*self.done, *self.torn) if block.number == number]
+            cuts = [block.cut for block in blocks if block.number == number]
             if cuts:
                 found.setdefault(change.source.describe(), []).extend(_keys(cuts, change))
         return found
+
+
+def _holds(part: Change, values: np.ndarray) -> bool:
+    """Whether a part can be read and is of these values."""
+    try:
+        found = part.source.read(part.where, {})
+    except Exception:  # the error of the write says more
+        return False
+    return found.tobytes() == values.tobytes()
 
 
 def blocks_of(changes: Sequence[Change]) -> list[Block]:
@@ -252,6 +274,11 @@ def _keys(cuts: Sequence[Cut | None], change: Change) -> list[tuple[slice, ...]]
         else:
             joined.append(cut)
     return [(slice(None),) * cut.axis + (slice(cut.start, cut.stop),) for cut in joined]
+
+
+def _in_words(rows: Mapping[str, list[tuple[slice, ...]]]) -> str:
+    """Return keys of sources as words."""
+    return "; ".join(f"{_text(keys)} of {name}" for name, keys in rows.items())
 
 
 def _text(keys: Sequence[tuple[slice, ...]]) -> str:
