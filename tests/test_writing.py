@@ -627,3 +627,72 @@ def test_an_object_is_written_from_a_view_as_it_is():
     v[2] = dv.View(np.arange(3.0))[1]
     assert objects.tolist() == [{"b": 2}, {"b": 2}, 1.0]
     assert type(objects[0]) is dict
+
+
+# ---------------------------------------------------------------- rows of memory, at once
+
+
+def as_an_expression_would(v, key, value):
+    """Write through a plan."""
+    v[key]._write(value)
+
+
+SIMPLE_VALUES = [1, 2.5, True, 3j, 300, np.float32(7), [1, 2], np.array(4.0), np.array("a"), None]
+ARRAYS = [np.arange(2), np.ones((1, 2)), np.ones(3), np.arange(4.0).reshape(2, 2)]
+
+
+@pytest.mark.parametrize("dtype", ["?", "u1", "i8", "f4", "c8", ">f8", "U3"])
+@pytest.mark.parametrize("key", [0, -1, np.s_[1:3], np.s_[::-2], np.s_[3:1], np.s_[:]], ids=str)
+@pytest.mark.parametrize("form", ["whole", "part", "turned", "read-only", "element"])
+def test_rows_written_at_once_are_as_through_a_plan(dtype, key, form):
+    def made():
+        a = np.zeros((6, 2), dtype)
+        v = dv.View(a)
+        forms = {
+            "whole": v,
+            "part": v[1:5],
+            "turned": v[::-1, ::-1],
+            "read-only": v._readonly(),
+            "element": v[:, 1],
+        }
+        return a, forms[form]
+
+    def outcome(write, value):
+        a, v = made()
+        if isinstance(value, slice):
+            value = v[value]
+        _, error = attempt(lambda v: write(v, key, value), v)
+        return a, type(error), str(error)
+
+    for value in [*SIMPLE_VALUES, *ARRAYS, np.s_[1:3], np.s_[:]]:
+        found, *error = outcome(operator.setitem, value)
+        expected, *refusal = outcome(as_an_expression_would, value)
+        assert error == refusal
+        assert_same(found, expected)
+
+
+def test_rows_written_at_once_are_told_and_photographed():
+    a = np.arange(6.0).reshape(3, 2)
+    v = dv.View(a)
+    cached = (v * 2)._cached(1 << 20)
+    for change, total in [
+        (lambda: operator.setitem(v, 0, 5), 15),
+        (lambda: operator.setitem(v, 1, v[0]), 24),
+        (lambda: operator.iadd(v[2], 1), 29),
+    ]:
+        asked, _ = v._sum(), cached()
+        change()
+        assert asked() == total
+        assert_same(cached(), a * 2)
+
+
+def test_an_in_place_operator_that_fails_changes_no_row():
+    a = np.arange(6)
+    v = dv.View(a)
+    with pytest.raises(TypeError):
+        v[1:3] += 0.5
+    with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
+        v[1:3] //= 0
+    assert a.tolist() == [0, 1, 2, 3, 4, 5]
+    v[1:3] += np.array([10, 20])
+    assert a.tolist() == [0, 11, 22, 3, 4, 5]

@@ -15,7 +15,7 @@ from dataview.index import ENDLESS, parse
 from dataview.plan.build import select
 from dataview.plan.kinds import known_shape
 from dataview.plan.node import Node
-from dataview.write import Built, clock
+from dataview.write import Built, apply_to_rows, clock, write_rows, write_rows_of
 
 Rows: TypeAlias = "range | int | None"
 State: TypeAlias = "tuple[Node, Rows, BaseView | None, Any, int]"
@@ -143,6 +143,29 @@ def built(value: Any) -> Built | None:
         return None
     *_, key, count = value._state
     return Built(count, key is not None)
+
+
+def is_written_at_once(view: BaseView, key: Any, value: Any) -> bool:
+    """Whether a value was written to rows of memory already, with no view made of them."""
+    node, rows, *_ = view._state
+    kind = type(key)
+    if type(rows) is not range or (kind is not slice and kind is not int):
+        return False
+    if kind is int and not -len(rows) <= key < len(rows):
+        return False
+    if not isinstance(value, BaseView):
+        return write_rows(node, as_key(rows[key]), value)
+    other, seen, _, own_key, count = value._state
+    where = ... if seen is None else as_key(seen)
+    return write_rows_of(node, as_key(rows[key]), other, where, Built(count, own_key is not None))
+
+
+def is_applied_at_once(view: BaseView, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> bool:
+    """Whether an in-place operator was applied to rows of memory already."""
+    node, rows, *_ = view._state
+    if rows is None or len(inputs) != 2 or inputs[0] is not view:
+        return False
+    return apply_to_rows(node, as_key(rows), ufunc, inputs[1])
 
 
 def as_key(rows: Rows) -> slice | int:

@@ -20,6 +20,7 @@ from dataview.view.face import (
     BaseView,
     argument,
     evaluated,
+    is_applied_at_once,
     like,
     node_of,
     put_state,
@@ -59,7 +60,8 @@ class Operators(BaseView):
                 if not isinstance(out, (np.ndarray, BaseView)):
                     exchange.check_gradient(out)
                     raise TypeError(f"out is an array or a view; got {type(out).__name__}")
-                apply_in_place(argument(out), ufunc, tuple(map(argument, inputs)))
+                if not (isinstance(out, BaseView) and is_applied_at_once(out, ufunc, inputs)):
+                    apply_in_place(argument(out), ufunc, tuple(map(argument, inputs)))
                 return _marked(out) if isinstance(out, BaseView) else out
         if ufunc is np.matmul and method == "__call__" and not options:
             return viewed(matmul(*map(argument, inputs)))

@@ -153,7 +153,9 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
     def __setitem__(self, key: Any, value: Any) -> None:
         if isinstance(key, str):
             _assign(self, key, value)
-        elif not (isinstance(value, View) and _is_written(value, self, key)):
+        elif isinstance(value, View) and _is_written(value, self, key):
+            pass
+        elif not face.is_written_at_once(self, key, value):
             write(node_of(self[key]), unwrapped(value), face.built(value))
 
     def __setattr__(self, name: str, value: Any) -> None:

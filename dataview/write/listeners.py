@@ -18,6 +18,8 @@ def listen(store: Any) -> None:
 
 def announce(sources: Iterable[Source]) -> None:
     """Call `written(source)` of all stores that listen, for each of these sources."""
+    if not _listeners:
+        return
     known = list(sources)
     for store in list(_listeners):
         for source in known:

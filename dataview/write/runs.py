@@ -187,16 +187,22 @@ def of_view(changes: Sequence[Change], value: Node, built: Built) -> Member:
     return _kept(member, changes)
 
 
+def is_within_statement() -> bool:
+    """Whether a run goes on with what is no view: within a statement.  Else it ends the run."""
+    if not _run.writes:
+        return False
+    if _is_later(_step()):
+        return True
+    _run.clear()
+    return False
+
+
 def of_data(changes: Sequence[Change]) -> Member | None:
     """Return the write of what is no view as a member of its statement; else it ends the run."""
-    if not _run.writes:
-        return None
-    step = _step()
-    if not _is_later(step):
-        _run.clear()
+    if not is_within_statement():
         return None
     member = _member(changes, [], True)
-    _go_on(member, step)
+    _go_on(member, _step())
     return _kept(member, changes)
 
 

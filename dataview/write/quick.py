@@ -1,0 +1,126 @@
+"""Rows of an array in memory, written from numbers, arrays or other rows, without a plan for each.
+
+Such writes come by the thousand, in loops.  What takes more than NumPy's own assignment is left to
+`write`: each function here returns whether it has written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dataview.compute import Place, memory_of, take_before
+from dataview.index import Index, compose, parse
+from dataview.plan.casting import cast
+from dataview.plan.kinds import Select, Stored
+from dataview.plan.node import Node
+from dataview.sizes import sizes
+from dataview.write import runs
+from dataview.write.listeners import announce
+from dataview.write.spots import Spot
+
+NUMBERS = frozenset((int, float, bool, complex))
+
+
+def write_rows(node: Node, key: Any, value: Any) -> bool:
+    """Write a number or an array to the rows of a node that a key selects."""
+    memory = _memory_to_write(node)
+    if memory is None or not _is_plain(value) or runs.is_within_statement():
+        return False
+    part = memory[key, ...]
+    fitting = cast(value, memory.dtype)
+    if fitting.ndim and fitting.shape != part.shape:
+        return False
+    _put(node, key, part, fitting)
+    return True
+
+
+def write_rows_of(node: Node, key: Any, value: Node, value_key: Any, built: runs.Built) -> bool:
+    """Write rows of one node to those of another."""
+    memory = _memory_to_write(node)
+    given = memory_of(value) if _is_of_memory(value) else None
+    if memory is None or given is None or given.dtype != memory.dtype:
+        return False
+    part, rows = memory[key, ...], given[value_key, ...]
+    if part.shape != rows.shape or part.size >= sizes.streamed_elements:
+        return False
+    member = runs.Member(
+        [_spot(node, key)],
+        [_spot(value, value_key)],
+        built.is_part,
+        lambda: [part.copy()],
+    )
+    runs.begin(member, built)
+    member.keep(part.nbytes)
+    _put(node, key, part, rows)
+    member.done()
+    return True
+
+
+def apply_to_rows(node: Node, key: Any, ufunc: np.ufunc, other: Any) -> bool:
+    """Write what an operator makes of some rows, and of a number or an array, over the rows."""
+    memory = _memory_to_write(node)
+    if memory is None or not _is_plain(other):
+        return False
+    part = memory[key, ...]
+    is_alike = type(other) in NUMBERS or other.shape == part.shape
+    if not is_alike or part.size >= sizes.streamed_elements or runs.is_within_statement():
+        return False
+    result = np.empty(part.shape, part.dtype)
+    ufunc(part, other, out=result)
+    _put(node, key, part, result)
+    return True
+
+
+def _put(node: Node, key: Any, part: np.ndarray, value: np.ndarray) -> None:
+    runs.clock[0] += 1
+    take_before(_places(node, key))
+    try:
+        part[...] = value
+    finally:
+        announce([_stored(node).source])
+
+
+def _places(node: Node, key: Any) -> Iterator[Place]:
+    """Yield the place of some rows, which is worked out only if something waits for a write."""
+    spot = _spot(node, key)
+    yield Place(_stored(node).source, spot.where)
+
+
+def _spot(node: Any, key: Any) -> Spot:
+    """Return the place of some rows; it does not hold the node, which holds the data."""
+    part = node.index if type(node) is Select else None
+    return Spot(_stored(node).source.reference(), partial(_index, part, node.shape, key))
+
+
+def _index(part: Index | None, shape: tuple[int, ...], key: Any) -> Index:
+    index = parse(key, shape)
+    return index if part is None else compose(part, index)
+
+
+# --- what can be written so ---------------------------------------------------------------------
+
+
+def _is_of_memory(node: Any) -> bool:
+    """Whether a node shows a part of a source, whose memory can be asked for."""
+    return type(node) is Stored or (type(node) is Select and type(node.node) is Stored)
+
+
+def _stored(node: Any) -> Stored:
+    return node if type(node) is Stored else node.node
+
+
+def _memory_to_write(node: Node) -> np.ndarray | None:
+    """Return the memory of a node, None if it is not numbers in memory that can be written."""
+    if not _is_of_memory(node) or not _stored(node).writable:
+        return None
+    memory = memory_of(node)
+    is_numbers = memory is not None and memory.dtype.kind in "biufc" and memory.flags.writeable
+    return memory if is_numbers else None
+
+
+def _is_plain(value: Any) -> bool:
+    return type(value) in NUMBERS or (type(value) is np.ndarray and value.dtype.kind in "biufc")
