@@ -696,3 +696,20 @@ def test_an_in_place_operator_that_fails_changes_no_row():
     assert a.tolist() == [0, 1, 2, 3, 4, 5]
     v[1:3] += np.array([10, 20])
     assert a.tolist() == [0, 11, 22, 3, 4, 5]
+
+
+def test_fields_of_the_same_memory_are_written_from_what_was_there():
+    a = np.arange(12.0).reshape(6, 2)
+    expected = a.copy()
+    d = dv.View(x=a[:4], y=a[2:])
+    rows = {"x": a[2:3].copy(), "y": a[0:1].copy()}
+    d[1:2]._write({"x": dv.View(a)[2:3], "y": dv.View(a)[0:1]})
+    expected[1], expected[3] = rows["x"], rows["y"]
+    assert_same(a, expected)
+
+
+def test_fields_that_lie_over_each_other_are_written_in_their_order():
+    a = np.arange(8.0)
+    d = dv.View(x=a[:6], y=a[2:])
+    d[:2]._write({"x": dv.View(a)[2:4], "y": dv.View(a)[0:2]})
+    assert a.tolist() == [2, 3, 0, 1, 4, 5, 6, 7]

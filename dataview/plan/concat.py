@@ -10,6 +10,7 @@ import numpy as np
 from dataview.errors import StreamError
 from dataview.index import (
     Affine,
+    Constant,
     Index,
     axes_of,
     block_index,
@@ -140,7 +141,12 @@ class Piece(NamedTuple):
 
 def split_rows(node: Concat, index: Index) -> Iterator[Piece]:
     """Return the parts of what an index selects from joined nodes, one for each node it meets."""
-    over = axes_of(index.maps[0])
+    rows = index.maps[0]
+    if isinstance(rows, Constant):
+        number = int(node.starts.searchsorted(rows.offset, side="right")) - 1
+        yield Piece(node.nodes[number], _shifted(index, node, number), (), ())
+        return
+    over = axes_of(rows)
     others = [axis for axis in range(len(index.shape)) if axis not in over]
     moved = renumbered(index, [*over, *others])
     if len(over) == 1 and isinstance(moved.maps[0], Affine):
@@ -149,8 +155,8 @@ def split_rows(node: Concat, index: Index) -> Iterator[Piece]:
             yield Piece(node.nodes[number], where, over, (slice(low, high),))
         return
     lines = moved.shape[: len(over)]
-    rows = np.broadcast_to(positions(moved.maps[0], lines), lines)
-    which = np.searchsorted(node.starts, rows, side="right") - 1
+    spread = np.broadcast_to(positions(moved.maps[0], lines), lines)
+    which = np.searchsorted(node.starts, spread, side="right") - 1
     for number in np.unique(which).tolist():
         places = (which == number).nonzero() if over else ()
         where = _shifted(_picked(moved, lines, places), node, number)

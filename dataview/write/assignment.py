@@ -53,6 +53,9 @@ def carry_out(changes: Sequence[Change]) -> None:
     take_before(change.place for change in changes)
     if sum(size_of(known_shape(change.target)) for change in changes) < sizes.streamed_elements:
         changes = list(map(_with_array, changes))
+        if len(changes) > 1 and all(map(_is_sure, changes)):
+            _assign_each(changes)
+            return
     if _is_one_array(changes) and changes[0].where.is_box:
         _assign(changes[0])  # NumPy takes care of an overlap within one box
         return
@@ -90,6 +93,23 @@ def _assign(change: Change) -> None:
         change.source.write(change.where, change.value)
     finally:
         announce([change.source])
+
+
+def _is_sure(change: Change) -> bool:
+    """Whether an array is written to a box of memory, which cannot fail midway."""
+    memory = change.source.memory
+    return memory is not None and memory.flags.writeable and change.where.is_box
+
+
+def _assign_each(changes: Sequence[Change]) -> None:
+    """Write small arrays, which may be aliases of what is written."""
+    values = [np.array(change.value) for change in changes]
+    try:
+        with held_interrupt():
+            for change, value in zip(changes, values, strict=True):
+                change.source.write(change.where, value)
+    finally:
+        announce(change.source for change in changes)
 
 
 def _is_for_memory(found: Separated) -> bool:
