@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import dataview as dv
 import newest
 from counting import Counting
+from dataview.sizes import sizes
 from oracle import (
     NUMBERS,
     OTHERS,
@@ -28,9 +29,11 @@ from oracle import (
     check_same,
     evaluated,
     examples,
+    fill,
     keys,
     public_class,
     silence,
+    values,
 )
 
 DTYPES = [np.dtype(code) for code in NUMBERS + OTHERS + SWAPPED]
@@ -446,6 +449,38 @@ def test_functions_that_change_an_array_change_the_data_of_a_view():
         with pytest.raises(ValueError, match="read-only"):
             change(dv.View(mine.copy())._readonly())
         assert_same(mine, own)
+
+
+@examples(300)
+@given(st.data())
+def test_a_value_is_copied_or_put_where_a_mask_is_true_as_numpy_does(data):
+    base = data.draw(bases(WRITABLE, DTYPES, SHAPES))
+    twin, shape = base.twin(), base.array.shape
+    value = data.draw(values((), base.array.dtype))
+    rows = data.draw(st.booleans()) and len(shape) > 1
+    mask = fill((shape[0], *(1,) * (len(shape) - 1)) if rows else shape, bool)
+    casting = data.draw(st.sampled_from(["same_kind", "unsafe", "no"]))
+
+    def change(a):
+        given = dv.View(mask) if isinstance(a, dv.View) else mask
+        one = value if isinstance(a, dv.View) else evaluated(value)
+        with silence():
+            if function == "putmask":
+                np.putmask(a, given, one)
+            elif function == "all":
+                np.copyto(a, one, casting)
+            else:
+                np.copyto(a, one, casting, where=given)
+
+    function = data.draw(st.sampled_from(["copyto", "putmask", "all"]))
+    _, refusal = attempt(change, twin.array)
+    with sizes.set(streamed_elements=data.draw(st.sampled_from([0, 1 << 16])), block_bytes=64):
+        if refusal is None:
+            change(dv.View(base.array))
+        else:
+            with pytest.raises(public_class(refusal)):
+                change(dv.View(base.array))
+    assert_same(base.root, twin.root)
 
 
 def test_a_result_is_written_into_a_view():

@@ -10,6 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import dataview as dv
+from dataview.sizes import sizes
 from oracle import (
     NUMBERS,
     WRITABLE,
@@ -94,6 +95,109 @@ def test_any_assignment_changes_what_numpys_positions_say(data):
         check_refused(base, public_class(refusal), assign)
     else:
         check_write(base, places, landed, assign)
+
+
+MASKS = {
+    "other data": lambda v: dv.View(fill(v._shape(), bool)),
+    "the data": lambda v: v == v,
+    "the data elsewhere": lambda v: v[::-1] == v,
+    "a product": lambda v: dv.View(fill(v._shape(), bool)) & (v != v),
+    "nothing": lambda v: dv.View(np.zeros(v._shape(), bool)),
+}
+
+
+@examples(400)
+@given(st.data())
+def test_a_value_is_written_where_a_mask_is_true(data):
+    base = data.draw(bases(WRITABLE))
+    chain = data.draw(accepted_chains(base.array, 3))
+    places = positions(base.array, chain)
+    assume(places.ndim)
+    view = follow(dv.View(base.array), chain)
+    mask = MASKS[data.draw(st.sampled_from(sorted(MASKS)))](view)
+    value = data.draw(values((), base.array.dtype))
+    chosen = places[np.asarray(mask)]
+    landed, refusal = attempt(lambda v: cast_into((), base.array.dtype, v), value)
+
+    def assign():
+        view[mask] = value
+
+    with sizes.set(streamed_elements=data.draw(st.sampled_from([0, 0, 1 << 16])), block_bytes=64):
+        if refusal is not None:
+            check_refused(base, public_class(refusal), assign)
+        else:
+            check_write(base, chosen, np.broadcast_to(landed, chosen.shape), assign)
+
+
+@pytest.mark.parametrize(
+    ("value", "landed"),
+    [
+        (7, 7),
+        (True, 1),
+        (np.uint8(7), 7),
+        (np.array(7, "u1"), 7),
+        (300, OverflowError),
+        (2.5, TypeError),
+        (np.int64(7), TypeError),
+    ],
+)
+def test_a_value_where_a_mask_is_true_is_cast_as_any_value(value, landed):
+    a = np.arange(6, dtype=np.uint8)
+    d = dv.View(a)
+    with sizes.set(streamed_elements=0):
+        if isinstance(landed, int):
+            d[d > 2] = value
+            assert_same(a, np.array([0, 1, 2, landed, landed, landed], np.uint8))
+            return
+        for mask in (d > 2, d > 100):
+            with pytest.raises(landed):
+                d[mask] = value
+    assert_same(a, np.arange(6, dtype=np.uint8))
+
+
+SHOWN_TWICE = {
+    "rows repeated": lambda a: dv.View(a)._repeat(2),
+    "rows by number": lambda a: dv.View(a)[[0, 0, 1]],
+    "windows": lambda a: dv.View(np.lib.stride_tricks.sliding_window_view(a, 3, writeable=True)),
+}
+
+
+@pytest.mark.parametrize("name", SHOWN_TWICE)
+def test_an_element_that_is_shown_twice_is_written_where_a_mask_is_true_once(name):
+    a = np.arange(6.0)
+    v = SHOWN_TWICE[name](a)
+    mask = np.arange(v._size()).reshape(v._shape()) == v._size() // 3
+    expected = a.copy()
+    expected[int(v()[mask][0])] = 9
+    with sizes.set(streamed_elements=0):
+        v[dv.View(mask)] = 9
+    assert_same(a, expected)
+
+
+def test_a_statistic_is_written_where_a_mask_is_true(x):
+    expected = x.copy()
+    with sizes.set(streamed_elements=0):
+        d = dv.View(x)
+        d[d < d._mean()], d[d > 10] = d._max() + 1, d._min()
+    low, most = expected < expected.mean(), expected.max() + 1
+    expected[low] = most
+    expected[expected > 10] = 0
+    assert_same(x, expected)
+
+
+def test_a_part_that_was_changed_is_not_written_where_a_mask_is_true(x):
+    with sizes.set(streamed_elements=0):
+        d = dv.View(x)
+        with pytest.raises(ValueError, match="a row is a view"):
+            d[d < 10], d[d >= 10] = d[-1, -1], d[0, 0]
+
+
+def test_a_value_where_a_mask_is_true_is_for_data_that_can_be_written(x):
+    with sizes.set(streamed_elements=0):
+        d = dv.View(x)
+        for given in (d._readonly(), d * 2):
+            with pytest.raises(dv.ReadOnlyError):
+                given[d > 1] = 0
 
 
 @examples(200)

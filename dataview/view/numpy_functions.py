@@ -16,20 +16,21 @@ from typing import Any, cast
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from dataview.compute import matmul, reduction
+from dataview.compute import evaluate, matmul, reduction
 from dataview.exchange import check_gradient
 from dataview.plan import layout
 from dataview.plan.build import comparison, elementwise, keyed, with_fields
 from dataview.plan.concat import concat
 from dataview.plan.fields import NO_FIELDS
 from dataview.plan.kinds import Record, Sampled, known_dtype, known_shape
-from dataview.plan.node import Node
+from dataview.plan.node import DType, Node
 from dataview.plan.operations import OPERATIONS, NumpyFunction, Operation, Ufunc
 from dataview.plan.symbols import deferring
 from dataview.samplers import as_numbers
 from dataview.samples import distinct
 from dataview.view import lengths, outputs
 from dataview.view.face import BaseView, argument, evaluated, node_from, node_of, viewed
+from dataview.view.masks import filled
 from dataview.write import check_writable, write
 
 _LEFT: Any = object()
@@ -110,14 +111,43 @@ def _stand_in(view: BaseView) -> np.ndarray:
 
 
 def _changed(function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> None:
-    """Let NumPy change a copy of the data, and write it."""
+    """Let NumPy change a copy of the data, and write it, unless one value is written by a mask."""
     node = node_of(args[0])
     check_writable(node)
-    data = np.array(evaluated(args[0]))
+    row = _FILLS.get(function)
+    if row is not None and _accepts(row, args, options) and row(*args, **options):
+        return
+    data = np.array(evaluate(node))
     function(data, *_each(evaluated, args[1:]), **_each(evaluated, options))
     write(node, data)
 
 
+def _copied(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> bool:
+    """Do what `np.copyto` does with a value of no axes; return False if it is left to NumPy."""
+
+    def landed(value: Any, dtype: DType) -> np.ndarray:
+        found = np.empty((), dtype)
+        np.copyto(found, value, casting)
+        return found
+
+    mask = np.asarray(where) if type(where) is bool else argument(where)
+    return isinstance(mask, (Node, np.ndarray)) and filled(node_of(dst), mask, src, landed)
+
+
+def _put_where(a: Any, mask: Any, values: Any) -> bool:
+    """Do what `np.putmask` does with a value of no axes; return False if it is left to NumPy."""
+
+    def landed(value: Any, dtype: DType) -> np.ndarray:
+        found = np.empty(1, dtype)
+        np.putmask(found, True, value)
+        return found[0, ...]
+
+    given, node = argument(mask), node_of(a)
+    same = isinstance(given, Node) and given.shape == node.shape
+    return same and filled(node, given, values, landed)
+
+
+_FILLS: Mapping[Any, Callable[..., bool]] = {np.copyto: _copied, np.putmask: _put_where}
 _CHANGES = {np.copyto, np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask}
 _ABOUT = {
     np.can_cast,

@@ -20,7 +20,7 @@ from dataview.index import NO_KEY, Written, without_names
 from dataview.plan.build import chosen, field, keyed, read_only, row_field, with_fields
 from dataview.plan.kinds import Sampled, Unbound, known_shape, nbytes_of, size_of
 from dataview.plan.node import Node
-from dataview.view import declare, face, lengths
+from dataview.view import declare, face, lengths, masks
 from dataview.view.face import as_key, node_from, node_of, put_state, set_node, unwrapped
 from dataview.view.library_verbs import LibraryVerbs
 from dataview.view.operators import Operators
@@ -154,6 +154,8 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
         if isinstance(key, str):
             _assign(self, key, value)
         elif isinstance(value, View) and _is_written(value, self, key):
+            pass
+        elif isinstance(key, View) and masks.assigned(node_of(self), node_of(key), value):
             pass
         elif not face.is_written_at_once(self, key, value):
             write(node_of(self[key]), unwrapped(value), face.built(value))
