@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -596,6 +597,43 @@ def test_assigning_a_view_to_a_field_replaces_it(x, d):
     d["input"] = other
     assert_same(d.input(), np.ones((5, 2)))
     assert_same(x, before)
+
+
+SAVED = {
+    "the view": lambda d: d,
+    "some rows": lambda d: d[1:3],
+    "some columns": lambda d: d[:, :5],
+    "renamed": lambda d: d._rename(target="y"),
+    "with notes": lambda d: dv.View(d, _meta={"target": {"unit": "mm"}}),
+    "read-only": lambda d: d._readonly(),
+    "joined": lambda d: dv.concat(d, d),
+    "pickled": lambda d: pickle.loads(pickle.dumps(d)),
+    "a member": lambda d: dv.View(a=d),
+}
+
+
+@pytest.mark.parametrize("name", SAVED)
+def test_a_view_whose_field_was_replaced_is_not_saved_as_the_old_array(d, tmp_path, name):
+    d.target = d.target / 10
+    with pytest.raises(ValueError, match=r"(target|y)' shows other data .*_select\(.*_save"):
+        SAVED[name](d)._save(tmp_path / "a.npy")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_fields_of_a_view_of_which_one_was_replaced_are_saved(x, d, tmp_path):
+    d.target = d.target / 10
+    d.target = d.target * 2
+    assert_same(d(), x)
+    d._select("input", "target")._save(tmp_path / "a.npy")
+    assert_same(dv.open(tmp_path / "a.npy").target(), x[:, 4:] / 5)
+    d.input._save(tmp_path / "b.npy")
+    assert_same(np.load(tmp_path / "b.npy"), x[:, :4])
+
+
+def test_an_added_field_is_beside_the_array_that_is_saved(x, d, tmp_path):
+    d.mean = d.input._mean(axis=1)
+    d._save(tmp_path / "a.npy")
+    assert_same(np.load(tmp_path / "a.npy"), x)
 
 
 def test_replacing_changes_only_the_view_it_is_made_on(x, d):

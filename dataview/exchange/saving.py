@@ -9,8 +9,9 @@ import numpy as np
 
 from dataview.compute import evaluate, row_blocks, take_before_replacing
 from dataview.exchange.formats import saver_of
+from dataview.plan.fields import Attached
 from dataview.plan.guards import check_ends
-from dataview.plan.kinds import known_dtype, known_shape
+from dataview.plan.kinds import Record, known_dtype, known_shape, members
 from dataview.plan.node import Node
 
 
@@ -19,8 +20,25 @@ def save(node: Node, path: str | bytes | os.PathLike[str], format: str | None = 
     target = os.fsdecode(path)
     write = saver_of(target, format)
     check_ends(node, "saving")
+    _check_fields(node)
     take_before_replacing(target)
     write(target, known_shape(node), known_dtype(node), _blocks(node))
+
+
+def _check_fields(node: Node) -> None:
+    """Raise if a field shows other data than the array under it, which alone is saved."""
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        for name, own in part.fields.named.items():
+            if isinstance(own, Attached) and own.replaces:
+                names = ", ".join(map(repr, part.fields))
+                raise ValueError(
+                    f"field {name!r} shows other data than the array, and an array alone is saved "
+                    f"here; d._select({names})._save(path) saves the fields"
+                )
+        if isinstance(part, Record):
+            waiting.extend(place.node for place in members(part).values())
 
 
 def _blocks(node: Node) -> Iterator[np.ndarray]:

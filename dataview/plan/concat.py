@@ -95,7 +95,7 @@ def _joined_fields(fields: Fields, parts: Mapping[str, Node]) -> Fields:
         if isinstance(part, Window):
             named[name] = part
         elif name in parts:
-            named[name] = Attached(parts[name], part.axes)
+            named[name] = part.of(parts[name])
         else:
             lost[name] = "belongs to one of the joined datasets only"
     return Fields(named, lost)

@@ -69,7 +69,7 @@ class Fields:
             if isinstance(field, Attached):
                 node = new(field.node)
                 if node is not field.node:
-                    changes[name] = Attached(node, field.axes)
+                    changes[name] = field.of(node)
         return Fields(self.named | changes, self.lost) if changes else self
 
     def windows_only(self, shift: int, fits: Callable[[int], bool] = lambda axis: True) -> Fields:
@@ -170,10 +170,16 @@ class Attached:
     """A field with a node of its own, whose first axes are the given axes of the view.
 
     `axes` is None for a field that belongs to the whole only and is gone after any key.
+    `replaces` is true if it took the place of a window on the view's own array.
     """
 
     node: Any
     axes: tuple[int, ...] | None
+    replaces: bool = False
+
+    def of(self, node: Any) -> Attached:
+        """Return the same field with another node."""
+        return Attached(node, self.axes, self.replaces)
 
     @property
     def follows_rows(self) -> bool:
@@ -404,4 +410,4 @@ def _follow_attached(field: Attached, index: Index, select: Select) -> Attached 
     over = renumbered(Index(index.shape, maps), kept)
     trailing = (field.node.shape or ())[len(field.axes) :]
     selected = select(field.node, extend(over, trailing))
-    return Attached(selected, tuple(kept))
+    return Attached(selected, tuple(kept), field.replaces)

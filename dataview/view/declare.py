@@ -127,7 +127,9 @@ def attach(node: Node, name: str, part: Node) -> Node:
         return Driven(part if name == node.driver else node.node, fields, node.driver)
     follows = (node.shape or ())[:1] == (part.shape or ())[:1] != ()
     axes = (0,) if follows else () if node.shape == () else None
-    return with_fields(node, node.fields.with_field(name, Attached(part, axes)))
+    old = node.fields.named.get(name)
+    replaces = old.replaces if isinstance(old, Attached) else old is not None
+    return with_fields(node, node.fields.with_field(name, Attached(part, axes, replaces)))
 
 
 def _driven(node: Record, driver: str) -> Node:
@@ -152,7 +154,7 @@ def with_meta(node: Node, meta: Mapping[str, Mapping[str, Any]]) -> Node:
         if isinstance(old, Window):
             new = old.with_meta(kept)
         else:
-            new = Attached(old.node.replaced(meta=kept), old.axes)
+            new = old.of(old.node.replaced(meta=kept))
         node = with_fields(node, node.fields.with_field(name, new))
     return node
 

@@ -136,7 +136,11 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
         return viewed(declare.freeze(node_of(self)))
 
     def _save(self, path: str | os.PathLike[str], format: str | None = None) -> None:
-        """Write the data to a file, in blocks; the file appears when all of it is written."""
+        """Write the data to a file, in blocks; the file appears when all of it is written.
+
+        Of a view of an array this is the array: a field that was added is not in the file, and one
+        that was replaced is an error. `d._select("x", "y")._save(path)` saves fields.
+        """
         save(node_of(self), path, format)
 
     # --- data in ---------------------------------------------------------------------------
