@@ -66,9 +66,11 @@ class PartialWriteError(RuntimeError):
 
 
 def unknown_field(
-    name: str, known: Iterable[str], where: str, reason: str | None = None
+    name: str, known: Iterable[str], where: str, reason: str | None = None, advice: str = ""
 ) -> FieldError:
     """Return the error for a missing field: why it is missing, or which names there are.
+
+    `advice` is what may have been meant, if that is no field.
 
     >>> print(unknown_field("lable", ["input", "label"], "View(10)"))
     no field 'lable' in View(10); did you mean 'label'? The fields are: input, label
@@ -77,14 +79,17 @@ def unknown_field(
         return FieldError(f"field {name!r} {reason}, in {where}")
     names = list(known)
     listing = f" The fields are: {', '.join(names)}" if names else " It has no fields"
-    return FieldError(f"no field {name!r} in {where}{hint(name, names) or '.'}{listing}")
+    more = f"; {advice}" if advice else ""
+    return FieldError(f"no field {name!r} in {where}{hint(name, names) or '.'}{listing}{more}")
 
 
-def unknown_verb(name: str, known: Iterable[str]) -> AttributeError:
-    """Return the error for a name with an underscore that is no verb, with the closest verb."""
+def unknown_verb(name: str, known: Iterable[str], advice: str = "") -> AttributeError:
+    """Return the error for a name that is no verb, with advice or else with the closest verb."""
     if name.startswith("__"):  # asked by protocols all the time: no search for what was meant
         return AttributeError(f"'View' object has no attribute {name!r}")
-    return AttributeError(f"a view has no verb {name!r}{hint(name, known)}")
+    verbs = [verb for verb in known if not verb.startswith("__")]
+    more = f"; {advice}" if advice else hint(name, verbs)
+    return AttributeError(f"a view has no verb {name!r}{more}")
 
 
 def unknown_option(name: str, known: Iterable[str], verb: str) -> TypeError:

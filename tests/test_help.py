@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import inspect
+import operator
 import pathlib
 import pickle
 import pydoc
@@ -15,6 +16,7 @@ import pytest
 
 import dataview as dv
 from dataview.loader import options
+from dataview.view import hints
 from package import PACKAGE, verbs
 
 
@@ -208,3 +210,119 @@ def test_tab_completes_the_options():
     with provisionalcompleter():
         found = [item.text for item in shell.Completer.completions("d._loader(num_", 14)]
     assert found == ["num_batches=", "num_samples="]
+
+
+# -------------------- what was meant --------------------
+
+
+NAMED = {
+    "_median": "write d._quantile(0.5)",
+    "median": "write d._quantile(0.5)",
+    "mean": "the verb is _mean",
+    "_copy": "write d._freeze(), or d(copy=True) for an array",
+    "_where": "write np.where(mask, d, other)",
+    "_fillna": "write np.where(np.isnan(d), value, d)",
+    "flush": "nothing to flush or close",
+    "_close": "nothing to flush or close",
+    "_shufled": "did you mean '_shuffled'",
+    "_iloc": "no verb '_iloc'$",
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_name_from_elsewhere_is_told_with_what_to_write(name):
+    advice = NAMED[name]
+    with pytest.raises(AttributeError, match=advice if "$" in advice else re.escape(advice)):
+        getattr(dv.View(np.zeros(3)), name)
+
+
+def test_a_field_that_is_close_is_told_before_a_verb():
+    with pytest.raises(AttributeError, match=r"did you mean 'means'\?.*; the verb is _mean$"):
+        dv.View(means=np.zeros(3)).mean  # noqa: B018
+
+
+BY_NUMPY = (
+    "abs argsort clip cumsum dot isnan median nanmax nanmean nanmedian nanmin nanstd nansum nanvar "
+    "percentile ptp ravel round sort squeeze where"
+).split()
+
+
+@pytest.mark.parametrize("name", BY_NUMPY)
+def test_what_to_write_instead_gives_what_numpy_gives(name):
+    a = np.array([3.0, np.nan, 1.0, 2.0] if name.startswith("nan") else [3.5, 1.0, 2.0, -2.0])
+    more = {"where": (a > 1, a, -a), "clip": (a, 1, 2), "percentile": (a, 30), "dot": (a, -a)}
+    expected = getattr(np, name)(*more.get(name, (a,)))
+    known = {"d": dv.View(a), "np": np, "mask": a > 1, "other": -a, "percent": 30}
+    known |= {"low": 1, "high": 2}
+    *before, last = hints.INSTEAD[name].split("; ")
+    exec("\n".join(before), known)
+    np.testing.assert_allclose(np.asarray(eval(last, known)), expected)
+
+
+@pytest.mark.parametrize("name", sorted(hints.INSTEAD))
+def test_what_to_write_instead_names_verbs_that_there_are(name):
+    assert f"_{name}" not in verbs()
+    assert set(re.findall(r"\bd\.(_\w+)", hints.INSTEAD[name])) <= verbs()
+
+
+def test_a_view_is_neither_opened_nor_closed():
+    told = pytest.raises(TypeError, match="needs no `with`; there is nothing to flush or close")
+    with told, dv.View(np.zeros(3)):
+        pass
+
+
+def test_neither_rows_nor_fields_are_deleted():
+    d = whole()
+    with pytest.raises(ValueError, match=r"not deleted, as in an array: 0; d\[rows\]"):
+        del d[0]
+    for name in ("x", "nothing"):
+        with pytest.raises(AttributeError, match="fields are not deleted"):
+            del d[name]
+    assert len(d) == 6
+
+
+RECORDS = np.zeros(3, [("a", "f8"), ("b", "i4"), ("c", "U3")])
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda d: d._mean(),
+        lambda d: d._argmax(),
+        lambda d: np.max(d),
+        lambda d: d._quantile(0.5),
+        lambda d: d + 1,
+        lambda d: np.sqrt(d),
+        lambda d: np.clip(d, 0, 1),
+        lambda d: d < 1,
+        lambda d: operator.iadd(d, 1),
+    ],
+)
+def test_what_needs_one_array_names_the_fields_of_records(compute):
+    for d in (dv.View(RECORDS), dv.View(a=[1.0], b=[2])):
+        with pytest.raises(TypeError, match=r"takes one array, not a record; choose a field: 'a',"):
+            compute(d)
+
+
+def test_a_row_of_records_is_a_tuple():
+    a = RECORDS.copy()
+    with pytest.raises(ValueError, match=r"fields a, b, c .*a row is written from a tuple"):
+        dv.View(a)[0] = [1, 2, "x"]
+    dv.View(a)[0] = 1, 2, "x"
+    assert a[0].tolist() == (1, 2, "x")
+
+
+@pytest.mark.parametrize("change", [operator.isub, operator.itruediv])
+def test_a_result_that_integers_cannot_hold_is_told_with_what_to_write(change):
+    a = np.arange(5)
+    with pytest.raises(TypeError, match=r"data are int64, .* float64, .*d\._astype\('float64'\)"):
+        change(dv.View(a), 0.5)
+    assert a.tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("name", ["a.h5", "a.npz", "a.csv"])
+def test_a_file_of_another_format_is_told_with_the_way_to_open_it(name):
+    with pytest.raises(ValueError, match=rf"end in \.npy; got '{name}', whose data are a view by"):
+        dv.open(name)
+    with pytest.raises(ValueError, match=r"got 'a\.txt'$"):
+        dv.open("a.txt")

@@ -18,7 +18,7 @@ from dataview.compute.requests import evaluate_all, in_own_arrays
 from dataview.compute.statistics import take
 from dataview.index import Index, gather
 from dataview.plan.build import elementwise, read_only, stored, with_fields
-from dataview.plan.guards import check_array
+from dataview.plan.guards import check_no_record
 from dataview.plan.kinds import Elementwise, Placeholder, Reduction, Select, Stored, size_of
 from dataview.plan.node import Node, Part
 from dataview.plan.operations import NumpyFunction
@@ -42,7 +42,7 @@ def bind(node: Node, given: Mapping[str, Node]) -> Node:
 
 def _data_of(symbol: Placeholder, value: Node) -> Node:
     """Return a node as a symbol declares it, read-only; an array of another dtype is cast."""
-    check_array(value, f"symbol {symbol.name!r}")
+    check_no_record(value, f"symbol {symbol.name!r}")
     memory = _stored_array(value)
     if memory is not None:
         array = matched(symbol, memory)

@@ -27,13 +27,28 @@ class Format(NamedTuple):
 FORMATS = {"npy": Format(open_npy, save_npy)}
 
 
+_OPENED_BY = {
+    ".csv": "dv.View(pandas.read_csv(path))",
+    ".h5": 'dv.View(h5py.File(path)["name"])',
+    ".hdf5": 'dv.View(h5py.File(path)["name"])',
+    ".npz": "dv.View(**np.load(path))",
+    ".parquet": "dv.View(pandas.read_parquet(path))",
+    ".zarr": "dv.View(zarr.open(path))",
+}
+"""How files that other libraries open become views."""
+
+
 def opener_of(path: str) -> Open:
     """Return the function that opens a file, by its suffix."""
     openers = {f".{suffix}": found.open for suffix, found in FORMATS.items() if found.open}
     for suffix, found in openers.items():
         if path.endswith(suffix):
             return found
-    raise ValueError(f"files that can be opened end in {', '.join(openers)}; got {path!r}")
+    way = _OPENED_BY.get(os.path.splitext(path)[1], "")
+    raise ValueError(
+        f"files that can be opened end in {', '.join(openers)}; got {path!r}"
+        + (f", whose data are a view by {way}" if way else "")
+    )
 
 
 def saver_of(path: str, format: str | None) -> Save:

@@ -11,7 +11,7 @@ from dataview.compute import aliases, evaluate, memory_of
 from dataview.errors import import_library
 from dataview.exchange.pickling import packed_in_order
 from dataview.plan.build import chosen, field, keyed
-from dataview.plan.guards import check_array
+from dataview.plan.guards import check_no_record
 from dataview.plan.kinds import Driven, Record, Sampled, known_dtype, known_shape, size_of
 from dataview.plan.node import Node
 from dataview.samples import samples_at, samples_of
@@ -89,7 +89,7 @@ def dlpack(
     copy: bool | None,
 ) -> Any:
     """Return a node's data as a DLPack capsule, which shares memory only if it is writable."""
-    check_array(node, "a tensor")
+    check_no_record(node, "a tensor")
     if dl_device is not None and tuple(dl_device) != DEVICE:
         raise BufferError(f"a view is in the memory of this machine, device {DEVICE}")
     lender: Any = _array(node, copy, {})

@@ -214,7 +214,13 @@ def elementwise(ufunc: Ufunc, args: tuple[Argument, ...]) -> tuple[Any, ...]:
         operands.append(known_dtype(arg) if arg.dtype is None else arg.dtype)
         alike = alike and (shape is None or shape == own)
         shape = own
-    dtypes = _result_dtypes(ufunc, *operands)
+    try:
+        dtypes = _result_dtypes(ufunc, *operands)
+    except TypeError:
+        for arg in args:
+            if isinstance(arg, Node):
+                check_array(arg, ufunc.__name__)
+        raise
     if CRASHING and ufunc in CRASHING:
         args = tuple(map(comparable, args, reversed(operands)))
     if not alike or shape is None:

@@ -107,7 +107,13 @@ def _structured(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
             landed[name] = cast(part, dtype[name].base)
         return landed
     if not isinstance(value, (np.ndarray, np.void)):
-        return np.asarray(value, dtype)
+        try:
+            return np.asarray(value, dtype)
+        except (TypeError, ValueError) as error:
+            raise type(error)(
+                f"cannot write {value!r} into each of the fields {', '.join(names)} ({error}); "
+                "a row is written from a tuple of their values, several rows from a list of tuples"
+            ) from error
     given = np.asarray(value)
     if given.dtype == dtype:
         return given

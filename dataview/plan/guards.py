@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,21 @@ from dataview.plan.node import Node, Shape
 
 
 def check_array(node: Any, what: str) -> None:
-    """Raise if a node is a record, which has no data of one kind."""
+    """Raise if a node is a record, or an array of records: its data are not of one kind."""
+    check_no_record(node, what)
+    if isinstance(node, Node) and node.dtype is not None and node.dtype.names:
+        raise _of_records(node.dtype.names, what)
+
+
+def check_no_record(node: Any, what: str) -> None:
+    """Raise if a node is a record of arrays; an array of records passes."""
     if isinstance(node, (Record, Driven)):
-        names = ", ".join(map(repr, node.fields))
-        raise TypeError(f"{what} takes one array, not a record; choose a field: {names}")
+        raise _of_records(node.fields, what)
+
+
+def _of_records(fields: Iterable[str], what: str) -> TypeError:
+    names = ", ".join(map(repr, fields))
+    return TypeError(f"{what} takes one array, not a record; choose a field: {names}")
 
 
 def check_ends(node: Node, what: str) -> None:

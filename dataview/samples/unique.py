@@ -11,7 +11,7 @@ import numpy as np
 from dataview.compute import evaluate, pending, row_blocks, run_blocks, take
 from dataview.plan.build import stored
 from dataview.plan.fields import Attached, Fields
-from dataview.plan.guards import check_array, check_ends
+from dataview.plan.guards import check_ends, check_no_record
 from dataview.plan.kinds import known_dtype, known_shape
 from dataview.plan.node import Evaluate, Node, Part
 from dataview.plan.photographs import wait
@@ -27,7 +27,7 @@ Counted = tuple[np.ndarray, np.ndarray]
 
 def distinct(node: Node, counts: bool) -> Distinct:
     """Return the node of the distinct values, with how often each occurs if `counts`."""
-    check_array(node, "_unique")
+    check_no_record(node, "_unique")
     check_ends(node, "_unique")
     known_shape(node)
     return Distinct(_Values(node, counts))

@@ -60,9 +60,12 @@ class Operators(BaseView):
                 if not isinstance(out, (np.ndarray, BaseView)):
                     exchange.check_gradient(out)
                     raise TypeError(f"out is an array or a view; got {type(out).__name__}")
-                if not (isinstance(out, BaseView) and is_applied_at_once(out, ufunc, inputs)):
+                if not isinstance(out, BaseView):
                     apply_in_place(argument(out), ufunc, tuple(map(argument, inputs)))
-                return _marked(out) if isinstance(out, BaseView) else out
+                    return out
+                if not is_applied_at_once(out, ufunc, inputs):
+                    _write_result(out, ufunc, tuple(map(argument, inputs)))
+                return _marked(out)
         if ufunc is np.matmul and method == "__call__" and not options:
             return viewed(matmul(*map(argument, inputs)))
         return _left_to_numpy(ufunc, method, inputs, options)
@@ -155,6 +158,21 @@ for _name, _ufunc in [(row.operator, row.function) for row in OPERATIONS if row.
         _general = getattr(NDArrayOperatorsMixin, _method, None)
         if _general is not None:  # comparisons have no reflected form
             setattr(Operators, _method, _quick(_ufunc, _general, _reflected))
+
+
+def _write_result(view: BaseView, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> None:
+    """Write the result of a ufunc into a view; if it does not fit, say what to write instead."""
+    try:
+        apply_in_place(node_of(view), ufunc, inputs)
+    except TypeError as error:
+        wanted = getattr(error, "from_", None)  # of NumPy's error about a cast
+        if wanted is None or not hasattr(error, "casting"):
+            raise
+        raise TypeError(
+            f"the data are {node_of(view).dtype}, and the result of {ufunc.__name__} is {wanted}, "
+            "which would lose digits; the operator without = makes a view of it, "
+            f"d._astype({wanted.name!r})._save(path) a file that can hold it"
+        ) from error
 
 
 def _marked(view: BaseView) -> BaseView:

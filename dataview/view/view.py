@@ -20,7 +20,7 @@ from dataview.index import NO_KEY, Written, without_names
 from dataview.plan.build import chosen, field, keyed, read_only, row_field, with_fields
 from dataview.plan.kinds import Sampled, Unbound, known_shape, nbytes_of, size_of
 from dataview.plan.node import Node
-from dataview.view import declare, face, lengths, masks
+from dataview.view import declare, face, hints, lengths, masks
 from dataview.view.face import as_key, node_from, node_of, put_state, set_node, unwrapped
 from dataview.view.library_verbs import LibraryVerbs
 from dataview.view.operators import Operators
@@ -172,11 +172,19 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"fields are not deleted; keep others with _select(): {name!r}")
 
+    def __delitem__(self, key: Any) -> None:
+        if isinstance(key, str):
+            self.__delattr__(key)
+        raise ValueError(
+            f"elements are not deleted, as in an array: {key!r}; d[rows] and d._filter(mask) are "
+            "views of those that stay"
+        )
+
     # --- fields ----------------------------------------------------------------------------
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
-            raise unknown_verb(name, dir(View))
+            raise unknown_verb(name, dir(View), hints.advice(name, ()))
         node, rows, *_ = self._state
         followed = row_field(node, name) if rows is not None else None
         if followed is not None:
@@ -438,6 +446,12 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpacked, packed_in_order(node_of(self))
 
+    def __enter__(self) -> View:
+        raise TypeError(f"a view needs no `with`; {hints.NOTHING_OPEN}")
+
+    def __exit__(self, *error: object) -> None:
+        """Python asks for this before `__enter__`, which raises."""
+
     def __copy__(self) -> View:
         return viewed(node_of(self))
 
@@ -520,7 +534,9 @@ def _no_field(view: View, name: str) -> Exception:
     reason = node.fields.lost.get(name)
     if isinstance(node, Sampled) and not node.fields.named:
         reason = "is unknown until a sample has been read; call _probe()"
-    error = unknown_field(name, node.fields, show.title(node), reason)
+    error = unknown_field(
+        name, node.fields, show.title(node), reason, hints.advice(name, vars(View))
+    )
     error.name, error.obj = name, view
     return error
 

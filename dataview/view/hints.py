@@ -1,0 +1,79 @@
+"""What to write instead of the names that arrays and tables have elsewhere, and a view has not."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+INSTEAD = {
+    "abs": "abs(d)",
+    "append": "dv.concat(d, other)",
+    "apply": "d._map(function)",
+    "argsort": "np.argsort(d)",
+    "batch": "d._minibatches(batch_size)",
+    "clip": "np.clip(d, low, high)",
+    "columns": "d._fields()",
+    "compute": "d()",
+    "concat": "dv.concat(d, other)",
+    "concatenate": "dv.concat(d, other)",
+    "copy": "d._freeze(), or d(copy=True) for an array",
+    "count": "d._size()",
+    "counts": "d._unique(counts=True)",
+    "cumsum": "np.cumsum(d)",
+    "dot": "d @ other",
+    "drop": "d._select(*names) with the names that stay",
+    "dropna": "d[~np.isnan(d)]",
+    "fillna": "np.where(np.isnan(d), value, d)",
+    "flatten": "d._reshape(-1)",
+    "head": "d[:5]",
+    "isnan": "np.isnan(d)",
+    "item": "d().item()",
+    "items": "d._iter_fields()",
+    "iterrows": "for row in d",
+    "join": "dv.zip(a=d, b=other)",
+    "keys": "d._fields()",
+    "len": "len(d)",
+    "load": "d()",
+    "median": "d._quantile(0.5)",
+    "nanmax": "np.where(np.isnan(d), -np.inf, d)._max()",
+    "nanmean": "ok = ~np.isnan(d); np.where(ok, d, 0)._sum() / ok._sum()",
+    "nanmedian": "d[~np.isnan(d)]._quantile(0.5)",
+    "nanmin": "np.where(np.isnan(d), np.inf, d)._min()",
+    "nanstd": "d[~np.isnan(d)]._std()",
+    "nansum": "np.where(np.isnan(d), 0, d)._sum()",
+    "nanvar": "d[~np.isnan(d)]._var()",
+    "numpy": "d()",
+    "open": "dv.open(path)",
+    "percentile": "d._quantile(percent / 100)",
+    "ptp": "d._max() - d._min()",
+    "ravel": "d._reshape(-1)",
+    "round": "np.round(d)",
+    "sample": "d._shuffled(seed)[:5]",
+    "shuffle": "d._shuffled(seed)",
+    "sort": "d._sorted()",
+    "squeeze": "np.squeeze(d)",
+    "tail": "d[-5:]",
+    "tolist": "d().tolist()",
+    "value_counts": "d._unique(counts=True)",
+    "values": "d()",
+    "where": "np.where(mask, d, other)",
+    "zip": "dv.zip(a=d, b=other)",
+    "T": "d._transpose()",
+}
+"""What to write for a name, with or without an underscore, of a view d."""
+
+NOTHING_OPEN = "there is nothing to flush or close: a write is done when its statement is"
+_ENDS_OF_WRITES = ("close", "flush", "sync")
+
+
+def advice(name: str, verbs: Container[str]) -> str:
+    """Return what to write instead of a name, "" if that is not known.
+
+    >>> advice("_median", set()), advice("mean", {"_mean"}), advice("label", set())
+    ('write d._quantile(0.5)', 'the verb is _mean', '')
+    """
+    plain = name.removeprefix("_")
+    if plain == name and f"_{name}" in verbs:
+        return f"the verb is _{name}"
+    if plain in _ENDS_OF_WRITES:
+        return NOTHING_OPEN
+    return f"write {INSTEAD[plain]}" if plain in INSTEAD else ""
