@@ -157,11 +157,11 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
     def __setitem__(self, key: Any, value: Any) -> None:
         if isinstance(key, str):
             _assign(self, key, value)
-        elif isinstance(value, View) and _is_written(value, self, key):
-            pass
-        elif isinstance(key, View) and masks.assigned(node_of(self), node_of(key), value):
-            pass
-        elif not face.is_written_at_once(self, key, value):
+        elif not (
+            (isinstance(value, View) and _is_written(value, self, key))
+            or (isinstance(key, View) and masks.assigned(node_of(self), node_of(key), value))
+            or face.is_written_at_once(self, key, value)
+        ):
             write(node_of(self[key]), unwrapped(value), face.built(value))
 
     def __setattr__(self, name: str, value: Any) -> None:
