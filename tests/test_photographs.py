@@ -4,6 +4,7 @@ import copy
 import gc
 import pickle
 import threading
+import weakref
 
 import h5py
 import numpy as np
@@ -13,7 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
+from dataview import sources
 from dataview.compute import photographs
+from dataview.view.face import node_of
 from oracle import assert_same, examples
 from stores import LeastWritable
 
@@ -327,3 +330,119 @@ def test_memory_that_another_object_lends_is_known_to_be_shared():
     own[0] = 100
     lent[1] = 100
     assert total() == same() == 6
+
+
+# ---------------------------------------------------------------- what lies elsewhere
+
+
+def untaken(statistics):
+    """Return which of some statistics have no value yet."""
+    return [n for n, view in enumerate(statistics) if node_of(view).taken is None]
+
+
+def of_rows(a):
+    """Ways to ask for a statistic of each of ten rows."""
+    d, parts = dv.View(a), [dv.View(a[start : start + 2]) for start in range(0, 10, 2)]
+    joined = dv.concat(*parts)
+    turned = dv.View(a.T)
+    yield "rows", [d[n]._sum() for n in range(10)]
+    yield "arrays of rows", [dv.View(a[n])._sum() for n in range(10)]
+    yield "rows turned round", [turned[:, n]._sum() for n in range(10)]
+    yield "expressions", [(d * 2 + 1)[n]._sum() for n in range(10)]
+    yield "parts of expressions", [(d[::-1] * 2)[9 - n : 10 - n]._sum() for n in range(10)]
+    yield "joined", [joined[n]._sum() for n in range(10)]
+    yield "joined expressions", [(joined - joined[:, :1])[n]._sum() for n in range(10)]
+    yield "expressions joined", [dv.concat(d[:5] * 2, d[5:] + 1)[n]._sum() for n in range(10)]
+    yield "compared", [(d == 3)[n]._sum() for n in range(10)]
+    yield "reshaped", [d._reshape(5, 2, 3)[n // 2, n % 2]._sum() for n in range(10)]
+    yield "several rows of joined", [joined[[n]]._sum() for n in range(10)]
+
+
+KINDS_OF_ROWS = [name for name, _ in of_rows(np.zeros((10, 3)))]
+
+
+@pytest.mark.parametrize("order", "CF")
+@pytest.mark.parametrize("kind", KINDS_OF_ROWS)
+def test_a_write_takes_statistics_of_no_other_rows(kind, order):
+    a = np.array(np.arange(30.0).reshape(10, 3), order=order)
+    (statistics,) = [found for name, found in of_rows(a) if name == kind]
+    (expected,) = [
+        [view() for view in found] for name, found in of_rows(a.copy("K")) if name == kind
+    ]
+    dv.View(a)[4] = 100
+    assert untaken(statistics) == [n for n in range(10) if n != 4]
+    dv.View(a)[6:8] = 100
+    assert untaken(statistics) == [n for n in range(10) if n not in (4, 6, 7)]
+    dv.View(a)[...] = 200
+    assert not untaken(statistics)
+    assert [view() for view in statistics] == expected
+
+
+def test_a_part_that_lies_in_one_of_joined_views_is_not_taken_by_a_write_into_another():
+    a, b = Counted(np.arange(5000.0)), Counted(np.arange(5000.0))
+    joined = dv.concat(dv.View(a), dv.View(b))
+    kept = joined[:5000]._sum(), joined[3000]._sum(), (joined * 2)[::-1][5000:]._sum()
+    dv.View(b)[7] = 0
+    assert not a.elements and untaken(kept) == [0, 1, 2]
+    dv.View(a)[7] = 0
+    assert untaken(kept) == [1]
+
+
+@pytest.mark.parametrize("kind", ["rows", "arrays", "columns", "joined", "expressions"])
+def test_a_write_compares_itself_with_no_statistic_of_other_places(kind, monkeypatch):
+    a = np.zeros((400, 400))
+    d = dv.View(a)
+    joined, doubled = dv.concat(*[dv.View(a[n : n + 4]) for n in range(0, 400, 4)]), d * 2
+    kept = {
+        "rows": lambda: [d[n]._mean() for n in range(400)],
+        "arrays": lambda: [dv.View(np.zeros(3))._mean() for n in range(400)],
+        "columns": lambda: [d[:, n]._mean() for n in range(400)],
+        "joined": lambda: [joined[n]._mean() for n in range(400)],
+        "expressions": lambda: [doubled[n]._mean() for n in range(400)],
+    }[kind]()
+    compared = []
+    may_meet = sources.Source.may_meet
+    monkeypatch.setattr(
+        sources.Source, "may_meet", lambda *given: compared.append(1) or may_meet(*given)
+    )
+    for n in range(100):
+        if kind == "columns":
+            d[:, n] = n
+        else:
+            d[n] = n
+    assert len(compared) <= 100
+    assert len(untaken(kept)) == (400 if kind == "arrays" else 300)
+
+
+def test_statistics_of_a_part_of_a_long_chain_of_steps_are_taken():
+    a = np.arange(4.0)
+    v = dv.View(a)
+    for _ in range(200):
+        v = (v + 1)[::-1]
+    total = v[:2]._sum()
+    dv.View(a)[...] = 0
+    assert total() == 0 + 1 + 400
+
+
+def test_what_overlaps_byte_by_byte_is_taken():
+    a = np.arange(4.0)
+    halves = dv.View(a.view("i4")[1::2])
+    kept = [halves[n]._sum() for n in range(4)]
+    expected = a.view("i4")[1::2].tolist()
+    dv.View(a)[2] = 1e300
+    assert untaken(kept) == [0, 1, 3]
+    assert [view() for view in kept] == expected
+
+
+def test_what_nobody_holds_any_more_is_let_go_with_its_data():
+    a = Counted(np.arange(4000.0))
+    alive = weakref.ref(a)
+    d, other = dv.View(a), dv.View(np.zeros(3))
+    total = d._sum()
+    other[0] = 1
+    del a, d, total
+    gc.collect()
+    assert alive() is None
+    other[0] = 2
+    photographs.waiting_at([])
+    assert not photographs._gone

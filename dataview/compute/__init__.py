@@ -20,15 +20,8 @@ from dataview.compute.evaluation import evaluate, memory_of
 from dataview.compute.executors import executor, run_blocks, shares_memory
 from dataview.compute.float_errors import FloatErrors
 from dataview.compute.functions import Function, bind, pack_like
-from dataview.compute.photographs import (
-    Place,
-    Targets,
-    into_places,
-    place_of,
-    take_before,
-    take_before_replacing,
-    waiting_at,
-)
+from dataview.compute.photographs import take_before, take_before_replacing, waiting_at
+from dataview.compute.places import Place, Targets, into_places, place_of
 from dataview.compute.products import matmul, operand_indices
 from dataview.compute.programs import Program, compiled, leaves_of
 from dataview.compute.quantiles import sampled_rows

@@ -8,61 +8,51 @@ goes on waiting.
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
+from typing import Any, TypeAlias
 
 from dataview.compute.evaluation import evaluate
+from dataview.compute.places import Place, places_read
 from dataview.compute.statistics import pending, take_each
-from dataview.index import Index, compose, identity
-from dataview.plan.kinds import Reduction, Select, Stored
-from dataview.plan.node import Node
+from dataview.index import extent, identity
+from dataview.plan.kinds import Reduction
 from dataview.plan.photographs import noted
-from dataview.plan.walk import below
-from dataview.sources import Source, Store, store_of, store_of_file, stores_meeting
+from dataview.sources import Home, Store, store_of_file, stores_meeting
+
+Span: TypeAlias = tuple[int, int]
+"""The least and the greatest of some positions."""
+
+BYTES = "bytes"
 
 
-class Place(NamedTuple):
-    """Elements of a source: those that an index selects."""
+class _Waiting(weakref.ref[Any]):
+    """A photograph that is not taken yet, a place that it reads, and where this is filed.
 
-    source: Source
-    where: Index
+    It holds the place no longer than someone holds the photograph.
+    """
 
-    def is_at(self, other: Place) -> bool:
-        """Whether these are the same elements of the same source, in the same order."""
-        same = (self.where.shape, self.where.maps) == (other.where.shape, other.where.maps)
-        return same and self.source is other.source
-
-
-FEW = 64
-"""A value is compared with each of so many targets in a store; with more, all count as one."""
+    __slots__ = ("place", "span", "way")
+    place: Place | None
+    span: Span
+    way: tuple[Any, ...]
 
 
-class Targets:
-    """The places that a write changes, by their stores."""
-
-    def __init__(self, places: Iterable[Place]) -> None:
-        self.stores: dict[Store, list[Place]] = {}
-        for place in places:
-            self.stores.setdefault(store_of(place.source), []).append(place)
-
-    def meet(self, place: Place, own: Place | None = None) -> bool:
-        """Whether a write may change what is at a place, apart from its own target there."""
-        for store in stores_meeting(store_of(place.source), self.stores):
-            known = self.stores[store]
-            if len(known) > FEW:
-                return True
-            for other in known:
-                if own is not None and other.is_at(own):
-                    own = None  # one only: what is joined twice has a place twice
-                    continue
-                if place.source.may_meet(place.where, other.source, other.where):
-                    return True
-        return False
+def _let_go(waiting: _Waiting) -> None:
+    waiting.place = None
+    _gone.append(waiting)  # not removed at once: another thread may be reading what is filed
 
 
-_waiting: dict[Store, WeakKeyDictionary[Any, list[Place]]] = {}
-"""The photographs that are not taken yet, and what each reads, by the stores that they read."""
+_waiting: dict[Store, Any] = {}
+"""What waits, filed so that a write finds what it may change without a look at all others.
+
+The ways go by store, line, size and cell.  A line is the addresses in memory, or an axis of an
+array; a place is filed by the line of which it covers the least.  On the line it lies from cell to
+the next cell, where cells are no smaller than it is.
+"""
+
+_gone: list[_Waiting] = []
+"""What nobody holds any more, and is filed still."""
 
 _lock = threading.RLock()
 
@@ -80,21 +70,22 @@ def take_before(changes: Iterable[Place]) -> None:
 def take_before_replacing(path: str) -> None:
     """Take what was asked of a file that is about to be replaced."""
     with _lock:
-        _file(noted())
-        found = [part for part, _ in _held(store_of_file(path))]
-    _take(found)
+        _bring_up_to_date()
+        lines = [_waiting[store] for store in stores_meeting(store_of_file(path), _waiting)]
+        filed = [one for line in lines for sizes in line.values() for one in _within(sizes, None)]
+        found = {id(part): part for part, _ in _untaken(filed)}
+    _take(list(found.values()))
 
 
 def waiting_at(changes: Iterable[Place]) -> list[Any]:
     """Return what was asked of these places, is still held by someone, and is not taken yet."""
     with _lock:
-        _file(noted())
-        if not _waiting:
-            return []
-        targets, found = Targets(changes), {}
-        for store in targets.stores:
-            for part, places in _held(store):
-                if id(part) not in found and any(map(targets.meet, places)):
+        _bring_up_to_date()
+        found: dict[int, Any] = {}
+        for change in changes if _waiting else ():
+            near = _filed_near(change)
+            for part, place in _untaken(near) if near else ():
+                if id(part) not in found and place.may_meet(change):
                     found[id(part)] = part
         return list(found.values())
 
@@ -108,63 +99,113 @@ def _take(found: Sequence[Any]) -> None:
             part.take()
 
 
-def _held(store: Store) -> Iterator[tuple[Any, list[Place]]]:
-    """Return what waits for a store, and what it reads there; what was taken is forgotten."""
-    for met in stores_meeting(store, _waiting):
-        parts = _waiting[met]
-        for part, places in list(parts.items()):
-            if part.taken is None and part.failed is None:
-                yield part, places
-            else:
-                del parts[part]
+# --- how what waits is filed -------------------------------------------------------------------
 
 
-def _file(photographs: Sequence[Any]) -> None:
-    """File what is new under the stores that it reads."""
-    new = [part for part in photographs if part.taken is None]
-    if not new:
-        return
-    for store in [store for store, parts in _waiting.items() if not parts]:
-        del _waiting[store]
-    reads = _reads([part.node for part in new])
+def _bring_up_to_date() -> None:
+    """File what is new under all places that it reads, and forget what nobody holds."""
+    while _gone:
+        _forget(_gone.pop())
+    new = [part for part in noted() if part.taken is None]
+    reads = places_read([part.node for part in new]) if new else {}
     for part in new:
-        for place in reads[id(part.node)].values():
-            filed = _waiting.setdefault(store_of(place.source), WeakKeyDictionary())
-            filed.setdefault(part, []).append(place)
+        for place in reads[id(part.node)]:
+            if 0 not in place.where.shape:
+                _file(part, place)
 
 
-def _reads(roots: list[Node]) -> dict[int, dict[int, Place]]:
-    """Return the places that each part below some nodes reads: by the identities of both.
+def _file(part: Any, place: Place) -> None:
+    waiting = _Waiting(part, _let_go)
+    store, line, waiting.span = _drawer_of(place)
+    low, high = waiting.span
+    size = (high - low).bit_length()
+    waiting.place, waiting.way = place, (store, line, size, low >> size, id(waiting))
+    filed: Any = _waiting
+    for key in waiting.way[:-1]:
+        filed = filed.setdefault(key, {})
+    filed[id(waiting)] = waiting
 
-    What a statistic reads is not what a node above it reads: that needs the value alone.
-    """
-    found: dict[int, dict[int, Place]] = {}
-    for part in below(roots, into_places):
-        place = place_of(part)
-        if place is not None:
-            found[id(part)] = {id(part): place}
+
+def _forget(waiting: _Waiting) -> None:
+    """Remove what waits from where it is filed, and what is empty then."""
+    filed: list[Any] = [_waiting]
+    for key in waiting.way[:-1]:
+        filed.append(filed[-1].get(key, {}))
+    for within, key in zip(reversed(filed), reversed(waiting.way), strict=True):
+        within.pop(key, None)
+        if within:
+            break
+
+
+def _untaken(filed: Iterable[_Waiting]) -> Iterator[tuple[Any, Place]]:
+    """Return the photographs with their places; those that have been taken are forgotten."""
+    for waiting in filed:
+        part, place = waiting(), waiting.place
+        if part is None or place is None:
             continue
-        below_it = (other for other in into_places(part) if not isinstance(other, Reduction))
-        inner = [found[id(other)] for other in below_it]
-        widest = max(inner, key=len, default={})
-        if all(other.keys() <= widest.keys() for other in inner):
-            found[id(part)] = widest  # shared, so that a long plan has one for all its steps
+        if part.taken is None and part.failed is None:
+            yield part, place
         else:
-            found[id(part)] = {key: place for other in inner for key, place in other.items()}
+            _forget(waiting)
+
+
+def _filed_near(change: Place) -> list[_Waiting]:
+    """Return what waits for places that may meet this one; others may be among it."""
+    if 0 in change.where.shape:
+        return []
+    home = change.source.home
+    found: list[_Waiting] = []
+    for store in stores_meeting(home.store, _waiting):
+        for line, sizes in _waiting[store].items():
+            found.extend(_within(sizes, _span(change, home, line)))
     return found
 
 
-def into_places(part: Any) -> list[Any]:
-    """Return the parts below a part, none below one that shows a place of a source."""
-    return [] if place_of(part) is not None else part.made_of()
+def _within(sizes: dict[int, dict[int, Any]], span: Span | None) -> list[_Waiting]:
+    """Return what is filed on a line, all of it or what has positions in a span."""
+    if span is None:
+        return [
+            one for cells in sizes.values() for filed in cells.values() for one in filed.values()
+        ]
+    low, high = span
+    found: list[_Waiting] = []
+    for size, cells in sizes.items():
+        near: Sequence[int] = range((low >> size) - 1, (high >> size) + 1)
+        for cell in near if len(near) <= len(cells) else list(cells):
+            if cell in cells:
+                filed = cells[cell].values()
+                found += [one for one in filed if one.span[0] <= high and low <= one.span[1]]
+    return found
 
 
-def place_of(part: Any) -> Place | None:
-    """Return the place that a part shows, None if it is more than an index of a source."""
-    index = None
-    while type(part) is Select:
-        index = part.index if index is None else compose(part.index, index)
-        part = part.node
-    if not isinstance(part, Stored):
+def _drawer_of(place: Place) -> tuple[Store, Any, Span]:
+    """Return on which line a place is filed, the one of which it covers the least, and its span."""
+    source, home = place.source, place.source.home
+    shape = source.shape if home.space is not None else source.root.shape
+    lengths: dict[Any, int] = {(home.layout, axis): n for axis, n in enumerate(shape)}
+    if home.space is not None:
+        whole = _span(Place(source, identity(shape)), home, (BYTES, home.space)) or (0, 0)
+        lengths = {(BYTES, home.space): whole[1] - whole[0] + 1, **lengths}
+    spans = {line: _span(place, home, line) or (0, n - 1) for line, n in lengths.items()}
+    spans = spans or {(home.layout, None): (0, 0)}  # it has no axes
+    shares = {line: (high - low + 1) / lengths.get(line, 1) for line, (low, high) in spans.items()}
+    best = min(shares, key=shares.__getitem__)
+    return home.store, best, spans[best]
+
+
+def _span(place: Place, home: Home, line: Any) -> Span | None:
+    """Return the positions of a place on a line, None if they are not known."""
+    kind, number = line
+    maps, shape = place.where.maps, place.where.shape
+    if kind is not BYTES:
+        return extent(maps[number], shape) if number is not None and kind == home.layout else None
+    if number != home.space:
         return None
-    return Place(part.source, identity(part.source.shape) if index is None else index)
+    low, high = home.address, home.address + max(1, place.source.dtype.itemsize) - 1
+    for map_, stride in zip(maps, home.strides, strict=True):
+        start, stop = extent(map_, shape) or (0, 0)
+        if stride < 0:
+            start, stop = stop, start
+        low += start * stride
+        high += stop * stride
+    return low, high

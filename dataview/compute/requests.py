@@ -11,7 +11,8 @@ import numpy as np
 
 from dataview.compute.blocks import aliases, cuts_along, fused, is_one_block
 from dataview.compute.evaluation import evaluate, evaluate_together, overlaps, take_once
-from dataview.compute.photographs import Place, take_before
+from dataview.compute.photographs import take_before
+from dataview.compute.places import Place
 from dataview.compute.statistics import pending, take
 from dataview.index import Index, identity
 from dataview.plan.build import field

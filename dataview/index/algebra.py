@@ -208,14 +208,20 @@ def extent(map_: Map, shape: Sequence[int]) -> tuple[int, int] | None:
     >>> extent(Affine(10, ((0, -2),)), (3,))
     (6, 10)
     """
-    if any(shape[axis] == 0 for axis in axes_of(map_)):
-        return None
     if isinstance(map_, Constant):
         return map_.offset, map_.offset
-    if isinstance(map_, Affine):
-        steps = [stride * (shape[axis] - 1) for axis, stride in map_.strides]
-        low = map_.offset + sum(step for step in steps if step < 0)
-        return low, map_.offset + sum(step for step in steps if step > 0)
+    if isinstance(map_, Affine):  # no generators: every write comes here
+        low = high = map_.offset
+        for axis, stride in map_.strides:
+            if not shape[axis]:
+                return None
+            if stride < 0:
+                low += stride * (shape[axis] - 1)
+            else:
+                high += stride * (shape[axis] - 1)
+        return low, high
+    if any(shape[axis] == 0 for axis in axes_of(map_)):
+        return None
     found = positions(map_, shape)
     return int(found.min()), int(found.max())
 

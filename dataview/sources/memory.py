@@ -11,12 +11,13 @@ from dataview.index.boxes import Box
 from dataview.sources.packing import Block, Place, Restored, Slab, packed
 from dataview.sources.protocol import Memo, Source
 from dataview.sources.references import Reference, to_memory
+from dataview.sources.sharing import Home
 
 
 class ArraySource(Source):
     """A NumPy array: reading returns aliases of it, writing changes it."""
 
-    __slots__ = ("_reference", "dtype", "memory", "shape", "writable")
+    __slots__ = ("_home", "_reference", "dtype", "memory", "shape", "writable")
     memory: np.ndarray
 
     def __init__(self, array: np.ndarray) -> None:
@@ -55,6 +56,15 @@ class ArraySource(Source):
         if self._reference is None:  # made once, since small writes ask for it each time
             self._reference = to_memory(self, self.memory, ArraySource)
         return self._reference
+
+    @property
+    def home(self) -> Home:
+        """Where the elements are, found out once: every write asks."""
+        try:
+            return self._home
+        except AttributeError:
+            self._home: Home = super().home
+            return self._home
 
     def describe(self) -> str:
         """Say that this is memory."""

@@ -12,7 +12,7 @@ import numpy as np
 from dataview.errors import ReadOnlyError
 from dataview.index import Index, are_apart, boxed, gather, identity
 from dataview.sources.references import Reference, to_member, weak
-from dataview.sources.sharing import map_of, store_of_file
+from dataview.sources.sharing import Home, home_of, map_of, store_of_file
 
 Memo = dict[Any, Any]
 """What one evaluation has computed, so that nothing is computed twice."""
@@ -119,6 +119,11 @@ class Source(ABC):
     def is_same(self, other: Source) -> bool:
         """Whether another source, like this one no member, is of the same data elsewhere."""
         return self is other
+
+    @property
+    def home(self) -> Home:
+        """Where the elements are, to find out quickly which other sources are there too."""
+        return home_of(self)
 
     def may_meet(self, where: Index, other: Source, there: Index) -> bool:
         """Whether what an index selects here may be, in part, what another selects there."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import mmap
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,6 +50,34 @@ _KINDS = {
 """The kinds of stores, each with the others that may have data in common with it."""
 
 
+class Home(NamedTuple):
+    """Where a source has its elements.
+
+    Sources of one store with the same `layout` have each record, if not each element, at the same
+    place.  In memory, elements lie at an `address` and a number of `strides` further on; `space` is
+    0, and that of the map of a file its own, since others may show the same at other addresses.
+    """
+
+    store: Store
+    layout: Any
+    space: int | None = None
+    address: int = 0
+    strides: tuple[int, ...] = ()
+
+
+def home_of(source: Any) -> Home:
+    """Return where a source has its elements."""
+    memory, store = source.memory, store_of(source)
+    if memory is None:
+        root = source.root
+        is_known = root.path is not None
+        return Home(store, (type(root), root.shape, root.dtype) if is_known else id(root))
+    address = memory.__array_interface__["data"][0]
+    layout = (address, memory.strides, memory.shape, memory.dtype)
+    map_ = map_of(memory)
+    return Home(store, layout, 0 if map_ is None else id(map_), address, memory.strides)
+
+
 def store_of(source: Any) -> Store:
     """Return what tells the store of a source from others."""
     if source.memory is not None:
@@ -71,10 +100,16 @@ def store_of_file(path: str | os.PathLike[str]) -> Store:
     return Store("file", (found.st_dev, found.st_ino))
 
 
-def stores_meeting(store: Store, known: Mapping[Store, Any]) -> Iterable[Store]:
+def stores_meeting(store: Store, known: Mapping[Store, Any]) -> Sequence[Store]:
     """Return those of the known stores that may have data in common with a store."""
-    others = _KINDS[store.kind]
     if store.key is None:
-        return [other for other in known if other.kind == store.kind or other.kind in others]
-    unknown = [Store(kind, None) for kind in (store.kind, *others)]
-    return [other for other in (store, *unknown) if other in known]
+        kinds = (store.kind, *_KINDS[store.kind])
+        return [other for other in known if other.kind in kinds]
+    return [other for other in _others(store) if other in known]
+
+
+@functools.lru_cache(maxsize=256)
+def _others(store: Store) -> list[Store]:
+    """Return all stores that may have data in common with one whose key is known."""
+    kinds = (store.kind, *_KINDS[store.kind])
+    return [Store(kind, key) for kind in kinds for key in (store.key, None)]
