@@ -31,11 +31,42 @@ def are_apart(ours: Index, theirs: Index) -> bool:
     True
     >>> are_apart(parse(slice(0, 3), (5,)), parse(slice(2, 5), (5,)))
     False
+    >>> are_apart(parse(([0, 1], [0, 1]), (2, 2)), parse(([0, 1], [1, 0]), (2, 2)))
+    True
     """
     if 0 in ours.shape or 0 in theirs.shape:
         return True
     pairs = zip(ours.maps, theirs.maps, strict=True)
-    return any(_maps_apart(a, ours.shape, b, theirs.shape) for a, b in pairs if a != b)
+    if any(_maps_apart(a, ours.shape, b, theirs.shape) for a, b in pairs if a != b):
+        return True
+    is_grid = not any(_goes_askew(index) for index in (ours, theirs))
+    return not is_grid and _elements_apart(ours, theirs)
+
+
+def _goes_askew(index: Index) -> bool:
+    """Whether several axes vary together, so that a place on each is not always an element."""
+    used = [axis for map_ in index.maps for axis in axes_of(map_) if index.shape[axis] > 1]
+    return len(used) > len(set(used))
+
+
+def _elements_apart(ours: Index, theirs: Index) -> bool:
+    """Whether no element is in both, by the numbers of all of them if they are not too many."""
+    sides = ours, theirs
+    if max(math.prod(index.shape) for index in sides) > MOST_POSITIONS:
+        return False
+    ends = [[extent(map_, index.shape) for map_ in index.maps] for index in sides]
+    lengths = [1 + max(end[1] for end in both if end) for both in zip(*ends, strict=True)]
+    if math.prod(lengths) > np.iinfo(np.intp).max:
+        return False
+    return not np.isin(_numbers(ours, lengths), _numbers(theirs, lengths)).any()
+
+
+def _numbers(index: Index, lengths: Sequence[int]) -> np.ndarray:
+    """Return the numbers of all elements in an array of these lengths, in no order."""
+    found = np.zeros((1,) * len(index.shape), np.intp)
+    for map_, length in zip(index.maps, lengths, strict=True):
+        found = found * length + positions(map_, index.shape)
+    return found
 
 
 def _maps_apart(ours: Map, shape: Sequence[int], theirs: Map, other: Sequence[int]) -> bool:
