@@ -446,3 +446,90 @@ def test_what_nobody_holds_any_more_is_let_go_with_its_data():
     other[0] = 2
     photographs.waiting_at([])
     assert not photographs._gone
+
+
+def test_a_map_shares_with_maps_and_views_of_its_own_file_alone(tmp_path):
+    first, second = tmp_path / "a.npy", tmp_path / "b.npy"
+    for path in (first, second):
+        np.save(path, np.arange(6.0))
+    (tmp_path / "link.npy").hardlink_to(first)
+    asked = {
+        "itself": lambda: dv.View(np.load(first, mmap_mode="r+"))._sum(),
+        "by another name": lambda: dv.View(np.load(tmp_path / "link.npy", mmap_mode="r"))._sum(),
+        "an array of it": lambda: dv.View(np.asarray(np.load(first, mmap_mode="r"))[2:])._sum(),
+        "the file": lambda: dv.open(first)._sum(),
+        "another file": lambda: dv.open(second)._sum(),
+        "another map": lambda: dv.View(np.load(second, mmap_mode="r"))._sum(),
+        "memory": lambda: dv.View(np.arange(6.0))._sum(),
+    }
+    statistics = [ask() for ask in asked.values()]
+    expected = [15.0, 15.0, 14.0, 15.0, 15.0, 15.0, 15.0]
+    dv.View(np.load(first, mmap_mode="r+"))[1:] = 100
+    assert untaken(statistics) == [4, 5, 6]
+    dv.open(second, mode="r+")[1:] = 100
+    assert untaken(statistics) == [6]
+    assert [view() for view in statistics] == expected
+
+
+def test_the_file_of_a_map_is_known_as_long_as_it_may_be_the_one_of_its_name(tmp_path):
+    np.save(tmp_path / "a.npy", np.arange(6.0))
+    mapped = np.load(tmp_path / "a.npy", mmap_mode="r+")
+    total = dv.View(mapped)._sum()
+    photographs.waiting_at([])
+    (tmp_path / "a.npy").rename(tmp_path / "b.npy")
+    np.save(tmp_path / "a.npy", np.arange(6.0))
+    late = np.load(tmp_path / "a.npy", mmap_mode="r+")
+    np.save(tmp_path / "c.npy", np.arange(7.0))
+    (tmp_path / "c.npy").rename(tmp_path / "a.npy")  # before the map was ever viewed
+    other = dv.View(late)._sum()
+    dv.open(tmp_path / "b.npy", mode="r+")[0] = 100
+    assert not untaken([total, other])  # of the second map it is not known which file it has
+    assert total() == other() == 15
+
+
+RECORDS = np.dtype([("x", "f8"), ("y", "f8", (2,)), ("z", [("u", "i4"), ("v", "i4")])])
+
+
+@pytest.mark.parametrize("library", ["h5py", "npy", "least"])
+def test_a_write_to_a_field_of_records_takes_that_of_the_same_rows_alone(library, tmp_path):
+    values = np.zeros(8, RECORDS)
+    values["x"], values["y"][:, 1], values["z"]["u"] = np.arange(8), 1, np.arange(8)
+    file = None
+    if library == "h5py":
+        file = h5py.File(tmp_path / "a.h5", "w")
+        file["r"] = values
+        d = dv.View(file["r"])
+    elif library == "npy":
+        np.save(tmp_path / "a.npy", values)
+        d = dv.open(tmp_path / "a.npy", mode="r+")
+    else:
+        d = dv.View(LeastWritable(values))
+    kept = [d.x._sum(), d.x[4:]._sum(), d.y._sum(), d.y[:4, 1]._sum(), d.z.u._sum(), d.z.v._sum()]
+    expected = [28, 22, 8, 4, 28, 0]
+    d.x[2] = 100
+    assert untaken(kept) == [1, 2, 3, 4, 5]
+    d.z.u[0] = 100
+    assert untaken(kept) == [1, 2, 3, 5]
+    d.y[6] = 100
+    assert untaken(kept) == [1, 3, 5]
+    d[1] = d[0]()
+    assert untaken(kept) == [1]
+    assert [view() for view in kept] == expected
+    if file is not None:
+        file.close()
+
+
+@pytest.mark.parametrize("shape", [(24,), (8, 3), (2, 12)])
+def test_parts_of_reshaped_arrays_in_another_order_are_told_apart(shape):
+    a = np.asfortranarray(np.arange(24.0).reshape(4, 6))
+    d = dv.View(a)._reshape(*shape)
+    flat = d._reshape(-1)
+    kept = [flat[start : start + 4]._sum() for start in range(0, 24, 4)]
+    expected = [view() for view in (flat[n : n + 4]._sum() for n in range(0, 24, 4))]
+    flat[9:11] = 100
+    assert untaken(kept) == [0, 1, 3, 4, 5]
+    dv.View(a)[0, 5] = 100
+    assert untaken(kept) == [0, 3, 4, 5]
+    dv.View(a)[2, 1] = 100
+    assert untaken(kept) == [0, 4, 5]
+    assert [view() for view in kept] == expected

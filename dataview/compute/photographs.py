@@ -181,10 +181,10 @@ def _within(sizes: dict[int, dict[int, Any]], span: Span | None) -> list[_Waitin
 def _drawer_of(place: Place) -> tuple[Store, Any, Span]:
     """Return on which line a place is filed, the one of which it covers the least, and its span."""
     source, home = place.source, place.source.home
-    shape = source.shape if home.space is not None else source.root.shape
+    shape = source.shape[: home.axes]
     lengths: dict[Any, int] = {(home.layout, axis): n for axis, n in enumerate(shape)}
     if home.space is not None:
-        whole = _span(Place(source, identity(shape)), home, (BYTES, home.space)) or (0, 0)
+        whole = _span(Place(source, identity(source.shape)), home, (BYTES, home.space)) or (0, 0)
         lengths = {(BYTES, home.space): whole[1] - whole[0] + 1, **lengths}
     spans = {line: _span(place, home, line) or (0, n - 1) for line, n in lengths.items()}
     spans = spans or {(home.layout, None): (0, 0)}  # it has no axes

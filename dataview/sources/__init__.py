@@ -13,7 +13,7 @@ from dataview.sources.scratch import REUSED, borrow, give_back
 from dataview.sources.sharing import Home, Store, store_of_file, stores_meeting
 
 __all__ = [
-    "Home", "REUSED", "ArrayLike", "ArraySource", "DelayedSource", "FunctionSource", "H5pySource",
+    "REUSED", "ArrayLike", "ArraySource", "DelayedSource", "FunctionSource", "H5pySource", "Home",
     "Memo", "Reference", "Source", "Store", "ZarrSource", "borrow", "give_back", "open_npy",
     "packed_together", "save_npy", "store_of_file", "stores_meeting",
 ]  # fmt: skip

@@ -21,6 +21,7 @@ from dataview.sources.new_files import new_file
 from dataview.sources.npy_header import FileState, Header, header_bytes, header_text, read_header
 from dataview.sources.protocol import Memo, Source
 from dataview.sources.references import Reference, by_path
+from dataview.sources.sharing import Home, bytes_of_member
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -191,6 +192,15 @@ class NpySource(Source):
         file, members, shape = self.file, self.members, self.shape
         key = self.path, members, shape, self.dtype
         return by_path(self, key, lambda: NpySource(file, members, shape))
+
+    @property
+    def home(self) -> Home:
+        """Where the elements are: a member is a part of the records, unless these are reshaped."""
+        found, shape, dtype = super().home, self.header.shape, self.header.dtype
+        if self.shape[: len(shape)] != shape:
+            return found
+        part = bytes_of_member(dtype, self.members)
+        return found._replace(layout=(NpySource, shape, dtype), axes=len(shape), part=part)
 
     def describe(self) -> str:
         """Name the file and how it was opened."""

@@ -12,7 +12,7 @@ import numpy as np
 from dataview.errors import ReadOnlyError
 from dataview.index import Index, are_apart, boxed, gather, identity
 from dataview.sources.references import Reference, to_member, weak
-from dataview.sources.sharing import Home, home_of, map_of, store_of_file
+from dataview.sources.sharing import Home, are_together, home_of
 
 Memo = dict[Any, Any]
 """What one evaluation has computed, so that nothing is computed twice."""
@@ -108,13 +108,13 @@ class Source(ABC):
 
     def may_share(self, other: Source) -> bool:
         """Whether a write to one source may change the other."""
+        ours, theirs = self.home, other.home
         if self.memory is not None and other.memory is not None:
             shared = bool(np.may_share_memory(self.memory, other.memory))
-            return shared or _are_other_maps(self.memory, other.memory)
-        if self.path is not None and other.path is not None:
-            return store_of_file(self.path) == store_of_file(other.path)
-        maps = map_of(self.memory), map_of(other.memory)
-        return self.root.is_same(other.root) or maps != (None, None)
+            return shared or _are_other_maps(ours, theirs)
+        if (ours.space or self.path is not None) and (theirs.space or other.path is not None):
+            return are_together(ours.store, theirs.store)
+        return self.root.is_same(other.root) or bool(ours.space or theirs.space)
 
     def is_same(self, other: Source) -> bool:
         """Whether another source, like this one no member, is of the same data elsewhere."""
@@ -129,26 +129,16 @@ class Source(ABC):
         """Whether what an index selects here may be, in part, what another selects there."""
         if not self.may_share(other):
             return False
-        if self is other or self._lies_like(other):
-            return not are_apart(where, there)
-        if self.memory is None or other.memory is None:
+        ours, theirs = self.home, other.home
+        if self is other or ours.layout == theirs.layout:
+            if ours.part[0] >= theirs.part[1] or theirs.part[0] >= ours.part[1]:
+                return False
+            axes = len(self.shape) if self is other else ours.axes
+            return not are_apart(*(Index(one.shape, one.maps[:axes]) for one in (where, there)))
+        if self.memory is None or other.memory is None or _are_other_maps(ours, theirs):
             return True
-        if _are_other_maps(self.memory, other.memory):
-            return True
-        ours, theirs = _box_of(self.memory, where), _box_of(other.memory, there)
-        return bool(np.may_share_memory(ours, theirs, cast(Any, WORK)))
-
-    def _lies_like(self, other: Source) -> bool:
-        """Whether a source that may share with this one has its elements at the same places."""
-        if self.shape != other.shape or self.dtype != other.dtype:
-            return False
-        if self.memory is not None and other.memory is not None:
-            ours, theirs = self.memory.__array_interface__, other.memory.__array_interface__
-            return bool(
-                ours["data"][0] == theirs["data"][0] and ours["strides"] == theirs["strides"]
-            )
-        is_whole = self.root is self and other.root is other
-        return is_whole and self.path is not None and type(self) is type(other)
+        mine, its = _box_of(self.memory, where), _box_of(other.memory, there)
+        return bool(np.may_share_memory(mine, its, cast(Any, WORK)))
 
     def reference(self) -> Reference:
         """Return what finds the data again without keeping them alive, or a file open.
@@ -162,6 +152,11 @@ class Source(ABC):
     def root(self) -> Source:
         """The source of the whole records, if this is a member of them."""
         return self
+
+    @property
+    def member_names(self) -> tuple[str, ...]:
+        """The way from the whole records to this member of them."""
+        return ()
 
     def over(self, root: Source) -> Source:
         """Return the source that is to another root what this one is to its own."""
@@ -222,15 +217,20 @@ class Member(Source):
         """The source of the whole records."""
         return self.parent.root
 
+    @property
+    def member_names(self) -> tuple[str, ...]:
+        """The way from the whole records to this member of them."""
+        return (*self.parent.member_names, self.name)
+
     def over(self, root: Source) -> Source:
         """Return the source that is to another root what this one is to its own."""
         return Member(self.parent.over(root), self.name)
 
 
-def _are_other_maps(ours: np.ndarray, theirs: np.ndarray) -> bool:
+def _are_other_maps(ours: Home, theirs: Home) -> bool:
     """Whether two arrays lie in different maps, which may be of the same file."""
-    maps = map_of(ours), map_of(theirs)
-    return None not in maps and maps[0] is not maps[1]
+    is_other = bool(ours.space and theirs.space) and ours.space != theirs.space
+    return is_other and are_together(ours.store, theirs.store)
 
 
 def _box_of(array: np.ndarray, index: Index) -> np.ndarray:

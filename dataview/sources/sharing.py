@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import mmap
 import os
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -53,13 +54,16 @@ _KINDS = {
 class Home(NamedTuple):
     """Where a source has its elements.
 
-    Sources of one store with the same `layout` have each record, if not each element, at the same
-    place.  In memory, elements lie at an `address` and a number of `strides` further on; `space` is
-    0, and that of the map of a file its own, since others may show the same at other addresses.
+    Sources of one store with the same `layout` have each record at the same place: the first `axes`
+    of each are those of the records, and a source shows the bytes of a record in `part`.  In
+    memory, elements lie at an `address` and a number of `strides` further on; `space` is 0, and
+    that of the map of a file its own, since others may show the same at other addresses.
     """
 
     store: Store
     layout: Any
+    axes: int
+    part: tuple[int, int]
     space: int | None = None
     address: int = 0
     strides: tuple[int, ...] = ()
@@ -67,15 +71,16 @@ class Home(NamedTuple):
 
 def home_of(source: Any) -> Home:
     """Return where a source has its elements."""
-    memory, store = source.memory, store_of(source)
+    memory, store, axes = source.memory, store_of(source), len(source.shape)
     if memory is None:
-        root = source.root
-        is_known = root.path is not None
-        return Home(store, (type(root), root.shape, root.dtype) if is_known else id(root))
-    address = memory.__array_interface__["data"][0]
+        root, part = source.root, bytes_of_member(source.root.dtype, source.member_names)
+        alike = (type(root), root.shape, root.dtype) if root.path is not None else id(root)
+        return Home(store, alike, len(root.shape), part)
+    address, part = memory.__array_interface__["data"][0], (0, memory.itemsize)
     layout = (address, memory.strides, memory.shape, memory.dtype)
     map_ = map_of(memory)
-    return Home(store, layout, 0 if map_ is None else id(map_), address, memory.strides)
+    space = 0 if map_ is None else id(map_)
+    return Home(store, layout, axes, part, space, address, memory.strides)
 
 
 def store_of(source: Any) -> Store:
@@ -83,12 +88,51 @@ def store_of(source: Any) -> Store:
     if source.memory is not None:
         owner = _owner_of(source.memory)
         if isinstance(owner, mmap.mmap):
-            return Store("map", None)
+            return Store("map", _file_of(owner, source.memory))
         known = isinstance(owner, (np.ndarray, bytes, bytearray))
         return Store("array", id(owner)) if known else Store("foreign", None)
     if source.path is not None:
         return store_of_file(source.path)
     return Store("other", id(source.root) if source.root.is_alone else None)
+
+
+_files: weakref.WeakKeyDictionary[mmap.mmap, Any] = weakref.WeakKeyDictionary()
+"""The key of the file of each map, as it was at first: later another file may have the name."""
+
+
+def _file_of(owner: mmap.mmap, memory: np.ndarray) -> Any:
+    """Return what tells the file of a map from others, None if it is not known.
+
+    A map knows the size of its file.  If a file of another size has the name, it has been replaced.
+    """
+    if owner not in _files:
+        names = (getattr(link, "filename", None) for link in links_of(memory))
+        name = next(filter(None, names), None)
+        is_same = (
+            name is not None and os.path.exists(name) and os.path.getsize(name) == owner.size()
+        )
+        _files[owner] = store_of_file(name).key if name is not None and is_same else None
+    return _files[owner]
+
+
+def are_together(ours: Store, theirs: Store) -> bool:
+    """Whether two stores may have data in common."""
+    return bool(stores_meeting(ours, {theirs: None}))
+
+
+def bytes_of_member(dtype: np.dtype[Any], names: Sequence[str]) -> tuple[int, int]:
+    """Return where a member begins and ends within a record; of repeated records, all of them.
+
+    >>> bytes_of_member(np.dtype([("a", "i4"), ("b", [("c", "u1"), ("d", "f8")])]), ("b", "d"))
+    (5, 13)
+    """
+    start, stop = 0, dtype.itemsize
+    for name in names:
+        if dtype.fields is None:
+            break
+        dtype, offset, *_ = dtype.fields[name]
+        start, stop = start + offset, start + offset + dtype.itemsize
+    return start, stop
 
 
 def store_of_file(path: str | os.PathLike[str]) -> Store:
