@@ -533,3 +533,112 @@ def test_parts_of_reshaped_arrays_in_another_order_are_told_apart(shape):
     dv.View(a)[2, 1] = 100
     assert untaken(kept) == [0, 4, 5]
     assert [view() for view in kept] == expected
+
+
+# ---------------------------------------------------------------- kept rows
+
+
+class Asked:
+    """A test whether the first number of a sample is positive, which counts its calls."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self, sample):
+        self.calls += 1
+        return sample._reshape(-1)[0]() > 0
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+def filters(test):
+    a = np.array([[1.0, 1], [-2, 1], [3, 1], [-4, 1], [5, 1]])
+    d = dv.View(a, x=np.s_[0])
+    yield "rows", d, d._filter(test), lambda kept: kept()[:, 0]
+    yield "a field", d, d.x._filter(test), lambda kept: kept()
+    yield "a field of what is kept", d, d._filter(test), lambda kept: kept.x()
+    yield "one by one", d, d._filter(test), lambda kept: [s()[0] for s in kept]
+    yield "probed late", d, d._filter(test), lambda kept: kept._probe().x()
+    yield "twice", d, d._filter(lambda s: True)._filter(test), lambda kept: kept.x()
+    yield "a slice", d, d._filter(test)[:9], lambda kept: kept.x()
+    r = dv.View(x=d.x, y=dv.View(np.arange(5)))
+    yield "records", r, r._filter(lambda s: test(s.x)), lambda kept: kept.x()
+    mapped = d._map(lambda s: s() * 1, shape=(2,), dtype=float)
+    yield "made by a function", d, mapped._filter(test), lambda kept: kept()[:, 0]
+    yield "copied", *copy.deepcopy((d, d._filter(test))), lambda kept: kept.x()
+    yield "expressions", d, (d * 2)._filter(test), lambda kept: kept()[:, 0] / 2
+
+
+@pytest.mark.parametrize("kind", [name for name, *_ in filters(bool)])
+@pytest.mark.parametrize("read_before", [False, True])
+def test_a_filter_keeps_the_rows_of_when_it_was_asked_and_their_data_of_now(kind, read_before):
+    test = Asked()
+    ((d, kept, read),) = [found[1:] for found in filters(test) if found[0] == kind]
+    assert not test.calls
+    if read_before:
+        read(kept)
+        assert test.calls == 5
+    dv.View(np.zeros(3))[0] = 1
+    assert test.calls == 5 * read_before
+    d.x[:] = -d.x()
+    assert test.calls == 5
+    assert np.asarray(read(kept)).tolist() == [-1, -3, -5]
+    d.x[:] = 100
+    assert np.asarray(read(kept)).tolist() == [100, 100, 100]
+    assert test.calls == 5
+
+
+def test_a_filter_that_is_being_read_goes_on_with_the_rows_of_before():
+    d = dv.View(np.array([1.0, -2, 3, -4, 5]))
+    seen = []
+    for sample in d._filter(Asked()):
+        seen.append(float(sample()))
+        d[:] = -d()
+    assert seen == [1, -3, 5]
+
+
+def test_a_filter_that_fails_before_a_write_says_so_when_it_is_read():
+    d = dv.View(np.array([1.0, 0, 3]))
+    kept = d._filter(lambda s: 1 / int(s()) > 0)
+    d[1] = 1
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError, match="sample 1"):
+            kept()
+    assert d._filter(lambda s: 1 / int(s()) > 0)().tolist() == [1, 1, 3]
+
+
+def test_filters_of_streams_and_of_chance_are_asked_at_each_reading():
+    d = dv.View(np.arange(4.0))
+    test = Asked()
+    stream = dv.View(lambda: iter([1.0, -1.0, 2.0]))._filter(test)
+    endless = d._repeat()._filter(test)
+    test.deterministic = False
+    by_chance = d._filter(test)
+    d[0] = 5
+    assert not test.calls
+    assert [float(s()) for s in stream[:2]] == [1, 2]
+    assert [float(s()) for s in endless[:2]] == [5, 1]
+    assert by_chance().tolist() == [5, 1, 2, 3] and test.calls > 4
+    before = test.calls
+    by_chance()
+    assert test.calls == before + 4
+
+
+def test_what_a_filter_nobody_holds_would_keep_is_not_asked():
+    d, test = dv.View(np.arange(4.0)), Asked()
+    d._filter(test)
+    gc.collect()
+    d[0] = 1
+    assert not test.calls
+    kept = d._filter(test)
+    assert "rows that a filter keeps" in str(d._explain())
+    assert kept().tolist() == [1, 1, 2, 3]
+
+
+def test_a_copy_of_labels_that_are_not_counted_yet_waits_like_the_original():
+    a = np.array([1, 1, 2])
+    d = dv.View(a)
+    labels, data = copy.deepcopy((d._unique(), d))
+    data[0] = 7
+    assert labels().tolist() == [1, 2]

@@ -94,7 +94,7 @@ def subclasses(kind):
 
 def test_all_kinds_of_parts_are_looked_at(nodes):
     seen = {type(part) for node in nodes.values() for part in below([node], Part.held)}
-    abstract = {"Part", "Node", "Sampled", "Unbound", "Samples", "DerivedSamples"}
+    abstract = {"Part", "Node", "Sampled", "Unbound", "Samples", "DerivedSamples", "Photograph"}
     missing = {kind.__name__ for kind in subclasses(Part) - seen}
     assert missing == abstract
 

@@ -1,4 +1,4 @@
-"""What was asked of data and has no value yet: statistics, and sets of labels.
+"""What was asked of data and has no value yet: statistics, sets of labels, kept rows.
 
 Each is of the data as they were when it was asked for.  So a write has them taken before it changes
 what they depend on; `compute` knows how.
@@ -6,9 +6,15 @@ what they depend on; `compute` knows how.
 
 from __future__ import annotations
 
+import threading
 import weakref
-from typing import Any
+from typing import Any, ClassVar, Self
 
+import numpy as np
+
+from dataview.plan.node import Node, Part, slots_of
+
+_lock = threading.Lock()
 _new: dict[int, weakref.ref[Any]] = {}
 
 
@@ -31,3 +37,78 @@ def noted() -> list[Any]:
         if part is not None:
             found.append(part)
     return found
+
+
+class Photograph(Part):
+    """What is found in the data of a node as they are when it is asked for; a statistic is a node.
+
+    A kind of it has `find`.  `taken` is what was found, once it has been needed, for good; `failed`
+    is the error of what could not be found before the data changed.
+    """
+
+    __slots__ = ("__weakref__", "failed", "node", "taken")
+    parts = ("node",)
+
+    about: ClassVar[str]
+    """What it is called in an explanation."""
+
+    def __init__(self, node: Node) -> None:
+        self.node: Node | None = node
+        self.taken: np.ndarray | None = None
+        self.failed: Exception | None = None
+        wait(self)
+
+    def find(self, node: Node) -> np.ndarray:
+        """Return what was asked for."""
+        raise NotImplementedError
+
+    def replaced(self, **changes: Any) -> Self:
+        """Return a copy with some slots changed, which waits to be taken like others."""
+        other = super().replaced(**changes)
+        if other.taken is None:
+            wait(other)
+        return other
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        kind: Any = type(self)
+        return _unpickled, (kind, {slot: getattr(self, slot) for slot in slots_of(kind)})
+
+    def take(self) -> None:
+        """Find it before the data change; an error is raised where it is used."""
+        try:
+            self.array()
+        except Exception as error:
+            self.failed = error
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether it is taken, or could not be."""
+        return self.taken is not None or self.failed is not None
+
+    def array(self) -> np.ndarray:
+        """Return what was found."""
+        node = self.node
+        if self.failed is not None:
+            raise self.failed
+        if self.taken is None and node is not None:
+            self.keep(self.find(node))
+        assert self.taken is not None
+        return self.taken
+
+    def keep(self, found: np.ndarray) -> None:
+        """Keep what was found, unless another thread has done so."""
+        found.flags.writeable = False
+        with _lock:
+            if self.taken is None:
+                self.taken = found
+                self.node = None
+
+
+def _unpickled(kind: Any, state: dict[str, Any]) -> Photograph:
+    """Return a photograph that was sent here; what is not taken yet is asked for anew."""
+    photograph: Photograph = object.__new__(kind)
+    for slot, value in state.items():
+        setattr(photograph, slot, value)
+    if photograph.taken is None:
+        wait(photograph)
+    return photograph

@@ -20,7 +20,9 @@ from dataview.plan.build import field, select
 from dataview.plan.fields import NO_FIELDS, Attached, Field, Fields
 from dataview.plan.kinds import Extents, Record, Sampled, known_shape, members, size_of
 from dataview.plan.node import Evaluate, Node, Part
+from dataview.plan.photographs import Photograph
 from dataview.plan.symbols import check_bound
+from dataview.plan.walk import below
 from dataview.samples.numbered import ToNode, is_deterministic, name_of, stack
 from dataview.sources import Memo
 
@@ -96,9 +98,8 @@ class Stream(Sampled):
             and samples.finite
             and samples.node.shape is not None
         ):
-            rows = [number for number, _ in samples.numbered()]
             parent = samples.node
-            return select(parent, parse(np.array(rows, np.intp), known_shape(parent)))
+            return select(parent, parse(samples.numbers(), known_shape(parent)))
         if not samples.restarts and not isinstance(samples, IteratorSamples):
             raise StreamError("probing would lose a sample of an iterator; probe before slicing it")
         passing = samples.iterate()
@@ -189,43 +190,83 @@ class FieldSamples(DerivedSamples):
         return (field(sample, self.name) for sample in self.samples.iterate())
 
 
+class _Test(NamedTuple):
+    """A function of a sample that tells whether it is kept."""
+
+    function: Callable[[Any], Any]
+    to_view: Callable[..., Any]
+
+    def accepts(self, number: int, sample: Node) -> bool:
+        """Whether the function accepts a sample; an error names the sample."""
+        try:
+            return bool(self.function(self.to_view(sample)))
+        except Exception as error:
+            raise error_at(error, f"filter {name_of(self.function)}, sample {number}") from error
+
+
+class _Kept(Photograph):
+    """The numbers of the samples that a function accepts."""
+
+    __slots__ = ("test",)
+    about = "rows that a filter keeps"
+
+    def __init__(self, node: Node, test: _Test) -> None:
+        super().__init__(node)
+        self.test = test
+
+    def find(self, node: Node) -> np.ndarray:
+        """Ask the function about every sample."""
+        return _accepted(node, self.test)
+
+
+def _accepted(node: Node, test: _Test) -> np.ndarray:
+    samples = enumerate(samples_of(node))
+    return np.array([n for n, sample in samples if test.accepts(n, sample)], np.intp)
+
+
 class FilteredSamples(Samples):
-    """The samples of a node that a function of the sample accepts."""
+    """The samples of a node that a function of the sample accepts.
 
-    __slots__ = ("finite", "function", "node", "restarts", "to_view")
-    parts = ("node",)
+    If they can be read again and end, and neither they nor the function are left to chance, `kept`
+    has those that it accepted at first.
+    """
 
-    def __init__(
-        self, node: Node, function: Callable[[Any], Any], to_view: Callable[..., Any]
-    ) -> None:
+    __slots__ = ("finite", "kept", "node", "restarts", "test")
+    parts = ("node", "kept")
+
+    def __init__(self, node: Node, test: _Test) -> None:
         self.node = node
-        self.function = function
-        self.to_view = to_view
+        self.test = test
         samples = node.samples if isinstance(node, Stream) else None
         known = length_of(node) not in (None, math.inf)
         self.finite = known if samples is None else samples.finite
         self.restarts = samples is None or samples.restarts
+        is_lasting = self.finite and self.restarts
+        is_sure = is_lasting and all(part.deterministic for part in (self, *below([node])))
+        self.kept = _Kept(node, test) if is_sure else None
 
     @property
     def deterministic(self) -> bool:
         """Whether the function accepts the same each time: unless it says it does not."""
-        return is_deterministic(self.function)
+        return is_deterministic(self.test.function)
 
-    def numbered(self) -> Iterator[tuple[int, Node]]:
-        """Return the accepted samples with their numbers."""
-        for number, sample in enumerate(samples_of(self.node)):
-            try:
-                accepted = bool(self.function(self.to_view(sample)))
-            except Exception as error:
-                raise error_at(
-                    error, f"filter {name_of(self.function)}, sample {number}"
-                ) from error
-            if accepted:
-                yield number, sample
+    def numbers(self) -> np.ndarray:
+        """Return the numbers of the accepted samples."""
+        return _accepted(self.node, self.test) if self.kept is None else self.kept.array()
 
     def iterate(self) -> Iterator[Node]:
         """Return the accepted samples."""
-        return (sample for _, sample in self.numbered())
+        kept, found = self.kept, []
+        for number, sample in enumerate(samples_of(self.node)):
+            if kept is not None and kept.is_decided:  # perhaps by a write since the last sample
+                numbers = kept.array()
+                yield from _samples_at(self.node, numbers[numbers >= number])
+                return
+            if self.test.accepts(number, sample):
+                found.append(number)
+                yield sample
+        if kept is not None:
+            kept.keep(np.array(found, np.intp))
 
 
 class _ShuffledSamples(DerivedSamples):
@@ -359,7 +400,7 @@ def filtered(node: Node, function: Callable[[Any], Any], to_view: Callable[..., 
     check_bound(node)
     if node.shape and node.count:
         sample = select(node, parse(0, node.shape))
-    return Stream(FilteredSamples(node, function, to_view), sample)
+    return Stream(FilteredSamples(node, _Test(function, to_view)), sample)
 
 
 # --- asking ----------------------------------------------------------------------------------
@@ -375,13 +416,27 @@ def samples_of(node: Node) -> Iterator[Node]:
     """Return the samples of a node, in order, as nodes."""
     if isinstance(node, Stream):
         return node.samples.iterate()
-    if isinstance(node, Sampled) and node.count is not None:
-        count = node.count
-        return (node.part(parse(number, (count,))) for number in range(count))
-    shape = known_shape(node)
-    if not shape:
+    if not isinstance(node, Sampled) and not known_shape(node):
         raise TypeError("iteration over a view without axes: it is one element")
-    return (select(node, parse(number, shape), number) for number in range(shape[0]))
+    count = node.count
+    return (
+        _sample_at(node, number)
+        for number in range(known_shape(node)[0] if count is None else count)
+    )
+
+
+def _sample_at(node: Node, number: int) -> Node:
+    if isinstance(node, Sampled) and node.count is not None:
+        return node.part(parse(number, (node.count,)))
+    return select(node, parse(number, known_shape(node)), number)
+
+
+def _samples_at(node: Node, numbers: np.ndarray) -> Iterator[Node]:
+    """Return the samples with these numbers, which ascend."""
+    if isinstance(node, Stream):
+        wanted = set(numbers.tolist())
+        return (sample for n, sample in enumerate(node.samples.iterate()) if n in wanted)
+    return (_sample_at(node, number) for number in numbers.tolist())
 
 
 def samples_at(node: Sampled, key: Any) -> Node:

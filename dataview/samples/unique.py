@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
-from typing import Any, Self
 
 import numpy as np
 
@@ -13,8 +11,8 @@ from dataview.plan.build import stored
 from dataview.plan.fields import Attached, Fields
 from dataview.plan.guards import check_ends, check_no_record
 from dataview.plan.kinds import known_dtype, known_shape
-from dataview.plan.node import Evaluate, Node, Part
-from dataview.plan.photographs import wait
+from dataview.plan.node import Evaluate, Node
+from dataview.plan.photographs import Photograph
 from dataview.samples.streams import Samples, Stream
 from dataview.sources import ArraySource, Memo
 
@@ -51,54 +49,27 @@ def merge(parts: Sequence[Counted]) -> Counted:
     return values, counts
 
 
-class _Values(Part):
-    """The distinct values as they were when they were first needed, whatever is written later."""
+class _Values(Photograph):
+    """The distinct values, or pairs of value and count."""
 
-    __slots__ = ("__weakref__", "counts", "dtype", "failed", "node", "taken")
-    parts = ("node",)
+    __slots__ = ("counts", "dtype")
+    about = "distinct values"
 
     def __init__(self, node: Node, counts: bool) -> None:
+        super().__init__(node)
         own = known_dtype(node)
-        self.node: Node | None = node
         self.counts = counts
         self.dtype = np.dtype([("value", own), ("count", np.int64)]) if counts else own
-        self.taken: np.ndarray | None = None
-        self.failed: Exception | None = None
-        wait(self)
 
-    def replaced(self, **changes: Any) -> Self:
-        """Return a copy with some slots changed, which waits to be taken like others."""
-        other = super().replaced(**changes)
-        if other.taken is None:
-            wait(other)
-        return other
-
-    def take(self) -> None:
-        """Count the values before their data change; an error is raised where they are used."""
-        try:
-            self.array()
-        except Exception as error:
-            self.failed = error
-
-    def array(self) -> np.ndarray:
-        """Return the values, or pairs of value and count."""
-        node, taken = self.node, self.taken
-        if self.failed is not None:
-            raise self.failed
-        if taken is None and node is not None:
-            values, counts = _count_values(node)
-            found = np.empty(len(values), self.dtype)
-            if self.counts:
-                found["value"], found["count"] = values, counts
-            else:
-                found[...] = values
-            found.flags.writeable = False
-            with _lock:  # several threads may have counted: the first result stays
-                if self.taken is None:
-                    self.taken = found
-                    self.node = None
-        assert self.taken is not None
-        return self.taken
+    def find(self, node: Node) -> np.ndarray:
+        """Count the values."""
+        values, counts = _count_values(node)
+        found = np.empty(len(values), self.dtype)
+        if self.counts:
+            found["value"], found["count"] = values, counts
+        else:
+            found[...] = values
+        return found
 
 
 class _DistinctSamples(Samples):
@@ -122,9 +93,6 @@ class _DistinctSamples(Samples):
         """Return the values as nodes."""
         found = self.array()
         return (stored(ArraySource(found[place, ...]), False) for place in range(len(found)))
-
-
-_lock = threading.Lock()
 
 
 def _count_values(node: Node) -> Counted:

@@ -307,7 +307,7 @@ def _waiting(core: Node, index: Index | None) -> list[Any]:
 
 
 def _name_of(photograph: Any) -> str:
-    return formula_of(photograph) if isinstance(photograph, Node) else "distinct values"
+    return str(formula_of(photograph) if isinstance(photograph, Node) else photograph.about)
 
 
 # --- what is computed --------------------------------------------------------------------------

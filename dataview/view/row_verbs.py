@@ -44,6 +44,15 @@ class RowVerbs(BaseView):
         """Return the rows where a mask is true, or the samples that a function accepts.
 
         A function makes a view of unknown length, read in order; `_probe()` counts its samples.
+        Like a statistic, the choice is of the data as they are now: the function is called when a
+        sample is first needed, and at the latest before a write changes what it may read.
+
+        >>> import dataview as dv
+        >>> d = dv.View(np.array([1, -2, 3]))
+        >>> kept = d._filter(lambda sample: sample > 0)
+        >>> d *= -1
+        >>> kept()
+        array([-1, -3])
         """
         if callable(condition) and not isinstance(condition, BaseView):
             return like(self, samples.filtered(node_of(self), condition, viewed))
