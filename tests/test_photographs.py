@@ -5,6 +5,7 @@ import gc
 import pickle
 import threading
 import weakref
+from typing import NamedTuple
 
 import h5py
 import numpy as np
@@ -642,3 +643,96 @@ def test_a_copy_of_labels_that_are_not_counted_yet_waits_like_the_original():
     labels, data = copy.deepcopy((d._unique(), d))
     data[0] = 7
     assert labels().tolist() == [1, 2]
+
+
+# ---------------------------------------------------------------- any of all this
+
+
+def openings(kind, folder):
+    """Ways to the same 24 numbers: views, each with the numbers of its elements."""
+    a, numbers = np.arange(24.0).reshape(4, 6), np.arange(24).reshape(4, 6)
+    if kind == "file":
+        np.save(folder / "a.npy", a)
+        views = [dv.open(folder / "a.npy", mode="r+") for _ in range(2)]
+        views += [dv.View(np.load(folder / "a.npy", mmap_mode="r+"))]
+        return [(view, numbers) for view in views]
+    if kind == "least":
+        return [(dv.View(LeastWritable(a)), numbers)]
+    a = np.array(a, order="F" if kind == "fortran" else "C")
+    overlapping = [(dv.View(a[::-1, 1:]), numbers[::-1, 1:]), (dv.View(a[1]), numbers[1])]
+    return [(dv.View(a), numbers), *(overlapping if kind == "overlapping" else [])]
+
+
+class Part(NamedTuple):
+    """A part of the data or an expression of it: which elements it has, and times how much."""
+
+    view: dv.View
+    numbers: np.ndarray
+    times: np.ndarray
+
+    def changed(self, change):
+        return Part(*map(change, self))
+
+
+def drawn_part(draw, roots, reshapes):
+    """Draw a part of the data: rows, columns, and other shapes."""
+    view, numbers = draw(st.sampled_from(roots))
+    part = Part(view, numbers, np.ones(numbers.shape))
+    for _ in range(draw(st.integers(0, 3))):
+        part = drawn_step(draw, part, reshapes)
+    return part
+
+
+def drawn_step(draw, part, reshapes):
+    shape, size = part.numbers.shape, part.numbers.size
+    way = draw(st.sampled_from(["key", "key", "turn", *["reshape"] * reshapes]))
+    if way == "turn":
+        return Part(part.view._transpose(), part.numbers.T, part.times.T)
+    if way == "reshape" and size:
+        rows = draw(st.sampled_from([n for n in range(1, size + 1) if size % n == 0]))
+        whole = part.view._reshape(rows, -1)
+        return Part(whole, part.numbers.reshape(rows, -1), part.times.reshape(rows, -1))
+    keys = [st.slices(n) | st.integers(0, n - 1) if n else st.slices(n) for n in shape]
+    if shape and shape[0]:
+        keys[0] = keys[0] | st.lists(st.integers(0, shape[0] - 1), min_size=1, max_size=3)
+    key = tuple(map(draw, keys))
+    return part.changed(lambda of: of[key])
+
+
+def drawn_expression(draw, roots, reshapes):
+    """Draw what a statistic is asked of: parts of parts joined, and of expressions."""
+    part = drawn_part(draw, roots, reshapes)
+    if draw(st.booleans()) and part.numbers.ndim:
+        other = drawn_part(draw, roots, reshapes)
+        if other.numbers.shape[1:] == part.numbers.shape[1:] and other.numbers.ndim:
+            joined = [np.concatenate(pair) for pair in zip(part[1:], other[1:], strict=True)]
+            part = Part(dv.concat(part.view, other.view), *joined)
+    if draw(st.booleans()):
+        part = Part(part.view * 2 - part.view / 2, part.numbers, part.times * 1.5)
+    return drawn_step(draw, part, reshapes) if draw(st.booleans()) else part
+
+
+@pytest.mark.parametrize("kind", ["C", "fortran", "least", "overlapping", "file"])
+@given(data=st.data())
+@examples(40)
+def test_any_statistic_is_of_the_time_when_it_was_asked(kind, tmp_path_factory, data):
+    draw, values = data.draw, np.arange(24.0)
+    roots, asked = openings(kind, tmp_path_factory.mktemp("any")), []
+    reshapes = draw(st.integers(0, 1))
+    is_exact = kind in ("C", "fortran", "least") and not reshapes
+    for _ in range(draw(st.integers(2, 8))):
+        if draw(st.booleans()):
+            part = drawn_expression(draw, roots, reshapes)
+            expected = (values[part.numbers] * part.times).sum()
+            asked.append((part.view._sum(), expected, part.numbers))
+            continue
+        target = drawn_part(draw, roots, reshapes)
+        before = untaken([statistic for statistic, *_ in asked])
+        values[target.numbers] = value = draw(st.integers(-50, 50))
+        target.view[...] = value
+        after = untaken([statistic for statistic, *_ in asked])
+        touched = [n for n in before if np.isin(asked[n][2], target.numbers).any()]
+        assert not set(touched) & set(after)
+        assert not is_exact or sorted({*touched, *after}) == before
+    for statistic, expected, _ in asked:
+        assert statistic() == expected
