@@ -590,6 +590,13 @@ def test_a_filter_keeps_the_rows_of_when_it_was_asked_and_their_data_of_now(kind
     assert test.calls == 5
 
 
+def test_masks_and_orders_choose_their_rows_at_once():
+    d = dv.View(np.array([[3.0, 1], [-2, 1], [1, 1]]), x=np.s_[0])
+    chosen = d._filter(d.x > 0), d._sorted(by="x"), d._sorted(by=d.x * 2)
+    d.x[:] = -d.x()
+    assert [view.x().tolist() for view in chosen] == [[-3, -1], [2, -1, -3], [2, -1, -3]]
+
+
 def test_a_filter_that_is_being_read_goes_on_with_the_rows_of_before():
     d = dv.View(np.array([1.0, -2, 3, -4, 5]))
     seen = []
