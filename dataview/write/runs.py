@@ -295,7 +295,7 @@ def _refuse(earlier: Sequence[Member]) -> None:
     )
     raise ValueError(
         "a row is a view, so rows cannot be swapped like values: of these assignments, one has "
-        "changed the value of another. Write v[0], v[1] = v[1](), v[0](), or take the rows in "
+        "changed the value of another. Write v[[0, 1]] = v[[1, 0]], or take the rows in "
         "another order by v._shuffled(seed). This assignment was not carried out; undone: "
         f"{undone} of the {count} before it that belong to it{kept if undone < count else ''}; "
         "what else was written in between stays"
