@@ -34,7 +34,7 @@ def order_of(count, sampler, seed=0, epoch=0):
     """The rows in the order of a sampler."""
     chosen = samplers.sampler_of(sampler)
     order = chosen.order(samplers.RowsOf(dv.View(np.arange(count))._state[0], count), seed, epoch)
-    return order.rows(0, count)
+    return order.block(0, count)
 
 
 # ---------------------------------------------------------------- even batches are algebra

@@ -75,7 +75,7 @@ def drawn(name, count, seed=0, epoch=0, most=500):
     """The order of one epoch, and its rows: all of them, or the first ones if there is no end."""
     order = ALL[name].order(rows_of(count), seed, epoch)
     length = order.length if order.length is not None else most
-    return order, order.rows(0, length)
+    return order, order.block(0, length)
 
 
 @pytest.mark.parametrize("count", SIZES)
@@ -95,7 +95,7 @@ def test_endless_orders_give_rows_of_the_data(name, count):
     assert order.length is None
     assert rows.min() >= 0
     assert rows.max() < count
-    assert len(order.rows(10**15, 10**15 + 10)) == 10
+    assert len(order.block(10**15, 10**15 + 10)) == 10
 
 
 @pytest.mark.parametrize("name", ENDLESS)
@@ -118,8 +118,8 @@ def test_random_access_is_what_comes_in_order(name, count, rng):
     again = ALL[name].order(rows_of(count), 0, 0)
     for start in rng.integers(0, len(rows), 20).tolist():
         stop = int(rng.integers(start, min(len(rows), start + 40) + 1))
-        assert np.array_equal(again.rows(start, stop), rows[start:stop])
-        assert np.array_equal(order.rows(start, stop), rows[start:stop])
+        assert np.array_equal(again.block(start, stop), rows[start:stop])
+        assert np.array_equal(order.block(start, stop), rows[start:stop])
     places = rng.integers(0, len(rows), (3, 4))
     assert np.array_equal(again(places), rows[places])
 
@@ -150,8 +150,8 @@ def test_samplers_and_orders_pickle(name):
     restored = pickle.loads(pickle.dumps(ALL[name]))
     assert repr(restored) == repr(ALL[name])
     assert restored.options == ALL[name].options
-    assert np.array_equal(restored.order(rows_of(65), 0, 0).rows(0, len(rows)), rows)
-    assert np.array_equal(pickle.loads(pickle.dumps(order)).rows(0, len(rows)), rows)
+    assert np.array_equal(restored.order(rows_of(65), 0, 0).block(0, len(rows)), rows)
+    assert np.array_equal(pickle.loads(pickle.dumps(order)).block(0, len(rows)), rows)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -168,12 +168,12 @@ def test_the_global_generator_is_left_alone(name):
 def test_positions_outside_an_order_raise(name):
     order, rows = drawn(name, 13)
     with pytest.raises(IndexError, match="positions -1 to 2"):
-        order.rows(-1, 2)
+        order.block(-1, 2)
     if order.length is not None:
         with pytest.raises(IndexError, match="order of length 13"):
-            order.rows(5, 14)
-    assert not order.rows(2, 4).flags.writeable
-    assert len(rows[2:4]) == len(order.rows(2, 4))
+            order.block(5, 14)
+    assert not order.block(2, 4).flags.writeable
+    assert len(rows[2:4]) == len(order.block(2, 4))
 
 
 @pytest.mark.parametrize("count", SIZES)
@@ -206,7 +206,7 @@ def chi_square(counts, expected):
 @pytest.mark.parametrize("count", [3, 4, 6])
 def test_all_orders_of_few_rows_are_as_likely(sampler, count):
     data = rows_of(count)
-    seen = Counter(tuple(sampler.order(data, seed, 7).rows(0, count)) for seed in range(7200))
+    seen = Counter(tuple(sampler.order(data, seed, 7).block(0, count)) for seed in range(7200))
     number = {3: 6, 4: 24, 6: 720}[count]
     counts = np.array([*seen.values(), *[0] * (number - len(seen))])
     assert abs(chi_square(counts, 7200 / number)) < 4
@@ -214,12 +214,12 @@ def test_all_orders_of_few_rows_are_as_likely(sampler, count):
 
 @pytest.mark.parametrize("count", [5, 64, 1000])
 def test_uniform_draws_are_uniform(count):
-    rows = samplers.uniform().order(rows_of(count), 1, 0).rows(0, 100_000)
+    rows = samplers.uniform().order(rows_of(count), 1, 0).block(0, 100_000)
     assert abs(chi_square(np.bincount(rows, minlength=count), 100_000 / count)) < 4
 
 
 def test_neighbours_of_uniform_draws_are_independent():
-    rows = samplers.uniform().order(rows_of(10), 0, 0).rows(0, 100_001)
+    rows = samplers.uniform().order(rows_of(10), 0, 0).block(0, 100_001)
     pairs = np.bincount(rows[1:] * 10 + rows[:-1], minlength=100)
     assert abs(chi_square(pairs, 1000)) < 4
 
@@ -237,7 +237,7 @@ def test_draws_are_uniform_fractions_and_differ():
 def test_weighted_draws_have_these_proportions(weights):
     weights = np.array(weights)
     order = samplers.weighted(weights).order(Rows(len(weights)), 0, 0)
-    counts = np.bincount(order.rows(0, 50_000), minlength=len(weights))
+    counts = np.bincount(order.block(0, 50_000), minlength=len(weights))
     expected = weights / weights.sum() * 50_000
     assert not counts[weights == 0].any()
     assert abs(chi_square(counts[weights > 0], expected[weights > 0])) < 4
@@ -246,7 +246,7 @@ def test_weighted_draws_have_these_proportions(weights):
 def test_weights_reach_past_2_to_the_24_rows():
     weights = np.zeros(2**24 + 10)
     weights[-3:] = [1, 2, 1]
-    rows = samplers.weighted(weights).order(Rows(len(weights)), 0, 0).rows(0, 4000)
+    rows = samplers.weighted(weights).order(Rows(len(weights)), 0, 0).block(0, 4000)
     counts = np.bincount(rows - (len(weights) - 3), minlength=3)
     assert abs(chi_square(counts, np.array([1000, 2000, 1000]))) < 4
 
@@ -255,7 +255,7 @@ def test_weighted_without_replacement_draws_each_first_by_its_weight():
     data, weights = Rows(4), np.array([1, 2, 3, 0])
     sampler = samplers.weighted(weights, replacement=False)
     assert sampler.order(data, 0, 0).length == 3
-    firsts = [sampler.order(data, seed, 0).rows(0, 3)[0] for seed in range(6000)]
+    firsts = [sampler.order(data, seed, 0).block(0, 3)[0] for seed in range(6000)]
     counts = np.bincount(firsts, minlength=3)
     assert abs(chi_square(counts, np.array([1000, 2000, 3000]))) < 4
 
@@ -303,7 +303,7 @@ LABELS = np.array(["A", "A", "A", "B", "B", "C"])
 
 def test_b39_label_permutation_visits_every_label_in_each_round():
     order = samplers.label_permutation(by=LABELS).order(Rows(6), 4, 0)
-    rows = order.rows(0, 3 * 600)
+    rows = order.block(0, 3 * 600)
     rounds = LABELS[rows].reshape(-1, 3)
     assert (np.sort(rounds, axis=1) == ["A", "B", "C"]).all()
     assert sorted(rows[:9][rows[:9] < 3]) == [0, 1, 2]
@@ -314,18 +314,18 @@ def test_b39_label_permutation_visits_every_label_in_each_round():
 
 def test_b39_label_uniform_balances_and_never_draws_what_has_no_label():
     labels = np.array(["A"] * 90 + ["B"] * 9 + ["C"] + [None] * 5, object)
-    rows = samplers.label_uniform(by=labels).order(Rows(105), 0, 0).rows(0, 30_000)
+    rows = samplers.label_uniform(by=labels).order(Rows(105), 0, 0).block(0, 30_000)
     assert rows.max() < 100
     counts = np.array([np.count_nonzero(labels[rows] == label) for label in "ABC"])
     assert abs(chi_square(counts, 10_000)) < 4
     numbers = np.array([0.0, 1, np.nan])
-    assert samplers.label_uniform(by=numbers).order(Rows(3), 0, 0).rows(0, 99).max() == 1
+    assert samplers.label_uniform(by=numbers).order(Rows(3), 0, 0).block(0, 99).max() == 1
 
 
 def test_b39_no_labels_at_all_is_an_error():
     order = samplers.label_uniform(by=np.array([None, None], object)).order(Rows(2), 0, 0)
     with pytest.raises(ValueError, match="no row has one"):
-        order.rows(0, 1)
+        order.block(0, 1)
 
 
 RESTRICTED = [
@@ -342,7 +342,7 @@ RESTRICTED = [
 def test_b39_restricted_to_one_label(sampler):
     order = sampler.order(Rows(6), 0, 0)
     assert order.length in (2, None)
-    assert set(order.rows(0, order.length or 50).tolist()) == {3, 4}
+    assert set(order.block(0, order.length or 50).tolist()) == {3, 4}
 
 
 def test_b39_number_of_batches_of_one_label():
@@ -357,16 +357,16 @@ def test_b39_number_of_batches_of_one_label():
 def test_b40_label_distribution():
     weights = {"A": 1, "B": 1}
     sampler = samplers.label_distribution(by=LABELS, weights=weights, fill=2)
-    rows = sampler.order(Rows(6), 0, 0).rows(0, 20_000)
+    rows = sampler.order(Rows(6), 0, 0).block(0, 20_000)
     counts = np.array([np.count_nonzero(LABELS[rows] == label) for label in "ABC"])
     assert abs(chi_square(counts, np.array([5000, 5000, 10_000]))) < 4
     assert weights == {"A": 1, "B": 1}
     missing = samplers.label_distribution(by=LABELS, weights=weights).order(Rows(6), 0, 0)
     with pytest.raises(ValueError, match="label 'C' has no weight"):
-        missing.rows(0, 1)
+        missing.block(0, 1)
     unknown = samplers.label_distribution(by=LABELS, weights={"X": 1}, fill=1)
     with pytest.raises(ValueError, match="'X', which no row has"):
-        unknown.order(Rows(6), 0, 0).rows(0, 1)
+        unknown.order(Rows(6), 0, 0).block(0, 1)
     for wrong in [{"A": 0, "B": 0, "C": 0}, {"A": -1}, {"A": np.nan}]:
         with pytest.raises(ValueError, match=r"weight"):
             samplers.label_distribution(by=LABELS, weights=wrong)
@@ -377,7 +377,7 @@ def test_b40_label_distribution():
 @pytest.mark.parametrize("weights", [[0, 0], [1, -1], [1, np.inf], [np.nan, 1]])
 def test_b40_weights_that_are_none(weights):
     with pytest.raises(ValueError, match="weight"):
-        samplers.weighted(weights).order(Rows(2), 0, 0).rows(0, 1)
+        samplers.weighted(weights).order(Rows(2), 0, 0).block(0, 1)
 
 
 # ---------------------------------------------------------------- lengths (B47)
@@ -385,7 +385,7 @@ def test_b40_weights_that_are_none(weights):
 
 def batches_of(sampler, count, **values):
     order = sampler.order(Rows(count, **values), 0, 0)
-    return [order.rows(*order.cuts.bounds(number)) for number in range(order.cuts.count)]
+    return [order.block(*order.cuts.bounds(number)) for number in range(order.cuts.count)]
 
 
 def test_b47_bucket():
@@ -399,7 +399,7 @@ def test_b47_bucket():
         for seed in range(30)
         for batches in [
             [
-                order.rows(*order.cuts.bounds(number))
+                order.block(*order.cuts.bounds(number))
                 for order in [samplers.bucket(4, by=lengths).order(Rows(10), seed, 0)]
                 for number in range(3)
             ]
@@ -439,7 +439,7 @@ def test_a_position_far_ahead_plans_one_window_only():
             return super().ends(lengths)
 
     order = Counting(by=np.ones(100_000, int), budget=50, window=1000).order(Rows(100_000), 0, 0)
-    assert len(order.rows(99_000, 99_050)) == 50
+    assert len(order.block(99_000, 99_050)) == 50
     assert len(planned) <= 2
 
 
@@ -456,24 +456,24 @@ def test_lengths_that_are_none(wrong):
 
 def test_batchwise_permutation_is_of_slices():
     order = samplers.batchwise_permutation(3).order(Rows(7), 1, 0)
-    found = [order.rows(*order.cuts.bounds(number)).tolist() for number in range(3)]
+    found = [order.block(*order.cuts.bounds(number)).tolist() for number in range(3)]
     assert sorted(found) == [[0, 1, 2], [3, 4, 5], [6]]
     even = samplers.batchwise_permutation(3, even=True).order(Rows(7), 1, 0)
     assert even.cuts is None
-    assert sorted(even.rows(0, 6).tolist()) == [0, 1, 2, 3, 4, 5]
+    assert sorted(even.block(0, 6).tolist()) == [0, 1, 2, 3, 4, 5]
 
 
 def test_random_slices_are_slices():
-    rows = samplers.random_slice(4).order(Rows(9), 0, 0).rows(0, 4000).reshape(-1, 4)
+    rows = samplers.random_slice(4).order(Rows(9), 0, 0).block(0, 4000).reshape(-1, 4)
     assert (np.diff(rows, axis=1) == 1).all()
     assert abs(chi_square(np.bincount(rows[:, 0], minlength=6), 1000 / 6)) < 4
     with pytest.raises(ValueError, match="slice of 4 rows does not fit into 3 rows"):
-        samplers.random_slice(4).order(Rows(3), 0, 0).rows(0, 4)
+        samplers.random_slice(4).order(Rows(3), 0, 0).block(0, 4)
 
 
 def test_parts_come_one_after_the_other():
     data = Rows(12, parts=(3, 5, 4))
-    linear = samplers.part_linear_permutation().order(data, 0, 0).rows(0, 12)
+    linear = samplers.part_linear_permutation().order(data, 0, 0).block(0, 12)
     assert [sorted(part.tolist()) for part in np.split(linear, [3, 8])] == [
         [0, 1, 2],
         [3, 4, 5, 6, 7],
@@ -481,7 +481,7 @@ def test_parts_come_one_after_the_other():
     ]
     seen = set()
     for seed in range(40):
-        rows = samplers.part_permutation_permutation().order(data, seed, 0).rows(0, 12)
+        rows = samplers.part_permutation_permutation().order(data, seed, 0).block(0, 12)
         parts = np.searchsorted([3, 8, 12], rows, side="right")
         changes = parts[np.flatnonzero(np.diff(parts, prepend=-1))]
         assert sorted(changes.tolist()) == [0, 1, 2]
@@ -504,7 +504,7 @@ def test_parts_of_joined_views():
 def test_mixtures_keep_proportions_in_every_stretch(weights):
     parts = (50, 70, 30)[: len(weights)]
     sampler = samplers.mix(weights, stop="never")
-    rows = sampler.order(Rows(sum(parts), parts=parts), 0, 0).rows(0, 5000)
+    rows = sampler.order(Rows(sum(parts), parts=parts), 0, 0).block(0, 5000)
     which = np.searchsorted(np.cumsum(parts), rows, side="right")
     share = np.array(weights) / sum(weights)
     for length in [10, 100, 777, 5000]:
@@ -515,16 +515,16 @@ def test_mixtures_keep_proportions_in_every_stretch(weights):
 def test_mixtures_stop_as_told():
     data = Rows(12, parts=(4, 8))
     first = samplers.mix([1, 1], stop="first").order(data, 0, 0)
-    rows = first.rows(0, first.length)
+    rows = first.block(0, first.length)
     assert sorted(rows[rows < 4].tolist()) == [0, 1, 2, 3]
     assert rows[-1] < 4
     assert len(set(rows.tolist())) == len(rows)
     every = samplers.mix([1, 1], stop="all").order(data, 0, 0)
-    rows = every.rows(0, every.length)
+    rows = every.block(0, every.length)
     assert sorted(rows[rows >= 4].tolist()) == [4, 5, 6, 7, 8, 9, 10, 11]
     assert Counter(rows[rows < 4].tolist()) == dict.fromkeys(range(4), 2)
     once = samplers.mix(stop="all").order(data, 0, 0)
-    assert sorted(once.rows(0, 12).tolist()) == list(range(12))
+    assert sorted(once.block(0, 12).tolist()) == list(range(12))
     assert once.length == 12
 
 
@@ -547,13 +547,13 @@ def test_mixtures_refuse_what_makes_no_sense():
 def test_an_iterable_of_rows():
     order = samplers.sampler_of([3, 1, -1]).order(Rows(5), 0, 0)
     assert order.forward
-    assert order.rows(1, 3).tolist() == [1, 4]
-    assert order.rows(0, 1).tolist() == [3]
-    assert samplers.sampler_of(range(4)).order(Rows(5), 0, 3).rows(0, 4).tolist() == [0, 1, 2, 3]
+    assert order.block(1, 3).tolist() == [1, 4]
+    assert order.block(0, 1).tolist() == [3]
+    assert samplers.sampler_of(range(4)).order(Rows(5), 0, 3).block(0, 4).tolist() == [0, 1, 2, 3]
     with pytest.raises(IndexError, match="row 9 is outside the 5 rows"):
-        samplers.sampler_of([9]).order(Rows(5), 0, 0).rows(0, 1)
+        samplers.sampler_of([9]).order(Rows(5), 0, 0).block(0, 1)
     with pytest.raises(TypeError, match="row numbers"):
-        samplers.sampler_of([0.5]).order(Rows(5), 0, 0).rows(0, 1)
+        samplers.sampler_of([0.5]).order(Rows(5), 0, 0).block(0, 1)
 
 
 def test_an_iterator_is_spent_after_an_epoch():
@@ -566,7 +566,7 @@ def test_an_iterator_is_spent_after_an_epoch():
 def test_an_iterable_of_lists_cuts_the_batches():
     order = samplers.sampler_of([[1, 2], np.array([0]), [3, 3, 4]]).order(Rows(5), 0, 0)
     assert [order.cuts.bounds(number) for number in range(3)] == [(0, 2), (2, 3), (3, 6)]
-    assert order.rows(0, 6).tolist() == [1, 2, 0, 3, 3, 4]
+    assert order.block(0, 6).tolist() == [1, 2, 0, 3, 3, 4]
 
 
 def test_a_function_that_returns_the_next_row():
@@ -574,9 +574,9 @@ def test_a_function_that_returns_the_next_row():
     order = samplers.sampler_of(lambda: next(rows)).order(Rows(5), 0, 0)
     assert order.length is None
     assert order.forward
-    assert order.rows(0, 2).tolist() == [4, 0]
+    assert order.block(0, 2).tolist() == [4, 0]
     with pytest.raises(ValueError, match="ended after 3 rows"):
-        order.rows(2, 4)
+        order.block(2, 4)
 
 
 def test_a_function_of_order_and_position():
@@ -587,8 +587,8 @@ def test_a_function_of_order_and_position():
         return np.roll(order, 1)[:4] if len(order) == 5 else np.roll(order, 1)
 
     sampler = samplers.sampler_of(rotated)
-    assert sampler.order(Rows(5), 0, 0).rows(0, 4).tolist() == [4, 0, 1, 2]
-    assert sampler.order(Rows(5), 0, 2).rows(0, 4).tolist() == [1, 2, 4, 0]
+    assert sampler.order(Rows(5), 0, 0).block(0, 4).tolist() == [4, 0, 1, 2]
+    assert sampler.order(Rows(5), 0, 2).block(0, 4).tolist() == [1, 2, 4, 0]
     assert asked == [0, 0, 4, 4]
 
 
@@ -685,12 +685,12 @@ def test_an_iterator_gives_its_rows_once_and_never_silently_nothing():
 @pytest.mark.parametrize("scale", [1e-323, 1e-300, 1.0, 4e307])
 def test_weights_of_any_size_keep_their_proportions(scale):
     weights = np.array([1.0, 3.0, 0.0, 4.0]) * scale
-    rows = samplers.weighted(weights).order(Rows(4), 0, 0).rows(0, 8000)
+    rows = samplers.weighted(weights).order(Rows(4), 0, 0).block(0, 8000)
     counts = np.bincount(rows, minlength=4)
     assert counts[2] == 0
     assert abs(chi_square(counts[[0, 1, 3]], np.array([1000, 3000, 4000]))) < 4
     once = samplers.weighted(weights, replacement=False).order(Rows(4), 0, 0)
-    assert sorted(once.rows(0, 3).tolist()) == [0, 1, 3]
+    assert sorted(once.block(0, 3).tolist()) == [0, 1, 3]
 
 
 def test_a_batch_size_is_given_once():
@@ -715,7 +715,7 @@ def test_b60_only_the_metadata_is_read():
 def test_metadata_is_read_once_and_late():
     data = rows_of(20)
     order = samplers.weighted(by="weight").order(data, 0, 0)
-    order.rows(0, 5)
-    order.rows(10**6, 10**6 + 5)
+    order.block(0, 5)
+    order.block(10**6, 10**6 + 5)
     assert data.asked["weight"] <= 2
     assert set(data.asked) == {"weight"}

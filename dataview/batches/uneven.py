@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, cast
 
 import numpy as np
 
@@ -15,13 +15,14 @@ from dataview.index import (
     Index,
     compose,
     is_endless,
+    numbers_of,
     positions,
     whole_axes,
 )
 from dataview.plan.build import field
 from dataview.plan.fields import NO_FIELDS, Attached, Fields
 from dataview.plan.guards import endless
-from dataview.plan.kinds import Sampled, known_shape, size_of
+from dataview.plan.kinds import RowReader, Sampled, known_shape, size_of
 from dataview.plan.node import Argument, Evaluate, LateFields, Node
 from dataview.samplers import Cuts, ordered, row_range, rows_by
 from dataview.samples import stack
@@ -129,6 +130,18 @@ class Batches(Sampled):
             return Batches(self.rows, self.cuts, chosen, self.nominal)
         start, stop = self.cuts.bounds(int(positions(chosen.maps[0], ())))
         return row_range(self.rows, start, stop)
+
+    def taker(self, reader_of: Callable[[Node], RowReader]) -> RowReader | None:
+        """Return what takes one batch; several need a plan."""
+        read, bounds = reader_of(self.rows), self.cuts.bounds
+        if self.index.maps == (LINE,):
+            return lambda number: read(range(*bounds(number))) if type(number) is int else None
+        numbers = numbers_of(self.index.maps[0], self.index.shape)
+        if numbers is None:
+            return None
+        return lambda rows: (
+            read(range(*bounds(cast(int, numbers(rows))))) if type(rows) is int else None
+        )
 
     def answer(self, evaluate: Evaluate, memo: Memo) -> np.ndarray:
         """Return the batches as one array, if they are all of one size."""

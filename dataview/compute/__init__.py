@@ -25,7 +25,6 @@ from dataview.compute.places import Place, Targets, into_places, place_of
 from dataview.compute.products import matmul, operand_indices
 from dataview.compute.programs import Program, compiled, leaves_of
 from dataview.compute.quantiles import sampled_rows
-from dataview.compute.quick_rows import Taker, taker_of, taker_of_memory
 from dataview.compute.reductions import KINDS
 from dataview.compute.requests import (
     as_tuples,
@@ -36,15 +35,15 @@ from dataview.compute.requests import (
     overwrite,
     row_blocks,
 )
+from dataview.compute.rows import fields_at, own_copy, rows_of
 from dataview.compute.statistics import pending, reduction, take
 
 __all__ = [
-    "KINDS", "Cut", "FloatErrors", "Function", "Place", "Program", "Taker", "Targets", "aliases",
+    "KINDS", "Cut", "FloatErrors", "Function", "Place", "Program", "Targets", "aliases",
     "as_tuples", "bind", "block_axis", "block_elements", "by_name", "chosen_engines", "compiled",
     "current_engine", "cuts_along", "engine", "evaluate", "evaluate_all", "evaluate_into",
-    "executor", "into_places", "is_equal", "is_one_block", "leaves_of", "matmul", "memory_of",
-    "operand_index", "operand_indices", "overwrite", "pack_like", "pending", "place_of",
-    "reduction", "row_blocks", "run_blocks", "sampled_rows", "shares_memory", "take", "take_before",
-    "take_before_replacing",
-    "taker_of", "taker_of_memory", "waiting_at",
+    "executor", "fields_at", "into_places", "is_equal", "is_one_block", "leaves_of", "matmul",
+    "memory_of", "operand_index", "operand_indices", "overwrite", "own_copy", "pack_like",
+    "pending", "place_of", "reduction", "row_blocks", "rows_of", "run_blocks", "sampled_rows",
+    "shares_memory", "take", "take_before", "take_before_replacing", "waiting_at",
 ]  # fmt: skip

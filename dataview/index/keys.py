@@ -11,7 +11,16 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dataview.errors import StreamError
-from dataview.index.algebra import ENDLESS, Affine, Array, Constant, Index, Map, is_endless
+from dataview.index.algebra import (
+    ENDLESS,
+    Affine,
+    Array,
+    Constant,
+    Index,
+    Map,
+    is_endless,
+    whole_axes,
+)
 
 Item: TypeAlias = Any
 """A plain key item: int, range (a slice of its axis), None, Ellipsis or an integer array."""
@@ -40,11 +49,37 @@ def parse(key: Any, shape: tuple[int, ...]) -> Index:
     Traceback (most recent call last):
     IndexError: index 7 is out of bounds for axis 0 with size 5
     """
+    found = basic_index(key, shape)
+    if found is not None:
+        return found
     items = _with_ellipsis(_classified(key if isinstance(key, tuple) else (key,)), len(shape), key)
     items = _placed(items, shape)
     if any(isinstance(item, _Fancy) for item, _ in items):
         return _advanced(items, shape)
     return _basic(items)
+
+
+def basic_index(key: Any, shape: tuple[int, ...]) -> Index | None:
+    """Return the index of a key of plain integers and slices alone, None for all others.
+
+    Most keys are of this kind: they are read at once.  What NumPy would refuse is no such key.
+    """
+    items = key if type(key) is tuple else (key,)
+    if len(items) > len(shape):
+        return None
+    lengths: list[int] = []
+    maps: list[Map] = []
+    for item, length in zip(items, shape, strict=False):
+        if type(item) is int and -length <= item < length < ENDLESS:
+            maps.append(Constant(item + length if item < 0 else item))
+        elif type(item) is slice and length < ENDLESS:
+            chosen = range(length)[item]
+            maps.append(Affine(chosen.start, ((len(lengths), chosen.step),)))
+            lengths.append(len(chosen))
+        else:
+            return None
+    whole = whole_axes(len(lengths), len(lengths) + len(shape) - len(items))
+    return Index((*lengths, *shape[len(items) :]), (*maps, *whole))
 
 
 class _Fancy:

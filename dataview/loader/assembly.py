@@ -14,15 +14,15 @@ from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
-from dataview.compute import Taker, evaluate, memory_of, pending, take, taker_of
+from dataview.compute import evaluate, own_copy, pending, rows_of, take
 from dataview.errors import error_at
 from dataview.exchange import object_node, packed_in_order
-from dataview.index import Array, axis_index, gather, parse
+from dataview.index import gather, parse
 from dataview.loader.collate import collated, sample_of
 from dataview.loader.dealing import Task
-from dataview.plan.build import record, select, stored, with_fields
+from dataview.plan.build import record, stored, with_fields
 from dataview.plan.fields import Attached, Fields
-from dataview.plan.kinds import Driven, Record, Sampled, known_shape, members
+from dataview.plan.kinds import Driven, Record, Sampled, members
 from dataview.plan.node import Node
 from dataview.samples import NumberedSamples, RandomKeys, at_epoch, name_of, random_keys
 from dataview.sources import ArraySource
@@ -64,9 +64,10 @@ class Outcome(NamedTuple):
 
 
 class _Epoch(NamedTuple):
-    """What is read in an epoch, and the random numbers of the transform."""
+    """What is read in an epoch, what reads its rows, and the random numbers of the transform."""
 
     parts: Mapping[str, Node]
+    readers: Mapping[str, Callable[[np.ndarray], Any]]
     keys: RandomKeys
 
 
@@ -89,18 +90,17 @@ class Assembly:
     seed: Any = 0
     secondary: frozenset[str] = frozenset()
     unwrap: Callable[[Any], Any] = lambda value: value
-    _takers: dict[str, Taker] = field(init=False, repr=False, default_factory=dict)
+    _by_sample: bool = field(init=False, repr=False, default=False)
     _epochs: dict[int, _Epoch] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Find out whether everything can be taken from memory at once."""
-        if not self._by_sample():
-            found = {name: _quick(node) for name, node in self.parts.items()}
-            if not any(taker is None for taker in found.values()):
-                self._takers.update(found)  # type: ignore[arg-type]
+        """Find out whether samples are made one by one."""
+        is_changed = bool(self.steps) or self.collate is not None or self.pad is not None
+        by_sample = is_changed or any(map(_has_samples, self.parts.values()))
+        object.__setattr__(self, "_by_sample", by_sample)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Send no more of the data in memory than is read; the worker makes its own takers."""
+        """Send no more of the data in memory than is read; the worker makes its own readers."""
         whole = Record(Fields({name: Attached(part, (0,)) for name, part in self.parts.items()}), 1)
         take(pending(whole), evaluate)  # each worker would take it at a time of its own
         others = [getattr(self, part.name) for part in fields(self)[1:] if part.init]
@@ -109,26 +109,13 @@ class Assembly:
     def __call__(self, task: Task, mark: Mark = _NO_MARK) -> Outcome:
         """Return the batch of a task, recording in `mark` which sample is being made."""
         rows = task.rows
-        if not self._takers and (task.samples is not None or self._by_sample()):
+        if self._by_sample or task.samples is not None:
             return self._sample_by_sample(task, mark)
         mark.value = int(rows[0]) if len(rows) else -1
         try:
-            if self._takers and task.others is None:
-                found = {}
-                for name, taker in self._takers.items():
-                    part = taker(rows)
-                    if part is None:
-                        break
-                    found[name] = part
-                else:
-                    return Outcome(found.get(OWN, found))
             return Outcome(self._read(task))
         except Exception as error:
             return self._sample_by_sample(task, mark, error)
-
-    def _by_sample(self) -> bool:
-        is_changed = bool(self.steps) or self.collate is not None or self.pad is not None
-        return is_changed or any(map(_has_samples, self.parts.values()))
 
     def _epoch(self, number: int) -> _Epoch:
         """Return what is read in an epoch: functions of rows draw anew in each."""
@@ -138,15 +125,18 @@ class Assembly:
             keys = random_keys("transform", self.seed, number, 0, len(self.steps))
             if len(self._epochs) >= EPOCHS_KEPT:
                 self._epochs.clear()
-            found = self._epochs[number] = _Epoch(parts, keys)
+            readers = {name: _reader(node) for name, node in parts.items()}
+            found = self._epochs[number] = _Epoch(parts, readers, keys)
         return found
 
     def _read(self, task: Task) -> Any:
-        epochs = np.unique(task.epochs).tolist()
+        epochs = [task.epochs] if type(task.epochs) is int else np.unique(task.epochs).tolist()
         if len(epochs) < 2:
-            parts, others = self._epoch(*epochs or [0]).parts, task.others or {}
-            found = {name: _rows(node, others.get(name, task.rows)) for name, node in parts.items()}
-            return _without_own(found)
+            readers, rows = self._epoch(*epochs or [0]).readers, task.rows
+            if task.others is None:
+                return _without_own({name: read(rows) for name, read in readers.items()})
+            others = {name: task.others.get(name, rows) for name in readers}
+            return _without_own({name: read(others[name]) for name, read in readers.items()})
         each = task.each_epoch()  # they ascend: a batch that straddles epochs has them in order
         runs = [task.part(np.flatnonzero(each == epoch).tolist()) for epoch in epochs]
         tasks = [run._replace(epochs=e) for run, e in zip(runs, epochs, strict=True)]
@@ -285,7 +275,7 @@ class Assembly:
         none = np.empty(0, np.intp)
         return _without_own(
             {
-                name: np.empty(0) if _has_samples(node) else _rows(node, none)
+                name: np.empty(0) if _has_samples(node) else _reader(node)(none)
                 for name, node in self.parts.items()
             }
         )
@@ -329,29 +319,19 @@ def takes_rng(function: Callable[..., Any]) -> bool:
 # --- reading ---------------------------------------------------------------------------------
 
 
-def _quick(node: Node) -> Taker | None:
-    """Return the function that takes samples from memory, None for data that has to be computed."""
-    if isinstance(node, Record) or node.shape is None or not node.shape:
-        return None
-    own = node.node if isinstance(node, Driven) else node
-    return None if _beside(node, own) else taker_of(own)
-
-
-def _rows(node: Node, rows: np.ndarray) -> Any:
-    """Return rows of a node as arrays that share no memory with it."""
+def _reader(node: Node) -> Callable[[np.ndarray], Any]:
+    """Return the function that reads rows of a node as arrays that share no memory with it."""
     if isinstance(node, Record):
-        return {name: _rows(part.node, rows) for name, part in members(node).items()}
+        parts = {name: _reader(part.node) for name, part in members(node).items()}
+        return lambda rows: {name: read(rows) for name, read in parts.items()}
     own = node.node if isinstance(node, Driven) else node
-    memory = memory_of(own)
-    if memory is not None and memory.flags.c_contiguous:
-        found = memory.take(rows, 0)  # other memory it would first copy as a whole
-    else:
-        index = axis_index(known_shape(own), Array(rows, (0,)), len(rows))
-        found = np.array(evaluate(select(own, index)))
-    beside = _beside(node, own)
-    if not beside:
-        return found
-    return {OWN: found} | {name: _rows(part, rows) for name, part in beside.items()}
+    named = {name: _reader(part) for name, part in _beside(node, own).items()}
+    if not named:
+        return lambda rows: own_copy(rows_of(own, rows))
+    return lambda rows: {
+        OWN: own_copy(rows_of(own, rows)),
+        **{name: read(rows) for name, read in named.items()},
+    }
 
 
 def _beside(node: Node, own: Node) -> dict[str, Node]:
@@ -374,7 +354,7 @@ def _one_row(node: Node, row: int) -> Any:
         return {name: _one_row(part.node, row) for name, part in members(node).items()}
     if isinstance(node, NumberedSamples):
         return sample_of(node.part(parse(row, (node.count or 0,))).probed())
-    return _picked(_rows(node, np.array([row])), 0)
+    return _picked(_reader(node)(np.array([row])), 0)
 
 
 def _member(sample: Node, name: str) -> Node:

@@ -82,6 +82,11 @@ class Dealing:
     num_batches: int | None = None
 
     @property
+    def share(self) -> tuple[int, int]:
+        """Which of the ranks this is, and how many there are."""
+        return self.rank, self.ranks
+
+    @property
     def group(self) -> int:
         """The number of positions in a step of all ranks."""
         return self.batch_size * self.ranks
@@ -176,7 +181,7 @@ class RowDealer:
                 for number in range(self._drawn, epoch):
                     earlier = self._known.get(number) or self._make_orders(number)
                     for order in earlier.forward:
-                        order.rows(0, earlier.total)
+                        order.block(0, earlier.total)
                 self._drawn = max(self._drawn, epoch)
             kept = {n: known for n, known in self._known.items() if n >= self._oldest}
             self._known = {**kept, epoch: found}
@@ -245,12 +250,13 @@ class RowDealer:
             if not found.total:
                 raise ValueError("an epoch has no samples, so it cannot be repeated")
             stop = min(position + missing, found.total)
-            part = _task(found, epoch, position, stop)
-            tasks.append(part._replace(epochs=np.full(stop - position, epoch)))
+            is_all = not tasks and stop == position + missing
+            tasks.append(_task(found, epoch, position, stop, *deal.share if is_all else ()))
             missing -= stop - position
             epoch, position = (epoch, stop) if stop < found.total else (epoch + 1, 0)
         after = Cursor(epoch, position)
-        return BatchStep(joined(tasks, deal.rank, deal.ranks), after, after)
+        task = tasks[0] if len(tasks) == 1 else joined(tasks, *deal.share)
+        return BatchStep(task, after, after)
 
     def _sampler_batch(self, cursor: Cursor, found: _Orders) -> BatchStep | None:
         """Return the next batch that the sampler has cut for this rank."""
@@ -281,7 +287,7 @@ def _task(found: _Orders, epoch: int, start: int, stop: int, rank: int = 0, rank
     order, total, others = found
     places = range(start + rank, stop, ranks)
     if stop <= total and not others:
-        rows = order.rows(start, stop)
+        rows = order.block(start, stop)
         return Task(rows if ranks == 1 else rows[rank::ranks], places, epoch)
     more = {name: _rows(other, start, stop, total, rank, ranks) for name, other in others.items()}
     rows = _rows(order, start, stop, total, rank, ranks)
@@ -293,9 +299,9 @@ def _task(found: _Orders, epoch: int, start: int, stop: int, rank: int = 0, rank
 
 
 def _rows(order: Order, start: int, stop: int, total: int, rank: int, ranks: int) -> np.ndarray:
-    rows = order.rows(start, min(stop, total))
+    rows = order.block(start, min(stop, total))
     if stop > total:
-        again = order.rows(0, min(stop - total, total))
+        again = order.block(0, min(stop - total, total))
         rows = np.concatenate([rows, np.resize(again, stop - total)])
     return rows if ranks == 1 else rows[rank::ranks]
 

@@ -83,7 +83,7 @@ def _selected(node: Node, index: Index, key: Any, fields: Fields | None, shape: 
         seen = LateFields(node, index, key, _followed) if known.named else known
     if isinstance(node, Record):
         return Record(seen, len(index.shape), node.meta, index.shape, node.dtype)
-    meta = node.meta if _only_rows(index, shape) else NO_META
+    meta = node.meta if node.meta is NO_META or _only_rows(index, shape) else NO_META
     if type(node) is Select:
         return Select(node.node, compose(node.index, index), seen, meta)
     return Select(node, index, seen, meta)

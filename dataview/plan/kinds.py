@@ -20,6 +20,10 @@ Extents: TypeAlias = tuple[int | None, ...]
 """A shape of which some lengths are unknown."""
 
 
+RowReader: TypeAlias = "Callable[[Any], Any]"
+"""A function of rows."""
+
+
 class Sampled(Node):
     """Samples that are made or arrive one by one; their kinds are in the wings above.
 
@@ -51,6 +55,13 @@ class Sampled(Node):
     def answer(self, evaluate: Evaluate, memo: Memo) -> np.ndarray:
         """Return the samples as one array."""
         raise NotImplementedError
+
+    def taker(self, reader_of: Callable[[Node], RowReader]) -> RowReader | None:
+        """Return what takes rows of the samples without a plan, None if nothing can.
+
+        `reader_of` returns the function that returns rows of a node.
+        """
+        return None
 
     def as_rows(self, operands: tuple[Argument, ...]) -> tuple[Argument, ...] | None:
         """Return the operands of an elementwise step for its rows, None if it cannot be lifted."""

@@ -87,13 +87,13 @@ class Order:
         if 1 < len(flat) <= AHEAD and flat[-1] - flat[0] == len(flat) - 1:
             start = int(flat[0])
             if (flat == np.arange(start, start + len(flat))).all():
-                return self.rows(start, start + len(flat)).reshape(positions.shape)
+                return self.block(start, start + len(flat)).reshape(positions.shape)
         return self.function(positions)
 
-    def rows(self, start: int, stop: int) -> np.ndarray:
+    def block(self, start: int, stop: int) -> np.ndarray:
         """Return the row numbers at the positions from `start` to `stop`, not to be written to.
 
-        >>> Order(lambda positions: positions * 10, 5).rows(2, 4)
+        >>> Order(lambda positions: positions * 10, 5).block(2, 4)
         array([20, 30])
         """
         first, block = self._ahead  # one tuple, so that threads do not disturb each other

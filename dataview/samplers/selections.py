@@ -23,6 +23,7 @@ from dataview.plan.build import select
 from dataview.plan.guards import endless
 from dataview.plan.kinds import Sampled, known_shape
 from dataview.plan.node import Node
+from dataview.samplers.protocol import Order
 from dataview.samples import Stream, repeated_stream, shuffled_stream
 
 
@@ -89,7 +90,8 @@ def shuffled(node: Node, seed: int | Sequence[int], pool: int | None = None) -> 
     count = length_for(node, "_shuffled")
     if count < 2:
         return node
-    return rows_by(node, Computed(Permutation(count, *key), LINE), count)
+    order = Order(Permutation(count, *key), count)  # remembers a run, for all fields
+    return rows_by(node, Computed(order, LINE), count)
 
 
 def repeated(node: Node, times: float = math.inf) -> Node:

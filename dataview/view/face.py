@@ -11,14 +11,13 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from dataview import exchange
 from dataview.exchange import check_gradient, in_parts, is_foreign
-from dataview.index import ENDLESS, parse
+from dataview.index import ENDLESS, Rows, row_key, rows_index
 from dataview.plan.build import select
 from dataview.plan.kinds import known_shape
 from dataview.plan.node import Node
 from dataview.write import Built, apply_to_rows, clock, write_rows, write_rows_of
 
-Rows: TypeAlias = "range | int | None"
-State: TypeAlias = "tuple[Node, Rows, BaseView | None, Any, int]"
+State: TypeAlias = "tuple[Node, Rows | None, BaseView | None, Any, int]"
 
 
 class BaseView(NDArrayOperatorsMixin):
@@ -67,7 +66,7 @@ def merge_groups(kind: _Kind) -> _Kind:
     return cast(_Kind, BaseView)
 
 
-def view_of_rows(node: Node, rows: Rows, parent: BaseView | None, key: Any) -> Any:
+def view_of_rows(node: Node, rows: Rows | None, parent: BaseView | None, key: Any) -> Any:
     """Return the view of some rows of a node."""
     view = _new(BaseView)
     put_state(view, (node, rows, parent, key, clock[0]))
@@ -129,10 +128,9 @@ def node_of(view: BaseView) -> Node:
     if seen is None:
         return node
     shape = node.shape or known_shape(node)
-    if seen == range(shape[0]):
+    if type(seen) is range and seen == range(shape[0]):
         return node
-    cut = as_key(seen)
-    whole = select(node, parse(cut, shape), cut)
+    whole = select(node, rows_index(shape, seen), row_key(seen))
     set_node(view, whole, parent, key, built)
     return whole
 
@@ -154,28 +152,21 @@ def is_written_at_once(view: BaseView, key: Any, value: Any) -> bool:
     if kind is int and not -len(rows) <= key < len(rows):
         return False
     if not isinstance(value, BaseView):
-        return write_rows(node, as_key(rows[key]), value)
+        return write_rows(node, row_key(rows[key]), value)
     other, seen, _, own_key, count = value._state
-    where = ... if seen is None else as_key(seen)
-    return write_rows_of(node, as_key(rows[key]), other, where, Built(count, own_key is not None))
+    if isinstance(seen, np.ndarray):
+        return False
+    where = ... if seen is None else row_key(seen)
+    return write_rows_of(node, row_key(rows[key]), other, where, Built(count, own_key is not None))
 
 
 def is_applied_at_once(view: BaseView, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> bool:
     """Whether an in-place operator was applied to rows of memory already."""
     node, rows, *_ = view._state
-    if rows is None or len(inputs) != 2 or inputs[0] is not view:
+    is_run = isinstance(rows, int | range)
+    if not is_run or len(inputs) != 2 or inputs[0] is not view:
         return False
-    return apply_to_rows(node, as_key(rows), ufunc, inputs[1])
-
-
-def as_key(rows: Rows) -> slice | int:
-    """Return the key that selects these rows."""
-    if not isinstance(rows, range):
-        assert rows is not None
-        return rows
-    if not rows:
-        return slice(0, 0)
-    return slice(rows.start, rows.stop if rows.stop >= 0 else None, rows.step)
+    return apply_to_rows(node, row_key(rows), ufunc, inputs[1])
 
 
 _PLAIN = frozenset({np.ndarray, bool, int, float, complex, str, list, type(None)})

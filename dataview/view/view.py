@@ -11,17 +11,27 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 import numpy as np
+from numpy import ndarray
 
-from dataview import batches, samples, show
-from dataview.compute import as_tuples, bind, by_name, evaluate, evaluate_into, memory_of
+from dataview import samples, show
+from dataview.compute import (
+    as_tuples,
+    bind,
+    by_name,
+    evaluate,
+    evaluate_into,
+    fields_at,
+    own_copy,
+    rows_of,
+)
 from dataview.errors import UndeclaredError, unknown_field, unknown_verb
 from dataview.exchange import packed_in_order, save
-from dataview.index import NO_KEY, Written, without_names
-from dataview.plan.build import chosen, field, keyed, read_only, row_field, with_fields
+from dataview.index import NO_KEY, Rows, Written, basic_index, row_key, rows_at, without_names
+from dataview.plan.build import chosen, field, keyed, read_only, row_field, select, with_fields
 from dataview.plan.kinds import Sampled, Unbound, known_shape, nbytes_of, size_of
 from dataview.plan.node import Node
 from dataview.view import declare, face, hints, lengths, masks
-from dataview.view.face import as_key, node_from, node_of, put_state, set_node, unwrapped
+from dataview.view.face import node_from, node_of, put_state, set_node, unwrapped
 from dataview.view.library_verbs import LibraryVerbs
 from dataview.view.operators import Operators
 from dataview.view.row_verbs import RowVerbs
@@ -31,6 +41,9 @@ from dataview.write import clock, write
 viewed = cast("Callable[..., View]", face.viewed)
 
 _MISSING: Any = object()
+_SEVERAL = (range, ndarray)
+"""The types of rows that are not one."""
+
 _PROTOCOL = ("shape", "dtype", "ndim", "to_numpy")
 """Names without underscore that libraries ask arrays for; a field of that name wins."""
 
@@ -80,17 +93,14 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
         >>> View([1, 2, 3])[::2]()
         array([1, 3])
         """
+        node, rows, *_ = self._state
         if out is None and copy is None:
-            node, rows, *_ = self._state
-            memory = node.lent if node.lent is not None else memory_of(node)
-            if memory is not False and memory is not None:
-                return memory[as_key(rows)] if rows is not None else memory[()]
-            if type(rows) is int:
-                read = node.reader if node.reader is not None else batches.reader_of(node)
-                found = read(rows) if read else None
-                if found is not None:
-                    return found
-            return evaluate(node_of(self))[()]
+            memory = node.lent
+            if isinstance(memory, ndarray) and not isinstance(rows, ndarray):
+                return memory[row_key(rows)]  # what `rows_of` would return, without the call
+            return evaluate(node)[()] if rows is None else rows_of(node, rows)
+        if out is None and copy and rows is not None:
+            return own_copy(rows_of(node, rows))
         found = evaluate_into(node_of(self), out, copy)
         return found if out is not None else found[()]
 
@@ -109,11 +119,13 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
         >>> View(x=[1, 2], y=[3, 4])._asdict()
         {'x': array([1, 2]), 'y': array([3, 4])}
         """
-        return by_name(_with_known_fields(self))
+        node, rows, *_ = self._state
+        found = None if rows is None else fields_at(node, rows)
+        return by_name(_with_known_fields(self)) if found is None else found
 
     def _astuple(self) -> tuple[Any, ...]:
         """Return the fields' data in their order, nested as they are."""
-        return as_tuples(by_name(_with_known_fields(self)))
+        return as_tuples(self._asdict())
 
     def _bind(self, values: Mapping[str, Any] | None = None, /, **named: Any) -> View:
         """Return the view over the data given for its symbols, all of them or some.
@@ -332,17 +344,22 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
         if parent is not None:  # only the last part of a chain needs its parent
             put_state(self, (node, rows, None, own_key, built))
         kind = type(key)
+        found: Rows | None = None
         if type(rows) is range and (
             kind is slice or (kind is int and -len(rows) <= key < len(rows))
         ):
-            view = _new(View)
-            put_state(view, (node, rows[key], self, key, clock[0]))
-            return view
-        return _part(self, key)
+            found = rows[key]  # what `rows_at` would answer, without the call
+        elif isinstance(rows, _SEVERAL):
+            found = rows_at(rows, key)
+        if found is None:
+            return _part(self, key)
+        view = _new(View)
+        put_state(view, (node, found, self, key, clock[0]))
+        return view
 
     def __len__(self) -> int:
         rows = self._state[1]
-        return len(rows) if type(rows) is range else lengths.counted(node_of(self))
+        return len(rows) if isinstance(rows, _SEVERAL) else lengths.counted(node_of(self))
 
     def __iter__(self) -> Iterator[View]:
         node = node_of(self)
@@ -484,11 +501,17 @@ __test__ = {
 def _part(view: View, key: Any) -> View:
     """Return the part for a key of any kind: names, views, and NumPy's keys."""
     whole, given = view, key
+    node = node_of(view)
+    index = None if isinstance(node, Sampled) or not node.shape else basic_index(key, node.shape)
+    if index is not None:
+        part = _new(View)
+        set_node(part, select(node, index, key), view, key)
+        return part
     key, names = without_names(key)
     if key is NO_KEY and isinstance(names, str):
         return view._field(names)
     if key is not NO_KEY:
-        node, plain = node_of(view), _plain_key(key)
+        plain = _plain_key(key)
         found = samples.samples_at(node, plain) if isinstance(node, Sampled) else keyed(node, plain)
         part = _new(View)
         set_node(part, found, view, key)

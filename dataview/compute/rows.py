@@ -1,0 +1,288 @@
+"""Rows of a node, however they are asked for: one compiled function for each node takes them.
+
+What lies in memory, what selects from it, joins it or computes with it is taken without a plan.
+All else is evaluated through an index.
+"""
+
+from __future__ import annotations
+
+import functools
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy import ndarray
+
+from dataview.compute import engines
+from dataview.compute.blocks import is_one_block, operand_index
+from dataview.compute.evaluation import evaluate, memory_of
+from dataview.compute.kernel import run_small
+from dataview.compute.programs import leaves_of
+from dataview.compute.statistics import pending, take
+from dataview.index import (
+    LINE,
+    Index,
+    Rows,
+    as_array,
+    axes_of,
+    compose,
+    gather,
+    identity,
+    is_identity,
+    numbers_of,
+    renamed,
+    row_key,
+    rows_index,
+)
+from dataview.plan.build import row_field, select
+from dataview.plan.fields import NO_FIELDS, NO_META
+from dataview.plan.kinds import (
+    Concat,
+    Driven,
+    Elementwise,
+    Record,
+    Reduction,
+    Sampled,
+    Select,
+    known_shape,
+    members,
+    size_of,
+)
+from dataview.plan.node import Node
+
+Taker: TypeAlias = "Callable[[Rows], Any]"
+"""A function of rows; it returns None where these need a plan."""
+
+
+def rows_of(node: Node, rows: Rows) -> Any:
+    """Return rows of a node: an alias of memory for a number or a range of them, else new data."""
+    memory = node.lent if node.lent is not None else memory_of(node)
+    if isinstance(memory, ndarray) and not isinstance(rows, ndarray):
+        return memory[row_key(rows)]
+    if type(rows) is range and rows.step == 1 and len(rows) == node.count:
+        return evaluate(node)[()]
+    taker = node.reader if node.reader is not None else taker_of(node)
+    found = taker(rows) if taker else None
+    if found is not None:
+        return found
+    index = rows_index(known_shape(node), rows)
+    return evaluate(*(node.part(index),) if isinstance(node, Sampled) else (node, index))[()]
+
+
+def reader_of(node: Node) -> Callable[[Rows], Any]:
+    """Return the function that returns rows of a node, quicker than `rows_of` if called often."""
+    memory = memory_of(node) if node.shape else None
+    return functools.partial(rows_of, node) if memory is None else _of_memory(memory)
+
+
+def own_copy(found: Any) -> Any:
+    """Return data that share no memory with others and can be written to."""
+    if not isinstance(found, np.ndarray) or (found.flags.owndata and found.flags.writeable):
+        return found
+    return np.array(found)
+
+
+def fields_at(node: Node, rows: Rows) -> dict[str, Any] | None:
+    """Return the data of all fields at rows of a node, by name; None if this needs a plan."""
+    found: dict[str, Any] = {}
+    for name in node.fields:
+        part = row_field(node, name)
+        if part is None or not taker_of(part):
+            return None
+        found[name] = fields_at(part, rows) if isinstance(part, Record) else rows_of(part, rows)
+        if found[name] is None:
+            return None
+    return found or None
+
+
+def taker_of(node: Node) -> Taker | None:
+    """Return the function that takes rows of a node without a plan, None if there is none."""
+    if node.reader is None:
+        node.reader = _compiled(node) or False
+    return node.reader or None
+
+
+def _compiled(node: Node) -> Taker | None:
+    if isinstance(node, Sampled):
+        return node.taker(reader_of)
+    if not node.shape:
+        return None
+    memory = memory_of(node)
+    if memory is not None:
+        return _of_memory(memory)
+    make = _TAKERS.get(type(node))
+    return None if make is None or 0 in node.shape else make(node)
+
+
+def _of_memory(memory: np.ndarray, columns: Index | None = None) -> Taker:
+    """Return what takes of rows of an array all, or what a box selects: an alias for a range."""
+    by_number = gather.row_taker(memory, columns)
+    part = memory if columns is None else gather.box(memory, columns)
+    return lambda rows: by_number(rows) if type(rows) is np.ndarray else part[row_key(rows)]
+
+
+def _of_select(node: Select) -> Taker | None:
+    """Return what takes rows of a part: other rows of the node that it is a part of."""
+    if not node.index.maps:
+        return None
+    first, *rest = node.index.maps
+    shape, depth = node.index.shape, len(axes_of(node.index.maps[0]))
+    numbers = numbers_of(first, shape[:depth])
+    if numbers is None or any(axis < depth for map_ in rest for axis in axes_of(map_)):
+        return None
+    place = {axis: axis - depth + 1 for axis in range(depth, len(shape))}
+    columns = [renamed(map_, place) for map_ in rest]
+    below = _of_columns(node.node, Index((0, *shape[depth:]), [LINE, *columns]))
+    if below is None:
+        return None
+
+    def taken(rows: Rows) -> Any:
+        found = numbers(rows)
+        if not isinstance(found, np.ndarray) or found.ndim == 1:
+            return below(found)
+        flat = below(found.reshape(-1))
+        return flat if flat is None else flat.reshape(*found.shape, *flat.shape[1:])
+
+    return taken
+
+
+def _of_columns(node: Node, columns: Index) -> Taker | None:
+    """Return what takes of each row of a node what an index selects, whose rows are a line."""
+    shape = known_shape(node)
+    columns = Index((shape[0], *columns.shape[1:]), columns.maps)
+    if is_identity(columns, shape):
+        return reader_of(node) if taker_of(node) else None
+    if not columns.is_box:
+        return None
+    memory = memory_of(node)
+    if memory is not None:
+        return _of_memory(memory, columns)
+    if isinstance(node, Elementwise):
+        return _of_expression(node, columns)
+    if isinstance(node, Concat):
+        return _of_joined(node, columns)
+    if type(node) is Select:
+        return _of_select(Select(node.node, compose(node.index, columns), NO_FIELDS, NO_META))
+    return None
+
+
+def _of_joined(node: Concat, columns: Index | None = None) -> Taker | None:
+    """Return what takes rows of joined nodes, each from the node that has it; they are copied."""
+    shape, dtype = known_shape(node) if columns is None else columns.shape, node.dtype
+    whole = identity(shape) if columns is None else columns
+    takers = [taker for part in node.nodes if (taker := _of_columns(part, whole)) is not None]
+    if len(takers) < len(node.nodes):
+        return None
+    starts = node.starts.tolist()
+
+    def in_one_part(rows: int | range) -> Any:
+        """Return a copy of rows, None if they are not all of one part."""
+        ends = (rows, rows) if isinstance(rows, int) else (rows[0], rows[-1])
+        number, last = (bisect_right(starts, row) - 1 for row in ends)
+        found = takers[number](_shifted(rows, starts[number])) if number == last else None
+        if found is None or isinstance(found, np.ndarray):
+            return None if found is None else found.astype(dtype)
+        out = np.empty(1, dtype)
+        out[0] = found
+        return out[0]
+
+    def taken(rows: Rows) -> Any:
+        if isinstance(rows, int) or (isinstance(rows, range) and rows):
+            found = in_one_part(rows)
+            if found is not None or isinstance(rows, int):
+                return found
+        numbers = as_array(rows)
+        out = np.empty((len(numbers), *shape[1:]), dtype)
+        which = node.starts.searchsorted(numbers, "right") - 1
+        for number in np.unique(which).tolist():
+            places = (which == number).nonzero()[0]
+            found = takers[number](numbers[places] - starts[number])
+            if found is None:
+                return None
+            out[places] = found
+        return out
+
+    return taken
+
+
+def _shifted(rows: int | range, by: int) -> int | range:
+    return rows - by if isinstance(rows, int) else range(rows.start - by, rows.stop - by, rows.step)
+
+
+def _of_record(node: Record) -> Taker | None:
+    """Return what takes rows of a record as structured data."""
+    dtype, depth = node.dtype, node.rank - 1
+    parts = {name: part.node for name, part in members(node).items()}
+    if dtype is None or not parts or not all(map(taker_of, parts.values())):
+        return None
+
+    def taken(rows: Rows) -> Any:
+        found = {name: rows_of(part, rows) for name, part in parts.items()}
+        lead = depth if isinstance(rows, int) else depth + 1
+        out = np.empty(np.shape(next(iter(found.values())))[:lead], dtype)
+        for name, values in found.items():
+            out[name] = values
+        return out[()]
+
+    return taken
+
+
+def _of_driven(node: Driven) -> Taker | None:
+    return taker_of(node.node)
+
+
+def _of_expression(node: Elementwise, columns: Index | None = None) -> Taker | None:
+    """Return what computes rows of an expression, if its operands are taken without a plan."""
+    shape = known_shape(node)
+    following: dict[Node, Node] = {}
+    fixed: dict[Node, np.ndarray] = {}
+    statistics: dict[Node, tuple[Reduction, Index | None]] = {}
+    for leaf in leaves_of(node):
+        if isinstance(leaf, Sampled):
+            return None
+        own = known_shape(leaf)
+        where = operand_index(columns, shape, own)
+        if len(own) == len(shape) and own[0] == shape[0]:
+            following[leaf] = leaf if where is None else select(leaf, where, None, NO_FIELDS)
+            if not taker_of(following[leaf]):
+                return None
+        elif isinstance(leaf, Reduction):
+            statistics[leaf] = leaf, where
+        elif (memory := memory_of(leaf)) is None:
+            return None
+        else:
+            fixed[leaf] = memory if where is None else gather.read(memory, where)
+    if not following or shape[0] == 1:
+        return None
+    row = size_of(shape[1:] if columns is None else columns.shape[1:])
+
+    def value(leaf: Node, rows: Rows) -> np.ndarray:
+        if leaf in following:
+            return rows_of(following[leaf], rows)  # type: ignore[no-any-return]
+        if leaf not in statistics:
+            return fixed[leaf]
+        statistic, where = statistics[leaf]
+        return evaluate(statistic, where) if where or statistic.taken is None else statistic.taken
+
+    def computed(rows: Rows) -> Any:
+        if isinstance(rows, int):
+            found = computed(range(rows, rows + 1))
+            return found if found is None else found[0]
+        if not is_one_block(len(rows) * row, node.dtypes[0]) or engines.current() == "numexpr":
+            return None
+        if any(statistic.taken is None for statistic, _ in statistics.values()):
+            take(pending(node), evaluate)  # all of them together, in one reading
+        (found,) = run_small((node,), lambda leaf: value(leaf, rows))
+        return found
+
+    return computed
+
+
+_TAKERS: dict[type[Node], Callable[[Any], Taker | None]] = {
+    Select: _of_select,
+    Concat: _of_joined,
+    Record: _of_record,
+    Driven: _of_driven,
+    Elementwise: _of_expression,
+}

@@ -1,0 +1,179 @@
+"""Rows: positions on the first axis, as a number, a range or an array of them; none is negative.
+
+A key on rows gives rows again, and a map takes them to the rows of its source, without an index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dataview.index.algebra import (
+    Affine,
+    Array,
+    Computed,
+    Constant,
+    Index,
+    Map,
+    axes_of,
+    axis_index,
+    whole_axes,
+)
+
+Rows: TypeAlias = "int | range | np.ndarray"
+Numbers: TypeAlias = "Callable[[Rows], Rows]"
+"""A function from rows of a view to those of its source; for a row of several, these."""
+
+
+def row_key(rows: Rows | None) -> Any:
+    """Return the NumPy key that selects these rows, () where there are none to select.
+
+    >>> row_key(range(4, -1, -2))
+    slice(4, None, -2)
+    """
+    if type(rows) is not range:
+        return () if rows is None else rows
+    if not rows:
+        return slice(0, 0)
+    return slice(rows.start, rows.stop if rows.stop >= 0 else None, rows.step)
+
+
+def as_array(rows: range | np.ndarray) -> np.ndarray:
+    """Return several rows as an array."""
+    return rows if isinstance(rows, np.ndarray) else np.arange(rows.start, rows.stop, rows.step)
+
+
+def rows_index(shape: Sequence[int], rows: Rows) -> Index:
+    """Return the index of rows of a source of this shape, whole on the other axes.
+
+    >>> rows_index((9, 2), range(4, 8, 3)).maps
+    (Affine(offset=4, strides=((0, 3),)), Affine(offset=0, strides=((1, 1),)))
+    """
+    if isinstance(rows, int):
+        return Index(shape[1:], (Constant(rows), *whole_axes(0, len(shape) - 1)))
+    if isinstance(rows, range):
+        return axis_index(shape, Affine(rows.start, ((0, rows.step),)), len(rows))
+    if len(rows) == 1:
+        return axis_index(shape, Affine(int(rows[0]), ((0, 1),)), 1)
+    return axis_index(shape, Array(rows, (0,)), len(rows))
+
+
+def rows_at(rows: range | np.ndarray, key: Any) -> Rows | None:
+    """Return the rows that a key selects of these; None for a key that NumPy has to judge.
+
+    >>> rows_at(range(10, 20), slice(2, 4)), rows_at(range(10, 20), np.array([0, -1]))
+    (range(12, 14), array([10, 19]))
+    """
+    kind = type(key)
+    if kind is list:
+        key = _array_of(key)
+    elif kind is slice or kind is int:
+        if kind is int and not -len(rows) <= key < len(rows):
+            return None
+        return rows[key] if type(rows) is range else _picked(rows, key)
+    elif kind is not np.ndarray:
+        return None
+    numbers = None if key is None else _numbers_at(key, len(rows))
+    if numbers is None:
+        return None
+    if type(rows) is not range:
+        return rows[numbers]  # type: ignore[no-any-return]
+    if rows.step != 1:
+        numbers *= rows.step
+    if rows.start:
+        numbers += rows.start
+    return numbers
+
+
+def _picked(rows: Any, key: Any) -> Rows:
+    found = rows[key]
+    return found if type(found) is np.ndarray else int(found)
+
+
+def _array_of(key: list[Any]) -> np.ndarray | None:
+    if not key or type(key[0]) is not int:
+        return None
+    try:
+        return np.asarray(key)
+    except ValueError:  # lists of different lengths
+        return None
+
+
+def _numbers_at(key: np.ndarray, count: int) -> np.ndarray | None:
+    """Return the positions of a mask or of row numbers as a new array; None for other keys."""
+    if key.ndim != 1:
+        return None
+    if key.dtype == np.bool_:
+        return key.nonzero()[0] if len(key) == count else None
+    if key.dtype.kind not in "iu":
+        return None
+    numbers = key.astype(np.intp)  # always a copy: the caller's array may change later
+    # Seen as unsigned, negative numbers are the largest: one maximum checks both ends.
+    if numbers.size and numbers.view(np.uintp).max() >= count:
+        if key.dtype.kind == "u" or numbers.min() < -count or numbers.max() >= count:
+            return None
+        numbers[numbers < 0] += count
+    return numbers
+
+
+def numbers_of(map_: Map, shape: Sequence[int]) -> Numbers | None:
+    """Return what takes rows of a view through the map of its source's rows, None if none can.
+
+    The map varies over the first axes of the view, of which `shape` has the lengths.  If there are
+    several, a row of the view is several rows of the source: an array of as many axes.
+    """
+    if axes_of(map_) != tuple(range(len(shape))):
+        return None
+    if isinstance(map_, Computed):
+        return _through_function(map_, shape)
+    if isinstance(map_, Array):
+        values = map_.values
+        return lambda rows: _picked(values, row_key(rows))
+    if not isinstance(map_, Affine) or len(shape) > 2:
+        return None
+    strides = dict(map_.strides)
+    if len(shape) == 1:
+        return lambda rows: _on_line(rows, map_.offset, strides[0])
+    length, inner = shape[1], strides[1]
+    within = np.arange(length) * inner
+
+    def grouped(rows: Rows) -> Rows:
+        first = _on_line(rows, map_.offset, strides[0])
+        if isinstance(first, int):
+            return range(first, first + inner * length, inner)
+        numbers: np.ndarray = as_array(first)[:, None] + within
+        return numbers
+
+    return grouped
+
+
+def _through_function(map_: Computed, shape: Sequence[int]) -> Numbers | None:
+    inner = numbers_of(map_.inner, shape)
+    if inner is None:
+        return None
+    function, stride, offset = map_.function, map_.stride, map_.offset
+    block = getattr(function, "block", None)
+
+    def found(rows: Rows) -> Rows:
+        within = inner(rows)
+        if isinstance(within, int):
+            at = function(np.array([within])) if block is None else block(within, within + 1)
+            return offset + stride * int(at[0])
+        if block is not None and isinstance(within, range) and within.step == 1:
+            numbers = block(within.start, within.stop)
+        else:
+            numbers = function(as_array(within))
+        return _on_line(numbers, offset, stride)
+
+    return found
+
+
+def _on_line(rows: Rows, offset: int, stride: int) -> Rows:
+    if isinstance(rows, range):
+        start = offset + stride * rows.start
+        return range(start, start + stride * rows.step * len(rows), stride * rows.step)
+    if stride != 1:
+        rows = rows * stride
+    return rows + offset if offset else rows
