@@ -397,7 +397,7 @@ def test_a_formula_has_the_names_of_fields():
         (lambda d: d.rest[None], "reshape(rest, (1, 9, 2))"),
         (lambda d: d.rest[1:][:, 0], "rest[…]"),
         (lambda d: d._shuffled(1).rest, "rest"),
-        (lambda d: d[[3, 4]].rest, "rest"),
+        (lambda d: d[[3, 4]].rest, "rest[…]"),
         (lambda d: d._rename(rest="other").other, "other"),
         (lambda d: d._select("rest").rest, "rest"),
         (lambda d: d._readonly().rest, "rest"),

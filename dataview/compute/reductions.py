@@ -39,6 +39,11 @@ def result_dtype(kind: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
     """
     if dtype.hasobject and kind in ("sum", "prod", "mean", "min", "max"):
         return dtype
+    return _asked_dtype(kind, dtype)
+
+
+@functools.lru_cache(maxsize=1024)
+def _asked_dtype(kind: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
     with np.errstate(all="ignore"):
         return np.asarray(KINDS[kind].reference(np.ones(1, dtype), axis=0)).dtype
 

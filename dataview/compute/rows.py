@@ -16,7 +16,7 @@ from numpy import ndarray
 
 from dataview.compute import engines
 from dataview.compute.blocks import is_one_block, operand_index
-from dataview.compute.evaluation import evaluate, memory_of
+from dataview.compute.evaluation import NESTED, evaluate, memory_of
 from dataview.compute.kernel import run_small
 from dataview.compute.programs import leaves_of
 from dataview.compute.statistics import pending, take
@@ -43,8 +43,10 @@ from dataview.plan.kinds import (
     Elementwise,
     Record,
     Reduction,
+    Reshaped,
     Sampled,
     Select,
+    Stored,
     known_shape,
     members,
     size_of,
@@ -67,7 +69,8 @@ def rows_of(node: Node, rows: Rows) -> Any:
     if found is not None:
         return found
     index = rows_index(known_shape(node), rows)
-    return evaluate(*(node.part(index),) if isinstance(node, Sampled) else (node, index))[()]
+    found = evaluate(*(node.part(index),) if isinstance(node, Sampled) else (node, index))[()]
+    return own_copy(found) if isinstance(rows, ndarray) else found
 
 
 def reader_of(node: Node) -> Callable[[Rows], Any]:
@@ -78,7 +81,7 @@ def reader_of(node: Node) -> Callable[[Rows], Any]:
 
 def own_copy(found: Any) -> Any:
     """Return data that share no memory with others and can be written to."""
-    if not isinstance(found, np.ndarray) or (found.flags.owndata and found.flags.writeable):
+    if not isinstance(found, ndarray) or (found.flags.owndata and found.flags.writeable):
         return found
     return np.array(found)
 
@@ -112,14 +115,21 @@ def _compiled(node: Node) -> Taker | None:
     if memory is not None:
         return _of_memory(memory)
     make = _TAKERS.get(type(node))
-    return None if make is None or 0 in node.shape else make(node)
+    if make is None or 0 in node.shape or node.levels > NESTED:
+        return None
+    return make(node)
 
 
 def _of_memory(memory: np.ndarray, columns: Index | None = None) -> Taker:
     """Return what takes of rows of an array all, or what a box selects: an alias for a range."""
     by_number = gather.row_taker(memory, columns)
     part = memory if columns is None else gather.box(memory, columns)
-    return lambda rows: by_number(rows) if type(rows) is np.ndarray else part[row_key(rows)]
+    return lambda rows: by_number(rows) if type(rows) is ndarray else part[row_key(rows)]
+
+
+def _of_stored(node: Stored) -> Taker:
+    """Return what reads rows of a store."""
+    return lambda rows: node.source.read(rows_index(known_shape(node), rows), {})[()]
 
 
 def _of_select(node: Select) -> Taker | None:
@@ -139,10 +149,36 @@ def _of_select(node: Select) -> Taker | None:
 
     def taken(rows: Rows) -> Any:
         found = numbers(rows)
-        if not isinstance(found, np.ndarray) or found.ndim == 1:
+        if not isinstance(found, ndarray) or found.ndim == 1:
             return below(found)
         flat = below(found.reshape(-1))
         return flat if flat is None else flat.reshape(*found.shape, *flat.shape[1:])
+
+    return taken
+
+
+def _of_reshaped(node: Reshaped) -> Taker | None:
+    """Return what takes rows of reshaped data: the rows below in which their elements lie."""
+    own, shape = known_shape(node.node), known_shape(node)
+    if not own or not taker_of(node.node):
+        return None
+    below, width, length = reader_of(node.node), size_of(own[1:]), size_of(shape[1:])
+
+    def run(start: int, stop: int) -> Any:
+        """Return rows that follow each other."""
+        first, last = start * length // width, -(-stop * length // width)
+        found = below(range(first, last)).reshape(-1)[start * length - first * width :]
+        return found[: (stop - start) * length].reshape(stop - start, *shape[1:])
+
+    def taken(rows: Rows) -> Any:
+        if isinstance(rows, int):
+            return run(rows, rows + 1)[0]
+        if isinstance(rows, range):
+            return run(rows.start, rows.stop) if rows.step == 1 and rows else None
+        if length % width:
+            return None  # such rows are no whole rows below
+        numbers = np.add.outer(rows * (length // width), np.arange(length // width))
+        return below(numbers.reshape(-1)).reshape(len(rows), *shape[1:])
 
     return taken
 
@@ -158,6 +194,10 @@ def _of_columns(node: Node, columns: Index) -> Taker | None:
     memory = memory_of(node)
     if memory is not None:
         return _of_memory(memory, columns)
+    if isinstance(node, Stored):
+        return lambda rows: node.source.read(compose(columns, rows_index(columns.shape, rows)), {})[
+            ()
+        ]
     if isinstance(node, Elementwise):
         return _of_expression(node, columns)
     if isinstance(node, Concat):
@@ -181,7 +221,7 @@ def _of_joined(node: Concat, columns: Index | None = None) -> Taker | None:
         ends = (rows, rows) if isinstance(rows, int) else (rows[0], rows[-1])
         number, last = (bisect_right(starts, row) - 1 for row in ends)
         found = takers[number](_shifted(rows, starts[number])) if number == last else None
-        if found is None or isinstance(found, np.ndarray):
+        if found is None or isinstance(found, ndarray):
             return None if found is None else found.astype(dtype)
         out = np.empty(1, dtype)
         out[0] = found
@@ -195,7 +235,7 @@ def _of_joined(node: Concat, columns: Index | None = None) -> Taker | None:
         numbers = as_array(rows)
         out = np.empty((len(numbers), *shape[1:]), dtype)
         which = node.starts.searchsorted(numbers, "right") - 1
-        for number in np.unique(which).tolist():
+        for number in np.bincount(which).nonzero()[0].tolist():  # quicker than `unique`
             places = (which == number).nonzero()[0]
             found = takers[number](numbers[places] - starts[number])
             if found is None:
@@ -280,7 +320,9 @@ def _of_expression(node: Elementwise, columns: Index | None = None) -> Taker | N
 
 
 _TAKERS: dict[type[Node], Callable[[Any], Taker | None]] = {
+    Stored: _of_stored,
     Select: _of_select,
+    Reshaped: _of_reshaped,
     Concat: _of_joined,
     Record: _of_record,
     Driven: _of_driven,

@@ -183,6 +183,11 @@ def _row_by_row(
     return out
 
 
+_NAMES = {kind.part: name for name, kind in KINDS.items()}
+_COMBINE = {kind.part: kind.combine for kind in KINDS.values()}
+"""By the function that makes a part: the name of its statistic, and what combines two parts."""
+
+
 def _streamed(
     node: Node,
     axes: tuple[int, ...],
@@ -193,16 +198,14 @@ def _streamed(
     """Return the combined parts of statistics over the rows."""
     shape = known_shape(node)
     grid = _blocks_of_rows(node)
-    combine = {kind.part: kind.combine for kind in KINDS.values()}
-    names = {kind.part: name for name, kind in KINDS.items()}
 
     def contribution(cut: Cut) -> list[State]:
         reused: list[np.ndarray] = []
         memo = {REUSED: reused} if reuses(node) else None
-        block = evaluate(node, cut.within(shape) if shape else None, memo)
+        block = evaluate(node, cut.within(shape) if len(grid) > 1 else None, memo)
         states = []
         for part in parts:
-            with errors.noting_in(names[part]):
+            with errors.noting_in(_NAMES[part]):
                 states.append(part(block, axes, cut.start))
         give_back(reused)
         return states
@@ -214,8 +217,8 @@ def _streamed(
                 totals = states
                 continue
             for number, part in enumerate(parts):
-                with errors.noting_in(names[part]):
-                    totals[number] = combine[part](totals[number], states[number])
+                with errors.noting_in(_NAMES[part]):
+                    totals[number] = _COMBINE[part](totals[number], states[number])
     assert totals is not None
     return totals
 

@@ -26,6 +26,7 @@ from dataview.index.algebra import (
     renamed,
     renumbered,
     shares_axes,
+    whole_axes,
 )
 
 
@@ -40,14 +41,33 @@ def read(array: np.ndarray, index: Index) -> np.ndarray:
         return np.ndarray(index.shape, array.dtype)
     if index.is_box:
         return box(array, index)
-    boxed, rest = _boxed(array, index)
-    if not _has_solid_rows(boxed) and _reads_whole_rows(array, index):
-        array, index = _gathered(array, index, [0])
-        return np.ascontiguousarray(box(array, index))
-    array, index = boxed, rest
-    while groups := _groups(index):
+    found = _rows_alone(array, index)
+    if found is not None:
+        return found
+    array, index = _boxed(array, index)
+    while groups := _groups(array, index):
         array, index = _gathered(array, index, groups[0])
     return box(array, index)
+
+
+def _rows_alone(array: np.ndarray, index: Index) -> np.ndarray | None:
+    """Return rows by their numbers, of each what a box selects; None for any other index."""
+    rows, *rest = index.maps
+    if isinstance(rows, (Constant, Affine)):
+        return None
+    over = axes_of(rows)
+    if over != tuple(range(len(over))):
+        return None
+    for map_ in rest:
+        if not isinstance(map_, (Constant, Affine)) or any(axis in over for axis in axes_of(map_)):
+            return None
+    lines, kept = index.shape[: len(over)], index.shape[len(over) :]
+    place = {axis: axis - len(over) + 1 for axis in range(len(over), len(index.shape))}
+    maps = [LINE, *(renamed(map_, place) for map_ in rest)]
+    whole = maps[1:] == [*whole_axes(1, array.ndim)] and kept == array.shape[1:]
+    columns = None if whole else Index((len(array), *kept), maps)
+    numbers = positions(rows, lines).reshape(-1)
+    return row_taker(array, columns)(numbers).reshape(index.shape)
 
 
 def by_rows(index: Index, fetch: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
@@ -110,19 +130,6 @@ def _basic_key(index: Index) -> tuple[Any, ...] | None:
     return (*key, Ellipsis)
 
 
-def _reads_whole_rows(array: np.ndarray, index: Index) -> bool:
-    """Whether rows are gathered, and of each so much that to read all of it and cut is faster."""
-    rows, *rest = index.maps
-    free = all(isinstance(m, (Constant, Affine)) for m in rest)
-    if not free or isinstance(rows, (Constant, Affine)) or not _has_solid_rows(array):
-        return False
-    over = axes_of(rows)
-    if any(axis in over for map_ in rest for axis in axes_of(map_)):
-        return False
-    kept = [length for axis, length in enumerate(index.shape) if axis not in over]
-    return not _is_small_part(array, kept)
-
-
 def _is_small_part(array: np.ndarray, kept: Sequence[int]) -> bool:
     """Whether so little is kept of each row that it is not worth while to read all of it."""
     return math.prod(array.shape[1:]) > 4 * math.prod(kept)
@@ -152,8 +159,11 @@ def _boxed(array: np.ndarray, index: Index) -> tuple[np.ndarray, Index]:
     return box(array, Index(shape, boxed)), Index(index.shape, maps)
 
 
-def _groups(index: Index) -> list[list[int]]:
-    """Return the source axes to gather, together where they share view axes, small ones first."""
+def _groups(array: np.ndarray, index: Index) -> list[list[int]]:
+    """Return the source axes to gather, together where they share view axes.
+
+    First are those of which the smallest share is gathered: what follows has less to move.
+    """
     groups: list[tuple[set[int], list[int]]] = []
     for number, map_ in enumerate(index.maps):
         if isinstance(map_, Affine) and not shares_axes(index, number):
@@ -164,8 +174,12 @@ def _groups(index: Index) -> list[list[int]]:
             axes |= other[0]
             members = other[1] + members
         groups.append((axes, members))
-    groups.sort(key=lambda group: math.prod(index.shape[axis] for axis in group[0]))
-    return [members for _, members in groups]
+
+    def share(group: tuple[set[int], list[int]]) -> float:
+        whole: int = math.prod(array.shape[number] for number in group[1])
+        return float(math.prod(index.shape[axis] for axis in group[0]) / max(1, whole))
+
+    return [members for _, members in sorted(groups, key=share)]
 
 
 def _gathered(array: np.ndarray, index: Index, group: Sequence[int]) -> tuple[np.ndarray, Index]:
@@ -232,7 +246,7 @@ def assign(array: np.ndarray, index: Index, value: np.ndarray) -> None:
         box(array, index)[...] = value
         return
     target, rest = _boxed(array, index)
-    group = sorted(number for members in _groups(rest) for number in members)
+    group = sorted(number for members in _groups(target, rest) for number in members)
     axes = sorted({axis for number in group for axis in axes_of(rest.maps[number])})
     keys = _keys([rest.maps[number] for number in group], axes, index.shape)
     others = [axis for axis in range(len(index.shape)) if axis not in axes]

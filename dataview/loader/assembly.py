@@ -6,6 +6,7 @@ the array itself has the name "".  A batch never shares memory with the data.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
-from dataview.compute import evaluate, own_copy, pending, rows_of, take
+from dataview.compute import evaluate, pending, rows_of, take
 from dataview.errors import error_at
 from dataview.exchange import object_node, packed_in_order
 from dataview.index import gather, parse
@@ -327,9 +328,9 @@ def _reader(node: Node) -> Callable[[np.ndarray], Any]:
     own = node.node if isinstance(node, Driven) else node
     named = {name: _reader(part) for name, part in _beside(node, own).items()}
     if not named:
-        return lambda rows: own_copy(rows_of(own, rows))
+        return functools.partial(rows_of, own)
     return lambda rows: {
-        OWN: own_copy(rows_of(own, rows)),
+        OWN: rows_of(own, rows),
         **{name: read(rows) for name, read in named.items()},
     }
 

@@ -23,7 +23,7 @@ from dataview.plan.kinds import (
     nbytes_of,
 )
 from dataview.plan.node import Node
-from dataview.samplers import Cycle
+from dataview.samplers import Cycle, Order
 from dataview.samples import NumberedSamples, Stream, Undeclared, length_of
 from dataview.show.formulas import formula_of
 from dataview.show.pictures import picture
@@ -172,10 +172,12 @@ def _order_words(node: Node) -> dict[str, None]:
     words: dict[str, None] = {}
     for map_ in node.index.maps if isinstance(node, (Select, NumberedSamples)) else ():
         while isinstance(map_, Computed):
-            if isinstance(map_.function, Permutation):
-                seed = listing([*map(value_text, map_.function.key)])
+            order = map_.function
+            order = order.function if isinstance(order, Order) else order
+            if isinstance(order, Permutation):
+                seed = listing([*map(value_text, order.key)])
                 words[f"shuffled (seed {seed})"] = None
-            if isinstance(map_.function, Cycle):
+            if isinstance(order, Cycle):
                 words["repeated"] = None
             map_ = map_.inner
     return words

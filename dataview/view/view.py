@@ -26,7 +26,16 @@ from dataview.compute import (
 )
 from dataview.errors import UndeclaredError, unknown_field, unknown_verb
 from dataview.exchange import packed_in_order, save
-from dataview.index import NO_KEY, Rows, Written, basic_index, row_key, rows_at, without_names
+from dataview.index import (
+    NO_KEY,
+    Index,
+    Rows,
+    Written,
+    basic_index,
+    row_key,
+    rows_at,
+    without_names,
+)
 from dataview.plan.build import chosen, field, keyed, read_only, row_field, select, with_fields
 from dataview.plan.kinds import Sampled, Unbound, known_shape, nbytes_of, size_of
 from dataview.plan.node import Node
@@ -100,13 +109,16 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
                 return memory[row_key(rows)]  # what `rows_of` would return, without the call
             return evaluate(node)[()] if rows is None else rows_of(node, rows)
         if out is None and copy and rows is not None:
-            return own_copy(rows_of(node, rows))
+            found = rows_of(node, rows)
+            return found if isinstance(rows, ndarray) else own_copy(found)
         found = evaluate_into(node_of(self), out, copy)
         return found if out is not None else found[()]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """Return the data as NumPy asks for it."""
-        found = evaluate_into(node_of(self), None, copy)
+        found: ndarray = self(copy=copy)
+        if not isinstance(found, ndarray):  # a scalar, or an object that may be a list
+            found = evaluate_into(node_of(self), None, copy)
         if dtype is None or found.dtype == dtype:
             return found
         if copy is False:
@@ -196,6 +208,8 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
+            if name.startswith("__"):  # protocols ask all the time
+                raise unknown_verb(name, ())
             raise unknown_verb(name, dir(View), hints.advice(name, ()))
         node, rows, *_ = self._state
         followed = row_field(node, name) if rows is not None else None
@@ -500,13 +514,16 @@ __test__ = {
 
 def _part(view: View, key: Any) -> View:
     """Return the part for a key of any kind: names, views, and NumPy's keys."""
-    whole, given = view, key
-    node = node_of(view)
-    index = None if isinstance(node, Sampled) or not node.shape else basic_index(key, node.shape)
+    node, rows, *_ = view._state
+    if type(rows) is not int:
+        node = node_of(view)
+    index = _basic_index(node, rows, key)
     if index is not None:
         part = _new(View)
         set_node(part, select(node, index, key), view, key)
         return part
+    whole, given = view, key
+    node = node_of(view)
     key, names = without_names(key)
     if key is NO_KEY and isinstance(names, str):
         return view._field(names)
@@ -522,6 +539,15 @@ def _part(view: View, key: Any) -> View:
         return view._select(*names)
     node, seen, *_ = view._field(names)._state
     return cast(View, face.view_of_rows(node, seen, whole, given))
+
+
+def _basic_index(node: Node, rows: Any, key: Any) -> Index | None:
+    """Return the index of a basic key on a node, or on one row of it; None for other keys."""
+    if not node.shape or isinstance(node, Sampled):
+        return None
+    if type(rows) is int:
+        key = (rows, *key) if type(key) is tuple else (rows, key)
+    return basic_index(key, node.shape)
 
 
 def _plain_key(key: Any) -> Any:

@@ -1,0 +1,213 @@
+"""Ask for the same rows in two ways, and report pairs whose times differ: `python bench_pairs.py`.
+
+Each composition chains verbs at random upon a dataset, and takes rows of the result: by the chain,
+by the field's own chain, and directly by the numbers that the chain comes to.  The results must be
+equal.  Pairs of which one takes more than LIMIT times the other, twice, are listed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import timeit
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from timing import duration
+
+import dataview as dv
+
+ROWS, WIDTH, SIZE = 20_000, 32, 256
+LIMIT = 3.0
+LEAST = 4e-6
+"""Differences below so many seconds are those of a few calls, not of a way."""
+
+Rows = np.ndarray
+Step = Callable[[Any, Rows, np.random.Generator], tuple[Any, Rows, str]]
+
+
+class Way(NamedTuple):
+    """How rows are asked for: the text of it, and the call."""
+
+    text: str
+    call: Callable[[], Any]
+
+
+# -------------------- steps: a view and its row numbers become others --------------------
+
+
+def sliced(view: Any, rows: Rows, draw: np.random.Generator) -> tuple[Any, Rows, str]:
+    """Take a slice, forwards or backwards."""
+    start = int(draw.integers(0, len(rows) // 8 + 1))
+    key = [slice(start, None), slice(start, None, 2), slice(None, None, -1)][draw.integers(3)]
+    return view[key], rows[key], f"[{key.start}:{key.stop}:{key.step}]"
+
+
+def listed(view: Any, rows: Rows, draw: np.random.Generator) -> tuple[Any, Rows, str]:
+    """Take rows by their numbers, some twice."""
+    key = draw.integers(0, len(rows), max(SIZE, len(rows) // 2))
+    return view[key], rows[key], "[numbers]"
+
+
+def masked(view: Any, rows: Rows, draw: np.random.Generator) -> tuple[Any, Rows, str]:
+    """Take rows by a mask."""
+    key = draw.random(len(rows)) < 0.7
+    return view[key], rows[key], "[mask]"
+
+
+def shuffled(view: Any, rows: Rows, draw: np.random.Generator) -> tuple[Any, Rows, str]:
+    """Shuffle the rows."""
+    seed = int(draw.integers(100))
+    order = dv.View(np.arange(len(rows)))._shuffled(seed)()
+    return view._shuffled(seed), rows[order], f"._shuffled({seed})"
+
+
+def joined(view: Any, rows: Rows, draw: np.random.Generator) -> tuple[Any, Rows, str]:
+    """Join two parts in the other order."""
+    cut = int(draw.integers(1, len(rows)))
+    return dv.concat(view[cut:], view[:cut]), np.roll(rows, -cut), " joined"
+
+
+def split(view: Any, rows: Rows, draw: np.random.Generator) -> tuple[Any, Rows, str]:
+    """Take the larger part of a split."""
+    count = len(rows) * 7 // 8
+    return view._split([count, len(rows) - count])[0], rows[:count], "._split"
+
+
+STEPS: tuple[Step, ...] = (sliced, listed, masked, shuffled, joined, split)
+
+
+# -------------------- ends: rows of the last view --------------------
+
+
+def by_slice(view: Any, rows: Rows, draw: np.random.Generator) -> tuple[Any, Rows, str]:
+    """Ask for a run of rows."""
+    start = int(draw.integers(0, max(1, len(rows) - SIZE)))
+    key = slice(start, start + SIZE)
+    return lambda part: part[key], rows[key], "[a:b]"
+
+
+def by_numbers(view: Any, rows: Rows, draw: np.random.Generator) -> tuple[Any, Rows, str]:
+    """Ask for rows by number."""
+    key = draw.integers(0, len(rows), SIZE)
+    return lambda part: part[key], rows[key], "[numbers]"
+
+
+def by_batch(view: Any, rows: Rows, draw: np.random.Generator) -> tuple[Any, Rows, str]:
+    """Ask for a minibatch."""
+    number = int(draw.integers(0, len(rows) // SIZE))
+    tail = ["short", "drop"][draw.integers(2)]
+
+    def asked(part: Any) -> Any:
+        return known(part, tail)[number]
+
+    batches: dict[int, Any] = {}
+
+    def known(part: Any, tail: str) -> Any:
+        if id(part) not in batches:
+            batches[id(part)] = part, part._minibatches(SIZE, tail=tail)
+        return batches[id(part)][1]
+
+    return asked, rows[number * SIZE : (number + 1) * SIZE], f"._minibatches[{number}]"
+
+
+ENDS: tuple[Step, ...] = (by_slice, by_numbers, by_batch)
+
+
+def datasets(folder: Path) -> dict[str, Any]:
+    """Return records with a field `x` of ROWS rows, of every kind of data."""
+    draw = np.random.default_rng(0)
+    x, y = draw.normal(size=(ROWS, WIDTH)).astype("f4"), np.arange(ROWS)
+    np.save(folder / "x.npy", x)
+    v = dv.View(x)
+    z = (v - v._mean(axis=0)) / v._std(axis=0)
+    z[:1]()
+    half = ROWS // 2
+    return {
+        "members": dv.View(x=x, y=y),
+        "windows": dv.View(x, x=np.s_[: WIDTH - 1]),
+        "columns": dv.View(x=v[:, ::2], y=y),
+        "joined": dv.concat(dv.View(x=x[:half], y=y[:half]), dv.View(x=x[half:], y=y[half:])),
+        "standardised": dv.View(x=z, y=y),
+        "integers": dv.View(x=y, y=x),
+        "a file": dv.View(x=dv.open(folder / "x.npy"), y=y),
+    }
+
+
+def compositions(count: int, seed: int, data: dict[str, Any]) -> Any:
+    """Return for each composition the ways that should cost the same."""
+    draw = np.random.default_rng(seed)
+    for _ in range(count):
+        name = list(data)[draw.integers(len(data))]
+        whole = data[name]
+        field, rows, text = whole.x, np.arange(ROWS), name
+        chosen = [STEPS[n] for n in draw.integers(0, len(STEPS), draw.integers(1, 4))]
+        view, part = whole, field
+        for step in chosen:
+            state = draw.bit_generator.state
+            view, after, said = step(view, rows, draw)
+            draw.bit_generator.state = state  # the same choice for the field alone
+            part, rows, _ = step(part, rows, draw)
+            assert np.array_equal(after, rows)
+            text += said
+            if len(rows) < 2 * SIZE:
+                break
+        ask, rows, said = ENDS[draw.integers(len(ENDS))](view, rows, draw)
+        if len(rows) < SIZE // 2:
+            continue
+        yield [
+            Way(f"{text}{said}.x()", lambda view=view, ask=ask: ask(view).x()),
+            Way(f"{text}.x{said}()", lambda part=part, ask=ask: ask(part)()),
+            _directly(name, field, rows),
+        ]
+
+
+def _directly(name: str, field: Any, rows: Rows) -> Way:
+    """Return the way that asks for the rows themselves: by a slice, if they make one."""
+    steps = np.unique(np.diff(rows))
+    if len(steps) > 1 or not steps[0]:
+        return Way(f"{name}.x[numbers]()", lambda: field[rows]())
+    stop = rows[-1] + np.sign(steps[0])
+    key = slice(int(rows[0]), int(stop) if stop >= 0 else None, int(steps[0]))
+    return Way(f"{name}.x[{key.start}:{key.stop}:{key.step}]()", lambda: field[key]())
+
+
+def seconds(call: Callable[[], Any]) -> float:
+    """Return the least time of a call."""
+    timer = timeit.Timer(call)
+    number = 1
+    while (taken := timer.timeit(number)) < 2e-4:
+        number *= 2
+    return min([taken, *timer.repeat(3, number)]) / number
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    found = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for ways in compositions(given.count, given.seed, datasets(Path(folder))):
+            values = [way.call() for way in ways]
+            for way, value in zip(ways[1:], values[1:], strict=True):
+                assert np.array_equal(values[0], value), f"{ways[0].text} is not {way.text}"
+            times = [seconds(way.call) for way in ways]
+            if _differ(times):
+                times = [seconds(way.call) for way in ways]
+            if _differ(times):
+                found += 1
+                print(
+                    ", ".join(f"{w.text} {duration(t)}" for w, t in zip(ways, times, strict=True))
+                )
+    print(f"{found} of {given.count} compositions of seed {given.seed} have a slow way")
+
+
+def _differ(times: list[float]) -> bool:
+    return max(times) > LIMIT * min(times) and max(times) - min(times) > LEAST
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,199 @@
+"""All ways of asking for the same rows give the same: views of the same data, made in many ways."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dataview as dv
+from oracle import assert_same, chains, check_same, examples, fill, follow
+from stores import Least
+
+DTYPES = ["i8", "f4", ">i2", "U3", "O", "i1,f4"]
+
+
+def of_memory(array):
+    """View the array."""
+    return dv.View(array)
+
+
+def of_a_store(array):
+    """View a store that is not in memory."""
+    return dv.View(Least(array))
+
+
+# ---------------------------------------------------------------- the same data, made otherwise
+
+
+def joined(make):
+    return lambda array: dv.concat(
+        make(array[: len(array) // 2]), make(array[len(array) // 2 :]), make(array[:0])
+    )
+
+
+def by_numbers(make):
+    def made(array):
+        order = np.random.default_rng(len(array)).permutation(len(array))
+        return make(array[np.argsort(order)])[order]
+
+    return made
+
+
+def shuffled(make):
+    def made(array):
+        order = dv.View(np.arange(len(array)))._shuffled(1)()
+        return make(array[np.argsort(order)])._shuffled(1)
+
+    return made
+
+
+def backwards(make):
+    return lambda array: make(array[::-1])[::-1]
+
+
+def columns(make):
+    def made(array):
+        if array.ndim < 2:
+            return make(np.stack([array, array], 1))[:, 1]
+        return make(np.concatenate([array, array], 1))[:, array.shape[1] :]
+
+    return made
+
+
+def picked_columns(make):
+    def made(array):
+        if array.ndim < 2:
+            return make(np.stack([array, array], 1))[:, 1]
+        return make(array[:, ::-1])[:, np.arange(array.shape[1])[::-1]]
+
+    return made
+
+
+def reshaped(make):
+    return lambda array: make(array.reshape(-1))._reshape(array.shape)
+
+
+def reshaped_of_more(make):
+    return lambda array: make(array.reshape(-1, 1, 1))._reshape(array.shape)
+
+
+def batches(make):
+    def made(array):
+        if array.ndim < 2 or not array.size:
+            return make(array)
+        rows = array.reshape(-1, *array.shape[2:])
+        return make(rows)._minibatches(array.shape[1], tail="error")
+
+    return made
+
+
+def a_field(make):
+    return lambda array: dv.View(x=make(array), y=np.zeros(len(array)))[:].x
+
+
+def a_field_inside(make):
+    return lambda array: dv.View(inner=dv.View(x=make(array)), y=np.zeros(len(array))).inner.x
+
+
+def transposed(make):
+    return lambda array: make(array.T)._transpose()
+
+
+def added_axis(make):
+    return lambda array: make(array[None])[0]
+
+
+WRAPPERS = [
+    joined, by_numbers, shuffled, backwards, columns, picked_columns, reshaped, reshaped_of_more,
+    batches, a_field, a_field_inside, transposed, added_axis,
+]  # fmt: skip
+
+
+def computed(make):
+    return lambda array: np.positive(make(array))
+
+
+@st.composite
+def made_views(draw):
+    """Draw an array, and a view of the same data made in some steps."""
+    shape = draw(st.sampled_from([(7,), (6, 4), (1, 3), (4, 1), (5, 2, 3), (0, 3), (8, 2)]))
+    dtype = draw(st.sampled_from(DTYPES))
+    array = fill(shape, dtype)
+    make = draw(st.sampled_from([of_memory, of_a_store]))
+    numbers = array.dtype.kind in "if"
+    for wrap in draw(
+        st.lists(st.sampled_from([*WRAPPERS, *([computed] * numbers)]), min_size=1, max_size=3)
+    ):
+        make = wrap(make)
+    view = make(array)
+    return array.astype(view._dtype()), view  # what is joined has the machine's byte order
+
+
+@examples(600)
+@given(made_views(), st.data())
+def test_any_key_of_what_was_made_in_any_way_reads_what_numpy_reads(made, data):
+    array, view = made
+    chain = data.draw(chains(array))
+    check_same(view, array, lambda subject: follow(subject, chain))
+
+
+@examples(300)
+@given(made_views(), st.data())
+def test_rows_by_number_range_list_and_mask(made, data):
+    array, view = made
+    count = len(array)
+    if not count:
+        return
+    numbers = np.array(
+        data.draw(st.lists(st.integers(-count, count - 1), min_size=1, max_size=9)), "i2"
+    )
+    mask = np.array(data.draw(st.lists(st.booleans(), min_size=count, max_size=count)))
+    for key in (numbers, numbers.tolist(), mask, mask.tolist(), numbers.astype("u8") % count):
+        part = view[key]
+        expected = array[np.asarray(key)]
+        assert len(part) == len(expected)
+        assert_same(part(), expected)
+        assert_same(np.asarray(part), expected)
+        assert_same(part[::-1](), expected[::-1])
+        for row in range(len(expected)):
+            assert_same(part[row](), expected[row])
+        mine = part(copy=True)
+        assert not np.may_share_memory(mine, array)
+
+
+@pytest.mark.parametrize("wrap", WRAPPERS, ids=lambda wrap: wrap.__name__)
+@pytest.mark.parametrize("make", [of_memory, of_a_store], ids=lambda make: make.__name__)
+def test_rows_of_fields_are_fields_of_rows(wrap, make):
+    x, y = fill((8, 4), "f4"), np.arange(8)
+    d = dv.View(x=wrap(make)(x), y=wrap(make)(y))
+    for key in (3, slice(1, 6, 2), [4, 1, 1], np.arange(8) % 3 == 0):
+        assert_same(d[key].x(), x[key])
+        assert_same(d.x[key](), x[key])
+        assert_same(d[key, "x"](), x[key])
+        parts = d[key]._asdict()
+        assert_same(parts["x"], x[key])
+        assert_same(parts["y"], y[key])
+        assert_same(d[key]()["x"], x[key])
+
+
+def test_row_numbers_are_kept_as_they_were():
+    numbers = np.array([2, 0])
+    part = dv.View(np.arange(3))[numbers]
+    numbers[:] = 1
+    assert part().tolist() == [2, 0]
+
+
+@pytest.mark.parametrize("key", [[3], [-4], np.array([3], "u8"), np.array([2**63], "u8")])
+def test_row_numbers_outside_are_refused_when_the_part_is_made(key):
+    with pytest.raises(IndexError, match="out of bounds"):
+        dv.View(np.arange(3))[key]
+
+
+def test_rows_of_rows_write_to_the_rows():
+    a = np.arange(10)
+    part = dv.View(a)[[7, 2, 5]]
+    part[1:] = -1
+    part[[0]] += 100
+    assert a.tolist() == [0, 1, -1, 3, 4, -1, 6, 107, 8, 9]
