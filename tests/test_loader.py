@@ -1228,5 +1228,5 @@ def test_options_are_refused_by_a_message_about_them():
         dataset(N)._loader(2, progress=1)
     with pytest.raises(TypeError, match=r"fields= names fields by text; got \['x'\]"):
         dataset(N)._loader(2, fields=[["x"]])
-    with pytest.raises(ValueError, match="1 samples are left, fewer than a batch of 2; choose"):
+    with pytest.raises(ValueError, match="1 rows make no whole batches of 2: 1 are left; choose"):
         list(dv.View(lambda: iter(range(3)))._minibatches(2, tail="error"))

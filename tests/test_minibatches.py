@@ -172,7 +172,7 @@ def test_b31_what_is_no_batch_size():
         d._minibatches()
     with pytest.raises(ValueError, match="one of short, drop, pad, error"):
         d._minibatches(3, tail="keep")
-    with pytest.raises(ValueError, match="12 rows do not make batches of 5: 2 are left"):
+    with pytest.raises(ValueError, match="12 rows make no whole batches of 5: 2 are left"):
         d._minibatches(5, tail="error")
     with pytest.raises(TypeError, match="no rows"):
         dv.View(3)._minibatches(2)
@@ -537,12 +537,11 @@ def test_b48_minibatches_of_a_stream():
     assert [len(b) for b in d._minibatches(4, tail="drop")] == [4, 4, 4]
     assert [len(b) for b in d._minibatches(4, num_samples=6)] == [4, 2]
     assert [len(b) for b in d._minibatches(4, num_batches=2)] == [4, 4]
-    with pytest.raises(ValueError, match="1 samples are left"):
+    with pytest.raises(ValueError, match="1 are left"):
         list(d._minibatches(4, tail="error"))
     with pytest.raises(StreamError, match="shuffle it by"):
         d._minibatches(4, sampler="permutation")
-    with pytest.raises(StreamError, match="another tail"):
-        d._minibatches(4, tail="pad")
+    assert [b._valid()().sum() for b in d._minibatches(4, tail="pad")] == [4, 4, 4, 1]
 
 
 def test_b48_a_spent_iterator_is_refused():
@@ -685,3 +684,54 @@ def test_a_pickle_of_minibatches_holds_the_data_once(sampler):
     again = pickle.loads(packed)
     np.testing.assert_array_equal(again[7](), batches[7]())
     np.testing.assert_array_equal(again[-1](), batches[-1]())
+
+
+# ---------------------------------------------------------------- one law for arrays and streams
+
+
+@pytest.mark.parametrize("tail", ["short", "drop", "pad"])
+@pytest.mark.parametrize("count", [0, 1, 5, 6, 7])
+def test_minibatches_of_a_stream_are_those_that_its_loader_hands_out(tail, count):
+    def samples():
+        return ({"x": np.arange(3) * number, "y": number} for number in range(count))
+
+    stream = dv.View(samples)
+    batches = [(b.x(), b.y(), b._valid()()) for b in stream._minibatches(3, tail=tail)]
+    handed = [(b.x(), b.y(), b._valid()()) for b in stream._loader(3, tail=tail)]
+    assert len(batches) == len(handed)
+    for ours, theirs in zip(batches, handed, strict=True):
+        for one, other in zip(ours, theirs, strict=True):
+            assert_same(one, other)
+    if tail == "pad" and count % 3:
+        assert batches[-1][2].tolist() == [place < count % 3 for place in range(3)]
+
+
+def test_one_sentence_says_of_arrays_streams_and_loaders_that_rows_are_left():
+    said = "[25] rows make no whole batches of 3: 2 are left"
+    rows, stream = dv.View(np.arange(5)), dv.View(lambda: iter(range(5)))
+    for refused in (
+        lambda: rows._minibatches(3, tail="error"),
+        lambda: rows._loader(3, tail="error"),
+        lambda: list(stream._minibatches(3, tail="error")),
+        lambda: list(stream._loader(3, tail="error")),
+    ):
+        with pytest.raises(ValueError, match=said):
+            refused()
+
+
+@pytest.mark.parametrize("sampler", ["token_budget", "bucket"])
+def test_batches_of_equal_calls_are_equal_and_can_be_added(sampler):
+    lengths = np.arange(23) % 5 + 1
+    d = dv.View(x=np.arange(23), length=lengths)
+
+    def batches(seed):
+        chosen = dv.samplers.bucket(12, "length")
+        if sampler == "token_budget":
+            chosen = dv.samplers.token_budget("length", 12)
+        return d._minibatches(sampler=chosen, seed=seed)
+
+    assert batches(1) == batches(1)
+    assert batches(1).x == batches(1).x
+    assert not bool(batches(1).x == batches(2).x)
+    for total, batch in zip(batches(1).x + batches(1).x, batches(1), strict=True):
+        assert_same(total(), batch.x() * 2)

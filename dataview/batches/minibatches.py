@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dataview import samplers
+from dataview.batches.dealing import Dealing
 from dataview.batches.padding import PaddedRows
 from dataview.batches.streams import of_stream
 from dataview.batches.uneven import Batches, EqualCuts
@@ -101,16 +102,10 @@ def _endless(
 
 def _of_size(node: Node, rows: Map, total: int, size: int, tail: str) -> Node:
     """Return batches of one size; `tail` says what becomes of the rows that are left."""
-    left = total % size
-    if left and tail == "error":
-        raise ValueError(
-            f"{total} rows do not make batches of {size}: {left} are left; "
-            "choose tail='short', 'drop' or 'pad'"
-        )
-    if left and tail == "pad":
-        rows, total = _padded(rows, total), total + size - left
-    elif tail == "drop":
-        total -= left
+    end = Dealing(size, tail).end(0, total)
+    if end > total:
+        rows = _padded(rows, total)
+    total = end
     if total % size == 0 and _has_axes(node):
         return _even(node, rows, total // size, size)
     cuts = EqualCuts(total, size)

@@ -5,9 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from dataview.batches.uneven import Batches
-from dataview.index import Array, Computed, Constant, Index, Map, axes_of, renumbered
-from dataview.plan.build import select, stored
-from dataview.plan.kinds import Concat, Record, Select, Stored, members
+from dataview.index import (
+    LINE,
+    Array,
+    Computed,
+    Constant,
+    Index,
+    Map,
+    axes_of,
+    axis_index,
+    renumbered,
+)
+from dataview.plan.build import record, select, stored
+from dataview.plan.kinds import Concat, Record, Select, Stored, known_shape, members
 from dataview.plan.node import Node
 from dataview.samplers import Cycle
 from dataview.samples import NumberedSamples
@@ -57,3 +67,22 @@ def _unmarked() -> TypeError:
         "which rows are padding is not known of this part or of what is computed; ask the "
         "minibatches, or slices of them: minibatches[2:4]._valid()"
     )
+
+
+class _Trailing(PaddedRows):
+    """The rows of a batch in which only the first `count` are real."""
+
+    __slots__ = ()
+
+    def __call__(self, rows: np.ndarray) -> np.ndarray:
+        """Return the rows unchanged: the batch already contains its padding."""
+        return rows
+
+
+def marked(node: Node, count: int) -> Node:
+    """Return a batch that knows how many of its rows are real."""
+    if isinstance(node, Record):
+        named = {name: marked(part.node, count) for name, part in members(node).items()}
+        return record(named, node.rank)
+    shape, rows = known_shape(node), Computed(_Trailing(count), LINE)
+    return select(node, axis_index(shape, rows, shape[0]), "the batch")

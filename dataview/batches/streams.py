@@ -6,13 +6,18 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
+from dataview.batches.dealing import Dealing
+from dataview.batches.padding import marked
 from dataview.errors import StreamError
 from dataview.plan.node import Node
 from dataview.samples import DerivedSamples, Stream, stack_nodes
 
 
 class _BatchedSamples(DerivedSamples):
-    """The samples of a stream in batches of `size`, made of its first `most` samples."""
+    """The samples of a stream in batches of `size`, made of its first `most` samples.
+
+    A last batch is filled up with its own samples, from its first one on.
+    """
 
     __slots__ = ("most", "size", "tail")
 
@@ -25,16 +30,15 @@ class _BatchedSamples(DerivedSamples):
 
     def iterate(self) -> Iterator[Node]:
         """Return the batches."""
+        deal = Dealing(self.size, self.tail)
         passing = itertools.islice(self.samples.iterate(), self.most)
         while batch := list(itertools.islice(passing, self.size)):
-            if len(batch) < self.size and self.tail != "short":
-                if self.tail == "error":
-                    raise ValueError(
-                        f"{len(batch)} samples are left, fewer than a batch of {self.size}; "
-                        "choose tail='short' or 'drop'"
-                    )
+            count = len(batch)
+            size = deal.end(0, count)
+            if not size:
                 return
-            yield stack_nodes(batch)
+            whole = stack_nodes([batch[number % count] for number in range(size)])
+            yield whole if size == count else marked(whole, count)
 
 
 def of_stream(
@@ -50,8 +54,6 @@ def of_stream(
         raise StreamError("a stream is visited in order; shuffle it by _shuffled(seed, pool=...)")
     if size is None:
         raise ValueError("a stream needs a batch size")
-    if tail == "pad":
-        raise StreamError("what a stream lacks at its end is not known; choose another tail=")
     limits = [num_samples, None if num_batches is None else num_batches * size]
     most = min((limit for limit in limits if limit is not None), default=None)
     return Stream(_BatchedSamples(node.samples, size, tail, most))

@@ -14,10 +14,18 @@ from dataview.compute.evaluation import evaluate, evaluate_together, overlaps, t
 from dataview.compute.photographs import take_before
 from dataview.compute.places import Place
 from dataview.compute.statistics import pending, take
-from dataview.index import Index, identity
+from dataview.index import Constant, Index, identity
 from dataview.plan.build import field
 from dataview.plan.guards import check_ends
-from dataview.plan.kinds import Elementwise, Record, known_dtype, known_shape, members, size_of
+from dataview.plan.kinds import (
+    Elementwise,
+    Record,
+    Sampled,
+    known_dtype,
+    known_shape,
+    members,
+    size_of,
+)
 from dataview.plan.node import Argument, Node
 from dataview.sizes import sizes
 from dataview.sources import ArraySource, Memo
@@ -136,6 +144,11 @@ def is_equal(left: Argument, right: Argument) -> bool:
         check_ends(side, "a comparison of all of it")
     if isinstance(left, Record) or isinstance(right, Record):
         return _equal_records(left, right)
+    if isinstance(left, Sampled) and isinstance(right, Sampled):
+        return left.count == right.count and all(
+            is_equal(left.part(one), right.part(one))
+            for one in (Index((), [Constant(number)]) for number in range(left.count or 0))
+        )
     if known_shape(left) != known_shape(right):
         return False
     if left.dtype is None or right.dtype is None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from dataview.batches import Dealing
 from dataview.samplers import Cuts, Order, batches_of_epoch, samples_of_epoch
 
 
@@ -66,72 +66,6 @@ class BatchStep(NamedTuple):
     task: Task
     after: Cursor
     reached: Cursor
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Dealing:
-    """The options that say how positions become batches."""
-
-    batch_size: int
-    tail: str = "short"
-    straddle: bool = False
-    rank: int = 0
-    ranks: int = 1
-    even: str = "short"
-    num_samples: int | None = None
-    num_batches: int | None = None
-
-    @property
-    def share(self) -> tuple[int, int]:
-        """Which of the ranks this is, and how many there are."""
-        return self.rank, self.ranks
-
-    @property
-    def group(self) -> int:
-        """The number of positions in a step of all ranks."""
-        return self.batch_size * self.ranks
-
-    def end(self, position: int, total: int) -> int:
-        """Return where an epoch ends for a loader at a position, after dropping or padding.
-
-        >>> Dealing(3, tail="pad").end(0, 10), Dealing(3, ranks=4, even="drop").end(0, 10)
-        (12, 8)
-        """
-        if self.even == self.tail == "short":
-            return total
-        left = total - position
-        if self.even != "short":
-            left += -left % self.ranks if self.even == "pad" else -(left % self.ranks)
-        if self.tail == "drop":
-            left -= left % self.group
-        elif self.tail == "pad":
-            left += -left % self.group
-        elif self.tail == "error" and left % self.group:
-            raise ValueError(
-                f"{left} samples make no whole batches of {self.batch_size} for {self.ranks} "
-                "rank(s); choose tail='short', 'drop' or 'pad'"
-            )
-        return position + left
-
-    def batches(self, position: int, total: int) -> int:
-        """Return how many batches this rank has from a position on."""
-        last = total if self.straddle else self.end(position, total) - self.rank
-        return max(0, -(-(last - position) // self.group))
-
-    @property
-    def following(self) -> int:
-        """How many samples must follow a batch so that this rank has one more."""
-        if self.tail == "drop":
-            return self.group - (self.ranks - 1 if self.even == "pad" else 0)
-        if self.even == "drop":
-            return self.ranks
-        return self.rank + 1 if self.even == self.tail == "short" else 1
-
-    def groups(self, left: int) -> int:
-        """Return how many of so many batches this rank has, if no batch is divided."""
-        if self.even == "drop":
-            return left // self.ranks
-        return max(0, -(-(left - (0 if self.even == "pad" else self.rank)) // self.ranks))
 
 
 class _Orders(NamedTuple):

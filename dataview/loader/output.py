@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from dataview.batches import PaddedRows
+from dataview.batches import marked
 from dataview.errors import unknown_field
-from dataview.index import LINE, Computed, axis_index
 from dataview.loader.assembly import OWN
 from dataview.loader.devices import is_numpy, placed
-from dataview.plan.build import field, record, select, stored, with_fields
+from dataview.plan.build import field, record, stored, with_fields
 from dataview.plan.fields import NO_FIELDS, NO_META, Attached, Fields
-from dataview.plan.kinds import Record, Sampled, Stored, known_shape, members
+from dataview.plan.kinds import Record, Sampled, Stored, members
 from dataview.plan.node import LateFields, Node
 from dataview.samples import Stream
 from dataview.sources import ArraySource
@@ -53,7 +52,7 @@ class Output:
             return batch  # an object of the user's collate= function
         node = self._template.node(batch)
         if valid is not None:
-            node = _marked(node, int(np.count_nonzero(valid)))
+            node = marked(node, int(np.count_nonzero(valid)))
         return self.viewed(node, {})
 
     def _record(self, batch: Mapping[str, Any]) -> Any:
@@ -188,22 +187,3 @@ def _parts_of(batch: Any, like: Node | None) -> Node:
 
 def _attached(part: Any) -> Node | None:
     return part.node if isinstance(part, Attached) else None
-
-
-class _Trailing(PaddedRows):
-    """The rows of a batch in which only the first `count` are real."""
-
-    __slots__ = ()
-
-    def __call__(self, rows: np.ndarray) -> np.ndarray:
-        """Return the rows unchanged: the batch already contains its padding."""
-        return rows
-
-
-def _marked(node: Node, count: int) -> Node:
-    """Return a batch that knows how many of its rows are real."""
-    if isinstance(node, Record):
-        named = {name: _marked(part.node, count) for name, part in members(node).items()}
-        return record(named, node.rank)
-    shape, rows = known_shape(node), Computed(_Trailing(count), LINE)
-    return select(node, axis_index(shape, rows, shape[0]), "the batch")

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from dataview import samplers
+from dataview.batches import Dealing
 from dataview.errors import StreamError, unknown_field
 from dataview.index import is_endless
 from dataview.loader.assembly import OWN, Assembly
-from dataview.loader.dealing import Cursor, Dealing, RowDealer
+from dataview.loader.dealing import Cursor, RowDealer
 from dataview.loader.options import LoaderOptions
 from dataview.loader.output import Output, parts_and_form
 from dataview.loader.stream_dealing import StreamDealer

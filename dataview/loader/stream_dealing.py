@@ -13,8 +13,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dataview.batches import Dealing
 from dataview.errors import StreamError
-from dataview.loader.dealing import BatchStep, Cursor, Dealing, Task
+from dataview.loader.dealing import BatchStep, Cursor, Task
 from dataview.plan.node import Node
 from dataview.samples import Stream, at_epoch, pool_of, within_pool
 

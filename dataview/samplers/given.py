@@ -74,6 +74,12 @@ class Ends:
     def __init__(self, ends: np.ndarray) -> None:
         self.ends = ends
 
+    def __eq__(self, other: object) -> bool:
+        """Whether the other cuts at the same positions."""
+        return isinstance(other, Ends) and np.array_equal(self.ends, other.ends)
+
+    __hash__ = None  # type: ignore[assignment]
+
     @property
     def count(self) -> int:
         """The number of batches."""

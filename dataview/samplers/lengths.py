@@ -47,6 +47,15 @@ class _Windows:
     def __reduce__(self) -> tuple[Any, ...]:
         return _Windows, (self.lengths, self.slices.size, self.key, self.cutter)
 
+    def __eq__(self, other: object) -> bool:
+        """Whether the other cuts at the same positions, for the same reasons."""
+        if not isinstance(other, _Windows) or type(other.cutter) is not type(self.cutter):
+            return False
+        ours, theirs = ((one.key, one.slices.size, one.cutter.options) for one in (self, other))
+        return ours == theirs and np.array_equal(self.lengths, other.lengths)
+
+    __hash__ = None  # type: ignore[assignment]
+
     def plan(self, place: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows of a window in their order, and where its batches end."""
         known = self._plan  # one tuple, so that threads do not disturb each other
