@@ -16,7 +16,7 @@ from dataview.compute.blocks import (
 from dataview.compute.engines import chosen as chosen_engines
 from dataview.compute.engines import current as current_engine
 from dataview.compute.engines import engine
-from dataview.compute.evaluation import evaluate, memory_of
+from dataview.compute.evaluation import evaluate
 from dataview.compute.executors import executor, run_blocks, shares_memory
 from dataview.compute.float_errors import FloatErrors
 from dataview.compute.functions import Function, bind, pack_like
@@ -31,19 +31,62 @@ from dataview.compute.requests import (
     by_name,
     evaluate_all,
     evaluate_into,
+    fields_at,
     is_equal,
     overwrite,
+    read_as_rows_of,
     row_blocks,
+    rows_of,
 )
-from dataview.compute.rows import fields_at, own_copy, rows_of
+from dataview.compute.rows import memory_of, own_copy
 from dataview.compute.statistics import pending, reduction, take
 
 __all__ = [
-    "KINDS", "Cut", "FloatErrors", "Function", "Place", "Program", "Targets", "aliases",
-    "as_tuples", "bind", "block_axis", "block_elements", "by_name", "chosen_engines", "compiled",
-    "current_engine", "cuts_along", "engine", "evaluate", "evaluate_all", "evaluate_into",
-    "executor", "fields_at", "into_places", "is_equal", "is_one_block", "leaves_of", "matmul",
-    "memory_of", "operand_index", "operand_indices", "overwrite", "own_copy", "pack_like",
-    "pending", "place_of", "reduction", "row_blocks", "rows_of", "run_blocks", "sampled_rows",
-    "shares_memory", "take", "take_before", "take_before_replacing", "waiting_at",
+    "KINDS",
+    "Cut",
+    "FloatErrors",
+    "Function",
+    "Place",
+    "Program",
+    "Targets",
+    "aliases",
+    "as_tuples",
+    "bind",
+    "block_axis",
+    "block_elements",
+    "by_name",
+    "chosen_engines",
+    "compiled",
+    "current_engine",
+    "cuts_along",
+    "engine",
+    "evaluate",
+    "evaluate_all",
+    "evaluate_into",
+    "executor",
+    "fields_at",
+    "into_places",
+    "is_equal",
+    "is_one_block",
+    "leaves_of",
+    "matmul",
+    "memory_of",
+    "operand_index",
+    "operand_indices",
+    "overwrite",
+    "own_copy",
+    "pack_like",
+    "pending",
+    "place_of",
+    "read_as_rows_of",
+    "reduction",
+    "row_blocks",
+    "rows_of",
+    "run_blocks",
+    "sampled_rows",
+    "shares_memory",
+    "take",
+    "take_before",
+    "take_before_replacing",
+    "waiting_at",
 ]  # fmt: skip

@@ -13,6 +13,7 @@ from dataview.compute import engines, products
 from dataview.compute.blocks import aliases, cuts_along, fused, is_one_block, operand_index
 from dataview.compute.kernel import run_small, run_whole
 from dataview.compute.programs import leaves_of
+from dataview.compute.rows import NESTED, memory_of, read_stored, taker_of
 from dataview.compute.statistics import pending, some_rows, take
 from dataview.index import (
     ENDLESS,
@@ -24,6 +25,7 @@ from dataview.index import (
     extend,
     gather,
     identity,
+    is_endless,
     leading,
     whole_axes,
 )
@@ -62,9 +64,6 @@ Ask: TypeAlias = "tuple[Node, Index | None]"
 Answer: TypeAlias = "np.ndarray | Generator[Ask, np.ndarray, np.ndarray]"
 """The data of a node; or a generator that asks for the data of others and returns its own."""
 
-NESTED = 8
-"""Deeper expressions ask for their operands instead of recursing, so that no plan is too deep."""
-
 
 def evaluate(node: Node, index: Index | None = None, memo: Memo | None = None) -> np.ndarray:
     """Return the data of a node, or of the part that an index selects.
@@ -93,6 +92,12 @@ def evaluate(node: Node, index: Index | None = None, memo: Memo | None = None) -
 
 def _answer(node: Node, index: Index | None, memo: Memo) -> Answer:
     """Return the answer of a node's kind; a part of a node becomes an index on the node below."""
+    if index is None and type(node) is Select and node.index.shape and not aliases(node):
+        count = node.index.shape[0]
+        taker = None if is_endless(count) else taker_of(evaluate, node)
+        found = None if taker is None else taker(range(count))
+        if found is not None:
+            return np.asarray(found)
     while (answer := _ANSWERS.get(type(node))) is None:
         if isinstance(node, Sampled):
             return _sampled(node, index, memo)
@@ -120,12 +125,7 @@ def _sampled(node: Sampled, index: Index | None, memo: Memo) -> np.ndarray:
 
 
 def _stored(node: Stored, index: Index | None, memo: Memo) -> np.ndarray:
-    source = node.source
-    index = identity(source.shape) if index is None else index
-    found = source.read(index, memo)
-    if source.memory is not None and index.is_box and not node.writable and found.flags.writeable:
-        return gather.frozen(found)
-    return found
+    return read_stored(node, identity(node.source.shape) if index is None else index, memo)
 
 
 def _reduction(node: Reduction, index: Index | None, memo: Memo) -> np.ndarray:
@@ -373,10 +373,3 @@ _ANSWERS: dict[type[Node], Callable[[Any, Index | None, Memo], Answer]] = {
 def overlaps(node: Node, source: Source) -> bool:
     """Whether a node may read what is in a source."""
     return any(isinstance(part, Stored) and part.source.may_share(source) for part in below([node]))
-
-
-def memory_of(node: Node) -> np.ndarray | None:
-    """Return a node's own memory, as the same array each time; None if evaluation must copy."""
-    if node.lent is None:
-        node.lent = evaluate(node) if aliases(node) else False
-    return None if node.lent is False else node.lent

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute.evaluation import evaluate, memory_of
+from dataview.compute.evaluation import evaluate
 from dataview.compute.requests import evaluate_all, in_own_arrays
+from dataview.compute.rows import memory_of
 from dataview.compute.statistics import take
 from dataview.index import Index, gather
 from dataview.plan.build import elementwise, read_only, stored, with_fields

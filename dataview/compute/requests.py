@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dataview.compute import rows
 from dataview.compute.blocks import aliases, cuts_along, fused, is_one_block
 from dataview.compute.evaluation import evaluate, evaluate_together, overlaps, take_once
 from dataview.compute.photographs import take_before
@@ -29,6 +31,10 @@ from dataview.plan.kinds import (
 from dataview.plan.node import Argument, Node
 from dataview.sizes import sizes
 from dataview.sources import ArraySource, Memo
+
+rows_of = functools.partial(rows.rows_of, evaluate)
+fields_at = functools.partial(rows.fields_at, evaluate)
+read_as_rows_of = functools.partial(rows.read_as_rows_of, evaluate)
 
 
 def evaluate_all(nodes: Sequence[Node]) -> list[np.ndarray]:

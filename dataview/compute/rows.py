@@ -1,7 +1,7 @@
 """Rows of a node, however they are asked for: one compiled function for each node takes them.
 
 What lies in memory, what selects from it, joins it or computes with it is taken without a plan.
-All else is evaluated through an index.
+All else is evaluated through an index; how, `evaluate` knows.
 """
 
 from __future__ import annotations
@@ -9,14 +9,13 @@ from __future__ import annotations
 import functools
 from bisect import bisect_right
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy import ndarray
 
 from dataview.compute import engines
-from dataview.compute.blocks import is_one_block, operand_index
-from dataview.compute.evaluation import NESTED, evaluate, memory_of
+from dataview.compute.blocks import aliases, is_one_block, operand_index
 from dataview.compute.kernel import run_small
 from dataview.compute.programs import leaves_of
 from dataview.compute.statistics import pending, take
@@ -33,6 +32,7 @@ from dataview.index import (
     numbers_of,
     renamed,
     row_key,
+    rows_at,
     rows_index,
 )
 from dataview.plan.build import row_field, select
@@ -51,20 +51,25 @@ from dataview.plan.kinds import (
     members,
     size_of,
 )
-from dataview.plan.node import Node
+from dataview.plan.node import Evaluate, Node
+from dataview.sources import Memo
 
 Taker: TypeAlias = "Callable[[Rows], Any]"
 """A function of rows; it returns None where these need a plan."""
 
 
-def rows_of(node: Node, rows: Rows) -> Any:
+NESTED = 8
+"""Deeper plans are evaluated step by step, so that no plan is too deep for Python's stack."""
+
+
+def rows_of(evaluate: Evaluate, node: Node, rows: Rows) -> Any:
     """Return rows of a node: an alias of memory for a number or a range of them, else new data."""
     memory = node.lent if node.lent is not None else memory_of(node)
     if isinstance(memory, ndarray) and not isinstance(rows, ndarray):
         return memory[row_key(rows)]
     if type(rows) is range and rows.step == 1 and len(rows) == node.count:
         return evaluate(node)[()]
-    taker = node.reader if node.reader is not None else taker_of(node)
+    taker = node.reader if node.reader is not None else taker_of(evaluate, node)
     found = taker(rows) if taker else None
     if found is not None:
         return found
@@ -73,10 +78,50 @@ def rows_of(node: Node, rows: Rows) -> Any:
     return own_copy(found) if isinstance(rows, ndarray) else found
 
 
-def reader_of(node: Node) -> Callable[[Rows], Any]:
+def reader_of(evaluate: Evaluate, node: Node) -> Callable[[Rows], Any]:
     """Return the function that returns rows of a node, quicker than `rows_of` if called often."""
     memory = memory_of(node) if node.shape else None
-    return functools.partial(rows_of, node) if memory is None else _of_memory(memory)
+    return functools.partial(rows_of, evaluate, node) if memory is None else _of_memory(memory)
+
+
+def memory_of(node: Node) -> np.ndarray | None:
+    """Return a node's own memory, as the same array each time; None if evaluation must copy."""
+    if node.lent is None:
+        node.lent = _memory_of(node) if aliases(node) else False
+    return None if node.lent is False else node.lent
+
+
+def _memory_of(node: Node) -> np.ndarray:
+    index: Index | None = None
+    while not isinstance(node, Stored):
+        if isinstance(node, Select):
+            index = node.index if index is None else compose(node.index, index)
+        node = cast(Select | Driven, node).node
+    return read_stored(node, identity(node.source.shape) if index is None else index, {})
+
+
+def read_stored(node: Stored, index: Index, memo: Memo) -> np.ndarray:
+    """Return what an index selects from a store; memory as far as the node may change it."""
+    found = node.source.read(index, memo)
+    if node.source.memory is not None and index.is_box and not node.writable:
+        return gather.frozen(found) if found.flags.writeable else found
+    return found
+
+
+def read_as_rows_of(evaluate: Evaluate, part: Node, whole: Node, rows: Rows) -> None:
+    """Have a part read as the rows of a whole that it is, by the function that takes these."""
+
+    def taken(within: Rows) -> Any:
+        taker = taker_of(evaluate, whole)
+        if taker is None:
+            return None
+        if not isinstance(rows, int):
+            return taker(cast(Rows, rows_at(rows, row_key(within))))
+        is_all = isinstance(within, range) and within == range(part.count or 0)
+        return taker(rows) if is_all else None
+
+    if type(part) is Select and part is not whole:
+        part.reader = taken
 
 
 def own_copy(found: Any) -> Any:
@@ -86,29 +131,30 @@ def own_copy(found: Any) -> Any:
     return np.array(found)
 
 
-def fields_at(node: Node, rows: Rows) -> dict[str, Any] | None:
+def fields_at(evaluate: Evaluate, node: Node, rows: Rows) -> dict[str, Any] | None:
     """Return the data of all fields at rows of a node, by name; None if this needs a plan."""
     found: dict[str, Any] = {}
     for name in node.fields:
         part = row_field(node, name)
-        if part is None or not taker_of(part):
+        if part is None or not taker_of(evaluate, part):
             return None
-        found[name] = fields_at(part, rows) if isinstance(part, Record) else rows_of(part, rows)
+        read = fields_at if isinstance(part, Record) else rows_of
+        found[name] = read(evaluate, part, rows)
         if found[name] is None:
             return None
     return found or None
 
 
-def taker_of(node: Node) -> Taker | None:
+def taker_of(evaluate: Evaluate, node: Node) -> Taker | None:
     """Return the function that takes rows of a node without a plan, None if there is none."""
     if node.reader is None:
-        node.reader = _compiled(node) or False
+        node.reader = _compiled(evaluate, node) or False
     return node.reader or None
 
 
-def _compiled(node: Node) -> Taker | None:
+def _compiled(evaluate: Evaluate, node: Node) -> Taker | None:
     if isinstance(node, Sampled):
-        return node.taker(reader_of)
+        return node.taker(functools.partial(reader_of, evaluate))
     if not node.shape:
         return None
     memory = memory_of(node)
@@ -117,7 +163,7 @@ def _compiled(node: Node) -> Taker | None:
     make = _TAKERS.get(type(node))
     if make is None or 0 in node.shape or node.levels > NESTED:
         return None
-    return make(node)
+    return make(evaluate, node)
 
 
 def _of_memory(memory: np.ndarray, columns: Index | None = None) -> Taker:
@@ -127,12 +173,12 @@ def _of_memory(memory: np.ndarray, columns: Index | None = None) -> Taker:
     return lambda rows: by_number(rows) if type(rows) is ndarray else part[row_key(rows)]
 
 
-def _of_stored(node: Stored) -> Taker:
+def _of_stored(evaluate: Evaluate, node: Stored) -> Taker:
     """Return what reads rows of a store."""
     return lambda rows: node.source.read(rows_index(known_shape(node), rows), {})[()]
 
 
-def _of_select(node: Select) -> Taker | None:
+def _of_select(evaluate: Evaluate, node: Select) -> Taker | None:
     """Return what takes rows of a part: other rows of the node that it is a part of."""
     if not node.index.maps:
         return None
@@ -143,7 +189,7 @@ def _of_select(node: Select) -> Taker | None:
         return None
     place = {axis: axis - depth + 1 for axis in range(depth, len(shape))}
     columns = [renamed(map_, place) for map_ in rest]
-    below = _of_columns(node.node, Index((0, *shape[depth:]), [LINE, *columns]))
+    below = _of_columns(evaluate, node.node, Index((0, *shape[depth:]), [LINE, *columns]))
     if below is None:
         return None
 
@@ -157,12 +203,12 @@ def _of_select(node: Select) -> Taker | None:
     return taken
 
 
-def _of_reshaped(node: Reshaped) -> Taker | None:
+def _of_reshaped(evaluate: Evaluate, node: Reshaped) -> Taker | None:
     """Return what takes rows of reshaped data: the rows below in which their elements lie."""
     own, shape = known_shape(node.node), known_shape(node)
-    if not own or not taker_of(node.node):
+    if not own or not taker_of(evaluate, node.node):
         return None
-    below, width, length = reader_of(node.node), size_of(own[1:]), size_of(shape[1:])
+    below, width, length = reader_of(evaluate, node.node), size_of(own[1:]), size_of(shape[1:])
 
     def run(start: int, stop: int) -> Any:
         """Return rows that follow each other."""
@@ -183,12 +229,12 @@ def _of_reshaped(node: Reshaped) -> Taker | None:
     return taken
 
 
-def _of_columns(node: Node, columns: Index) -> Taker | None:
+def _of_columns(evaluate: Evaluate, node: Node, columns: Index) -> Taker | None:
     """Return what takes of each row of a node what an index selects, whose rows are a line."""
     shape = known_shape(node)
     columns = Index((shape[0], *columns.shape[1:]), columns.maps)
     if is_identity(columns, shape):
-        return reader_of(node) if taker_of(node) else None
+        return reader_of(evaluate, node) if taker_of(evaluate, node) else None
     if not columns.is_box:
         return None
     memory = memory_of(node)
@@ -199,19 +245,23 @@ def _of_columns(node: Node, columns: Index) -> Taker | None:
             ()
         ]
     if isinstance(node, Elementwise):
-        return _of_expression(node, columns)
+        return _of_expression(evaluate, node, columns)
     if isinstance(node, Concat):
-        return _of_joined(node, columns)
+        return _of_joined(evaluate, node, columns)
     if type(node) is Select:
-        return _of_select(Select(node.node, compose(node.index, columns), NO_FIELDS, NO_META))
+        return _of_select(
+            evaluate, Select(node.node, compose(node.index, columns), NO_FIELDS, NO_META)
+        )
     return None
 
 
-def _of_joined(node: Concat, columns: Index | None = None) -> Taker | None:
+def _of_joined(evaluate: Evaluate, node: Concat, columns: Index | None = None) -> Taker | None:
     """Return what takes rows of joined nodes, each from the node that has it; they are copied."""
     shape, dtype = known_shape(node) if columns is None else columns.shape, node.dtype
     whole = identity(shape) if columns is None else columns
-    takers = [taker for part in node.nodes if (taker := _of_columns(part, whole)) is not None]
+    takers = [
+        taker for part in node.nodes if (taker := _of_columns(evaluate, part, whole)) is not None
+    ]
     if len(takers) < len(node.nodes):
         return None
     starts = node.starts.tolist()
@@ -250,15 +300,15 @@ def _shifted(rows: int | range, by: int) -> int | range:
     return rows - by if isinstance(rows, int) else range(rows.start - by, rows.stop - by, rows.step)
 
 
-def _of_record(node: Record) -> Taker | None:
+def _of_record(evaluate: Evaluate, node: Record) -> Taker | None:
     """Return what takes rows of a record as structured data."""
     dtype, depth = node.dtype, node.rank - 1
     parts = {name: part.node for name, part in members(node).items()}
-    if dtype is None or not parts or not all(map(taker_of, parts.values())):
+    if dtype is None or not parts or not all(taker_of(evaluate, part) for part in parts.values()):
         return None
 
     def taken(rows: Rows) -> Any:
-        found = {name: rows_of(part, rows) for name, part in parts.items()}
+        found = {name: rows_of(evaluate, part, rows) for name, part in parts.items()}
         lead = depth if isinstance(rows, int) else depth + 1
         out = np.empty(np.shape(next(iter(found.values())))[:lead], dtype)
         for name, values in found.items():
@@ -268,11 +318,13 @@ def _of_record(node: Record) -> Taker | None:
     return taken
 
 
-def _of_driven(node: Driven) -> Taker | None:
-    return taker_of(node.node)
+def _of_driven(evaluate: Evaluate, node: Driven) -> Taker | None:
+    return taker_of(evaluate, node.node)
 
 
-def _of_expression(node: Elementwise, columns: Index | None = None) -> Taker | None:
+def _of_expression(
+    evaluate: Evaluate, node: Elementwise, columns: Index | None = None
+) -> Taker | None:
     """Return what computes rows of an expression, if its operands are taken without a plan."""
     shape = known_shape(node)
     following: dict[Node, Node] = {}
@@ -285,7 +337,7 @@ def _of_expression(node: Elementwise, columns: Index | None = None) -> Taker | N
         where = operand_index(columns, shape, own)
         if len(own) == len(shape) and own[0] == shape[0]:
             following[leaf] = leaf if where is None else select(leaf, where, None, NO_FIELDS)
-            if not taker_of(following[leaf]):
+            if not taker_of(evaluate, following[leaf]):
                 return None
         elif isinstance(leaf, Reduction):
             statistics[leaf] = leaf, where
@@ -299,7 +351,7 @@ def _of_expression(node: Elementwise, columns: Index | None = None) -> Taker | N
 
     def value(leaf: Node, rows: Rows) -> np.ndarray:
         if leaf in following:
-            return rows_of(following[leaf], rows)  # type: ignore[no-any-return]
+            return rows_of(evaluate, following[leaf], rows)  # type: ignore[no-any-return]
         if leaf not in statistics:
             return fixed[leaf]
         statistic, where = statistics[leaf]
@@ -319,7 +371,7 @@ def _of_expression(node: Elementwise, columns: Index | None = None) -> Taker | N
     return computed
 
 
-_TAKERS: dict[type[Node], Callable[[Any], Taker | None]] = {
+_TAKERS: dict[type[Node], Callable[[Evaluate, Any], Taker | None]] = {
     Stored: _of_stored,
     Select: _of_select,
     Reshaped: _of_reshaped,

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from dataview import exchange
+from dataview.compute import read_as_rows_of
 from dataview.exchange import check_gradient, in_parts, is_foreign
 from dataview.index import ENDLESS, Rows, row_key, rows_index
 from dataview.plan.build import select
@@ -130,9 +131,10 @@ def node_of(view: BaseView) -> Node:
     shape = node.shape or known_shape(node)
     if type(seen) is range and seen == range(shape[0]):
         return node
-    whole = select(node, rows_index(shape, seen), row_key(seen))
-    set_node(view, whole, parent, key, built)
-    return whole
+    part = select(node, rows_index(shape, seen), row_key(seen))
+    read_as_rows_of(part, node, seen)
+    set_node(view, part, parent, key, built)
+    return part
 
 
 def built(value: Any) -> Built | None:
