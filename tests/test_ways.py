@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -176,6 +179,30 @@ def test_rows_of_fields_are_fields_of_rows(wrap, make):
         assert_same(parts["x"], x[key])
         assert_same(parts["y"], y[key])
         assert_same(d[key]()["x"], x[key])
+
+
+@pytest.mark.parametrize("wrap", [*WRAPPERS, computed], ids=lambda wrap: wrap.__name__)
+@pytest.mark.parametrize("make", [of_memory, of_a_store], ids=lambda make: make.__name__)
+def test_rows_that_were_asked_for_hold_no_data(wrap, make):
+    data = fill((8, 4), "f4")
+    held = []
+
+    def made(array):
+        view = make(array)
+        held.append(weakref.ref(view._state[0].source))
+        return view
+
+    gc.collect()
+    gc.disable()
+    try:
+        view = wrap(made)(data)
+        d = dv.View(x=view, y=np.arange(8))
+        for key in (2, slice(1, 5), [1, 0]):
+            view[key](), (view[key] + 1)(), d[key](), d[key].x(), d[key]._asdict()
+        del view, d
+        assert [source() for source in held] == [None] * len(held)
+    finally:
+        gc.enable()
 
 
 def test_row_numbers_are_kept_as_they_were():

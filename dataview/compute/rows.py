@@ -1,5 +1,6 @@
 """Rows of a node, however they are asked for: one compiled function for each node takes them.
 
+The function is kept with the node, and so does not refer to it: else neither would ever be freed.
 What lies in memory, what selects from it, joins it or computes with it is taken without a plan.
 All else is evaluated through an index; how, `evaluate` knows.
 """
@@ -110,6 +111,7 @@ def read_stored(node: Stored, index: Index, memo: Memo) -> np.ndarray:
 
 def read_as_rows_of(evaluate: Evaluate, part: Node, whole: Node, rows: Rows) -> None:
     """Have a part read as the rows of a whole that it is, by the function that takes these."""
+    count = part.count  # not the part itself, which would hold itself
 
     def taken(within: Rows) -> Any:
         taker = taker_of(evaluate, whole)
@@ -117,7 +119,7 @@ def read_as_rows_of(evaluate: Evaluate, part: Node, whole: Node, rows: Rows) -> 
             return None
         if not isinstance(rows, int):
             return taker(cast(Rows, rows_at(rows, row_key(within))))
-        is_all = isinstance(within, range) and within == range(part.count or 0)
+        is_all = isinstance(within, range) and within == range(count or 0)
         return taker(rows) if is_all else None
 
     if type(part) is Select and part is not whole:
@@ -175,7 +177,8 @@ def _of_memory(memory: np.ndarray, columns: Index | None = None) -> Taker:
 
 def _of_stored(evaluate: Evaluate, node: Stored) -> Taker:
     """Return what reads rows of a store."""
-    return lambda rows: node.source.read(rows_index(known_shape(node), rows), {})[()]
+    source = node.source
+    return lambda rows: source.read(rows_index(source.shape, rows), {})[()]
 
 
 def _of_select(evaluate: Evaluate, node: Select) -> Taker | None:
@@ -241,9 +244,8 @@ def _of_columns(evaluate: Evaluate, node: Node, columns: Index) -> Taker | None:
     if memory is not None:
         return _of_memory(memory, columns)
     if isinstance(node, Stored):
-        return lambda rows: node.source.read(compose(columns, rows_index(columns.shape, rows)), {})[
-            ()
-        ]
+        read = node.source.read
+        return lambda rows: read(compose(columns, rows_index(columns.shape, rows)), {})[()]
     if isinstance(node, Elementwise):
         return _of_expression(evaluate, node, columns)
     if isinstance(node, Concat):
@@ -264,7 +266,7 @@ def _of_joined(evaluate: Evaluate, node: Concat, columns: Index | None = None) -
     ]
     if len(takers) < len(node.nodes):
         return None
-    starts = node.starts.tolist()
+    first_rows, starts = node.starts, node.starts.tolist()
 
     def in_one_part(rows: int | range) -> Any:
         """Return a copy of rows, None if they are not all of one part."""
@@ -284,7 +286,7 @@ def _of_joined(evaluate: Evaluate, node: Concat, columns: Index | None = None) -
                 return found
         numbers = as_array(rows)
         out = np.empty((len(numbers), *shape[1:]), dtype)
-        which = node.starts.searchsorted(numbers, "right") - 1
+        which = first_rows.searchsorted(numbers, "right") - 1
         for number in np.bincount(which).nonzero()[0].tolist():  # quicker than `unique`
             places = (which == number).nonzero()[0]
             found = takers[number](numbers[places] - starts[number])
@@ -333,9 +335,9 @@ def _of_expression(
     for leaf in leaves_of(node):
         if isinstance(leaf, Sampled):
             return None
-        own = known_shape(leaf)
-        where = operand_index(columns, shape, own)
-        if len(own) == len(shape) and own[0] == shape[0]:
+        extents = known_shape(leaf)
+        where = operand_index(columns, shape, extents)
+        if len(extents) == len(shape) and extents[0] == shape[0]:
             following[leaf] = leaf if where is None else select(leaf, where, None, NO_FIELDS)
             if not taker_of(evaluate, following[leaf]):
                 return None
@@ -357,16 +359,16 @@ def _of_expression(
         statistic, where = statistics[leaf]
         return evaluate(statistic, where) if where or statistic.taken is None else statistic.taken
 
+    own = node.replaced()  # the node itself would hold what it remembers, and so itself
+
     def computed(rows: Rows) -> Any:
-        if isinstance(rows, int):
-            found = computed(range(rows, rows + 1))
-            return found if found is None else found[0]
-        if not is_one_block(len(rows) * row, node.dtypes[0]) or engines.current() == "numexpr":
+        several = range(rows, rows + 1) if isinstance(rows, int) else rows
+        if not is_one_block(len(several) * row, own.dtypes[0]) or engines.current() == "numexpr":
             return None
         if any(statistic.taken is None for statistic, _ in statistics.values()):
-            take(pending(node), evaluate)  # all of them together, in one reading
-        (found,) = run_small((node,), lambda leaf: value(leaf, rows))
-        return found
+            take(pending(own), evaluate)  # all of them together, in one reading
+        (found,) = run_small((own,), lambda leaf: value(leaf, several))
+        return found[0] if isinstance(rows, int) else found
 
     return computed
 

@@ -12,7 +12,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from dataview import exchange
 from dataview.compute import read_as_rows_of
 from dataview.exchange import check_gradient, in_parts, is_foreign
-from dataview.index import ENDLESS, Rows, row_key, rows_index
+from dataview.index import ENDLESS, Rows, row_key, rows_at, rows_index
 from dataview.plan.build import select
 from dataview.plan.kinds import known_shape
 from dataview.plan.node import Node
@@ -148,25 +148,22 @@ def built(value: Any) -> Built | None:
 def is_written_at_once(view: BaseView, key: Any, value: Any) -> bool:
     """Whether a value was written to rows of memory already, with no view made of them."""
     node, rows, *_ = view._state
-    kind = type(key)
-    if type(rows) is not range or (kind is not slice and kind is not int):
-        return False
-    if kind is int and not -len(rows) <= key < len(rows):
+    found = rows_at(rows, key) if isinstance(rows, range | np.ndarray) else None
+    if found is None:
         return False
     if not isinstance(value, BaseView):
-        return write_rows(node, row_key(rows[key]), value)
+        return write_rows(node, row_key(found), value)
     other, seen, _, own_key, count = value._state
-    if isinstance(seen, np.ndarray):
+    if isinstance(seen, np.ndarray) or isinstance(found, np.ndarray):
         return False
     where = ... if seen is None else row_key(seen)
-    return write_rows_of(node, row_key(rows[key]), other, where, Built(count, own_key is not None))
+    return write_rows_of(node, row_key(found), other, where, Built(count, own_key is not None))
 
 
 def is_applied_at_once(view: BaseView, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> bool:
     """Whether an in-place operator was applied to rows of memory already."""
     node, rows, *_ = view._state
-    is_run = isinstance(rows, int | range)
-    if not is_run or len(inputs) != 2 or inputs[0] is not view:
+    if rows is None or len(inputs) != 2 or inputs[0] is not view:
         return False
     return apply_to_rows(node, row_key(rows), ufunc, inputs[1])
 

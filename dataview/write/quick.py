@@ -30,11 +30,10 @@ def write_rows(node: Node, key: Any, value: Any) -> bool:
     memory = _memory_to_write(node)
     if memory is None or not _is_plain(value) or runs.is_within_statement():
         return False
-    part = memory[key, ...]
     fitting = cast(value, memory.dtype)
-    if fitting.ndim and fitting.shape != part.shape:
+    if fitting.ndim and fitting.shape != _shape_at(memory, key):
         return False
-    _put(node, key, part, fitting)
+    _put(node, key, memory, fitting)
     return True
 
 
@@ -55,7 +54,7 @@ def write_rows_of(node: Node, key: Any, value: Node, value_key: Any, built: runs
     )
     runs.begin(member, built)
     member.keep(part.nbytes)
-    _put(node, key, part, rows)
+    _put(node, key, memory, rows)
     member.done()
     return True
 
@@ -71,15 +70,20 @@ def apply_to_rows(node: Node, key: Any, ufunc: np.ufunc, other: Any) -> bool:
         return False
     result = np.empty(part.shape, part.dtype)
     ufunc(part, other, out=result)
-    _put(node, key, part, result)
+    _put(node, key, memory, result)
     return True
 
 
-def _put(node: Node, key: Any, part: np.ndarray, value: np.ndarray) -> None:
+def _shape_at(memory: np.ndarray, key: Any) -> tuple[int, ...]:
+    is_array = isinstance(key, np.ndarray)
+    return (len(key), *memory.shape[1:]) if is_array else memory[key, ...].shape
+
+
+def _put(node: Node, key: Any, memory: np.ndarray, value: np.ndarray) -> None:
     runs.clock[0] += 1
     take_before(_places(node, key))
     try:
-        part[...] = value
+        memory[key, ...] = value
     finally:
         announce([_stored(node).source])
 
