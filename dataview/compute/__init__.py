@@ -4,15 +4,7 @@ Nodes go in and arrays come out: expressions block by block, statistics in strea
 products, compiled functions.
 """
 
-from dataview.compute.blocks import (
-    Cut,
-    aliases,
-    block_axis,
-    block_elements,
-    cuts_along,
-    is_one_block,
-    operand_index,
-)
+from dataview.compute.blocks import operand_index
 from dataview.compute.engines import chosen as chosen_engines
 from dataview.compute.engines import current as current_engine
 from dataview.compute.engines import engine
@@ -40,53 +32,14 @@ from dataview.compute.requests import (
 )
 from dataview.compute.rows import memory_of, own_copy
 from dataview.compute.statistics import pending, reduction, take
+from dataview.compute.ways import Cut, Way, aliases, cuts_along, is_divided, way_of
 
 __all__ = [
-    "KINDS",
-    "Cut",
-    "FloatErrors",
-    "Function",
-    "Place",
-    "Program",
-    "Targets",
-    "aliases",
-    "as_tuples",
-    "bind",
-    "block_axis",
-    "block_elements",
-    "by_name",
-    "chosen_engines",
-    "compiled",
-    "current_engine",
-    "cuts_along",
-    "engine",
-    "evaluate",
-    "evaluate_all",
-    "evaluate_into",
-    "executor",
-    "fields_at",
-    "into_places",
-    "is_equal",
-    "is_one_block",
-    "leaves_of",
-    "matmul",
-    "memory_of",
-    "operand_index",
-    "operand_indices",
-    "overwrite",
-    "own_copy",
-    "pack_like",
-    "pending",
-    "place_of",
-    "read_as_rows_of",
-    "reduction",
-    "row_blocks",
-    "rows_of",
-    "run_blocks",
-    "sampled_rows",
-    "shares_memory",
-    "take",
-    "take_before",
-    "take_before_replacing",
-    "waiting_at",
+    "KINDS", "Cut", "FloatErrors", "Function", "Place", "Program", "Targets", "Way", "aliases",
+    "as_tuples", "bind", "by_name", "chosen_engines", "compiled", "current_engine", "cuts_along",
+    "engine", "evaluate", "evaluate_all", "evaluate_into", "executor", "fields_at", "into_places",
+    "is_divided", "is_equal", "leaves_of", "matmul", "memory_of", "operand_index",
+    "operand_indices", "overwrite", "own_copy", "pack_like", "pending", "place_of",
+    "read_as_rows_of", "reduction", "row_blocks", "rows_of", "run_blocks", "sampled_rows",
+    "shares_memory", "take", "take_before", "take_before_replacing", "waiting_at", "way_of",
 ]  # fmt: skip

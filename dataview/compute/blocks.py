@@ -6,25 +6,22 @@ Several threads, or other processes, compute the blocks of one evaluation.
 from __future__ import annotations
 
 import functools
-import itertools
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import copy_context
 from types import MappingProxyType
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 
 from dataview.compute import engines, executors, kernel
 from dataview.compute.float_errors import FloatErrors
-from dataview.compute.programs import Program, compiled
-from dataview.index import Constant, Index, axes_of, block_index, compose, identity
+from dataview.compute.programs import compiled
+from dataview.compute.ways import Cut, block_elements, cuts, is_read_in_blocks, reuses
+from dataview.index import Constant, Index, axes_of, compose, identity
 from dataview.plan.kinds import (
-    Driven,
     Elementwise,
-    Select,
-    Stored,
     known_dtype,
     known_shape,
     size_of,
@@ -33,100 +30,9 @@ from dataview.plan.node import Evaluate, Node
 from dataview.sizes import sizes
 from dataview.sources import REUSED, Memo, give_back
 
-LONGER = 8
-"""The blocks of a single operation are up to this many times as long as others."""
-
-BLOCKS_ENOUGH = 16
-"""Fewer blocks than this are not made longer: some threads would have nothing to do."""
-
 TILE_ELEMENTS = 1 << 14
 """A row that is an operand of every other row is repeated up to this size: NumPy's inner loops are
 then long."""
-
-
-class Cut(NamedTuple):
-    """A block of a result: positions `start` to `stop` of one of its axes."""
-
-    axis: int
-    start: int
-    stop: int
-
-    def within(self, shape: Sequence[int]) -> Index:
-        """Return the index of the block in an array of this shape."""
-        return block_index(shape, self.start, self.stop, self.axis) if shape else identity(())
-
-    def of(self, array: np.ndarray) -> np.ndarray:
-        """Return the block of an array."""
-        if not array.ndim:
-            return array
-        return array[(slice(None),) * self.axis + (slice(self.start, self.stop),)]
-
-
-def cuts_along(axis: int, length: int, step: int) -> list[Cut]:
-    """Return the blocks of an axis of this length, each of `step` positions but for the last.
-
-    >>> cuts_along(0, 5, 3)
-    [Cut(axis=0, start=0, stop=3), Cut(axis=0, start=3, stop=5)]
-    """
-    return [Cut(axis, start, min(start + step, length)) for start in range(0, length, step)]
-
-
-def cuts(
-    shape: Sequence[int],
-    elements: int | None = None,
-    whole_rows: bool = False,
-    together: int = 1,
-) -> list[Cut]:
-    """Return the blocks of an array, along its first axis that is long enough.
-
-    Each block has a multiple of `together` positions; the rest, if there is one, is a block too.
-
-    >>> cuts((5, 2), 4)
-    [Cut(axis=0, start=0, stop=2), Cut(axis=0, start=2, stop=4), Cut(axis=0, start=4, stop=5)]
-    """
-    if not shape or not size_of(tuple(shape)):
-        return [Cut(0, 0, shape[0] if shape else 0)]
-    axis, step = block_axis(shape, elements, whole_rows)
-    step = max(together, step - step % together)
-    even = shape[axis] - shape[axis] % together
-    ends = [*range(0, even, step), even, shape[axis]]
-    return [Cut(axis, a, b) for a, b in itertools.pairwise(ends) if a < b]
-
-
-def block_axis(
-    shape: Sequence[int], elements: int | None = None, whole_rows: bool = False
-) -> tuple[int, int]:
-    """Return the axis along which an array is cut, and how many positions of it a block has."""
-    elements = sizes.block_elements if elements is None else elements
-    size = size_of(tuple(shape))
-    wanted = -(-size // elements)
-    enough = [axis for axis, length in enumerate(shape) if length >= wanted]
-    axis = enough[0] if enough and not whole_rows else 0 if whole_rows else int(np.argmax(shape))
-    return axis, max(1, elements // (size // shape[axis]))
-
-
-def block_elements(program: Program, size: int, read: bool = False) -> int:
-    """Return how many elements a block has of a program's result, which has `size` in all.
-
-    Narrow dtypes have more elements in as many bytes, unless operands are `read` block by block.
-    A single operation has no intermediate result to reuse from the cache, so its blocks may be
-    longer, as long as there are enough of them for all threads.
-    """
-    wide = max(dtype.itemsize for step in program.steps for dtype in step.dtypes)
-    elements = sizes.block_elements * (1 if read or wide > 4 else 2)
-    if len(program.steps) > 1:
-        return elements
-    enough = 1 if executors.is_inside() else BLOCKS_ENOUGH
-    return elements * min(max(size // (elements * enough), 1), LONGER)
-
-
-def is_one_block(elements: int, dtype: np.dtype[Any]) -> bool:
-    """Whether a result of so many elements is computed in one block, because this is quicker.
-
-    Most of the time of a small result goes into the first access to its new memory, and there
-    threads wait for each other.
-    """
-    return elements * min(max(dtype.itemsize, 4), 8) <= 64 * sizes.block_elements
 
 
 def fused(
@@ -320,9 +226,7 @@ class _Leaf:
         self.reuses = self.array is None and reuses(node)
 
     def _is_large(self) -> bool:
-        """Whether the leaf is read block by block: neither small nor a view of memory."""
-        in_memory = self.index.is_box and aliases(self.node)
-        return size_of(self.index.shape) > sizes.block_elements and not in_memory
+        return is_read_in_blocks(self.node, size_of(self.index.shape), self.index.is_box)
 
     def is_same_for_rows(self) -> bool:
         """Whether the leaf is an array of several elements that is the same for all rows."""
@@ -351,22 +255,6 @@ class _Leaf:
         else:
             found = part.of(self.array) if varies else self.array
         return _in_groups(found, groups) if groups and varies else found
-
-
-def reuses(node: Node) -> bool:
-    """Whether a node is read from a source that can read into memory that was used before."""
-    while isinstance(node, Select):
-        node = node.node
-    return isinstance(node, Stored) and node.source.reuses
-
-
-def aliases(node: Node) -> bool:
-    """Whether evaluating a node returns a strided view of memory, not a copy."""
-    if isinstance(node, Select):
-        return node.index.is_box and aliases(node.node)
-    if isinstance(node, Driven):
-        return aliases(node.node)
-    return isinstance(node, Stored) and node.source.memory is not None
 
 
 def _in_groups(array: np.ndarray, rows: int) -> np.ndarray:

@@ -9,12 +9,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dataview.compute import engines, products
-from dataview.compute.blocks import aliases, cuts_along, fused, is_one_block, operand_index
+from dataview.compute import products
+from dataview.compute.blocks import fused, operand_index
 from dataview.compute.kernel import run_small, run_whole
 from dataview.compute.programs import leaves_of
 from dataview.compute.rows import NESTED, memory_of, read_stored, taker_of
 from dataview.compute.statistics import pending, some_rows, take
+from dataview.compute.ways import aliases, cuts_along, is_divided
 from dataview.index import (
     ENDLESS,
     Array,
@@ -149,18 +150,12 @@ def _deep(
     """Ask for the operands of an expression before it is computed."""
     own = known_shape(node)
     values: dict[Node, np.ndarray] = {}
-    if _is_divided(node, math.prod(own if index is None else index.shape)):
+    if is_divided(math.prod(own if index is None else index.shape), node.dtypes[0]):
         return evaluate_together((node,), index, memo)[0]  # each of its blocks comes here again
     take_once((node,), index, memo)
     for leaf in leaves_of(node):
         values[leaf] = yield leaf, operand_index(index, own, known_shape(leaf))
     return evaluate_together((node,), index, memo, values.__getitem__)[0]
-
-
-def _is_divided(node: Elementwise, size: int) -> bool:
-    """Whether an expression is computed in several blocks, or by an engine that takes blocks."""
-    large = size > sizes.small_elements and not is_one_block(size, node.dtypes[0])
-    return large or engines.current() == "numexpr"
 
 
 def evaluate_together(
@@ -176,7 +171,7 @@ def evaluate_together(
     own = known_shape(nodes[0])
     shape = own if index is None else index.shape
     size = math.prod(shape)
-    if leaf is None and _is_divided(nodes[0], size):
+    if leaf is None and is_divided(size, nodes[0].dtypes[0]):
         take_once(nodes, index, memo)
         return fused(nodes, index, None, evaluate)
 

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dataview.compute.blocks import cuts_along
+from dataview.compute.ways import cuts_along
 from dataview.index import (
     LINE,
     Affine,

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.compute.blocks import Cut, cuts_along
 from dataview.compute.executors import run_blocks
+from dataview.compute.ways import Cut, cuts_along
 from dataview.index import axis_index, numbers_map
 from dataview.plan.build import select
 from dataview.plan.fields import NO_FIELDS

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from dataview.compute import rows
-from dataview.compute.blocks import aliases, cuts_along, fused, is_one_block
+from dataview.compute.blocks import fused
 from dataview.compute.evaluation import evaluate, evaluate_together, overlaps, take_once
 from dataview.compute.photographs import take_before
 from dataview.compute.places import Place
 from dataview.compute.statistics import pending, take
+from dataview.compute.ways import aliases, cuts_along, is_divided
 from dataview.index import Constant, Index, identity
 from dataview.plan.build import field
 from dataview.plan.guards import check_ends
@@ -70,7 +71,7 @@ def _is_fused(node: Node) -> bool:
     """Whether a node is computed block by block, each with a memo of its own."""
     if not isinstance(node, Elementwise):
         return False
-    return not is_one_block(size_of(known_shape(node)), node.dtypes[0])
+    return is_divided(size_of(known_shape(node)), node.dtypes[0])
 
 
 # --- passes over rows ------------------------------------------------------------------------

@@ -15,11 +15,11 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from numpy import ndarray
 
-from dataview.compute import engines
-from dataview.compute.blocks import aliases, is_one_block, operand_index
+from dataview.compute.blocks import operand_index
 from dataview.compute.kernel import run_small
 from dataview.compute.programs import leaves_of
 from dataview.compute.statistics import pending, take
+from dataview.compute.ways import aliases, is_divided
 from dataview.index import (
     LINE,
     Index,
@@ -58,6 +58,9 @@ from dataview.sources import Memo
 Taker: TypeAlias = "Callable[[Rows], Any]"
 """A function of rows; it returns None where these need a plan."""
 
+
+FEW = 4096
+"""So many elements of memory may be copied besides those that are asked for."""
 
 NESTED = 8
 """Deeper plans are evaluated step by step, so that no plan is too deep for Python's stack."""
@@ -122,7 +125,8 @@ def read_as_rows_of(evaluate: Evaluate, part: Node, whole: Node, rows: Rows) -> 
         is_all = isinstance(within, range) and within == range(count or 0)
         return taker(rows) if is_all else None
 
-    if type(part) is Select and part is not whole:
+    is_new = part is not whole and all(part is not below for below in whole.made_of())
+    if type(part) is Select and is_new:
         part.reader = taken
 
 
@@ -175,9 +179,11 @@ def _of_memory(memory: np.ndarray, columns: Index | None = None) -> Taker:
     return lambda rows: by_number(rows) if type(rows) is ndarray else part[row_key(rows)]
 
 
-def _of_stored(evaluate: Evaluate, node: Stored) -> Taker:
+def _of_stored(evaluate: Evaluate, node: Stored) -> Taker | None:
     """Return what reads rows of a store."""
     source = node.source
+    if source.shares:
+        return None
     return lambda rows: source.read(rows_index(source.shape, rows), {})[()]
 
 
@@ -212,16 +218,20 @@ def _of_reshaped(evaluate: Evaluate, node: Reshaped) -> Taker | None:
     if not own or not taker_of(evaluate, node.node):
         return None
     below, width, length = reader_of(evaluate, node.node), size_of(own[1:]), size_of(shape[1:])
+    spare = FEW if memory_of(node.node) is not None else 0
 
     def run(start: int, stop: int) -> Any:
-        """Return rows that follow each other."""
+        """Return rows that follow each other; None if they are no whole rows below."""
         first, last = start * length // width, -(-stop * length // width)
+        if (last - first) * width - (stop - start) * length > spare:
+            return None
         found = below(range(first, last)).reshape(-1)[start * length - first * width :]
         return found[: (stop - start) * length].reshape(stop - start, *shape[1:])
 
     def taken(rows: Rows) -> Any:
         if isinstance(rows, int):
-            return run(rows, rows + 1)[0]
+            found = run(rows, rows + 1)
+            return found if found is None else found[0]
         if isinstance(rows, range):
             return run(rows.start, rows.stop) if rows.step == 1 and rows else None
         if length % width:
@@ -243,7 +253,7 @@ def _of_columns(evaluate: Evaluate, node: Node, columns: Index) -> Taker | None:
     memory = memory_of(node)
     if memory is not None:
         return _of_memory(memory, columns)
-    if isinstance(node, Stored):
+    if isinstance(node, Stored) and not node.source.shares:
         read = node.source.read
         return lambda rows: read(compose(columns, rows_index(columns.shape, rows)), {})[()]
     if isinstance(node, Elementwise):
@@ -363,7 +373,7 @@ def _of_expression(
 
     def computed(rows: Rows) -> Any:
         several = range(rows, rows + 1) if isinstance(rows, int) else rows
-        if not is_one_block(len(several) * row, own.dtypes[0]) or engines.current() == "numexpr":
+        if is_divided(len(several) * row, own.dtypes[0]):
             return None
         if any(statistic.taken is None for statistic, _ in statistics.values()):
             take(pending(own), evaluate)  # all of them together, in one reading

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute.blocks import Cut, cuts_along, reuses
 from dataview.compute.executors import run_blocks
 from dataview.compute.float_errors import FloatErrors
 from dataview.compute.quantiles import quantile_dtype, quantiles_of, rows_at
 from dataview.compute.reductions import KINDS, State, result_dtype
+from dataview.compute.ways import Cut, cuts_along, reuses
 from dataview.errors import warn
 from dataview.index import Index, gather
 from dataview.plan.build import stored

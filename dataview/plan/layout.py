@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -186,7 +186,7 @@ def _groups(own: Shape, wanted: Shape) -> list[tuple[list[int], list[int]]]:
     [([0], [0, 1]), ([1, 2], [2])]
     """
     sides = [(shape, [n for n, size in enumerate(shape) if size != 1]) for shape in (own, wanted)]
-    ends = [np.cumprod([shape[n] for n in axes], dtype=object).tolist() for shape, axes in sides]
+    ends = [[*accumulate((shape[n] for n in axes), operator.mul)] for shape, axes in sides]
     shared = [1, *sorted(set(ends[0]) & set(ends[1]))]
     groups = []
     for start, stop in pairwise(shared):

@@ -15,16 +15,13 @@ from dataview.compute import (
     Place,
     Program,
     aliases,
-    block_axis,
-    block_elements,
     chosen_engines,
     compiled,
-    current_engine,
-    is_one_block,
     leaves_of,
     operand_indices,
     pending,
     waiting_at,
+    way_of,
 )
 from dataview.index import Constant, Index, axes_of, boxed, compose, extend, identity, is_endless
 from dataview.plan.concat import split_rows
@@ -55,7 +52,6 @@ from dataview.samples import Stream, length_of
 from dataview.show.display import FRAME, title
 from dataview.show.formulas import formula_of, is_symbolic, term_of
 from dataview.show.words import escape, harmless, inside, length_text, size_text, undriven
-from dataview.sizes import sizes
 
 
 class Reading(NamedTuple):
@@ -333,20 +329,14 @@ def _steps(root: Node) -> Iterator[Step]:
 
 def _blocks_of(core: Elementwise, shape: Shape) -> dict[str, Any]:
     """Return the blocks of a fused expression, and the memory of one."""
-    size = size_of(shape)
-    if not shape or not size or (size <= sizes.small_elements and current_engine() != "numexpr"):
-        return {"way": "at once, small as it is", "blocks": 1, "block_elements": size}
-    large = [leaf for leaf in leaves_of(core) if size_of(known_shape(leaf)) > sizes.block_elements]
-    read = [leaf for leaf in large if not aliases(leaf)]
-    axis, step = block_axis(shape, block_elements(compiled(core), size, bool(read)), bool(read))
-    if is_one_block(size, core.dtypes[0]) and current_engine() != "numexpr":
-        step = shape[axis]
-    step = min(step, shape[axis])
-    elements = size // shape[axis] * step
+    words, axis, step, blocks, read = way_of(core, shape)
+    elements = size_of(shape) // max(1, shape[axis]) * step if shape else 1
+    if not read and blocks == 1 and words.startswith("at once"):
+        return {"way": words, "blocks": 1, "block_elements": size_of(shape)}
     held = sum(known_dtype(leaf).itemsize for leaf in read)
     return {
-        "way": "in blocks, over threads" if step < shape[axis] else "in one block",
-        "blocks": -(-shape[axis] // step),
+        "way": words,
+        "blocks": blocks,
         "block_rows": shape[0] if axis else step,
         "block_elements": elements,
         "thread_bytes": elements * (_buffered(compiled(core)) + held),

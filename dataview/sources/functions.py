@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ class FunctionSource(Source):
     members: tuple[str, ...]
     read_sample: Callable[[Any, tuple[str, ...]], np.ndarray]
     deterministic: bool
+    shares: bool = field(default=True, init=False)  # a sample is made once for all its fields
 
     def read(self, index: Index, memo: Memo) -> np.ndarray:
         """Return what the index selects, making only the samples it needs."""

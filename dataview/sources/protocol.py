@@ -73,6 +73,9 @@ class Source(ABC):
     deterministic: bool = True
     """Whether reading the same place twice returns the same."""
 
+    shares: bool = False
+    """Whether the readings of one evaluation have work in common, which its memo holds."""
+
     reuses: bool = False
     """Whether `read` borrows its memory and adds it to the list `memo[REUSED]`, if there is one."""
 
@@ -175,6 +178,11 @@ class Member(Source):
         self.memory = None if parent.memory is None else parent.memory[name]
         field = parent.dtype[name]
         self.shape, self.dtype = parent.shape + field.shape, field.base
+
+    @property
+    def shares(self) -> bool:  # type: ignore[override]
+        """Whether reading the records shares work."""
+        return self.parent.shares
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Member, (self.parent, self.name)

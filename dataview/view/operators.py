@@ -63,8 +63,7 @@ class Operators(BaseView):
                 if not isinstance(out, BaseView):
                     apply_in_place(argument(out), ufunc, tuple(map(argument, inputs)))
                     return out
-                if not is_applied_at_once(out, ufunc, inputs):
-                    _write_result(out, ufunc, tuple(map(argument, inputs)))
+                _write_result(out, ufunc, inputs)
                 return _marked(out)
         if ufunc is np.matmul and method == "__call__" and not options:
             return viewed(matmul(*map(argument, inputs)))
@@ -163,7 +162,8 @@ for _name, _ufunc in [(row.operator, row.function) for row in OPERATIONS if row.
 def _write_result(view: BaseView, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> None:
     """Write the result of a ufunc into a view; if it does not fit, say what to write instead."""
     try:
-        apply_in_place(node_of(view), ufunc, inputs)
+        if not is_applied_at_once(view, ufunc, inputs):
+            apply_in_place(node_of(view), ufunc, tuple(map(argument, inputs)))
     except TypeError as error:
         wanted = getattr(error, "from_", None)  # of NumPy's error about a cast
         if wanted is None or not hasattr(error, "casting"):
