@@ -33,7 +33,7 @@ from dataview.index.algebra import (
     shifted,
     whole_axes,
 )
-from dataview.index.keys import NO_KEY, Written, basic_index, is_integer, parse, without_names
+from dataview.index.keys import NO_KEY, Written, is_integer, parse, plain_index, without_names
 from dataview.index.overlap import are_apart
 from dataview.index.permutation import Draws, Permutation, words
 from dataview.index.rows import Rows, as_array, numbers_of, row_key, rows_at, rows_index
@@ -41,8 +41,8 @@ from dataview.index.rows import Rows, as_array, numbers_of, row_key, rows_at, ro
 __all__ = [
     "ENDLESS", "LINE", "NO_KEY", "Affine", "Array", "Computed", "Constant", "Draws", "Index", "Map",
     "Permutation", "Rows", "Written", "are_apart", "as_array", "axes_of", "axis_index",
-    "basic_index", "block_index", "boxed", "compose", "extend", "extent", "gather", "identity",
-    "is_endless", "is_identity", "is_integer", "leading", "numbers_map", "numbers_of", "parse",
+    "block_index", "boxed", "compose", "extend", "extent", "gather", "identity", "is_endless",
+    "is_identity", "is_integer", "leading", "numbers_map", "numbers_of", "parse", "plain_index",
     "positions", "renamed", "renumbered", "row_key", "rows_at", "rows_index", "shares_axes",
     "shifted", "whole_axes", "without_names", "words",
 ]  # fmt: skip

@@ -21,6 +21,7 @@ from dataview.index.algebra import (
     is_endless,
     whole_axes,
 )
+from dataview.index.rows import rows_at, rows_index
 
 Item: TypeAlias = Any
 """A plain key item: int, range (a slice of its axis), None, Ellipsis or an integer array."""
@@ -49,7 +50,7 @@ def parse(key: Any, shape: tuple[int, ...]) -> Index:
     Traceback (most recent call last):
     IndexError: index 7 is out of bounds for axis 0 with size 5
     """
-    found = basic_index(key, shape)
+    found = plain_index(key, shape)
     if found is not None:
         return found
     items = _with_ellipsis(_classified(key if isinstance(key, tuple) else (key,)), len(shape), key)
@@ -59,17 +60,24 @@ def parse(key: Any, shape: tuple[int, ...]) -> Index:
     return _basic(items)
 
 
-def basic_index(key: Any, shape: tuple[int, ...]) -> Index | None:
-    """Return the index of a key of plain integers and slices alone, None for all others.
+def plain_index(key: Any, shape: tuple[int, ...]) -> Index | None:
+    """Return the index of a key of integers and slices, with row numbers or a mask in front or not.
 
-    Most keys are of this kind: they are read at once.  What NumPy would refuse is no such key.
+    Most keys are of this kind: they are read at once.  For all others the answer is None, and so it
+    is for what NumPy would refuse.
     """
     items = key if type(key) is tuple else (key,)
-    if len(items) > len(shape):
+    if not items or len(items) > len(shape):
         return None
     lengths: list[int] = []
     maps: list[Map] = []
-    for item, length in zip(items, shape, strict=False):
+    if type(items[0]) is np.ndarray or type(items[0]) is list:
+        numbers = rows_at(range(shape[0]), items[0]) if shape[0] < ENDLESS else None
+        if numbers is None:
+            return None
+        front = rows_index(shape[:1], numbers)
+        lengths, maps = [*front.shape], [*front.maps]
+    for item, length in zip(items[len(maps) :], shape[len(maps) :], strict=False):
         if type(item) is int and -length <= item < length < ENDLESS:
             maps.append(Constant(item + length if item < 0 else item))
         elif type(item) is slice and length < ENDLESS:

@@ -31,7 +31,7 @@ from dataview.index import (
     Index,
     Rows,
     Written,
-    basic_index,
+    plain_index,
     row_key,
     rows_at,
     without_names,
@@ -517,7 +517,7 @@ def _part(view: View, key: Any) -> View:
     node, rows, *_ = view._state
     if type(rows) is not int:
         node = node_of(view)
-    index = _basic_index(node, rows, key)
+    index = _index_of(node, rows, key)
     if index is not None:
         part = _new(View)
         set_node(part, select(node, index, key), view, key)
@@ -541,13 +541,13 @@ def _part(view: View, key: Any) -> View:
     return cast(View, face.view_of_rows(node, seen, whole, given))
 
 
-def _basic_index(node: Node, rows: Any, key: Any) -> Index | None:
+def _index_of(node: Node, rows: Any, key: Any) -> Index | None:
     """Return the index of a basic key on a node, or on one row of it; None for other keys."""
     if not node.shape or isinstance(node, Sampled):
         return None
     if type(rows) is int:
         key = (rows, *key) if type(key) is tuple else (rows, key)
-    return basic_index(key, node.shape)
+    return plain_index(key, node.shape)
 
 
 def _plain_key(key: Any) -> Any:
