@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -60,7 +60,8 @@ Taker: TypeAlias = "Callable[[Rows], Any]"
 
 
 FEW = 4096
-"""So many elements of memory may be copied besides those that are asked for."""
+"""So many elements of memory may be copied besides those that are asked for, and so many rows of
+joined data have a number each."""
 
 NESTED = 8
 """Deeper plans are evaluated step by step, so that no plan is too deep for Python's stack."""
@@ -271,18 +272,22 @@ def _of_joined(evaluate: Evaluate, node: Concat, columns: Index | None = None) -
     """Return what takes rows of joined nodes, each from the node that has it; they are copied."""
     shape, dtype = known_shape(node) if columns is None else columns.shape, node.dtype
     whole = identity(shape) if columns is None else columns
-    takers = [
-        taker for part in node.nodes if (taker := _of_columns(evaluate, part, whole)) is not None
-    ]
-    if len(takers) < len(node.nodes):
+    parts, firsts, starts = node.nodes, node.starts, node.starts.tolist()
+    if not all(aliases(part) or _of_columns(evaluate, part, whole) for part in parts):
         return None
-    first_rows, starts = node.starts, node.starts.tolist()
+    known: dict[int, Taker | None] = {}  # of the parts that were asked for: there may be many
+
+    def of_part(number: int, rows: Rows) -> Any:
+        if number not in known:
+            known[number] = _of_columns(evaluate, parts[number], whole)
+        taker = known[number]
+        return None if taker is None else taker(rows)
 
     def in_one_part(rows: int | range) -> Any:
         """Return a copy of rows, None if they are not all of one part."""
         ends = (rows, rows) if isinstance(rows, int) else (rows[0], rows[-1])
         number, last = (bisect_right(starts, row) - 1 for row in ends)
-        found = takers[number](_shifted(rows, starts[number])) if number == last else None
+        found = of_part(number, _shifted(rows, starts[number])) if number == last else None
         if found is None or isinstance(found, ndarray):
             return None if found is None else found.astype(dtype)
         out = np.empty(1, dtype)
@@ -290,22 +295,33 @@ def _of_joined(evaluate: Evaluate, node: Concat, columns: Index | None = None) -
         return out[0]
 
     def taken(rows: Rows) -> Any:
-        if isinstance(rows, int) or (isinstance(rows, range) and rows):
-            found = in_one_part(rows)
-            if found is not None or isinstance(rows, int):
-                return found
+        if isinstance(rows, int):
+            return in_one_part(rows)
+        found = in_one_part(rows) if isinstance(rows, range) and rows else None
+        if found is not None or (isinstance(rows, range) and len(rows) > FEW):
+            return found  # long runs are divided among the parts without a number for each row
         numbers = as_array(rows)
         out = np.empty((len(numbers), *shape[1:]), dtype)
-        which = first_rows.searchsorted(numbers, "right") - 1
-        for number in np.bincount(which).nonzero()[0].tolist():  # quicker than `unique`
-            places = (which == number).nonzero()[0]
-            found = takers[number](numbers[places] - starts[number])
+        for number, places in _by_part(firsts.searchsorted(numbers, "right") - 1):
+            found = of_part(number, numbers[places] - starts[number])
             if found is None:
                 return None
             out[places] = found
         return out
 
     return taken
+
+
+def _by_part(which: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Return the numbers that occur, each with the places where it does."""
+    if not len(which):
+        return
+    order = which.argsort(kind="stable")
+    numbers = which[order]
+    start = 0
+    for end in [*(np.flatnonzero(numbers[1:] != numbers[:-1]) + 1).tolist(), len(which)]:
+        yield int(numbers[start]), order[start:end]
+        start = end
 
 
 def _shifted(rows: int | range, by: int) -> int | range:

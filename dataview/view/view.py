@@ -211,10 +211,12 @@ class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
             if name.startswith("__"):  # protocols ask all the time
                 raise unknown_verb(name, ())
             raise unknown_verb(name, dir(View), hints.advice(name, ()))
-        node, rows, *_ = self._state
-        followed = row_field(node, name) if rows is not None else None
+        state = self._state
+        node, rows = state[0], state[1]
+        followed = None if rows is None else node.followed.get(name) or row_field(node, name)
         if followed is not None:
-            part = face.view_of_rows(followed, rows, None, name)
+            part = _new(View)
+            put_state(part, (followed, rows, None, name, clock[0]))
         else:
             whole = node_of(self)
             if name not in whole.fields:
