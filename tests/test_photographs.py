@@ -17,9 +17,11 @@ from hypothesis import strategies as st
 import dataview as dv
 from dataview import sources
 from dataview.compute import photographs
+from dataview.sizes import sizes
+from dataview.sources.sharing import are_together, stores_meeting
 from dataview.view.face import node_of
 from oracle import assert_same, examples
-from stores import LeastWritable
+from stores import LeastWritable, Raw, Unnamed
 
 
 class Counted(LeastWritable):
@@ -249,7 +251,7 @@ def test_the_stores_of_unheld_statistics_are_forgotten():
         d = dv.View(np.zeros(3))
         d._sum()
         d[0] = 1
-    assert len(photographs._waiting) < 50
+    assert sum(map(len, photographs._waiting.values())) < 50
 
 
 def test_an_explanation_names_what_a_write_would_take():
@@ -486,6 +488,94 @@ def test_the_file_of_a_map_is_known_as_long_as_it_may_be_the_one_of_its_name(tmp
     dv.open(tmp_path / "b.npy", mode="r+")[0] = 100
     assert not untaken([total, other])  # of the second map it is not known which file it has
     assert total() == other() == 15
+
+
+class Lender:
+    """Lends the memory of an array, as tensors do."""
+
+    def __init__(self, array):
+        self.__array_interface__ = array.__array_interface__
+        self.array = array
+
+
+def stores_of_each_kind(folder):
+    """Return sources of the same numbers by a name: of memory, and of two files in many ways."""
+    found = {"memory": np.arange(6.0), "a store": LeastWritable(np.arange(6.0))}
+    found["lent"] = np.asarray(Lender(found["memory"]))
+    for name in "ab":
+        np.arange(6.0).tofile(folder / name)
+        np.save(folder / f"{name}.npy", np.arange(6.0))
+        found[f"map of {name}"] = np.memmap(folder / name, "f8", "r+")
+        found[f"file {name}"] = Raw(folder / name, (6,), "f8")
+        found[f"unnamed {name}"] = Unnamed(folder / name, (6,), "f8")
+        found[f"map of {name}.npy"] = np.load(folder / f"{name}.npy", mmap_mode="r+")
+        found[f"{name}.npy"] = dv.open(folder / f"{name}.npy", mode="r+")
+    records = np.dtype([("x", "f8"), ("y", "f8")])
+    found["a member"] = dv.View(Unnamed(folder / "a", (3,), records)).x
+    views = {name: one if isinstance(one, dv.View) else dv.View(one) for name, one in found.items()}
+    return {name: node_of(view).source for name, view in views.items()}
+
+
+def test_sources_that_may_share_data_have_stores_that_meet(tmp_path):
+    found = stores_of_each_kind(tmp_path)
+    assert {source.home.store.kind for source in found.values()} >= {
+        "array", "foreign", "map", "file", "other",
+    }  # fmt: skip
+    for one, ours in found.items():
+        for other, theirs in found.items():
+            kind, key = store = theirs.home.store
+            together = are_together(ours.home.store, store)
+            assert together == are_together(store, ours.home.store)
+            assert together == bool(stores_meeting(ours.home.store, {kind: {key: 1}}))
+            assert together or not ours.may_share(theirs), (one, other)
+
+
+def test_what_shows_a_file_without_its_path_shares_with_maps_of_it_alone(tmp_path):
+    found = stores_of_each_kind(tmp_path)
+    unnamed = {"unnamed a", "unnamed b", "a member", "a store"}
+    assert {n for n, one in found.items() if found["map of a"].may_share(one)} == {
+        "map of a", "file a", *unnamed,
+    }  # fmt: skip
+    assert {n for n, one in found.items() if found["file a"].may_share(one)} == {
+        "file a", "map of a",
+    }  # fmt: skip
+    assert {n for n, one in found.items() if found["a store"].may_share(one)} == {
+        "a store", "map of a", "map of b", "map of a.npy", "map of b.npy",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [Raw, Unnamed])
+def test_a_map_is_written_from_a_store_of_its_own_file(kind, tmp_path):
+    values = np.arange(1000.0)
+    values.tofile(tmp_path / "a")
+    mapped = np.memmap(tmp_path / "a", "f8", "r+")
+    total = dv.View(kind(tmp_path / "a", (1000,), "f8"))._sum()
+    with sizes.set(streamed_elements=0, block_bytes=64, file_bytes=64):
+        dv.View(mapped)[...] = dv.View(kind(tmp_path / "a", (1000,), "f8"))[::-1]
+    assert_same(np.array(mapped), values[::-1])
+    assert total() == values.sum()
+    total = dv.View(mapped)._sum()
+    dv.View(kind(tmp_path / "a", (1000,), "f8"))[0] = 0
+    assert total() == values.sum()
+
+
+def test_a_dataset_shares_with_maps_of_its_own_file_alone(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as new:
+        new["x"] = np.arange(6.0)
+    np.save(tmp_path / "b.npy", np.arange(6.0))
+    with h5py.File(tmp_path / "a.h5", "r+") as file:
+        mapped = np.memmap(tmp_path / "a.h5", "f8", "r+", file["x"].id.get_offset(), (6,))
+        total, same = dv.View(file["x"])._sum(), dv.View(mapped)._sum()
+        dv.View(np.load(tmp_path / "b.npy", mmap_mode="r+"))[0] = 100
+        assert untaken([total, same]) == [0, 1]
+        dv.View(mapped)[0] = 100
+        assert not untaken([total, same])
+        assert total() == same() == 15
+    with h5py.File(tmp_path / "c.h5", "w", driver="core") as held:
+        held["x"] = np.arange(6.0)
+        total = dv.View(held["x"])._sum()
+        dv.View(mapped)[1] = 100  # the file that this is written to is not known
+        assert not untaken([total])
 
 
 RECORDS = np.dtype([("x", "f8"), ("y", "f8", (2,)), ("z", [("u", "i4"), ("v", "i4")])])

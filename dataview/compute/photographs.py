@@ -43,12 +43,12 @@ def _let_go(waiting: _Waiting) -> None:
     _gone.append(waiting)  # not removed at once: another thread may be reading what is filed
 
 
-_waiting: dict[Store, Any] = {}
+_waiting: dict[str, Any] = {}
 """What waits, filed so that a write finds what it may change without a look at all others.
 
-The ways go by store, line, size and cell.  A line is the addresses in memory, or an axis of an
-array; a place is filed by the line of which it covers the least.  On the line it lies from cell to
-the next cell, where cells are no smaller than it is.
+The ways go by kind and key of the store, line, size and cell.  A line is the addresses in memory,
+or an axis of an array; a place is filed by the line of which it covers the least.  On the line it
+lies from cell to the next cell, where cells are no smaller than it is.
 """
 
 _gone: list[_Waiting] = []
@@ -71,8 +71,8 @@ def take_before_replacing(path: str) -> None:
     """Take what was asked of a file that is about to be replaced."""
     with _lock:
         _bring_up_to_date()
-        lines = [_waiting[store] for store in stores_meeting(store_of_file(path), _waiting)]
-        filed = [one for line in lines for sizes in line.values() for one in _within(sizes, None)]
+        near = stores_meeting(store_of_file(path), _waiting)
+        filed = [one for lines in near for sizes in lines.values() for one in _within(sizes, None)]
         found = {id(part): part for part, _ in _untaken(filed)}
     _take(list(found.values()))
 
@@ -119,7 +119,7 @@ def _file(part: Any, place: Place) -> None:
     store, line, waiting.span = _drawer_of(place)
     low, high = waiting.span
     size = (high - low).bit_length()
-    waiting.place, waiting.way = place, (store, line, size, low >> size, id(waiting))
+    waiting.place, waiting.way = place, (*store, line, size, low >> size, id(waiting))
     filed: Any = _waiting
     for key in waiting.way[:-1]:
         filed = filed.setdefault(key, {})
@@ -155,8 +155,8 @@ def _filed_near(change: Place) -> list[_Waiting]:
         return []
     home = change.source.home
     found: list[_Waiting] = []
-    for store in stores_meeting(home.store, _waiting):
-        for line, sizes in _waiting[store].items():
+    for lines in stores_meeting(home.store, _waiting):
+        for line, sizes in lines.items():
             found.extend(_within(sizes, _span(change, home, line)))
     return found
 
