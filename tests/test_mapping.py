@@ -745,6 +745,12 @@ def test_a_cache_is_bounded_and_forgets_the_oldest(d):
         lambda d, x: dv.View(x).__setitem__(np.s_[2:5], -1),
         lambda d, x: dv.View(x)[::-1].__imul__(2),
         lambda d, x: np.add(d.x, 1, out=dv.View(x)),
+        lambda d, x: (dv.View(x.copy()) + 1)(out=x),
+        lambda d, x: dv.View(x[4:].copy())[::-1](out=x[2:-2]),
+        lambda d, x: np.cumsum(dv.View(x[::2].copy()), out=x[::2]),
+        lambda d, x: np.add.at(x, [1, 2], dv.View(np.ones(2))),
+        lambda d, x: np.copyto(x, dv.View(x + 1)),
+        lambda d, x: np.modf(dv.View(x + 0.5), out=(x, np.empty_like(x))),
     ],
 )
 def test_a_write_to_the_sources_is_seen_through_a_cache(write):
@@ -769,6 +775,32 @@ def test_a_file_written_is_seen_through_a_cache(tmp_path):
     assert_same(c(), (np.arange(10.0) + 1) * 2)
     write[3] = 0
     assert c[3]() == 0
+
+
+@pytest.mark.parametrize("read", [dv.open, lambda path: dv.View(np.load(path, mmap_mode="r"))])
+def test_a_file_replaced_is_seen_through_a_cache(read, tmp_path):
+    path, x = tmp_path / "x.npy", np.arange(10.0)
+    np.save(path, x)
+    (tmp_path / "link.npy").symlink_to(path)
+    caches = [(read(tmp_path / name) * 2)._cached(1e6) for name in ("x.npy", "link.npy")]
+    for c in caches:
+        c()
+    now = x + 1
+    dv.View(now)._save(path)
+    for c in caches:
+        assert_same(c(), now * 2 if read is dv.open else x * 2)  # a map is of the file of before
+
+
+def test_a_file_saved_elsewhere_keeps_a_cache(tmp_path):
+    f = Counting(lambda s: s.x() + 0)
+    np.save(tmp_path / "x.npy", np.arange(10.0))
+    c = dv.View(x=dv.open(tmp_path / "x.npy"), row=np.arange(10))._map(f)._probe()._cached(1e6)
+    c()
+    f.rows.clear()
+    dv.View(np.zeros(3))._save(tmp_path / "y.npy")
+    dv.View(np.zeros(3))(out=np.empty(3))
+    c()
+    assert f.rows == []
 
 
 def test_a_row_computed_while_its_source_is_written_is_not_kept():

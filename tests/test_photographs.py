@@ -76,6 +76,11 @@ def ways(a):
     yield "batches", v, lambda: v._minibatches(1)[0]._write(9)
     yield "rows in another order", v, lambda: v._shuffled(0)._write(9)
     yield "an array to read into", v, lambda: dv.View(np.full((6, 2), 9.0))(out=a)
+    columns = a[::-1, :1]
+    yield "an output of NumPy", v, lambda: np.cumsum(dv.View(a[:, :1] + 1), axis=0, out=columns)
+    yield "two outputs", v, lambda: np.modf(dv.View(a + 0.5), out=(a, np.empty_like(a)))
+    yield "a copy", v, lambda: np.copyto(a, dv.View(np.full((6, 2), 9.0)))
+    yield "elements", v, lambda: np.add.at(a, [0, 1], dv.View(np.full((2, 2), 9.0)))
 
 
 ASKED = {

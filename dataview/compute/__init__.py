@@ -20,7 +20,8 @@ from dataview.compute.evaluation import evaluate, memory_of
 from dataview.compute.executors import executor, run_blocks, shares_memory
 from dataview.compute.float_errors import FloatErrors
 from dataview.compute.functions import Function, bind, pack_like
-from dataview.compute.photographs import take_before, take_before_replacing, waiting_at
+from dataview.compute.listeners import changing, changing_arrays, listen, replacing
+from dataview.compute.photographs import waiting_at
 from dataview.compute.places import Place, Targets, into_places, place_of
 from dataview.compute.products import matmul, operand_indices
 from dataview.compute.programs import Program, compiled, leaves_of
@@ -40,11 +41,10 @@ from dataview.compute.statistics import pending, reduction, take
 
 __all__ = [
     "KINDS", "Cut", "FloatErrors", "Function", "Place", "Program", "Taker", "Targets", "aliases",
-    "as_tuples", "bind", "block_axis", "block_elements", "by_name", "chosen_engines", "compiled",
-    "current_engine", "cuts_along", "engine", "evaluate", "evaluate_all", "evaluate_into",
-    "executor", "into_places", "is_equal", "is_one_block", "leaves_of", "matmul", "memory_of",
-    "operand_index", "operand_indices", "overwrite", "pack_like", "pending", "place_of",
-    "reduction", "row_blocks", "run_blocks", "sampled_rows", "shares_memory", "take", "take_before",
-    "take_before_replacing",
-    "taker_of", "taker_of_memory", "waiting_at",
+    "as_tuples", "bind", "block_axis", "block_elements", "by_name", "changing", "changing_arrays",
+    "chosen_engines", "compiled", "current_engine", "cuts_along", "engine", "evaluate",
+    "evaluate_all", "evaluate_into", "executor", "into_places", "is_equal", "is_one_block",
+    "leaves_of", "listen", "matmul", "memory_of", "operand_index", "operand_indices", "overwrite",
+    "pack_like", "pending", "place_of", "reduction", "replacing", "row_blocks", "run_blocks",
+    "sampled_rows", "shares_memory", "take", "taker_of", "taker_of_memory", "waiting_at",
 ]  # fmt: skip

@@ -18,7 +18,7 @@ from dataview.compute.statistics import pending, take_each
 from dataview.index import extent, identity
 from dataview.plan.kinds import Reduction
 from dataview.plan.photographs import noted
-from dataview.sources import Home, Store, store_of_file, stores_meeting
+from dataview.sources import Home, store_of_file, stores_meeting
 
 Span: TypeAlias = tuple[int, int]
 """The least and the greatest of some positions."""
@@ -81,8 +81,10 @@ def waiting_at(changes: Iterable[Place]) -> list[Any]:
     """Return what was asked of these places, is still held by someone, and is not taken yet."""
     with _lock:
         _bring_up_to_date()
+        if not _waiting:
+            return []
         found: dict[int, Any] = {}
-        for change in changes if _waiting else ():
+        for change in changes:
             near = _filed_near(change)
             for part, place in _untaken(near) if near else ():
                 if id(part) not in found and place.may_meet(change):
@@ -107,7 +109,9 @@ def _bring_up_to_date() -> None:
     while _gone:
         _forget(_gone.pop())
     new = [part for part in noted() if part.taken is None]
-    reads = places_read([part.node for part in new]) if new else {}
+    if not new:
+        return
+    reads = places_read([part.node for part in new])
     for part in new:
         for place in reads[id(part.node)]:
             if 0 not in place.where.shape:
@@ -178,7 +182,7 @@ def _within(sizes: dict[int, dict[int, Any]], span: Span | None) -> list[_Waitin
     return found
 
 
-def _drawer_of(place: Place) -> tuple[Store, Any, Span]:
+def _drawer_of(place: Place) -> tuple[tuple[str, Any], Any, Span]:
     """Return on which line a place is filed, the one of which it covers the least, and its span."""
     source, home = place.source, place.source.home
     shape = source.shape[: home.axes]

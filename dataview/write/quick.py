@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute import Place, memory_of, take_before
+from dataview.compute import Place, changing, memory_of
 from dataview.index import Index, compose, parse
 from dataview.plan.casting import cast
 from dataview.plan.kinds import Select, Stored
 from dataview.plan.node import Node
 from dataview.sizes import sizes
 from dataview.write import runs
-from dataview.write.listeners import announce
 from dataview.write.spots import Spot
 
 NUMBERS = frozenset((int, float, bool, complex))
@@ -77,15 +76,12 @@ def apply_to_rows(node: Node, key: Any, ufunc: np.ufunc, other: Any) -> bool:
 
 def _put(node: Node, key: Any, part: np.ndarray, value: np.ndarray) -> None:
     runs.clock[0] += 1
-    take_before(_places(node, key))
-    try:
+    with changing(partial(_places, node, key)):
         part[...] = value
-    finally:
-        announce([_stored(node).source])
 
 
 def _places(node: Node, key: Any) -> Iterator[Place]:
-    """Yield the place of some rows, which is worked out only if something waits for a write."""
+    """Yield the place of some rows, which is worked out only if something waits for it."""
     spot = _spot(node, key)
     yield Place(_stored(node).source, spot.where)
 
