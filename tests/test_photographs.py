@@ -308,6 +308,14 @@ def test_what_the_values_of_a_write_need_is_taken_in_one_pass():
     assert source.elements == 3 * 4000  # once for both statistics, and once for each value
 
 
+def test_what_a_description_needs_is_taken_in_one_pass():
+    source = CountedAll(np.arange(4000.0))
+    x = dv.View(source)
+    d = dv.View(a=x - x._mean(), b=x / x._std())
+    d._describe()
+    assert source.elements == 3 * 4000  # once for both statistics, and once for each field
+
+
 def test_what_several_threads_ask_is_not_lost():
     d = dv.View(np.arange(3.0))
     asked = []

@@ -16,7 +16,7 @@ from dataview.compute.blocks import (
 from dataview.compute.engines import chosen as chosen_engines
 from dataview.compute.engines import current as current_engine
 from dataview.compute.engines import engine
-from dataview.compute.evaluation import evaluate, memory_of
+from dataview.compute.evaluation import evaluate, memory_of, settle
 from dataview.compute.executors import executor, run_blocks, shares_memory
 from dataview.compute.float_errors import FloatErrors
 from dataview.compute.functions import Function, bind, pack_like
@@ -37,7 +37,7 @@ from dataview.compute.requests import (
     overwrite,
     row_blocks,
 )
-from dataview.compute.statistics import pending, reduction, take
+from dataview.compute.statistics import passes_before, reduction
 
 __all__ = [
     "KINDS", "Cut", "FloatErrors", "Function", "Place", "Program", "Taker", "Targets", "aliases",
@@ -45,6 +45,6 @@ __all__ = [
     "chosen_engines", "compiled", "current_engine", "cuts_along", "engine", "evaluate",
     "evaluate_all", "evaluate_into", "executor", "into_places", "is_equal", "is_one_block",
     "leaves_of", "listen", "matmul", "memory_of", "operand_index", "operand_indices", "overwrite",
-    "pack_like", "pending", "place_of", "reduction", "replacing", "row_blocks", "run_blocks",
-    "sampled_rows", "shares_memory", "take", "taker_of", "taker_of_memory", "waiting_at",
+    "pack_like", "passes_before", "place_of", "reduction", "replacing", "row_blocks", "run_blocks",
+    "sampled_rows", "settle", "shares_memory", "taker_of", "taker_of_memory", "waiting_at",
 ]  # fmt: skip

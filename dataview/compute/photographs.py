@@ -94,8 +94,7 @@ def waiting_at(changes: Iterable[Place]) -> list[Any]:
 
 def _take(found: Sequence[Any]) -> None:
     statistics = [part for part in found if isinstance(part, Reduction)]
-    inner = {id(part): part for node in statistics for part in pending(node)}
-    take_each(list(inner.values()), evaluate)
+    take_each(pending(*statistics), evaluate)
     for part in found:
         if not isinstance(part, Reduction):
             part.take()

@@ -10,10 +10,9 @@ import numpy as np
 
 from dataview.compute import engines
 from dataview.compute.blocks import is_one_block
-from dataview.compute.evaluation import evaluate, memory_of
+from dataview.compute.evaluation import evaluate, memory_of, settle
 from dataview.compute.kernel import run_small
 from dataview.compute.programs import leaves_of
-from dataview.compute.statistics import pending, take
 from dataview.plan.kinds import Elementwise, Reduction, known_shape, size_of
 from dataview.plan.node import Node
 
@@ -75,7 +74,7 @@ def _computing(node: Elementwise) -> Taker | None:
         if not is_one_block(count * row, node.dtypes[0]) or engines.current() == "numexpr":
             return None
         if statistics and any(one.taken is None for one in statistics):
-            take(pending(node), evaluate)  # all of them together, in one reading
+            settle(node)  # all of them together, in one reading
         (found,) = run_small((node,), lambda leaf: value(leaf, rows))
         return found
 

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from dataview.compute.blocks import aliases, cuts_along, fused, is_one_block
-from dataview.compute.evaluation import evaluate, evaluate_together, overlaps, take_once
+from dataview.compute.evaluation import evaluate, evaluate_together, overlaps, settle, take_once
 from dataview.compute.listeners import changing_arrays
-from dataview.compute.statistics import pending, take
 from dataview.index import Index, identity
 from dataview.plan.build import field
 from dataview.plan.guards import check_ends
@@ -97,7 +96,7 @@ def evaluate_into(node: Node, out: np.ndarray | None, copy: bool | None) -> np.n
 def _read_into(node: Node, out: np.ndarray) -> None:
     target = ArraySource(out)
     if isinstance(node, Elementwise) and out.dtype == node.dtype and not overlaps(node, target):
-        take(pending(node), evaluate)
+        settle(node)
         fused([node], None, [out], evaluate)
     else:
         np.copyto(out, evaluate(node))

@@ -23,7 +23,7 @@ from dataview.compute import (
     is_one_block,
     leaves_of,
     operand_indices,
-    pending,
+    passes_before,
     waiting_at,
 )
 from dataview.index import Constant, Index, axes_of, boxed, compose, extend, identity, is_endless
@@ -291,11 +291,7 @@ _BELOW: dict[type[Node], Callable[[Any, Index | None], Sequence[_Part]]] = {
 
 def _passes(node: Node, index: Index | None) -> Iterator[Pass]:
     """Yield the passes for statistics that have no value yet, in their order."""
-    groups: dict[Any, list[Reduction]] = {}
-    for statistic in pending(node):
-        if index is None or 0 in statistic.axes:
-            groups.setdefault((id(statistic.node), statistic.axes), []).append(statistic)
-    for alike in groups.values():
+    for alike in passes_before(node, index):
         yield Pass(tuple(map(formula_of, alike)), _read(alike[0].node))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute import aliases, changing, evaluate, memory_of, overwrite, pending, take
+from dataview.compute import aliases, changing, evaluate, memory_of, overwrite, settle
 from dataview.plan.casting import cast
 from dataview.plan.kinds import Elementwise, Sampled, known_dtype, known_shape, size_of
 from dataview.plan.node import Node
@@ -46,9 +46,7 @@ def carry_out(changes: Sequence[Change]) -> None:
     runs.clock[0] += 1
     if not changes:  # no row of what is joined
         return
-    values = [change.value for change in changes if isinstance(change.value, Node)]
-    needed = {id(part): part for value in values for part in pending(value)}
-    take(list(needed.values()), evaluate)
+    settle(*(change.value for change in changes if isinstance(change.value, Node)))
     with changing(lambda: [change.place for change in changes]):
         _carry_out(changes)
 
