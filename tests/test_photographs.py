@@ -270,6 +270,40 @@ def test_an_explanation_names_what_a_write_would_take():
     assert "a write" not in str(d._explain())
 
 
+@pytest.mark.parametrize(
+    ("part", "named"),
+    [
+        (lambda d: d, [0, 1, 2]),
+        (lambda d: d[::-1], [0, 1, 2]),
+        (lambda d: d[6:8], [1]),
+        (lambda d: d[[0, 9]], [0, 2]),
+        (lambda d: dv.concat(d[6:7], d[9:])[1:], [2]),
+        (lambda d: d._shuffled(0)[:], [0, 1, 2]),
+        (lambda d: d + 1, []),
+        (lambda d: dv.concat(d, np.arange(3.0) + dv.View(np.zeros(3))), []),
+    ],
+)
+def test_an_explanation_names_what_a_write_into_joined_views_takes(part, named):
+    a, b = dv.View(np.arange(6.0)), dv.View(np.arange(4.0))
+    d = part(dv.concat(a, b))
+    kept = [a._sum(), b[:2]._max(), b[2:]._min()]
+    assert len(d._explain().waiting) == len(named)
+    assert untaken(kept) == [0, 1, 2]
+    if named:
+        d._write(7)
+    assert untaken(kept) == [n for n in range(3) if n not in named]
+
+
+def test_an_explanation_of_what_cannot_be_written_names_nothing():
+    values = np.arange(3.0)
+    values.flags.writeable = False
+    a, fixed = dv.View(np.arange(3.0)), dv.View(values)
+    kept = a._sum(), fixed._sum()
+    assert not dv.concat(a, fixed)._explain().waiting
+    assert not fixed._explain().waiting
+    assert len(kept) == 2
+
+
 def test_processes_are_sent_the_values_of_before():
     d = dv.View(np.arange(12.0).reshape(6, 2))
     z = d - d._mean(axis=0)

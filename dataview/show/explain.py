@@ -12,7 +12,6 @@ from itertools import groupby
 from typing import Any, NamedTuple, TypeAlias
 
 from dataview.compute import (
-    Place,
     Program,
     aliases,
     block_axis,
@@ -26,7 +25,7 @@ from dataview.compute import (
     passes_before,
     waiting_at,
 )
-from dataview.index import Constant, Index, axes_of, boxed, compose, extend, identity, is_endless
+from dataview.index import Constant, Index, axes_of, boxed, compose, extend, is_endless
 from dataview.plan.concat import split_rows
 from dataview.plan.kinds import (
     Comparison,
@@ -56,6 +55,7 @@ from dataview.show.display import FRAME, title
 from dataview.show.formulas import formula_of, is_symbolic, term_of
 from dataview.show.words import escape, harmless, inside, length_text, size_text, undriven
 from dataview.sizes import sizes
+from dataview.write import places_written
 
 
 class Reading(NamedTuple):
@@ -141,7 +141,7 @@ def explained(node: Node) -> Explanation:
         "passes": tuple(_passes(core, index)),
         "steps": tuple(_steps(node)),
         "result_bytes": nbytes_of(node),
-        "waiting": tuple(map(_name_of, _waiting(core, index))),
+        "waiting": tuple(map(_name_of, waiting_at(places_written(node)))),
     }
     if isinstance(core, Elementwise):
         plan |= _blocks_of(core, known_shape(node))
@@ -293,13 +293,6 @@ def _passes(node: Node, index: Index | None) -> Iterator[Pass]:
     """Yield the passes for statistics that have no value yet, in their order."""
     for alike in passes_before(node, index):
         yield Pass(tuple(map(formula_of, alike)), _read(alike[0].node))
-
-
-def _waiting(core: Node, index: Index | None) -> list[Any]:
-    """Return what a write through a node would take before."""
-    if not isinstance(core, Stored) or not core.writable:
-        return []
-    return waiting_at([Place(core.source, identity(core.source.shape) if index is None else index)])
 
 
 def _name_of(photograph: Any) -> str:
