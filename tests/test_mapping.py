@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 
 import dataview as dv
 from counting import unmade
+from dataview.errors import PartialWriteError
 from dataview.samples.mapping import at_epoch
+from dataview.sizes import sizes
 from dataview.view.face import node_of, viewed
 from oracle import accepted_chains, assert_same, check_same, examples, follow
+from stores import LeastWritable
 
 Pair = collections.namedtuple("Pair", "a b")
 
@@ -789,6 +792,44 @@ def test_a_file_replaced_is_seen_through_a_cache(read, tmp_path):
     dv.View(now)._save(path)
     for c in caches:
         assert_same(c(), now * 2 if read is dv.open else x * 2)  # a map is of the file of before
+
+
+def test_a_write_that_fails_and_is_resumed_is_seen_through_a_cache():
+    class Broken(LeastWritable):
+        room = 2
+
+        def write(self, index, value):
+            if not self.room:
+                raise OSError("no space left")
+            self.room -= 1
+            super().write(index, value)
+
+    source = Broken(np.arange(100.0))
+    d = dv.View(source)
+    c = (d * 2)._cached(1e6)
+    c()
+    with sizes.set(streamed_elements=0, block_bytes=64, undo_bytes=0):
+        with pytest.raises(PartialWriteError) as failure:
+            d += 1
+        assert_same(c(), source.kept * 2)
+        source.room = 100
+        failure.value.resume()
+    assert_same(c(), (np.arange(100.0) + 1) * 2)
+
+
+def test_what_is_undone_is_seen_through_a_cache():
+    d = dv.View(np.arange(4.0)[:, np.newaxis])
+    c = (d * 2)._cached(1e6)
+
+    def swap():
+        first, second = d[0], d[1]
+        d[0] = second
+        c()
+        d[1] = first
+
+    with pytest.raises(ValueError, match="undone: 1"):
+        swap()
+    assert_same(c(), 2 * np.arange(4.0)[:, np.newaxis])
 
 
 def test_a_file_saved_elsewhere_keeps_a_cache(tmp_path):
