@@ -100,3 +100,15 @@ class NumberedWritable(Numbered):
 
     def __setitem__(self, key, value):
         self.data[self.checked(key)] = value
+
+
+class Unnamed(Raw):
+    """The same, without a path that says of which file."""
+
+    path = None
+
+    def __init__(self, path, shape, dtype):
+        self.file, self.shape, self.dtype = path, shape, np.dtype(dtype)
+
+    def mapped(self, mode):
+        return np.memmap(self.file, self.dtype, mode, 0, self.shape)

@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 
 import dataview as dv
 from counting import unmade
+from dataview.errors import PartialWriteError
 from dataview.samples.mapping import at_epoch
+from dataview.sizes import sizes
 from dataview.view.face import node_of, viewed
 from oracle import accepted_chains, assert_same, check_same, examples, follow
+from stores import LeastWritable
 
 Pair = collections.namedtuple("Pair", "a b")
 
@@ -745,6 +748,12 @@ def test_a_cache_is_bounded_and_forgets_the_oldest(d):
         lambda d, x: dv.View(x).__setitem__(np.s_[2:5], -1),
         lambda d, x: dv.View(x)[::-1].__imul__(2),
         lambda d, x: np.add(d.x, 1, out=dv.View(x)),
+        lambda d, x: (dv.View(x.copy()) + 1)(out=x),
+        lambda d, x: dv.View(x[4:].copy())[::-1](out=x[2:-2]),
+        lambda d, x: np.cumsum(dv.View(x[::2].copy()), out=x[::2]),
+        lambda d, x: np.add.at(x, [1, 2], dv.View(np.ones(2))),
+        lambda d, x: np.copyto(x, dv.View(x + 1)),
+        lambda d, x: np.modf(dv.View(x + 0.5), out=(x, np.empty_like(x))),
     ],
 )
 def test_a_write_to_the_sources_is_seen_through_a_cache(write):
@@ -769,6 +778,70 @@ def test_a_file_written_is_seen_through_a_cache(tmp_path):
     assert_same(c(), (np.arange(10.0) + 1) * 2)
     write[3] = 0
     assert c[3]() == 0
+
+
+@pytest.mark.parametrize("read", [dv.open, lambda path: dv.View(np.load(path, mmap_mode="r"))])
+def test_a_file_replaced_is_seen_through_a_cache(read, tmp_path):
+    path, x = tmp_path / "x.npy", np.arange(10.0)
+    np.save(path, x)
+    (tmp_path / "link.npy").symlink_to(path)
+    caches = [(read(tmp_path / name) * 2)._cached(1e6) for name in ("x.npy", "link.npy")]
+    for c in caches:
+        c()
+    now = x + 1
+    dv.View(now)._save(path)
+    for c in caches:
+        assert_same(c(), now * 2 if read is dv.open else x * 2)  # a map is of the file of before
+
+
+def test_a_write_that_fails_and_is_resumed_is_seen_through_a_cache():
+    class Broken(LeastWritable):
+        room = 2
+
+        def write(self, index, value):
+            if not self.room:
+                raise OSError("no space left")
+            self.room -= 1
+            super().write(index, value)
+
+    source = Broken(np.arange(100.0))
+    d = dv.View(source)
+    c = (d * 2)._cached(1e6)
+    c()
+    with sizes.set(streamed_elements=0, block_bytes=64, undo_bytes=0):
+        with pytest.raises(PartialWriteError) as failure:
+            d += 1
+        assert_same(c(), source.kept * 2)
+        source.room = 100
+        failure.value.resume()
+    assert_same(c(), (np.arange(100.0) + 1) * 2)
+
+
+def test_what_is_undone_is_seen_through_a_cache():
+    d = dv.View(np.arange(4.0)[:, np.newaxis])
+    c = (d * 2)._cached(1e6)
+
+    def swap():
+        first, second = d[0], d[1]
+        d[0] = second
+        c()
+        d[1] = first
+
+    with pytest.raises(ValueError, match="undone: 1"):
+        swap()
+    assert_same(c(), 2 * np.arange(4.0)[:, np.newaxis])
+
+
+def test_a_file_saved_elsewhere_keeps_a_cache(tmp_path):
+    f = Counting(lambda s: s.x() + 0)
+    np.save(tmp_path / "x.npy", np.arange(10.0))
+    c = dv.View(x=dv.open(tmp_path / "x.npy"), row=np.arange(10))._map(f)._probe()._cached(1e6)
+    c()
+    f.rows.clear()
+    dv.View(np.zeros(3))._save(tmp_path / "y.npy")
+    dv.View(np.zeros(3))(out=np.empty(3))
+    c()
+    assert f.rows == []
 
 
 def test_a_row_computed_while_its_source_is_written_is_not_kept():

@@ -17,9 +17,11 @@ from hypothesis import strategies as st
 import dataview as dv
 from dataview import sources
 from dataview.compute import photographs
+from dataview.sizes import sizes
+from dataview.sources.sharing import are_together, stores_meeting
 from dataview.view.face import node_of
 from oracle import assert_same, examples
-from stores import LeastWritable
+from stores import LeastWritable, Raw, Unnamed
 
 
 class Counted(LeastWritable):
@@ -74,6 +76,11 @@ def ways(a):
     yield "batches", v, lambda: v._minibatches(1)[0]._write(9)
     yield "rows in another order", v, lambda: v._shuffled(0)._write(9)
     yield "an array to read into", v, lambda: dv.View(np.full((6, 2), 9.0))(out=a)
+    columns = a[::-1, :1]
+    yield "an output of NumPy", v, lambda: np.cumsum(dv.View(a[:, :1] + 1), axis=0, out=columns)
+    yield "two outputs", v, lambda: np.modf(dv.View(a + 0.5), out=(a, np.empty_like(a)))
+    yield "a copy", v, lambda: np.copyto(a, dv.View(np.full((6, 2), 9.0)))
+    yield "elements", v, lambda: np.add.at(a, [0, 1], dv.View(np.full((2, 2), 9.0)))
 
 
 ASKED = {
@@ -249,7 +256,7 @@ def test_the_stores_of_unheld_statistics_are_forgotten():
         d = dv.View(np.zeros(3))
         d._sum()
         d[0] = 1
-    assert len(photographs._waiting) < 50
+    assert sum(map(len, photographs._waiting.values())) < 50
 
 
 def test_an_explanation_names_what_a_write_would_take():
@@ -261,6 +268,40 @@ def test_an_explanation_names_what_a_write_would_take():
     assert "mean" in str(d[1:]._explain()) and "a write" not in str((d + 1)._explain())
     d -= kept[0]
     assert "a write" not in str(d._explain())
+
+
+@pytest.mark.parametrize(
+    ("part", "named"),
+    [
+        (lambda d: d, [0, 1, 2]),
+        (lambda d: d[::-1], [0, 1, 2]),
+        (lambda d: d[6:8], [1]),
+        (lambda d: d[[0, 9]], [0, 2]),
+        (lambda d: dv.concat(d[6:7], d[9:])[1:], [2]),
+        (lambda d: d._shuffled(0)[:], [0, 1, 2]),
+        (lambda d: d + 1, []),
+        (lambda d: dv.concat(d, np.arange(3.0) + dv.View(np.zeros(3))), []),
+    ],
+)
+def test_an_explanation_names_what_a_write_into_joined_views_takes(part, named):
+    a, b = dv.View(np.arange(6.0)), dv.View(np.arange(4.0))
+    d = part(dv.concat(a, b))
+    kept = [a._sum(), b[:2]._max(), b[2:]._min()]
+    assert len(d._explain().waiting) == len(named)
+    assert untaken(kept) == [0, 1, 2]
+    if named:
+        d._write(7)
+    assert untaken(kept) == [n for n in range(3) if n not in named]
+
+
+def test_an_explanation_of_what_cannot_be_written_names_nothing():
+    values = np.arange(3.0)
+    values.flags.writeable = False
+    a, fixed = dv.View(np.arange(3.0)), dv.View(values)
+    kept = a._sum(), fixed._sum()
+    assert not dv.concat(a, fixed)._explain().waiting
+    assert not fixed._explain().waiting
+    assert len(kept) == 2
 
 
 def test_processes_are_sent_the_values_of_before():
@@ -299,6 +340,14 @@ def test_what_the_values_of_a_write_need_is_taken_in_one_pass():
     target = dv.View(a=np.zeros(4000), b=np.zeros(4000))
     target._write({"a": x - x._mean(), "b": x / x._std()})
     assert source.elements == 3 * 4000  # once for both statistics, and once for each value
+
+
+def test_what_a_description_needs_is_taken_in_one_pass():
+    source = CountedAll(np.arange(4000.0))
+    x = dv.View(source)
+    d = dv.View(a=x - x._mean(), b=x / x._std())
+    d._describe()
+    assert source.elements == 3 * 4000  # once for both statistics, and once for each field
 
 
 def test_what_several_threads_ask_is_not_lost():
@@ -486,6 +535,94 @@ def test_the_file_of_a_map_is_known_as_long_as_it_may_be_the_one_of_its_name(tmp
     dv.open(tmp_path / "b.npy", mode="r+")[0] = 100
     assert not untaken([total, other])  # of the second map it is not known which file it has
     assert total() == other() == 15
+
+
+class Lender:
+    """Lends the memory of an array, as tensors do."""
+
+    def __init__(self, array):
+        self.__array_interface__ = array.__array_interface__
+        self.array = array
+
+
+def stores_of_each_kind(folder):
+    """Return sources of the same numbers by a name: of memory, and of two files in many ways."""
+    found = {"memory": np.arange(6.0), "a store": LeastWritable(np.arange(6.0))}
+    found["lent"] = np.asarray(Lender(found["memory"]))
+    for name in "ab":
+        np.arange(6.0).tofile(folder / name)
+        np.save(folder / f"{name}.npy", np.arange(6.0))
+        found[f"map of {name}"] = np.memmap(folder / name, "f8", "r+")
+        found[f"file {name}"] = Raw(folder / name, (6,), "f8")
+        found[f"unnamed {name}"] = Unnamed(folder / name, (6,), "f8")
+        found[f"map of {name}.npy"] = np.load(folder / f"{name}.npy", mmap_mode="r+")
+        found[f"{name}.npy"] = dv.open(folder / f"{name}.npy", mode="r+")
+    records = np.dtype([("x", "f8"), ("y", "f8")])
+    found["a member"] = dv.View(Unnamed(folder / "a", (3,), records)).x
+    views = {name: one if isinstance(one, dv.View) else dv.View(one) for name, one in found.items()}
+    return {name: node_of(view).source for name, view in views.items()}
+
+
+def test_sources_that_may_share_data_have_stores_that_meet(tmp_path):
+    found = stores_of_each_kind(tmp_path)
+    assert {source.home.store.kind for source in found.values()} >= {
+        "array", "foreign", "map", "file", "other",
+    }  # fmt: skip
+    for one, ours in found.items():
+        for other, theirs in found.items():
+            kind, key = store = theirs.home.store
+            together = are_together(ours.home.store, store)
+            assert together == are_together(store, ours.home.store)
+            assert together == bool(stores_meeting(ours.home.store, {kind: {key: 1}}))
+            assert together or not ours.may_share(theirs), (one, other)
+
+
+def test_what_shows_a_file_without_its_path_shares_with_maps_of_it_alone(tmp_path):
+    found = stores_of_each_kind(tmp_path)
+    unnamed = {"unnamed a", "unnamed b", "a member", "a store"}
+    assert {n for n, one in found.items() if found["map of a"].may_share(one)} == {
+        "map of a", "file a", *unnamed,
+    }  # fmt: skip
+    assert {n for n, one in found.items() if found["file a"].may_share(one)} == {
+        "file a", "map of a",
+    }  # fmt: skip
+    assert {n for n, one in found.items() if found["a store"].may_share(one)} == {
+        "a store", "map of a", "map of b", "map of a.npy", "map of b.npy",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [Raw, Unnamed])
+def test_a_map_is_written_from_a_store_of_its_own_file(kind, tmp_path):
+    values = np.arange(1000.0)
+    values.tofile(tmp_path / "a")
+    mapped = np.memmap(tmp_path / "a", "f8", "r+")
+    total = dv.View(kind(tmp_path / "a", (1000,), "f8"))._sum()
+    with sizes.set(streamed_elements=0, block_bytes=64, file_bytes=64):
+        dv.View(mapped)[...] = dv.View(kind(tmp_path / "a", (1000,), "f8"))[::-1]
+    assert_same(np.array(mapped), values[::-1])
+    assert total() == values.sum()
+    total = dv.View(mapped)._sum()
+    dv.View(kind(tmp_path / "a", (1000,), "f8"))[0] = 0
+    assert total() == values.sum()
+
+
+def test_a_dataset_shares_with_maps_of_its_own_file_alone(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as new:
+        new["x"] = np.arange(6.0)
+    np.save(tmp_path / "b.npy", np.arange(6.0))
+    with h5py.File(tmp_path / "a.h5", "r+") as file:
+        mapped = np.memmap(tmp_path / "a.h5", "f8", "r+", file["x"].id.get_offset(), (6,))
+        total, same = dv.View(file["x"])._sum(), dv.View(mapped)._sum()
+        dv.View(np.load(tmp_path / "b.npy", mmap_mode="r+"))[0] = 100
+        assert untaken([total, same]) == [0, 1]
+        dv.View(mapped)[0] = 100
+        assert not untaken([total, same])
+        assert total() == same() == 15
+    with h5py.File(tmp_path / "c.h5", "w", driver="core") as held:
+        held["x"] = np.arange(6.0)
+        total = dv.View(held["x"])._sum()
+        dv.View(mapped)[1] = 100  # the file that this is written to is not known
+        assert not untaken([total])
 
 
 RECORDS = np.dtype([("x", "f8"), ("y", "f8", (2,)), ("z", [("u", "i4"), ("v", "i4")])])

@@ -133,7 +133,7 @@ def _reduction(node: Reduction, index: Index | None, memo: Memo) -> np.ndarray:
     if node.taken is None and index is not None and node.node.shape and 0 not in node.axes:
         return some_rows(node, index, evaluate)
     if node.taken is None:
-        take(pending(node), evaluate)
+        settle(node)
     assert node.taken is not None
     return node.taken if index is None else gather.read(node.taken, index)
 
@@ -194,8 +194,15 @@ def take_once(nodes: Sequence[Node], index: Index | None, memo: Memo) -> None:
     """Take all statistics below expressions together, so that the data are read once."""
     if "taken" not in memo:
         memo["taken"] = True
-        missing = {id(part): part for node in nodes for part in pending(node)}.values()
-        take([part for part in missing if index is None or 0 in part.axes], evaluate)
+        settle(*nodes, index=index)
+
+
+def settle(*nodes: Node, index: Index | None = None) -> None:
+    """Take the statistics below nodes that have no value yet, those of one operand in one pass.
+
+    For a part of the nodes, those with a value for each row are left to be computed for its rows.
+    """
+    take(pending(*nodes, index=index), evaluate)
 
 
 def _comparison(

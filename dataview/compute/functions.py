@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute.evaluation import evaluate
+from dataview.compute.evaluation import evaluate, settle
 from dataview.compute.requests import evaluate_all, in_own_arrays
 from dataview.compute.rows import memory_of
-from dataview.compute.statistics import take
 from dataview.index import Index, gather
 from dataview.plan.build import elementwise, read_only, stored, with_fields
 from dataview.plan.guards import check_no_record
@@ -300,6 +299,6 @@ def _selected(index: Index, array: np.ndarray) -> np.ndarray:
 def _taken(node: Reduction, array: np.ndarray) -> np.ndarray:
     """Return a statistic of an array."""
     fresh = node.replaced(node=stored(ArraySource(np.asarray(array))), rows=None)
-    take([fresh], evaluate)
+    settle(fresh)
     assert fresh.taken is not None
     return fresh.taken

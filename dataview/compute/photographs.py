@@ -18,7 +18,7 @@ from dataview.compute.statistics import pending, take_each
 from dataview.index import extent, identity
 from dataview.plan.kinds import Reduction
 from dataview.plan.photographs import noted
-from dataview.sources import Home, Store, store_of_file, stores_meeting
+from dataview.sources import Home, store_of_file, stores_meeting
 
 Span: TypeAlias = tuple[int, int]
 """The least and the greatest of some positions."""
@@ -43,12 +43,12 @@ def _let_go(waiting: _Waiting) -> None:
     _gone.append(waiting)  # not removed at once: another thread may be reading what is filed
 
 
-_waiting: dict[Store, Any] = {}
+_waiting: dict[str, Any] = {}
 """What waits, filed so that a write finds what it may change without a look at all others.
 
-The ways go by store, line, size and cell.  A line is the addresses in memory, or an axis of an
-array; a place is filed by the line of which it covers the least.  On the line it lies from cell to
-the next cell, where cells are no smaller than it is.
+The ways go by kind and key of the store, line, size and cell.  A line is the addresses in memory,
+or an axis of an array; a place is filed by the line of which it covers the least.  On the line it
+lies from cell to the next cell, where cells are no smaller than it is.
 """
 
 _gone: list[_Waiting] = []
@@ -71,8 +71,8 @@ def take_before_replacing(path: str) -> None:
     """Take what was asked of a file that is about to be replaced."""
     with _lock:
         _bring_up_to_date()
-        lines = [_waiting[store] for store in stores_meeting(store_of_file(path), _waiting)]
-        filed = [one for line in lines for sizes in line.values() for one in _within(sizes, None)]
+        near = stores_meeting(store_of_file(path), _waiting)
+        filed = [one for lines in near for sizes in lines.values() for one in _within(sizes, None)]
         found = {id(part): part for part, _ in _untaken(filed)}
     _take(list(found.values()))
 
@@ -81,8 +81,10 @@ def waiting_at(changes: Iterable[Place]) -> list[Any]:
     """Return what was asked of these places, is still held by someone, and is not taken yet."""
     with _lock:
         _bring_up_to_date()
+        if not _waiting:
+            return []
         found: dict[int, Any] = {}
-        for change in changes if _waiting else ():
+        for change in changes:
             near = _filed_near(change)
             for part, place in _untaken(near) if near else ():
                 if id(part) not in found and place.may_meet(change):
@@ -92,8 +94,7 @@ def waiting_at(changes: Iterable[Place]) -> list[Any]:
 
 def _take(found: Sequence[Any]) -> None:
     statistics = [part for part in found if isinstance(part, Reduction)]
-    inner = {id(part): part for node in statistics for part in pending(node)}
-    take_each(list(inner.values()), evaluate)
+    take_each(pending(*statistics), evaluate)
     for part in found:
         if not isinstance(part, Reduction):
             part.take()
@@ -107,7 +108,9 @@ def _bring_up_to_date() -> None:
     while _gone:
         _forget(_gone.pop())
     new = [part for part in noted() if part.taken is None]
-    reads = places_read([part.node for part in new]) if new else {}
+    if not new:
+        return
+    reads = places_read([part.node for part in new])
     for part in new:
         for place in reads[id(part.node)]:
             if 0 not in place.where.shape:
@@ -119,7 +122,7 @@ def _file(part: Any, place: Place) -> None:
     store, line, waiting.span = _drawer_of(place)
     low, high = waiting.span
     size = (high - low).bit_length()
-    waiting.place, waiting.way = place, (store, line, size, low >> size, id(waiting))
+    waiting.place, waiting.way = place, (*store, line, size, low >> size, id(waiting))
     filed: Any = _waiting
     for key in waiting.way[:-1]:
         filed = filed.setdefault(key, {})
@@ -155,8 +158,8 @@ def _filed_near(change: Place) -> list[_Waiting]:
         return []
     home = change.source.home
     found: list[_Waiting] = []
-    for store in stores_meeting(home.store, _waiting):
-        for line, sizes in _waiting[store].items():
+    for lines in stores_meeting(home.store, _waiting):
+        for line, sizes in lines.items():
             found.extend(_within(sizes, _span(change, home, line)))
     return found
 
@@ -178,7 +181,7 @@ def _within(sizes: dict[int, dict[int, Any]], span: Span | None) -> list[_Waitin
     return found
 
 
-def _drawer_of(place: Place) -> tuple[Store, Any, Span]:
+def _drawer_of(place: Place) -> tuple[tuple[str, Any], Any, Span]:
     """Return on which line a place is filed, the one of which it covers the least, and its span."""
     source, home = place.source, place.source.home
     shape = source.shape[: home.axes]

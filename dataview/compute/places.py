@@ -24,7 +24,7 @@ from dataview.plan.kinds import (
 )
 from dataview.plan.node import Node
 from dataview.plan.walk import below
-from dataview.sources import Source, Store, stores_meeting
+from dataview.sources import Source, stores_meeting
 
 MOST_STEPS = 64
 """Of a part of an expression with more steps than this, all that the expression reads counts."""
@@ -51,17 +51,17 @@ FEW = 64
 
 
 class Targets:
-    """The places that a write changes, by their stores."""
+    """The places that a write changes, by kind and key of their stores."""
 
     def __init__(self, places: Iterable[Place]) -> None:
-        self.stores: dict[Store, list[Place]] = {}
+        self.stores: dict[str, dict[Any, list[Place]]] = {}
         for place in places:
-            self.stores.setdefault(place.source.home.store, []).append(place)
+            kind, key = place.source.home.store
+            self.stores.setdefault(kind, {}).setdefault(key, []).append(place)
 
     def meet(self, place: Place, own: Place | None = None) -> bool:
         """Whether a write may change what is at a place, apart from its own target there."""
-        for store in stores_meeting(place.source.home.store, self.stores):
-            known = self.stores[store]
+        for known in stores_meeting(place.source.home.store, self.stores):
             if len(known) > FEW:
                 return True
             for other in known:

@@ -12,10 +12,8 @@ import numpy as np
 
 from dataview.compute import rows
 from dataview.compute.blocks import fused
-from dataview.compute.evaluation import evaluate, evaluate_together, overlaps, take_once
-from dataview.compute.photographs import take_before
-from dataview.compute.places import Place
-from dataview.compute.statistics import pending, take
+from dataview.compute.evaluation import evaluate, evaluate_together, overlaps, settle, take_once
+from dataview.compute.listeners import changing_arrays
 from dataview.compute.ways import aliases, cuts_along, is_divided
 from dataview.index import Constant, Index, identity
 from dataview.plan.build import field
@@ -101,17 +99,22 @@ def evaluate_into(node: Node, out: np.ndarray | None, copy: bool | None) -> np.n
             raise TypeError(f"out= is an array to read into; got {type(out).__name__}")
         if out.shape != known_shape(node):
             raise ValueError(f"out= has shape {out.shape}, the view {node.shape}")
-        target = ArraySource(out)
-        take_before([Place(target, identity(out.shape))])
-        if isinstance(node, Elementwise) and out.dtype == node.dtype and not overlaps(node, target):
-            take(pending(node), evaluate)
-            return fused([node], None, [out], evaluate)[0]
-        np.copyto(out, evaluate(node))
+        with changing_arrays([out]):
+            _read_into(node, out)
         return out
     found = evaluate(node)
     if copy and (aliases(node) or not found.flags.writeable):  # a statistic's array is read-only
         found = np.array(found)
     return found
+
+
+def _read_into(node: Node, out: np.ndarray) -> None:
+    target = ArraySource(out)
+    if isinstance(node, Elementwise) and out.dtype == node.dtype and not overlaps(node, target):
+        settle(node)
+        fused([node], None, [out], evaluate)
+    else:
+        np.copyto(out, evaluate(node))
 
 
 def by_name(node: Node, memo: Memo | None = None) -> dict[str, Any]:

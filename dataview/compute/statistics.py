@@ -71,15 +71,23 @@ def _axes(axis: Any, ndim: int, kind: str) -> tuple[int, ...]:
     return tuple(sorted(np.lib.array_utils.normalize_axis_tuple(given, ndim)))
 
 
-def pending(node: Node) -> list[Reduction]:
-    """Return the statistics below a node that are not taken yet, innermost first."""
-    order = below([node], _unsettled)
+def pending(*nodes: Node, index: Index | None = None) -> list[Reduction]:
+    """Return the statistics below nodes that have to be taken for them, innermost first.
+
+    For a part of the nodes, those with a value for each row are computed for its rows alone.
+    """
+    order = below(nodes, _unsettled)
     found = [part for part in order if isinstance(part, Reduction) and part.taken is None]
     if not found:
         for part in order:
             if isinstance(part, Node):
                 part.settled = True
-    return found
+    return found if index is None else [part for part in found if 0 in part.axes]
+
+
+def passes_before(node: Node, index: Index | None = None) -> list[list[Reduction]]:
+    """Return the statistics that have to be taken for a node, in groups that one pass computes."""
+    return _of_one_pass(pending(node, index=index))
 
 
 def _unsettled(part: Any) -> list[Any]:

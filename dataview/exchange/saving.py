@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dataview.compute import evaluate, row_blocks, take_before_replacing
+from dataview.compute import evaluate, replacing, row_blocks
 from dataview.exchange.formats import saver_of
 from dataview.plan.fields import Attached
 from dataview.plan.guards import check_ends
@@ -21,8 +21,8 @@ def save(node: Node, path: str | bytes | os.PathLike[str], format: str | None = 
     write = saver_of(target, format)
     check_ends(node, "saving")
     _check_fields(node)
-    take_before_replacing(target)
-    write(target, known_shape(node), known_dtype(node), _blocks(node))
+    with replacing(target):
+        write(target, known_shape(node), known_dtype(node), _blocks(node))
 
 
 def _check_fields(node: Node) -> None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
-from dataview.compute import evaluate, pending, rows_of, take
+from dataview.compute import rows_of, settle
 from dataview.errors import error_at
 from dataview.exchange import object_node, packed_in_order
 from dataview.index import gather, parse
@@ -103,7 +103,7 @@ class Assembly:
     def __reduce__(self) -> tuple[Any, ...]:
         """Send no more of the data in memory than is read; the worker makes its own readers."""
         whole = Record(Fields({name: Attached(part, (0,)) for name, part in self.parts.items()}), 1)
-        take(pending(whole), evaluate)  # each worker would take it at a time of its own
+        settle(whole)  # each worker would take it at a time of its own
         others = [getattr(self, part.name) for part in fields(self)[1:] if part.init]
         return _unpacked, (packed_in_order(whole), *others)
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import sys
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from dataview.compute import evaluate
+from dataview.compute import evaluate, listen
 from dataview.errors import StreamError, UndeclaredError
 from dataview.index import parse
 from dataview.plan.build import field, record, select, with_fields
@@ -34,7 +35,6 @@ from dataview.samples.mapping import deterministic
 from dataview.samples.row_functions import guarded, key_of
 from dataview.samples.streams import Stream
 from dataview.sources import Memo, Source
-from dataview.write import listen
 
 ENTRY_BYTES = 300
 """About what a row costs beside its data."""
@@ -66,11 +66,11 @@ class RowStore:
         self.used = 0
         self.version += 1
 
-    def written(self, source: Source) -> None:
-        """Forget all rows if any of them may come from a source that was written."""
+    def written(self, is_changed: Callable[[Source], bool]) -> None:
+        """Forget all rows if any of them may come from a source that was changed."""
         with self.lock:
             known = [other for sources in self.sources.values() for other in sources]
-            if any(other.may_share(source) for other in known):
+            if any(map(is_changed, known)):
                 self.forget()
 
     def lookup(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from dataview.compute import evaluate, pending, row_blocks, run_blocks, take
+from dataview.compute import evaluate, row_blocks, run_blocks, settle
 from dataview.plan.build import stored
 from dataview.plan.fields import Attached, Fields
 from dataview.plan.guards import check_ends, check_no_record
@@ -97,7 +97,7 @@ class _DistinctSamples(Samples):
 
 def _count_values(node: Node) -> Counted:
     """Return the distinct values of a node, reading it once."""
-    take(pending(node), evaluate)
+    settle(node)
     indices = list(row_blocks(node))
     runs = [_counted(np.empty(0, known_dtype(node)))]
     for start in range(0, len(indices), BLOCKS_PER_MERGE):

@@ -15,10 +15,9 @@ from dataview.compute import (
     Cut,
     cuts_along,
     evaluate,
-    pending,
     run_blocks,
     sampled_rows,
-    take,
+    settle,
 )
 from dataview.plan.build import at_path, field, stored, with_fields
 from dataview.plan.fields import Fields, Window
@@ -161,8 +160,7 @@ def _joined(outer: str, name: str) -> str:
 def _summaries(leaves: list[_Leaf]) -> list[_Summary]:
     """Return the summaries of fields of the same number of rows, reading each block once."""
     roots = list({id(leaf.root): leaf.root for leaf in leaves}.values())
-    for root in roots:
-        take(pending(root), evaluate)
+    settle(*roots)
     shape = known_shape(roots[0])
     count = shape[0] if shape else 1
     row = sum(size_of(known_shape(root)[1:]) * known_dtype(root).itemsize for root in roots)

@@ -12,18 +12,17 @@ from itertools import groupby
 from typing import Any, NamedTuple, TypeAlias
 
 from dataview.compute import (
-    Place,
     Program,
     aliases,
     chosen_engines,
     compiled,
     leaves_of,
     operand_indices,
-    pending,
+    passes_before,
     waiting_at,
     way_of,
 )
-from dataview.index import Constant, Index, axes_of, boxed, compose, extend, identity, is_endless
+from dataview.index import Constant, Index, axes_of, boxed, compose, extend, is_endless
 from dataview.plan.concat import split_rows
 from dataview.plan.kinds import (
     Comparison,
@@ -52,6 +51,7 @@ from dataview.samples import Stream, length_of
 from dataview.show.display import FRAME, title
 from dataview.show.formulas import formula_of, is_symbolic, term_of
 from dataview.show.words import escape, harmless, inside, length_text, size_text, undriven
+from dataview.write import places_written
 
 
 class Reading(NamedTuple):
@@ -137,7 +137,7 @@ def explained(node: Node) -> Explanation:
         "passes": tuple(_passes(core, index)),
         "steps": tuple(_steps(node)),
         "result_bytes": nbytes_of(node),
-        "waiting": tuple(map(_name_of, _waiting(core, index))),
+        "waiting": tuple(map(_name_of, waiting_at(places_written(node)))),
     }
     if isinstance(core, Elementwise):
         plan |= _blocks_of(core, known_shape(node))
@@ -287,19 +287,8 @@ _BELOW: dict[type[Node], Callable[[Any, Index | None], Sequence[_Part]]] = {
 
 def _passes(node: Node, index: Index | None) -> Iterator[Pass]:
     """Yield the passes for statistics that have no value yet, in their order."""
-    groups: dict[Any, list[Reduction]] = {}
-    for statistic in pending(node):
-        if index is None or 0 in statistic.axes:
-            groups.setdefault((id(statistic.node), statistic.axes), []).append(statistic)
-    for alike in groups.values():
+    for alike in passes_before(node, index):
         yield Pass(tuple(map(formula_of, alike)), _read(alike[0].node))
-
-
-def _waiting(core: Node, index: Index | None) -> list[Any]:
-    """Return what a write through a node would take before."""
-    if not isinstance(core, Stored) or not core.writable:
-        return []
-    return waiting_at([Place(core.source, identity(core.source.shape) if index is None else index)])
 
 
 def _name_of(photograph: Any) -> str:

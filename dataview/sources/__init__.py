@@ -10,10 +10,10 @@ from dataview.sources.packing import packed_together
 from dataview.sources.protocol import Memo, Source
 from dataview.sources.references import Reference
 from dataview.sources.scratch import REUSED, borrow, give_back
-from dataview.sources.sharing import Home, Store, store_of_file, stores_meeting
+from dataview.sources.sharing import Home, are_together, store_of_file, stores_meeting
 
 __all__ = [
     "REUSED", "ArrayLike", "ArraySource", "DelayedSource", "FunctionSource", "H5pySource", "Home",
-    "Memo", "Reference", "Source", "Store", "ZarrSource", "borrow", "give_back", "open_npy",
+    "Memo", "Reference", "Source", "ZarrSource", "are_together", "borrow", "give_back", "open_npy",
     "packed_together", "save_npy", "store_of_file", "stores_meeting",
 ]  # fmt: skip

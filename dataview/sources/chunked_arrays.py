@@ -13,6 +13,7 @@ from dataview.errors import import_library
 from dataview.sources.array_likes import ArrayLike
 from dataview.sources.protocol import Source
 from dataview.sources.references import Reference, by_path
+from dataview.sources.sharing import key_of_file
 
 _LOCAL_DRIVERS = ("sec2", "stdio", "windows")
 """The drivers of h5py whose files can be opened again by name."""
@@ -75,6 +76,15 @@ class H5pySource(ArrayLike):
             return False  # the dataset of a closed file is neither read nor written
         elsewhere = any(one.is_virtual or one.external for one in (self.array, other.array))
         return elsewhere or bool(self.array == other.array)
+
+    def may_be_in(self, file: Any) -> bool:
+        """Whether the dataset may be in a file: it is in its own, which some drivers can tell."""
+        if not self.array:
+            return False
+        own = self.array.file
+        if self.array.is_virtual or self.array.external or own.driver != "sec2":
+            return True
+        return file in (None, key_of_file(own.id.get_vfd_handle()))
 
     def reference(self) -> Reference:
         """Return what finds the dataset by its name, as long as somebody has the file open."""

@@ -112,16 +112,24 @@ class Source(ABC):
     def may_share(self, other: Source) -> bool:
         """Whether a write to one source may change the other."""
         ours, theirs = self.home, other.home
+        if not are_together(ours.store, theirs.store):
+            return False
         if self.memory is not None and other.memory is not None:
             shared = bool(np.may_share_memory(self.memory, other.memory))
             return shared or _are_other_maps(ours, theirs)
-        if (ours.space or self.path is not None) and (theirs.space or other.path is not None):
-            return are_together(ours.store, theirs.store)
-        return self.root.is_same(other.root) or bool(ours.space or theirs.space)
+        if ours.store.kind == theirs.store.kind == "other":
+            return self.root.is_same(other.root)
+        if ours.store.kind == "other":
+            return self.root.may_be_in(theirs.store.key)
+        return theirs.store.kind != "other" or other.root.may_be_in(ours.store.key)
 
     def is_same(self, other: Source) -> bool:
         """Whether another source, like this one no member, is of the same data elsewhere."""
         return self is other
+
+    def may_be_in(self, file: Any) -> bool:
+        """Whether data without a path may be in a file, by its key; None if it is not known."""
+        return True
 
     @property
     def home(self) -> Home:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import mmap
 import os
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+
+Known = TypeVar("Known")
 
 
 def map_of(array: Any) -> mmap.mmap | None:
@@ -41,14 +42,17 @@ class Store(NamedTuple):
     key: Any
 
 
-_KINDS = {
-    "array": ("foreign",),
-    "foreign": ("array", "map"),
-    "file": ("map",),
-    "map": ("file", "foreign"),
-    "other": (),
+BY_KEY, ANY = True, False
+
+_MEETING = {
+    "array": {"array": BY_KEY, "foreign": ANY},
+    "foreign": {"array": ANY, "foreign": ANY, "map": ANY},
+    "file": {"file": BY_KEY, "map": BY_KEY},
+    "map": {"map": BY_KEY, "file": BY_KEY, "foreign": ANY, "other": ANY},
+    "other": {"other": BY_KEY, "map": ANY},
 }
-"""The kinds of stores, each with the others that may have data in common with it."""
+"""The kinds of stores, each with those that may have data in common with it: stores with the same
+key (or with one that is not known), or any.  An `other` may read any file, and not say which."""
 
 
 class Home(NamedTuple):
@@ -117,7 +121,10 @@ def _file_of(owner: mmap.mmap, memory: np.ndarray) -> Any:
 
 def are_together(ours: Store, theirs: Store) -> bool:
     """Whether two stores may have data in common."""
-    return bool(stores_meeting(ours, {theirs: None}))
+    rule = _MEETING[ours.kind].get(theirs.kind)
+    return rule is ANY or (
+        rule is BY_KEY and (ours.key == theirs.key or None in (ours.key, theirs.key))
+    )
 
 
 def bytes_of_member(dtype: np.dtype[Any], names: Sequence[str]) -> tuple[int, int]:
@@ -138,22 +145,26 @@ def bytes_of_member(dtype: np.dtype[Any], names: Sequence[str]) -> tuple[int, in
 def store_of_file(path: str | os.PathLike[str]) -> Store:
     """Return what tells a file from others."""
     try:
-        found = os.stat(path)
+        return Store("file", key_of_file(path))
     except OSError:  # it is not there, and so shares nothing with what is
         return Store("file", path)
-    return Store("file", (found.st_dev, found.st_ino))
 
 
-def stores_meeting(store: Store, known: Mapping[Store, Any]) -> Sequence[Store]:
-    """Return those of the known stores that may have data in common with a store."""
-    if store.key is None:
-        kinds = (store.kind, *_KINDS[store.kind])
-        return [other for other in known if other.kind in kinds]
-    return [other for other in _others(store) if other in known]
+def key_of_file(file: str | os.PathLike[str] | int) -> Any:
+    """Return what tells a file from others, given its path or its handle."""
+    found = os.stat(file)
+    return found.st_dev, found.st_ino
 
 
-@functools.lru_cache(maxsize=256)
-def _others(store: Store) -> list[Store]:
-    """Return all stores that may have data in common with one whose key is known."""
-    kinds = (store.kind, *_KINDS[store.kind])
-    return [Store(kind, key) for kind in kinds for key in (store.key, None)]
+def stores_meeting(store: Store, known: Mapping[str, Mapping[Any, Known]]) -> list[Known]:
+    """Return what is known, by kind and key, of stores that may have data in common with one."""
+    found: list[Known] = []
+    for kind, rule in _MEETING[store.kind].items():
+        there = known.get(kind)
+        if not there:
+            continue
+        if rule is ANY or store.key is None:
+            found.extend(there.values())
+        else:
+            found.extend(there[key] for key in (store.key, None) if key in there)
+    return found

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import lru_cache, partial, wraps
 from typing import Any, cast
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from dataview.compute import evaluate, matmul, reduction
+from dataview.compute import changing_arrays, evaluate, matmul, reduction
 from dataview.exchange import check_gradient
 from dataview.plan import layout
 from dataview.plan.build import comparison, elementwise, keyed, with_fields
@@ -49,7 +50,8 @@ def called(function: Callable[..., Any], args: tuple[Any, ...], options: dict[st
     found = _from_row(*rest)
     if found is not _LEFT:
         return viewed(found) if isinstance(found, Node) else found
-    return function(*_each(evaluated, args), **_each(evaluated, options))
+    with changing_arrays(args[:1]) if function in _CHANGES else nullcontext():
+        return function(*_each(evaluated, args), **_each(evaluated, options))
 
 
 def _from_row(function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -75,7 +77,8 @@ def _put(out: Any, call: outputs.Call) -> Any:
             write(target, found)
             return out
     data = np.array(evaluated(out)) if isinstance(out, BaseView) else out
-    function(*_each(evaluated, args), **_each(evaluated, options), out=data)
+    with changing_arrays([data]):
+        function(*_each(evaluated, args), **_each(evaluated, options), out=data)
     if isinstance(out, BaseView):
         write(node_of(out), data)
     return out

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from dataview import exchange
-from dataview.compute import matmul
+from dataview.compute import changing_arrays, matmul
 from dataview.index import Written
 from dataview.plan import layout
 from dataview.plan.build import comparison, elementwise
@@ -214,7 +214,8 @@ def _left_to_numpy(
         values[0] = data[0]
     elif data:
         options["out"] = tuple(data)
-    found = getattr(ufunc, method)(*values, **{k: evaluated(v) for k, v in options.items()})
+    with changing_arrays(data):
+        found = getattr(ufunc, method)(*values, **{k: evaluated(v) for k, v in options.items()})
     for view, array in zip(changed, data, strict=True):
         if isinstance(view, BaseView):
             write(node_of(view), array)

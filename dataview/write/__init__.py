@@ -1,13 +1,12 @@
 """Writing data: which places a write changes, what it overlaps, how it is undone; in place too."""
 
 from dataview.write.assignment import write
-from dataview.write.changes import check_writable
+from dataview.write.changes import check_writable, places_written
 from dataview.write.inplace import apply_in_place
-from dataview.write.listeners import listen
 from dataview.write.quick import apply_to_rows, write_rows, write_rows_of
 from dataview.write.runs import Built, clock
 
 __all__ = [
-    "Built", "apply_in_place", "apply_to_rows", "check_writable", "clock", "listen", "write",
-    "write_rows", "write_rows_of",
+    "Built", "apply_in_place", "apply_to_rows", "check_writable", "clock", "places_written",
+    "write", "write_rows", "write_rows_of",
 ]  # fmt: skip

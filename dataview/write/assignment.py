@@ -13,14 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute import aliases, evaluate, memory_of, overwrite, pending, take, take_before
+from dataview.compute import aliases, changing, evaluate, memory_of, overwrite, settle
 from dataview.plan.casting import cast
 from dataview.plan.kinds import Elementwise, Sampled, known_dtype, known_shape, size_of
 from dataview.plan.node import Node
 from dataview.sizes import sizes
 from dataview.write import runs
 from dataview.write.changes import Change, changes_of
-from dataview.write.listeners import announce
 from dataview.write.overlap import Separated, has_power, is_in_memory, is_one_box, separated
 from dataview.write.update import Update, held_interrupt
 
@@ -47,10 +46,13 @@ def carry_out(changes: Sequence[Change]) -> None:
     runs.clock[0] += 1
     if not changes:  # no row of what is joined
         return
-    values = [change.value for change in changes if isinstance(change.value, Node)]
-    needed = {id(part): part for value in values for part in pending(value)}
-    take(list(needed.values()), evaluate)
-    take_before(change.place for change in changes)
+    settle(*(change.value for change in changes if isinstance(change.value, Node)))
+    with changing(lambda: [change.place for change in changes]):
+        _carry_out(changes)
+
+
+def _carry_out(changes: Sequence[Change]) -> None:
+    """Carry out changes whose statistics are taken."""
     if sum(size_of(known_shape(change.target)) for change in changes) < sizes.streamed_elements:
         changes = list(map(_with_array, changes))
         if len(changes) > 1 and all(map(_is_sure, changes)):
@@ -89,10 +91,7 @@ def _is_one_array(changes: Sequence[Change]) -> bool:
 
 
 def _assign(change: Change) -> None:
-    try:
-        change.source.write(change.where, change.value)
-    finally:
-        announce([change.source])
+    change.source.write(change.where, change.value)
 
 
 def _is_sure(change: Change) -> bool:
@@ -104,12 +103,9 @@ def _is_sure(change: Change) -> bool:
 def _assign_each(changes: Sequence[Change]) -> None:
     """Write small arrays, which may be aliases of what is written."""
     values = [np.array(change.value) for change in changes]
-    try:
-        with held_interrupt():
-            for change, value in zip(changes, values, strict=True):
-                change.source.write(change.where, value)
-    finally:
-        announce(change.source for change in changes)
+    with held_interrupt():
+        for change, value in zip(changes, values, strict=True):
+            change.source.write(change.where, value)
 
 
 def _is_for_memory(found: Separated) -> bool:
@@ -128,11 +124,8 @@ def _is_for_memory(found: Separated) -> bool:
 def _overwrite(change: Change) -> None:
     memory = memory_of(change.target) if aliases(change.target) else None
     assert memory is not None
-    try:
-        with held_interrupt():
-            overwrite(change.value, memory)
-    finally:
-        announce([change.source])
+    with held_interrupt():
+        overwrite(change.value, memory)
 
 
 def _may_raise() -> bool:

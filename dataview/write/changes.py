@@ -131,9 +131,16 @@ def _parts_of(value: Any, names: tuple[str, ...]) -> Mapping[str, Any]:
 
 def check_writable(node: Node) -> None:
     """Raise unless every part of the node leads to a source that can be written."""
+    refusal = _refusal(node)
+    if refusal:
+        raise ReadOnlyError(refusal)
+
+
+def _refusal(node: Node) -> str:
+    """Return why a node cannot be written, an empty text if it can."""
     one: Any = node
-    for part in [one.node] if _is_of_source(node) else below([node], _shown):
-        _check_part(part)
+    parts = [one.node] if _is_of_source(node) else below([node], _shown)
+    return next(filter(None, map(_refusal_of_part, parts)), "")
 
 
 def _is_of_source(node: Any) -> bool:
@@ -146,19 +153,17 @@ def _shown(node: Node) -> list[Any]:
     return node.made_of() if isinstance(node, (Select, Driven, Concat)) else []
 
 
-def _check_part(node: Node) -> None:
+def _refusal_of_part(node: Node) -> str:
     if isinstance(node, Stored):
-        if not node.writable:
-            raise ReadOnlyError(f"the data ({node.source.describe()}) is read-only")
-    elif isinstance(node, (Select, Driven, Concat)):
-        pass  # what it shows is checked
-    elif isinstance(node, Unbound):
-        raise ReadOnlyError(f"symbol {', '.join(node.names)} holds no data that could be written")
-    else:
-        raise ReadOnlyError(
-            f"{_result_name(node)} is computed, so it cannot be written; write to what it is "
-            "computed from, or keep a copy with _freeze()"
-        )
+        return "" if node.writable else f"the data ({node.source.describe()}) is read-only"
+    if isinstance(node, (Select, Driven, Concat)):
+        return ""  # what it shows is asked
+    if isinstance(node, Unbound):
+        return f"symbol {', '.join(node.names)} holds no data that could be written"
+    return (
+        f"{_result_name(node)} is computed, so it cannot be written; write to what it is "
+        "computed from, or keep a copy with _freeze()"
+    )
 
 
 def _result_name(node: Node) -> str:
@@ -213,17 +218,32 @@ def _check_shape(given: tuple[int, ...], shape: tuple[int, ...]) -> None:
 # --- which sources ---------------------------------------------------------------------------
 
 
+def places_written(node: Node) -> Iterator[Place]:
+    """Yield the places that a write through a node changes, none if it cannot be written."""
+    if not _refusal(node):
+        for target, _ in _targets(node, None):
+            yield Change(target, None).place
+
+
 def _split(node: Node, given: Any, value: Any, is_checked: bool) -> Iterator[Change]:
-    """Return the parts of sources that a node shows, each with its part of the value."""
+    """Yield the parts of sources that a node shows, each with its part of the value."""
+    for target, part in _targets(node, value):
+        yield Change(target, _narrow(given, part, known_dtype(target), is_checked), is_checked)
+
+
+def _targets(node: Node, value: Any) -> Iterator[tuple[Node, Any]]:
+    """Yield the parts of sources that a node shows, each with its part of a value, if there is one.
+
+    Each is a source's node, or an index of one.
+    """
     if _is_of_source(node):
-        yield Change(node, _narrow(given, value, known_dtype(node), is_checked), is_checked)
+        yield node, value
         return
     waiting = [(node, identity(known_shape(node)), value)]
     while waiting:  # not by recursion, since nodes may be joined deeper than Python's stack
         node, index, value = waiting.pop()
         if isinstance(node, Stored):
-            fitting = _narrow(given, value, known_dtype(node), is_checked)
-            yield Change(select(node, index), fitting, is_checked)
+            yield select(node, index), value
         elif isinstance(node, Select):
             waiting.append((node.node, compose(node.index, index), value))
         elif isinstance(node, Driven):
@@ -244,7 +264,9 @@ def _narrow(given: Any, value: Any, dtype: np.dtype[Any], is_checked: bool) -> A
 
 
 def _part_of(value: Any, shape: tuple[int, ...], piece: Piece) -> Any:
-    """Return what of a value belongs to one of several joined nodes."""
+    """Return what of a value, if there is one, belongs to one of several joined nodes."""
+    if value is None:
+        return None
     if isinstance(value, Node):
         own = known_shape(value)
         if piece.axes == (0,):

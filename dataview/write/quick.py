@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute import Place, memory_of, take_before
+from dataview.compute import Place, changing, memory_of
 from dataview.index import Index, compose, parse
 from dataview.plan.casting import cast
 from dataview.plan.kinds import Select, Stored
 from dataview.plan.node import Node
 from dataview.sizes import sizes
 from dataview.write import runs
-from dataview.write.listeners import announce
 from dataview.write.spots import Spot
 
 NUMBERS = frozenset((int, float, bool, complex))
@@ -81,15 +80,12 @@ def _shape_at(memory: np.ndarray, key: Any) -> tuple[int, ...]:
 
 def _put(node: Node, key: Any, memory: np.ndarray, value: np.ndarray) -> None:
     runs.clock[0] += 1
-    take_before(_places(node, key))
-    try:
+    with changing(partial(_places, node, key)):
         memory[key, ...] = value
-    finally:
-        announce([_stored(node).source])
 
 
 def _places(node: Node, key: Any) -> Iterator[Place]:
-    """Yield the place of some rows, which is worked out only if something waits for a write."""
+    """Yield the place of some rows, which is worked out only if something waits for it."""
     spot = _spot(node, key)
     yield Place(_stored(node).source, spot.where)
 

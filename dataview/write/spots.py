@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute import Place, take_before
+from dataview.compute import Place, changing
 from dataview.index import Array, Index, are_apart, compose, identity
 from dataview.plan.concat import split_rows
 from dataview.plan.kinds import Concat, Driven, Record, Select, Stored
 from dataview.plan.node import Node
 from dataview.plan.walk import below
 from dataview.sources import Reference, Source
-from dataview.write.listeners import announce
 
 MANY = 4096
 """More pairs of places than this are not all compared."""
@@ -63,11 +62,8 @@ class Spot:
     def put(self, value: np.ndarray) -> None:
         """Write a value, which is a write like any other."""
         source = self._source()
-        take_before([Place(source, self.where)])
-        try:
+        with changing(lambda: [Place(source, self.where)]):
             source.write(self.where, value)
-        finally:
-            announce([source])
 
     def _source(self) -> Source:
         source: Source | None = self.reference.source()

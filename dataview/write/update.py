@@ -17,12 +17,12 @@ import numpy as np
 from dataview.compute import (
     Cut,
     FloatErrors,
+    changing,
     cuts_along,
     evaluate,
     operand_index,
     overwrite,
     run_blocks,
-    take_before,
 )
 from dataview.errors import PartialWriteError
 from dataview.plan.build import select
@@ -31,7 +31,6 @@ from dataview.plan.kinds import Elementwise, known_dtype, known_shape, nbytes_of
 from dataview.plan.node import Node
 from dataview.sizes import sizes
 from dataview.write.changes import Change
-from dataview.write.listeners import announce
 from dataview.write.overlap import Separated, may_fail, reads_as_written
 
 
@@ -75,14 +74,12 @@ class Update:
                 self._roll_back(error)
             self.close()
             raise
-        finally:
-            announce(change.source for change in self.changes)
         self.close()
 
     def _resume(self) -> None:
         """Do the rest: a write of its own, so what was asked since the failure is taken before."""
-        take_before(change.place for change in self.changes)
-        self.run()
+        with changing(lambda: [change.place for change in self.changes]):
+            self.run()
 
     def _write_all(self, blocks: Sequence[Block], errors: FloatErrors) -> None:
         if not self.in_order and any(block.cut for block in blocks):
