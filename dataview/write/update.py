@@ -24,7 +24,7 @@ from dataview.compute import (
     run_blocks,
     take_before,
 )
-from dataview.errors import PartialWriteError
+from dataview.errors import InterruptedWriteError, PartialWriteError
 from dataview.plan.build import select
 from dataview.plan.casting import cast
 from dataview.plan.kinds import Elementwise, known_dtype, known_shape, nbytes_of
@@ -71,9 +71,9 @@ class Update:
             self._write_all([block for block in self.blocks if block not in self.done], errors)
             errors.report()
         except BaseException as error:
-            with held_interrupt():
-                self._roll_back(error)
-            self.close()
+            with held_interrupt() as pressed:
+                self._roll_back(error, pressed)
+                self.close()
             raise
         finally:
             announce(change.source for change in self.changes)
@@ -172,8 +172,11 @@ class Update:
 
     # --- failures ------------------------------------------------------------------------------
 
-    def _roll_back(self, error: BaseException) -> None:
-        """Put back the old values; raise if some of them are not known, or cannot be written."""
+    def _roll_back(self, error: BaseException, pressed: Sequence[Any]) -> None:
+        """Put back the old values; raise if some of them are not known, or cannot be written.
+
+        `pressed` tells of Ctrl-C while this is done.
+        """
         failure: Exception | None = None
         refused = list(self.torn)
         old = {**self.done, **{block: torn.old for block, torn in self.torn.items()}}
@@ -189,7 +192,8 @@ class Update:
             if self.in_order:  # the rest must not read what this block holds now
                 break
         if self.done or self.torn:
-            raise PartialWriteError(
+            is_interrupt = isinstance(error, KeyboardInterrupt) or pressed
+            raise (InterruptedWriteError if is_interrupt else PartialWriteError)(
                 self._what_happened(error, failure),
                 self._rows([*self.done, *self.torn]),
                 self._resume,
@@ -224,7 +228,8 @@ class Update:
         changed = _in_words(self._rows([*self.done, *self.torn]))
         part = ", some perhaps only in part" if self.torn else ""
         return (
-            f"the write {how}{why}; resume() of this error does the rest; changed{part}: {changed}"
+            f"the write {how}{why}; resume() of this error does the rest (at a prompt: "
+            f"sys.last_value.resume()); changed{part}: {changed}"
         )
 
     def _rows(self, blocks: Sequence[Block]) -> dict[str, list[tuple[slice, ...]]]:
@@ -295,19 +300,22 @@ def _text(keys: Sequence[tuple[slice, ...]]) -> str:
 
 
 @contextlib.contextmanager
-def held_interrupt() -> Iterator[None]:
-    """Delay Ctrl-C to the end of a change, so that no block is half written."""
+def held_interrupt() -> Iterator[Sequence[Any]]:
+    """Delay Ctrl-C to the end of a change, so that no block is half written; tell if it came."""
     import signal  # imported here because this takes long
 
     answer = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or answer is None:
-        yield
+        yield ()
         return
     pressed: list[Any] = []
     signal.signal(signal.SIGINT, lambda *event: pressed.append(event))
     try:
-        yield
+        yield pressed
+    except KeyboardInterrupt:  # the error says it
+        pressed.clear()
+        raise
     finally:
         signal.signal(signal.SIGINT, answer)
-    if pressed:
-        signal.raise_signal(signal.SIGINT)  # now the program's own handler runs
+        if pressed:
+            signal.raise_signal(signal.SIGINT)  # now the program's own handler runs
