@@ -3,6 +3,7 @@
 import _thread
 import code
 import contextlib
+import errno
 import itertools
 import math
 import mmap
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 import dataview as dv
 from dataview.plan.build import stored
 from dataview.sizes import sizes
+from dataview.sources import file_access
 from dataview.view.face import viewed
 from dataview.write import update
 from oracle import assert_same, attempt, examples, fill, public_class
@@ -752,6 +754,35 @@ def test_a_write_that_changed_nothing_raises_the_error_of_the_class(kind, size):
             (note,) = caught.value.__notes__
             assert kind.__name__ in note and "as it was before the write" in note
             assert_same(target.data, a)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_disk_that_fills_up_is_an_error_of_the_file_if_no_row_remains_changed(
+    workers, folder, monkeypatch
+):
+    a = np.arange(4000.0).reshape(100, 40)
+    writes = file_access._write_some
+
+    def full(file, part, place):
+        room = a.nbytes // 2 + 1000 - place  # the rest of the file was never given any
+        if room <= 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return writes(file, part[:room], place)
+
+    monkeypatch.setattr(file_access, "_write_some", full)
+    monkeypatch.setattr(mmap, "mmap", type("mmap", (mmap.mmap,), {"madvise": no_pages}))
+    for change in [
+        lambda v: operator.iadd(v, 1),
+        lambda v: v._write(a * 2),
+        lambda v: operator.setitem(v, np.s_[:, 0], 1.0),
+        lambda v: operator.setitem(v, np.s_[:-1], v[1:]),
+    ]:
+        with streamed(), ThreadPoolExecutor(workers) as pool, dv.executor(pool):
+            target = File(a, folder)
+            with pytest.raises(OSError, match="No space left") as caught:
+                change(target.view)
+            assert caught.value.filename == str(target.path)
+            assert_same(target.data(), a)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
