@@ -1,7 +1,11 @@
 """All ways of writing are one: block by block, undone or resumed after a failure."""
 
+import contextlib
+import errno
 import itertools
 import operator
+import resource
+import tempfile
 import tracemalloc
 
 import numpy as np
@@ -11,7 +15,9 @@ from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
 
 import dataview as dv
+from children import python
 from dataview.sizes import sizes
+from dataview.sources import new_files
 from dataview.write import overlap, update
 from oracle import assert_same, examples
 from stores import LeastWritable
@@ -144,7 +150,7 @@ def test_blocks_give_what_one_piece_gives(name, kind, budget, tmp_path):
         WRITES[name](*data.views)
     for found, expected in zip(data.now(), eagerly(name), strict=True):
         assert_same(found, expected)
-    assert [path.name for path in tmp_path.iterdir() if "overlap" in path.name] == []
+    assert {path.name for path in tmp_path.iterdir()} <= {"0.npy", "1.npy"}
 
 
 class Stop(Exception):
@@ -275,6 +281,82 @@ def test_what_is_resumed_after_an_undo_that_failed_is_right(failing, change):
         except OSError:
             expected = start
     assert_same(store.kept, expected)
+
+
+KILLED = """
+import os, sys, numpy as np, dataview as dv
+from dataview.sizes import sizes
+from dataview.sources import new_files
+from dataview.write import update
+if sys.argv[1] == "named":
+    new_files.UNNAMED = None
+sizes.undo_bytes, sizes.streamed_elements = 0, 8
+update.Update.run = lambda self: os.kill(os.getpid(), 9)
+d = dv.open(sys.argv[2], "r+") if len(sys.argv) > 2 else dv.View(np.arange(100.0))
+d[:] = d[::-1]
+"""
+
+
+@pytest.fixture(params=["unnamed", "named"])
+def unnamed(request, monkeypatch):
+    """Files without a name until they are complete, and a system that has none."""
+    if request.param == "named":
+        monkeypatch.setattr(new_files, "UNNAMED", None)
+    return request.param
+
+
+@pytest.mark.parametrize("kind", ["file", "memory"])
+def test_what_a_killed_write_kept_is_gone_or_removed_by_the_next(
+    kind, unnamed, tmp_path, monkeypatch
+):
+    path = tmp_path / "a.npy"
+    np.save(path, np.arange(100.0))
+    own = [path] if kind == "file" else []
+    process = python("-c", KILLED, unnamed, *own, TMPDIR=str(tmp_path))
+    assert process.returncode == -9, process.stderr
+    assert len([*tmp_path.iterdir()]) == (1 if unnamed == "unnamed" else 2)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    d = dv.open(path, "r+") if own else dv.View(np.arange(100.0))
+    with sizes.set(**SMALL, undo_bytes=0):
+        d[:] = d[::-1]
+    assert_same(d(), np.arange(100.0)[::-1])
+    assert [*tmp_path.iterdir()] == [path]
+
+
+@contextlib.contextmanager
+def no_file_beyond(size):
+    """Let the system refuse to write more than so many bytes to a file."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_an_error_of_the_disk_says_what_was_written_where(unnamed, tmp_path):
+    path = tmp_path / "a.npy"
+    np.save(path, np.arange(100_000.0))
+    d = dv.open(path, "r+")
+    with sizes.set(streamed_elements=8, undo_bytes=0), no_file_beyond(100_000):
+        with pytest.raises(OSError, match=r"a temporary file in the folder .*a\.npy") as kept:
+            d[:] = d[::-1]
+        with pytest.raises(OSError, match=r"a new file in the folder .*b\.npy") as saved:
+            (d + 1)._save(tmp_path / "b.npy")
+    for caught, name in [(kept, "a.npy"), (saved, "b.npy")]:
+        assert caught.value.errno == errno.EFBIG
+        assert caught.value.filename == str(tmp_path / name)
+    assert [*tmp_path.iterdir()] == [path]
+    assert_same(np.load(path), np.arange(100_000.0))
+
+
+def test_an_error_of_a_sample_is_not_one_of_the_file_that_is_saved(tmp_path):
+    def sample(number):
+        raise OSError(errno.EIO, "no answer", "elsewhere")
+
+    with pytest.raises(OSError, match="no answer: 'elsewhere'") as caught:
+        dv.View(np.zeros(3))._map(sample, shape=(4,), dtype=float)._save(tmp_path / "a.npy")
+    assert caught.value.filename is None and "a.npy" not in str(caught.value)
 
 
 @given(data=st.data())

@@ -40,7 +40,7 @@ from dataview.plan.kinds import (
 from dataview.plan.node import Node
 from dataview.plan.walk import below, rebuilt
 from dataview.sizes import sizes
-from dataview.sources import ArraySource, open_npy, save_npy
+from dataview.sources import ArraySource, temporary_npy
 from dataview.write.changes import Change
 
 
@@ -194,13 +194,11 @@ def _kept(node: Node, change: Change, kept: contextlib.ExitStack) -> Any:
     size = nbytes_of(node) or 0
     if size <= sizes.undo_bytes or known_dtype(node).hasobject:
         return ArraySource(np.array(evaluate(node)))
-    beside = os.path.dirname(os.path.abspath(change.source.path)) if change.source.path else None
-    handle, path = tempfile.mkstemp(".npy", "dataview-overlap-", beside)
-    os.close(handle)
-    kept.callback(os.remove, path)
+    beside = change.source.path or os.path.join(tempfile.gettempdir(), "dataview-overlap.npy")
     blocks = (np.asarray(evaluate(node, index)) for index in row_blocks(node))
-    save_npy(path, known_shape(node), known_dtype(node), blocks)
-    return open_npy(path, "r")
+    return kept.enter_context(
+        temporary_npy(os.fspath(beside), known_shape(node), known_dtype(node), blocks)
+    )
 
 
 # --- what can be read in place, and what can fail ----------------------------------------------
