@@ -42,6 +42,12 @@ WRITES = {
     "another's rows": lambda d, e: operator.setitem(d, slice(0, None, 2), e[1::2]),
     "a computed view": lambda d, e: operator.setitem(d, slice(None), e * 2 - d),
     "np.where": lambda d, e: operator.setitem(d, slice(None), np.where(d > 70, d, e)),
+    "where equal": lambda d, e: operator.setitem(d, d == 70, 7),
+    "where unequal": lambda d, e: operator.setitem(d, slice(None), np.where(d != e, e, -d)),
+    "where rows are equal": lambda d, e: operator.setitem(
+        d, slice(1, None), np.where(d[:-1] == 66, d[1:], 5)
+    ),
+    "where reversed": lambda d, e: operator.imul(d, (d[::-1] != 14) & (d == 66)),
     "np.clip": lambda d, e: operator.setitem(d, slice(None), np.clip(d, 20, 90)),
     "np.clip out": lambda d, e: np.clip(d, 20, 90, out=d),
     "np.sqrt out": lambda d, e: np.sqrt(e, out=d),
@@ -165,6 +171,7 @@ PARTS = {
     "times a part": np.s_[:, :2],
     "rows further on": np.s_[:-1],
     "rows before": np.s_[1:],
+    "where rows are equal": np.s_[1:],
     "plus rows before": np.s_[3:],
     "both sides": np.s_[1:-1],
     "other rows": [5, 2, 9, 2] * 6,
@@ -238,7 +245,30 @@ def _check_rows(caught, part, now, before, expected):
         assert_same(now.flat[named], expected.flat[named])
 
 
-@pytest.mark.parametrize("name", ["rows before", "rows further on", "plus rows before"])
+@pytest.mark.parametrize("kind", ["memory", "file"])
+@pytest.mark.parametrize("budget", [0, 1 << 20], ids=["no undo", "undo"])
+def test_what_a_change_reads_is_found_out_once(kind, budget, tmp_path, monkeypatch):
+    walks = []
+
+    def counted(root, leaves_of=overlap.leaves_of):
+        walks.append(root)
+        return leaves_of(root)
+
+    monkeypatch.setattr(overlap, "leaves_of", counted)
+    counts = []
+    for size in (1 << 20, 128):
+        d, e = Data(kind, tmp_path).views
+        mean = d._mean(axis=0)
+        walks.clear()
+        with sizes.set(**{**SMALL, "file_bytes": size, "block_bytes": size}, undo_bytes=budget):
+            d -= mean * e
+        counts.append(len(walks))
+    assert counts[0] == counts[1] > 0
+
+
+@pytest.mark.parametrize(
+    "name", ["rows before", "rows further on", "plus rows before", "where equal", "where unequal"]
+)
 def test_rows_that_are_moved_are_not_kept_elsewhere(name, monkeypatch):
     def refused(*args):
         raise AssertionError("a value was computed before")

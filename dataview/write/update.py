@@ -25,6 +25,7 @@ from dataview.compute import (
     take_before,
 )
 from dataview.errors import InterruptedWriteError, PartialWriteError
+from dataview.index import Index
 from dataview.plan.build import select
 from dataview.plan.casting import cast
 from dataview.plan.kinds import Elementwise, known_dtype, known_shape, nbytes_of
@@ -58,6 +59,8 @@ class Update:
         self.blocks = blocks_of(self.changes)[:: separated.order or 1]
         size = sum(nbytes_of(change.target) or 0 for change in self.changes)
         self.keep = size <= sizes.undo_bytes
+        self.same = [reads_as_written(change) for change in self.changes]
+        self.in_windows = list(map(self._is_for_windows, self.changes, self.same))
         self.done: dict[Block, np.ndarray | None] = {}
         self.torn: dict[Block, Torn] = {}
         self.close = weakref.finalize(self, kept.close)
@@ -93,12 +96,11 @@ class Update:
 
     def _write(self, block: Block, errors: FloatErrors) -> None:
         """Compute one block of a value, and write it."""
-        change, part = self.changes[block.number], self._target(block)
-        same = reads_as_written(change)
-        if self._write_in_window(block, change, part, same, errors):
+        part, same = self._target(block), self.same[block.number]
+        if self.in_windows[block.number] and self._write_in_window(block, part, errors):
             return
         old = self._held(part) if self.keep or same else None
-        value = self._value(block, change, old, same, errors)
+        value = self._value(block, old, errors)
         if self.keep:  # what is half written can be put back
             self._put(block, value, old)
             return
@@ -120,52 +122,53 @@ class Update:
 
     def _target(self, block: Block) -> Change:
         """Return the part of a change that a block is."""
-        change = self.changes[block.number]
-        if block.cut is None:
+        change, index = self.changes[block.number], self._within(block)
+        if index is None:
             return change
-        index = block.cut.within(known_shape(change.target))
         return change._replace(target=select(change.target, index))
 
-    def _write_in_window(
-        self, block: Block, change: Change, part: Change, same: Sequence[Node], errors: FloatErrors
-    ) -> bool:
-        """Compute a block in its shared memory, if it has any and what may fail can be undone."""
-        expression, dtype = change.value, known_dtype(change.target)
-        if not isinstance(expression, Elementwise) or expression.dtype != dtype:
+    def _is_for_windows(self, change: Change, same: Sequence[Node]) -> bool:
+        """Whether a value is computed in the memory of its blocks, if they have any.
+
+        It must fit there, and what may fail can be undone.
+        """
+        value, dtype = change.value, known_dtype(change.target)
+        if not isinstance(value, Elementwise) or value.dtype != dtype:
             return False
         if self.in_order:  # it reads rows of the same block that would be written before
             return False
-        if expression.shape != change.target.shape or (may_fail(change) and not self.keep):
-            return False
+        return value.shape == change.target.shape and (self.keep or not may_fail(value, same))
+
+    def _write_in_window(self, block: Block, part: Change, errors: FloatErrors) -> bool:
+        """Compute a block in its shared memory, if it has any."""
         memory = part.source.memmap(part.where)
         if memory is None:
             return False
-        with errors.noting_in(expression.ufunc.__name__), held_interrupt():
+        value, same = self.changes[block.number].value, self.same[block.number]
+        with errors.noting_in(value.ufunc.__name__), held_interrupt():
             self.done[block] = memory.copy() if self.keep else None
-            index = None if block.cut is None else block.cut.within(known_shape(change.target))
-            overwrite(expression, memory, index, {id(leaf): memory for leaf in same})
+            overwrite(value, memory, self._within(block), {id(leaf): memory for leaf in same})
         return True
 
-    def _value(
-        self,
-        block: Block,
-        change: Change,
-        old: np.ndarray | None,
-        same: Sequence[Node],
-        errors: FloatErrors,
-    ) -> np.ndarray:
+    def _within(self, block: Block) -> Index | None:
+        """Return the index of a block in its change, None if it is all of it."""
+        shape = known_shape(self.changes[block.number].target)
+        return None if block.cut is None else block.cut.within(shape)
+
+    def _value(self, block: Block, old: np.ndarray | None, errors: FloatErrors) -> np.ndarray:
         """Return what a block is to hold; what is there now is not read again."""
+        change, index = self.changes[block.number], self._within(block)
         value, shape, dtype = change.value, known_shape(change.target), known_dtype(change.target)
         if not isinstance(value, Node):
             whole = np.broadcast_to(value, shape)
             return whole if block.cut is None else block.cut.of(whole)
-        index = None if block.cut is None else block.cut.within(shape)
         if isinstance(value, Elementwise) and value.shape == shape:
             reused = value.dtype == dtype and not self.keep and old is not None
             own = shape if index is None else index.shape
             found = old if reused and old is not None else np.empty(own, known_dtype(value))
+            same = {} if old is None else {id(leaf): old for leaf in self.same[block.number]}
             with errors.noting_in(value.ufunc.__name__):
-                overwrite(value, found, index, {id(leaf): old for leaf in same if old is not None})
+                overwrite(value, found, index, same)
         else:
             found = evaluate(value, operand_index(index, shape, known_shape(value)))
         return cast(found, dtype) if change.is_checked else found.astype(dtype, copy=False)
