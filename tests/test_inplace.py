@@ -23,7 +23,7 @@ from dataview.plan.build import stored
 from dataview.sizes import sizes
 from dataview.sources import file_access
 from dataview.view.face import viewed
-from dataview.write import update
+from dataview.write import assignment, update
 from oracle import assert_same, attempt, examples, fill, public_class
 from stores import LeastWritable, NumberedWritable
 
@@ -821,6 +821,27 @@ def test_an_interrupt_lets_each_block_be_whole(workers, undone, change, kind, fo
     monkeypatch.undo()
     caught.value.resume()
     assert_same(target.data(), a * 2)
+
+
+@pytest.mark.parametrize("undone", [True, False])
+def test_ctrl_c_in_memory_comes_after_the_write_or_undoes_it(undone, folder, monkeypatch):
+    a = np.arange(240.0).reshape(60, 4)
+    for module in (assignment, update):
+        compute = module.overwrite
+
+        def interrupted(*args, compute=compute):
+            _thread.interrupt_main()
+            compute(*args)
+
+        monkeypatch.setattr(module, "overwrite", interrupted)
+    with streamed():
+        if undone:
+            warnings.simplefilter("error", RuntimeWarning)
+        target = Memory(a, folder)
+        v = target.view
+        with pytest.raises(KeyboardInterrupt):
+            v *= 2
+    assert_same(target.data(), a if undone else a * 2)
 
 
 def test_what_ctrl_c_stopped_at_a_prompt_is_resumed_there(folder, monkeypatch, capsys):
