@@ -12,6 +12,7 @@ from dataview import samplers
 from dataview.compute import engine, executor
 from dataview.errors import (
     FieldError,
+    InterruptedWriteError,
     PartialWriteError,
     ReadOnlyError,
     StreamError,
@@ -24,6 +25,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "FieldError",
+    "InterruptedWriteError",
     "Pad",
     "PartialWriteError",
     "ReadOnlyError",

@@ -65,6 +65,14 @@ class PartialWriteError(RuntimeError):
         self._rest()
 
 
+class InterruptedWriteError(PartialWriteError, KeyboardInterrupt):
+    """A write that Ctrl-C stopped midway: what stops a program at Ctrl-C stops it here, too.
+
+    >>> isinstance(InterruptedWriteError("stopped"), KeyboardInterrupt)
+    True
+    """
+
+
 def unknown_field(
     name: str, known: Iterable[str], where: str, reason: str | None = None, advice: str = ""
 ) -> FieldError:

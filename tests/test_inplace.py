@@ -1,12 +1,15 @@
 """In-place operators: the result of NumPy on a copy, whatever overlaps, or unchanged data."""
 
 import _thread
+import code
 import contextlib
+import errno
 import itertools
 import math
 import mmap
 import operator
 import os
+import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -18,8 +21,9 @@ from hypothesis import strategies as st
 import dataview as dv
 from dataview.plan.build import stored
 from dataview.sizes import sizes
+from dataview.sources import file_access
 from dataview.view.face import viewed
-from dataview.write import update
+from dataview.write import assignment, update
 from oracle import assert_same, attempt, examples, fill, public_class
 from stores import LeastWritable, NumberedWritable
 
@@ -752,6 +756,35 @@ def test_a_write_that_changed_nothing_raises_the_error_of_the_class(kind, size):
             assert_same(target.data, a)
 
 
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_disk_that_fills_up_is_an_error_of_the_file_if_no_row_remains_changed(
+    workers, folder, monkeypatch
+):
+    a = np.arange(4000.0).reshape(100, 40)
+    writes = file_access._write_some
+
+    def full(file, part, place):
+        room = a.nbytes // 2 + 1000 - place  # the rest of the file was never given any
+        if room <= 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return writes(file, part[:room], place)
+
+    monkeypatch.setattr(file_access, "_write_some", full)
+    monkeypatch.setattr(mmap, "mmap", type("mmap", (mmap.mmap,), {"madvise": no_pages}))
+    for change in [
+        lambda v: operator.iadd(v, 1),
+        lambda v: v._write(a * 2),
+        lambda v: operator.setitem(v, np.s_[:, 0], 1.0),
+        lambda v: operator.setitem(v, np.s_[:-1], v[1:]),
+    ]:
+        with streamed(), ThreadPoolExecutor(workers) as pool, dv.executor(pool):
+            target = File(a, folder)
+            with pytest.raises(OSError, match="No space left") as caught:
+                change(target.view)
+            assert caught.value.filename == str(target.path)
+            assert_same(target.data(), a)
+
+
 @pytest.mark.parametrize("workers", [1, 2, 3])
 @pytest.mark.parametrize("undone", [True, False])
 @pytest.mark.parametrize("change", ["in windows", "by copies"])
@@ -771,8 +804,9 @@ def test_an_interrupt_lets_each_block_be_whole(workers, undone, change, kind, fo
     with streamed(), budget, ThreadPoolExecutor(workers) as pool, dv.executor(pool):
         target = kind(a, folder)
         v = target.view
-        with pytest.raises(KeyboardInterrupt if undone else dv.PartialWriteError) as caught:
+        with pytest.raises(KeyboardInterrupt) as caught:
             v *= factor
+    assert isinstance(caught.value, dv.PartialWriteError) is not undone
     if undone:
         assert_same(target.data(), a)
         return
@@ -787,6 +821,84 @@ def test_an_interrupt_lets_each_block_be_whole(workers, undone, change, kind, fo
     monkeypatch.undo()
     caught.value.resume()
     assert_same(target.data(), a * 2)
+
+
+@pytest.mark.parametrize("undone", [True, False])
+def test_ctrl_c_in_memory_comes_after_the_write_or_undoes_it(undone, folder, monkeypatch):
+    a = np.arange(240.0).reshape(60, 4)
+    for module in (assignment, update):
+        compute = module.overwrite
+
+        def interrupted(*args, compute=compute):
+            _thread.interrupt_main()
+            compute(*args)
+
+        monkeypatch.setattr(module, "overwrite", interrupted)
+    with streamed():
+        if undone:
+            warnings.simplefilter("error", RuntimeWarning)
+        target = Memory(a, folder)
+        v = target.view
+        with pytest.raises(KeyboardInterrupt):
+            v *= 2
+    assert_same(target.data(), a if undone else a * 2)
+
+
+def test_what_ctrl_c_stopped_at_a_prompt_is_resumed_there(folder, monkeypatch, capsys):
+    a = np.arange(240.0).reshape(60, 4)
+    compute = update.overwrite
+
+    def interrupted(*args):
+        _thread.interrupt_main()
+        compute(*args)
+
+    for name in ("last_type", "last_value", "last_traceback", "last_exc"):
+        monkeypatch.setattr(sys, name, None, raising=False)
+    monkeypatch.setattr(update, "overwrite", interrupted)
+    with streamed(), sizes.set(undo_bytes=0):
+        target = File(a, folder)
+        prompt = code.InteractiveInterpreter({"d": target.view, "sys": sys})
+        prompt.runsource("d *= 2")
+        monkeypatch.setattr(update, "overwrite", compute)
+        assert "at a prompt: sys.last_value.resume()" in capsys.readouterr().err
+        prompt.runsource("sys.last_value.resume()")
+    assert_same(target.data(), a * 2)
+
+
+@pytest.mark.parametrize("lasting", [False, True])
+@pytest.mark.parametrize("budget", [0, 1 << 20])
+def test_ctrl_c_in_a_write_that_fails_is_not_forgotten(budget, lasting):
+    class Breaking(LeastWritable):
+        """A store with a block that fails, once or each time, while Ctrl-C is pressed."""
+
+        count = 0
+
+        def write(self, index, value):
+            self.count += 1
+            if self.count == 3 or (lasting and self.count > 3):
+                super().write(index, np.asarray(value) * 0 - 1)
+                _thread.interrupt_main()
+                raise OSError("no space left")
+            super().write(index, value)
+
+    a = np.arange(240.0).reshape(60, 4)
+    store = Breaking(a)
+    v = viewed(stored(store, True))
+    with (
+        streamed(),
+        sizes.set(undo_bytes=budget, block_bytes=128),
+        ThreadPoolExecutor(1) as pool,
+        dv.executor(pool),
+        pytest.raises(KeyboardInterrupt) as caught,
+    ):
+        v += 1
+    if budget and not lasting:
+        assert_same(store.kept, a)
+        return
+    assert isinstance(caught.value, dv.PartialWriteError) and caught.value.rows
+    store.count = -1000
+    caught.value.resume()
+    assert_same(store.kept, a + 1)
 
 
 @pytest.mark.parametrize("workers", [1, 3])

@@ -1,7 +1,11 @@
 """All ways of writing are one: block by block, undone or resumed after a failure."""
 
+import contextlib
+import errno
 import itertools
 import operator
+import resource
+import tempfile
 import tracemalloc
 
 import numpy as np
@@ -11,7 +15,9 @@ from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
 
 import dataview as dv
+from children import python
 from dataview.sizes import sizes
+from dataview.sources import new_files
 from dataview.write import overlap, update
 from oracle import assert_same, examples
 from stores import LeastWritable
@@ -36,6 +42,12 @@ WRITES = {
     "another's rows": lambda d, e: operator.setitem(d, slice(0, None, 2), e[1::2]),
     "a computed view": lambda d, e: operator.setitem(d, slice(None), e * 2 - d),
     "np.where": lambda d, e: operator.setitem(d, slice(None), np.where(d > 70, d, e)),
+    "where equal": lambda d, e: operator.setitem(d, d == 70, 7),
+    "where unequal": lambda d, e: operator.setitem(d, slice(None), np.where(d != e, e, -d)),
+    "where rows are equal": lambda d, e: operator.setitem(
+        d, slice(1, None), np.where(d[:-1] == 66, d[1:], 5)
+    ),
+    "where reversed": lambda d, e: operator.imul(d, (d[::-1] != 14) & (d == 66)),
     "np.clip": lambda d, e: operator.setitem(d, slice(None), np.clip(d, 20, 90)),
     "np.clip out": lambda d, e: np.clip(d, 20, 90, out=d),
     "np.sqrt out": lambda d, e: np.sqrt(e, out=d),
@@ -95,7 +107,7 @@ every_kind = pytest.mark.parametrize("kind", ["memory", "file", "file in Fortran
 def test_written_at_once_is_what_numpy_writes():
     for name in ["another's rows", "np.clip out", "rows before", "both sides", "reversed"]:
         a, b = np.arange(160.0).reshape(SHAPE), OTHER.copy()
-        WRITES[name](a, b) if name != "another view" else None
+        WRITES[name](a, b)
         assert_same(eagerly(name)[0], a)
 
 
@@ -144,23 +156,43 @@ def test_blocks_give_what_one_piece_gives(name, kind, budget, tmp_path):
         WRITES[name](*data.views)
     for found, expected in zip(data.now(), eagerly(name), strict=True):
         assert_same(found, expected)
-    assert [path.name for path in tmp_path.iterdir() if "overlap" in path.name] == []
+    assert {path.name for path in tmp_path.iterdir()} <= {"0.npy", "1.npy"}
 
 
 class Stop(Exception):
     """Stops a write."""
 
 
+AT_ONCE = {"a number", "an array", "a row"}
+"""What NumPy writes to memory in one piece, which nothing can stop."""
+
+PARTS = {
+    "another's rows": np.s_[::2],
+    "times a part": np.s_[:, :2],
+    "rows further on": np.s_[:-1],
+    "rows before": np.s_[1:],
+    "where rows are equal": np.s_[1:],
+    "plus rows before": np.s_[3:],
+    "both sides": np.s_[1:-1],
+    "other rows": [5, 2, 9, 2] * 6,
+    "rows of itself": [5, 2, 9, 1] * 4,
+    "times other rows": [5, 2, 9, 30, 31, 32],
+    "columns": np.s_[:, [3, 1]],
+}
+"""The parts of the first array that are written, if not all of it."""
+
+SEVERAL = {"joined", "joined by a view", "fields", "swapped"}
+"""Writes of several parts, whose keys do not say which part they are of."""
+
+
 @every_kind
 @every_write
-def test_a_write_stopped_at_any_block_is_undone_or_resumed(name, kind, tmp_path, monkeypatch):
-    put, expected = update.Update._put, eagerly(name)
-    for error, budget, when in [
-        (KeyboardInterrupt, 0, "before"),
-        (Stop, 0, "after"),
-        (KeyboardInterrupt, 1 << 20, "after"),
-        (Stop, 1 << 20, "before"),
-    ]:
+@pytest.mark.parametrize("budget", [0, 1 << 20], ids=["no undo", "undo"])
+def test_a_write_stopped_at_any_block_is_undone_or_resumed(
+    name, budget, kind, tmp_path, monkeypatch
+):
+    write, expected = update.Update._write, eagerly(name)
+    for error, when in [(KeyboardInterrupt, "before"), (Stop, "after")]:
         for number in itertools.count():
             counted = itertools.count()
 
@@ -168,38 +200,75 @@ def test_a_write_stopped_at_any_block_is_undone_or_resumed(name, kind, tmp_path,
                 now = next(counted) == number
                 if now and when == "before":
                     raise error
-                put(self, *args)
+                write(self, *args)
                 if now:
                     raise error
 
             data = Data(kind, tmp_path)
             before = data.now()
             with sizes.set(**SMALL, undo_bytes=budget):
-                monkeypatch.setattr(update.Update, "_put", stopped)
+                monkeypatch.setattr(update.Update, "_write", stopped)
                 try:
                     WRITES[name](*data.views)
                 except (error, dv.PartialWriteError) as caught:
                     monkeypatch.undo()
-                    _check(caught, data, before, expected, budget)
+                    _check(caught, name, data, before, expected, budget)
                 else:
                     monkeypatch.undo()
                     assert next(counted) <= number  # every block has been stopped at
                     break
+        assert bool(number) is not (kind == "memory" and name in AT_ONCE)
 
 
-def _check(caught, data, before, expected, budget):
+def _check(caught, name, data, before, expected, budget):
     if not isinstance(caught, dv.PartialWriteError):
         for found, old in zip(data.now(), before, strict=True):
             assert_same(found, old)
         return
     assert budget == 0 and caught.rows
     assert ("interrupted" in str(caught)) == isinstance(caught.__cause__, KeyboardInterrupt)
+    if name not in SEVERAL:
+        _check_rows(caught, PARTS.get(name, np.s_[:]), data.now()[0], before[0], expected[0])
     caught.resume()
     for found, new in zip(data.now(), expected, strict=True):
         assert_same(found, new)
 
 
-@pytest.mark.parametrize("name", ["rows before", "rows further on", "plus rows before"])
+def _check_rows(caught, part, now, before, expected):
+    """Check that the rows of an error are those of a part that were changed, and no others."""
+    ((*keys,),) = caught.rows.values()
+    places = np.arange(now.size).reshape(now.shape)[part]
+    named = np.concatenate([places[key].reshape(-1) for key in keys])
+    others = np.setdiff1d(np.arange(now.size), named)
+    assert_same(now.flat[others], before.flat[others])
+    if np.unique(places).size == places.size:  # no row is written twice
+        assert_same(now.flat[named], expected.flat[named])
+
+
+@pytest.mark.parametrize("kind", ["memory", "file"])
+@pytest.mark.parametrize("budget", [0, 1 << 20], ids=["no undo", "undo"])
+def test_what_a_change_reads_is_found_out_once(kind, budget, tmp_path, monkeypatch):
+    walks = []
+
+    def counted(root, leaves_of=overlap.leaves_of):
+        walks.append(root)
+        return leaves_of(root)
+
+    monkeypatch.setattr(overlap, "leaves_of", counted)
+    counts = []
+    for size in (1 << 20, 128):
+        d, e = Data(kind, tmp_path).views
+        mean = d._mean(axis=0)
+        walks.clear()
+        with sizes.set(**{**SMALL, "file_bytes": size, "block_bytes": size}, undo_bytes=budget):
+            d -= mean * e
+        counts.append(len(walks))
+    assert counts[0] == counts[1] > 0
+
+
+@pytest.mark.parametrize(
+    "name", ["rows before", "rows further on", "plus rows before", "where equal", "where unequal"]
+)
 def test_rows_that_are_moved_are_not_kept_elsewhere(name, monkeypatch):
     def refused(*args):
         raise AssertionError("a value was computed before")
@@ -242,6 +311,82 @@ def test_what_is_resumed_after_an_undo_that_failed_is_right(failing, change):
         except OSError:
             expected = start
     assert_same(store.kept, expected)
+
+
+KILLED = """
+import os, sys, numpy as np, dataview as dv
+from dataview.sizes import sizes
+from dataview.sources import new_files
+from dataview.write import update
+if sys.argv[1] == "named":
+    new_files.UNNAMED = None
+sizes.undo_bytes, sizes.streamed_elements = 0, 8
+update.Update.run = lambda self: os.kill(os.getpid(), 9)
+d = dv.open(sys.argv[2], "r+") if len(sys.argv) > 2 else dv.View(np.arange(100.0))
+d[:] = d[::-1]
+"""
+
+
+@pytest.fixture(params=["unnamed", "named"])
+def unnamed(request, monkeypatch):
+    """Files without a name until they are complete, and a system that has none."""
+    if request.param == "named":
+        monkeypatch.setattr(new_files, "UNNAMED", None)
+    return request.param
+
+
+@pytest.mark.parametrize("kind", ["file", "memory"])
+def test_what_a_killed_write_kept_is_gone_or_removed_by_the_next(
+    kind, unnamed, tmp_path, monkeypatch
+):
+    path = tmp_path / "a.npy"
+    np.save(path, np.arange(100.0))
+    own = [path] if kind == "file" else []
+    process = python("-c", KILLED, unnamed, *own, TMPDIR=str(tmp_path))
+    assert process.returncode == -9, process.stderr
+    assert len([*tmp_path.iterdir()]) == (1 if unnamed == "unnamed" else 2)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    d = dv.open(path, "r+") if own else dv.View(np.arange(100.0))
+    with sizes.set(**SMALL, undo_bytes=0):
+        d[:] = d[::-1]
+    assert_same(d(), np.arange(100.0)[::-1])
+    assert [*tmp_path.iterdir()] == [path]
+
+
+@contextlib.contextmanager
+def no_file_beyond(size):
+    """Let the system refuse to write more than so many bytes to a file."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_an_error_of_the_disk_says_what_was_written_where(unnamed, tmp_path):
+    path = tmp_path / "a.npy"
+    np.save(path, np.arange(100_000.0))
+    d = dv.open(path, "r+")
+    with sizes.set(streamed_elements=8, undo_bytes=0), no_file_beyond(100_000):
+        with pytest.raises(OSError, match=r"a temporary file in the folder .*a\.npy") as kept:
+            d[:] = d[::-1]
+        with pytest.raises(OSError, match=r"a new file in the folder .*b\.npy") as saved:
+            (d + 1)._save(tmp_path / "b.npy")
+    for caught, name in [(kept, "a.npy"), (saved, "b.npy")]:
+        assert caught.value.errno == errno.EFBIG
+        assert caught.value.filename == str(tmp_path / name)
+    assert [*tmp_path.iterdir()] == [path]
+    assert_same(np.load(path), np.arange(100_000.0))
+
+
+def test_an_error_of_a_sample_is_not_one_of_the_file_that_is_saved(tmp_path):
+    def sample(number):
+        raise OSError(errno.EIO, "no answer", "elsewhere")
+
+    with pytest.raises(OSError, match="no answer: 'elsewhere'") as caught:
+        dv.View(np.zeros(3))._map(sample, shape=(4,), dtype=float)._save(tmp_path / "a.npy")
+    assert caught.value.filename is None and "a.npy" not in str(caught.value)
 
 
 @given(data=st.data())

@@ -5,7 +5,7 @@ from dataview.sources.chunked_arrays import H5pySource, ZarrSource
 from dataview.sources.dask_arrays import DelayedSource
 from dataview.sources.functions import FunctionSource
 from dataview.sources.memory import ArraySource
-from dataview.sources.npy import open_npy, save_npy
+from dataview.sources.npy import open_npy, save_npy, temporary_npy
 from dataview.sources.packing import packed_together
 from dataview.sources.protocol import Memo, Source
 from dataview.sources.references import Reference
@@ -15,5 +15,5 @@ from dataview.sources.sharing import Home, are_together, store_of_file, stores_m
 __all__ = [
     "REUSED", "ArrayLike", "ArraySource", "DelayedSource", "FunctionSource", "H5pySource", "Home",
     "Memo", "Reference", "Source", "ZarrSource", "are_together", "borrow", "give_back", "open_npy",
-    "packed_together", "save_npy", "store_of_file", "stores_meeting",
+    "packed_together", "save_npy", "store_of_file", "stores_meeting", "temporary_npy",
 ]  # fmt: skip

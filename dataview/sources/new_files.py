@@ -1,4 +1,4 @@
-"""A new file, which appears once all of it is written.
+"""A new file, which appears once all of it is written; a temporary one, which never appears.
 
 Until then it has no name, where the system has such files: nothing stays of it if the process is
 killed.  Elsewhere it has a name that the next new file at the same path recognises; it removes what
@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import glob
+import io
 import itertools
 import os
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 if sys.platform != "win32":
     import fcntl
@@ -36,14 +37,16 @@ def new_file(path: str) -> Iterator[BinaryIO]:
     target = os.path.realpath(path)  # the file that a link leads to, not the link
     mode = _mode_of(target)
     _remove_abandoned(target)
-    handle, temporary = _begun(target, 0o666 if mode is None else mode)
+    what = f"a new file in the folder {os.path.dirname(target)}"
+    handle, temporary = _begun(target, 0o666 if mode is None else mode, what)
     try:
-        with os.fdopen(handle, "wb") as file:
+        with io.BufferedWriter(_Written(handle, target, what)) as file:
             if mode is not None and sys.platform != "win32":  # the system took the umask off
                 os.fchmod(handle, mode)
             yield file
             file.flush()
-            os.fsync(handle)
+            with _saying(target, what):
+                os.fsync(handle)
             if temporary is None:
                 temporary = _named(handle, target)
             if sys.platform != "win32":  # while the lock is held
@@ -55,6 +58,46 @@ def new_file(path: str) -> Iterator[BinaryIO]:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary)
         raise
+
+
+@contextlib.contextmanager
+def temporary_file(path: str) -> Iterator[tuple[BinaryIO, str]]:
+    """Open a file beside `path` that lasts as long as the block; yield where to read it, too."""
+    target = os.path.realpath(path)
+    _remove_abandoned(target)
+    what = f"a temporary file in the folder {os.path.dirname(target)}"
+    handle, temporary = _begun(target, 0o600, what)
+    file = io.BufferedWriter(_Written(handle, target, what))
+    try:
+        yield file, temporary or _place_of(handle)
+    finally:
+        if sys.platform == "win32":  # which removes no file that is open
+            file.raw.close()
+        if temporary is not None:  # while the lock is held
+            os.unlink(temporary)
+        file.raw.close()
+
+
+class _Written(io.FileIO):
+    """A file whose errors say what is written: those of the system name no file."""
+
+    def __init__(self, handle: int, target: str, what: str) -> None:
+        super().__init__(handle, "wb")
+        self.target, self.what = target, what
+
+    def write(self, data: Any) -> int:
+        """Write some bytes, and return how many."""
+        with _saying(self.target, self.what):
+            return super().write(data)
+
+
+@contextlib.contextmanager
+def _saying(target: str, what: str) -> Iterator[None]:
+    """Name the target in an error of the system, and say what was written."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, f"{error.strerror} ({what})", target) from None
 
 
 def _mode_of(target: str) -> int | None:
@@ -73,7 +116,7 @@ def _mode_of(target: str) -> int | None:
     return mode & 0o777
 
 
-def _begun(target: str, mode: int) -> tuple[int, str | None]:
+def _begun(target: str, mode: int, what: str) -> tuple[int, str | None]:
     """Open a new file in the folder of the target, locked; return its name if it has one."""
     folder = os.path.dirname(target)
     if UNNAMED is not None:
@@ -85,11 +128,8 @@ def _begun(target: str, mode: int) -> tuple[int, str | None]:
                 _lock(handle)
                 return handle, None
             os.close(handle)
-    try:
+    with _saying(target, what):
         return _with_name(target, mode)
-    except OSError as error:
-        reason = f"{error.strerror} (a new file in the folder {folder})"
-        raise OSError(error.errno, reason, target) from None
 
 
 def _with_name(target: str, mode: int) -> tuple[int, str]:

@@ -5,10 +5,11 @@ Each read and write first checks that the file is still the one that was opened.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -17,14 +18,14 @@ from dataview.sizes import sizes
 from dataview.sources import file_rows, scratch
 from dataview.sources.file_access import map_window, read_at, write_at
 from dataview.sources.file_pieces import Block, steps_of
-from dataview.sources.new_files import new_file
+from dataview.sources.new_files import new_file, temporary_file
 from dataview.sources.npy_header import FileState, Header, header_bytes, header_text, read_header
 from dataview.sources.protocol import Memo, Source
 from dataview.sources.references import Reference, by_path
 from dataview.sources.sharing import Home, bytes_of_member
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -227,9 +228,25 @@ def save_npy(
             "an .npy file holds numbers, dates and texts of fixed size, not Python objects; "
             f"got {dtype}"
         )
-    header = header_bytes(shape, dtype)
     with new_file(path) as file:
-        file.write(header)
-        for block in blocks if dtype.itemsize else ():
-            raw: Any = np.ascontiguousarray(block).reshape(-1).view(np.uint8)
-            file.write(raw)
+        _write_all(file, shape, dtype, blocks)
+
+
+@contextlib.contextmanager
+def temporary_npy(
+    path: str, shape: tuple[int, ...], dtype: np.dtype[Any], blocks: Iterable[np.ndarray]
+) -> Iterator[NpySource]:
+    """Keep blocks of rows on disk, beside `path`, as long as the block lasts."""
+    with temporary_file(path) as (file, place):
+        _write_all(file, shape, dtype, blocks)
+        file.flush()
+        yield open_npy(place)
+
+
+def _write_all(
+    file: BinaryIO, shape: tuple[int, ...], dtype: np.dtype[Any], blocks: Iterable[np.ndarray]
+) -> None:
+    file.write(header_bytes(shape, dtype))
+    for block in blocks if dtype.itemsize else ():
+        raw: Any = np.ascontiguousarray(block).reshape(-1).view(np.uint8)
+        file.write(raw)

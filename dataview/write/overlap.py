@@ -29,7 +29,9 @@ from dataview.compute import (
 from dataview.index import Affine, axes_of, identity
 from dataview.plan.build import stored
 from dataview.plan.kinds import (
+    Comparison,
     Elementwise,
+    Record,
     Reduction,
     Select,
     Stored,
@@ -40,7 +42,7 @@ from dataview.plan.kinds import (
 from dataview.plan.node import Node
 from dataview.plan.walk import below, rebuilt
 from dataview.sizes import sizes
-from dataview.sources import ArraySource, open_npy, save_npy
+from dataview.sources import ArraySource, temporary_npy
 from dataview.write.changes import Change
 
 
@@ -122,9 +124,16 @@ def _operands(value: Node) -> list[Node]:
     """Return the nodes that an expression reads, each element where its own is."""
 
     def into(part: Node) -> list[Any]:
-        return part.made_of() if isinstance(part, Elementwise) else []
+        return part.made_of() if _is_expression(part) else []
 
-    return [part for part in below([value], into) if not isinstance(part, Elementwise)]
+    return [part for part in below([value], into) if not _is_expression(part)]
+
+
+def _is_expression(part: Any) -> bool:
+    """Whether each element of a part is computed from the elements of its own parts there."""
+    if isinstance(part, Comparison):
+        return not any(isinstance(side, Record) for side in part.args)
+    return isinstance(part, Elementwise)
 
 
 def _rows_ahead(leaf: Node, change: Change, axis: int) -> int:
@@ -172,11 +181,11 @@ def _computed_before(
     overlapping = reading - fine - harmless
 
     def into(part: Any) -> list[Any]:
-        is_read = isinstance(part, Elementwise) and id(part) in reading
+        is_read = _is_expression(part) and id(part) in reading
         return part.made_of() if is_read else []
 
     def separate(part: Node, old: Node) -> Node:
-        if isinstance(old, Elementwise) or id(old) not in overlapping:
+        if _is_expression(old) or id(old) not in overlapping:
             return part
         return stored(_kept(old, change, kept))
 
@@ -194,13 +203,11 @@ def _kept(node: Node, change: Change, kept: contextlib.ExitStack) -> Any:
     size = nbytes_of(node) or 0
     if size <= sizes.undo_bytes or known_dtype(node).hasobject:
         return ArraySource(np.array(evaluate(node)))
-    beside = os.path.dirname(os.path.abspath(change.source.path)) if change.source.path else None
-    handle, path = tempfile.mkstemp(".npy", "dataview-overlap-", beside)
-    os.close(handle)
-    kept.callback(os.remove, path)
+    beside = change.source.path or os.path.join(tempfile.gettempdir(), "dataview-overlap.npy")
     blocks = (np.asarray(evaluate(node, index)) for index in row_blocks(node))
-    save_npy(path, known_shape(node), known_dtype(node), blocks)
-    return open_npy(path, "r")
+    return kept.enter_context(
+        temporary_npy(os.fspath(beside), known_shape(node), known_dtype(node), blocks)
+    )
 
 
 # --- what can be read in place, and what can fail ----------------------------------------------
@@ -215,11 +222,11 @@ def reads_as_written(change: Change) -> list[Node]:
     return [leaf for leaf, place in places if place is not None and _is_same(place, change)]
 
 
-def may_fail(change: Change) -> bool:
-    """Whether computing the value may fail, apart from what is read of the target itself."""
-    same = set(map(id, reads_as_written(change)))
-    others = [leaf for leaf in leaves_of(change.value) if id(leaf) not in same]
-    return has_power(change.value) or not all(map(is_in_memory, others))
+def may_fail(value: Elementwise, same: Sequence[Node]) -> bool:
+    """Whether computing a value may fail, apart from what is read of the target itself."""
+    known = set(map(id, same))
+    others = [leaf for leaf in leaves_of(value) if id(leaf) not in known]
+    return has_power(value) or not all(map(is_in_memory, others))
 
 
 def is_in_memory(node: Node) -> bool:
@@ -230,7 +237,7 @@ def is_in_memory(node: Node) -> bool:
     )
 
 
-_SURE = (Select, Elementwise, Reduction)
+_SURE = (Select, Elementwise, Comparison, Reduction)
 """The kinds of nodes that do not fail if the nodes below them do not."""
 
 

@@ -24,7 +24,8 @@ from dataview.compute import (
     overwrite,
     run_blocks,
 )
-from dataview.errors import PartialWriteError
+from dataview.errors import InterruptedWriteError, PartialWriteError
+from dataview.index import Index
 from dataview.plan.build import select
 from dataview.plan.casting import cast
 from dataview.plan.kinds import Elementwise, known_dtype, known_shape, nbytes_of
@@ -57,6 +58,8 @@ class Update:
         self.blocks = blocks_of(self.changes)[:: separated.order or 1]
         size = sum(nbytes_of(change.target) or 0 for change in self.changes)
         self.keep = size <= sizes.undo_bytes
+        self.same = [reads_as_written(change) for change in self.changes]
+        self.in_windows = list(map(self._is_for_windows, self.changes, self.same))
         self.done: dict[Block, np.ndarray | None] = {}
         self.torn: dict[Block, Torn] = {}
         self.close = weakref.finalize(self, kept.close)
@@ -70,9 +73,9 @@ class Update:
             self._write_all([block for block in self.blocks if block not in self.done], errors)
             errors.report()
         except BaseException as error:
-            with held_interrupt():
-                self._roll_back(error)
-            self.close()
+            with held_interrupt() as pressed:
+                self._roll_back(error, pressed)
+                self.close()
             raise
         self.close()
 
@@ -90,12 +93,11 @@ class Update:
 
     def _write(self, block: Block, errors: FloatErrors) -> None:
         """Compute one block of a value, and write it."""
-        change, part = self.changes[block.number], self._target(block)
-        same = reads_as_written(change)
-        if self._write_in_window(block, change, part, same, errors):
+        part, same = self._target(block), self.same[block.number]
+        if self.in_windows[block.number] and self._write_in_window(block, part, errors):
             return
         old = self._held(part) if self.keep or same else None
-        value = self._value(block, change, old, same, errors)
+        value = self._value(block, old, errors)
         if self.keep:  # what is half written can be put back
             self._put(block, value, old)
             return
@@ -117,60 +119,64 @@ class Update:
 
     def _target(self, block: Block) -> Change:
         """Return the part of a change that a block is."""
-        change = self.changes[block.number]
-        if block.cut is None:
+        change, index = self.changes[block.number], self._within(block)
+        if index is None:
             return change
-        index = block.cut.within(known_shape(change.target))
         return change._replace(target=select(change.target, index))
 
-    def _write_in_window(
-        self, block: Block, change: Change, part: Change, same: Sequence[Node], errors: FloatErrors
-    ) -> bool:
-        """Compute a block in its shared memory, if it has any and what may fail can be undone."""
-        expression, dtype = change.value, known_dtype(change.target)
-        if not isinstance(expression, Elementwise) or expression.dtype != dtype:
+    def _is_for_windows(self, change: Change, same: Sequence[Node]) -> bool:
+        """Whether a value is computed in the memory of its blocks, if they have any.
+
+        It must fit there, and what may fail can be undone.
+        """
+        value, dtype = change.value, known_dtype(change.target)
+        if not isinstance(value, Elementwise) or value.dtype != dtype:
             return False
         if self.in_order:  # it reads rows of the same block that would be written before
             return False
-        if expression.shape != change.target.shape or (may_fail(change) and not self.keep):
-            return False
+        return value.shape == change.target.shape and (self.keep or not may_fail(value, same))
+
+    def _write_in_window(self, block: Block, part: Change, errors: FloatErrors) -> bool:
+        """Compute a block in its shared memory, if it has any."""
         memory = part.source.memmap(part.where)
         if memory is None:
             return False
-        with errors.noting_in(expression.ufunc.__name__), held_interrupt():
+        value, same = self.changes[block.number].value, self.same[block.number]
+        with errors.noting_in(value.ufunc.__name__), held_interrupt():
             self.done[block] = memory.copy() if self.keep else None
-            index = None if block.cut is None else block.cut.within(known_shape(change.target))
-            overwrite(expression, memory, index, {id(leaf): memory for leaf in same})
+            overwrite(value, memory, self._within(block), {id(leaf): memory for leaf in same})
         return True
 
-    def _value(
-        self,
-        block: Block,
-        change: Change,
-        old: np.ndarray | None,
-        same: Sequence[Node],
-        errors: FloatErrors,
-    ) -> np.ndarray:
+    def _within(self, block: Block) -> Index | None:
+        """Return the index of a block in its change, None if it is all of it."""
+        shape = known_shape(self.changes[block.number].target)
+        return None if block.cut is None else block.cut.within(shape)
+
+    def _value(self, block: Block, old: np.ndarray | None, errors: FloatErrors) -> np.ndarray:
         """Return what a block is to hold; what is there now is not read again."""
+        change, index = self.changes[block.number], self._within(block)
         value, shape, dtype = change.value, known_shape(change.target), known_dtype(change.target)
         if not isinstance(value, Node):
             whole = np.broadcast_to(value, shape)
             return whole if block.cut is None else block.cut.of(whole)
-        index = None if block.cut is None else block.cut.within(shape)
         if isinstance(value, Elementwise) and value.shape == shape:
             reused = value.dtype == dtype and not self.keep and old is not None
             own = shape if index is None else index.shape
             found = old if reused and old is not None else np.empty(own, known_dtype(value))
+            same = {} if old is None else {id(leaf): old for leaf in self.same[block.number]}
             with errors.noting_in(value.ufunc.__name__):
-                overwrite(value, found, index, {id(leaf): old for leaf in same if old is not None})
+                overwrite(value, found, index, same)
         else:
             found = evaluate(value, operand_index(index, shape, known_shape(value)))
         return cast(found, dtype) if change.is_checked else found.astype(dtype, copy=False)
 
     # --- failures ------------------------------------------------------------------------------
 
-    def _roll_back(self, error: BaseException) -> None:
-        """Put back the old values; raise if some of them are not known, or cannot be written."""
+    def _roll_back(self, error: BaseException, pressed: Sequence[Any]) -> None:
+        """Put back the old values; raise if some of them are not known, or cannot be written.
+
+        `pressed` tells of Ctrl-C while this is done.
+        """
         failure: Exception | None = None
         refused = list(self.torn)
         old = {**self.done, **{block: torn.old for block, torn in self.torn.items()}}
@@ -186,7 +192,8 @@ class Update:
             if self.in_order:  # the rest must not read what this block holds now
                 break
         if self.done or self.torn:
-            raise PartialWriteError(
+            is_interrupt = isinstance(error, KeyboardInterrupt) or pressed
+            raise (InterruptedWriteError if is_interrupt else PartialWriteError)(
                 self._what_happened(error, failure),
                 self._rows([*self.done, *self.torn]),
                 self._resume,
@@ -221,7 +228,8 @@ class Update:
         changed = _in_words(self._rows([*self.done, *self.torn]))
         part = ", some perhaps only in part" if self.torn else ""
         return (
-            f"the write {how}{why}; resume() of this error does the rest; changed{part}: {changed}"
+            f"the write {how}{why}; resume() of this error does the rest (at a prompt: "
+            f"sys.last_value.resume()); changed{part}: {changed}"
         )
 
     def _rows(self, blocks: Sequence[Block]) -> dict[str, list[tuple[slice, ...]]]:
@@ -292,19 +300,22 @@ def _text(keys: Sequence[tuple[slice, ...]]) -> str:
 
 
 @contextlib.contextmanager
-def held_interrupt() -> Iterator[None]:
-    """Delay Ctrl-C to the end of a change, so that no block is half written."""
+def held_interrupt() -> Iterator[Sequence[Any]]:
+    """Delay Ctrl-C to the end of a change, so that no block is half written; tell if it came."""
     import signal  # imported here because this takes long
 
     answer = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or answer is None:
-        yield
+        yield ()
         return
     pressed: list[Any] = []
     signal.signal(signal.SIGINT, lambda *event: pressed.append(event))
     try:
-        yield
+        yield pressed
+    except KeyboardInterrupt:  # the error says it
+        pressed.clear()
+        raise
     finally:
         signal.signal(signal.SIGINT, answer)
-    if pressed:
-        signal.raise_signal(signal.SIGINT)  # now the program's own handler runs
+        if pressed:
+            signal.raise_signal(signal.SIGINT)  # now the program's own handler runs
