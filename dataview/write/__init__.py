@@ -3,7 +3,7 @@
 from dataview.write.assignment import write
 from dataview.write.changes import check_writable, places_written
 from dataview.write.inplace import apply_in_place
-from dataview.write.quick import apply_to_rows, write_rows, write_rows_of
+from dataview.write.rows import apply_to_rows, write_rows, write_rows_of
 from dataview.write.runs import Built, clock
 
 __all__ = [
