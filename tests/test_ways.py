@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
+from counting import Counting
 from oracle import assert_same, chains, check_same, examples, fill, follow
 from stores import Least
 
@@ -224,3 +225,110 @@ def test_rows_of_rows_write_to_the_rows():
     part[1:] = -1
     part[[0]] += 100
     assert a.tolist() == [0, 1, -1, 3, 4, -1, 6, 107, 8, 9]
+
+
+# ---------------------------------------------------------------- functions, objects, memory
+
+
+def test_a_function_makes_each_sample_once_whatever_asks_for_its_fields():
+    calls = Counting(lambda number: {"image": np.full(3, number), "label": number})
+    d = dv.View(calls, _length=10)._probe()
+    for size in (3, 5):
+        calls.asked.clear()
+        for batch in d._minibatches(size):
+            batch._asdict()
+        assert sorted(calls.asked) == list(range(10))
+    calls.asked.clear()
+    both = dv.View(x=d.image[::-1], y=d.label[::-1])
+    both[2]._asdict(), both[4:6]._asdict()
+    assert calls.asked == [7, 4, 5]
+
+
+ASKED = [
+    lambda v: v[2]._asdict(),
+    lambda v: v._asdict(),
+    lambda v: v[[1, 2]].w(),
+    lambda v: v[2].w(),
+    lambda v: v[1:5][2].w(),
+    lambda v: (v * 2)[2].w(),
+    lambda v: dv.concat(v, v)[2].w(),
+]
+
+
+@pytest.mark.parametrize("ask", ASKED)
+def test_windows_that_were_asked_for_hold_no_data(ask):
+    gc.collect()
+    gc.disable()
+    try:
+        array = np.zeros((12, 4))
+        gone = weakref.ref(array)
+        view = dv.View(array, w=np.s_[:2])
+        ask(view)
+        del view, array
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_elements_that_are_objects_are_themselves():
+    arrays = np.empty(4, object)
+    arrays[:] = [np.arange(2), None, [1, 2], "text"]
+    d = dv.View(x=arrays, y=np.arange(4))
+    joined = dv.concat(d, d)
+    for row in range(4):
+        for sample in (d[row](), joined[row]()):
+            assert sample["x"] is arrays[row]
+        assert joined.x[row]() is arrays[row]
+        assert joined[row]._asdict()["x"] is arrays[row]
+
+
+def test_an_element_that_is_none_is_read_once():
+    kept = Least(np.array([None, None], object))
+    read, kept.times = kept.read, 0
+
+    class Asked(Least):
+        def read(self, index, memo):
+            kept.times += 1
+            return read(index, memo)
+
+    view = dv.View(Asked(np.array([None, None], object)))
+    assert view[0]() is None and kept.times == 1
+    assert dv.concat(view, view)[3]() is None and kept.times == 2
+
+
+def test_elements_of_joined_objects_are_the_same_however_asked():
+    a = np.array([[1, "x"], [2, None], [3, "y"]], object)
+    c = dv.concat(dv.View(a[:2]), dv.View(a[2:]))
+    assert c[:, 0][1]() == c[1, 0]() == c[1][0]() == c._reshape(-1)[2]() == 2
+
+
+def test_read_only_objects_see_later_writes():
+    v = dv.View(np.array([1, 2, 3], object))
+    shown = v._readonly()
+    shown[0:2](), shown[[0]]()
+    v[0] = 99
+    assert shown[[0]]().tolist() == [99]
+    assert shown[0]() == 99
+    assert shown().tolist() == [99, 2, 3]
+
+
+@pytest.mark.parametrize("value", [lambda v: v[1, 0], lambda v: dv.View(5.0), lambda v: v[1]])
+def test_a_view_of_any_shape_is_written_to_rows_as_numpy_broadcasts_it(value):
+    a = np.arange(8.0).reshape(4, 2)
+    expected = a.copy()
+    v = dv.View(a)
+    written = value(v)
+    expected[0] = written()
+    expected[2:4] = written()
+    v[0] = written
+    v[2:4] = value(v)
+    assert_same(a, expected)
+
+
+def test_rows_that_are_copied_like_values_are_refused():
+    v = dv.View(np.arange(6.0).reshape(3, 2))
+    first, second = v[0], v[1]
+    np.copyto(first, second)
+    with pytest.raises(ValueError, match="swapped like values"):
+        np.copyto(second, first)
+    assert_same(v(), np.arange(6.0).reshape(3, 2))

@@ -131,16 +131,16 @@ class Batches(Sampled):
         start, stop = self.cuts.bounds(int(positions(chosen.maps[0], ())))
         return row_range(self.rows, start, stop)
 
-    def taker(self, reader_of: Callable[[Node], RowReader]) -> RowReader | None:
+    def taker(self, reader_of: Callable[[Node], RowReader | None], plan: Any) -> RowReader | None:
         """Return what takes one batch; several need a plan."""
         read, bounds = reader_of(self.rows), self.cuts.bounds
-        if self.index.maps == (LINE,):
-            return lambda number: read(range(*bounds(number))) if type(number) is int else None
         numbers = numbers_of(self.index.maps[0], self.index.shape)
-        if numbers is None:
+        if read is None or numbers is None:
             return None
+        if self.index.maps == (LINE,):
+            return lambda number: read(range(*bounds(number))) if type(number) is int else plan
         return lambda rows: (
-            read(range(*bounds(cast(int, numbers(rows))))) if type(rows) is int else None
+            read(range(*bounds(cast(int, numbers(rows))))) if type(rows) is int else plan
         )
 
     def answer(self, evaluate: Evaluate, memo: Memo) -> np.ndarray:

@@ -13,7 +13,7 @@ from dataview.compute import products
 from dataview.compute.blocks import fused, operand_index
 from dataview.compute.kernel import run_small, run_whole
 from dataview.compute.programs import leaves_of
-from dataview.compute.rows import NESTED, memory_of, read_stored, taker_of
+from dataview.compute.rows import NESTED, PLAN, memory_of, read_stored, taker_of
 from dataview.compute.statistics import pending, some_rows, take
 from dataview.compute.ways import aliases, cuts_along, is_divided
 from dataview.index import (
@@ -96,8 +96,8 @@ def _answer(node: Node, index: Index | None, memo: Memo) -> Answer:
     if index is None and type(node) is Select and node.index.shape and not aliases(node):
         count = node.index.shape[0]
         taker = None if is_endless(count) else taker_of(evaluate, node)
-        found = None if taker is None else taker(range(count))
-        if found is not None:
+        found = PLAN if taker is None else taker(range(count))
+        if found is not PLAN:
             return np.asarray(found)
     while (answer := _ANSWERS.get(type(node))) is None:
         if isinstance(node, Sampled):
@@ -342,6 +342,9 @@ def _concat(
     node: Concat, index: Index | None, memo: Memo
 ) -> Generator[Ask, np.ndarray, np.ndarray]:
     index = identity(known_shape(node)) if index is None else index
+    if not index.shape:
+        (part,) = split_rows(node, index)
+        return (yield part.node, part.where).astype(known_dtype(node))
     out = np.empty(index.shape, node.dtype)
     for part in split_rows(node, index):
         part.of(out)[part.places] = yield part.node, part.where

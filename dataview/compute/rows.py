@@ -22,6 +22,7 @@ from dataview.compute.statistics import pending, take
 from dataview.compute.ways import aliases, is_divided
 from dataview.index import (
     LINE,
+    Affine,
     Index,
     Rows,
     as_array,
@@ -56,7 +57,10 @@ from dataview.plan.node import Evaluate, Node
 from dataview.sources import Memo
 
 Taker: TypeAlias = "Callable[[Rows], Any]"
-"""A function of rows; it returns None where these need a plan."""
+"""A function of rows; it returns PLAN where these need a plan."""
+
+PLAN: Any = object()
+"""What a taker returns where rows need a plan; None would be the element of some objects."""
 
 
 FEW = 4096
@@ -75,8 +79,8 @@ def rows_of(evaluate: Evaluate, node: Node, rows: Rows) -> Any:
     if type(rows) is range and rows.step == 1 and len(rows) == node.count:
         return evaluate(node)[()]
     taker = node.reader if node.reader is not None else taker_of(evaluate, node)
-    found = taker(rows) if taker else None
-    if found is not None:
+    found = taker(rows) if taker else PLAN
+    if found is not PLAN:
         return found
     index = rows_index(known_shape(node), rows)
     found = evaluate(*(node.part(index),) if isinstance(node, Sampled) else (node, index))[()]
@@ -114,21 +118,20 @@ def read_stored(node: Stored, index: Index, memo: Memo) -> np.ndarray:
 
 
 def read_as_rows_of(evaluate: Evaluate, part: Node, whole: Node, rows: Rows) -> None:
-    """Have a part read as the rows of a whole that it is, by the function that takes these."""
+    """Have a part read as the rows of a whole that it is, if a function takes these."""
+    is_new = part is not whole and all(part is not below for below in whole.made_of())
+    taker = taker_of(evaluate, whole) if type(part) is Select and is_new else None
+    if taker is None:
+        return
     count = part.count  # not the part itself, which would hold itself
 
     def taken(within: Rows) -> Any:
-        taker = taker_of(evaluate, whole)
-        if taker is None:
-            return None
         if not isinstance(rows, int):
             return taker(cast(Rows, rows_at(rows, row_key(within))))
         is_all = isinstance(within, range) and within == range(count or 0)
-        return taker(rows) if is_all else None
+        return taker(rows) if is_all else PLAN
 
-    is_new = part is not whole and all(part is not below for below in whole.made_of())
-    if type(part) is Select and is_new:
-        part.reader = taken
+    part.reader = taken
 
 
 def own_copy(found: Any) -> Any:
@@ -140,16 +143,30 @@ def own_copy(found: Any) -> Any:
 
 def fields_at(evaluate: Evaluate, node: Node, rows: Rows) -> dict[str, Any] | None:
     """Return the data of all fields at rows of a node, by name; None if this needs a plan."""
+    parts = _row_fields(evaluate, node)
+    return None if parts is None else _read_fields(evaluate, parts, rows)
+
+
+def _row_fields(evaluate: Evaluate, node: Node) -> dict[str, Any] | None:
+    """Return the nodes of all fields, nested as these are; None unless each has a taker."""
     found: dict[str, Any] = {}
     for name in node.fields:
         part = row_field(node, name)
         if part is None or not taker_of(evaluate, part):
             return None
-        read = fields_at if isinstance(part, Record) else rows_of
-        found[name] = read(evaluate, part, rows)
+        found[name] = _row_fields(evaluate, part) if isinstance(part, Record) else part
         if found[name] is None:
             return None
     return found or None
+
+
+def _read_fields(evaluate: Evaluate, parts: dict[str, Any], rows: Rows) -> dict[str, Any]:
+    return {
+        name: _read_fields(evaluate, part, rows)
+        if isinstance(part, dict)
+        else rows_of(evaluate, part, rows)
+        for name, part in parts.items()
+    }
 
 
 def taker_of(evaluate: Evaluate, node: Node) -> Taker | None:
@@ -161,7 +178,7 @@ def taker_of(evaluate: Evaluate, node: Node) -> Taker | None:
 
 def _compiled(evaluate: Evaluate, node: Node) -> Taker | None:
     if isinstance(node, Sampled):
-        return node.taker(functools.partial(reader_of, evaluate))
+        return node.taker(functools.partial(_quick_reader, evaluate), PLAN)
     if not node.shape:
         return None
     memory = memory_of(node)
@@ -171,6 +188,10 @@ def _compiled(evaluate: Evaluate, node: Node) -> Taker | None:
     if make is None or 0 in node.shape or node.levels > NESTED:
         return None
     return make(evaluate, node)
+
+
+def _quick_reader(evaluate: Evaluate, node: Node) -> Callable[[Rows], Any] | None:
+    return reader_of(evaluate, node) if taker_of(evaluate, node) else None
 
 
 def _of_memory(memory: np.ndarray, columns: Index | None = None) -> Taker:
@@ -183,7 +204,7 @@ def _of_memory(memory: np.ndarray, columns: Index | None = None) -> Taker:
 def _of_stored(evaluate: Evaluate, node: Stored) -> Taker | None:
     """Return what reads rows of a store."""
     source = node.source
-    if source.shares:
+    if source.shares or source.memory is not None:
         return None
     return lambda rows: source.read(rows_index(source.shape, rows), {})[()]
 
@@ -203,12 +224,21 @@ def _of_select(evaluate: Evaluate, node: Select) -> Taker | None:
     if below is None:
         return None
 
+    strides = dict(first.strides) if isinstance(first, Affine) and depth == 2 else {}
+    is_line = bool(strides) and strides[0] == strides[1] * shape[1]
+
     def taken(rows: Rows) -> Any:
-        found = numbers(rows)
+        is_run = is_line and isinstance(rows, range) and rows.step == 1 and bool(rows)
+        found = numbers(cast(range, rows)[:1] if is_run else rows)
         if not isinstance(found, ndarray) or found.ndim == 1:
             return below(found)
-        flat = below(found.reshape(-1))
-        return flat if flat is None else flat.reshape(*found.shape, *flat.shape[1:])
+        lines: tuple[int, ...] = found.shape
+        line: Rows = found.reshape(-1)
+        if is_run:  # they follow each other in the node below, too
+            start, count = int(found[0, 0]), len(cast(range, rows))
+            lines, line = (count, shape[1]), range(start, start + strides[0] * count, strides[1])
+        flat = below(line)
+        return flat if flat is PLAN else flat.reshape(*lines, *flat.shape[1:])
 
     return taken
 
@@ -222,21 +252,21 @@ def _of_reshaped(evaluate: Evaluate, node: Reshaped) -> Taker | None:
     spare = FEW if memory_of(node.node) is not None else 0
 
     def run(start: int, stop: int) -> Any:
-        """Return rows that follow each other; None if they are no whole rows below."""
+        """Return rows that follow each other, if they are whole rows below."""
         first, last = start * length // width, -(-stop * length // width)
         if (last - first) * width - (stop - start) * length > spare:
-            return None
+            return PLAN
         found = below(range(first, last)).reshape(-1)[start * length - first * width :]
         return found[: (stop - start) * length].reshape(stop - start, *shape[1:])
 
     def taken(rows: Rows) -> Any:
         if isinstance(rows, int):
             found = run(rows, rows + 1)
-            return found if found is None else found[0]
+            return found if found is PLAN else found[0]
         if isinstance(rows, range):
-            return run(rows.start, rows.stop) if rows.step == 1 and rows else None
+            return run(rows.start, rows.stop) if rows.step == 1 and rows else PLAN
         if length % width:
-            return None  # such rows are no whole rows below
+            return PLAN  # such rows are no whole rows below
         numbers = np.add.outer(rows * (length // width), np.arange(length // width))
         return below(numbers.reshape(-1)).reshape(len(rows), *shape[1:])
 
@@ -248,13 +278,13 @@ def _of_columns(evaluate: Evaluate, node: Node, columns: Index) -> Taker | None:
     shape = known_shape(node)
     columns = Index((shape[0], *columns.shape[1:]), columns.maps)
     if is_identity(columns, shape):
-        return reader_of(evaluate, node) if taker_of(evaluate, node) else None
+        return _quick_reader(evaluate, node)
     if not columns.is_box:
         return None
     memory = memory_of(node)
     if memory is not None:
         return _of_memory(memory, columns)
-    if isinstance(node, Stored) and not node.source.shares:
+    if isinstance(node, Stored) and taker_of(evaluate, node):
         read = node.source.read
         return lambda rows: read(compose(columns, rows_index(columns.shape, rows)), {})[()]
     if isinstance(node, Elementwise):
@@ -281,31 +311,31 @@ def _of_joined(evaluate: Evaluate, node: Concat, columns: Index | None = None) -
         if number not in known:
             known[number] = _of_columns(evaluate, parts[number], whole)
         taker = known[number]
-        return None if taker is None else taker(rows)
+        return PLAN if taker is None else taker(rows)
 
     def in_one_part(rows: int | range) -> Any:
-        """Return a copy of rows, None if they are not all of one part."""
+        """Return a copy of rows, if they are all of one part."""
         ends = (rows, rows) if isinstance(rows, int) else (rows[0], rows[-1])
         number, last = (bisect_right(starts, row) - 1 for row in ends)
-        found = of_part(number, _shifted(rows, starts[number])) if number == last else None
-        if found is None or isinstance(found, ndarray):
-            return None if found is None else found.astype(dtype)
-        out = np.empty(1, dtype)
-        out[0] = found
-        return out[0]
+        found = of_part(number, _shifted(rows, starts[number])) if number == last else PLAN
+        if found is PLAN or len(shape) > 1 or not isinstance(rows, int):
+            return found if found is PLAN else found.astype(dtype)
+        element = np.empty(1, dtype)
+        element[0] = found
+        return element[0]
 
     def taken(rows: Rows) -> Any:
         if isinstance(rows, int):
             return in_one_part(rows)
-        found = in_one_part(rows) if isinstance(rows, range) and rows else None
-        if found is not None or (isinstance(rows, range) and len(rows) > FEW):
+        found = in_one_part(rows) if isinstance(rows, range) and rows else PLAN
+        if found is not PLAN or (isinstance(rows, range) and len(rows) > FEW):
             return found  # long runs are divided among the parts without a number for each row
         numbers = as_array(rows)
         out = np.empty((len(numbers), *shape[1:]), dtype)
         for number, places in _by_part(firsts.searchsorted(numbers, "right") - 1):
             found = of_part(number, numbers[places] - starts[number])
-            if found is None:
-                return None
+            if found is PLAN:
+                return PLAN
             out[places] = found
         return out
 
@@ -339,8 +369,9 @@ def _of_record(evaluate: Evaluate, node: Record) -> Taker | None:
         found = {name: rows_of(evaluate, part, rows) for name, part in parts.items()}
         lead = depth if isinstance(rows, int) else depth + 1
         out = np.empty(np.shape(next(iter(found.values())))[:lead], dtype)
+        whole = out if out.ndim else out[()]  # a record takes an array as the element of a field
         for name, values in found.items():
-            out[name] = values
+            whole[name] = values
         return out[()]
 
     return taken
@@ -390,7 +421,7 @@ def _of_expression(
     def computed(rows: Rows) -> Any:
         several = range(rows, rows + 1) if isinstance(rows, int) else rows
         if is_divided(len(several) * row, own.dtypes[0]):
-            return None
+            return PLAN
         if any(statistic.taken is None for statistic, _ in statistics.values()):
             take(pending(own), evaluate)  # all of them together, in one reading
         (found,) = run_small((own,), lambda leaf: value(leaf, several))

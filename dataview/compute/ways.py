@@ -160,4 +160,7 @@ def aliases(node: Node) -> bool:
         return node.index.is_box and aliases(node.node)
     if isinstance(node, Driven):
         return aliases(node.node)
-    return isinstance(node, Stored) and node.source.memory is not None
+    if not isinstance(node, Stored) or node.source.memory is None:
+        return False
+    # Read-only objects are copied: no buffer can describe them.
+    return node.writable or not node.source.dtype.hasobject

@@ -93,7 +93,7 @@ def _in_columns(columns: Iterable[tuple[Any, Node]]) -> Node:
 def _of_array_like(array: Any) -> Node | None:
     """Return the node of an object with shape, dtype and `[]`, None if it has not all of them."""
     shape, dtype = getattr(array, "shape", None), getattr(array, "dtype", None)
-    if not isinstance(shape, tuple) or dtype is None:
+    if not isinstance(shape, tuple | list) or dtype is None:
         return None
     try:
         np.dtype(dtype)

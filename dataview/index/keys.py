@@ -67,6 +67,8 @@ def plain_index(key: Any, shape: tuple[int, ...]) -> Index | None:
     is for what NumPy would refuse.
     """
     items = key if type(key) is tuple else (key,)
+    if items and items[-1] is Ellipsis:
+        items = items[:-1]  # what follows is whole in any case
     if not items or len(items) > len(shape):
         return None
     lengths: list[int] = []

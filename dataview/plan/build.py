@@ -142,6 +142,10 @@ def row_field(node: Node, name: str) -> Node | None:
     found = field(node, name) if part is not None and part.follows_rows else None
     if found is not None and not found.shape:  # unknown until probed
         found = None
+    if found is not None and getattr(found, "node", None) is node:  # each would hold the other
+        if not isinstance(node, (Stored, Concat)):
+            return found
+        found = found.replaced(node=node.replaced())
     node.followed[name] = found
     return found
 

@@ -56,10 +56,11 @@ class Sampled(Node):
         """Return the samples as one array."""
         raise NotImplementedError
 
-    def taker(self, reader_of: Callable[[Node], RowReader]) -> RowReader | None:
+    def taker(self, reader_of: Callable[[Node], RowReader | None], plan: Any) -> RowReader | None:
         """Return what takes rows of the samples without a plan, None if nothing can.
 
-        `reader_of` returns the function that returns rows of a node.
+        `reader_of` returns what reads rows of a node without one; `plan` is returned for rows that
+        need a plan.
         """
         return None
 

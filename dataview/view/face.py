@@ -156,7 +156,7 @@ def is_written_at_once(view: BaseView, key: Any, value: Any) -> bool:
     other, seen, _, own_key, count = value._state
     if isinstance(seen, np.ndarray) or isinstance(found, np.ndarray):
         return False
-    where = ... if seen is None else row_key(seen)
+    where = None if seen is None else row_key(seen)
     return write_rows_of(node, row_key(found), other, where, Built(count, own_key is not None))
 
 

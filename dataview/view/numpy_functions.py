@@ -30,7 +30,15 @@ from dataview.plan.symbols import deferring
 from dataview.samplers import as_numbers
 from dataview.samples import distinct
 from dataview.view import lengths, outputs
-from dataview.view.face import BaseView, argument, evaluated, node_from, node_of, viewed
+from dataview.view.face import (
+    BaseView,
+    argument,
+    built,
+    evaluated,
+    node_from,
+    node_of,
+    viewed,
+)
 from dataview.view.masks import filled
 from dataview.write import check_writable, write
 
@@ -126,7 +134,12 @@ def _changed(function: Callable[..., Any], args: tuple[Any, ...], options: dict[
 
 
 def _copied(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> bool:
-    """Do what `np.copyto` does with a value of no axes; return False if it is left to NumPy."""
+    """Do what `np.copyto` does with one value, or with all of other data; False for all else."""
+    if where is True and isinstance(src, BaseView | np.ndarray):
+        given, target = argument(src), node_of(dst)
+        if given.shape and _is_cast(given.dtype, target.dtype, casting):
+            write(target, given, built(src))
+            return True
 
     def landed(value: Any, dtype: DType) -> np.ndarray:
         found = np.empty((), dtype)
@@ -135,6 +148,13 @@ def _copied(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -
 
     mask = np.asarray(where) if type(where) is bool else argument(where)
     return isinstance(mask, (Node, np.ndarray)) and filled(node_of(dst), mask, src, landed)
+
+
+def _is_cast(own: DType | None, wanted: DType | None, casting: Any) -> bool:
+    """Whether data are cast as any value that is written is cast."""
+    if own is None or wanted is None or own.hasobject or own.names or casting == "unsafe":
+        return False
+    return bool(np.can_cast(own, wanted, casting))
 
 
 def _put_where(a: Any, mask: Any, values: Any) -> bool:

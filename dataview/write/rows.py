@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dataview.compute import Place, changing, memory_of
-from dataview.index import Index, compose, parse
+from dataview.index import Index, compose, identity, parse
 from dataview.plan.casting import cast
 from dataview.plan.kinds import Select, Stored
 from dataview.plan.node import Node
@@ -37,12 +37,13 @@ def write_rows(node: Node, key: Any, value: Any) -> bool:
 
 
 def write_rows_of(node: Node, key: Any, value: Node, value_key: Any, built: runs.Built) -> bool:
-    """Write rows of one node to those of another."""
+    """Write rows of one node, all of it if there is no key, to those of another."""
     memory = _memory_to_write(node)
     given = memory_of(value) if _is_of_memory(value) else None
     if memory is None or given is None or given.dtype != memory.dtype:
         return False
-    part, rows = memory[key, ...], given[value_key, ...]
+    part = memory[key, ...]
+    rows = given if value_key is None else given[value_key, ...]
     if part.shape != rows.shape or part.size >= sizes.streamed_elements:
         return False
     member = runs.Member(
@@ -97,7 +98,7 @@ def _spot(node: Any, key: Any) -> Spot:
 
 
 def _index(part: Index | None, shape: tuple[int, ...], key: Any) -> Index:
-    index = parse(key, shape)
+    index = identity(shape) if key is None else parse(key, shape)
     return index if part is None else compose(part, index)
 
 
