@@ -27,6 +27,7 @@ from dataview.compute.requests import (
     is_equal,
     overwrite,
     read_as_rows_of,
+    reader_of,
     row_blocks,
     rows_of,
 )
@@ -40,6 +41,6 @@ __all__ = [
     "cuts_along", "engine", "evaluate", "evaluate_all", "evaluate_into", "executor", "fields_at",
     "into_places", "is_equal", "leaves_of", "listen", "matmul", "memory_of", "operand_index",
     "operand_indices", "overwrite", "own_copy", "pack_like", "passes_before", "place_of",
-    "read_as_rows_of", "reduction", "replacing", "row_blocks", "rows_of", "run_blocks",
+    "read_as_rows_of", "reader_of", "reduction", "replacing", "row_blocks", "rows_of", "run_blocks",
     "sampled_rows", "settle", "shares_memory", "waiting_at", "way_of",
 ]  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -31,8 +31,9 @@ from dataview.plan.node import Argument, Node
 from dataview.sizes import sizes
 from dataview.sources import ArraySource, Memo
 
-rows_of = functools.partial(rows.rows_of, evaluate)
+rows_of: Callable[..., Any] = functools.partial(rows.rows_of, evaluate)
 fields_at = functools.partial(rows.fields_at, evaluate)
+reader_of: Callable[[Node], Callable[[Any], Any]] = functools.partial(rows.reader_of, evaluate)
 read_as_rows_of = functools.partial(rows.read_as_rows_of, evaluate)
 
 

@@ -198,7 +198,11 @@ def _of_memory(memory: np.ndarray, columns: Index | None = None) -> Taker:
     """Return what takes of rows of an array all, or what a box selects: an alias for a range."""
     by_number = gather.row_taker(memory, columns)
     part = memory if columns is None else gather.box(memory, columns)
-    return lambda rows: by_number(rows) if type(rows) is ndarray else part[row_key(rows)]
+
+    def taken(rows: Rows) -> Any:
+        return by_number(rows) if type(rows) is ndarray else part[row_key(rows)]
+
+    return taken
 
 
 def _of_stored(evaluate: Evaluate, node: Stored) -> Taker | None:

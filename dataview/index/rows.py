@@ -155,17 +155,18 @@ def _through_function(map_: Computed, shape: Sequence[int]) -> Numbers | None:
         return None
     function, stride, offset = map_.function, map_.stride, map_.offset
     block = getattr(function, "block", None)
+    is_plain = stride == 1 and not offset
 
     def found(rows: Rows) -> Rows:
         within = inner(rows)
         if isinstance(within, int):
             at = function(np.array([within])) if block is None else block(within, within + 1)
             return offset + stride * int(at[0])
-        if block is not None and isinstance(within, range) and within.step == 1:
+        if block is not None and type(within) is range and within.step == 1:
             numbers = block(within.start, within.stop)
         else:
             numbers = function(as_array(within))
-        return _on_line(numbers, offset, stride)
+        return numbers if is_plain else _on_line(numbers, offset, stride)
 
     return found
 

@@ -6,7 +6,6 @@ the array itself has the name "".  A batch never shares memory with the data.
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -15,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
-from dataview.compute import rows_of, settle
+from dataview.compute import reader_of, rows_of, settle
 from dataview.errors import error_at
 from dataview.exchange import object_node, packed_in_order
 from dataview.index import gather, parse
@@ -328,7 +327,7 @@ def _reader(node: Node) -> Callable[[np.ndarray], Any]:
     own = node.node if isinstance(node, Driven) else node
     named = {name: _reader(part) for name, part in _beside(node, own).items()}
     if not named:
-        return functools.partial(rows_of, own)
+        return reader_of(own)
     return lambda rows: {
         OWN: rows_of(own, rows),
         **{name: read(rows) for name, read in named.items()},
