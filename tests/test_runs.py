@@ -310,7 +310,14 @@ def through_views_of_new_arrays(v):
         row._write(block)
 
 
+def to_and_fro_on_one_line(v):
+    new = dv.View(np.zeros((6, 2)))
+    new[...] = v + 1; v[...] = new  # fmt: skip # noqa: E702
+    new[...] = v * 2; v[...] += new  # fmt: skip # noqa: E702
+
+
 FINE = [
+    to_and_fro_on_one_line,
     disjoint_in_what_is_joined,
     a_number_ends_a_run_of_statements,
     through_views_of_new_arrays,
@@ -379,6 +386,16 @@ def test_a_statement_that_changes_what_it_reads_is_what_numpy_makes_of_copies_or
             row in [value for _, value in moving[:at]] for at, (row, _) in enumerate(moving)
         )
         assert is_chain or (a == expected).all()
+
+
+def test_what_is_assigned_to_names_or_nested_does_not_end_a_statement(data):
+    before = data(copy=True)
+    value = before[0] if data._fields() else 7.0
+    with pytest.raises(ValueError, match=REFUSED):
+        data[0], _, data[1] = data[1], value, data[0]
+    with pytest.raises(ValueError, match=REFUSED):
+        data[0], (data[2], (_, data[1])) = data[1], (value, (0, data[0]))
+    assert_same(data(copy=True), before)
 
 
 # ---------------------------------------------------------------- what a run holds, and its undo

@@ -20,6 +20,9 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import islice
+from types import CodeType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -288,7 +291,25 @@ def _go_on(member: Member, step: Step) -> None:
 
 def _is_later(step: Step) -> bool:
     """Whether this is a later step of the statement that wrote last."""
-    return _run.step.line == step.line and _run.step.reached < step.reached
+    last = _run.step
+    if last.line != step.line or last.reached >= step.reached:
+        return False
+    _, code, _ = step.line
+    return not _has_value_between(code, last.reached, step.reached)
+
+
+@lru_cache(maxsize=256)
+def _has_value_between(code: CodeType, first: int, second: int) -> bool:
+    """Whether the second of two assignments on a line has a value of its own, after a semicolon.
+
+    It is computed after the first assignment, and stands to the right of where it goes.
+    """
+    between = list(islice(code.co_positions(), first // 2 + 1, second // 2 + 1))
+    _, line, _, column = between[-1]
+    if line is None or column is None:  # Python was told to keep no positions
+        return False
+    starts = [(start, at) for start, _, at, _ in between if start is not None and at is not None]
+    return max(starts, default=(0, 0)) >= (line, column)
 
 
 def _step() -> Step:
