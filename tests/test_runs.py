@@ -12,11 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
-from dataview.index import gather
+from dataview.index import gather, identity, parse
 from dataview.plan.build import stored
 from dataview.sizes import sizes
-from dataview.sources import Source
+from dataview.sources import ArraySource, Source
 from dataview.view.face import viewed
+from dataview.write.remembered import Line, Places
+from dataview.write.spots import Spot
 from oracle import assert_same, examples
 from stores import NumberedWritable
 
@@ -308,7 +310,14 @@ def through_views_of_new_arrays(v):
         row._write(block)
 
 
+def to_and_fro_on_one_line(v):
+    new = dv.View(np.zeros((6, 2)))
+    new[...] = v + 1; v[...] = new  # fmt: skip # noqa: E702
+    new[...] = v * 2; v[...] += new  # fmt: skip # noqa: E702
+
+
 FINE = [
+    to_and_fro_on_one_line,
     disjoint_in_what_is_joined,
     a_number_ends_a_run_of_statements,
     through_views_of_new_arrays,
@@ -377,6 +386,16 @@ def test_a_statement_that_changes_what_it_reads_is_what_numpy_makes_of_copies_or
             row in [value for _, value in moving[:at]] for at, (row, _) in enumerate(moving)
         )
         assert is_chain or (a == expected).all()
+
+
+def test_what_is_assigned_to_names_or_nested_does_not_end_a_statement(data):
+    before = data(copy=True)
+    value = before[0] if data._fields() else 7.0
+    with pytest.raises(ValueError, match=REFUSED):
+        data[0], _, data[1] = data[1], value, data[0]
+    with pytest.raises(ValueError, match=REFUSED):
+        data[0], (data[2], (_, data[1])) = data[1], (value, (0, data[0]))
+    assert_same(data(copy=True), before)
 
 
 # ---------------------------------------------------------------- what a run holds, and its undo
@@ -454,18 +473,30 @@ def test_what_numpy_writes_in_between_stays_as_the_message_says():
     assert a.tolist() == [0, 1, 2, 3, 4, 50, 6, 7]
 
 
-@pytest.mark.filterwarnings("ignore:you are shuffling a 'View' object")
-def test_a_rotation_of_many_rows_is_refused():
-    a = np.arange(300.0)
-    v = dv.View(a)
+def rotate_all(v):
+    """Swap all rows like values, one statement for each."""
+    rows = list(v)
+    for number in range(len(v)):
+        v[number] = rows[(number + 1) % len(v)]
 
-    def rotate_all(rows):
-        for number in range(300):
-            v[number] = rows[(number + 1) % 300]
 
-    with pytest.raises(ValueError, match=r"undone: 256 of the 299 .*came before the last 256"):
-        rotate_all(list(v))
-    assert a[43:].tolist() == list(range(43, 300))
+def test_a_rotation_of_many_rows_is_refused_and_all_of_it_is_undone(tmp_path):
+    np.save(tmp_path / "a.npy", np.arange(300.0))
+    for v in dv.View(np.arange(300.0)), dv.open(tmp_path / "a.npy", mode="r+"):
+        with pytest.raises(
+            ValueError, match=r"undone: 299 of the 299 before it that belong to it;"
+        ):
+            rotate_all(v)
+        assert_same(v(copy=True), np.arange(300.0))
+
+
+def test_of_more_than_1_mb_the_last_writes_are_undone_as_the_message_says():
+    a = np.arange(100.0 * 4096).reshape(100, 4096)
+    before = a.copy()
+    with pytest.raises(ValueError, match=r"undone: 31 of the 99 .*not what was of more than 1 MB"):
+        rotate_all(dv.View(a))
+    assert_same(a[68:], before[68:])
+    assert_same(a[:68], before[1:69])
 
 
 def test_what_was_changed_since_is_not_put_back():
@@ -535,3 +566,123 @@ def test_a_tuple_assignment_is_what_numpy_makes_of_copies_or_is_refused(data):
         assert_same(a, np.arange(2.0 * n).reshape(n, 2))
     else:
         assert_same(a, expected)
+
+
+# ---------------------------------------------------------------- what many writes cost
+
+
+def copied(n, folder):
+    target = dv.View(np.zeros((n, 3)))
+    for number, row in enumerate(list(dv.View(np.ones((n, 3))))):
+        target[number] = row
+
+
+def chained(n, folder):
+    v = dv.View(np.arange(n + 1.0))
+    for number, row in enumerate(list(v)[:-1]):
+        v[number + 1] = row
+
+
+def in_any_order(n, folder):
+    v = dv.View(np.arange(2.0 * n).reshape(n, 2))
+    order = np.random.default_rng(0).permutation(n)
+    rows = list(v)
+    for number in range(0, n - 1, 2):
+        v[int(order[number])] = rows[order[number + 1]]
+
+
+def of_columns(n, folder):
+    v = dv.View(np.zeros((3, n + 1)))
+    for number, column in enumerate([v[:, number] for number in range(n)]):
+        v[:, number + 1] = column
+
+
+def of_elements(n, folder):
+    v = dv.View(np.zeros((10, n // 10 + 1)))
+    for number, value in enumerate([v[number % 10, number // 10] for number in range(n)]):
+        v[(number + 1) % 10, (number + 1) // 10] = value
+
+
+def of_arrays_of_their_own(n, folder):
+    arrays = [np.zeros(2) for _ in range(n)]
+    for number, row in enumerate(list(dv.View(np.ones((n, 2))))):
+        dv.View(arrays[number])[...] = row
+
+
+def of_parts_of_an_array(n, folder):
+    a = np.zeros((n + 1, 2))
+    for number, row in enumerate([dv.View(a[number])[:] for number in range(n)]):
+        dv.View(a[number + 1])[...] = row
+
+
+def of_a_file(n, folder):
+    np.save(folder / "a.npy", np.zeros((n + 1, 2)))
+    v = dv.open(folder / "a.npy", mode="r+")
+    for number, row in enumerate(list(v)[:-1]):
+        v[number + 1] = row
+
+
+MANY_WRITES = [
+    copied, chained, in_any_order, of_columns, of_elements, of_arrays_of_their_own,
+    of_parts_of_an_array, of_a_file,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("n", [100, 1000])
+@pytest.mark.parametrize("write", MANY_WRITES, ids=lambda write: write.__name__)
+def test_a_write_is_compared_with_few_others_however_many_there_are(
+    write, n, tmp_path, monkeypatch
+):
+    compared = []
+    monkeypatch.setattr(Spot, "meets", noting(Spot.meets, compared))
+    monkeypatch.setattr(Line, "around", noting(Line.around, compared))
+    write(n, tmp_path)
+    assert len(compared) <= 8 * n
+
+
+def noting(method, calls):
+    def noted(self, other):
+        calls.append(other)
+        return method(self, other)
+
+    return noted
+
+
+KEYS = st.one_of(
+    st.integers(0, 3),
+    st.builds(slice, st.integers(0, 3), st.integers(0, 4), st.integers(1, 3)),
+    st.lists(st.integers(0, 3), max_size=3),
+)
+
+
+@given(drawn=st.data())
+@examples(200)
+def test_a_place_meets_remembered_ones_if_one_has_an_element_of_it(drawn):
+    records = np.zeros((4, 4), [("x", "f8"), ("y", "f4", (4,))])
+    a, b = np.zeros((4, 4)), np.zeros((4, 4))
+    arrays = [a, a, a, a.T, a[::-1, ::-2], a[1:3], a.ravel(), b, records["x"], records["y"]]
+    sources = [ArraySource(array) for array in arrays]
+
+    def spot():
+        source = drawn.draw(st.sampled_from(sources))
+        parts = [drawn.draw(KEYS) for _ in source.shape[:2]]
+        lengths = zip(parts, source.shape, strict=False)
+        key = tuple(
+            part if isinstance(part, slice) else (np.array(part, int) % n)[()]
+            for part, n in lengths
+        )
+        try:
+            return Spot(source.reference(), parse(key, source.shape))
+        except IndexError:  # lists of different lengths
+            return Spot(source.reference(), identity(source.shape))
+
+    remembered = [spot() for _ in range(drawn.draw(st.integers(0, 8)))]
+    places = Places({})
+    places.add(remembered)
+    asked = spot()
+    for other in remembered:
+        other.put(np.ones((), other.reference.source().dtype))
+    if asked.read().any():
+        assert places.meet([asked])
+    elif places.meet([asked]):
+        assert any(asked.meets(other) for other in remembered)

@@ -20,21 +20,26 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import islice
+from types import CodeType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dataview.plan.node import Node
+from dataview.sources import Home, Reference
 from dataview.write.changes import Change
+from dataview.write.remembered import Places
 from dataview.write.spots import Spot, are_same, is_shown, meet, places_read, spot_of
 
-REMEMBERED = 256
-"""So many writes of a run can be undone, and are compared with a later one; the very places that
-all others changed and read are known too."""
-
 UNDO_BYTES = 1 << 20
-"""The writes of a run are undone if their values are not more than this in all.  No more than this
-is held for statements before the last one, numbers of rows included."""
+"""The last writes of a run are undone if what is held for them is not more than this in all: old
+values, numbers of rows, and what each write takes.  No more is held for statements before the last
+one; the boxes that they changed and read stay known."""
+
+WRITE_BYTES = 400
+"""What a write takes without its values, about."""
 
 clock = [0]
 """How many writes there were; a view remembers how many there were when it was built."""
@@ -83,18 +88,22 @@ class Member:
         """Whether each place is given what it holds."""
         return are_same(self.targets, self.reads)
 
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What tells its targets from those of others."""
+        return tuple([spot.key for spot in self.targets])
+
     def keep(self, size: int) -> None:
         """Keep what was there before, which has a size in bytes, if there is room for it."""
-        self.nbytes = sum([spot.nbytes for spot in (*self.targets, *self.reads)])
-        room = UNDO_BYTES - _run.nbytes - self.nbytes
-        if size > room:
+        self.nbytes = WRITE_BYTES + sum([spot.nbytes for spot in (*self.targets, *self.reads)])
+        if not _run.has_room(self.nbytes + size, self.statement):
             return
         self.old = self._known()
         held = sum(map(_nbytes_of, self.old or ()))
-        if held > room:
-            self.old = None
-        else:
+        if held <= size or _run.has_room(self.nbytes + held, self.statement):
             self.nbytes += held
+        else:
+            self.old = None
 
     def done(self) -> None:
         """Note that the write is done."""
@@ -116,12 +125,20 @@ class Member:
         def forget(gone: Any) -> None:
             member = mine()
             if member is not None:
-                member.old = member.new = None
-                member.targets, member.reads = [], []
+                member.forget()
 
         holders = [spot.reference.holder for spot in self.targets]
         held = [holder() for holder in holders if isinstance(holder, weakref.ref)]
         self._watched = [weakref.ref(one, forget) for one in held if one is not None]
+
+    def forget(self) -> None:
+        """Forget the values, and the numbers of rows."""
+        self.old = self.new = None
+        by_number = [spot for spot in (*self.targets, *self.reads) if not spot.where.is_box]
+        if by_number:
+            _run.written.discard(self.key)
+        for spot in by_number:
+            spot.forget()
 
     def undo(self) -> bool:
         """Put back what was there before, if the value of the write is still there."""
@@ -141,33 +158,57 @@ class _Run(threading.local):
     def __init__(self) -> None:
         self.began = -1
         self.step = Step(None, -1)
-        self.writes: deque[Member] = deque()
-        self.changed: set[Any] = set()
-        self.read: set[Any] = set()
         self.clear()
 
     def clear(self) -> None:
         """Forget all writes."""
+        self.goes_on, self.is_of_rows = False, True
         self.nbytes = self.forgotten = self.statement = 0
         self.has_lost = self.has_moved = False  # a value, or what was read, in the last statement
-        for known in (self.writes, self.changed, self.read):
-            known.clear()
+        self.writes: deque[Member] = deque()
+        self.of_statement: list[Member] = []
+        self.new: list[Member] = []  # not in the places below yet: often no other write follows
+        self.written: set[tuple[Any, ...]] = set()
+        homes: dict[Reference, Home] = {}
+        self.changed, self.read = Places(homes), Places(homes)
 
     def add(self, member: Member) -> None:
         """Add a write, and forget the first ones if there is too much to hold."""
+        self.goes_on = True
+        self.is_of_rows &= member.is_of_rows
+        self.new.append(member)
         self.writes.append(member)
         self.nbytes += member.nbytes
-        while len(self.writes) > REMEMBERED or (
-            self.nbytes > UNDO_BYTES and self.writes[0].statement != member.statement
-        ):
+        self.has_room(0, member.statement)
+
+    def has_room(self, nbytes: int, statement: int) -> bool:
+        """Whether there is room for more; for this, forget writes of earlier statements."""
+        if nbytes > UNDO_BYTES:
+            return False
+        while self.nbytes + nbytes > UNDO_BYTES:
+            self.take_in()
+            if not self.writes or self.writes[0].statement == statement:
+                return False
             self._forget(self.writes.popleft())
+        return True
 
     def _forget(self, first: Member) -> None:
         self.nbytes -= first.nbytes
-        if not first.is_idle:
-            self.forgotten += 1
-            self.changed.update(_keys(first.targets))
-            self.read.update(_keys(first.reads))
+        self.forgotten += 1
+        first.forget()
+
+    def take_in(self) -> None:
+        """Remember the places of the new writes, apart from those that change nothing."""
+        for member in self.new:
+            if member.is_idle:
+                self.writes.remove(member)
+                self.nbytes -= member.nbytes
+                continue
+            self.of_statement.append(member)
+            self.written.add(member.key)
+            self.changed.add(member.targets)
+            self.read.add(member.reads)
+        self.new.clear()
 
 
 _run = _Run()
@@ -175,7 +216,7 @@ _run = _Run()
 
 def end() -> None:
     """End the run: a value that is no view was written."""
-    if _run.writes:
+    if _run.goes_on:
         _run.clear()
 
 
@@ -189,7 +230,7 @@ def of_view(changes: Sequence[Change], value: Node, built: Built) -> Member:
 
 def is_within_statement() -> bool:
     """Whether a run goes on with what is no view: within a statement.  Else it ends the run."""
-    if not _run.writes:
+    if not _run.goes_on:
         return False
     if _is_later(_step()):
         return True
@@ -228,28 +269,47 @@ def _size(change: Change) -> int:
 def begin(member: Member, built: Built) -> None:
     """Go on with the run that has begun, if a write of a view belongs to it, or begin another."""
     step = _step()
-    if _run.writes and built.writes <= _run.began:
-        of_rows = member.is_of_rows and all(write.is_of_rows for write in _run.writes)
-        if of_rows or _is_later(step):
-            _go_on(member, step)
-            return
+    is_built_before = _run.goes_on and built.writes <= _run.began
+    if is_built_before and ((member.is_of_rows and _run.is_of_rows) or _is_later(step)):
+        _go_on(member, step)
+        return
     _run.clear()
     _run.began, _run.step = clock[0], step
 
 
 def _go_on(member: Member, step: Step) -> None:
     """Go on with the run; refuse the write if it would lose data."""
+    _run.take_in()
     if not _is_later(step):
         _run.statement += 1
         _run.has_lost = _run.has_moved = False
+        _run.of_statement.clear()
     _run.step, member.statement = step, _run.statement
     if not member.is_idle:
-        _check(member, [write for write in _run.writes if not write.is_idle])
+        _check(member)
 
 
 def _is_later(step: Step) -> bool:
     """Whether this is a later step of the statement that wrote last."""
-    return _run.step.line == step.line and _run.step.reached < step.reached
+    last = _run.step
+    if last.line != step.line or last.reached >= step.reached:
+        return False
+    _, code, _ = step.line
+    return not _has_value_between(code, last.reached, step.reached)
+
+
+@lru_cache(maxsize=256)
+def _has_value_between(code: CodeType, first: int, second: int) -> bool:
+    """Whether the second of two assignments on a line has a value of its own, after a semicolon.
+
+    It is computed after the first assignment, and stands to the right of where it goes.
+    """
+    between = list(islice(code.co_positions(), first // 2 + 1, second // 2 + 1))
+    _, line, _, column = between[-1]
+    if line is None or column is None:  # Python was told to keep no positions
+        return False
+    starts = [(start, at) for start, _, at, _ in between if start is not None and at is not None]
+    return max(starts, default=(0, 0)) >= (line, column)
 
 
 def _step() -> Step:
@@ -266,17 +326,15 @@ _HERE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 # --- what is refused ---------------------------------------------------------------------------
 
 
-def _check(member: Member, earlier: Sequence[Member]) -> None:
-    if any(are_same(member.targets, write.targets) for write in earlier):
+def _check(member: Member) -> None:
+    if member.key in _run.written:
         return  # whoever swaps writes each place once
-    lost = [write for write in earlier if meet(member.reads, write.targets)]
-    moved = [write for write in earlier if meet(member.targets, write.reads)]
-    _run.has_lost |= any(write.statement == member.statement for write in lost)
-    _run.has_moved |= any(write.statement == member.statement for write in moved)
-    has_lost = lost or not _run.changed.isdisjoint(_keys(member.reads))
-    has_moved = moved or not _run.read.isdisjoint(_keys(member.targets))
-    if (has_lost and has_moved) or (_run.has_lost and _run.has_moved):
-        _refuse(earlier)
+    for write in _run.of_statement:
+        _run.has_lost |= meet(member.reads, write.targets)
+        _run.has_moved |= meet(member.targets, write.reads)
+    is_swap = _run.changed.meet(member.reads) and _run.read.meet(member.targets)
+    if is_swap or (_run.has_lost and _run.has_moved):
+        _refuse(list(_run.writes))
 
 
 def _refuse(earlier: Sequence[Member]) -> None:
@@ -289,10 +347,7 @@ def _refuse(earlier: Sequence[Member]) -> None:
             undone += write.undo()
         except Exception as error:
             failure = failure or error
-    kept = (
-        " (not what was of more than 1 MB in all, came before the last "
-        f"{REMEMBERED}, or was changed since)"
-    )
+    kept = " (not what was of more than 1 MB in all, or was changed since)"
     raise ValueError(
         "a row is a view, so rows cannot be swapped like values: of these assignments, one has "
         "changed the value of another. Write v[[0, 1]] = v[[1, 0]], or take the rows in "
@@ -300,11 +355,6 @@ def _refuse(earlier: Sequence[Member]) -> None:
         f"{undone} of the {count} before it that belong to it{kept if undone < count else ''}; "
         "what else was written in between stays"
     ) from failure
-
-
-def _keys(spots: Sequence[Spot]) -> list[Any]:
-    """Return what tells places from others; none for numbers of rows, which have no hash."""
-    return [spot.key() for spot in spots if spot.where.is_box]
 
 
 def _nbytes_of(array: np.ndarray) -> int:

@@ -20,14 +20,18 @@ MANY = 4096
 """More pairs of places than this are not all compared."""
 
 
+NOWHERE = Index((0,), ())
+
+
 class Spot:
     """A place by a reference to its source; the index may be worked out when it is needed."""
 
-    __slots__ = ("_where", "reference")
+    __slots__ = ("_key", "_where", "reference")
 
     def __init__(self, reference: Reference, where: Index | Callable[[], Index]) -> None:
         self.reference = reference
         self._where = where
+        self._key: Any = None
 
     @property
     def where(self) -> Index:
@@ -42,18 +46,28 @@ class Spot:
         maps = self._where.maps if isinstance(self._where, Index) else ()
         return sum(map_.values.nbytes for map_ in maps if isinstance(map_, Array))
 
+    @property
     def key(self) -> Any:
-        """Return what tells the place from others: it has no hash if it holds numbers of rows."""
-        return self.reference, self.where.shape, self.where.maps
+        """What tells the place from others; numbers of rows are equal only to themselves."""
+        if self._key is None:
+            where = self.where
+            self._key = self.reference, where.shape, where.maps
+        return self._key
 
     def meets(self, other: Spot) -> bool:
         """Whether two places may have an element in common."""
+        if 0 in self.where.shape or 0 in other.where.shape:
+            return False
         if self.reference == other.reference:
             return not are_apart(self.where, other.where)
         ours, theirs = self.reference.source(), other.reference.source()
         if ours is None or theirs is None:
             return False
         return bool(ours.may_meet(self.where, theirs, other.where))
+
+    def forget(self) -> None:
+        """Forget the index: from now on it is a place of no element, which meets no other."""
+        self._where, self._key = NOWHERE, None
 
     def read(self) -> np.ndarray:
         """Return a copy of what is there."""
@@ -121,7 +135,7 @@ _SHOWING = (Select, Stored, Driven, Concat, Record)
 def are_same(ours: Sequence[Spot], theirs: Sequence[Spot]) -> bool:
     """Whether two lists are of the same places in the same order."""
     pairs = zip(ours, theirs, strict=False)
-    return len(ours) == len(theirs) and all(one.key() == other.key() for one, other in pairs)
+    return len(ours) == len(theirs) and all(one.key == other.key for one, other in pairs)
 
 
 def meet(ours: Sequence[Spot], theirs: Sequence[Spot]) -> bool:
