@@ -34,6 +34,8 @@ SMALL = {
 SHAPE = (40, 4)
 OTHER = np.arange(160.0).reshape(SHAPE)[::-1] * 1.5
 
+MIXED = np.random.default_rng(2).permutation(40)
+
 WRITES = {
     "a number": lambda d, e: operator.setitem(d, slice(None), 7),
     "an array": lambda d, e: d._write(OTHER),
@@ -64,6 +66,11 @@ WRITES = {
     "other rows": lambda d, e: operator.setitem(d, [5, 2, 9, 2] * 6, e[:24]),
     "rows of itself": lambda d, e: operator.setitem(d, [5, 2, 9, 1] * 4, d[10:26]),
     "times other rows": lambda d, e: operator.imul(d[[5, 2, 9, 30, 31, 32]], 2),
+    "rows in any order": lambda d, e: operator.setitem(d, MIXED, e * 2),
+    "groups of rows in any order": lambda d, e: operator.setitem(
+        d, MIXED.reshape(20, 2) // 2, e._reshape(20, 2, 4) * 2
+    ),
+    "shuffled": lambda d, e: d._shuffled(1)._write(e * 2),
     "columns": lambda d, e: operator.setitem(d, (slice(None), [3, 1]), e[:, :2]),
     "joined": lambda d, e: operator.iadd(dv.concat(d[:10], d[20:]), 1),
     "joined by a view": lambda d, e: dv.concat(d[:10], d[20:])._write(dv.concat(e[:20], e[:10])),
@@ -177,6 +184,9 @@ PARTS = {
     "other rows": [5, 2, 9, 2] * 6,
     "rows of itself": [5, 2, 9, 1] * 4,
     "times other rows": [5, 2, 9, 30, 31, 32],
+    "rows in any order": MIXED,
+    "groups of rows in any order": MIXED.reshape(20, 2) // 2,
+    "shuffled": dv.View(np.arange(40))._shuffled(1)(),
     "columns": np.s_[:, [3, 1]],
 }
 """The parts of the first array that are written, if not all of it."""
@@ -218,6 +228,17 @@ def test_a_write_stopped_at_any_block_is_undone_or_resumed(
                     assert next(counted) <= number  # every block has been stopped at
                     break
         assert bool(number) is not (kind == "memory" and name in AT_ONCE)
+
+
+@pytest.mark.parametrize("name", ["rows in any order", "groups of rows in any order", "shuffled"])
+def test_scattered_rows_of_a_file_are_written_in_several_blocks(name, tmp_path, monkeypatch):
+    write, blocks = update.Update._write, []
+    monkeypatch.setattr(
+        update.Update, "_write", lambda self, *args: blocks.append(write(self, *args))
+    )
+    with sizes.set(**SMALL):
+        WRITES[name](*Data("file", tmp_path).views)
+    assert len(blocks) >= 5
 
 
 def _check(caught, name, data, before, expected, budget):

@@ -25,7 +25,7 @@ from dataview.compute import (
     run_blocks,
 )
 from dataview.errors import InterruptedWriteError, PartialWriteError
-from dataview.index import Index
+from dataview.index import Array, Computed, Index, axes_of
 from dataview.plan.build import select
 from dataview.plan.casting import cast
 from dataview.plan.kinds import Elementwise, known_dtype, known_shape, nbytes_of
@@ -257,14 +257,22 @@ def blocks_of(changes: Sequence[Change]) -> list[Block]:
     for number, change in enumerate(changes):
         shape = known_shape(change.target)
         axis, size = change.source.slow_axis(change.where)
+        is_file = change.source.path is not None
         # Other stores than files may hold a block several times while they write it.
-        room = sizes.block_bytes if change.source.path is None else sizes.file_bytes
+        room = sizes.file_bytes if is_file else sizes.block_bytes
+        if is_file and isinstance(change.value, np.ndarray) and _is_loose(change.where, axis):
+            size = min(size, np.dtype(np.intp).itemsize)  # only the numbers of rows take room
         step = max(1, room // max(1, size))
         cuts = cuts_along(axis, shape[axis], step) if shape else []
         found.extend(
             [Block(number, cut) for cut in cuts] if len(cuts) > 1 else [Block(number, None)]
         )
     return found
+
+
+def _is_loose(index: Index, axis: int) -> bool:
+    """Whether positions of an axis come in any order, so that each block may touch all pages."""
+    return any(axis in axes_of(map_) for map_ in index.maps if isinstance(map_, (Array, Computed)))
 
 
 def _keys(cuts: Sequence[Cut | None], change: Change) -> list[tuple[slice, ...]]:
