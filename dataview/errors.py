@@ -39,14 +39,15 @@ class UndeclaredError(TypeError):
 class PartialWriteError(RuntimeError):
     """A write that stopped midway and could not be undone.
 
-    `rows` says what was changed: by the words that tell a source from others, keys of the part of
-    it that was written.  `resume()` does exactly the rest.
+    `rows` says what was changed: by the words that tell a source from others, NumPy keys (slices,
+    or arrays of positions) of what was written in it.  Sources of the same words are numbered in
+    the order of the write: memory, memory (2).  `resume()` does exactly the rest.
     """
 
     def __init__(
         self,
         message: str,
-        rows: Mapping[str, list[tuple[slice, ...]]] | None = None,
+        rows: Mapping[str, list[tuple[Any, ...]]] | None = None,
         rest: Callable[[], None] | None = None,
     ) -> None:
         super().__init__(message)

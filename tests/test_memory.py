@@ -145,6 +145,21 @@ def test_scattered_rows_of_a_file_take_little_memory(work, path):
 @pytest.mark.parametrize(
     "work",
     [
+        "d[np.random.default_rng(0).permutation(len(d))] = d * 0",
+        "d._shuffled(1)._write(d * 0)",
+        "p = np.random.default_rng(0).permutation(len(d)).reshape(-1, 8); d[p] = d[p] * 0",
+    ],
+)
+def test_scattered_rows_of_a_computed_value_are_written_block_by_block(work, tmp_path):
+    file = file_of(tmp_path, 96)
+    free = "import dataview.sizes\ndataview.sizes.sizes.undo_bytes = 0\n"
+    assert peak(file, 0, work, free + PROGRAM) < 64
+    assert not np.load(file, mmap_mode="r").any()
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
         "d._shuffled(1)._sum()()",
         "d[np.random.default_rng(0).permutation(len(d))[::3]]._mean()()",
         "c = d[:, 3]; c -= 1",

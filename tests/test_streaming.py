@@ -34,6 +34,8 @@ SMALL = {
 SHAPE = (40, 4)
 OTHER = np.arange(160.0).reshape(SHAPE)[::-1] * 1.5
 
+MIXED = np.random.default_rng(2).permutation(40)
+
 WRITES = {
     "a number": lambda d, e: operator.setitem(d, slice(None), 7),
     "an array": lambda d, e: d._write(OTHER),
@@ -64,6 +66,17 @@ WRITES = {
     "other rows": lambda d, e: operator.setitem(d, [5, 2, 9, 2] * 6, e[:24]),
     "rows of itself": lambda d, e: operator.setitem(d, [5, 2, 9, 1] * 4, d[10:26]),
     "times other rows": lambda d, e: operator.imul(d[[5, 2, 9, 30, 31, 32]], 2),
+    "rows in any order": lambda d, e: operator.setitem(d, MIXED, e * 2),
+    "groups of rows in any order": lambda d, e: operator.setitem(
+        d, MIXED.reshape(20, 2) // 2, e._reshape(20, 2, 4) * 2
+    ),
+    "shuffled": lambda d, e: d._shuffled(1)._write(e * 2),
+    "a part": lambda d, e: operator.isub(d[10:, 1:3], 1),
+    "backwards": lambda d, e: operator.isub(d[::-1], 1),
+    "every other row": lambda d, e: operator.isub(d[3::2], 1),
+    "a column of the shuffled": lambda d, e: operator.isub(d._shuffled(1)[:, 2], 1),
+    "rows and columns by number": lambda d, e: operator.isub(d[MIXED[:20]][:, [3, 0]], 1),
+    "elements by number": lambda d, e: operator.isub(d[MIXED, MIXED % 4], 1),
     "columns": lambda d, e: operator.setitem(d, (slice(None), [3, 1]), e[:, :2]),
     "joined": lambda d, e: operator.iadd(dv.concat(d[:10], d[20:]), 1),
     "joined by a view": lambda d, e: dv.concat(d[:10], d[20:])._write(dv.concat(e[:20], e[:10])),
@@ -166,23 +179,8 @@ class Stop(Exception):
 AT_ONCE = {"a number", "an array", "a row"}
 """What NumPy writes to memory in one piece, which nothing can stop."""
 
-PARTS = {
-    "another's rows": np.s_[::2],
-    "times a part": np.s_[:, :2],
-    "rows further on": np.s_[:-1],
-    "rows before": np.s_[1:],
-    "where rows are equal": np.s_[1:],
-    "plus rows before": np.s_[3:],
-    "both sides": np.s_[1:-1],
-    "other rows": [5, 2, 9, 2] * 6,
-    "rows of itself": [5, 2, 9, 1] * 4,
-    "times other rows": [5, 2, 9, 30, 31, 32],
-    "columns": np.s_[:, [3, 1]],
-}
-"""The parts of the first array that are written, if not all of it."""
-
-SEVERAL = {"joined", "joined by a view", "fields", "swapped"}
-"""Writes of several parts, whose keys do not say which part they are of."""
+REPEATED = {"other rows", "rows of itself", "groups of rows in any order"}
+"""Writes of some rows several times."""
 
 
 @every_kind
@@ -220,6 +218,17 @@ def test_a_write_stopped_at_any_block_is_undone_or_resumed(
         assert bool(number) is not (kind == "memory" and name in AT_ONCE)
 
 
+@pytest.mark.parametrize("name", ["rows in any order", "groups of rows in any order", "shuffled"])
+def test_scattered_rows_of_a_file_are_written_in_several_blocks(name, tmp_path, monkeypatch):
+    write, blocks = update.Update._write, []
+    monkeypatch.setattr(
+        update.Update, "_write", lambda self, *args: blocks.append(write(self, *args))
+    )
+    with sizes.set(**SMALL):
+        WRITES[name](*Data("file", tmp_path).views)
+    assert len(blocks) >= 5
+
+
 def _check(caught, name, data, before, expected, budget):
     if not isinstance(caught, dv.PartialWriteError):
         for found, old in zip(data.now(), before, strict=True):
@@ -227,22 +236,29 @@ def _check(caught, name, data, before, expected, budget):
         return
     assert budget == 0 and caught.rows
     assert ("interrupted" in str(caught)) == isinstance(caught.__cause__, KeyboardInterrupt)
-    if name not in SEVERAL:
-        _check_rows(caught, PARTS.get(name, np.s_[:]), data.now()[0], before[0], expected[0])
+    _check_rows(caught, name, data, before, expected)
     caught.resume()
     for found, new in zip(data.now(), expected, strict=True):
         assert_same(found, new)
 
 
-def _check_rows(caught, part, now, before, expected):
-    """Check that the rows of an error are those of a part that were changed, and no others."""
-    ((*keys,),) = caught.rows.values()
-    places = np.arange(now.size).reshape(now.shape)[part]
-    named = np.concatenate([places[key].reshape(-1) for key in keys])
-    others = np.setdiff1d(np.arange(now.size), named)
-    assert_same(now.flat[others], before.flat[others])
-    if np.unique(places).size == places.size:  # no row is written twice
-        assert_same(now.flat[named], expected.flat[named])
+def _check_rows(caught, name_written, data, before, expected):
+    """Check that the keys of an error are those of what was changed, and no others."""
+    names = ["memory"] * 2 if data.kind == "memory" else ["0.npy (r+)", "1.npy (r+)"]
+    if names[0] == names[1]:
+        names[1] += " (2)"
+    for name, keys in caught.rows.items():
+        number = names.index(name)
+        named = np.zeros(SHAPE, bool)
+        for key in keys:
+            named[key] = True
+        now = data.now()[number]
+        assert_same(now[~named], before[number][~named])
+        if name_written not in REPEATED:  # a row that is written twice
+            assert_same(now[named], expected[number][named])
+    for number, name in enumerate(names):
+        if name not in caught.rows:
+            assert_same(data.now()[number], before[number])
 
 
 @pytest.mark.parametrize("kind", ["memory", "file"])

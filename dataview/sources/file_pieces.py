@@ -118,22 +118,37 @@ class Piece:
 
 
 def steps_of(block: Block, index: Index) -> tuple[int, int]:
-    """Return the view axis whose steps lie farthest apart, and the bytes of pages of a step."""
+    """Return the view axis whose steps lie farthest apart, and the bytes of a step.
+
+    These are the bytes of pages, and of positions in any order those of the elements: their pages
+    are transferred piece by piece.
+    """
     outer, found = 1, (0, block.dtype.itemsize)
     for number, map_ in enumerate(index.maps[: len(block.shape)]):
-        inside = Block(0, block.shape[number:], block.dtype)
-        rest = Index(index.shape, index.maps[number:])
-        if not isinstance(map_, Affine) or 0 in index.shape:
+        if isinstance(map_, Constant) or 0 in index.shape:
             continue
-        axis, stride = max(map_.strides, key=lambda pair: abs(pair[1]))
-        touched = min(
-            inside.row_bytes * abs(stride), band_of(inside, rest)[0].width + mmap.PAGESIZE
-        )
-        found = axis, outer * touched
+        if isinstance(map_, Affine):
+            axis, stride = max(map_.strides, key=lambda pair: abs(pair[1]))
+            inside = Block(0, block.shape[number:], block.dtype)
+            band, _ = band_of(inside, Index(index.shape, index.maps[number:]))
+            touched = min(inside.row_bytes * abs(stride), band.width + mmap.PAGESIZE)
+            found = axis, outer * touched
+        else:
+            found = _loose_step(block, index)
         if found[1] <= sizes.file_bytes:
             break
-        outer *= index.shape[axis]
+        outer *= index.shape[axis] if isinstance(map_, Affine) else _count(index, axes_of(map_))
     return found
+
+
+def _loose_step(block: Block, index: Index) -> tuple[int, int]:
+    """Return the first axis of positions in any order, and the bytes of the elements of a step.
+
+    Blocks of another one would change in which order places are written that come repeatedly.
+    """
+    loose = _loose_axes(index)
+    axis = next((axis for axis in loose if index.shape[axis] > 1), loose[0])
+    return axis, block.dtype.itemsize * math.prod(index.shape) // index.shape[axis]
 
 
 def pieces(block: Block, index: Index, array: np.ndarray, exact: bool) -> Iterator[Piece]:

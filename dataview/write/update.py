@@ -6,6 +6,7 @@ more than that says which rows were changed, and does the rest when it is resume
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import threading
 import weakref
@@ -25,14 +26,33 @@ from dataview.compute import (
     run_blocks,
 )
 from dataview.errors import InterruptedWriteError, PartialWriteError
-from dataview.index import Index
+from dataview.index import (
+    Affine,
+    Array,
+    Computed,
+    Index,
+    Map,
+    axes_of,
+    boxed,
+    extent,
+    numbers_map,
+    positions,
+    shares_axes,
+)
 from dataview.plan.build import select
 from dataview.plan.casting import cast
 from dataview.plan.kinds import Elementwise, known_dtype, known_shape, nbytes_of
 from dataview.plan.node import Node
 from dataview.sizes import sizes
+from dataview.sources import Reference, Source
 from dataview.write.changes import Change
 from dataview.write.overlap import Separated, may_fail, reads_as_written
+
+Key = tuple[slice | np.ndarray, ...]
+"""What selects elements of a source: slices, or arrays of positions, as NumPy takes them."""
+
+SHOWN = 4
+"""So many of the positions of an array are told in a message."""
 
 
 class Block(NamedTuple):
@@ -232,13 +252,13 @@ class Update:
             f"sys.last_value.resume()); changed{part}: {changed}"
         )
 
-    def _rows(self, blocks: Sequence[Block]) -> dict[str, list[tuple[slice, ...]]]:
-        """Return the keys of some blocks, by the words that tell their sources."""
-        found: dict[str, list[tuple[slice, ...]]] = {}
-        for number, change in enumerate(self.changes):
+    def _rows(self, blocks: Sequence[Block]) -> dict[str, list[Key]]:
+        """Return the keys of some blocks in their sources, by the names of these."""
+        found: dict[str, list[Key]] = {}
+        for number, name in enumerate(_names_of([change.source for change in self.changes])):
             cuts = [block.cut for block in blocks if block.number == number]
-            if cuts:
-                found.setdefault(change.source.describe(), []).extend(_keys(cuts, change))
+            for part in [self._target(Block(number, cut)) for cut in _joined(cuts)]:
+                found.setdefault(name, []).append(_key(part.where, part.source.shape))
         return found
 
 
@@ -257,8 +277,11 @@ def blocks_of(changes: Sequence[Change]) -> list[Block]:
     for number, change in enumerate(changes):
         shape = known_shape(change.target)
         axis, size = change.source.slow_axis(change.where)
+        is_file = change.source.path is not None
         # Other stores than files may hold a block several times while they write it.
-        room = sizes.block_bytes if change.source.path is None else sizes.file_bytes
+        room = sizes.file_bytes if is_file else sizes.block_bytes
+        if is_file and isinstance(change.value, np.ndarray) and _is_loose(change.where, axis):
+            size = min(size, np.dtype(np.intp).itemsize)  # only the numbers of rows take room
         step = max(1, room // max(1, size))
         cuts = cuts_along(axis, shape[axis], step) if shape else []
         found.extend(
@@ -267,36 +290,96 @@ def blocks_of(changes: Sequence[Change]) -> list[Block]:
     return found
 
 
-def _keys(cuts: Sequence[Cut | None], change: Change) -> list[tuple[slice, ...]]:
-    """Return keys of the rows of blocks, adjacent ones as one."""
-    known = sorted({cut for cut in cuts if cut is not None})
-    if not known:
-        return [(slice(0, length),) for length in known_shape(change.target)[:1]] or [()]
+def _is_loose(index: Index, axis: int) -> bool:
+    """Whether positions of an axis come in any order, so that each block may touch all pages."""
+    return any(axis in axes_of(map_) for map_ in index.maps if isinstance(map_, (Array, Computed)))
+
+
+def _joined(cuts: Sequence[Cut | None]) -> Sequence[Cut | None]:
+    """Return the cuts of a change, adjacent ones as one."""
     joined: list[Cut] = []
-    for cut in known:
+    for cut in sorted({cut for cut in cuts if cut is not None}):
         if joined and joined[-1].stop == cut.start:
             joined[-1] = joined[-1]._replace(stop=cut.stop)
         else:
             joined.append(cut)
-    return [(slice(None),) * cut.axis + (slice(cut.start, cut.stop),) for cut in joined]
+    return joined or cuts
 
 
-def _in_words(rows: Mapping[str, list[tuple[slice, ...]]]) -> str:
+def _names_of(sources: Sequence[Source]) -> list[str]:
+    """Return the names of sources: those of the same words are numbered."""
+    names: dict[Reference, str] = {}
+    counts: collections.Counter[str] = collections.Counter()
+    for source in sources:
+        words = " of ".join([*source.member_names[::-1], source.describe()])
+        reference = source.reference()
+        if reference not in names:
+            counts[words] += 1
+            names[reference] = f"{words} ({counts[words]})" if counts[words] > 1 else words
+    return [names[source.reference()] for source in sources]
+
+
+def _key(where: Index, shape: tuple[int, ...]) -> Key:
+    """Return the key of what an index selects of an array of this shape.
+
+    >>> from dataview.index import parse
+    >>> _key(parse(np.s_[6:1:-2], (9, 2)), (9, 2)), _key(parse([5, 0, 1], (9, 2)), (9, 2))
+    ((slice(2, 7, 2),), (array([0, 1, 5]),))
+    """
+    if any(shares_axes(where, number) for number in range(len(where.maps))):
+        return tuple(positions(map_, where.shape) for map_ in where.maps)
+    box, _ = boxed(where, len(shape))
+    key = [_ascending(map_, box.shape) for map_ in box.maps]
+    if sum(isinstance(part, np.ndarray) for part in key) > 1:
+        return tuple(positions(map_, box.shape) for map_ in box.maps)
+    for axis in reversed(range(1, len(shape))):
+        last = key[axis]
+        if isinstance(last, np.ndarray) or last != slice(0, shape[axis]):
+            break
+        key.pop()
+    return tuple(key)
+
+
+def _ascending(map_: Map, shape: tuple[int, ...]) -> slice | np.ndarray:
+    """Return the positions of a map over one axis as a slice upwards, or as numbers."""
+    if isinstance(map_, Array):
+        map_ = numbers_map(map_.values)
+        if isinstance(map_, Array):
+            return map_.values
+    low, high = extent(map_, shape) or (0, -1)
+    step = abs(map_.strides[0][1]) if isinstance(map_, Affine) and high > low else 1
+    return slice(low, high + 1, None if step == 1 else step)
+
+
+def _in_words(rows: Mapping[str, list[Key]]) -> str:
     """Return keys of sources as words."""
     return "; ".join(f"{_text(keys)} of {name}" for name, keys in rows.items())
 
 
-def _text(keys: Sequence[tuple[slice, ...]]) -> str:
+def _text(keys: Sequence[Key]) -> str:
     """Return keys as words.
 
-    >>> _text([(slice(0, 4),), (slice(6, 8),)]), _text([(slice(None), slice(1, 2))])
-    ('rows 0:4, 6:8', 'positions 1:2 of axis 1')
+    >>> _text([(slice(0, 4),), (slice(6, 8),)]), _text([(slice(0, 4), slice(1, 2))])
+    ('rows 0:4, 6:8', 'elements [0:4, 1:2]')
     """
-    spans = ", ".join(f"{key[-1].start}:{key[-1].stop}" for key in keys if key)
-    axis = max((len(key) for key in keys), default=1) - 1
-    if not spans:
+    if not all(keys):
         return "all"
-    return f"positions {spans} of axis {axis}" if axis > 0 else f"rows {spans}"
+    words = [", ".join(map(_part_text, key)) for key in keys]
+    if max(map(len, keys)) == 1:
+        return f"rows {', '.join(words)}"
+    return f"elements {', '.join(f'[{word}]' for word in words)}"
+
+
+def _part_text(part: slice | np.ndarray) -> str:
+    """Return a slice or an array of positions as words.
+
+    >>> _part_text(slice(3, 9, 2)), _part_text(np.arange(90) ** 2)
+    ('3:9:2', '0, 1, 4, 9, ... (90 positions)')
+    """
+    if isinstance(part, slice):
+        return f"{part.start}:{part.stop}" + (f":{part.step}" if part.step else "")
+    more = f", ... ({part.size} positions)" if part.size > SHOWN else ""
+    return ", ".join(map(str, part.reshape(-1)[:SHOWN].tolist())) + more
 
 
 @contextlib.contextmanager
