@@ -40,7 +40,7 @@ class Sizes:
 
     # How much of a file is in memory at a time: mapped pages, which count as memory of the process,
     # or rows that are read, changed and written back.
-    file_bytes = 1 << 24
+    file_bytes = 14 << 20
     # From this size on, mapping a file is cheaper than copying from it.
     window_bytes = 1 << 21
     # From this size on, a result is written over the data block by block while it is computed.
