@@ -213,7 +213,9 @@ def _comparison(
         return (yield from _compared_records(node, index))
     sides: list[Any] = []
     for arg in node.args:
-        if isinstance(arg, Node):
+        if arg is node.args[0] and sides:
+            sides.append(sides[0])  # read once
+        elif isinstance(arg, Node):
             sides.append((yield arg, operand_index(index, shape, known_shape(arg))))
         else:
             sides.append(arg)
