@@ -16,7 +16,7 @@ import numpy as np
 from numpy import ndarray
 
 from dataview.compute.blocks import operand_index
-from dataview.compute.kernel import run_small
+from dataview.compute.kernel import run_small, run_whole
 from dataview.compute.programs import leaves_of
 from dataview.compute.statistics import pending, take
 from dataview.compute.ways import aliases, is_divided
@@ -54,6 +54,7 @@ from dataview.plan.kinds import (
     size_of,
 )
 from dataview.plan.node import Evaluate, Node
+from dataview.sizes import sizes
 from dataview.sources import Memo
 
 Taker: TypeAlias = "Callable[[Rows], Any]"
@@ -410,7 +411,8 @@ def _of_expression(
             fixed[leaf] = memory if where is None else gather.read(memory, where)
     if not following or shape[0] == 1:
         return None
-    row = size_of(shape[1:] if columns is None else columns.shape[1:])
+    wide = shape[1:] if columns is None else columns.shape[1:]
+    row = size_of(wide)
 
     def value(leaf: Node, rows: Rows) -> np.ndarray:
         if leaf in following:
@@ -428,7 +430,14 @@ def _of_expression(
             return PLAN
         if any(statistic.taken is None for statistic, _ in statistics.values()):
             take(pending(own), evaluate)  # all of them together, in one reading
-        (found,) = run_small((own,), lambda leaf: value(leaf, several))
+
+        def leaf_of(leaf: Node) -> np.ndarray:
+            return value(leaf, several)
+
+        if len(several) * row > sizes.small_elements:
+            (found,) = run_whole((own,), (len(several), *wide), leaf_of)
+        else:
+            (found,) = run_small((own,), leaf_of)
         return found[0] if isinstance(rows, int) else found
 
     return computed
