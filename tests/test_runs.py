@@ -6,8 +6,10 @@ import random
 import tracemalloc
 import weakref
 
+import h5py
 import numpy as np
 import pytest
+import zarr
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -140,19 +142,19 @@ def a_field_of_a_file(a, folder):
 
 
 def a_dataset(a, folder):
-    file = pytest.importorskip("h5py").File(folder / "a.h5", "w")
+    file = h5py.File(folder / "a.h5", "w")
     file["x"] = a
     return lambda: dv.View(file["x"])
 
 
 def an_array_of_zarr(a, folder):
-    group = pytest.importorskip("zarr").open_group(folder / "a.zarr", mode="w")
+    group = zarr.open_group(folder / "a.zarr", mode="w")
     group["x"] = a
     return lambda: dv.View(group["x"])
 
 
 def zarr_in_memory(a, folder):
-    group = pytest.importorskip("zarr").group()
+    group = zarr.group()
     group["x"] = a
     return lambda: dv.View(group["x"])
 
@@ -200,7 +202,6 @@ def test_a_swap_through_two_forms_of_the_same_memory_is_refused():
 
 
 def test_a_file_made_anew_is_not_held_open(tmp_path):
-    h5py = pytest.importorskip("h5py")
     file = h5py.File(tmp_path / "a.h5", "w")
     file["x"] = np.arange(4.0)
     dv.View(file["x"])[0] = dv.View(file["x"])[1]
