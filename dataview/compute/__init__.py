@@ -4,16 +4,13 @@ Nodes go in and arrays come out: expressions block by block, statistics in strea
 products, compiled functions.
 """
 
-from dataview.compute.blocks import operand_index
 from dataview.compute.engines import chosen as chosen_engines
 from dataview.compute.engines import engine
 from dataview.compute.evaluation import evaluate, settle
 from dataview.compute.executors import executor, run_blocks, shares_memory
-from dataview.compute.float_errors import FloatErrors
 from dataview.compute.functions import Function, bind, pack_like
-from dataview.compute.listeners import changing, changing_arrays, listen, replacing
-from dataview.compute.photographs import waiting_at
-from dataview.compute.places import Place, Targets, into_places, place_of
+from dataview.compute.kernel import FloatErrors
+from dataview.compute.photographs import changing, changing_arrays, listen, replacing, waiting_at
 from dataview.compute.products import matmul, operand_indices
 from dataview.compute.programs import Program, compiled, leaves_of
 from dataview.compute.quantiles import sampled_rows
@@ -34,6 +31,7 @@ from dataview.compute.requests import (
 from dataview.compute.rows import memory_of, own_copy
 from dataview.compute.statistics import passes_before, reduction
 from dataview.compute.ways import Cut, aliases, cuts_along, way_of
+from dataview.plan.places import Place, Targets, into_places, operand_index, place_of
 
 __all__ = [
     "KINDS", "Cut", "FloatErrors", "Function", "Place", "Program", "Targets", "aliases",

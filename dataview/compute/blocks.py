@@ -16,10 +16,10 @@ from typing import Any, cast
 import numpy as np
 
 from dataview.compute import engines, executors, kernel
-from dataview.compute.float_errors import FloatErrors
+from dataview.compute.kernel import FloatErrors
 from dataview.compute.programs import compiled
 from dataview.compute.ways import Cut, block_elements, cuts, is_read_in_blocks, reuses
-from dataview.index import Constant, Index, axes_of, compose, identity
+from dataview.index import Index, compose, identity
 from dataview.plan.kinds import (
     Elementwise,
     known_dtype,
@@ -27,6 +27,7 @@ from dataview.plan.kinds import (
     size_of,
 )
 from dataview.plan.node import Evaluate, Node
+from dataview.plan.places import operand_index
 from dataview.sizes import sizes
 from dataview.sources import REUSED, Memo, give_back
 
@@ -88,21 +89,6 @@ def _remote_block(
     with engines.engine(name), np.errstate(**modes):
         outs = [np.empty(block.shape, known_dtype(node)) for node in nodes]
         return outs, _Fusion(nodes, block, outs, evaluate).run()
-
-
-def operand_index(index: Index | None, shape: Sequence[int], own: Sequence[int]) -> Index | None:
-    """Return the index that selects from an operand what `index` selects from the result.
-
-    `own` is the operand's shape.  Where the operand is broadcast, its axes come out with length 1.
-    """
-    if index is None:
-        return None
-    first = len(shape) - len(own)
-    ends = zip(index.maps[first:], own, shape[first:], strict=True)
-    maps = [Constant(0) if length == 1 != whole else map_ for map_, length, whole in ends]
-    used = {axis for map_ in maps for axis in axes_of(map_)}
-    view = [n if axis in used or n == 0 else 1 for axis, n in enumerate(index.shape)]
-    return Index(view, maps)
 
 
 class _ThreadState(threading.local):

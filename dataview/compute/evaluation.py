@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dataview.compute import products
-from dataview.compute.blocks import fused, operand_index
+from dataview.compute.blocks import fused
 from dataview.compute.kernel import run_small, run_whole
 from dataview.compute.programs import leaves_of
 from dataview.compute.rows import NESTED, PLAN, memory_of, read_stored, taker_of
@@ -56,6 +56,7 @@ from dataview.plan.kinds import (
 )
 from dataview.plan.node import Node
 from dataview.plan.operations import CRASHING, comparable
+from dataview.plan.places import operand_index
 from dataview.plan.symbols import check_bound
 from dataview.plan.walk import below, rebuilt
 from dataview.sizes import sizes

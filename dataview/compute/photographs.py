@@ -2,23 +2,27 @@
 
 A statistic is of the data as they were when it was asked for.  It is computed when it is first
 needed, and at the latest here.  What was asked of other data, or of other places of the same data,
-goes on waiting.
+goes on waiting.  After the change, stores of rows that were computed from the old data are told to
+forget these.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from dataview.compute.evaluation import evaluate
-from dataview.compute.places import Place, places_read
 from dataview.compute.statistics import pending, take_each
 from dataview.index import extent, identity
 from dataview.plan.kinds import Reduction
 from dataview.plan.photographs import noted
-from dataview.sources import Home, store_of_file, stores_meeting
+from dataview.plan.places import Place, places_read
+from dataview.sources import ArraySource, Home, Source, are_together, store_of_file, stores_meeting
 
 Span: TypeAlias = tuple[int, int]
 """The least and the greatest of some positions."""
@@ -212,3 +216,53 @@ def _span(place: Place, home: Home, line: Any) -> Span | None:
         low += start * stride
         high += stop * stride
     return low, high
+
+
+_listeners: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def listen(store: Any) -> None:
+    """Call `store.written(is_changed)` after each change from now on; it is asked of a source."""
+    _listeners.add(store)
+
+
+class changing:
+    """Surround a change of some places, which are worked out only if somebody waits for it.
+
+    A class, since a generator would take as long as the write of a small row.
+    """
+
+    __slots__ = ("places",)
+
+    def __init__(self, places: Callable[[], Iterable[Place]]) -> None:
+        self.places = places
+
+    def __enter__(self) -> None:
+        take_before(self.places())
+
+    def __exit__(self, *error: object) -> None:
+        if _listeners:
+            changed = {id(place.source): place.source for place in self.places()}.values()
+            _tell(lambda source: any(source.may_share(other) for other in changed))
+
+
+def changing_arrays(arrays: Iterable[Any]) -> changing:
+    """Surround a change of arrays that a user gave; what is no array is passed over."""
+    found = [np.asarray(array) for array in arrays if isinstance(array, np.ndarray)]
+    return changing(lambda: [Place(ArraySource(array), identity(array.shape)) for array in found])
+
+
+@contextlib.contextmanager
+def replacing(path: str) -> Iterator[None]:
+    """Surround the replacement of a file."""
+    take_before_replacing(path)
+    try:
+        yield
+    finally:
+        store = store_of_file(path)
+        _tell(lambda source: are_together(source.home.store, store))
+
+
+def _tell(is_changed: Callable[[Source], bool]) -> None:
+    for store in list(_listeners):
+        store.written(is_changed)

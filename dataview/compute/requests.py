@@ -13,7 +13,7 @@ import numpy as np
 from dataview.compute import rows
 from dataview.compute.blocks import fused
 from dataview.compute.evaluation import evaluate, evaluate_together, overlaps, settle, take_once
-from dataview.compute.listeners import changing_arrays
+from dataview.compute.photographs import changing_arrays
 from dataview.compute.ways import aliases, cuts_along, is_divided
 from dataview.index import Constant, Index, identity
 from dataview.plan.build import field

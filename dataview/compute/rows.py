@@ -15,7 +15,6 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from numpy import ndarray
 
-from dataview.compute.blocks import operand_index
 from dataview.compute.kernel import run_small, run_whole
 from dataview.compute.programs import leaves_of
 from dataview.compute.statistics import pending, take
@@ -54,6 +53,7 @@ from dataview.plan.kinds import (
     size_of,
 )
 from dataview.plan.node import Evaluate, Node
+from dataview.plan.places import operand_index
 from dataview.sizes import sizes
 from dataview.sources import Memo
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dataview.compute.executors import run_blocks
-from dataview.compute.float_errors import FloatErrors
+from dataview.compute.kernel import FloatErrors
 from dataview.compute.quantiles import quantile_dtype, quantiles_of, rows_at
 from dataview.compute.reductions import KINDS, State, result_dtype
 from dataview.compute.ways import Cut, cuts_along, reuses

@@ -298,7 +298,7 @@ def _portable(error: Exception) -> Exception:
     error.add_note("in a worker process:\n" + "".join(traceback.format_exception(error)))
     try:
         pickle.loads(pickle.dumps(error))
-    except Exception:
+    except Exception:  # whatever a user's pickling raises: the text is sent instead
         plain = RuntimeError(f"{type(error).__name__}: {error}")
         plain.add_note(error.__notes__[-1])
         return plain

@@ -8,9 +8,8 @@ from dataview.sources.memory import ArraySource
 from dataview.sources.npy import open_npy, save_npy, temporary_npy
 from dataview.sources.packing import packed_together
 from dataview.sources.protocol import Memo, Source
-from dataview.sources.references import Reference
 from dataview.sources.scratch import REUSED, borrow, give_back
-from dataview.sources.sharing import Home, are_together, store_of_file, stores_meeting
+from dataview.sources.sharing import Home, Reference, are_together, store_of_file, stores_meeting
 
 __all__ = [
     "REUSED", "ArrayLike", "ArraySource", "DelayedSource", "FunctionSource", "H5pySource", "Home",

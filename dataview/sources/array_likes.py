@@ -31,7 +31,7 @@ from dataview.index import (
 )
 from dataview.sizes import sizes
 from dataview.sources.protocol import Memo, Source
-from dataview.sources.references import Reference
+from dataview.sources.sharing import Reference
 
 _WRITING = threading.RLock()
 """Held while an object is written: what is stored in chunks reads, changes and writes whole ones,

@@ -12,8 +12,7 @@ import numpy as np
 from dataview.errors import import_library
 from dataview.sources.array_likes import ArrayLike
 from dataview.sources.protocol import Source
-from dataview.sources.references import Reference, by_path
-from dataview.sources.sharing import key_of_file
+from dataview.sources.sharing import Reference, by_path, key_of_file
 
 _LOCAL_DRIVERS = ("sec2", "stdio", "windows")
 """The drivers of h5py whose files can be opened again by name."""

@@ -10,8 +10,7 @@ from dataview.index import Index, gather
 from dataview.index.boxes import Box
 from dataview.sources.packing import Block, Place, Restored, Slab, packed
 from dataview.sources.protocol import Memo, Source
-from dataview.sources.references import Reference, to_memory
-from dataview.sources.sharing import Home
+from dataview.sources.sharing import Home, Reference, to_memory
 
 
 class ArraySource(Source):

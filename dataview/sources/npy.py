@@ -21,8 +21,7 @@ from dataview.sources.file_pieces import Block, steps_of
 from dataview.sources.new_files import new_file, temporary_file
 from dataview.sources.npy_header import FileState, Header, header_bytes, header_text, read_header
 from dataview.sources.protocol import Memo, Source
-from dataview.sources.references import Reference, by_path
-from dataview.sources.sharing import Home, bytes_of_member
+from dataview.sources.sharing import Home, Reference, by_path, bytes_of_member
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -11,8 +11,7 @@ import numpy as np
 
 from dataview.errors import ReadOnlyError
 from dataview.index import Index, are_apart, boxed, gather, identity
-from dataview.sources.references import Reference, to_member, weak
-from dataview.sources.sharing import Home, are_together, home_of
+from dataview.sources.sharing import Home, Reference, are_together, home_of, to_member, weak
 
 Memo = dict[Any, Any]
 """What one evaluation has computed, so that nothing is computed twice."""

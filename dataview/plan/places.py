@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.compute.blocks import operand_index
-from dataview.index import Index, axes_of, compose, extent, identity, shifted
+from dataview.index import Constant, Index, axes_of, compose, extent, identity, shifted
 from dataview.index.overlap import MOST_POSITIONS
 from dataview.plan.concat import split_rows
 from dataview.plan.kinds import (
@@ -172,3 +171,18 @@ def _joined(node: Concat, index: Index | None) -> list[tuple[Node, Index | None]
     if last - first > FEW or count > MOST_POSITIONS:
         return [(part, None) for part in node.nodes[first : last + 1]]
     return [(piece.node, piece.where) for piece in split_rows(node, index)]
+
+
+def operand_index(index: Index | None, shape: Sequence[int], own: Sequence[int]) -> Index | None:
+    """Return the index that selects from an operand what `index` selects from the result.
+
+    `own` is the operand's shape.  Where the operand is broadcast, its axes come out with length 1.
+    """
+    if index is None:
+        return None
+    first = len(shape) - len(own)
+    ends = zip(index.maps[first:], own, shape[first:], strict=True)
+    maps = [Constant(0) if length == 1 != whole else map_ for map_, length, whole in ends]
+    used = {axis for map_ in maps for axis in axes_of(map_)}
+    view = [n if axis in used or n == 0 else 1 for axis, n in enumerate(index.shape)]
+    return Index(view, maps)
