@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import fractions
+import math
 import operator
 import pickle
 
@@ -30,6 +31,7 @@ from oracle import (
     evaluated,
     examples,
     fill,
+    fill_bool,
     keys,
     public_class,
     silence,
@@ -37,6 +39,7 @@ from oracle import (
 )
 
 DTYPES = [np.dtype(code) for code in NUMBERS + OTHERS + SWAPPED]
+PLAIN = [dtype for dtype in DTYPES if not dtype.hasobject]
 FLOATS = [np.dtype(code) for code in "f2 f4 f8 g >f8".split()]
 SHAPES = st.lists(st.sampled_from([2, 3, 1, 4, 0]), min_size=0, max_size=4).map(tuple)
 
@@ -481,6 +484,97 @@ def test_a_value_is_copied_or_put_where_a_mask_is_true_as_numpy_does(data):
             with pytest.raises(public_class(refusal)):
                 change(dv.View(base.array))
     assert_same(base.root, twin.root)
+
+
+@st.composite
+def changes(draw, shape, dtype):
+    """Draw a function that changes an array of this shape through what NumPy offers for it."""
+    count = math.prod(shape)
+    mask = fill_bool(np.arange(count) + draw(st.integers(0, 3)), bool).reshape(shape)
+    rows = mask[..., :1] if shape else mask
+    others = fill(shape, draw(st.sampled_from([dtype, *PLAIN])), 3)
+    some = others.reshape(-1)[: draw(st.integers(0, 3))]
+    numbers = np.array(draw(st.lists(st.integers(-count - 1, count), max_size=5)), int)
+    rows_within = numbers[np.abs(2 * numbers + 1) < 2 * (*shape, 0)[0]]
+    mode = draw(st.sampled_from(["raise", "wrap", "clip"]))
+    axis = draw(st.integers(-1, max(len(shape) - 1, 0)))
+    along = np.zeros([1 if n == axis % max(len(shape), 1) else k for n, k in enumerate(shape)], int)
+    square = fill((*shape[-1:], *shape[-1:]), np.dtype(int))
+    casting = draw(st.sampled_from(["same_kind", "unsafe", "safe"]))
+    product = np.matmul if dtype.kind in "biufc" and shape else np.maximum
+    return draw(
+        st.sampled_from(
+            [
+                lambda a: np.copyto(a, given_as(a, others), casting, where=given_as(a, mask)),
+                lambda a: np.copyto(a, given_as(a, others), casting, where=rows),
+                lambda a: np.putmask(a, given_as(a, mask), given_as(a, others)),
+                lambda a: np.putmask(a, given_as(a, mask), some),
+                lambda a: np.putmask(a, given_as(a, mask), some.tolist()),
+                lambda a: np.place(a, given_as(a, mask), some),
+                lambda a: np.place(a, given_as(a, mask), some.tolist()),
+                lambda a: np.put(a, numbers, some.tolist(), "clip"),
+                lambda a: np.fill_diagonal(a, some.tolist()),
+                lambda a: np.put(a, numbers, some, mode),
+                lambda a: np.put(a, numbers, given_as(a, others), mode=mode),
+                lambda a: np.fill_diagonal(a, some),
+                lambda a: np.fill_diagonal(a, 1, wrap=True),
+                lambda a: np.put_along_axis(a, along, 1, axis),
+                lambda a: np.add.at(a, rows_within, 1),
+                lambda a: np.maximum.at(a, rows_within, given_as(a, others[rows_within])),
+                lambda a: np.add(a, given_as(a, others), out=a, where=given_as(a, mask)),
+                lambda a: np.divide(given_as(a, others), a, out=a, where=rows),
+                lambda a: np.negative(a, out=a, where=True),
+                lambda a: np.negative(a, out=a, where=False),
+                lambda a: product(a, square % 3, out=a),
+                lambda a: product(a, (square % 3).astype(dtype), out=a),
+                lambda a: product(given_as(a, others), square % 3, out=a),
+            ]
+        )
+    )
+
+
+def given_as(subject, array):
+    """Give an array as a view where the subject is a view."""
+    return dv.View(array) if isinstance(subject, dv.View) else array
+
+
+@examples(1500)
+@given(st.data())
+def test_functions_that_change_an_array_change_a_view_alike(data):
+    base = data.draw(bases(WRITABLE, PLAIN, SHAPES))
+    twin = base.twin()
+    change = data.draw(changes(base.array.shape, base.array.dtype))
+
+    def quiet(a):
+        with silence():
+            change(a)
+
+    _, refusal = attempt(quiet, twin.array)
+    before = base.root.copy()
+    with sizes.set(streamed_elements=data.draw(st.sampled_from([0, 1 << 16])), block_bytes=64):
+        if refusal is None:
+            quiet(dv.View(base.array))
+            assert_same(base.root, twin.root)
+        else:
+            with pytest.raises(public_class(refusal)):
+                quiet(dv.View(base.array))
+            assert_same(base.root, before)
+
+
+def test_a_number_out_of_bounds_changes_nothing():
+    v = dv.View(np.arange(3.0))
+    for change in [lambda: np.add.at(v, [0, 3], 1), lambda: np.put(v, [0, -4], 1)]:
+        with pytest.raises(IndexError, match="out of bounds"):
+            change()
+        assert v().tolist() == [0.0, 1.0, 2.0]
+
+
+def test_what_a_mask_leaves_out_is_not_computed():
+    a, b = np.ones(1 << 17), np.zeros(1 << 17)
+    b[1] = 2.0
+    v = dv.View(a)
+    np.divide(v, b, out=v, where=b != 0)  # a warning would be an error
+    assert a[:3].tolist() == [1.0, 0.5, 1.0]
 
 
 def test_a_result_is_written_into_a_view():

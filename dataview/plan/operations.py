@@ -48,7 +48,42 @@ class NumpyFunction:
         return out[0]
 
 
-Ufunc: TypeAlias = "np.ufunc | NumpyFunction"
+@dataclass(frozen=True, slots=True, repr=False)
+class Masked:
+    """A function applied where its first operand is true; elsewhere the second one is the result.
+
+    It computes nothing elsewhere, so nothing there can warn.
+
+    >>> Masked(np.divide)(np.array([True, False]), np.array([7.0, 8.0]), 1.0, np.array([2.0, 0.0]))
+    array([0.5, 8. ])
+    """
+
+    function: Callable[..., Any]
+
+    nout = 1
+    signature = None
+
+    @property
+    def __name__(self) -> str:
+        return self.function.__name__
+
+    def __call__(
+        self, mask: Any, kept: Any, *operands: Any, out: tuple[np.ndarray, ...] | None = None
+    ) -> np.ndarray:
+        """Return the result, which has the dtype of what is kept, or write it into `out`."""
+        shape = np.broadcast_shapes(*map(np.shape, (mask, kept, *operands)))
+        found = np.empty(shape, np.asarray(kept).dtype) if out is None else out[0]
+        np.copyto(found, kept)
+        self.function(*operands, out=found, where=mask)
+        return found
+
+
+def copied(values: Any, out: np.ndarray, where: Any) -> None:
+    """Copy values into `out` where a mask is true, converted as `astype` does it."""
+    np.copyto(out, values, casting="unsafe", where=where)
+
+
+Ufunc: TypeAlias = "np.ufunc | NumpyFunction | Masked"
 
 
 def _astype(values: Any, dtype: Any, casting: Any) -> np.ndarray:

@@ -24,22 +24,20 @@ from dataview.plan.build import comparison, elementwise, keyed, with_fields
 from dataview.plan.concat import concat
 from dataview.plan.fields import NO_FIELDS
 from dataview.plan.kinds import Record, Sampled, known_dtype, known_shape
-from dataview.plan.node import DType, Node
+from dataview.plan.node import Node
 from dataview.plan.operations import OPERATIONS, NumpyFunction, Operation, Ufunc
 from dataview.plan.symbols import deferring
 from dataview.samplers import as_numbers
 from dataview.samples import distinct
-from dataview.view import lengths, outputs
+from dataview.view import lengths, numpy_writes, outputs
 from dataview.view.face import (
     BaseView,
     argument,
-    built,
     evaluated,
     node_from,
     node_of,
     viewed,
 )
-from dataview.view.masks import filled
 from dataview.write import check_writable, write
 
 _LEFT: Any = object()
@@ -51,14 +49,14 @@ def called(function: Callable[..., Any], args: tuple[Any, ...], options: dict[st
     out, rest = outputs.without_out((function, args, options))
     if out is not None:
         return _put(out, rest)
-    if function in _CHANGES and args and isinstance(args[0], BaseView):
+    if function in numpy_writes.ROWS and args and isinstance(args[0], BaseView):
         return _changed(function, args, options)
     if function in _ABOUT:
         return function(*_each(_stand_in, args), **_each(_stand_in, options))
     found = _from_row(*rest)
     if found is not _LEFT:
         return viewed(found) if isinstance(found, Node) else found
-    with changing_arrays(args[:1]) if function in _CHANGES else nullcontext():
+    with changing_arrays(args[:1]) if function in numpy_writes.ROWS else nullcontext():
         return function(*_each(evaluated, args), **_each(evaluated, options))
 
 
@@ -122,56 +120,16 @@ def _stand_in(view: BaseView) -> np.ndarray:
 
 
 def _changed(function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> None:
-    """Let NumPy change a copy of the data, and write it, unless one value is written by a mask."""
-    node = node_of(args[0])
+    """Write what NumPy's function changes; what its row leaves, NumPy changes in a copy."""
+    node, row = node_of(args[0]), numpy_writes.ROWS[function]
     check_writable(node)
-    row = _FILLS.get(function)
-    if row is not None and _accepts(row, args, options) and row(*args, **options):
+    if _accepts(row, args, options) and row(*args, **options):
         return
     data = np.array(evaluate(node))
     function(data, *_each(evaluated, args[1:]), **_each(evaluated, options))
     write(node, data)
 
 
-def _copied(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> bool:
-    """Do what `np.copyto` does with one value, or with all of other data; False for all else."""
-    if where is True and isinstance(src, BaseView | np.ndarray):
-        given, target = argument(src), node_of(dst)
-        if given.shape and _is_cast(given.dtype, target.dtype, casting):
-            write(target, given, built(src))
-            return True
-
-    def landed(value: Any, dtype: DType) -> np.ndarray:
-        found = np.empty((), dtype)
-        np.copyto(found, value, casting)
-        return found
-
-    mask = np.asarray(where) if type(where) is bool else argument(where)
-    return isinstance(mask, (Node, np.ndarray)) and filled(node_of(dst), mask, src, landed)
-
-
-def _is_cast(own: DType | None, wanted: DType | None, casting: Any) -> bool:
-    """Whether data are cast as any value that is written is cast."""
-    if own is None or wanted is None or own.hasobject or own.names or casting == "unsafe":
-        return False
-    return bool(np.can_cast(own, wanted, casting))
-
-
-def _put_where(a: Any, mask: Any, values: Any) -> bool:
-    """Do what `np.putmask` does with a value of no axes; return False if it is left to NumPy."""
-
-    def landed(value: Any, dtype: DType) -> np.ndarray:
-        found = np.empty(1, dtype)
-        np.putmask(found, True, value)
-        return found[0, ...]
-
-    given, node = argument(mask), node_of(a)
-    same = isinstance(given, Node) and given.shape == node.shape
-    return same and filled(node, given, values, landed)
-
-
-_FILLS: Mapping[Any, Callable[..., bool]] = {np.copyto: _copied, np.putmask: _put_where}
-_CHANGES = {np.copyto, np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask}
 _ABOUT = {
     np.can_cast,
     np.common_type,

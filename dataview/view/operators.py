@@ -10,10 +10,12 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from dataview import exchange
-from dataview.compute import changing_arrays, matmul
+from dataview.compute import changing_arrays, evaluate, matmul
 from dataview.index import Written
 from dataview.plan import layout
-from dataview.plan.build import comparison, elementwise
+from dataview.plan.build import comparison, elementwise, keyed
+from dataview.plan.kinds import Record, known_dtype
+from dataview.plan.node import Node
 from dataview.plan.operations import OPERATIONS, power_of
 from dataview.view import lengths, numpy_functions
 from dataview.view.face import (
@@ -27,7 +29,7 @@ from dataview.view.face import (
     unwrapped,
     viewed,
 )
-from dataview.write import apply_in_place, check_writable, write
+from dataview.write import apply_in_place, apply_where, check_writable, put_in_place, write
 
 
 class OfTheClass:
@@ -55,18 +57,19 @@ class Operators(BaseView):
         if method == "__call__" and ufunc.signature is None:
             if not options:
                 return _applied(ufunc, inputs)
-            if options.keys() == {"out"} and ufunc.nout == 1:
+            if "out" in options and options.keys() <= _OUTPUT and ufunc.nout == 1:
                 (out,) = options["out"]
-                if not isinstance(out, (np.ndarray, BaseView)):
-                    exchange.check_gradient(out)
-                    raise TypeError(f"out is an array or a view; got {type(out).__name__}")
-                if not isinstance(out, BaseView):
-                    apply_in_place(argument(out), ufunc, tuple(map(argument, inputs)))
-                    return out
-                _write_result(out, ufunc, inputs)
+                return _put_out(ufunc, inputs, out, options.get("where", True))
+        if ufunc is np.matmul and method == "__call__" and options.keys() <= {"out"}:
+            product = matmul(*map(argument, inputs))
+            if not options:
+                return viewed(product)
+            (out,) = options["out"]
+            if _holds(out, product):
+                put_in_place(node_of(out), product)
                 return _marked(out)
-        if ufunc is np.matmul and method == "__call__" and not options:
-            return viewed(matmul(*map(argument, inputs)))
+        if method == "at" and _changed_at(ufunc, *inputs):
+            return None
         return _left_to_numpy(ufunc, method, inputs, options)
 
     @OfTheClass
@@ -159,11 +162,68 @@ for _name, _ufunc in [(row.operator, row.function) for row in OPERATIONS if row.
             setattr(Operators, _method, _quick(_ufunc, _general, _reflected))
 
 
-def _write_result(view: BaseView, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> None:
+_OUTPUT = frozenset(("out", "where"))
+"""The options of a ufunc whose result is written block by block."""
+
+
+def _put_out(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any, where: Any) -> Any:
+    """Write the result of a ufunc into an array or a view, where `where` is true; return that."""
+    if not isinstance(out, (np.ndarray, BaseView)):
+        exchange.check_gradient(out)
+        raise TypeError(f"out is an array or a view; got {type(out).__name__}")
+    if not isinstance(out, BaseView):
+        _apply(argument(out), ufunc, inputs, where)
+        return out
+    _write_result(out, ufunc, inputs, where)
+    return _marked(out)
+
+
+def _apply(node: Node, ufunc: np.ufunc, inputs: tuple[Any, ...], where: Any) -> None:
+    operands = tuple(map(argument, inputs))
+    if where is True:
+        apply_in_place(node, ufunc, operands)
+    else:
+        apply_where(node, ufunc, operands, argument(where))
+
+
+def _holds(out: Any, product: Node) -> bool:
+    """Whether a product has the shape of a view, and a dtype that is cast to its own."""
+    if not isinstance(out, BaseView):
+        return False
+    node = node_of(out)
+    if isinstance(node, Record) or None in (product.shape, product.dtype, node.dtype):
+        return False
+    same_kind = np.can_cast(known_dtype(product), known_dtype(node), "same_kind")
+    return product.shape == node.shape and bool(same_kind)
+
+
+def _changed_at(ufunc: np.ufunc, view: Any, key: Any, *values: Any) -> bool:
+    """Apply `ufunc.at` to the rows that numbers select; return False for all other keys.
+
+    Only these rows are read and written.
+    """
+    if not isinstance(view, BaseView):
+        return False
+    node, numbers = node_of(view), np.asarray(evaluated(key))
+    if numbers.dtype.kind not in "iu" or numbers.ndim != 1 or not node.shape:
+        return False
+    check_writable(node)
+    keyed(node, numbers)  # raises if one is out of bounds
+    numbers = numbers.astype(np.intp)
+    from_start = np.where(numbers < 0, numbers + node.shape[0], numbers)
+    chosen, places = np.unique(from_start, return_inverse=True)
+    rows = keyed(node, chosen)
+    data = np.array(evaluate(rows))
+    ufunc.at(data, places, *map(evaluated, values))
+    write(rows, data)
+    return True
+
+
+def _write_result(view: BaseView, ufunc: np.ufunc, inputs: tuple[Any, ...], where: Any) -> None:
     """Write the result of a ufunc into a view; if it does not fit, say what to write instead."""
     try:
-        if not is_applied_at_once(view, ufunc, inputs):
-            apply_in_place(node_of(view), ufunc, tuple(map(argument, inputs)))
+        if where is not True or not is_applied_at_once(view, ufunc, inputs):
+            _apply(node_of(view), ufunc, inputs, where)
     except TypeError as error:
         wanted = getattr(error, "from_", None)  # of NumPy's error about a cast
         if wanted is None or not hasattr(error, "casting"):

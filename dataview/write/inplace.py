@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -11,13 +12,14 @@ from dataview.plan.build import elementwise
 from dataview.plan.guards import check_array
 from dataview.plan.kinds import Sampled, known_dtype, known_shape, size_of
 from dataview.plan.node import Argument, Node
+from dataview.plan.operations import Masked, Ufunc
 from dataview.sizes import sizes
 from dataview.write import runs
 from dataview.write.assignment import carry_out, write
 from dataview.write.changes import changes_of, check_writable
 
 
-def apply_in_place(node: Node, ufunc: np.ufunc, args: Sequence[Argument]) -> None:
+def apply_in_place(node: Node, ufunc: Ufunc, args: Sequence[Argument]) -> None:
     """Write `ufunc(*args)` into a node, with the result that NumPy's `out=` gives."""
     if isinstance(node, Sampled):
         node, args = node.writable(tuple(args))
@@ -26,19 +28,31 @@ def apply_in_place(node: Node, ufunc: np.ufunc, args: Sequence[Argument]) -> Non
     _check_result(node, ufunc, args)
     if size_of(known_shape(node)) < sizes.streamed_elements or known_dtype(node).hasobject:
         result = np.empty(known_shape(node), known_dtype(node))
-        ufunc(*(evaluate(arg) if isinstance(arg, Node) else arg for arg in args), out=result)
+        ufunc(*(evaluate(arg) if isinstance(arg, Node) else arg for arg in args), out=(result,))
         write(node, result)
         return
     (expression,) = elementwise(ufunc, tuple(args))
+    put_in_place(node, expression)
+
+
+def apply_where(
+    node: Node, function: Callable[..., Any], args: Sequence[Argument], mask: Argument
+) -> None:
+    """Write `function(*args)` into a node where a mask is true, as NumPy's `out=` with `where=`."""
+    apply_in_place(node, Masked(function), (mask, node, *args))
+
+
+def put_in_place(node: Node, result: Node) -> None:
+    """Write a result into a node of its shape, cast as NumPy's `out=` casts it."""
     runs.end()
-    carry_out(changes_of(node, expression, is_checked=False))
+    carry_out(changes_of(node, result, is_checked=False))
 
 
-def _check_result(node: Node, ufunc: np.ufunc, args: Sequence[Argument]) -> None:
+def _check_result(node: Node, ufunc: Ufunc, args: Sequence[Argument]) -> None:
     """Raise what NumPy raises for shapes and dtypes that do not fit, before the first byte."""
     empties = [np.empty(0, known_dtype(arg)) if isinstance(arg, Node) else arg for arg in args]
     with np.errstate(all="ignore"):
-        ufunc(*empties, out=np.empty(0, known_dtype(node)))
+        ufunc(*empties, out=(np.empty(0, known_dtype(node)),))
     results = elementwise(ufunc, tuple(args))
     if len(results) != 1:
         raise TypeError(f"{ufunc.__name__} has {len(results)} results; give as many outputs")

@@ -31,6 +31,7 @@ from dataview.plan.build import stored
 from dataview.plan.kinds import (
     Comparison,
     Elementwise,
+    MatMul,
     Record,
     Reduction,
     Select,
@@ -106,6 +107,8 @@ def _one(change: Change, targets: Targets, kept: contextlib.ExitStack) -> Separa
         value = _computed_before(change, targets, set(), kept)
         return Separated([change._replace(value=value)], 1)
     axis, _ = change.source.slow_axis(change.where)
+    if axis == 0 and _is_product_of_rows(change, targets):
+        return Separated([change], 1)
     shifted: dict[int, tuple[Node, int]] = {}
     for leaf in _operands(change.value):
         step = _rows_ahead(leaf, change, axis)
@@ -118,6 +121,19 @@ def _one(change: Change, targets: Targets, kept: contextlib.ExitStack) -> Separa
     harmless = {key for key, (_, own) in shifted.items() if own == order}
     value = _computed_before(change, targets, harmless, kept)
     return Separated([change._replace(value=value)], order)
+
+
+def _is_product_of_rows(change: Change, targets: Targets) -> bool:
+    """Whether a value is a product whose rows are computed from the same rows of its target."""
+    value = change.value
+    if not isinstance(value, MatMul):
+        return False
+    left, right = value.args
+    place, shape = place_of(left), known_shape(left)
+    if place is None or len(shape) != 2 or value.shape != change.target.shape:
+        return False
+    others = filter(None, map(place_of, below([right], into_places)))
+    return _is_same(place, change) and not any(map(targets.meet, others))
 
 
 def _operands(value: Node) -> list[Node]:
