@@ -14,7 +14,7 @@ from dataview.compute.photographs import changing, changing_arrays, listen, repl
 from dataview.compute.products import matmul, operand_indices
 from dataview.compute.programs import Program, compiled, leaves_of
 from dataview.compute.quantiles import sampled_rows
-from dataview.compute.reductions import KINDS
+from dataview.compute.reductions import KINDS, result_dtype
 from dataview.compute.requests import (
     as_tuples,
     by_name,
@@ -39,6 +39,6 @@ __all__ = [
     "cuts_along", "engine", "evaluate", "evaluate_all", "evaluate_into", "executor", "fields_at",
     "into_places", "is_equal", "leaves_of", "listen", "matmul", "memory_of", "operand_index",
     "operand_indices", "overwrite", "own_copy", "pack_like", "passes_before", "place_of",
-    "read_as_rows_of", "reader_of", "reduction", "replacing", "row_blocks", "rows_of", "run_blocks",
-    "sampled_rows", "settle", "shares_memory", "waiting_at", "way_of",
+    "read_as_rows_of", "reader_of", "reduction", "replacing", "result_dtype", "row_blocks",
+    "rows_of", "run_blocks", "sampled_rows", "settle", "shares_memory", "waiting_at", "way_of",
 ]  # fmt: skip

@@ -36,6 +36,7 @@ from dataview.samplers.selections import (
     as_mask,
     as_numbers,
     count_rows,
+    first_of_each,
     one_each,
     ordered,
     repeated,
@@ -43,6 +44,7 @@ from dataview.samplers.selections import (
     rows_by,
     shape_by_rows,
     shuffled,
+    sorted_by,
 )
 from dataview.samplers.simple import BatchwisePermutation as batchwise_permutation
 from dataview.samplers.simple import Linear as linear
@@ -56,10 +58,10 @@ from dataview.samplers.splits import folds, group_folds, split
 __all__ = [
     "CATALOGUE", "Cuts", "Cycle", "Data", "Order", "RowsOf", "Sampler", "as_mask", "as_numbers",
     "batches_of_epoch", "batchwise_permutation", "bucket", "checked_number", "checked_seed",
-    "count_rows", "folds", "group_folds", "label_distribution", "label_permutation",
-    "label_uniform", "linear", "mix", "one_each", "ordered", "part_linear",
+    "count_rows", "first_of_each", "folds", "group_folds", "label_distribution",
+    "label_permutation", "label_uniform", "linear", "mix", "one_each", "ordered", "part_linear",
     "part_linear_permutation", "part_permutation_permutation", "permutation", "random_slice",
     "repeated", "restricted", "row_range", "rows_by", "same_length", "sampler_of",
-    "samples_of_epoch", "shape_by_rows", "shuffled", "split", "subset", "token_budget", "uniform",
-    "weighted",
+    "samples_of_epoch", "shape_by_rows", "shuffled", "sorted_by", "split", "subset", "token_budget",
+    "uniform", "weighted",
 ]  # fmt: skip

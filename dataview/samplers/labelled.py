@@ -22,6 +22,7 @@ from dataview.samplers.simple import (
     order_of_rows,
     rows_with,
 )
+from dataview.samples import is_present
 
 _SORTED_ROUND = 256
 """Rounds of at most so many numbers are sorted many at a time, larger ones permuted each."""
@@ -33,19 +34,12 @@ class _Groups:
     __slots__ = ("counts", "labels", "rows", "starts")
 
     def __init__(self, values: np.ndarray) -> None:
-        labelled = np.flatnonzero(_is_label(values))
+        labelled = np.flatnonzero(is_present(values))
         if not len(labelled):
             raise ValueError("there are no labels to draw by: no row has one")
         self.labels, codes, self.counts = coded(values[labelled])
         self.rows = labelled[np.argsort(codes, kind="stable")]
         self.starts = np.cumsum(self.counts) - self.counts
-
-
-def _is_label(values: np.ndarray) -> np.ndarray:
-    if values.dtype.hasobject:
-        return np.array([value is not None and value == value for value in values], bool)
-    found: np.ndarray = values == values
-    return found
 
 
 class _ByLabel(Restrictable):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from dataview.compute import evaluate
 from dataview.errors import StreamError
 from dataview.index import (
     ENDLESS,
@@ -19,10 +21,11 @@ from dataview.index import (
     axis_index,
     is_endless,
 )
-from dataview.plan.build import select
+from dataview.plan.build import field, record, select
 from dataview.plan.guards import endless
-from dataview.plan.kinds import Sampled, known_shape
-from dataview.plan.node import Node
+from dataview.plan.kinds import Sampled, known_shape, size_of
+from dataview.plan.node import DType, Node, Shape
+from dataview.plan.photographs import Photograph
 from dataview.samplers.protocol import Order
 from dataview.samples import Stream, repeated_stream, shuffled_stream
 
@@ -107,6 +110,67 @@ def repeated(node: Node, times: float = math.inf) -> Node:
     return rows_by(node, Computed(Cycle(max(count, 1)), LINE), total)
 
 
+class _Ascending(Photograph):
+    """The row numbers in ascending order of some data, the last first if it is `reversed`.
+
+    It is called with positions, as the function of a computed map.
+    """
+
+    __slots__ = ("reversed",)
+    about = "the order of _sorted"
+
+    def __init__(self, node: Node, is_reversed: bool) -> None:
+        super().__init__(node)
+        self.reversed = is_reversed
+
+    def __call__(self, positions: np.ndarray) -> np.ndarray:
+        """Return the rows at these positions."""
+        found: np.ndarray = self.array()[positions]
+        return found
+
+    def find(self, node: Node) -> np.ndarray:
+        """Sort the rows; those that are equal keep their order."""
+        keys = [evaluate(field(node, name)) for name in node.fields]
+        if self.reversed:
+            keys = [key[::-1] for key in keys]
+        rows = np.argsort(keys[0], kind="stable") if len(keys) == 1 else np.lexsort(keys[::-1])
+        return len(rows) - 1 - rows[::-1] if self.reversed else rows
+
+
+def sorted_by(node: Node, keys: Sequence[Node], is_reversed: bool) -> Node:
+    """Return the rows in the order of one value each, and of more values where these are equal."""
+    count = length_for(node, "_sorted")
+    for key in keys:
+        check_one_each(key.shape, key.dtype, count)
+    order = _Ascending(record({str(n): key for n, key in enumerate(keys)}, 0), is_reversed)
+    return rows_by(node, Computed(order, LINE), count)
+
+
+def first_of_each(columns: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the number of the first row of each combination of values, ascending.
+
+    >>> first_of_each([np.array([1, 1, 2, 1]), np.array(["a", "b", "a", "a"])])
+    array([0, 1, 2])
+    """
+    codes = np.zeros(len(columns[0]), np.intp)
+    for values in columns:
+        found = _code_of_each(values)
+        _, codes = np.unique(codes * (found.max(initial=0) + 1) + found, return_inverse=True)
+    _, first = np.unique(codes, return_index=True)
+    return np.sort(first)
+
+
+def _code_of_each(values: np.ndarray) -> np.ndarray:
+    """Return a number for each row, the same for equal rows."""
+    if values.dtype.hasobject:
+        known: dict[Any, int] = {}
+        rows = values.reshape(len(values), size_of(values.shape[1:])).tolist()
+        return np.array([known.setdefault(tuple(row), len(known)) for row in rows], np.intp)
+    axis = 0 if values.ndim > 1 else None
+    _, codes = np.unique(values, return_inverse=True, axis=axis)
+    return codes.reshape(-1)
+
+
 def as_numbers(values: np.ndarray) -> np.ndarray:
     """Return row numbers, or raise if the values are something else."""
     if values.size and values.dtype.kind not in "iu":
@@ -124,14 +188,19 @@ def as_mask(values: np.ndarray) -> np.ndarray:
 
 def one_each(values: np.ndarray, count: int) -> np.ndarray:
     """Return the values to order rows by, or raise if there is not one for each."""
-    if values.ndim != 1 or values.dtype.names:
+    check_one_each(values.shape, values.dtype, count)
+    return values
+
+
+def check_one_each(shape: Shape | None, dtype: DType | None, count: int) -> None:
+    """Raise unless there is one value for each row."""
+    if shape is None or len(shape) != 1 or (dtype is not None and dtype.names):
         raise ValueError(
             "rows are ordered by one value each; name a field with by=, or give an array of "
-            f"{count} values; got shape {values.shape}"
+            f"{count} values; got shape {shape}"
         )
-    if len(values) != count:
-        raise ValueError(f"there are {count} rows, and {len(values)} values to order them by")
-    return values
+    if shape[0] != count:
+        raise ValueError(f"there are {count} rows, and {shape[0]} values to order them by")
 
 
 def coded(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

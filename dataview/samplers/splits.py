@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,38 +30,49 @@ def split(
 
 
 def folds(
-    node: Node, number: int, seed: int | None = None, labels: np.ndarray | None = None
-) -> Iterator[tuple[Node, Node]]:
-    """Return pairs (training rows, test rows); the test parts cover all rows, the last first."""
+    node: Node,
+    number: int,
+    seed: int | None = None,
+    labels: np.ndarray | None = None,
+    validation: bool = False,
+) -> Iterator[tuple[Node, ...]]:
+    """Return pairs (training rows, test rows); the test parts cover all rows, the last first.
+
+    With `validation` the test rows of the next fold stand between the two, and are in no other.
+    """
     count = length_for(node, "_folds")
-    _check_folds(number, count, "rows")
-    if labels is not None:
-        order = _interleaved(labels, count, seed)
-    elif seed is not None:
+    _check_folds(number, count, "rows", validation)
+    order = None if labels is None else _interleaved(labels, count, seed)
+    if seed is not None and order is None:
         node = shuffled(node, seed)
-    stop = count
-    for fold in range(number):
-        start = stop - (count // number + (fold < count % number))
-        if labels is None:
-            skip = Computed(functools.partial(_skip, start, stop - start), LINE)
-            yield rows_by(node, skip, count - stop + start), row_range(node, start, stop)
+    ends = np.cumsum([0, *(count // number + (n < count % number) for n in range(number))]).tolist()
+    parts = [(count - stop, count - start) for start, stop in itertools.pairwise(ends)]
+    for held in _held_out(number, validation):
+        ranges = [parts[fold] for fold in held]
+        if order is None:
+            yield _without(node, count, ranges), *(row_range(node, *part) for part in ranges)
         else:
-            rest = np.concatenate([order[:start], order[stop:]])
-            yield _part(node, rest, seed), _part(node, order[start:stop], seed, start)
-        stop = start
+            rest = np.delete(order, np.concatenate([np.arange(*part) for part in ranges]))
+            tests = (_part(node, order[start:stop], seed, start) for start, stop in ranges)
+            yield _part(node, rest, seed), *tests
 
 
 def group_folds(
-    node: Node, groups: np.ndarray, number: int | None = None, seed: int | None = None
-) -> Iterator[tuple[Node, Node]]:
-    """Return pairs (training rows, test rows) that share no group; each group is tested once.
+    node: Node,
+    groups: np.ndarray,
+    number: int | None = None,
+    seed: int | None = None,
+    validation: bool = False,
+) -> Iterator[tuple[Node, ...]]:
+    """Return the folds in which no two parts share a group; each group is tested once.
 
     Without a number each fold leaves one group out; with one, the groups are dealt out, the
     largest first, each to the fold that has fewest rows.
     """
     length_for(node, "_folds")
     names, codes, counts = coded(groups)
-    _check_folds(len(names) if number is None else number, len(names), "groups")
+    number_of_folds = len(names) if number is None else number
+    _check_folds(number_of_folds, len(names), "groups", validation)
     fold_of = np.arange(len(names))
     if number is not None:
         ties = fold_of if seed is None else Permutation(len(names), seed).block(0, len(names))
@@ -70,9 +81,28 @@ def group_folds(
             fold_of[group] = np.argmin(sizes)
             sizes[fold_of[group]] += counts[group]
     fold = fold_of[codes]
-    for chosen in range(len(names) if number is None else number):
-        test, train = (np.flatnonzero(mask) for mask in (fold == chosen, fold != chosen))
-        yield _part(node, train, seed), _part(node, test, seed)
+    for held in _held_out(number_of_folds, validation):
+        rows = [np.flatnonzero(~np.isin(fold, held)), *(np.flatnonzero(fold == n) for n in held)]
+        yield tuple(_part(node, numbers, seed) for numbers in rows)
+
+
+def _held_out(number: int, validation: bool) -> list[tuple[int, ...]]:
+    """Return the folds that each training part leaves out, the one of the test last.
+
+    >>> _held_out(3, True)
+    [(1, 0), (2, 1), (0, 2)]
+    """
+    if not validation:
+        return [(fold,) for fold in range(number)]
+    return [((fold + 1) % number, fold) for fold in range(number)]
+
+
+def _without(node: Node, count: int, ranges: Sequence[tuple[int, int]]) -> Node:
+    """Return the rows outside of some ranges."""
+    for start, stop in sorted(ranges, reverse=True):  # the numbers of earlier rows stay
+        count -= stop - start
+        node = rows_by(node, Computed(functools.partial(_skip, start, stop - start), LINE), count)
+    return node
 
 
 def _skip(start: int, count: int, rows: np.ndarray) -> np.ndarray:
@@ -81,11 +111,12 @@ def _skip(start: int, count: int, rows: np.ndarray) -> np.ndarray:
     return skipped
 
 
-def _check_folds(number: int, most: int, what: str) -> None:
+def _check_folds(number: int, most: int, what: str, validation: bool) -> None:
     if not is_integer(number):
         raise TypeError(f"the number of folds is an integer; got {number!r}")
-    if not 2 <= number <= most:
-        raise ValueError(f"the number of folds is from 2 to the {most} {what}; got {number}")
+    least = 3 if validation else 2
+    if not least <= number <= most:
+        raise ValueError(f"the number of folds is from {least} to the {most} {what}; got {number}")
 
 
 def _bounds(sizes: Any, count: int) -> list[tuple[int, int]]:

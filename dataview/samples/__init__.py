@@ -1,6 +1,9 @@
 """Rows that a function makes by number, that arrive one by one, are mapped, cached or counted."""
 
 from dataview.samples.caching import cached
+from dataview.samples.groups import Grouped
+from dataview.samples.joins import joined
+from dataview.samples.labels import coded, known_labels
 from dataview.samples.mapping import (
     BATCH,
     at_epoch,
@@ -26,12 +29,12 @@ from dataview.samples.streams import (
     shuffled_stream,
     within_pool,
 )
-from dataview.samples.unique import distinct
+from dataview.samples.unique import distinct, is_present
 
 __all__ = [
-    "BATCH", "DerivedSamples", "FilteredSamples", "IteratorSamples", "NumberedSamples",
-    "RandomKeys", "Stream", "Undeclared", "at_epoch", "cached", "deterministic", "distinct",
-    "filtered", "length_of", "mapped", "name_of", "pool_of", "probed", "random_keys",
-    "repeated_stream", "row_functions_of", "samples_at", "samples_of", "shuffled_stream", "stack",
-    "stack_nodes", "within_pool",
+    "BATCH", "DerivedSamples", "FilteredSamples", "Grouped", "IteratorSamples", "NumberedSamples",
+    "RandomKeys", "Stream", "Undeclared", "at_epoch", "cached", "coded", "deterministic",
+    "distinct", "filtered", "is_present", "joined", "known_labels", "length_of", "mapped",
+    "name_of", "pool_of", "probed", "random_keys", "repeated_stream", "row_functions_of",
+    "samples_at", "samples_of", "shuffled_stream", "stack", "stack_nodes", "within_pool",
 ]  # fmt: skip

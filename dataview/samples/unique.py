@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from dataview.compute import evaluate, row_blocks, run_blocks, settle
+from dataview.index import Index
 from dataview.plan.build import stored
 from dataview.plan.fields import Attached, Fields
 from dataview.plan.guards import check_ends, check_no_record
 from dataview.plan.kinds import known_dtype, known_shape
-from dataview.plan.node import Evaluate, Node
+from dataview.plan.node import DType, Evaluate, Node
 from dataview.plan.photographs import Photograph
 from dataview.samples.streams import Samples, Stream
 from dataview.sources import ArraySource, Memo
@@ -23,15 +24,48 @@ Counted = tuple[np.ndarray, np.ndarray]
 """Distinct values, ascending, and how often each occurs."""
 
 
-def distinct(node: Node, counts: bool) -> Distinct:
-    """Return the node of the distinct values, with how often each occurs if `counts`."""
-    check_no_record(node, "_unique")
-    check_ends(node, "_unique")
+def distinct(node: Node, counts: bool, labels: bool = False) -> Distinct:
+    """Return the node of the distinct values, with how often each occurs if `counts`.
+
+    As `labels` they are those that are not missing.
+    """
+    what = "_labels" if labels else "_unique"
+    check_no_record(node, what)
+    check_ends(node, what)
     known_shape(node)
-    return Distinct(_Values(node, counts))
+    return Distinct(Values(node, counts, labels))
+
+
+def is_present(values: np.ndarray) -> np.ndarray:
+    """Return where there is a value: not None, NaN or NaT.
+
+    >>> is_present(np.array(["a", None, np.nan], object)).tolist()
+    [True, False, False]
+    """
+    if values.dtype.hasobject:
+        flat = [value is not None and value == value for value in values.reshape(-1).tolist()]
+        return np.array(flat, bool).reshape(values.shape)
+    return np.asarray(values == values)
+
+
+NARROW = 1 << 16
+"""Integers within a range of this length are counted in a table."""
+
+
+def above(values: np.ndarray, low: int) -> np.ndarray:
+    """Return how far integers are above the least of them, if they are near to it."""
+    if values.dtype.kind == "u":
+        return np.asarray(values - values.dtype.type(low), np.intp)
+    return np.asarray(np.subtract(values, low, dtype=np.int64), np.intp)
 
 
 def _counted(array: np.ndarray) -> Counted:
+    if array.dtype.kind in "iu" and array.size > NARROW:
+        low, high = int(array.min()), int(array.max())
+        if high - low < NARROW:
+            counts = np.bincount(above(array, low).reshape(-1))
+            (places,) = np.nonzero(counts)
+            return (places + low).astype(array.dtype), counts[places]
     return np.unique(array, return_counts=True)
 
 
@@ -49,21 +83,31 @@ def merge(parts: Sequence[Counted]) -> Counted:
     return values, counts
 
 
-class _Values(Photograph):
-    """The distinct values, or pairs of value and count."""
+class Table(Photograph):
+    """What is found in one pass, a row for each of so many values as the data have."""
 
-    __slots__ = ("counts", "dtype")
+    __slots__ = ("dtype",)
+
+    def __init__(self, node: Node, dtype: DType) -> None:
+        super().__init__(node)
+        self.dtype = dtype
+
+
+class Values(Table):
+    """The distinct values, or pairs of value and count; of `labels` only what is not missing."""
+
+    __slots__ = ("counts", "labels")
     about = "distinct values"
 
-    def __init__(self, node: Node, counts: bool) -> None:
-        super().__init__(node)
+    def __init__(self, node: Node, counts: bool, labels: bool) -> None:
         own = known_dtype(node)
+        super().__init__(node, np.dtype([("value", own), ("count", np.int64)]) if counts else own)
         self.counts = counts
-        self.dtype = np.dtype([("value", own), ("count", np.int64)]) if counts else own
+        self.labels = labels
 
     def find(self, node: Node) -> np.ndarray:
         """Count the values."""
-        values, counts = _count_values(node)
+        values, counts = count_values(node, self.labels)
         found = np.empty(len(values), self.dtype)
         if self.counts:
             found["value"], found["count"] = values, counts
@@ -80,7 +124,7 @@ class _DistinctSamples(Samples):
     finite = True
     restarts = True
 
-    def __init__(self, values: _Values, name: str | None) -> None:
+    def __init__(self, values: Table, name: str | None) -> None:
         self.values = values
         self.name = name
 
@@ -95,14 +139,19 @@ class _DistinctSamples(Samples):
         return (stored(ArraySource(found[place, ...]), False) for place in range(len(found)))
 
 
-def _count_values(node: Node) -> Counted:
-    """Return the distinct values of a node, reading it once."""
+def count_values(node: Node, labels: bool) -> Counted:
+    """Return the distinct values of a node, or its labels alone, reading it once."""
     settle(node)
+
+    def counted(index: Index) -> Counted:
+        block = evaluate(node, index)
+        present = is_present(block) if labels else None
+        return _counted(block if present is None or present.all() else block[present])
+
     indices = list(row_blocks(node))
     runs = [_counted(np.empty(0, known_dtype(node)))]
     for start in range(0, len(indices), BLOCKS_PER_MERGE):
-        some = indices[start : start + BLOCKS_PER_MERGE]
-        parts = run_blocks(lambda index: _counted(evaluate(node, index)), some)
+        parts = run_blocks(counted, indices[start : start + BLOCKS_PER_MERGE])
         runs.append(merge(parts))
         # Runs of like lengths are merged: each value is moved a few times only.
         while len(runs) > 1 and len(runs[-2][0]) <= 2 * len(runs[-1][0]):
@@ -111,25 +160,30 @@ def _count_values(node: Node) -> Counted:
 
 
 class Distinct(Stream):
-    """Distinct values in ascending order; how many they are is known once they are taken."""
+    """The rows of a table, such as distinct values; how many is known once they are taken."""
 
     __slots__ = ("values",)
     parts = ("values",)
 
-    def __init__(self, values: _Values, name: str | None = None) -> None:
+    def __init__(self, values: Table, name: str | None = None) -> None:
         dtype = values.dtype if name is None else values.dtype[name]
         samples = _DistinctSamples(values, name)
-        super().__init__(samples, stored(ArraySource(np.zeros((), dtype)), False))
-        self.dtype = dtype
+        super().__init__(samples, stored(ArraySource(np.zeros(dtype.shape, dtype.base)), False))
+        self.dtype = dtype.base
         self.values = samples
-        if values.counts and name is None:
-            parts = {part: Distinct(values, part) for part in ("value", "count")}
+        if values.dtype.names and name is None:
+            parts = {part: Distinct(values, part) for part in values.dtype.names}
             self._fields = Fields({part: Attached(node, None) for part, node in parts.items()})
+
+    @property
+    def table(self) -> Table:
+        """What the rows are of."""
+        return self.values.values
 
     @property
     def count(self) -> int | None:
         """The number of values, None before they are taken."""
-        taken = self.values.values.taken
+        taken = self.table.taken
         return None if taken is None else len(taken)
 
     def answer(self, evaluate: Evaluate, memo: Memo) -> np.ndarray:

@@ -10,7 +10,7 @@ import numpy as np
 
 from dataview import batches, loader, samplers, samples
 from dataview.view import face
-from dataview.view.face import BaseView, evaluated, like, node_of, viewed
+from dataview.view.face import BaseView, evaluated, like, node_from, node_of, viewed
 
 
 class RowVerbs(BaseView):
@@ -34,11 +34,20 @@ class RowVerbs(BaseView):
         """
         return like(self, samplers.shuffled(node_of(self), seed, pool))
 
-    def _sorted(self, by: Any = None) -> Self:
-        """Return the rows in ascending order of a field, of other data, or of their own values."""
-        node = node_of(self)
-        order = np.argsort(_labels(self, by), axis=0, kind="stable")
-        return like(self, samplers.ordered(node, order))
+    def _sorted(self, by: Any = None, reverse: bool = False) -> Self:
+        """Return the rows in ascending order of fields, of other data, or of their own values.
+
+        Rows with equal values keep their order. The order is of the data as they are now, and is
+        found when it is first needed.
+
+        >>> import dataview as dv
+        >>> d = dv.View(x=[3, 1, 2], y=["a", "b", "c"])
+        >>> d._sorted(by="x").y(), d._sorted(by="x", reverse=True).y()
+        (array(['b', 'c', 'a'], dtype='<U1'), array(['a', 'c', 'b'], dtype='<U1'))
+        """
+        names = by if isinstance(by, (list, tuple)) and _are_names(by) else [by]
+        keys = [node_from(_column(self, name)) for name in names]
+        return like(self, samplers.sorted_by(node_of(self), keys, reverse))
 
     def _filter(self, condition: Any) -> Self:
         """Return the rows where a mask is true, or the samples that a function accepts.
@@ -72,27 +81,34 @@ class RowVerbs(BaseView):
         return tuple(map(viewed, samplers.split(node_of(self), sizes, seed, labels)))
 
     def _folds(
-        self, k: int | None = None, seed: int | None = None, by: Any = None, groups: Any = None
-    ) -> list[tuple[Self, Self]]:
+        self,
+        k: int | None = None,
+        seed: int | None = None,
+        by: Any = None,
+        groups: Any = None,
+        validation: bool = False,
+    ) -> list[tuple[Self, ...]]:
         """Return k pairs (training rows, test rows); each row is tested once.
 
-        `by` names a field of labels of which each part gets its share; with `groups` no group is
-        on both sides of a pair, and without k each pair leaves one group out.
+        With `validation` they are triples: the validation rows, those of the next test, stand
+        between. `by` names a field of labels of which each part gets its share; with `groups` no
+        group is in two parts, and without k each pair leaves one group out.
 
         >>> import dataview as dv
         >>> [test().tolist() for _, test in dv.View(np.arange(7))._folds(3)]
         [[4, 5, 6], [2, 3], [0, 1]]
         """
         if groups is not None and by is None:
-            pairs = samplers.group_folds(node_of(self), _labels(self, groups), k, seed)
+            rows = _labels(self, groups)
+            parts = samplers.group_folds(node_of(self), rows, k, seed, validation)
         elif groups is not None or k is None:
             raise ValueError(
                 "give _folds a number k, optionally with by=, or give groups= without by="
             )
         else:
             labels = None if by is None else _labels(self, by)
-            pairs = samplers.folds(node_of(self), k, seed, labels)
-        return [(viewed(train), viewed(test)) for train, test in pairs]
+            parts = samplers.folds(node_of(self), k, seed, labels, validation)
+        return [tuple(map(viewed, fold)) for fold in parts]
 
     def _repeat(self, n: float = math.inf) -> Self:
         """Return the rows n times over, or without end."""
@@ -129,6 +145,14 @@ class RowVerbs(BaseView):
 
 
 def _labels(view: Any, by: Any) -> np.ndarray:
-    """Return the values to sort or split by: of a field, of a view or array, or the rows' own."""
-    source = view if by is None else view._field(by) if isinstance(by, str) else by
-    return samplers.one_each(np.asarray(source), len(view))
+    """Return the values to split by."""
+    return samplers.one_each(np.asarray(_column(view, by)), len(view))
+
+
+def _column(view: Any, by: Any) -> Any:
+    """Return what to sort or split by: a field, a view or array, or the rows themselves."""
+    return view if by is None else view._field(by) if isinstance(by, str) else by
+
+
+def _are_names(by: Sequence[Any]) -> bool:
+    return bool(by) and all(isinstance(name, str) for name in by)

@@ -41,6 +41,7 @@ from dataview.plan.kinds import Sampled, Unbound, known_shape, nbytes_of, size_o
 from dataview.plan.node import Node
 from dataview.view import declare, face, hints, lengths, masks
 from dataview.view.face import node_from, node_of, put_state, set_node, unwrapped
+from dataview.view.label_verbs import LabelVerbs
 from dataview.view.library_verbs import LibraryVerbs
 from dataview.view.operators import Operators
 from dataview.view.row_verbs import RowVerbs
@@ -58,7 +59,7 @@ _PROTOCOL = ("shape", "dtype", "ndim", "to_numpy")
 
 
 @face.merge_groups
-class View(Operators, RowVerbs, StatisticVerbs, LibraryVerbs):
+class View(Operators, RowVerbs, LabelVerbs, StatisticVerbs, LibraryVerbs):
     """A lazy view of data: an array, a number, a sample, a dataset or a dataset of minibatches.
 
     Building a view reads nothing; calling it returns its data.

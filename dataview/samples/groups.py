@@ -1,0 +1,368 @@
+"""Rows grouped by their labels: the rows of each group, and statistics of all groups in one pass.
+
+A statistic of groups is a table with a row for each label.  It is a photograph: of the data as they
+were when it was asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dataview.compute import evaluate, result_dtype, run_blocks, settle
+from dataview.index import Array, axis_index, parse
+from dataview.plan.build import field, record, select
+from dataview.plan.guards import check_ends
+from dataview.plan.kinds import known_dtype, known_shape, size_of
+from dataview.plan.node import DType, Node
+from dataview.plan.photographs import Photograph
+from dataview.samples.labels import MISSING, coder
+from dataview.samples.unique import Distinct, Table, Values, count_values
+from dataview.sizes import sizes
+
+WINDOW = 32
+"""How many blocks are grouped before they are combined, which bounds the memory of a pass."""
+
+
+class Grouped:
+    """The rows of each label, and statistics of all groups: `d._group(by="label")`.
+
+    Nothing is read before a group, their number or the value of a statistic is needed.
+
+    >>> import dataview as dv
+    >>> groups = dv.View(x=[1.0, 2.0, 4.0], label=["b", "a", "b"])._group(by="label")
+    >>> [(label, group.x().tolist()) for label, group in groups]
+    [('a', [2.0]), ('b', [1.0, 4.0])]
+    >>> groups._mean().x(), groups["b"].x()
+    (array([2. , 2.5]), array([1., 4.]))
+    """
+
+    def __init__(self, node: Node, by: Node, name: str, to_view: Callable[[Node], Any]) -> None:
+        check_ends(node, "_group")
+        rows, labels = known_shape(node), known_shape(by)
+        if len(labels) != 1 or not rows or rows[0] != labels[0]:
+            raise ValueError(
+                f"rows are grouped by one label each: there are {rows[:1]} rows, and labels of "
+                f"shape {labels}"
+            )
+        self._node, self._by, self._name, self._to_view = node, by, name, to_view
+        self._labels = Values(by, True, True)
+        self._order = _Order(by)
+
+    def __repr__(self) -> str:
+        return f"Groups by {self._name!r} of {known_shape(self._node)[0]} rows"
+
+    def __len__(self) -> int:
+        return len(self._labels.array())
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        start = 0
+        found = self._labels.array()
+        labels = found["value"]
+        for value, count in zip(
+            labels if labels.dtype.kind in "mM" else labels.tolist(),
+            found["count"].tolist(),
+            strict=True,
+        ):
+            yield value, self._rows(start, start + count)
+            start += count
+
+    def __getitem__(self, label: Any) -> Any:
+        found = self._labels.array()
+        (places,) = np.nonzero(found["value"] == label)
+        if len(places) != 1:
+            known = ", ".join(map(repr, found["value"][:8].tolist()))
+            raise KeyError(f"there is no group {label!r} of {self._name!r}; there are {known} ...")
+        start = int(found["count"][: places[0]].sum())
+        return self._rows(start, start + int(found["count"][places[0]]))
+
+    def _rows(self, start: int, stop: int) -> Any:
+        rows = self._order.array()[start:stop]
+        index = axis_index(known_shape(self._node), Array(rows, (0,)), len(rows))
+        return self._to_view(select(self._node, index, "rows"))
+
+    def _counts(self) -> Any:
+        """Return a record of each label and how many rows it has."""
+        return self._to_view(Distinct(Values(self._by, True, True)))
+
+    def _sum(self) -> Any:
+        """Return a record of each label and the sums over its rows."""
+        return self._statistic("sum")
+
+    def _mean(self) -> Any:
+        """Return a record of each label and the means over its rows."""
+        return self._statistic("mean")
+
+    def _var(self, *, ddof: int = 0) -> Any:
+        """Return a record of each label and the variances over its rows."""
+        return self._statistic("var", ddof)
+
+    def _std(self, *, ddof: int = 0) -> Any:
+        """Return a record of each label and the standard deviations over its rows."""
+        return self._statistic("std", ddof)
+
+    def _min(self) -> Any:
+        """Return a record of each label and the smallest elements of its rows."""
+        return self._statistic("min")
+
+    def _max(self) -> Any:
+        """Return a record of each label and the greatest elements of its rows."""
+        return self._statistic("max")
+
+    def _statistic(self, kind: str, ddof: int = 0) -> Any:
+        node, name = self._node, self._name
+        parts = {other: field(node, other) for other in node.fields if other != name}
+        parts = parts or {"value": node}
+        for other, part in parts.items():
+            if known_dtype(part).kind not in _ORDERED[kind in ("min", "max")]:
+                raise TypeError(
+                    f"{kind} of groups: field {other!r} holds {part.dtype}; choose other fields "
+                    f"with _select(...) before _group"
+                )
+        return self._to_view(Distinct(_Statistics(self._by, name, parts, kind, ddof)))
+
+
+_ORDERED = {False: "biufc", True: "biufmM"}
+"""The kinds of dtype of which there are sums, and of which there are extremes."""
+
+
+class _Order(Photograph):
+    """The numbers of the rows, those of each label together, in the order of the labels."""
+
+    __slots__ = ()
+    about = "groups"
+
+    def find(self, node: Node) -> np.ndarray:
+        """Sort the rows by label."""
+        labels, _ = count_values(node, True)
+        codes = coder(labels)(evaluate(node))
+        rows = np.argsort(narrowed(codes, len(labels)), kind="stable")
+        return rows[np.count_nonzero(codes == MISSING) :]
+
+
+def narrowed(codes: np.ndarray, count: int) -> np.ndarray:
+    """Return codes in a dtype that is sorted in few passes."""
+    return codes.astype(np.int16) if count < 1 << 15 else codes
+
+
+class _Statistics(Table):
+    """One statistic of every field, a row for each label."""
+
+    __slots__ = ("by", "ddof", "kind")
+    about = "statistics of groups"
+
+    def __init__(self, by: Node, name: str, parts: dict[str, Node], kind: str, ddof: int) -> None:
+        fields = [(name, known_dtype(by))]
+        for other, part in parts.items():
+            fields.append(
+                (other, result_dtype(kind, known_dtype(part)), known_shape(part)[1:])  # type: ignore[arg-type]
+            )
+        super().__init__(record({name: by, **parts}, 1), np.dtype(fields))
+        self.by = name
+        self.kind = kind
+        self.ddof = ddof
+
+    def find(self, node: Node) -> np.ndarray:
+        """Read the labels, then all fields once."""
+        labels, counts = count_values(field(node, self.by), True)
+        found = np.empty(len(labels), self.dtype)
+        found[self.by] = labels
+        states = self._states(node, labels)
+        for name, state in states.items():
+            with np.errstate(all="ignore"):
+                value = KINDS[self.kind].finish(state, counts, self.ddof)
+            found[name] = value.reshape(found[name].shape)
+        return found
+
+    def _states(self, node: Node, labels: np.ndarray) -> dict[str, State]:
+        settle(node)
+        code = coder(labels)
+        kind, names = KINDS[self.kind], [name for name in node.fields if name != self.by]
+
+        def grouped(rows: slice) -> dict[str, State]:
+            block = _Block(code(_rows(field(node, self.by), rows)), len(labels))
+            with np.errstate(all="ignore"):
+                return {name: kind.part(block, _rows(field(node, name), rows)) for name in names}
+
+        totals: dict[str, State] = {}
+        blocks = _blocks(node)
+        for start in range(0, len(blocks), WINDOW):
+            for states in run_blocks(grouped, blocks[start : start + WINDOW]):
+                with np.errstate(all="ignore"):
+                    totals = (
+                        {name: kind.combine(totals[name], states[name]) for name in names}
+                        if totals
+                        else states
+                    )
+        return totals
+
+
+def _rows(node: Node, rows: slice) -> np.ndarray:
+    return evaluate(select(node, parse(rows, known_shape(node))))
+
+
+def _blocks(node: Node) -> list[slice]:
+    """Return the blocks of rows in which a record is read."""
+    (count,) = known_shape(node)
+    parts = [field(node, name) for name in node.fields]
+    row = sum(size_of(known_shape(part)[1:]) * known_dtype(part).itemsize for part in parts)
+    step = max(1, sizes.part_bytes // max(1, row))
+    return [slice(start, min(start + step, count)) for start in range(0, count, step)] or [slice(0)]
+
+
+# --- one block ---------------------------------------------------------------------------------
+
+State = tuple[Any, ...]
+"""What some rows contribute: arrays with a row for each label; the number of rows comes first."""
+
+
+class _Block:
+    """The rows of a block, by their codes."""
+
+    def __init__(self, codes: np.ndarray, count: int) -> None:
+        known = codes != MISSING
+        self.kept = None if known.all() else known
+        self.codes = codes if self.kept is None else codes[known]
+        self.count = count
+        self.sizes = np.bincount(self.codes, minlength=count)
+        self._order: np.ndarray | None = None
+
+    def columns(self, values: np.ndarray) -> np.ndarray:
+        """Return the values of the rows that have a label, each as a row of columns."""
+        values = values.astype(values.dtype.newbyteorder("="), copy=False)
+        values = values if self.kept is None else values[self.kept]
+        return values.reshape(len(values), size_of(values.shape[1:]))
+
+    def sums(self, values: np.ndarray, dtype: DType) -> np.ndarray:
+        """Return the sums of columns over the rows of each label."""
+        if values.shape[1] == 1 and dtype == np.float64 and values.dtype.kind in "biuf":
+            found = np.bincount(self.codes, weights=values[:, 0], minlength=self.count)
+            return found.reshape(-1, 1)
+        return self.reduced(np.add, values, np.zeros((self.count, values.shape[1]), dtype))
+
+    def reduced(self, ufunc: np.ufunc, values: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """Reduce the rows of each label; a label without rows keeps what is in `out`."""
+        if self._order is None:
+            self._order = np.argsort(narrowed(self.codes, self.count), kind="stable")
+        (present,) = np.nonzero(self.sizes)
+        if len(present):
+            starts = (np.cumsum(self.sizes) - self.sizes)[present]
+            ordered = values[self._order].astype(out.dtype, copy=False)
+            out[present] = ufunc.reduceat(ordered, starts, axis=0)
+        return out
+
+
+def _sum_part(block: _Block, values: np.ndarray) -> State:
+    values = block.columns(values)
+    return block.sizes, block.sums(values, result_dtype("sum", values.dtype))
+
+
+def _add(left: State, right: State) -> State:
+    return tuple(a + b for a, b in zip(left, right, strict=True))
+
+
+NEARLY = 2.0**-30
+"""Up to this share of itself the mean of equal numbers may be off by the rounding of their sum."""
+
+
+def _mean_part(block: _Block, values: np.ndarray) -> State:
+    """Return sizes, sums, and what the values of a label are if they are all the same.
+
+    The sum of many equal numbers is rounded, so that their mean would not be one of them.
+    """
+    values = block.columns(values)
+    wide = np.result_type(values.dtype, np.float64)
+    sums = block.sums(values, wide)
+    one = np.zeros(sums.shape, wide)
+    one[block.codes] = values  # the last of each label
+    several = block.sizes[:, None] > 1
+    means = sums / np.maximum(block.sizes, 1)[:, None]
+    near = several & (np.abs(means - one) <= np.abs(one) * NEARLY)
+    same = np.where(several & ~near, np.nan, one)
+    if near.any():
+        differ = block.sums(values != one[block.codes], np.dtype(np.float64))
+        same[near & (differ > 0)] = np.nan
+    return block.sizes, sums, same
+
+
+def _add_means(left: State, right: State) -> State:
+    (count, total, one), (more, further, other) = left, right
+    alike = np.where(one == other, one, np.nan)
+    alike = np.where(count[:, None] == 0, other, np.where(more[:, None] == 0, one, alike))
+    return count + more, total + further, alike
+
+
+def _mean(state: State, counts: np.ndarray, ddof: int) -> np.ndarray:
+    _, total, one = state
+    found: np.ndarray = np.where(np.isnan(one), total / counts[:, None], one)
+    return found
+
+
+def _moments_part(block: _Block, values: np.ndarray) -> State:
+    """Return sizes, means and the sums of squared distances from them."""
+    sizes_, sums, same = _mean_part(block, values)
+    near = np.where(np.isnan(same), sums / np.maximum(sizes_, 1)[:, None], same)
+    distance = block.columns(values) - near[block.codes]
+    squares = (distance * np.conj(distance)).real
+    return sizes_, near, block.sums(squares, np.dtype(np.float64))
+
+
+def _merge_moments(left: State, right: State) -> State:
+    (count, near, squares), (more, other, further) = left, right
+    total = count + more
+    share = (more / np.maximum(total, 1))[:, None]
+    apart = np.where((count * more)[:, None] > 0, other - near, 0)
+    spread = squares + further + (apart * np.conj(apart)).real * (count[:, None] * share)
+    return total, np.where(count[:, None] > 0, near + apart * share, other), spread
+
+
+def _variance(state: State, counts: np.ndarray, ddof: int) -> np.ndarray:
+    found: np.ndarray = state[2] / np.maximum(counts - ddof, 0)[:, None]
+    return found
+
+
+def _extreme_part(ufunc: np.ufunc) -> Callable[[_Block, np.ndarray], State]:
+    def part(block: _Block, values: np.ndarray) -> State:
+        values = block.columns(values)
+        out = np.zeros((block.count, values.shape[1]), values.dtype)
+        return block.sizes, block.reduced(ufunc, values, out)
+
+    return part
+
+
+def _extreme_of(ufunc: np.ufunc) -> Callable[[State, State], State]:
+    def combine(left: State, right: State) -> State:
+        (count, one), (more, other) = left, right
+        both = ufunc(one, other)
+        found = np.where(count[:, None] == 0, other, np.where(more[:, None] == 0, one, both))
+        return count + more, found
+
+    return combine
+
+
+class Kind(NamedTuple):
+    """How one statistic of groups is computed from blocks."""
+
+    part: Callable[[_Block, np.ndarray], State]
+    combine: Callable[[State, State], State]
+    finish: Callable[[State, np.ndarray, int], np.ndarray]
+
+
+def _second(state: State, counts: np.ndarray, ddof: int) -> np.ndarray:
+    return np.asarray(state[1])
+
+
+def _deviation(state: State, counts: np.ndarray, ddof: int) -> np.ndarray:
+    return np.asarray(np.sqrt(_variance(state, counts, ddof)))
+
+
+KINDS = {
+    "sum": Kind(_sum_part, _add, _second),
+    "mean": Kind(_mean_part, _add_means, _mean),
+    "var": Kind(_moments_part, _merge_moments, _variance),
+    "std": Kind(_moments_part, _merge_moments, _deviation),
+    "min": Kind(_extreme_part(np.minimum), _extreme_of(np.minimum), _second),
+    "max": Kind(_extreme_part(np.maximum), _extreme_of(np.maximum), _second),
+}

@@ -1,0 +1,143 @@
+"""Rows of other data found by key, as fields beside the data's own."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dataview.compute import evaluate, run_blocks
+from dataview.errors import FieldError
+from dataview.index import LINE, Computed, axis_index, parse
+from dataview.plan.build import field, record, select, stored
+from dataview.plan.concat import concat
+from dataview.plan.guards import check_ends
+from dataview.plan.kinds import Mapped, known_dtype, known_shape
+from dataview.plan.node import DType, Node, Part
+from dataview.plan.photographs import Photograph
+from dataview.samples.labels import BLOCK, MISSING, coder
+from dataview.sources import ArraySource, Memo
+
+_POLICIES = ("error", "mask")
+
+
+def joined(node: Node, other: Node, on: str | tuple[str, str], missing: str) -> Node:
+    """Return the fields of a node with those of other data, at the rows that have the same key."""
+    if missing not in _POLICIES:
+        raise ValueError(f"missing= is 'error' or 'mask'; got {missing!r}")
+    ours, theirs = (on, on) if isinstance(on, str) else on
+    for side in (node, other):
+        check_ends(side, "_join")
+    left, right = _key(node, ours), _key(other, theirs)
+    names = [name for name in other.fields if name != theirs]
+    own = {name: field(node, name) for name in node.fields}
+    mask = f"{ours}_mask"
+    twice = [name for name in (*names, *([mask] if missing == "mask" else [])) if name in own]
+    if twice:
+        raise ValueError(
+            f"both sides of _join have the fields {twice}; choose other names with _rename, or "
+            "leave fields out with _drop"
+        )
+    lookup = Lookup(left, right, missing == "error", (ours, theirs))
+    found = {name: _looked_up(field(other, name), lookup, missing) for name in names}
+    if missing == "mask":
+        found[mask] = Mapped(left, _Found(lookup), (), known_shape(left), np.dtype(bool))
+    return record({**own, **found}, 1)
+
+
+def _key(node: Node, name: str) -> Node:
+    if name not in node.fields:
+        raise FieldError(f"there is no field {name!r} to join on; there are {[*node.fields]}")
+    found = field(node, name)
+    if len(known_shape(found)) != 1:
+        raise ValueError(
+            f"rows are joined on one key each; field {name!r} has the shape {found.shape}"
+        )
+    return found
+
+
+def _looked_up(node: Node, lookup: Lookup, missing: str) -> Node:
+    """Return the rows of a field that belong to the keys; the last one is for missing keys."""
+    if missing == "mask":
+        one = np.full((1, *known_shape(node)[1:]), _nothing(known_dtype(node)), known_dtype(node))
+        node = concat([node, stored(ArraySource(one), False)])
+    index = axis_index(known_shape(node), Computed(lookup, LINE), lookup.count)
+    return select(node, index, "rows")
+
+
+def _nothing(dtype: DType) -> Any:
+    """Return the value that stands where there is none."""
+    return {"f": np.nan, "c": np.nan, "O": None}.get(
+        dtype.kind, np.array("NaT", dtype) if dtype.kind in "mM" else np.zeros((), dtype)
+    )
+
+
+class Lookup(Photograph):
+    """The row of the other data for each key; their number of rows stands for none.
+
+    It is called with positions, as the function of a computed map.
+    """
+
+    __slots__ = ("count", "is_complete", "names", "others")
+    about = "the order of a join"
+
+    def __init__(self, left: Node, right: Node, is_complete: bool, names: tuple[str, str]) -> None:
+        super().__init__(record({"left": left, "right": right}, 0))
+        self.count = known_shape(left)[0]
+        self.others = known_shape(right)[0]
+        self.is_complete = is_complete
+        self.names = names
+
+    def __call__(self, positions: np.ndarray) -> np.ndarray:
+        """Return the rows at these positions."""
+        found: np.ndarray = self.array()[positions]
+        return found
+
+    def find(self, node: Node) -> np.ndarray:
+        """Find the keys among those of the other data."""
+        left, right = field(node, "left"), field(node, "right")
+        keys = np.asarray(evaluate(right))
+        self._check_unique(keys)
+        code, shape = coder(keys), known_shape(left)
+        out = np.empty(shape, np.intp)
+
+        def put(start: int) -> None:
+            part = slice(start, start + BLOCK)
+            values = evaluate(select(left, parse(part, shape)))
+            found = out[part] = code(values)
+            if self.is_complete and (found == MISSING).any():
+                place = int(np.argmax(found == MISSING))
+                key = values.tolist()[place]
+                raise KeyError(
+                    f"row {start + place} has the {self.names[0]} {key!r}, which is not among "
+                    f"the {len(keys)} keys {self.names[1]!r}; missing='mask' marks such rows"
+                )
+
+        run_blocks(put, list(range(0, shape[0], BLOCK)))
+        out[out == MISSING] = len(keys)
+        return out
+
+    def _check_unique(self, keys: np.ndarray) -> None:
+        values, counts = np.unique(keys, return_counts=True)
+        if len(values) < len(keys):
+            twice = values[counts > 1].tolist()
+            raise ValueError(
+                f"the keys {self.names[1]!r} are not unique, so a row could have several: "
+                f"{twice[:4]}; _drop_duplicates(by={self.names[1]!r}) keeps the first of each"
+            )
+
+
+class _Found(Part):
+    """The step from keys to whether the other data have them."""
+
+    __slots__ = ("lookup",)
+    parts = ("lookup",)
+    title: ClassVar[str] = "_join"
+    deterministic: ClassVar[bool] = True
+
+    def __init__(self, lookup: Lookup) -> None:
+        self.lookup = lookup
+
+    def rows(self, node: Any, numbers: np.ndarray, memo: Memo) -> np.ndarray:
+        """Return whether the keys of these rows were found."""
+        return np.asarray(self.lookup.array()[numbers] < self.lookup.others)

@@ -1,0 +1,166 @@
+"""Labels, and the code of each row's label: its number among them.
+
+The labels are a photograph, as a statistic is: so the codes are the same in every part of the data.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dataview.compute import evaluate, run_blocks
+from dataview.index import axis_index, numbers_map
+from dataview.plan.build import select, stored
+from dataview.plan.fields import NO_FIELDS
+from dataview.plan.guards import check_ends, check_no_record
+from dataview.plan.kinds import Mapped, known_shape
+from dataview.plan.node import Node, Part
+from dataview.plan.photographs import Photograph
+from dataview.samples.unique import NARROW, Distinct, Values, above, is_present
+from dataview.sources import ArraySource, Memo
+
+MISSING = -1
+"""The code of a row that has no label."""
+
+BLOCK = 1 << 16
+"""How many rows get their codes at a time."""
+
+
+def coded(node: Node, labels: Node | None) -> tuple[Node, Node]:
+    """Return the codes of a node's labels, and these labels; or the codes by `labels`."""
+    check_no_record(node, "_codes")
+    check_ends(node, "_codes")
+    if not known_shape(node):
+        raise TypeError("_codes needs rows of labels; the view is a single element")
+    known = Distinct(Values(node, False, True)) if labels is None else labels
+    step = Coding(_photograph(known), labels is None)
+    return Mapped(node, step, (), known_shape(node), np.dtype(np.intp)), known
+
+
+def _photograph(labels: Node) -> Photograph:
+    """Return the photograph of labels that were asked for, or are given."""
+    if (
+        isinstance(labels, Distinct)
+        and isinstance(labels.table, Values)
+        and not labels.table.counts
+    ):
+        return labels.table
+    return _Given(labels)
+
+
+class _Given(Photograph):
+    """Labels in the order in which they are given."""
+
+    __slots__ = ()
+    about = "labels"
+
+    def find(self, node: Node) -> np.ndarray:
+        """Return the labels, or raise if there is one twice."""
+        found = np.array(evaluate(node))
+        if found.ndim != 1:
+            raise ValueError(f"labels= is a list of labels; got an array of shape {found.shape}")
+        values, counts = np.unique(found, return_counts=True)
+        if len(values) < len(found):
+            twice = values[counts > 1].tolist()
+            raise ValueError(f"labels= names labels more than once: {twice[:4]}")
+        return found
+
+
+class Coding(Part):
+    """The step from labels to codes; it is `strict` if the labels are those of all the data."""
+
+    __slots__ = ("labels", "strict")
+    parts = ("labels",)
+    title: ClassVar[str] = "_codes"
+    deterministic: ClassVar[bool] = True
+
+    def __init__(self, labels: Photograph, strict: bool) -> None:
+        self.labels = labels
+        self.strict = strict
+
+    def rows(self, node: Any, numbers: np.ndarray, memo: Memo) -> np.ndarray:
+        """Return the codes of these rows, found block by block."""
+        code = coder(self.labels.array())
+        out = np.empty((len(numbers), *known_shape(node)[1:]), np.intp)
+
+        def put(start: int) -> None:
+            some = numbers[start : start + BLOCK]
+            values = evaluate(rows_of(node.node, some))
+            codes = out[start : start + BLOCK] = code(values)
+            if self.strict:
+                _check_known(codes, values, some)
+
+        run_blocks(put, list(range(0, len(numbers), BLOCK)))
+        return out
+
+
+def rows_of(node: Node, numbers: np.ndarray) -> Node:
+    """Return rows of a node by their numbers, without its fields."""
+    index = axis_index(known_shape(node), numbers_map(numbers, 0), len(numbers), 0)
+    return select(node, index, fields=NO_FIELDS)
+
+
+def _check_known(codes: np.ndarray, values: np.ndarray, numbers: np.ndarray) -> None:
+    unknown = codes == MISSING
+    if not unknown.any() or not np.any(unknown & is_present(values)):
+        return
+    place = tuple(np.argwhere(unknown & is_present(values))[0].tolist())
+    raise ValueError(
+        f"row {numbers[place[0]]} holds {values[place]!r}, which was not among the labels when "
+        "_codes() was asked for; ask for it again, or give labels="
+    )
+
+
+Code = Callable[[np.ndarray], np.ndarray]
+"""A function that returns the codes of values, `MISSING` for what is not among the labels."""
+
+
+def coder(labels: np.ndarray) -> Code:
+    """Return the function that gives each value its number among labels.
+
+    >>> coder(np.array(["b", "a"]))(np.array(["b", "c", "a"])).tolist()
+    [0, -1, 1]
+    """
+    if not len(labels):
+        return lambda values: np.full(values.shape, MISSING)
+    if labels.dtype.kind in "iu":
+        low, high = int(labels.min()), int(labels.max())
+        if high - low < NARROW:
+            table = np.full(high - low + 1, MISSING)
+            table[above(labels, low)] = np.arange(len(labels))
+            return functools.partial(_looked_up, labels, table, low, high)
+    return functools.partial(_searched, labels, np.argsort(labels, kind="stable"))
+
+
+def _looked_up(
+    labels: np.ndarray, table: np.ndarray, low: int, high: int, values: np.ndarray
+) -> np.ndarray:
+    """Return the codes of integers, by a table of all integers near the labels."""
+    if values.dtype.kind not in "iu":
+        return _searched(labels, np.argsort(labels, kind="stable"), values)
+    within = (values >= low) & (values <= high)
+    if within.all():
+        return np.asarray(table[above(values, low)])
+    found = np.full(values.shape, MISSING)
+    found[within] = table[above(values[within], low)]
+    return found
+
+
+def _searched(labels: np.ndarray, order: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return the codes of values of any dtype that has an order."""
+    found = np.full(values.shape, MISSING)
+    present = is_present(values)
+    some = values[present]
+    places = np.searchsorted(labels, some, sorter=order)
+    places[places == len(labels)] = 0
+    codes = order[places]
+    found[present] = np.where(labels[codes] == some, codes, MISSING)
+    return found
+
+
+def known_labels(given: Any) -> Node:
+    """Return labels that are not a view as a node."""
+    return stored(ArraySource(np.asarray(given)), False)

@@ -1,0 +1,118 @@
+"""Labels and keys: codes, groups, lookups in other data, rows that stand once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self, cast
+
+import numpy as np
+
+from dataview import samplers, samples
+from dataview.view.face import BaseView, like, node_from, node_of, viewed
+
+
+class LabelVerbs(BaseView):
+    """The verbs of labels and keys."""
+
+    __slots__ = ()
+
+    def _labels(self) -> Self:
+        """Return the labels: the distinct values in ascending order, without what is missing.
+
+        >>> import dataview as dv
+        >>> dv.View(["b", "a", "b"])._labels()()
+        array(['a', 'b'], dtype='<U1')
+        """
+        return like(self, samples.distinct(node_of(self), False, labels=True))
+
+    def _codes(self, labels: Any = None) -> Self:
+        """Return the number of each row's label among all labels, -1 where it is missing.
+
+        They stay the same in every part of the codes. `labels` are those to number by, such as
+        the labels of the training data; other labels get -1. `_meta["labels"]` has the labels.
+
+        >>> import dataview as dv
+        >>> d = dv.View(label=["b", "a", "c", "b"])
+        >>> codes = d.label._codes()
+        >>> codes(), codes[2:](), d.label._codes(labels=["c", "b"])()
+        (array([1, 0, 2, 1]), array([2, 1]), array([ 1, -1,  0,  1]))
+        """
+        given = None if labels is None else node_from(labels)
+        codes, known = samples.coded(node_of(self), given)
+        return cast(Self, viewed(codes)._with_meta(labels=viewed(known)))
+
+    def _onehot(self, labels: Any = None, dtype: Any = "f4") -> Self:
+        """Return a column for each label: 1 where the row has it, else 0.
+
+        There are as many columns as labels, so these are read now, unless they are given.
+
+        >>> import dataview as dv
+        >>> dv.View(["b", "a"])._onehot()()
+        array([[0., 1.],
+               [1., 0.]], dtype=float32)
+        """
+        codes = cast(Any, self._codes(labels))
+        count = len(np.asarray(codes._meta["labels"]))
+        return cast(Self, (codes[..., None] == np.arange(count))._astype(dtype))
+
+    def _counts(self) -> Self:
+        """Return the labels and how many rows have each, as fields value and count.
+
+        >>> import dataview as dv
+        >>> dv.View(["b", "a", "b"])._counts()._asdict()
+        {'value': array(['a', 'b'], dtype='<U1'), 'count': array([1, 2])}
+        """
+        return like(self, samples.distinct(node_of(self), True, labels=True))
+
+    def _group(self, by: Any) -> samples.Grouped:
+        """Return the rows grouped by label: pairs of label and view, and statistics of all groups.
+
+        `by` is the name of a field, or other data with a label for each row.
+
+        >>> import dataview as dv
+        >>> d = dv.View(x=[1.0, 2.0, 4.0], label=["b", "a", "b"])
+        >>> d._group(by="label")._mean()._asdict()
+        {'label': array(['a', 'b'], dtype='<U1'), 'x': array([2. , 2.5])}
+        """
+        name = by if isinstance(by, str) else "label"
+        source = cast(Any, self)._field(by) if isinstance(by, str) else by
+        return samples.Grouped(node_of(self), node_from(source), name, viewed)
+
+    def _join(self, other: Any, on: str | tuple[str, str], missing: str = "error") -> Self:
+        """Return the fields with those of the row of `other` that has the same key.
+
+        `on` names the key, or the key on each side. With `missing="mask"` rows without a partner
+        hold NaN, zero or an empty text, and a field `<key>_mask` is true where there is one.
+
+        >>> import dataview as dv
+        >>> d = dv.View(city=["Bonn", "Rome", "Bonn"], day=[1, 1, 2])
+        >>> where = dv.View(city=["Rome", "Bonn"], country=["Italy", "Germany"])
+        >>> d._join(where, on="city").country()
+        array(['Germany', 'Italy', 'Germany'], dtype='<U7')
+        """
+        return like(self, samples.joined(node_of(self), node_from(other), on, missing))
+
+    def _drop_duplicates(self, by: str | Sequence[str] | None = None) -> Self:
+        """Return the first row of each value, or of each combination of some fields: read now.
+
+        >>> import dataview as dv
+        >>> dv.View(np.array([3, 1, 3, 2, 1]))._drop_duplicates()()
+        array([3, 1, 2])
+        """
+        node = node_of(self)
+        names = (by,) if isinstance(by, str) else by
+        parts = [cast(Any, self)._field(name) for name in names or cast(Any, self)._fields()]
+        rows = samplers.first_of_each([np.asarray(part()) for part in parts or [self]])
+        return like(self, samplers.ordered(node, rows))
+
+    def _drop(self, *names: str) -> Self:
+        """Return the record of all fields but these.
+
+        >>> import dataview as dv
+        >>> dv.View(x=[1], y=[2], z=[3])._drop("y")._fields()
+        ('x', 'z')
+        """
+        view = cast(Any, self)
+        for name in names:
+            view._field(name)
+        return cast(Self, view._select(*[name for name in view._fields() if name not in names]))

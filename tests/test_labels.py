@@ -1,0 +1,382 @@
+"""Labels and keys: codes, groups, lookups and order, against NumPy and plain Python."""
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dataview as dv
+from counting import Counting
+from dataview.sizes import sizes
+from oracle import assert_same, examples
+
+DAY = np.datetime64("2020-01-01")
+
+LABELS = {
+    "integers": lambda n: n % 5 - 2,
+    "bytes": lambda n: (n % 5).astype("u1"),
+    "far integers": lambda n: (n % 5) * 10**9,
+    "unsigned": lambda n: (n % 5).astype("u8") + np.uint64(2**63),
+    "floats": lambda n: np.where(n % 7 == 3, np.nan, n % 5 / 2),
+    "texts": lambda n: np.array(["b", "a", "longer", "é", ""])[n % 5],
+    "objects": lambda n: np.array(["b", "a", None, "d"], object)[n % 4],
+    "big-endian": lambda n: (n % 5).astype(">i4"),
+    "dates": lambda n: np.where(
+        n % 7 == 3, np.datetime64("NaT"), np.datetime64("2020-01-01") + n % 5
+    ),
+    "bools": lambda n: n % 2 == 0,
+    "all missing": lambda n: np.full(len(n), np.nan),
+}
+"""Labels made of random integers."""
+
+COUNTS = st.integers(0, 40)
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def drawn(data, count=None):
+    """Give labels of some kind for some rows, and the generator that made them."""
+    draws = np.random.default_rng(data.draw(SEEDS))
+    make = LABELS[data.draw(st.sampled_from(sorted(LABELS)))]
+    count = data.draw(COUNTS) if count is None else count
+    return make(draws.integers(0, 100, count)), draws
+
+
+def present(values):
+    """Give where there is a label."""
+    return np.array([value is not None and value == value for value in values], bool)
+
+
+def model(values, labels=None):
+    """Give labels and codes by plain Python."""
+    if labels is None:
+        labels = sorted(set(values[present(values)].tolist()))
+    places = {label: number for number, label in enumerate(labels)}
+    codes = [places.get(value, -1) for value in values.tolist()]
+    return labels, np.array(codes, np.intp)
+
+
+@examples(300)
+@given(st.data())
+def test_codes_number_the_labels_in_order(data):
+    values, draws = drawn(data)
+    labels, expected = model(values)
+    v = dv.View(values)
+    codes = v._codes()
+    with sizes.set(block_bytes=64):
+        assert codes._shape() == values.shape and codes._dtype() == np.intp
+        assert_same(codes(), expected)
+    assert v._labels()().tolist() == labels == codes._meta["labels"]().tolist()
+    rows = draws.integers(0, len(values), 5) if len(values) else slice(0)
+    for part in (codes[rows], dv.View(values)._codes(labels=v._labels())[rows]):
+        assert_same(part(), expected[rows])
+    assert v._counts()()["count"].tolist() == [
+        int((expected == n).sum()) for n in range(len(labels))
+    ]
+
+
+@examples(100)
+@given(st.data())
+def test_codes_by_given_labels_keep_their_order(data):
+    values, draws = drawn(data)
+    labels, _ = model(values)
+    given = draws.permutation(labels)[: data.draw(st.integers(0, 5))].tolist()
+    given = np.array(given, values.dtype)
+    _, expected = model(values, given.tolist())
+    assert_same(dv.View(values)._codes(labels=given)(), expected)
+    assert_same(dv.View(values)._codes(labels=dv.View(given))(), expected)
+
+
+def test_b43_codes_are_the_same_in_every_part():
+    d = dv.View(x=np.arange(6), label=["b", "a", "c", "b", None, "a"])
+    d.code = d.label._codes()
+    train, test = d._split(4)
+    assert train.code().tolist() == [1, 0, 2, 1] and test.code().tolist() == [-1, 0]
+    assert [b.code().tolist() for b in d._minibatches(4)] == [[1, 0, 2, 1], [-1, 0]]
+    assert test.label._codes(labels=train.label._labels())().tolist() == [-1, 0]
+    assert train[1:].label._codes(labels=["a"])().tolist() == [0, -1, -1]
+
+
+def test_a_label_that_is_written_later_is_an_error():
+    d = dv.View(label=np.array(["b", "a", "c"]))
+    codes, given = d.label._codes(), d.label._codes(labels=["a", "b"])
+    d.label[1] = "x"
+    with pytest.raises(ValueError, match=r"row 1 holds .*'x'.* ask for it again, or give labels="):
+        codes()
+    assert codes[[0, 2]]().tolist() == [1, 2]
+    assert given().tolist() == [1, -1, -1]
+    d.label[1] = "c"
+    assert codes().tolist() == [1, 2, 2]
+
+
+def test_codes_of_a_table_of_labels():
+    table = np.array([["a", "b"], ["c", "a"]])
+    codes = dv.View(table)._codes()
+    assert_same(codes(), np.array([[0, 1], [2, 0]]))
+    assert_same(codes[1:, 0](), np.array([2]))
+
+
+def test_refused_codes():
+    with pytest.raises(TypeError, match="choose a field"):
+        dv.View(x=[1], y=[2])._codes()
+    with pytest.raises(ValueError, match="more than once"):
+        dv.View([1])._codes(labels=[1, 1])()
+    with pytest.raises(ValueError, match="list of labels"):
+        dv.View([1])._codes(labels=[[1]])()
+    with pytest.raises(TypeError, match="single element"):
+        dv.View(["a"])[0]._codes()
+    with pytest.raises(ValueError, match=r"read-only|computed"):
+        dv.View(["a"])._codes()[0] = 1
+    with pytest.raises(TypeError):
+        dv.View(np.array([1, "a"], object))._codes()()
+
+
+def test_a_column_for_each_label():
+    v = dv.View(np.array([2.0, np.nan, 1.0]))
+    assert_same(v._onehot()(), np.array([[0, 1], [0, 0], [1, 0]], "f4"))
+    assert_same(v._onehot(labels=[1, 3], dtype=bool)(), np.array([[0, 0], [0, 0], [1, 0]], bool))
+
+
+def test_codes_travel():
+    d = dv.View(label=np.array(["b", "a", "c"]))
+    codes = d.label._codes()
+    for other in (pickle.loads(pickle.dumps(codes)), copy.deepcopy(codes)):
+        assert other().tolist() == [1, 0, 2]
+        assert other._meta["labels"]().tolist() == ["a", "b", "c"]
+
+
+def test_building_reads_nothing():
+    made = Counting(lambda number: {"x": float(number), "key": number % 3})
+    d = made.probed(6)
+    other = dv.View(key=[0, 1, 2], y=[1.0, 2.0, 3.0])
+    built = [
+        d.key._codes(), d.key._labels(), d.key._counts(), d._group(by="key"),
+        d._group(by="key")._mean(), d._join(other, on="key"), d._sorted(by="key"),
+        d._sorted(by=["key", "x"], reverse=True), d._drop("x"),
+    ]  # fmt: skip
+    assert list(map(repr, built)) and not made.asked
+    assert built[-3].x().tolist() == [0, 3, 1, 4, 2, 5]
+
+
+# ---------------------------------------------------------------- groups
+
+
+def grouped_by_hand(values, codes, kind, count):
+    """Give a statistic of each group by NumPy."""
+    return np.array([getattr(np, kind)(values[codes == n], axis=0) for n in range(count)])
+
+
+@examples(300)
+@given(st.data())
+def test_statistics_of_groups_are_those_of_each_group(data):
+    values, draws = drawn(data)
+    labels, codes = model(values)
+    dtype = data.draw(st.sampled_from(["f8", "f4", "i4", "u1", ">f8", "c16", "?"]))
+    kind = data.draw(st.sampled_from(["sum", "mean", "var", "std", "min", "max"]))
+    if dtype == "c16" and kind in ("min", "max"):
+        dtype = "f8"
+    shape = (len(values), *data.draw(st.sampled_from([(), (1,), (3,), (2, 2)])))
+    x = (draws.normal(size=shape) * 50).astype("i4" if dtype == "?" else dtype).astype(dtype)
+    d = dv.View(x=x, label=values)
+    statistic = getattr(d._group(by="label"), f"_{kind}")()
+    with sizes.set(part_bytes=data.draw(st.sampled_from([64, 1 << 22]))):
+        found = statistic()
+    assert found["label"].tolist() == labels and found.dtype.names == ("x", "label")[::-1]
+    if labels:
+        expected = grouped_by_hand(x, codes, kind, len(labels))
+        assert found["x"].dtype == expected.dtype
+        exact = dtype in ("i4", "u1", "?") and kind in ("sum", "min", "max")
+        tolerance = 0 if exact else 1e-5 if x.dtype == "f4" else 1e-12
+        np.testing.assert_allclose(found["x"], expected, tolerance, tolerance)
+
+
+@examples(100)
+@given(st.data())
+def test_groups_are_pairs_of_label_and_rows(data):
+    values, _ = drawn(data)
+    labels, codes = model(values)
+    d = dv.View(row=np.arange(len(values)), label=values)
+    groups = d._group(by="label")
+    assert len(groups) == len(labels)
+    for number, (label, part) in enumerate(groups):
+        assert label == labels[number]
+        assert_same(part.row(), np.flatnonzero(codes == number))
+        assert_same(groups[labels[number]].row(), np.flatnonzero(codes == number))
+
+
+def test_what_is_constant_in_a_group_has_its_value_as_mean_and_no_deviation():
+    x = np.repeat([0.1, 1e8 + 0.3, -7.7, math.pi], 1000)
+    d = dv.View(x=x, label=x)
+    with sizes.set(part_bytes=1000):
+        assert_same(d._group(by=x)._mean().x(), np.unique(x))
+        assert_same(d._group(by=x)._std().x(), np.zeros(4))
+
+
+def test_a_large_offset_loses_nothing():
+    draws = np.random.default_rng(0)
+    x, label = draws.normal(1e9, 1, 10_000), draws.integers(0, 7, 10_000)
+    with sizes.set(part_bytes=5000):
+        found = dv.View(x=x, label=label)._group(by="label")._std().x()
+    expected = [np.std(x[label == n].astype(np.longdouble)) for n in range(7)]
+    np.testing.assert_allclose(found, np.array(expected, float), 1e-6)
+
+
+def test_groups_are_of_the_data_when_they_were_asked_for():
+    d = dv.View(x=np.array([1.0, 2.0, 4.0]), label=np.array(["b", "a", "b"]))
+    groups, means = d._group(by="label"), d._group(by="label")._mean()
+    d.x[:] = 0
+    d.label[:] = "c"
+    assert means()["label"].tolist() == ["a", "b"] and means.x().tolist() == [2.0, 2.5]
+    assert [label for label, _ in groups] == ["a", "b"]
+    groups["b"].x += 1  # through the view of a group
+    assert d.x().tolist() == [1.0, 0.0, 1.0]
+
+
+def test_groups_of_an_array_and_of_other_labels():
+    v = dv.View(np.arange(6.0).reshape(3, 2))
+    means = v._group(by=["a", "b", "a"])._mean()
+    assert_same(means.value(), np.array([[2.0, 3.0], [2.0, 3.0]]))
+    assert v._group(by=["a", "b", "a"])._counts()()["count"].tolist() == [2, 1]
+
+
+def test_refused_groups():
+    d = dv.View(x=["t", "u"], label=[1, 2])
+    with pytest.raises(TypeError, match=r"'x' holds <U1; choose other fields with _select"):
+        d._group(by="label")._mean()
+    with pytest.raises(KeyError, match="no group 3"):
+        d._group(by="label")[3]
+    with pytest.raises(ValueError, match="one label each"):
+        d._group(by=[1, 2, 3])
+
+
+# ---------------------------------------------------------------- joins
+
+
+@examples(200)
+@given(st.data())
+def test_join_looks_rows_up_by_key(data):
+    keys, draws = drawn(data)
+    keys = draws.permutation(np.unique(keys[present(keys)]) if len(keys) else keys)
+    left = keys[draws.integers(0, len(keys), 20)] if len(keys) else keys
+    known = draws.permutation(keys)[: data.draw(st.integers(0, len(keys)))]
+    table = {key: number for number, key in enumerate(known.tolist())}
+    rows = [table.get(key, -1) for key in left.tolist()]
+    x = draws.normal(size=(len(known), 2))
+    d, other = dv.View(key=left, n=np.arange(len(left))), dv.View(key=known, x=x)
+    found = d._join(other, on="key", missing="mask")
+    expected = np.array([x[row] if row >= 0 else [np.nan] * 2 for row in rows]).reshape(-1, 2)
+    assert_same(found.x(), expected)
+    assert_same(found.x[3:7](), expected[3:7])
+    assert_same(found.key_mask(), np.array(rows, int) >= 0)
+    assert_same(found.n(), d.n())
+    whole = d._join(other, on="key")
+    if -1 in rows:
+        with pytest.raises(KeyError, match=rf"row {rows.index(-1)} has the key"):
+            whole.x()
+    else:
+        assert_same(whole.x(), expected)
+
+
+def test_a_join_writes_to_both_sides():
+    d = dv.View(city=["b", "a", "b"], day=np.array([1, 2, 3]))
+    other = dv.View(name=["a", "b"], size=np.array([10, 20]))
+    both = d._join(other, on=("city", "name"))
+    assert both._fields() == ("city", "day", "size") and both.size().tolist() == [20, 10, 20]
+    both[1].size = 11
+    both.day += 1
+    assert other.size().tolist() == [11, 20] and d.day().tolist() == [2, 3, 4]
+    assert pickle.loads(pickle.dumps(both)).size().tolist() == [20, 11, 20]
+
+
+def test_refused_joins():
+    d, other = dv.View(k=[1, 2], x=[1, 2]), dv.View(k=[1, 1], y=[3, 4])
+    with pytest.raises(ValueError, match=r"'k' are not unique.*_drop_duplicates\(by='k'\)"):
+        d._join(other, on="k").y()
+    assert d[:1]._join(other._drop_duplicates(by="k"), on="k").y().tolist() == [3]
+    with pytest.raises(ValueError, match=r"both sides of _join have the fields \['x'\]"):
+        d._join(dv.View(k=[1], x=[2]), on="k")
+    with pytest.raises(AttributeError, match="no field 'z'"):
+        d._join(other, on="z")
+    with pytest.raises(ValueError, match="'error' or 'mask'"):
+        d._join(other, on="k", missing="drop")
+    with pytest.raises(ValueError, match="one key each"):
+        dv.View(k=[[1, 2]])._join(other, on="k")
+
+
+# ---------------------------------------------------------------- order, and rows that stand once
+
+
+@examples(200)
+@given(st.data())
+def test_sorted_is_stable_in_both_directions(data):
+    values, draws = drawn(data)
+    if values.dtype.hasobject:
+        values = np.array(["b", "a", "c"], object)[draws.integers(0, 3, len(values))]
+    second = draws.integers(0, 3, len(values))
+    d = dv.View(a=values, b=second, row=np.arange(len(values)))
+    orders = {("a",): np.argsort(values, kind="stable"), ("b", "a"): np.lexsort((values, second))}
+    for names, order in orders.items():
+        found = d._sorted(by=list(names))
+        assert_same(found.row(), order)
+        assert_same(found[1:5].row(), order[1:5])
+        keys = list(zip(*(d._field(name)().tolist() for name in names), strict=True))
+        if present(values).all():  # Python has no order for others
+            backwards = sorted(range(len(keys)), key=keys.__getitem__, reverse=True)
+            assert d._sorted(by=list(names), reverse=True).row().tolist() == backwards
+
+
+@examples(200)
+@given(st.data())
+def test_drop_duplicates_keeps_the_first_of_each(data):
+    values, draws = drawn(data)
+    second = draws.integers(0, 2, len(values))
+    d = dv.View(a=values, b=second, row=np.arange(len(values)))
+
+    def first_of(keys):
+        seen = {}
+        for row, key in enumerate(keys):
+            seen.setdefault(key, row)
+        return sorted(seen.values())
+
+    plain = ["missing" if value != value else value for value in values.tolist()]
+    assert d._drop_duplicates(by="a").row().tolist() == first_of(plain)
+    both = list(zip(plain, second.tolist(), strict=True))
+    assert d._drop_duplicates(by=["a", "b"]).row().tolist() == first_of(both)
+    assert len(d._drop_duplicates()) == len(d)
+
+
+def test_drop_duplicates_compares_whole_rows_and_writes_through():
+    table = np.array([[1, 2], [1, 3], [1, 2]])
+    once = dv.View(table)._drop_duplicates()
+    assert once().tolist() == [[1, 2], [1, 3]]
+    once += 10
+    assert table.tolist() == [[11, 12], [11, 13], [1, 2]]
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+@pytest.mark.parametrize("how", ["plain", "by", "groups", "each group"])
+def test_folds_with_validation_divide_the_rows(how, seed):
+    d = dv.View(row=np.arange(23), label=np.arange(23) % 3, group=np.arange(23) // 4)
+    options = {
+        "plain": {"k": 5}, "by": {"k": 5, "by": "label"},
+        "groups": {"k": 4, "groups": "group"}, "each group": {"groups": "group"},
+    }[how]  # fmt: skip
+    triples = d._folds(**options, seed=seed, validation=True)
+    pairs = d._folds(**options, seed=seed)
+    assert len(triples) == len(pairs)
+    for number, (train, valid, test) in enumerate(triples):
+        rows = np.concatenate([train.row(), valid.row(), test.row()])
+        assert_same(np.sort(rows), np.arange(23))
+        assert_same(test.row(), pairs[number][1].row())
+        assert set(valid.row()) == set(pairs[(number + 1) % len(pairs)][1].row())
+    with pytest.raises(ValueError, match="from 3"):
+        d._folds(2, validation=True)
+
+
+def test_drop_names_the_fields_it_does_not_know():
+    d = dv.View(x=[1], y=[2])
+    with pytest.raises(AttributeError, match="z"):
+        d._drop("z")
