@@ -112,6 +112,21 @@ def test_a_label_that_is_written_later_is_an_error():
     assert codes().tolist() == [1, 2, 2]
 
 
+@pytest.mark.parametrize("count", [3, 300, 5000, 70_000])
+@pytest.mark.parametrize("spread", [1, 7, 10**6 + 3, 2**40 + 1])
+@pytest.mark.parametrize("dtype", ["i8", "u8", "i4", "f8"])
+def test_many_labels_are_found_however_far_apart(count, spread, dtype):
+    draws = np.random.default_rng(count)
+    with np.errstate(over="ignore"):
+        labels = np.unique((np.arange(-count // 2, count // 2) * spread).astype(dtype))
+    labels = draws.permutation(labels)
+    rows = draws.integers(0, len(labels), 3000)
+    values = np.concatenate([labels[rows], (labels[rows[:500]] + 1).astype(dtype)])
+    table = {label: number for number, label in enumerate(labels.tolist())}
+    expected = np.array([table.get(value, -1) for value in values.tolist()])
+    assert_same(dv.View(values)._codes(labels=labels)(), expected)
+
+
 def test_codes_of_a_table_of_labels():
     table = np.array([["a", "b"], ["c", "a"]])
     codes = dv.View(table)._codes()

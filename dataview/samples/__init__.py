@@ -1,6 +1,7 @@
 """Rows that a function makes by number, that arrive one by one, are mapped, cached or counted."""
 
 from dataview.samples.caching import cached
+from dataview.samples.coding import is_present
 from dataview.samples.groups import Grouped
 from dataview.samples.joins import joined
 from dataview.samples.labels import coded, known_labels
@@ -29,7 +30,7 @@ from dataview.samples.streams import (
     shuffled_stream,
     within_pool,
 )
-from dataview.samples.unique import distinct, is_present
+from dataview.samples.unique import distinct
 
 __all__ = [
     "BATCH", "DerivedSamples", "FilteredSamples", "Grouped", "IteratorSamples", "NumberedSamples",

@@ -18,7 +18,7 @@ from dataview.plan.guards import check_ends
 from dataview.plan.kinds import known_dtype, known_shape, size_of
 from dataview.plan.node import DType, Node
 from dataview.plan.photographs import Photograph
-from dataview.samples.labels import MISSING, coder
+from dataview.samples.coding import MISSING, coder
 from dataview.samples.unique import Distinct, Table, Values, count_values
 from dataview.sizes import sizes
 
@@ -222,9 +222,8 @@ class _Block:
     """The rows of a block, by their codes."""
 
     def __init__(self, codes: np.ndarray, count: int) -> None:
-        known = codes != MISSING
-        self.kept = None if known.all() else known
-        self.codes = codes if self.kept is None else codes[known]
+        self.kept = None if codes.min(initial=0) >= 0 else codes != MISSING
+        self.codes = codes if self.kept is None else codes[self.kept]
         self.count = count
         self.sizes = np.bincount(self.codes, minlength=count)
         self._order: np.ndarray | None = None

@@ -5,8 +5,6 @@ The labels are a photograph, as a statistic is: so the codes are the same in eve
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,11 +17,9 @@ from dataview.plan.guards import check_ends, check_no_record
 from dataview.plan.kinds import Mapped, known_shape
 from dataview.plan.node import Node, Part
 from dataview.plan.photographs import Photograph
-from dataview.samples.unique import NARROW, Distinct, Values, above, is_present
+from dataview.samples.coding import MISSING, coder, is_present
+from dataview.samples.unique import Distinct, Values
 from dataview.sources import ArraySource, Memo
-
-MISSING = -1
-"""The code of a row that has no label."""
 
 BLOCK = 1 << 16
 """How many rows get their codes at a time."""
@@ -105,60 +101,16 @@ def rows_of(node: Node, numbers: np.ndarray) -> Node:
 
 def _check_known(codes: np.ndarray, values: np.ndarray, numbers: np.ndarray) -> None:
     unknown = codes == MISSING
-    if not unknown.any() or not np.any(unknown & is_present(values)):
+    if not unknown.any():
         return
-    place = tuple(np.argwhere(unknown & is_present(values))[0].tolist())
+    unknown &= is_present(values)
+    if not unknown.any():
+        return
+    place = tuple(np.argwhere(unknown)[0].tolist())
     raise ValueError(
         f"row {numbers[place[0]]} holds {values[place]!r}, which was not among the labels when "
         "_codes() was asked for; ask for it again, or give labels="
     )
-
-
-Code = Callable[[np.ndarray], np.ndarray]
-"""A function that returns the codes of values, `MISSING` for what is not among the labels."""
-
-
-def coder(labels: np.ndarray) -> Code:
-    """Return the function that gives each value its number among labels.
-
-    >>> coder(np.array(["b", "a"]))(np.array(["b", "c", "a"])).tolist()
-    [0, -1, 1]
-    """
-    if not len(labels):
-        return lambda values: np.full(values.shape, MISSING)
-    if labels.dtype.kind in "iu":
-        low, high = int(labels.min()), int(labels.max())
-        if high - low < NARROW:
-            table = np.full(high - low + 1, MISSING)
-            table[above(labels, low)] = np.arange(len(labels))
-            return functools.partial(_looked_up, labels, table, low, high)
-    return functools.partial(_searched, labels, np.argsort(labels, kind="stable"))
-
-
-def _looked_up(
-    labels: np.ndarray, table: np.ndarray, low: int, high: int, values: np.ndarray
-) -> np.ndarray:
-    """Return the codes of integers, by a table of all integers near the labels."""
-    if values.dtype.kind not in "iu":
-        return _searched(labels, np.argsort(labels, kind="stable"), values)
-    within = (values >= low) & (values <= high)
-    if within.all():
-        return np.asarray(table[above(values, low)])
-    found = np.full(values.shape, MISSING)
-    found[within] = table[above(values[within], low)]
-    return found
-
-
-def _searched(labels: np.ndarray, order: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return the codes of values of any dtype that has an order."""
-    found = np.full(values.shape, MISSING)
-    present = is_present(values)
-    some = values[present]
-    places = np.searchsorted(labels, some, sorter=order)
-    places[places == len(labels)] = 0
-    codes = order[places]
-    found[present] = np.where(labels[codes] == some, codes, MISSING)
-    return found
 
 
 def known_labels(given: Any) -> Node:

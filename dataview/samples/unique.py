@@ -14,6 +14,7 @@ from dataview.plan.guards import check_ends, check_no_record
 from dataview.plan.kinds import known_dtype, known_shape
 from dataview.plan.node import DType, Evaluate, Node
 from dataview.plan.photographs import Photograph
+from dataview.samples.coding import NARROW, above, is_present, may_be_missing
 from dataview.samples.streams import Samples, Stream
 from dataview.sources import ArraySource, Memo
 
@@ -34,29 +35,6 @@ def distinct(node: Node, counts: bool, labels: bool = False) -> Distinct:
     check_ends(node, what)
     known_shape(node)
     return Distinct(Values(node, counts, labels))
-
-
-def is_present(values: np.ndarray) -> np.ndarray:
-    """Return where there is a value: not None, NaN or NaT.
-
-    >>> is_present(np.array(["a", None, np.nan], object)).tolist()
-    [True, False, False]
-    """
-    if values.dtype.hasobject:
-        flat = [value is not None and value == value for value in values.reshape(-1).tolist()]
-        return np.array(flat, bool).reshape(values.shape)
-    return np.asarray(values == values)
-
-
-NARROW = 1 << 16
-"""Integers within a range of this length are counted in a table."""
-
-
-def above(values: np.ndarray, low: int) -> np.ndarray:
-    """Return how far integers are above the least of them, if they are near to it."""
-    if values.dtype.kind == "u":
-        return np.asarray(values - values.dtype.type(low), np.intp)
-    return np.asarray(np.subtract(values, low, dtype=np.int64), np.intp)
 
 
 def _counted(array: np.ndarray) -> Counted:
@@ -145,8 +123,10 @@ def count_values(node: Node, labels: bool) -> Counted:
 
     def counted(index: Index) -> Counted:
         block = evaluate(node, index)
-        present = is_present(block) if labels else None
-        return _counted(block if present is None or present.all() else block[present])
+        if not labels or not may_be_missing(block.dtype):
+            return _counted(block)
+        present = is_present(block)
+        return _counted(block if present.all() else block[present])
 
     indices = list(row_blocks(node))
     runs = [_counted(np.empty(0, known_dtype(node)))]

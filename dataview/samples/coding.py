@@ -1,0 +1,142 @@
+"""The number of each value among labels: by a table, by hashing, or by search in sorted labels."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+MISSING = -1
+"""The code of what is not among the labels."""
+
+NARROW = 1 << 16
+"""Integers within a range of this length are looked up in a table."""
+
+SPREAD = 16
+"""Integers further apart are, too, if the table has up to so many places for each label."""
+
+MANY = 1 << 12
+"""More labels than this do not stay in the nearest cache."""
+
+Code = Callable[[np.ndarray], np.ndarray]
+"""A function that returns the codes of values."""
+
+
+def may_be_missing(dtype: np.dtype[Any]) -> bool:
+    """Whether values of a dtype may be None, NaN or NaT."""
+    return dtype.kind not in "biuSUV"
+
+
+def is_present(values: np.ndarray) -> np.ndarray:
+    """Return where there is a value: not None, NaN or NaT.
+
+    >>> is_present(np.array(["a", None, np.nan], object)).tolist()
+    [True, False, False]
+    """
+    if not may_be_missing(values.dtype):
+        return np.ones(values.shape, bool)
+    if values.dtype.hasobject:
+        flat = [value is not None and value == value for value in values.reshape(-1).tolist()]
+        return np.array(flat, bool).reshape(values.shape)
+    return np.asarray(values == values)
+
+
+def above(values: np.ndarray, low: int) -> np.ndarray:
+    """Return how far integers are above the least of them, if they are near to it."""
+    if values.dtype.kind == "u":
+        return np.asarray(values - values.dtype.type(low), np.intp)
+    return np.asarray(np.subtract(values, low, dtype=np.int64), np.intp)
+
+
+def coder(labels: np.ndarray) -> Code:
+    """Return the function that gives each value its number among labels.
+
+    >>> coder(np.array(["b", "a"]))(np.array(["b", "c", "a"])).tolist()
+    [0, -1, 1]
+    """
+    if not len(labels):
+        return lambda values: np.full(values.shape, MISSING)
+    order = np.argsort(labels, kind="stable")
+    searched = functools.partial(_searched, labels[order], order)
+    if labels.dtype.kind not in "iu":
+        return searched
+    quick, low, high = _hashed, int(labels.min()), int(labels.max())
+    if high - low < NARROW + SPREAD * len(labels):
+        table = np.full(high - low + 1, MISSING)
+        table[above(labels, low)] = np.arange(len(labels))
+        quick = functools.partial(_looked_up, table, low, high)
+    elif len(labels) > MANY:
+        quick = functools.partial(_hashed, labels, _slots(labels))
+    else:
+        return searched
+    dtype = labels.dtype
+    return lambda values: quick(values) if values.dtype == dtype else searched(values)
+
+
+def _looked_up(table: np.ndarray, low: int, high: int, values: np.ndarray) -> np.ndarray:
+    """Return the codes of integers, by a table of all integers near the labels."""
+    if values.size and low <= int(values.min()) and int(values.max()) <= high:
+        return np.asarray(table[above(values, low)])
+    within = (values >= low) & (values <= high)
+    found = np.full(values.shape, MISSING)
+    found[within] = table[above(values[within], low)]
+    return found
+
+
+def _searched(labels: np.ndarray, order: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return the codes of values of any dtype that has an order; `order` sorted the labels."""
+    if not may_be_missing(values.dtype):
+        return _found(labels, order, values)
+    present = is_present(values)
+    found = np.full(values.shape, MISSING)
+    found[present] = _found(labels, order, values[present])
+    return found
+
+
+def _found(labels: np.ndarray, order: np.ndarray, values: np.ndarray) -> np.ndarray:
+    places = np.searchsorted(labels, values)
+    places[places == len(labels)] = 0
+    return np.asarray(np.where(labels[places] == values, order[places], MISSING))
+
+
+# --- hashing -----------------------------------------------------------------------------------
+
+EMPTIER = 4
+"""How many slots there are for each label, at least: most labels are in their first one."""
+
+
+def _slots(labels: np.ndarray) -> np.ndarray:
+    """Return a table of codes in which each label is at its slot, or at one soon after it."""
+    slots = np.full(1 << (EMPTIER * len(labels)).bit_length(), MISSING)
+    places, waiting = _slot_of(labels, len(slots)), np.arange(len(labels))
+    while len(waiting):
+        free = slots[places[waiting]] == MISSING
+        slots[places[waiting[free]]] = waiting[free]  # of several labels one stays there
+        waiting = waiting[slots[places[waiting]] != waiting]
+        places[waiting] = (places[waiting] + 1) % len(slots)
+    return slots
+
+
+def _slot_of(values: np.ndarray, count: int) -> np.ndarray:
+    """Return the slots of integers: the first bits of their products with a large odd number."""
+    shift = np.uint64(65 - count.bit_length())
+    spread = values.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return np.asarray(spread >> shift, np.intp)
+
+
+def _hashed(labels: np.ndarray, slots: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return the codes of integers by their slots."""
+    flat = values.reshape(-1)
+    places = _slot_of(flat, len(slots))
+    found = slots[places]
+    rows = np.flatnonzero((labels[found] != flat) & (found != MISSING))
+    found[labels[found] != flat] = MISSING
+    while len(rows):  # another label is at the slot
+        places[rows] = (places[rows] + 1) % len(slots)
+        codes = slots[places[rows]]
+        hit = (codes != MISSING) & (labels[codes] == flat[rows])
+        found[rows[hit]] = codes[hit]
+        rows = rows[~hit & (codes != MISSING)]
+    return np.asarray(found.reshape(values.shape))
