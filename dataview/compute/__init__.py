@@ -1,14 +1,13 @@
 """How plans are computed: in which blocks, by which engine, on which executor.
 
 Nodes go in and arrays come out: expressions block by block, statistics in streaming passes, matrix
-products, compiled functions.
+products.
 """
 
 from dataview.compute.engines import chosen as chosen_engines
 from dataview.compute.engines import engine
 from dataview.compute.evaluation import evaluate, settle
 from dataview.compute.executors import executor, run_blocks, shares_memory
-from dataview.compute.functions import Function, bind, pack_like
 from dataview.compute.kernel import FloatErrors
 from dataview.compute.photographs import changing, changing_arrays, listen, replacing, waiting_at
 from dataview.compute.products import matmul, operand_indices
@@ -21,6 +20,7 @@ from dataview.compute.requests import (
     evaluate_all,
     evaluate_into,
     fields_at,
+    in_own_arrays,
     is_equal,
     overwrite,
     read_as_rows_of,
@@ -34,11 +34,11 @@ from dataview.compute.ways import Cut, aliases, cuts_along, way_of
 from dataview.plan.places import Place, Targets, into_places, operand_index, place_of
 
 __all__ = [
-    "KINDS", "Cut", "FloatErrors", "Function", "Place", "Program", "Targets", "aliases",
-    "as_tuples", "bind", "by_name", "changing", "changing_arrays", "chosen_engines", "compiled",
-    "cuts_along", "engine", "evaluate", "evaluate_all", "evaluate_into", "executor", "fields_at",
-    "into_places", "is_equal", "leaves_of", "listen", "matmul", "memory_of", "operand_index",
-    "operand_indices", "overwrite", "own_copy", "pack_like", "passes_before", "place_of",
-    "read_as_rows_of", "reader_of", "reduction", "replacing", "result_dtype", "row_blocks",
-    "rows_of", "run_blocks", "sampled_rows", "settle", "shares_memory", "waiting_at", "way_of",
+    "KINDS", "Cut", "FloatErrors", "Place", "Program", "Targets", "aliases", "as_tuples", "by_name",
+    "changing", "changing_arrays", "chosen_engines", "compiled", "cuts_along", "engine", "evaluate",
+    "evaluate_all", "evaluate_into", "executor", "fields_at", "in_own_arrays", "into_places",
+    "is_equal", "leaves_of", "listen", "matmul", "memory_of", "operand_index", "operand_indices",
+    "overwrite", "own_copy", "passes_before", "place_of", "read_as_rows_of", "reader_of",
+    "reduction", "replacing", "result_dtype", "row_blocks", "rows_of", "run_blocks", "sampled_rows",
+    "settle", "shares_memory", "waiting_at", "way_of",
 ]  # fmt: skip

@@ -1,7 +1,7 @@
 """Conversion: data of users, files and other libraries becomes nodes, and nodes become theirs.
 
 There is one table of file formats, and one table of readers for the objects of other libraries.
-Pickles hold no more data than they need.
+Functions are called with arrays and return arrays.  Pickles hold no more data than they need.
 """
 
 from dataview.exchange.convert import (
@@ -13,6 +13,7 @@ from dataview.exchange.convert import (
     operand_of,
 )
 from dataview.exchange.from_libraries import check_gradient, in_parts, is_foreign
+from dataview.exchange.functions import Function, bind, pack_like
 from dataview.exchange.pickling import packed_in_order
 from dataview.exchange.saving import save
 from dataview.exchange.to_arrow import arrow_array, arrow_stream
@@ -29,8 +30,8 @@ from dataview.exchange.to_libraries import (
 )
 
 __all__ = [
-    "DEVICE", "argument_of", "arrow_array", "arrow_stream", "check_gradient", "dlpack", "in_parts",
-    "is_foreign", "node_of", "numbered", "object_node", "open_node", "operand_of",
-    "packed_in_order", "register_in_jax", "samples", "save", "to_dask", "to_jax", "to_pandas",
-    "to_torch", "to_xarray"
+    "DEVICE", "Function", "argument_of", "arrow_array", "arrow_stream", "bind", "check_gradient",
+    "dlpack", "in_parts", "is_foreign", "node_of", "numbered", "object_node", "open_node",
+    "operand_of", "pack_like", "packed_in_order", "register_in_jax", "samples", "save", "to_dask",
+    "to_jax", "to_pandas", "to_torch", "to_xarray",
 ]  # fmt: skip

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from dataview.compute import evaluate, pack_like
+from dataview.compute import evaluate
+from dataview.exchange import pack_like
 from dataview.loader.devices import placed
 from dataview.plan.kinds import Record, members
 from dataview.plan.node import Node

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute import pack_like
+from dataview.exchange import pack_like
 
 _HOW = (
     "device= is None or 'cpu' for NumPy, a device of another library such as "

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from dataview import exchange
-from dataview.compute import Function, evaluate_all, pack_like
+from dataview.compute import evaluate_all
+from dataview.exchange import Function, pack_like
 from dataview.loader import collated
 from dataview.plan.concat import concat as concat_nodes
 from dataview.plan.fields import WindowSpec

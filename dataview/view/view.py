@@ -16,7 +16,6 @@ from numpy import ndarray
 from dataview import samples, show
 from dataview.compute import (
     as_tuples,
-    bind,
     by_name,
     evaluate,
     evaluate_into,
@@ -25,7 +24,7 @@ from dataview.compute import (
     rows_of,
 )
 from dataview.errors import UndeclaredError, unknown_field, unknown_verb
-from dataview.exchange import packed_in_order, save
+from dataview.exchange import bind, packed_in_order, save
 from dataview.index import (
     NO_KEY,
     Index,

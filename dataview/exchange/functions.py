@@ -13,9 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute.evaluation import evaluate, settle
-from dataview.compute.requests import evaluate_all, in_own_arrays
-from dataview.compute.rows import memory_of
+from dataview.compute import evaluate, evaluate_all, in_own_arrays, memory_of, settle
 from dataview.index import Index, gather
 from dataview.plan.build import elementwise, read_only, stored, with_fields
 from dataview.plan.guards import check_no_record
