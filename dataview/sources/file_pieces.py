@@ -162,6 +162,11 @@ def pieces(block: Block, index: Index, array: np.ndarray, exact: bool) -> Iterat
     if not isinstance(first, Constant) and all(index.shape[axis] == 1 for axis in axes_of(first)):
         first = Constant(int(positions(first, index.shape).item()))
         index = Index(index.shape, (first, *index.maps[1:]))
+    if isinstance(first, Array) and not exact:
+        band, inside = band_of(block, index)
+        if first.values.size * (band.width + max(GAP, 2 * mmap.PAGESIZE)) <= _most_bytes():
+            yield Piece(band, inside, first.values.reshape(-1), array)
+            return
     loose = _loose_axes(index)
     if _count(index, loose) > MOST_NUMBERS:
         yield from _in_turn(block, index, array, exact, loose, MOST_NUMBERS)
@@ -273,6 +278,10 @@ def _slabs(block: Block, index: Index, array: np.ndarray) -> Iterator[Piece]:
     axis, stride = line
     length = index.shape[axis]
     step = max(1, _most_bytes() // (block.row_bytes * abs(stride)))
+    if step >= length:
+        low, high = extent(index.maps[0], index.shape) or (0, 0)
+        yield Piece(band, index, range(low, high + 1), array)
+        return
     for start in range(0, length, step):
         where = block_index(index.shape, start, min(start + step, length), axis)
         part = compose(index, where)
