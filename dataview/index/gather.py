@@ -43,11 +43,11 @@ def read(array: np.ndarray, index: Index) -> np.ndarray:
     """
     if 0 in index.shape:
         return np.ndarray(index.shape, array.dtype)
+    if index.is_box:
+        return box(array, index)
     key = _key_of(index)
     if key is not None:
         return _by_key(array, key)
-    if index.is_box:
-        return _strided(array, index)
     array, index = _boxed(array, index)
     while groups := _groups(array, index):
         array, index = _gathered(array, index, groups[0])
@@ -105,10 +105,9 @@ def rows_and_rest(index: Index, axis: int = 0) -> tuple[np.ndarray, Index]:
 def box(array: np.ndarray, index: Index) -> np.ndarray:
     """Return the strided view of the memory that a box selects."""
     key = _key_of(index)
-    return _strided(array, index) if key is None else array[key]
-
-
-def _strided(array: np.ndarray, index: Index) -> np.ndarray:
+    if key is not None:
+        found: np.ndarray = array[key]
+        return found
     start: list[Any] = []
     strides = [0] * len(index.shape)
     for map_, stride in zip(index.maps, array.strides, strict=True):

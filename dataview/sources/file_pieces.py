@@ -167,20 +167,22 @@ def pieces(block: Block, index: Index, array: np.ndarray, exact: bool) -> Iterat
         if first.values.size * (band.width + max(GAP, 2 * mmap.PAGESIZE)) <= _most_bytes():
             yield Piece(band, inside, first.values.reshape(-1), array)
             return
-    loose = _loose_axes(index)
-    if _count(index, loose) > MOST_NUMBERS:
-        yield from _in_turn(block, index, array, exact, loose, MOST_NUMBERS)
-        return
+    if math.prod(index.shape) > MOST_NUMBERS:
+        loose = _loose_axes(index)
+        if _count(index, loose) > MOST_NUMBERS:
+            yield from _in_turn(block, index, array, exact, loose, MOST_NUMBERS)
+            return
     nested = len(block.shape) > 1
     if isinstance(first, Constant) and nested:
         inner = Index(index.shape, index.maps[1:])
         yield from pieces(block.row(first.offset), inner, array, exact)
         return
-    over = _sorted_axes(index, loose, exact)
     band, inside = band_of(block, index)
     if is_dense(band, index):
         yield from _slabs(block, index, array)
-    elif _count(index, over) > MOST_NUMBERS:
+        return
+    over = _sorted_axes(index, exact)
+    if _count(index, over) > MOST_NUMBERS:
         yield from _in_turn(block, index, array, exact, over, MOST_NUMBERS)
     elif nested and set(axes_of(index.maps[1])).issubset(axes_of(first)):
         yield from pieces(*_merged(block, index), array, exact)
@@ -210,10 +212,10 @@ def _loose_axes(index: Index) -> tuple[int, ...]:
     )
 
 
-def _sorted_axes(index: Index, loose: tuple[int, ...], exact: bool) -> tuple[int, ...]:
+def _sorted_axes(index: Index, exact: bool) -> tuple[int, ...]:
     """Return the view axes over which the rows are put in order."""
     own = axes_of(index.maps[0])
-    return own if not exact or line_of(index) else tuple(sorted({*own, *loose}))
+    return own if not exact or line_of(index) else tuple(sorted({*own, *_loose_axes(index)}))
 
 
 def _count(index: Index, axes: tuple[int, ...]) -> int:
