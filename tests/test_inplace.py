@@ -761,15 +761,18 @@ def test_a_disk_that_fills_up_is_an_error_of_the_file_if_no_row_remains_changed(
     workers, folder, monkeypatch
 ):
     a = np.arange(4000.0).reshape(100, 40)
-    writes = file_access._write_some
+    writer = file_access._writer
 
-    def full(file, part, place):
-        room = a.nbytes // 2 + 1000 - place  # the rest of the file was never given any
-        if room <= 0:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return writes(file, part[:room], place)
+    def full(file):
+        def write(parts, place):
+            room = a.nbytes // 2 + 1000 - place  # the rest of the file was never given any
+            if room <= 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return writer(file)((parts[0][:room],), place)
 
-    monkeypatch.setattr(file_access, "_write_some", full)
+        return write
+
+    monkeypatch.setattr(file_access, "_writer", full)
     monkeypatch.setattr(mmap, "mmap", type("mmap", (mmap.mmap,), {"madvise": no_pages}))
     for change in [
         lambda v: operator.iadd(v, 1),

@@ -1043,7 +1043,7 @@ def test_a_full_disk_is_an_error_that_names_the_file(key, order, tmp_path, monke
 
     monkeypatch.setattr(mmap, "mmap", type("mmap", (mmap.mmap,), {"madvise": full}))
     monkeypatch.setattr(os, "pwritev", full, raising=False)
-    monkeypatch.setattr(file_access, "_write_some", full)
+    monkeypatch.setattr(file_access, "_writer", lambda file: full)
     node = node_of(dv.open(path, "r+")[key])
     with pytest.raises(OSError, match="No space left") as caught:
         node.node.source.write(node.index, np.ones(()))

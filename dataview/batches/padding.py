@@ -85,4 +85,6 @@ def marked(node: Node, count: int) -> Node:
         named = {name: marked(part.node, count) for name, part in members(node).items()}
         return record(named, node.rank)
     shape, rows = known_shape(node), Computed(_Trailing(count), LINE)
-    return select(node, axis_index(shape, rows, shape[0]), "the batch")
+    found = select(node, axis_index(shape, rows, shape[0]), "the batch")
+    found.lent = node.lent  # all of its rows, in their order
+    return found

@@ -94,7 +94,7 @@ def evaluate(node: Node, index: Index | None = None, memo: Memo | None = None) -
 
 def _answer(node: Node, index: Index | None, memo: Memo) -> Answer:
     """Return the answer of a node's kind; a part of a node becomes an index on the node below."""
-    if index is None and type(node) is Select and node.index.shape and not aliases(node):
+    if index is None and type(node) is Select and node.index.shape and _has_taker(node):
         count = node.index.shape[0]
         taker = None if is_endless(count) else taker_of(evaluate, node)
         found = PLAN if taker is None else taker(range(count))
@@ -111,6 +111,11 @@ def _answer(node: Node, index: Index | None, memo: Memo) -> Answer:
     if shape and max(shape) >= ENDLESS:
         raise endless("calling")
     return answer(node, index, memo)
+
+
+def _has_taker(node: Select) -> bool:
+    """Whether a part may be taken as rows: it was before, or it is more than part of a store."""
+    return bool(node.reader) or not (isinstance(node.node, Stored) or aliases(node.node))
 
 
 def _sampled(node: Sampled, index: Index | None, memo: Memo) -> np.ndarray:

@@ -313,6 +313,8 @@ class FloatErrors(dict[tuple[int, str], str]):
 
     def report(self) -> None:
         """Treat each error once, as the caller's `errstate` says."""
+        if not self:
+            return
         modes = np.geterr()
         for (_, kind), name in sorted(self.items()):
             mode = modes[_MODES[kind]]  # type: ignore[literal-required]

@@ -61,6 +61,7 @@ CHUNK_BYTES = 1 << 22
 """How much is added in pairs at a time: the sums stay in the cache."""
 
 
+@functools.cache
 def _wider(dtype: np.dtype[Any]) -> np.dtype[Any]:
     if dtype.kind == "c":
         return np.result_type(dtype, np.complex128)
@@ -77,13 +78,13 @@ def exact_sum(block: np.ndarray, axes: Axes) -> np.ndarray:
     if block.dtype.kind not in "fc":
         total: np.ndarray = np.sum(block, axis=axes, keepdims=True)
         return total
-    wider = _wider(block.dtype)
-    in_front = axes == tuple(range(len(axes)))
+    wider, depth = _wider(block.dtype), len(axes)
+    in_front = axes == tuple(range(depth)) and block.size >= WIDE << HALVINGS
     with np.errstate(all="ignore"):
         if in_front and block.dtype.char in "fd" and block.flags.c_contiguous:
-            kept = block.shape[len(axes) :]
+            kept = block.shape[depth:]
             rows = block.reshape(_count(block, axes), math.prod(kept))
-            total = _tall_sum(rows, wider).reshape([1] * len(axes) + list(kept))
+            total = _tall_sum(rows, wider).reshape((1,) * depth + kept)
         else:
             total = np.add.reduce(block, axis=axes, dtype=wider, keepdims=True)
     if not np.isfinite(total).all():

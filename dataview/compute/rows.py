@@ -196,14 +196,25 @@ def _quick_reader(evaluate: Evaluate, node: Node) -> Callable[[Rows], Any] | Non
 
 
 def _of_memory(memory: np.ndarray, columns: Index | None = None) -> Taker:
-    """Return what takes of rows of an array all, or what a box selects: an alias for a range."""
-    by_number = gather.row_taker(memory, columns)
-    part = memory if columns is None else gather.box(memory, columns)
+    """Return what takes of rows of an array all, or what an index selects of each of them."""
+    key = None if columns is None else gather.basic_key(columns)
+    if columns is None or key is not None:
+        by_number = gather.row_taker(memory, key)
+        part = memory if key is None else memory[key]
+        return lambda rows: by_number(rows) if type(rows) is ndarray else part[row_key(rows)]
+    own, every = columns, gather.row_taker(memory)
 
     def taken(rows: Rows) -> Any:
-        return by_number(rows) if type(rows) is ndarray else part[row_key(rows)]
+        several = _several(rows)
+        whole = every(several) if isinstance(several, ndarray) else memory[row_key(several)]
+        found = gather.columns_of(whole, own)
+        return found[0] if isinstance(rows, int) else found
 
     return taken
+
+
+def _several(rows: Rows) -> Rows:
+    return range(rows, rows + 1) if isinstance(rows, int) else rows
 
 
 def _of_stored(evaluate: Evaluate, node: Stored) -> Taker | None:
@@ -284,8 +295,6 @@ def _of_columns(evaluate: Evaluate, node: Node, columns: Index) -> Taker | None:
     columns = Index((shape[0], *columns.shape[1:]), columns.maps)
     if is_identity(columns, shape):
         return _quick_reader(evaluate, node)
-    if not columns.is_box:
-        return None
     memory = memory_of(node)
     if memory is not None:
         return _of_memory(memory, columns)
@@ -425,7 +434,7 @@ def _of_expression(
     own = node.replaced()  # the node itself would hold what it remembers, and so itself
 
     def computed(rows: Rows) -> Any:
-        several = range(rows, rows + 1) if isinstance(rows, int) else rows
+        several: Any = _several(rows)
         if is_divided(len(several) * row, own.dtypes[0]):
             return PLAN
         if any(statistic.taken is None for statistic, _ in statistics.values()):

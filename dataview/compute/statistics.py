@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -67,6 +67,8 @@ def reduction(
 def _axes(axis: Any, ndim: int, kind: str) -> tuple[int, ...]:
     if not ndim and axis in (0, -1) and kind not in (*AVERAGES, "quantile"):  # so does NumPy
         return ()
+    if type(axis) is int and 0 <= axis < ndim:
+        return (axis,)
     given = axis if isinstance(axis, tuple) else (axis,)
     return tuple(sorted(np.lib.array_utils.normalize_axis_tuple(given, ndim)))
 
@@ -154,80 +156,70 @@ def _shortened(node: Node, known: dict[Node, Node], evaluate: Evaluate) -> Node:
 
 def _take_together(alike: list[Reduction], node: Node, evaluate: Evaluate) -> None:
     """Compute statistics over the same axes of a node."""
-    axes = alike[0].axes
     counted = [other for other in alike if other.kind in KINDS]
     errors = FloatErrors()
-    if 0 not in axes and known_shape(node):
-        values = [_row_by_row(other, node, evaluate, errors) for other in counted]
-    elif counted:
-        parts = list(dict.fromkeys(KINDS[other.kind].part for other in counted))
-        states = _streamed(node, axes, parts, evaluate, errors)
-        by_part = dict(zip(parts, states, strict=True))
-        values = [_finished(other, by_part[KINDS[other.kind].part], errors) for other in counted]
+    values = _values_of(counted, node, evaluate, errors) if counted else []
     for other in counted:
         _warn_of_few(other)
     errors.report()
-    for other, value in zip(counted, values if counted else (), strict=True):
+    for other, value in zip(counted, values, strict=True):
         _set_value(other, value)
     for other in alike:
         if other.taken is None:
             _set_value(other, quantiles_of(other, evaluate))
 
 
-def _row_by_row(
-    node: Reduction, operand: Node, evaluate: Evaluate, errors: FloatErrors
-) -> np.ndarray:
-    """Return a statistic with a value for each row."""
-    out = np.empty(known_shape(node), node.dtype)
-    whole = known_shape(operand)
-
-    def done(cut: Cut) -> None:
-        block = evaluate(operand, cut.within(whole))
-        with errors.noting_in(node.kind):
-            state = KINDS[node.kind].part(block, node.axes, 0)
-        out[cut.start : cut.stop] = _finished(node, state, errors)
-
-    run_blocks(done, _blocks_of_rows(operand))
-    return out
-
-
 _NAMES = {kind.part: name for name, kind in KINDS.items()}
 _COMBINE = {kind.part: kind.combine for kind in KINDS.values()}
 """By the function that makes a part: the name of its statistic, and what combines two parts."""
 
+States: TypeAlias = "dict[Callable[..., State], State]"
+"""What a block contributes to each part."""
 
-def _streamed(
-    node: Node,
-    axes: tuple[int, ...],
-    parts: list[Callable[..., State]],
-    evaluate: Evaluate,
-    errors: FloatErrors,
-) -> list[State]:
-    """Return the combined parts of statistics over the rows."""
-    shape = known_shape(node)
+
+def _values_of(
+    wanted: list[Reduction], node: Node, evaluate: Evaluate, errors: FloatErrors
+) -> list[np.ndarray]:
+    """Return the values of statistics over the same axes, of data that are read once."""
+    shape, axes = known_shape(node), wanted[0].axes
     grid = _blocks_of_rows(node)
 
-    def contribution(cut: Cut) -> list[State]:
+    def states_of(cut: Cut) -> States:
         reused: list[np.ndarray] = []
         memo = {REUSED: reused} if reuses(node) else None
         block = evaluate(node, cut.within(shape) if len(grid) > 1 else None, memo)
-        states = []
-        for part in parts:
-            with errors.noting_in(_NAMES[part]):
-                states.append(part(block, axes, cut.start))
+        states: States = {}
+        name = ""
+        with errors.noting(lambda: (0, name)):
+            for other in wanted:
+                part, name = KINDS[other.kind].part, other.kind
+                if part not in states:
+                    states[part] = part(block, axes, cut.start)
         give_back(reused)
         return states
 
-    totals: list[State] | None = None
+    if len(grid) == 1:
+        return _finished(wanted, states_of(grid[0]), errors)
+    if 0 not in axes:
+        outs = [np.empty(known_shape(other), other.dtype) for other in wanted]
+
+        def done(cut: Cut) -> None:
+            for out, rows in zip(outs, _finished(wanted, states_of(cut), errors), strict=True):
+                out[cut.start : cut.stop] = rows
+
+        run_blocks(done, grid)
+        return outs
+    return _finished(wanted, _streamed(states_of, grid, errors), errors)
+
+
+def _streamed(states_of: Callable[[Cut], States], grid: list[Cut], errors: FloatErrors) -> States:
+    """Return the parts of all blocks, combined in the order of the rows."""
+    totals: States = {}
     for start in range(0, len(grid), WINDOW):
-        for states in run_blocks(contribution, grid[start : start + WINDOW]):
-            if totals is None:
-                totals = states
-                continue
-            for number, part in enumerate(parts):
+        for states in run_blocks(states_of, grid[start : start + WINDOW]):
+            for part, state in states.items():
                 with errors.noting_in(_NAMES[part]):
-                    totals[number] = _COMBINE[part](totals[number], states[number])
-    assert totals is not None
+                    totals[part] = _COMBINE[part](totals[part], state) if part in totals else state
     return totals
 
 
@@ -239,13 +231,18 @@ def _blocks_of_rows(node: Node) -> list[Cut]:
     return cuts_along(0, shape[0] if shape else 0, step) or [Cut(0, 0, 0)]
 
 
-def _finished(node: Reduction, state: State, errors: FloatErrors) -> np.ndarray:
-    """Return a statistic's value from its combined parts, in NumPy's dtype and shape."""
-    with errors.noting_in(node.kind):
-        value = np.asarray(KINDS[node.kind].finish(state, node.options))
-        if value.dtype != node.dtype:
-            value = value.astype(known_dtype(node))
-    return value if node.keepdims else value.squeeze(axis=node.axes)
+def _finished(wanted: list[Reduction], states: States, errors: FloatErrors) -> list[np.ndarray]:
+    """Return the values of statistics from their combined parts, in NumPy's dtypes and shapes."""
+    values = []
+    name = ""
+    with errors.noting(lambda: (0, name)):
+        for node in wanted:
+            kind, name = KINDS[node.kind], node.kind
+            value = np.asarray(kind.finish(states[kind.part], node.options))
+            if value.dtype != node.dtype:
+                value = value.astype(known_dtype(node))
+            values.append(value if node.keepdims else value.squeeze(axis=node.axes))
+    return values
 
 
 def _set_value(node: Reduction, value: np.ndarray) -> None:

@@ -161,13 +161,12 @@ def axes_of(map_: Map) -> tuple[int, ...]:
     >>> axes_of(Affine(3, ((2, 10), (0, 1))))
     (0, 2)
     """
-    while isinstance(map_, Computed):
+    while type(map_) is Computed:
         map_ = map_.inner
-    if isinstance(map_, Constant):
-        return ()
-    if isinstance(map_, Affine):
-        return tuple(sorted(axis for axis, _ in map_.strides))
-    return map_.axes
+    if type(map_) is Affine:  # most maps are, and have one axis
+        strides = map_.strides
+        return (strides[0][0],) if len(strides) == 1 else tuple(sorted(axis for axis, _ in strides))
+    return map_.axes if type(map_) is Array else ()
 
 
 def shares_axes(index: Index, number: int) -> bool:
@@ -344,6 +343,8 @@ def _functions_of(map_: Computed) -> tuple[list[Computed], Map]:
 
 def _affine_through(map_: Affine, inner: Index) -> Map:
     offset = map_.offset
+    if not offset and len(map_.strides) == 1 and map_.strides[0][1] == 1:
+        return inner.maps[map_.strides[0][0]]
     strides: dict[int, int] = {}
     others: list[tuple[Array | Computed, int]] = []
     for axis, stride in map_.strides:

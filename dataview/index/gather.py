@@ -26,8 +26,12 @@ from dataview.index.algebra import (
     renamed,
     renumbered,
     shares_axes,
-    whole_axes,
 )
+
+FEW = 4
+"""So few elements of each line are quicker to take one place after the other, over all lines."""
+
+WHOLE = slice(None)
 
 
 def read(array: np.ndarray, index: Index) -> np.ndarray:
@@ -41,33 +45,40 @@ def read(array: np.ndarray, index: Index) -> np.ndarray:
         return np.ndarray(index.shape, array.dtype)
     if index.is_box:
         return box(array, index)
-    found = _rows_alone(array, index)
-    if found is not None:
-        return found
+    key = _key_of(index)
+    if key is not None:
+        return _by_key(array, key)
     array, index = _boxed(array, index)
     while groups := _groups(array, index):
         array, index = _gathered(array, index, groups[0])
     return box(array, index)
 
 
-def _rows_alone(array: np.ndarray, index: Index) -> np.ndarray | None:
-    """Return rows by their numbers, of each what a box selects; None for any other index."""
-    rows, *rest = index.maps
-    if isinstance(rows, (Constant, Affine)):
-        return None
-    over = axes_of(rows)
-    if over != tuple(range(len(over))):
-        return None
-    for map_ in rest:
-        if not isinstance(map_, (Constant, Affine)) or any(axis in over for axis in axes_of(map_)):
-            return None
-    lines, kept = index.shape[: len(over)], index.shape[len(over) :]
-    place = {axis: axis - len(over) + 1 for axis in range(len(over), len(index.shape))}
-    maps = [LINE, *(renamed(map_, place) for map_ in rest)]
-    whole = maps[1:] == [*whole_axes(1, array.ndim)] and kept == array.shape[1:]
-    columns = None if whole else Index((len(array), *kept), maps)
-    numbers = positions(rows, lines).reshape(-1)
-    return row_taker(array, columns)(numbers).reshape(index.shape)
+def _by_key(array: np.ndarray, key: tuple[Any, ...]) -> np.ndarray:
+    """Return what a key selects, each of its arrays for itself, the smallest share first."""
+    basic = tuple(WHOLE if type(item) is np.ndarray else item for item in key)
+    found: np.ndarray = array[basic]
+    part = found
+    kept = [item for item in key if item is None or type(item) in (slice, np.ndarray)]
+    todo = [(axis, item) for axis, item in enumerate(kept) if type(item) is np.ndarray]
+    while todo:
+        axis, numbers = min(todo, key=lambda one: one[1].size / found.shape[one[0]])
+        if found is part and key[0] is numbers:
+            lines = row_taker(array, basic)(numbers.reshape(-1))
+            found = lines.reshape(numbers.shape + lines.shape[1:])
+        else:
+            found = _taken(found, numbers, axis)
+        more = numbers.ndim - 1
+        todo = [(at + more * (at > axis), item) for at, item in todo if item is not numbers]
+    return found
+
+
+def _taken(array: np.ndarray, numbers: np.ndarray, axis: int) -> np.ndarray:
+    """Return the positions on an axis, by their numbers."""
+    is_line = numbers.size > FEW or axis < array.ndim - 1
+    if is_line and array.flags.c_contiguous:
+        return array.take(numbers, axis)
+    return array[(WHOLE,) * axis + (numbers,)]
 
 
 def by_rows(index: Index, fetch: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
@@ -93,7 +104,7 @@ def rows_and_rest(index: Index, axis: int = 0) -> tuple[np.ndarray, Index]:
 
 def box(array: np.ndarray, index: Index) -> np.ndarray:
     """Return the strided view of the memory that a box selects."""
-    key = _basic_key(index)
+    key = _key_of(index)
     if key is not None:
         found: np.ndarray = array[key]
         return found
@@ -109,23 +120,42 @@ def box(array: np.ndarray, index: Index) -> np.ndarray:
     return as_strided(corner, index.shape, strides, writeable=bool(array.flags.writeable))
 
 
-def _basic_key(index: Index) -> tuple[Any, ...] | None:
-    """Return the basic NumPy key that selects the same box, None if there is none."""
+def basic_key(index: Index) -> tuple[Any, ...] | None:
+    """Return NumPy's basic key that selects the same, None if there is none."""
+    return _key_of(index) if index.is_box else None
+
+
+def _key_of(index: Index) -> tuple[Any, ...] | None:
+    """Return the key that selects the same, each of its arrays for itself; None if there is none.
+
+    The axes of the view have to be in order, each in one map only.
+    """
     key: list[Any] = []
-    reached = 0
+    reached, shape = 0, index.shape
     for map_ in index.maps:
-        if isinstance(map_, Affine):
-            if len(map_.strides) != 1 or map_.strides[0][0] < reached:
-                return None
-            axis = map_.strides[0][0]
-            if any(length != 1 for length in index.shape[reached:axis]):
+        if type(map_) is Constant:
+            key.append(map_.offset)
+            continue
+        over = axes_of(map_)
+        axis = over[0]
+        if axis != reached:
+            if axis < reached or any(length != 1 for length in shape[reached:axis]):
                 return None
             key += [None] * (axis - reached)
-            reached = axis + 1
-        key.append(as_slice(map_, index.shape))
-    if any(length != 1 for length in index.shape[reached:]):
-        return None
-    key += [None] * (len(index.shape) - reached)
+        reached = axis + len(over)
+        if type(map_) is Affine:
+            if len(over) > 1:
+                return None
+            key.append(as_slice(map_, shape))
+        elif over != tuple(range(axis, reached)):
+            return None
+        else:
+            lengths = shape[axis:reached]
+            key.append(positions(map_, shape).reshape(lengths))
+    if reached < len(shape):
+        if any(length != 1 for length in shape[reached:]):
+            return None
+        key += [None] * (len(shape) - reached)
     # The ellipsis makes NumPy return a 0-d array, which aliases, and not a scalar.
     return (*key, Ellipsis)
 
@@ -198,6 +228,11 @@ def _gathered(array: np.ndarray, index: Index, group: Sequence[int]) -> tuple[np
     return found, Index(index.shape, rest)
 
 
+def columns_of(rows: np.ndarray, columns: Index) -> np.ndarray:
+    """Return what an index selects of each row, whatever number of rows it was made for."""
+    return read(rows, Index((len(rows), *columns.shape[1:]), columns.maps))
+
+
 def _has_solid_rows(array: np.ndarray) -> bool:
     """Whether each row is one run of bytes that can be moved as it is."""
     some = array.size > 0 and array.itemsize > 0 and not array.dtype.hasobject
@@ -205,19 +240,23 @@ def _has_solid_rows(array: np.ndarray) -> bool:
 
 
 def row_taker(
-    array: np.ndarray, columns: Index | None = None
+    array: np.ndarray, part: tuple[Any, ...] | None = None
 ) -> Callable[[np.ndarray], np.ndarray]:
     """Return the function that takes rows of an array by their numbers, as a new array.
 
-    `columns` is a box that takes part of each row.  As runs of bytes rows move several times faster
-    than by element, so that it may be quicker to take all of each row.
+    `part` is a basic key, by which to take part of each row.  As runs of bytes rows move several
+    times faster than by element, so that it may be quicker to take all of each row.
     """
-    if columns is not None:
-        part, kept = box(array, columns), columns.shape[1:]
-        if _has_solid_rows(part) or not _has_solid_rows(array) or _is_small_part(array, kept):
-            return row_taker(part)
-        whole, maps = row_taker(array), columns.maps
-        return lambda rows: np.ascontiguousarray(box(whole(rows), Index((len(rows), *kept), maps)))
+    if part is not None:
+        seen = array[part]
+        if (
+            _has_solid_rows(seen)
+            or not _has_solid_rows(array)
+            or _is_small_part(array, seen.shape[1:])
+        ):
+            return row_taker(seen)
+        whole = row_taker(array)
+        return lambda rows: np.ascontiguousarray(whole(rows)[part])
     if not _has_solid_rows(array):
         return array.__getitem__
     if array.flags.c_contiguous:

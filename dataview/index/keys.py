@@ -21,7 +21,7 @@ from dataview.index.algebra import (
     is_endless,
     whole_axes,
 )
-from dataview.index.rows import rows_at, rows_index
+from dataview.index.rows import map_of, numbers_at
 
 Item: TypeAlias = Any
 """A plain key item: int, range (a slice of its axis), None, Ellipsis or an integer array."""
@@ -61,7 +61,7 @@ def parse(key: Any, shape: tuple[int, ...]) -> Index:
 
 
 def plain_index(key: Any, shape: tuple[int, ...]) -> Index | None:
-    """Return the index of a key of integers and slices, with row numbers or a mask in front or not.
+    """Return the index of a key of integers and slices, and at most one of positions or a mask.
 
     Most keys are of this kind: they are read at once.  For all others the answer is None, and so it
     is for what NumPy would refuse.
@@ -73,23 +73,34 @@ def plain_index(key: Any, shape: tuple[int, ...]) -> Index | None:
         return None
     lengths: list[int] = []
     maps: list[Map] = []
-    if type(items[0]) is np.ndarray or type(items[0]) is list:
-        numbers = rows_at(range(shape[0]), items[0]) if shape[0] < ENDLESS else None
-        if numbers is None:
+    several: list[int] = []
+    for item, length in zip(items, shape, strict=False):
+        kind = type(item)
+        if length >= ENDLESS:
             return None
-        front = rows_index(shape[:1], numbers)
-        lengths, maps = [*front.shape], [*front.maps]
-    for item, length in zip(items[len(maps) :], shape[len(maps) :], strict=False):
-        if type(item) is int and -length <= item < length < ENDLESS:
+        if kind is int and -length <= item < length:
             maps.append(Constant(item + length if item < 0 else item))
-        elif type(item) is slice and length < ENDLESS:
+        elif kind is slice:
             chosen = range(length)[item]
             maps.append(Affine(chosen.start, ((len(lengths), chosen.step),)))
             lengths.append(len(chosen))
         else:
-            return None
+            numbers = numbers_at(item, length)
+            if numbers is None:
+                return None
+            several.append(len(maps))
+            maps.append(map_of(numbers, len(lengths)))
+            lengths.append(len(numbers))
+    if several and (len(several) > 1 or _goes_to_the_front(items, several[0])):
+        return None
     whole = whole_axes(len(lengths), len(lengths) + len(shape) - len(items))
     return Index((*lengths, *shape[len(items) :]), (*maps, *whole))
+
+
+def _goes_to_the_front(items: tuple[Any, ...], place: int) -> bool:
+    """Whether NumPy has the axis of an array as the first one: an integer stands apart from it."""
+    numbers = [at for at, item in enumerate(items) if at == place or type(item) is int]
+    return place > 0 and numbers[-1] - numbers[0] >= len(numbers)
 
 
 class _Fancy:

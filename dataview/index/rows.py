@@ -55,9 +55,12 @@ def rows_index(shape: Sequence[int], rows: Rows) -> Index:
         return Index(shape[1:], (Constant(rows), *whole_axes(0, len(shape) - 1)))
     if isinstance(rows, range):
         return axis_index(shape, Affine(rows.start, ((0, rows.step),)), len(rows))
-    if len(rows) == 1:
-        return axis_index(shape, Affine(int(rows[0]), ((0, 1),)), 1)
-    return axis_index(shape, Array(rows, (0,)), len(rows))
+    return axis_index(shape, map_of(rows), len(rows))
+
+
+def map_of(numbers: np.ndarray, axis: int = 0) -> Map:
+    """Return the map of positions by their numbers over a view axis."""
+    return Affine(int(numbers[0]), ((axis, 1),)) if len(numbers) == 1 else Array(numbers, (axis,))
 
 
 def rows_at(rows: range | np.ndarray, key: Any) -> Rows | None:
@@ -67,15 +70,11 @@ def rows_at(rows: range | np.ndarray, key: Any) -> Rows | None:
     (range(12, 14), array([10, 19]))
     """
     kind = type(key)
-    if kind is list:
-        key = _array_of(key)
-    elif kind is slice or kind is int:
+    if kind is slice or kind is int:
         if kind is int and not -len(rows) <= key < len(rows):
             return None
         return rows[key] if type(rows) is range else _picked(rows, key)
-    elif kind is not np.ndarray:
-        return None
-    numbers = None if key is None else _numbers_at(key, len(rows))
+    numbers = numbers_at(key, len(rows))
     if numbers is None:
         return None
     if type(rows) is not range:
@@ -92,17 +91,15 @@ def _picked(rows: Any, key: Any) -> Rows:
     return found if type(found) is np.ndarray else int(found)
 
 
-def _array_of(key: list[Any]) -> np.ndarray | None:
-    if not key or type(key[0]) is not int:
-        return None
-    try:
-        return np.asarray(key)
-    except ValueError:  # lists of different lengths
-        return None
+def numbers_at(key: Any, count: int) -> np.ndarray | None:
+    """Return the positions of a mask, of an array or of a list of numbers as a new array.
 
-
-def _numbers_at(key: np.ndarray, count: int) -> np.ndarray | None:
-    """Return the positions of a mask or of row numbers as a new array; None for other keys."""
+    None is the answer for other keys.
+    """
+    if type(key) is list:
+        key = _array_of(key)
+    if type(key) is not np.ndarray:
+        return None
     if key.ndim != 1:
         return None
     if key.dtype == np.bool_:
@@ -116,6 +113,15 @@ def _numbers_at(key: np.ndarray, count: int) -> np.ndarray | None:
             return None
         numbers[numbers < 0] += count
     return numbers
+
+
+def _array_of(key: list[Any]) -> np.ndarray | None:
+    if not key or type(key[0]) is not int:
+        return None
+    try:
+        return np.asarray(key)
+    except ValueError:  # lists of different lengths
+        return None
 
 
 def numbers_of(map_: Map, shape: Sequence[int]) -> Numbers | None:

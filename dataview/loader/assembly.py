@@ -91,13 +91,17 @@ class Assembly:
     secondary: frozenset[str] = frozenset()
     unwrap: Callable[[Any], Any] = lambda value: value
     _by_sample: bool = field(init=False, repr=False, default=False)
+    _is_steady: bool = field(init=False, repr=False, default=False)
     _epochs: dict[int, _Epoch] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Find out whether samples are made one by one."""
+        """Find out whether samples are made one by one, and whether all epochs are read alike."""
         is_changed = bool(self.steps) or self.collate is not None or self.pad is not None
         by_sample = is_changed or any(map(_has_samples, self.parts.values()))
         object.__setattr__(self, "_by_sample", by_sample)
+        parts = self.parts.values()
+        steady = not by_sample and all(at_epoch(node, n) is node for node in parts for n in (0, 1))
+        object.__setattr__(self, "_is_steady", steady)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Send no more of the data in memory than is read; the worker makes its own readers."""
@@ -130,7 +134,9 @@ class Assembly:
         return found
 
     def _read(self, task: Task) -> Any:
-        epochs = [task.epochs] if type(task.epochs) is int else np.unique(task.epochs).tolist()
+        epochs = [0]
+        if not self._is_steady:
+            epochs = [task.epochs] if type(task.epochs) is int else np.unique(task.epochs).tolist()
         if len(epochs) < 2:
             readers, rows = self._epoch(*epochs or [0]).readers, task.rows
             if task.others is None:

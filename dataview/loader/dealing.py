@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataview.batches import Dealing
+from dataview.index import as_array
 from dataview.samplers import Cuts, Order, batches_of_epoch, samples_of_epoch
 
 
@@ -41,7 +42,9 @@ class Task(NamedTuple):
 
     def each_epoch(self) -> np.ndarray:
         """Return the epoch of each sample."""
-        return np.broadcast_to(np.asarray(self.epochs), self.rows.shape)
+        if isinstance(self.epochs, int):
+            return np.full(len(self.rows), self.epochs)
+        return np.asarray(self.epochs)
 
     def part(self, numbers: Sequence[int]) -> Task:
         """Return the task of some of the samples."""
@@ -49,7 +52,7 @@ class Task(NamedTuple):
         others = {name: rows[chosen] for name, rows in (self.others or {}).items()}
         return Task(
             self.rows[chosen],
-            np.asarray(self.places)[chosen],
+            as_array(self.places)[chosen],
             self.each_epoch()[chosen],
             None if self.valid is None else self.valid[chosen],
             others or None,
@@ -227,7 +230,7 @@ def _task(found: _Orders, epoch: int, start: int, stop: int, rank: int = 0, rank
     rows = _rows(order, start, stop, total, rank, ranks)
     if stop <= total:
         return Task(rows, places, epoch, None, more or None)
-    passed = np.asarray(places)
+    passed = as_array(places)
     valid = None if passed[-1] < total else passed < total
     return Task(rows, passed % total, epoch, valid, more or None)
 
@@ -236,7 +239,8 @@ def _rows(order: Order, start: int, stop: int, total: int, rank: int, ranks: int
     rows = order.block(start, min(stop, total))
     if stop > total:
         again = order.block(0, min(stop - total, total))
-        rows = np.concatenate([rows, np.resize(again, stop - total)])
+        again = again if stop - total <= total else np.resize(again, stop - total)
+        rows = np.concatenate([rows, again])
     return rows if ranks == 1 else rows[rank::ranks]
 
 
@@ -246,7 +250,8 @@ def joined(tasks: Sequence[Task], rank: int = 0, ranks: int = 1) -> Task:
         name: np.concatenate([task.others[name] for task in tasks if task.others])[rank::ranks]
         for name in tasks[0].others or {}
     }
-    columns = zip(*[(task.rows, task.places, task.each_epoch()) for task in tasks], strict=True)
+    parts = [(task.rows, as_array(task.places), task.each_epoch()) for task in tasks]
+    columns = zip(*parts, strict=True)
     rows, places, epochs = (np.concatenate(parts)[rank::ranks] for parts in columns)
     samples = None
     if tasks[0].samples is not None:

@@ -42,8 +42,8 @@ class Output:
 
     def __call__(self, batch: Any, valid: np.ndarray | None) -> Any:
         """Return a batch in its form; `valid` is true for rows that are no padding."""
-        if self._is_plain and valid is None:
-            return self._record(batch)
+        if self._is_plain:
+            return self._record(batch, None if valid is None else int(np.count_nonzero(valid)))
         if self.form is not None:
             return placed(_in_form(self.form, batch), self.device)
         if not is_numpy(self.device) or isinstance(batch, tuple):
@@ -55,13 +55,17 @@ class Output:
             node = marked(node, int(np.count_nonzero(valid)))
         return self.viewed(node, {})
 
-    def _record(self, batch: Mapping[str, Any]) -> Any:
-        """Return the view of a record, with rank and metadata of the data that is loaded."""
+    def _record(self, batch: Mapping[str, Any], count: int | None) -> Any:
+        """Return the view of a record, with rank and metadata of the data that is loaded.
+
+        `count` is how many of its rows are no padding, if there is any.
+        """
         like: Any = self.like
         parts: dict[str, Any] = {}
         node: Any = None
         for name, part in batch.items():
-            parts[name] = node = self._templates[name].node(part)
+            node = self._templates[name].node(part)
+            parts[name] = node = node if count is None else marked(node, count)
         late: Any = LateFields(parts, self._axes, None, _attached_parts)  # type: ignore[arg-type]
         shape = (node.shape[0], *like.shape[1:])
         return self.viewed(Record(late, like.rank, like.meta, shape, like.dtype), parts)

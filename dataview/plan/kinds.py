@@ -112,6 +112,7 @@ class Select(Node):
         self.node = node
         self.index = index
         self.levels = node.levels + 1
+        self.settled = node.settled
 
 
 class Reshaped(Select):
@@ -346,7 +347,8 @@ class Reduction(Node):
         whole = known_shape(node)
         kept = [1 if axis in axes else n for axis, n in enumerate(whole)]
         own = tuple(n for axis, n in enumerate(kept) if keepdims or axis not in axes)
-        shape = np.shape(options.get("q", 0)) + own  # several quantiles are the first axes
+        lead = np.shape(options["q"]) if "q" in options else ()  # several quantiles come first
+        shape = lead + own
         super().__init__(shape, dtype)
         self.kind = kind
         self.node = node
@@ -358,7 +360,7 @@ class Reduction(Node):
         self.rows: Any = None
         self.levels = node.levels + 1
         wait(self)
-        if keepdims or axes == tuple(range(len(axes))):
+        if node._fields is not NO_FIELDS and (keepdims or axes == tuple(range(len(axes)))):
             shift = len(shape) - len(whole)
             self._fields = node.fields.windows_only(shift, lambda axis: axis not in axes)
 

@@ -105,8 +105,8 @@ class Order:
         """Compute rows from a position on, more of them ahead the longer it goes in order."""
         if not 0 <= start <= stop or (self.length is not None and stop > self.length):
             raise IndexError(f"positions {start} to {stop} of an order of length {self.length}")
-        more = 8 * count if first <= start <= first + count else 4 * (stop - start)
-        end = max(stop, start + min(more, AHEAD))
+        ahead = 8 * count if first <= start <= first + count else 0
+        end = max(stop, start + min(max(ahead, 4 * (stop - start)), AHEAD))
         if self.forward:  # whose numbers are drawn no earlier than they are needed
             end = stop
         elif self.length is not None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import mmap
 import os
 import stat
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from dataview.sizes import sizes
 
 MOST = 1 << 30
 """The most bytes of one call: some systems refuse 2 GiB, others transfer less."""
+
+Move: TypeAlias = "Callable[[tuple[memoryview], int], int]"
+"""A function that reads or writes bytes at a place in a file, and returns how many."""
 
 POPULATE_READ, POPULATE_WRITE = 22, 23
 """Linux's numbers for the advice to load all pages of a map; Python has no names for them."""
@@ -94,30 +98,38 @@ def write_at(file: io.FileIO, block: np.ndarray, place: int) -> None:
 
 def read_runs(file: io.FileIO, block: np.ndarray, runs: Iterable[tuple[int, int]]) -> None:
     """Fill an array with the runs of bytes that have these places and sizes in a file."""
-    _transfer(_read_some, file, block, runs)
+    _transfer(_reader, file, block, runs)
 
 
 def write_runs(file: io.FileIO, block: np.ndarray, runs: Iterable[tuple[int, int]]) -> None:
     """Write the bytes of an array as runs that have these places and sizes in a file."""
-    _transfer(_write_some, file, block, runs)
+    _transfer(_writer, file, block, runs)
 
 
-def _read_some(file: io.FileIO, part: memoryview, place: int) -> int:
+def _reader(file: io.FileIO) -> Move:
     if hasattr(os, "preadv"):  # Windows and old macOS have none
-        return os.preadv(file.fileno(), [part], place)
-    file.seek(place)
-    return file.readinto(part) or 0
+        return functools.partial(os.preadv, file.fileno())
+
+    def read(parts: tuple[memoryview], place: int) -> int:
+        file.seek(place)
+        return file.readinto(*parts) or 0
+
+    return read
 
 
-def _write_some(file: io.FileIO, part: memoryview, place: int) -> int:
+def _writer(file: io.FileIO) -> Move:
     if hasattr(os, "pwritev"):
-        return os.pwritev(file.fileno(), [part], place)
-    file.seek(place)
-    return file.write(part) or 0
+        return functools.partial(os.pwritev, file.fileno())
+
+    def write(parts: tuple[memoryview], place: int) -> int:
+        file.seek(place)
+        return file.write(*parts) or 0
+
+    return write
 
 
 def _transfer(
-    move: Callable[[io.FileIO, memoryview, int], int],
+    mover: Callable[[io.FileIO], Move],
     file: io.FileIO,
     block: np.ndarray,
     runs: Iterable[tuple[int, int]],
@@ -126,13 +138,15 @@ def _transfer(
     raw: Any = block.reshape(-1).view(np.uint8)
     data, done = memoryview(raw), 0
     try:
+        move = mover(file)
         for place, size in runs:
-            shift, end = place - done, done + size
-            while done < end:
-                count = move(file, data[done : min(end, done + MOST)], done + shift)
-                if count == 0:
+            end = done + size
+            while done < end:  # few operations: rows by number are a run each
+                count = move((data[done : end if size <= MOST else min(end, done + MOST)],), place)
+                if not count:
                     raise cut_short(file)
                 done += count
+                place += count
     except OSError as error:
         if error.errno is not None:
             error.filename = file.name  # the system's message names no file

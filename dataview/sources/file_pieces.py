@@ -162,20 +162,27 @@ def pieces(block: Block, index: Index, array: np.ndarray, exact: bool) -> Iterat
     if not isinstance(first, Constant) and all(index.shape[axis] == 1 for axis in axes_of(first)):
         first = Constant(int(positions(first, index.shape).item()))
         index = Index(index.shape, (first, *index.maps[1:]))
-    loose = _loose_axes(index)
-    if _count(index, loose) > MOST_NUMBERS:
-        yield from _in_turn(block, index, array, exact, loose, MOST_NUMBERS)
-        return
+    if isinstance(first, Array) and not exact:
+        band, inside = band_of(block, index)
+        if first.values.size * (band.width + max(GAP, 2 * mmap.PAGESIZE)) <= _most_bytes():
+            yield Piece(band, inside, first.values.reshape(-1), array)
+            return
+    if math.prod(index.shape) > MOST_NUMBERS:
+        loose = _loose_axes(index)
+        if _count(index, loose) > MOST_NUMBERS:
+            yield from _in_turn(block, index, array, exact, loose, MOST_NUMBERS)
+            return
     nested = len(block.shape) > 1
     if isinstance(first, Constant) and nested:
         inner = Index(index.shape, index.maps[1:])
         yield from pieces(block.row(first.offset), inner, array, exact)
         return
-    over = _sorted_axes(index, loose, exact)
     band, inside = band_of(block, index)
     if is_dense(band, index):
         yield from _slabs(block, index, array)
-    elif _count(index, over) > MOST_NUMBERS:
+        return
+    over = _sorted_axes(index, exact)
+    if _count(index, over) > MOST_NUMBERS:
         yield from _in_turn(block, index, array, exact, over, MOST_NUMBERS)
     elif nested and set(axes_of(index.maps[1])).issubset(axes_of(first)):
         yield from pieces(*_merged(block, index), array, exact)
@@ -205,10 +212,10 @@ def _loose_axes(index: Index) -> tuple[int, ...]:
     )
 
 
-def _sorted_axes(index: Index, loose: tuple[int, ...], exact: bool) -> tuple[int, ...]:
+def _sorted_axes(index: Index, exact: bool) -> tuple[int, ...]:
     """Return the view axes over which the rows are put in order."""
     own = axes_of(index.maps[0])
-    return own if not exact or line_of(index) else tuple(sorted({*own, *loose}))
+    return own if not exact or line_of(index) else tuple(sorted({*own, *_loose_axes(index)}))
 
 
 def _count(index: Index, axes: tuple[int, ...]) -> int:
@@ -273,6 +280,10 @@ def _slabs(block: Block, index: Index, array: np.ndarray) -> Iterator[Piece]:
     axis, stride = line
     length = index.shape[axis]
     step = max(1, _most_bytes() // (block.row_bytes * abs(stride)))
+    if step >= length:
+        low, high = extent(index.maps[0], index.shape) or (0, 0)
+        yield Piece(band, index, range(low, high + 1), array)
+        return
     for start in range(0, length, step):
         where = block_index(index.shape, start, min(start + step, length), axis)
         part = compose(index, where)

@@ -94,14 +94,15 @@ def _elements(file: io.FileIO, piece: Piece, shared: bool, held: list[np.ndarray
         if window is not None:
             return gather.read(window, piece.within(rows))
     if whole and band.width == band.pitch:
-        firsts, counts = np.array([low]), np.array([high - low + 1])
+        count, runs = high - low + 1, [(band.place + low * band.pitch, span)]
     else:
         firsts, counts, places = _spans(np.asarray(piece.numbers), band)
         over = axes_of(piece.index.maps[0])
         rows = Array(places.reshape([piece.index.shape[axis] for axis in over]), over)
-    records = scratch.borrow((int(counts.sum()), *band.shape), band.block.dtype, held)
-    starts, lengths = firsts * band.pitch + band.place, counts * band.width
-    read_runs(file, records, zip(starts.tolist(), lengths.tolist(), strict=True))
+        starts, lengths = firsts * band.pitch + band.place, counts * band.width
+        count, runs = int(counts.sum()), list(zip(starts.tolist(), lengths.tolist(), strict=True))
+    records = scratch.borrow((count, *band.shape), band.block.dtype, held)
+    read_runs(file, records, runs)
     return gather.read(band.block.member_of(records), piece.within(rows))
 
 
