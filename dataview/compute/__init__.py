@@ -9,11 +9,12 @@ from dataview.compute.engines import engine
 from dataview.compute.evaluation import evaluate, settle
 from dataview.compute.executors import executor, run_blocks, shares_memory
 from dataview.compute.kernel import FloatErrors
+from dataview.compute.missing import KINDS
 from dataview.compute.photographs import changing, changing_arrays, listen, replacing, waiting_at
 from dataview.compute.products import matmul, operand_indices
 from dataview.compute.programs import Program, compiled, leaves_of
 from dataview.compute.quantiles import sampled_rows
-from dataview.compute.reductions import KINDS, result_dtype
+from dataview.compute.reductions import result_dtype
 from dataview.compute.requests import (
     as_tuples,
     by_name,
@@ -29,7 +30,7 @@ from dataview.compute.requests import (
     rows_of,
 )
 from dataview.compute.rows import memory_of, own_copy
-from dataview.compute.statistics import passes_before, reduction
+from dataview.compute.statistics import median, passes_before, reduction, reduction_where
 from dataview.compute.ways import Cut, aliases, cuts_along, way_of
 from dataview.plan.places import Place, Targets, into_places, operand_index, place_of
 
@@ -37,8 +38,8 @@ __all__ = [
     "KINDS", "Cut", "FloatErrors", "Place", "Program", "Targets", "aliases", "as_tuples", "by_name",
     "changing", "changing_arrays", "chosen_engines", "compiled", "cuts_along", "engine", "evaluate",
     "evaluate_all", "evaluate_into", "executor", "fields_at", "in_own_arrays", "into_places",
-    "is_equal", "leaves_of", "listen", "matmul", "memory_of", "operand_index", "operand_indices",
-    "overwrite", "own_copy", "passes_before", "place_of", "read_as_rows_of", "reader_of",
-    "reduction", "replacing", "result_dtype", "row_blocks", "rows_of", "run_blocks", "sampled_rows",
-    "settle", "shares_memory", "waiting_at", "way_of",
+    "is_equal", "leaves_of", "listen", "matmul", "median", "memory_of", "operand_index",
+    "operand_indices", "overwrite", "own_copy", "passes_before", "place_of", "read_as_rows_of",
+    "reader_of", "reduction", "reduction_where", "replacing", "result_dtype", "row_blocks",
+    "rows_of", "run_blocks", "sampled_rows", "settle", "shares_memory", "waiting_at", "way_of",
 ]  # fmt: skip

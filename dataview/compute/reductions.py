@@ -22,9 +22,8 @@ Axes = tuple[int, ...]
 
 
 class Kind(NamedTuple):
-    """How one statistic is computed from parts; `reference` is NumPy's function for it."""
+    """How one statistic is computed from parts; its name is that of NumPy's function."""
 
-    reference: Callable[..., Any]
     part: Callable[[np.ndarray, Axes, int], State]
     combine: Callable[[State, State], State]
     finish: Callable[[State, dict[str, Any]], Any]
@@ -37,6 +36,8 @@ def result_dtype(kind: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
     >>> result_dtype("mean", np.dtype("int8")), result_dtype("sum", np.dtype("int8"))
     (dtype('float64'), dtype('int64'))
     """
+    if dtype.names:  # pairs of a value and whether it is present
+        dtype = dtype["value"]
     if dtype.hasobject and kind in ("sum", "prod", "mean", "min", "max"):
         return dtype
     return _asked_dtype(kind, dtype)
@@ -45,7 +46,7 @@ def result_dtype(kind: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
 @functools.lru_cache(maxsize=1024)
 def _asked_dtype(kind: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
     with np.errstate(all="ignore"):
-        return np.asarray(KINDS[kind].reference(np.ones(1, dtype), axis=0)).dtype
+        return np.asarray(getattr(np, kind)(np.ones(1, dtype), axis=0)).dtype
 
 
 # --- sums --------------------------------------------------------------------------------------
@@ -89,7 +90,7 @@ def exact_sum(block: np.ndarray, axes: Axes) -> np.ndarray:
             total = np.add.reduce(block, axis=axes, dtype=wider, keepdims=True)
     if not np.isfinite(total).all():
         # The sum may be finite though a partial sum is not: a wider range finds out.
-        total = np.add.reduce(_widest(block), axis=axes, keepdims=True)
+        total = np.add.reduce(widest(block), axis=axes, keepdims=True)
     return total
 
 
@@ -131,11 +132,11 @@ def _in_range(ufunc: np.ufunc, left: Any, right: Any) -> Any:
     with np.errstate(all="ignore"):
         found = ufunc(left, right)
     if np.asarray(found).dtype.kind in "fc" and not np.isfinite(found).all():
-        return ufunc(_widest(np.asarray(left)), right)
+        return ufunc(widest(np.asarray(left)), right)
     return found
 
 
-def _widest(values: np.ndarray) -> np.ndarray:
+def widest(values: np.ndarray) -> np.ndarray:
     return values.astype(np.clongdouble if values.dtype.kind == "c" else np.longdouble)
 
 
@@ -153,7 +154,7 @@ NEARLY = 2.0**-30
 """Up to this share of itself the mean of equal numbers may be off by the rounding of their sum."""
 
 
-def _mean_part(block: np.ndarray, axes: Axes, first: int) -> State:
+def mean_part(block: np.ndarray, axes: Axes, first: int) -> State:
     """Return sum and count, and the exact mean of the elements that are all the same.
 
     The sum of many equal numbers is rounded, so that their mean would not be one of them.
@@ -179,14 +180,14 @@ def _common(block: np.ndarray, axes: Axes, mean: np.ndarray) -> np.ndarray | Non
     if not same.any():
         return None
     one = one.astype(mean.dtype)
-    same[same] = _rounded(mean[same], one[same])
+    same[same] = rounded(mean[same], one[same])
     for end in (np.min, np.max):
         if same.any():
             same &= end(block, axis=axes, keepdims=True) == one
     return np.where(same, one, np.nan) if same.any() else None
 
 
-def _rounded(means: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+def rounded(means: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     """Whether means may be of equal numbers that have too many digits for exact sums."""
     near: np.ndarray = np.abs(means - numbers) <= np.abs(numbers) * NEARLY
     near &= numbers.real.astype(np.float16) != numbers
@@ -278,7 +279,7 @@ def _product_value(state: State, options: dict[str, Any]) -> Any:
 # --- moments ------------------------------------------------------------------------------------
 
 
-def _moments_part(block: np.ndarray, axes: Axes, first: int) -> State:
+def moments_part(block: np.ndarray, axes: Axes, first: int) -> State:
     """Return count, a number near the mean, what the mean has more, and the spread.
 
     The spread is the sum of squared distances from the mean.  Two numbers hold more digits of the
@@ -291,7 +292,7 @@ def _moments_part(block: np.ndarray, axes: Axes, first: int) -> State:
     with np.errstate(all="ignore"):
         state = _moments(block, axes)
     if block.dtype.kind in "fc" and not np.isfinite(state[3]).all():
-        return _moments(_widest(block), axes)  # a square left the range, or a value is not finite
+        return _moments(widest(block), axes)  # a square left the range, or a value is not finite
     return state
 
 
@@ -348,7 +349,7 @@ def _merge_moments(left: State, right: State) -> State:
         apart = (other - near) + (beyond - off)
         far = not np.isfinite(_square(apart)).all()
     if far:
-        apart = (_widest(np.asarray(other)) - near) + (beyond - off)
+        apart = (widest(np.asarray(other)) - near) + (beyond - off)
     spread = squares + further + _square(apart) * (count * more / total)
     return total, near, off + apart * (more / total), spread
 
@@ -371,7 +372,7 @@ def _combined_by(function: Callable[[Any, Any], Any]) -> Callable[[State, State]
     return lambda left, right: (function(left[0], right[0]),)
 
 
-def _arg_part(find: Callable[..., Any]) -> Callable[[np.ndarray, Axes, int], State]:
+def arg_part(find: Callable[..., Any]) -> Callable[[np.ndarray, Axes, int], State]:
     def part(block: np.ndarray, axes: Axes, first: int) -> State:
         if len(axes) == block.ndim:
             place = np.asarray(find(block)).reshape((1,) * block.ndim)
@@ -385,7 +386,7 @@ def _arg_part(find: Callable[..., Any]) -> Callable[[np.ndarray, Axes, int], Sta
     return part
 
 
-def _better_of(less: bool) -> Callable[[State, State], State]:
+def better_of(less: bool) -> Callable[[State, State], State]:
     def combine(left: State, right: State) -> State:
         (value, place), (other, where) = left, right
         with np.errstate(invalid="ignore"):
@@ -398,19 +399,17 @@ def _better_of(less: bool) -> Callable[[State, State], State]:
     return combine
 
 
-KINDS: dict[str, Kind] = {
-    "sum": Kind(np.sum, lambda block, axes, first: (exact_sum(block, axes),), _add, _first, True),
-    "prod": Kind(np.prod, _prod_part, _multiply, _product_value, True),
-    "mean": Kind(np.mean, _mean_part, _add_means, _mean, False),
-    "var": Kind(np.var, _moments_part, _merge_moments, _variance, False),
-    "std": Kind(
-        np.std, _moments_part, _merge_moments, lambda *given: np.sqrt(_variance(*given)), False
-    ),
-    "min": Kind(np.min, _reduced_by(np.min), _combined_by(np.minimum), _first, False),
-    "max": Kind(np.max, _reduced_by(np.max), _combined_by(np.maximum), _first, False),
-    "argmin": Kind(np.argmin, _arg_part(np.argmin), _better_of(True), _second, False),
-    "argmax": Kind(np.argmax, _arg_part(np.argmax), _better_of(False), _second, False),
-    "any": Kind(np.any, _reduced_by(np.any), _combined_by(operator.or_), _first, True),
-    "all": Kind(np.all, _reduced_by(np.all), _combined_by(operator.and_), _first, True),
+PLAIN: dict[str, Kind] = {
+    "sum": Kind(lambda block, axes, first: (exact_sum(block, axes),), _add, _first, True),
+    "prod": Kind(_prod_part, _multiply, _product_value, True),
+    "mean": Kind(mean_part, _add_means, _mean, False),
+    "var": Kind(moments_part, _merge_moments, _variance, False),
+    "std": Kind(moments_part, _merge_moments, lambda *given: np.sqrt(_variance(*given)), False),
+    "min": Kind(_reduced_by(np.min), _combined_by(np.minimum), _first, False),
+    "max": Kind(_reduced_by(np.max), _combined_by(np.maximum), _first, False),
+    "argmin": Kind(arg_part(np.argmin), better_of(True), _second, False),
+    "argmax": Kind(arg_part(np.argmax), better_of(False), _second, False),
+    "any": Kind(_reduced_by(np.any), _combined_by(operator.or_), _first, True),
+    "all": Kind(_reduced_by(np.all), _combined_by(operator.and_), _first, True),
 }
-"""Every statistic that streams, by the name of its verb."""
+"""The statistics of all elements, by NumPy's name for them."""

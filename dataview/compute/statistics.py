@@ -15,15 +15,17 @@ import numpy as np
 
 from dataview.compute.executors import run_blocks
 from dataview.compute.kernel import FloatErrors
+from dataview.compute.missing import KINDS
 from dataview.compute.quantiles import quantile_dtype, quantiles_of, rows_at
-from dataview.compute.reductions import KINDS, State, result_dtype
+from dataview.compute.reductions import State, result_dtype
 from dataview.compute.ways import Cut, cuts_along, reuses
 from dataview.errors import warn
 from dataview.index import Index, gather
-from dataview.plan.build import stored
-from dataview.plan.guards import check_array, check_ends
+from dataview.plan.build import elementwise, stored
+from dataview.plan.guards import check_array, check_ends, is_broadcast_to
 from dataview.plan.kinds import Elementwise, Reduction, known_dtype, known_shape, size_of
 from dataview.plan.node import Evaluate, Node
+from dataview.plan.operations import NumpyFunction
 from dataview.plan.symbols import deferring
 from dataview.plan.walk import below, rebuilt
 from dataview.sizes import sizes
@@ -38,7 +40,7 @@ KEPT_BYTES = 1 << 26
 LONG = 4
 """From so many nested statistics on, a small operand is kept for the next one."""
 
-AVERAGES = ("mean", "var", "std")
+AVERAGES = ("mean", "var", "std", "nanmean", "nanvar", "nanstd")
 
 _lock = threading.Lock()
 
@@ -49,19 +51,77 @@ def reduction(
 ) -> Reduction:
     """Return the node of a statistic; what NumPy refuses is refused here."""
     check_array(node, kind)
+    return _of_array(_kind_for(kind, known_dtype(node)), node, axis, keepdims, options)
+
+
+def _of_array(
+    kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str, Any]
+) -> Reduction:
+    """Return the node of a statistic of an array, or of pairs of a value and whether it counts."""
     shape = known_shape(node)
     check_ends(node, kind)
     axes = tuple(range(len(shape))) if axis is None else _axes(axis, len(shape), kind)
     if kind == "quantile":
         dtype = quantile_dtype(shape, axes, known_dtype(node), options)
         return Reduction(kind, node, axes, keepdims, options, dtype)
-    if kind.startswith("arg") and isinstance(axis, tuple):
+    if "arg" in kind and isinstance(axis, tuple):
         raise TypeError(f"{kind} is taken over one axis or over all; got axis={axis!r}")
     if not KINDS[kind].of_empty and kind not in AVERAGES:
         for number in axes:
             if not shape[number]:
                 raise ValueError(f"{kind} of no elements has no value: axis {number} has length 0")
     return Reduction(kind, node, axes, keepdims, options, result_dtype(kind, known_dtype(node)))
+
+
+def _kind_for(kind: str, dtype: np.dtype[Any]) -> str:
+    """Return the kind of statistic that does what is asked for data of this dtype.
+
+    Where nothing can be missing, what leaves out the missing is the plain statistic.  Of times
+    NumPy leaves out NaT in extremes alone.
+    """
+    if not kind.startswith("nan"):
+        return kind
+    if dtype.hasobject:
+        raise TypeError(f"{kind} of objects is left to NumPy: np.{kind}(view) reads all of them")
+    of_times = dtype.kind in "mM" and kind not in ("nanmin", "nanmax")
+    return kind[3:] if dtype.kind in "biu" or of_times else kind
+
+
+def median(node: Node, axis: Any, keepdims: bool) -> Reduction:
+    """Return the node of a median: between two bools as between two numbers."""
+    check_array(node, "median")
+    if node.dtype == bool:
+        as_float = NumpyFunction("astype", (("dtype", np.dtype(float)), ("casting", "unsafe")))
+        (node,) = elementwise(as_float, (node,))
+    options = {"q": 0.5, "method": "linear", "approx": False}
+    return reduction("quantile", node, axis, keepdims, options)
+
+
+NEUTRAL = {"sum": 0, "prod": 1, "any": 0, "all": 1}
+"""What an element that is left out is taken for."""
+
+
+@deferring
+def reduction_where(
+    kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str, Any], where: Node
+) -> Reduction:
+    """Return the node of a statistic of the elements where a mask is true."""
+    check_array(node, kind)
+    shape, dtype = known_shape(node), known_dtype(node)
+    if where.dtype != bool:
+        raise TypeError(f"where= is a mask of bools; got {where.dtype}")
+    if not is_broadcast_to(known_shape(where), shape):
+        raise ValueError(
+            f"where= of shape {where.shape} cannot be broadcast to the shape {shape} of the data"
+        )
+    if kind in NEUTRAL:
+        neutral = stored(ArraySource(np.array(NEUTRAL[kind], dtype)), False)
+        (chosen,) = elementwise(NumpyFunction("where"), (where, node, neutral))
+        return reduction(kind, chosen, axis, keepdims, options)
+    if dtype.kind not in "biufc":
+        raise TypeError(f"where= of {kind} is for numbers; got {dtype}")
+    (pairs,) = elementwise(NumpyFunction("paired"), (node, where))
+    return _of_array(f"nan{kind}", pairs, axis, keepdims, options)
 
 
 def _axes(axis: Any, ndim: int, kind: str) -> tuple[int, ...]:
@@ -262,7 +322,7 @@ def _set_value(node: Reduction, value: np.ndarray) -> None:
 
 def _warn_of_few(node: Reduction) -> None:
     """Warn of too few elements for a mean or a deviation, as NumPy does."""
-    if node.kind not in AVERAGES:
+    if node.kind not in ("mean", "var", "std"):  # others warn of what they find missing
         return
     whole = known_shape(node.node)
     count = size_of(tuple(whole[axis] for axis in node.axes))

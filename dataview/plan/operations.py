@@ -95,6 +95,34 @@ def _astype(values: Any, dtype: Any, casting: Any) -> np.ndarray:
     return found
 
 
+def is_present(values: Any) -> np.ndarray:
+    """Return where there is a value: not None, NaN or NaT.
+
+    >>> is_present(np.array(["a", None, np.nan], object)).tolist()
+    [True, False, False]
+    """
+    values = np.asarray(values)
+    if not may_be_missing(values.dtype):
+        return np.ones(values.shape, bool)
+    if values.dtype.hasobject:
+        flat = [value is not None and value == value for value in values.reshape(-1).tolist()]
+        return np.array(flat, bool).reshape(values.shape)
+    return np.asarray(values == values)
+
+
+def may_be_missing(dtype: np.dtype[Any]) -> bool:
+    """Whether values of a dtype may be None, NaN or NaT."""
+    return dtype.kind not in "biuSUV"
+
+
+def _paired(values: Any, present: Any) -> np.ndarray:
+    """Return pairs of a value and whether it is present."""
+    values, present = np.broadcast_arrays(values, present)
+    found = np.empty(values.shape, [("value", values.dtype), ("present", bool)])
+    found["value"], found["present"] = values, present
+    return found
+
+
 def _real(values: Any) -> np.ndarray:
     return np.array(np.real(values))
 
@@ -231,6 +259,7 @@ OPERATIONS = (
     Operation(np.clip, operands="a a_min a_max", into=np.clip),
     Operation(np.fix, operands="x"),
     Operation(np.i0, operands="x"),
+    Operation(is_present, operands="values"),
     Operation(_imag, operands="val", numpy=np.imag),
     Operation(
         np.isclose, operands="a b", options={"rtol": 1e-05, "atol": 1e-08, "equal_nan": False}
@@ -240,6 +269,7 @@ OPERATIONS = (
     Operation(np.isposinf, operands="x"),
     Operation(np.isreal, operands="x"),
     Operation(np.nan_to_num, operands="x", options={"nan": 0.0, "posinf": None, "neginf": None}),
+    Operation(_paired, operands="values present"),
     Operation(_real, operands="val", numpy=np.real),
     Operation(np.round, operands="a", options={"decimals": 0}, into=np.round),
     Operation(np.sinc, operands="x"),

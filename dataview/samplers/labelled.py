@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dataview.index import Draws, Permutation
+from dataview.plan.operations import is_present
 from dataview.samplers.protocol import Data, Function, Key, Order, Sampler, Seed
 from dataview.samplers.selections import coded
 from dataview.samplers.simple import (
@@ -22,7 +23,6 @@ from dataview.samplers.simple import (
     order_of_rows,
     rows_with,
 )
-from dataview.samples import is_present
 
 _SORTED_ROUND = 256
 """Rounds of at most so many numbers are sorted many at a time, larger ones permuted each."""

@@ -1,7 +1,7 @@
 """Rows that a function makes by number, that arrive one by one, are mapped, cached or counted."""
 
+from dataview.samples.absent import filled, whole_rows
 from dataview.samples.caching import cached
-from dataview.samples.coding import is_present
 from dataview.samples.groups import Grouped
 from dataview.samples.joins import joined
 from dataview.samples.labels import coded, known_labels
@@ -35,7 +35,7 @@ from dataview.samples.unique import distinct
 __all__ = [
     "BATCH", "DerivedSamples", "FilteredSamples", "Grouped", "IteratorSamples", "NumberedSamples",
     "RandomKeys", "Stream", "Undeclared", "at_epoch", "cached", "coded", "deterministic",
-    "distinct", "filtered", "is_present", "joined", "known_labels", "length_of", "mapped",
-    "name_of", "pool_of", "probed", "random_keys", "repeated_stream", "row_functions_of",
-    "samples_at", "samples_of", "shuffled_stream", "stack", "stack_nodes", "within_pool",
+    "distinct", "filled", "filtered", "joined", "known_labels", "length_of", "mapped", "name_of",
+    "pool_of", "probed", "random_keys", "repeated_stream", "row_functions_of", "samples_at",
+    "samples_of", "shuffled_stream", "stack", "stack_nodes", "whole_rows", "within_pool",
 ]  # fmt: skip

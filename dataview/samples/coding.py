@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
+
+from dataview.plan.operations import is_present, may_be_missing
 
 MISSING = -1
 """The code of what is not among the labels."""
@@ -22,25 +23,6 @@ MANY = 1 << 12
 
 Code = Callable[[np.ndarray], np.ndarray]
 """A function that returns the codes of values."""
-
-
-def may_be_missing(dtype: np.dtype[Any]) -> bool:
-    """Whether values of a dtype may be None, NaN or NaT."""
-    return dtype.kind not in "biuSUV"
-
-
-def is_present(values: np.ndarray) -> np.ndarray:
-    """Return where there is a value: not None, NaN or NaT.
-
-    >>> is_present(np.array(["a", None, np.nan], object)).tolist()
-    [True, False, False]
-    """
-    if not may_be_missing(values.dtype):
-        return np.ones(values.shape, bool)
-    if values.dtype.hasobject:
-        flat = [value is not None and value == value for value in values.reshape(-1).tolist()]
-        return np.array(flat, bool).reshape(values.shape)
-    return np.asarray(values == values)
 
 
 def above(values: np.ndarray, low: int) -> np.ndarray:

@@ -16,8 +16,9 @@ from dataview.plan.fields import NO_FIELDS
 from dataview.plan.guards import check_ends, check_no_record
 from dataview.plan.kinds import Mapped, known_shape
 from dataview.plan.node import Node, Part
+from dataview.plan.operations import is_present
 from dataview.plan.photographs import Photograph
-from dataview.samples.coding import MISSING, coder, is_present
+from dataview.samples.coding import MISSING, coder
 from dataview.samples.unique import Distinct, Values
 from dataview.sources import ArraySource, Memo
 

@@ -13,8 +13,9 @@ from dataview.plan.fields import Attached, Fields
 from dataview.plan.guards import check_ends, check_no_record
 from dataview.plan.kinds import known_dtype, known_shape
 from dataview.plan.node import DType, Evaluate, Node
+from dataview.plan.operations import is_present, may_be_missing
 from dataview.plan.photographs import Photograph
-from dataview.samples.coding import NARROW, above, is_present, may_be_missing
+from dataview.samples.coding import NARROW, above
 from dataview.samples.streams import Samples, Stream
 from dataview.sources import ArraySource, Memo
 

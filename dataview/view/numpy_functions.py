@@ -17,7 +17,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from dataview.compute import changing_arrays, evaluate, matmul, reduction
+from dataview.compute import changing_arrays, evaluate, matmul, median, reduction, reduction_where
 from dataview.exchange import check_gradient
 from dataview.plan import layout
 from dataview.plan.build import comparison, elementwise, keyed, with_fields
@@ -320,12 +320,46 @@ def _joined_as_rows(nodes: Sequence[Node]) -> Node:
 # --- statistics ------------------------------------------------------------------------------
 
 
-def _statistic(kind: str, a: Any, axis: Any = None, *, keepdims: bool = False) -> Node:
-    return reduction(kind, node_from(a), axis, keepdims, {})
+def _statistic(
+    kind: str, a: Any, axis: Any = None, *, keepdims: bool = False, where: Any = True
+) -> Node:
+    return _reduced(kind, a, axis, keepdims, {}, where)
 
 
-def _spread(kind: str, a: Any, axis: Any = None, *, ddof: int = 0, keepdims: bool = False) -> Node:
-    return reduction(kind, node_from(a), axis, keepdims, {"ddof": ddof})
+def _spread(
+    kind: str,
+    a: Any,
+    axis: Any = None,
+    *,
+    ddof: int = 0,
+    keepdims: bool = False,
+    where: Any = True,
+) -> Node:
+    return _reduced(kind, a, axis, keepdims, {"ddof": ddof}, where)
+
+
+def _reduced(
+    kind: str, a: Any, axis: Any, keepdims: bool, options: dict[str, Any], where: Any
+) -> Node:
+    node = node_from(a)
+    if kind.startswith("nan") and known_dtype(node).hasobject:
+        return _LEFT  # type: ignore[no-any-return]
+    if where is True:
+        return reduction(kind, node, axis, keepdims, options)
+    if kind not in _OF_SOME or known_dtype(node).kind not in "biufc":
+        return _LEFT  # type: ignore[no-any-return]
+    return reduction_where(kind, node, axis, keepdims, options, node_from(where))
+
+
+def _median(a: Any, axis: Any = None, *, keepdims: bool = False) -> Node:
+    node = node_from(a)
+    if known_dtype(node).kind not in "biufmM":
+        return _LEFT  # type: ignore[no-any-return]
+    return median(node, axis, keepdims)
+
+
+_OF_SOME = ("sum", "prod", "mean", "var", "std", "any", "all")
+"""The statistics of the elements where a mask is true."""
 
 
 def _quantile(
@@ -359,7 +393,10 @@ def _count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Node:
 _ELEMENTS: Mapping[Any, Callable[..., Any]] = {
     row.numpy or row.function: _of_elements(row) for row in OPERATIONS if row.operands
 }
-_KINDS = ("sum", "prod", "mean", "min", "max", "argmin", "argmax", "any", "all")
+_KINDS = (
+    "sum", "prod", "mean", "min", "max", "argmin", "argmax", "any", "all", "nansum", "nanprod",
+    "nanmean", "nanmin", "nanmax", "nanargmin", "nanargmax",
+)  # fmt: skip
 _STATISTICS = {getattr(np, kind): kind for kind in _KINDS} | {np.amin: "min", np.amax: "max"}
 _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.allclose: _allclose,
@@ -380,6 +417,9 @@ _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.reshape: _reshape,
     np.squeeze: _laid(layout.squeezed),
     np.stack: lambda arrays, axis=0: _stacked([*map(node_from, arrays)], axis),
+    np.median: _median,
+    np.nanstd: partial(_spread, "nanstd"),
+    np.nanvar: partial(_spread, "nanvar"),
     np.std: partial(_spread, "std"),
     np.swapaxes: _swapaxes,
     np.take: _take,

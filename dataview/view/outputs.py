@@ -74,8 +74,8 @@ def fitted(call: Call, found: Node, out: Node) -> Node | None:
     same_dtype = known_dtype(found) == known_dtype(out)
     if same_dtype and known_shape(found) == known_shape(out):
         return found
-    statistic = isinstance(found, Reduction) and found.kind != "quantile"
-    if not statistic and function not in _OF_ONE_SHAPE:
+    of_all = isinstance(found, Reduction) and function in _OF_ALL and "where" not in call[2]
+    if not of_all and function not in _OF_ONE_SHAPE:
         return None  # the rules of ufuncs, which quantiles and functions of elements end with
     if known_shape(found) != known_shape(out):
         raise ValueError(
@@ -84,6 +84,11 @@ def fitted(call: Call, found: Node, out: Node) -> Node | None:
         )
     return found if same_dtype else _in_dtype(call, found, known_dtype(out))
 
+
+_OF_ALL = {
+    getattr(np, kind) for kind in "sum prod mean var std min max argmin argmax any all".split()
+} | {np.amin, np.amax, np.count_nonzero}
+"""Statistics that have rules of their own for outputs."""
 
 _OF_ONE_SHAPE = {np.concatenate, np.dot, np.stack, np.take}
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 
-from dataview.compute import reduction
-from dataview.samples import distinct
+from dataview.compute import evaluate, median, reduction, reduction_where
+from dataview.samples import distinct, filled, whole_rows
 from dataview.show import Description, described
-from dataview.view.face import BaseView, evaluated, like, node_of
+from dataview.view.face import BaseView, argument, evaluated, like, node_from, node_of
 
 
 class StatisticVerbs(BaseView):
@@ -17,38 +17,56 @@ class StatisticVerbs(BaseView):
 
     __slots__ = ()
 
-    def _sum(self, axis: Any = None, *, keepdims: bool = False) -> Self:
+    def _sum(self, axis: Any = None, *, keepdims: bool = False, where: Any = None) -> Self:
         """Return the sum over some axes: lazy, and constant once its value was needed.
 
         >>> import dataview as dv
         >>> dv.View([[1, 2], [3, 4]])._sum(axis=0)()
         array([4, 6])
         """
-        return _reduced(self, "sum", axis, keepdims)
+        return _reduced(self, "sum", axis, keepdims, where)
 
-    def _prod(self, axis: Any = None, *, keepdims: bool = False) -> Self:
+    def _prod(self, axis: Any = None, *, keepdims: bool = False, where: Any = None) -> Self:
         """Return the product over some axes."""
-        return _reduced(self, "prod", axis, keepdims)
+        return _reduced(self, "prod", axis, keepdims, where)
 
-    def _mean(self, axis: Any = None, *, keepdims: bool = False) -> Self:
+    def _mean(self, axis: Any = None, *, keepdims: bool = False, where: Any = None) -> Self:
         """Return the mean over some axes, exact to the last digits however many rows there are."""
-        return _reduced(self, "mean", axis, keepdims)
+        return _reduced(self, "mean", axis, keepdims, where)
 
-    def _var(self, axis: Any = None, *, ddof: int = 0, keepdims: bool = False) -> Self:
+    def _var(
+        self, axis: Any = None, *, ddof: int = 0, keepdims: bool = False, where: Any = None
+    ) -> Self:
         """Return the variance over some axes."""
-        return _reduced(self, "var", axis, keepdims, ddof=ddof)
+        return _reduced(self, "var", axis, keepdims, where, ddof=ddof)
 
-    def _std(self, axis: Any = None, *, ddof: int = 0, keepdims: bool = False) -> Self:
+    def _std(
+        self, axis: Any = None, *, ddof: int = 0, keepdims: bool = False, where: Any = None
+    ) -> Self:
         """Return the standard deviation over some axes."""
-        return _reduced(self, "std", axis, keepdims, ddof=ddof)
+        return _reduced(self, "std", axis, keepdims, where, ddof=ddof)
 
-    def _min(self, axis: Any = None, *, keepdims: bool = False) -> Self:
-        """Return the smallest element over some axes."""
-        return _reduced(self, "min", axis, keepdims)
+    def _min(
+        self,
+        axis: Any = None,
+        *,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = None,
+    ) -> Self:
+        """Return the smallest element over some axes, and of `initial`, which `where` needs."""
+        return _extreme(self, "min", axis, keepdims, initial, where)
 
-    def _max(self, axis: Any = None, *, keepdims: bool = False) -> Self:
-        """Return the greatest element over some axes."""
-        return _reduced(self, "max", axis, keepdims)
+    def _max(
+        self,
+        axis: Any = None,
+        *,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = None,
+    ) -> Self:
+        """Return the greatest element over some axes, and of `initial`, which `where` needs."""
+        return _extreme(self, "max", axis, keepdims, initial, where)
 
     def _argmin(self, axis: Any = None, *, keepdims: bool = False) -> Self:
         """Return where the smallest element is, over one axis or over all."""
@@ -58,13 +76,13 @@ class StatisticVerbs(BaseView):
         """Return where the greatest element is, over one axis or over all."""
         return _reduced(self, "argmax", axis, keepdims)
 
-    def _any(self, axis: Any = None, *, keepdims: bool = False) -> Self:
+    def _any(self, axis: Any = None, *, keepdims: bool = False, where: Any = None) -> Self:
         """Return whether any element is true, over some axes."""
-        return _reduced(self, "any", axis, keepdims)
+        return _reduced(self, "any", axis, keepdims, where)
 
-    def _all(self, axis: Any = None, *, keepdims: bool = False) -> Self:
+    def _all(self, axis: Any = None, *, keepdims: bool = False, where: Any = None) -> Self:
         """Return whether all elements are true, over some axes."""
-        return _reduced(self, "all", axis, keepdims)
+        return _reduced(self, "all", axis, keepdims, where)
 
     def _quantile(
         self,
@@ -87,6 +105,79 @@ class StatisticVerbs(BaseView):
         q = q if type(q) in (int, float) else np.array(evaluated(q))
         options = {"q": q, "method": method, "approx": approx}
         return _reduced(self, "quantile", axis, keepdims, **options)
+
+    def _median(self, axis: Any = None, *, keepdims: bool = False) -> Self:
+        """Return the median over some axes, exact in a bounded memory.
+
+        >>> import dataview as dv
+        >>> dv.View([3, 1, 2, 9])._median()()
+        np.float64(2.5)
+        """
+        return like(self, median(node_of(self), axis, keepdims))
+
+    # --- without what is missing --------------------------------------------------------------
+
+    def _nansum(self, axis: Any = None, *, keepdims: bool = False) -> Self:
+        """Return the sum of what is not NaN.
+
+        >>> import dataview as dv
+        >>> dv.View([[1.0, np.nan], [2.0, 5.0]])._nansum(axis=0)()
+        array([3., 5.])
+        """
+        return _reduced(self, "nansum", axis, keepdims)
+
+    def _nanprod(self, axis: Any = None, *, keepdims: bool = False) -> Self:
+        """Return the product of what is not NaN."""
+        return _reduced(self, "nanprod", axis, keepdims)
+
+    def _nanmean(self, axis: Any = None, *, keepdims: bool = False) -> Self:
+        """Return the mean of what is not NaN."""
+        return _reduced(self, "nanmean", axis, keepdims)
+
+    def _nanvar(self, axis: Any = None, *, ddof: int = 0, keepdims: bool = False) -> Self:
+        """Return the variance of what is not NaN."""
+        return _reduced(self, "nanvar", axis, keepdims, ddof=ddof)
+
+    def _nanstd(self, axis: Any = None, *, ddof: int = 0, keepdims: bool = False) -> Self:
+        """Return the standard deviation of what is not NaN."""
+        return _reduced(self, "nanstd", axis, keepdims, ddof=ddof)
+
+    def _nanmin(self, axis: Any = None, *, keepdims: bool = False) -> Self:
+        """Return the smallest element that is not NaN or NaT."""
+        return _reduced(self, "nanmin", axis, keepdims)
+
+    def _nanmax(self, axis: Any = None, *, keepdims: bool = False) -> Self:
+        """Return the greatest element that is not NaN or NaT."""
+        return _reduced(self, "nanmax", axis, keepdims)
+
+    def _nanargmin(self, axis: Any = None, *, keepdims: bool = False) -> Self:
+        """Return where the smallest element is that is not NaN."""
+        return _reduced(self, "nanargmin", axis, keepdims)
+
+    def _nanargmax(self, axis: Any = None, *, keepdims: bool = False) -> Self:
+        """Return where the greatest element is that is not NaN."""
+        return _reduced(self, "nanargmax", axis, keepdims)
+
+    def _fillna(self, value: Any) -> Self:
+        """Return the elements with a value, such as a statistic, in place of NaN, NaT and None.
+
+        It is computed; `d.x[:] = d.x._fillna(0)` fills the data themselves.
+
+        >>> import dataview as dv
+        >>> d = dv.View([1.0, np.nan, 5.0])
+        >>> d._fillna(d._nanmean())()
+        array([1., 3., 5.])
+        """
+        return like(self, filled(node_of(self), argument(value)))
+
+    def _dropna(self) -> Self:
+        """Return the rows in which nothing is missing, in any field: they are found now.
+
+        >>> import dataview as dv
+        >>> dv.View(x=[1.0, np.nan, 5.0], y=["a", "b", None])._dropna().x()
+        array([1.])
+        """
+        return cast(Self, cast(Any, self)[evaluate(whole_rows(node_of(self)))])
 
     def _unique(self, counts: bool = False) -> Self:
         """Return the distinct values in ascending order, with `counts` as fields value and count.
@@ -114,5 +205,30 @@ class StatisticVerbs(BaseView):
 _Some = TypeVar("_Some", bound=BaseView)
 
 
-def _reduced(view: _Some, kind: str, axis: Any, keepdims: bool, **options: Any) -> _Some:
-    return like(view, reduction(kind, node_of(view), axis, keepdims, options))
+def _reduced(
+    view: _Some, kind: str, axis: Any, keepdims: bool, where: Any = None, **options: Any
+) -> _Some:
+    node = node_of(view)
+    if where is None or where is True:
+        return like(view, reduction(kind, node, axis, keepdims, options))
+    mask = node_from(where)
+    return like(view, reduction_where(kind, node, axis, keepdims, options, mask))
+
+
+def _extreme(view: _Some, kind: str, axis: Any, keepdims: bool, initial: Any, where: Any) -> _Some:
+    """Return an extreme of the elements where a mask is true, and of an initial value."""
+    if initial is None:
+        if where is not None and where is not True:
+            raise ValueError(f"{kind} of no elements has no value, so where= needs initial=")
+        return _reduced(view, kind, axis, keepdims)
+    ufunc: Any = np.minimum if kind == "min" else np.maximum
+    some: Any = (
+        view if where is None or where is True else np.where(where, cast(Any, view), initial)
+    )
+    shape = np.shape(some)
+    axes = range(len(shape)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    if any(shape[number] == 0 for number in axes):
+        nothing = np.empty(shape, some._dtype())
+        found = ufunc.reduce(nothing, axis, keepdims=keepdims, initial=initial)
+        return like(view, node_from(found))
+    return cast(_Some, ufunc(_reduced(some, kind, axis, keepdims), initial))

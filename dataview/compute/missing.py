@@ -1,0 +1,241 @@
+"""Statistics of what is present: NaN is left out, or what a mask leaves out.
+
+A block is an array, of which NaN is missing, or pairs of a value and whether it is present.  Most
+blocks have nothing missing; the sum of a block tells, at no further cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dataview.compute.reductions import (
+    PLAIN,
+    Axes,
+    Kind,
+    State,
+    arg_part,
+    better_of,
+    exact_sum,
+    mean_part,
+    moments_part,
+    rounded,
+    widest,
+)
+from dataview.errors import warn
+
+PRESENT = "present"
+"""The field of pairs that tells whether the value is present."""
+
+
+def pairs_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype of pairs of a value and whether it is present."""
+    return np.dtype([("value", dtype), (PRESENT, bool)])
+
+
+def _parted(block: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the values of a block, and which of them are present."""
+    if block.dtype.names:
+        return block["value"], block[PRESENT]
+    return block, ~np.isnan(block)
+
+
+def _filled(values: np.ndarray, present: np.ndarray, fill: Any) -> np.ndarray:
+    return np.where(present, values, values.dtype.type(fill))
+
+
+def _count(present: np.ndarray, axes: Axes) -> np.ndarray:
+    return np.asarray(np.add.reduce(present, axis=axes, dtype=np.int64, keepdims=True))
+
+
+def _is_whole(block: np.ndarray, total: np.ndarray) -> bool:
+    """Whether a block has nothing missing, by its sum."""
+    return not block.dtype.names and not np.isnan(total).any()
+
+
+# --- sums and products ---------------------------------------------------------------------------
+
+
+def _sum_part(block: np.ndarray, axes: Axes, first: int) -> State:
+    if not block.dtype.names:
+        total = exact_sum(block, axes)
+        if _is_whole(block, total):
+            return (total,)
+    return (exact_sum(_filled(*_parted(block), 0), axes),)
+
+
+def _prod_part(block: np.ndarray, axes: Axes, first: int) -> State:
+    return PLAIN["prod"].part(_filled(*_parted(block), 1), axes, first)
+
+
+# --- means ---------------------------------------------------------------------------------------
+
+
+def _mean_part(block: np.ndarray, axes: Axes, first: int) -> State:
+    """Return sum, counts, and the exact mean where all that is present is the same."""
+    if not block.dtype.names:
+        total, count, common = mean_part(block, axes, first)
+        if _is_whole(block, total):
+            return total, np.full(total.shape, count), common
+    values, present = _parted(block)
+    if values.dtype.kind in "biu":
+        values = values.astype(np.float64)
+    counts = _count(present, axes)
+    total = exact_sum(_filled(values, present, 0), axes)
+    return total, counts, _common(values, present, axes, total / np.maximum(counts, 1), counts)
+
+
+def _common(
+    values: np.ndarray, present: np.ndarray, axes: Axes, mean: np.ndarray, counts: np.ndarray
+) -> np.ndarray | None:
+    """Return what all present elements over some axes are, NaN where they differ, None if all do.
+
+    Where nothing is present, any number will do: its count is 0.
+    """
+    if not values.size:
+        return mean
+    known = np.where(present, values, np.nan)
+    one = np.fmax.reduce(known, axis=axes, keepdims=True).astype(mean.dtype)
+    same = rounded(mean, one) & (counts > 0)
+    if same.any():
+        same &= np.fmin.reduce(known, axis=axes, keepdims=True) == one
+    return np.where(same, one, np.nan) if same.any() else None
+
+
+def _add_means(left: State, right: State) -> State:
+    (total, count, one), (further, more, other) = left, right
+    if one is None and other is None:
+        alike = None
+    else:
+        one = np.full(total.shape, np.nan) if one is None else one
+        other = np.full(total.shape, np.nan) if other is None else other
+        alike = np.where(one == other, one, np.nan)
+        alike = np.where(count == 0, other, np.where(more == 0, one, alike))
+    (total,) = PLAIN["sum"].combine((total,), (further,))
+    return total, count + more, alike
+
+
+def _mean(state: State, options: dict[str, Any]) -> Any:
+    total, count, common = state
+    if not np.all(count):
+        warn("Mean of empty slice")
+    with np.errstate(invalid="ignore"):
+        mean = total / count
+    return mean if common is None else np.where(np.isnan(common) | (count == 0), mean, common)
+
+
+# --- moments -------------------------------------------------------------------------------------
+
+
+def _moments_part(block: np.ndarray, axes: Axes, first: int) -> State:
+    """Return counts, numbers near the means, what the means have more, and the spreads."""
+    if not block.dtype.names:
+        count, near, off, squares = moments_part(block, axes, first)
+        if not np.isnan(squares).any():
+            return np.full(squares.shape, count), near, off, squares
+    values, present = _parted(block)
+    values = values.astype(np.result_type(values.dtype, np.float32))
+    with np.errstate(all="ignore"):
+        state = _moments(values, present, axes)
+        if not np.isfinite(state[3]).all():
+            return _moments(widest(values), present, axes)
+    return state
+
+
+def _moments(values: np.ndarray, present: np.ndarray, axes: Axes) -> State:
+    counts = _count(present, axes)
+    some = np.maximum(counts, 1)
+    mean = exact_sum(_filled(values, present, 0), axes) / some
+    common = _common(values, present, axes, mean, counts)
+    mean = mean if common is None else np.where(np.isnan(common), mean, common)
+    near = mean.astype(values.dtype)
+    distance = _filled(values - near, present, 0)
+    off = exact_sum(distance, axes) / some
+    squares = exact_sum((distance * np.conj(distance)).real, axes)
+    off = np.where(squares > 0, off, 0)
+    spread = np.maximum(squares - counts * (off * np.conj(off)).real, 0)
+    return counts, near.astype(mean.dtype), off, spread
+
+
+def _merge_moments(left: State, right: State) -> State:
+    (count, near, off, squares), (more, other, beyond, further) = left, right
+    total = count + more
+    share = more / np.maximum(total, 1)
+    with np.errstate(all="ignore"):
+        apart = np.where((count > 0) & (more > 0), (other - near) + (beyond - off), 0)
+        spread = squares + further + (apart * np.conj(apart)).real * (count * share)
+    empty = count == 0
+    return total, np.where(empty, other, near), np.where(empty, beyond, off + apart * share), spread
+
+
+def _variance(state: State, options: dict[str, Any]) -> Any:
+    count, *_, squares = state
+    free = count - options.get("ddof", 0)
+    if np.any(free <= 0):
+        warn("Degrees of freedom <= 0 for slice.")
+    with np.errstate(all="ignore"):
+        return np.where(free > 0, squares / np.maximum(free, 1), np.nan)
+
+
+# --- extremes ------------------------------------------------------------------------------------
+
+
+def _reduced_by(ufunc: np.ufunc) -> Callable[[np.ndarray, Axes, int], State]:
+    return lambda block, axes, first: (ufunc.reduce(block, axis=axes, keepdims=True),)
+
+
+def _combined_by(ufunc: np.ufunc) -> Callable[[State, State], State]:
+    return lambda left, right: (ufunc(left[0], right[0]),)
+
+
+def _extreme(state: State, options: dict[str, Any]) -> Any:
+    if np.isnan(state[0]).any():
+        warn("All-NaN slice encountered")
+    return state[0]
+
+
+def _arg_part(find: Callable[..., Any], fill: float) -> Callable[[np.ndarray, Axes, int], State]:
+    part = arg_part(find)
+
+    def found(block: np.ndarray, axes: Axes, first: int) -> State:
+        values, present = _parted(block)
+        state = part(_filled(values, present, fill), axes, first)
+        return *state, np.any(present, axis=axes, keepdims=True)
+
+    return found
+
+
+def _arg_of(less: bool) -> Callable[[State, State], State]:
+    better = better_of(less)
+    return lambda left, right: (*better(left[:2], right[:2]), left[2] | right[2])
+
+
+def _place(state: State, options: dict[str, Any]) -> Any:
+    if not np.all(state[2]):
+        raise ValueError("All-NaN slice encountered")
+    return state[1]
+
+
+def _first(state: State, options: dict[str, Any]) -> Any:
+    return state[0]
+
+
+def _deviation(state: State, options: dict[str, Any]) -> Any:
+    return np.sqrt(_variance(state, options))
+
+
+KINDS = {
+    **PLAIN,
+    "nansum": Kind(_sum_part, PLAIN["sum"].combine, _first, True),
+    "nanprod": Kind(_prod_part, PLAIN["prod"].combine, PLAIN["prod"].finish, True),
+    "nanmean": Kind(_mean_part, _add_means, _mean, False),
+    "nanvar": Kind(_moments_part, _merge_moments, _variance, False),
+    "nanstd": Kind(_moments_part, _merge_moments, _deviation, False),
+    "nanmin": Kind(_reduced_by(np.fmin), _combined_by(np.fmin), _extreme, False),
+    "nanmax": Kind(_reduced_by(np.fmax), _combined_by(np.fmax), _extreme, False),
+    "nanargmin": Kind(_arg_part(np.argmin, np.inf), _arg_of(True), _place, False),
+    "nanargmax": Kind(_arg_part(np.argmax, -np.inf), _arg_of(False), _place, False),
+}
+"""Every statistic that streams, by NumPy's name for it."""

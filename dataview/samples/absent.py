@@ -1,0 +1,60 @@
+"""What is missing in data: filled with a value, or left out with its row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dataview.compute import reduction
+from dataview.plan.build import elementwise, field, stored
+from dataview.plan.casting import cast
+from dataview.plan.guards import check_array
+from dataview.plan.kinds import Record, known_dtype, known_shape
+from dataview.plan.node import Node
+from dataview.plan.operations import NumpyFunction, may_be_missing
+from dataview.sources import ArraySource
+
+_PRESENT = NumpyFunction("is_present")
+_WHERE = NumpyFunction("where")
+
+
+def filled(node: Node, value: Any) -> Node:
+    """Return the elements of a node with a value where there is none, in the node's dtype."""
+    check_array(node, "_fillna")
+    dtype = known_dtype(node)
+    if isinstance(value, Node):
+        options = (("dtype", dtype), ("casting", "same_kind"))
+        (fill,) = elementwise(NumpyFunction("astype", options), (value,))
+    else:
+        fill = stored(ArraySource(cast(value, dtype)), False)
+    if not may_be_missing(dtype):
+        return node
+    (present,) = elementwise(_PRESENT, (node,))
+    (found,) = elementwise(_WHERE, (present, node, fill))
+    if known_shape(found) != known_shape(node):
+        raise ValueError(
+            f"a value of shape {known_shape(fill)} cannot be broadcast to the view's shape "
+            f"{known_shape(node)}"
+        )
+    return found  # type: ignore[no-any-return]
+
+
+def whole_rows(node: Node) -> Node:
+    """Return the mask of the rows in which nothing is missing."""
+    shape = known_shape(node)
+    if not shape:
+        raise TypeError("_dropna leaves out rows; the view is a single element")
+    parts = [field(node, name) for name in node.fields] if isinstance(node, Record) else [node]
+    found: Node = stored(ArraySource(np.ones(shape[:1], bool)), False)
+    for part in parts:
+        if isinstance(part, Record):
+            inner = whole_rows(part)
+        elif may_be_missing(known_dtype(part)):
+            (present,) = elementwise(_PRESENT, (part,))
+            axes = tuple(range(1, len(known_shape(part))))
+            inner = reduction("all", present, axes, False, {}) if axes else present
+        else:
+            continue
+        (found,) = elementwise(np.logical_and, (found, inner))
+    return found

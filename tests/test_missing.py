@@ -1,0 +1,251 @@
+"""Statistics without what is missing, statistics of some elements, and missing values filled."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dataview as dv
+from dataview.sizes import sizes
+from oracle import assert_same, attempt, examples, silence
+
+NAN_KINDS = ["nansum", "nanprod", "nanmean", "nanvar", "nanstd", "nanmin", "nanmax"]
+ARG_KINDS = ["nanargmin", "nanargmax"]
+SOME_KINDS = ["sum", "prod", "mean", "var", "std", "any", "all"]
+SHAPES = st.lists(st.sampled_from([3, 1, 7, 0, 20]), min_size=1, max_size=3).map(tuple)
+DTYPES = ["f8", "f4", "f2", ">f8", "c16", "i4", "?", "u1", "g"]
+
+
+def drawn(data, share=0.3):
+    """Give numbers of some dtype, of which some are missing if they can be."""
+    draws = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    shape, dtype = data.draw(SHAPES), np.dtype(data.draw(st.sampled_from(DTYPES)))
+    x = np.round(draws.normal(size=shape) * 3, 2)
+    if dtype.kind in "fc":
+        x = x.astype(dtype)
+        x[draws.random(shape) < data.draw(st.sampled_from([0, share, 1]))] = np.nan
+        x[draws.random(shape) < data.draw(st.sampled_from([0, 0.1]))] = np.inf
+    else:
+        x = np.abs(x * 10).astype(dtype)
+    axes = [None, *range(len(shape)), *((0, 1) for _ in shape[1:2])]
+    return x, data.draw(st.sampled_from(axes)), draws
+
+
+def close(got, expected):
+    """Compare a statistic with NumPy's."""
+    assert got.dtype == expected.dtype and got.shape == expected.shape
+    tolerance = {"e": 1e-2, "f": 1e-5, "F": 1e-5}.get(expected.dtype.char, 1e-10)
+    np.testing.assert_allclose(got, expected, tolerance, tolerance)
+
+
+@examples(600)
+@given(st.data())
+def test_statistics_without_nan_are_numpys(data):
+    x, axis, _ = drawn(data)
+    kind = data.draw(st.sampled_from(NAN_KINDS + ARG_KINDS))
+    if kind in ARG_KINDS and isinstance(axis, tuple):
+        axis = None
+    options = {"keepdims": data.draw(st.booleans())}
+    if kind in ("nanvar", "nanstd"):
+        options["ddof"] = data.draw(st.integers(0, 2))
+
+    def numpys(a):
+        with silence():
+            return np.asarray(getattr(np, kind)(a, axis=axis, **options))
+
+    def ours(a):
+        with silence():
+            return np.asarray(getattr(dv.View(a), f"_{kind}")(axis, **options)())
+
+    expected, refusal = attempt(numpys, x)
+    with sizes.set(part_bytes=data.draw(st.sampled_from([8, 64, 1 << 22]))):
+        got, error = attempt(ours, x)
+    if refusal is not None:
+        assert isinstance(error, type(refusal)), (got, error, refusal)
+        return
+    assert error is None, error
+    if x.dtype.char == "e" and kind in ("nanprod", "nanvar", "nanstd"):
+        return  # NumPy's own are of few digits
+    close(got, expected)
+    with silence():
+        by_function = getattr(np, kind)(dv.View(x), axis=axis, **options)
+    assert isinstance(by_function, dv.View)
+
+
+@examples(300)
+@given(st.data())
+def test_statistics_of_some_elements_are_numpys(data):
+    x, axis, draws = drawn(data, 0.05)
+    kind = data.draw(st.sampled_from(SOME_KINDS))
+    mask = draws.random(x.shape if data.draw(st.booleans()) else x.shape[-1:]) < 0.6
+    given_mask = dv.View(mask) if data.draw(st.booleans()) else mask
+
+    def numpys(a):
+        with silence():
+            return np.asarray(getattr(np, kind)(a, axis=axis, where=mask))
+
+    def ours(a):
+        with silence():
+            verb = getattr(dv.View(a), f"_{kind}")(axis, where=given_mask)
+            function = getattr(np, kind)(dv.View(a), axis=axis, where=given_mask)
+            assert_same(np.asarray(verb()), np.asarray(function()))
+            return np.asarray(verb())
+
+    expected, refusal = attempt(numpys, x)
+    with sizes.set(part_bytes=data.draw(st.sampled_from([8, 64, 1 << 22]))):
+        got, error = attempt(ours, x)
+    if refusal is not None:
+        assert isinstance(error, type(refusal)), (got, error, refusal)
+        return
+    assert error is None, error
+    if x.dtype.char != "e":
+        close(got, expected)
+
+
+@examples(200)
+@given(st.data())
+def test_extremes_from_an_initial_value(data):
+    x, axis, draws = drawn(data)
+    mask = draws.random(x.shape) < 0.5
+    if x.dtype.kind in "cb":
+        return
+    initial = data.draw(st.sampled_from([0, 1, 100]))
+    for kind in ("min", "max"):
+        numpys, ours = getattr(np, kind), getattr(dv.View(x), f"_{kind}")
+        assert_same(
+            np.asarray(ours(axis, initial=initial)()), np.asarray(numpys(x, axis, initial=initial))
+        )
+        expected = np.asarray(numpys(x, axis, initial=initial, where=mask))
+        assert_same(np.asarray(ours(axis, initial=initial, where=mask)()), expected)
+    with pytest.raises(ValueError, match="needs initial="):
+        dv.View(x)._max(where=mask)
+
+
+def test_what_is_constant_has_its_value_as_mean_and_no_deviation():
+    x = np.full((100_000, 3), 0.1)
+    x[::3, 0] = np.nan
+    x[1, 1] = np.nan
+    for block in (1000, 1 << 22):
+        with sizes.set(part_bytes=block):
+            assert_same(dv.View(x)._nanmean(axis=0)(), np.full(3, 0.1))
+            assert_same(dv.View(x)._nanstd(axis=0)(), np.zeros(3))
+            assert_same(dv.View(x)._mean(axis=0, where=~np.isnan(x))(), np.full(3, 0.1))
+
+
+def test_a_large_offset_loses_nothing():
+    x = np.random.default_rng(0).normal(1e9, 1, 50_000)
+    x[::7] = np.nan
+    with sizes.set(part_bytes=5000):
+        got = dv.View(x)._nanstd()()
+    np.testing.assert_allclose(got, np.nanstd(x.astype(np.longdouble)).astype(float), 1e-9)
+
+
+@pytest.mark.parametrize("kind", NAN_KINDS[2:])
+def test_nothing_but_nan_warns_once_as_numpy_does(kind):
+    x = np.full((5, 2), np.nan)
+    with pytest.warns(RuntimeWarning) as numpys:
+        getattr(np, kind)(x, axis=0)
+    with sizes.set(part_bytes=16), pytest.warns(RuntimeWarning) as ours:
+        found = getattr(dv.View(x), f"_{kind}")(axis=0)()
+    assert np.isnan(found).all()
+    assert [str(w.message) for w in ours] == [str(w.message) for w in numpys]
+
+
+def test_times_leave_out_nat_in_extremes():
+    days = np.array(["2020-01-03", "NaT", "2020-01-01"], "M8[D]")
+    assert dv.View(days)._nanmin()() == np.nanmin(days)
+    assert dv.View(days)._nanmax()() == np.nanmax(days)
+    assert dv.View(days)._nanargmin()() == np.nanargmin(days)
+
+
+def test_objects_are_left_to_numpy():
+    objects = np.array([1, 2.5], object)
+    with pytest.raises(TypeError, match=r"np.nansum\(view\)"):
+        dv.View(objects)._nansum()
+    assert np.nansum(dv.View(objects)) == 3.5
+
+
+def test_nan_statistics_read_once_together():
+    x = np.random.default_rng(0).normal(size=(1000, 3))
+    x[::5] = np.nan
+    reads = []
+
+    class Counted:
+        shape, dtype = x.shape, x.dtype
+
+        def __getitem__(self, key):
+            reads.append(key)
+            return x[key]
+
+    v = dv.View(Counted())
+    found = dv.evaluate(v._nanmean(0), v._nanstd(0), v._nanmax(0))
+    assert len(reads) == 1
+    np.testing.assert_allclose(found[1], np.nanstd(x, axis=0))
+
+
+# ---------------------------------------------------------------- filling and leaving out
+
+GAPS = {
+    "floats": np.array([1.0, np.nan, 3.0]),
+    "halves": np.array([1.0, np.nan, 3.0], "f2"),
+    "complex": np.array([1 + 2j, np.nan, 3.0]),
+    "dates": np.array(["2020-01-01", "NaT", "2020-01-03"], "M8[D]"),
+    "objects": np.array(["a", None, "c"], object),
+    "integers": np.array([1, 2, 3]),
+    "texts": np.array(["a", "", "c"]),
+}
+
+
+@pytest.mark.parametrize("name", GAPS)
+def test_fillna_fills_what_is_missing_and_keeps_the_dtype(name):
+    a = GAPS[name].copy()
+    fill = a[0]
+    present = np.array([value is not None and value == value for value in a])
+    expected = a.copy()
+    expected[~present] = fill
+    v = dv.View(a)
+    assert_same(v._fillna(fill)(), expected)
+    assert_same(v._fillna(dv.View(a)[0])(), expected)
+    assert_same(v._dropna()(), a[present])
+    v[:] = v._fillna(fill)
+    assert_same(a, expected)
+
+
+def test_fillna_refuses_what_does_not_fit():
+    v = dv.View(np.array([1, 2], "i4"))
+    with pytest.raises(TypeError, match="without losing"):
+        v._fillna(1.5)
+    with pytest.raises(TypeError, match="choose a field"):
+        dv.View(x=[1.0], y=[2.0])._fillna(0)
+    with pytest.raises(ValueError, match="broadcast"):
+        dv.View([1.0, np.nan])._fillna([[1.0, 2.0], [3.0, 4.0]])
+
+
+def test_dropna_looks_at_every_field():
+    d = dv.View(
+        x=np.array([1.0, np.nan, 3.0, 4.0]),
+        y=np.array([[1.0, 2.0], [3.0, 4.0], [np.nan, 6.0], [7.0, 8.0]]),
+        z=dv.View(a=np.array(["a", "b", "c", None], object)),
+    )
+    assert d._dropna().x().tolist() == [1.0]
+    d._dropna().x += 10
+    assert d.x[0]() == 11.0
+
+
+def test_a_statistic_fills_with_what_it_was_when_asked():
+    x = np.array([1.0, np.nan, 3.0])
+    v = dv.View(x)
+    filled = v._fillna(v._nanmean())
+    v[0] = 100.0
+    assert filled().tolist() == [100.0, 2.0, 3.0]
+
+
+def test_the_median_is_numpys():
+    x = np.random.default_rng(0).normal(size=(101, 4))
+    assert_same(dv.View(x)._median(axis=0)(), np.median(x, axis=0))
+    assert isinstance(np.median(dv.View(x)), dv.View)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert dv.View([3, 1])._median()() == 2.0
