@@ -25,6 +25,7 @@ from dataview.compute.reductions import (
     widest,
 )
 from dataview.errors import warn
+from dataview.sources import borrow, give_back
 
 PRESENT = "present"
 """The field of pairs that tells whether the value is present."""
@@ -43,7 +44,22 @@ def _parted(block: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _filled(values: np.ndarray, present: np.ndarray, fill: Any) -> np.ndarray:
-    return np.where(present, values, values.dtype.type(fill))
+    """Return the values with a number where they are missing."""
+    found = values.copy()
+    np.copyto(found, values.dtype.type(fill), where=~present)
+    return found
+
+
+def _sum_of_present(
+    values: np.ndarray, present: np.ndarray, axes: Axes, pieces: list[np.ndarray]
+) -> np.ndarray:
+    """Return the sum of what is present, from a copy in memory that was used before."""
+    found = borrow(values.shape, values.dtype.newbyteorder("="), pieces)
+    np.copyto(found, values)
+    np.copyto(found, found.dtype.type(0), where=~present)
+    total = exact_sum(found, axes)
+    give_back(pieces)
+    return total
 
 
 def _count(present: np.ndarray, axes: Axes) -> np.ndarray:
@@ -63,7 +79,7 @@ def _sum_part(block: np.ndarray, axes: Axes, first: int) -> State:
         total = exact_sum(block, axes)
         if _is_whole(block, total):
             return (total,)
-    return (exact_sum(_filled(*_parted(block), 0), axes),)
+    return (_sum_of_present(*_parted(block), axes, []),)
 
 
 def _prod_part(block: np.ndarray, axes: Axes, first: int) -> State:
@@ -83,20 +99,20 @@ def _mean_part(block: np.ndarray, axes: Axes, first: int) -> State:
     if values.dtype.kind in "biu":
         values = values.astype(np.float64)
     counts = _count(present, axes)
-    total = exact_sum(_filled(values, present, 0), axes)
-    return total, counts, _common(values, present, axes, total / np.maximum(counts, 1), counts)
+    total = _sum_of_present(values, present, axes, [])
+    known = values if values is block else np.where(present, values, np.nan)
+    return total, counts, _common(known, axes, total / np.maximum(counts, 1), counts)
 
 
 def _common(
-    values: np.ndarray, present: np.ndarray, axes: Axes, mean: np.ndarray, counts: np.ndarray
+    known: np.ndarray, axes: Axes, mean: np.ndarray, counts: np.ndarray
 ) -> np.ndarray | None:
-    """Return what all present elements over some axes are, NaN where they differ, None if all do.
+    """Return what all elements but NaN over some axes are, NaN where they differ, None if all do.
 
-    Where nothing is present, any number will do: its count is 0.
+    Where there are none, any number will do: its count is 0.
     """
-    if not values.size:
+    if not known.size:
         return mean
-    known = np.where(present, values, np.nan)
     one = np.fmax.reduce(known, axis=axes, keepdims=True).astype(mean.dtype)
     same = rounded(mean, one) & (counts > 0)
     if same.any():
@@ -147,8 +163,8 @@ def _moments_part(block: np.ndarray, axes: Axes, first: int) -> State:
 def _moments(values: np.ndarray, present: np.ndarray, axes: Axes) -> State:
     counts = _count(present, axes)
     some = np.maximum(counts, 1)
-    mean = exact_sum(_filled(values, present, 0), axes) / some
-    common = _common(values, present, axes, mean, counts)
+    mean = _sum_of_present(values, present, axes, []) / some
+    common = _common(np.where(present, values, np.nan), axes, mean, counts)
     mean = mean if common is None else np.where(np.isnan(common), mean, common)
     near = mean.astype(values.dtype)
     distance = _filled(values - near, present, 0)

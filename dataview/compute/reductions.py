@@ -88,10 +88,23 @@ def exact_sum(block: np.ndarray, axes: Axes) -> np.ndarray:
             total = _tall_sum(rows, wider).reshape((1,) * depth + kept)
         else:
             total = np.add.reduce(block, axis=axes, dtype=wider, keepdims=True)
-    if not np.isfinite(total).all():
+    if not np.isfinite(total).all() and _left_range(block, axes, total):
         # The sum may be finite though a partial sum is not: a wider range finds out.
         total = np.add.reduce(widest(block), axis=axes, keepdims=True)
     return total
+
+
+def _left_range(block: np.ndarray, axes: Axes, found: np.ndarray) -> bool:
+    """Whether a result that is not finite may come of a step, and not of NaN in the data."""
+    if not block.size:
+        return False
+    parts = [block.real, block.imag] if block.dtype.kind == "c" else [block]
+    far, unknown = ~np.isfinite(found), np.isnan(found)
+    for part in parts:
+        high, low = (end(part, axis=axes, keepdims=True) for end in (np.max, np.min))
+        far &= np.isfinite(high) & np.isfinite(low)
+        unknown &= ~np.isnan(high)
+    return bool(far.any() or unknown.any())
 
 
 def _tall_sum(rows: np.ndarray, wider: np.dtype[Any]) -> np.ndarray:
@@ -291,8 +304,9 @@ def moments_part(block: np.ndarray, axes: Axes, first: int) -> State:
         block = block.astype(np.float32)  # as NumPy; halves have no squares of small distances
     with np.errstate(all="ignore"):
         state = _moments(block, axes)
-    if block.dtype.kind in "fc" and not np.isfinite(state[3]).all():
-        return _moments(widest(block), axes)  # a square left the range, or a value is not finite
+    is_far = block.dtype.kind in "fc" and not np.isfinite(state[3]).all()
+    if is_far and _left_range(block, axes, state[3]):
+        return _moments(widest(block), axes)
     return state
 
 
