@@ -74,6 +74,52 @@ def test_statistics_without_nan_are_numpys(data):
     assert isinstance(by_function, dv.View)
 
 
+@examples(400)
+@given(st.data())
+def test_quantiles_without_nan_are_numpys(data):
+    x, axis, _ = drawn(data)
+    if x.dtype.kind not in "fiu" or not x.size:
+        return
+    q = data.draw(st.sampled_from([0, 0.5, 1, 0.3, [0.25, 0.5, 0.9], [0.1]]))
+    method = data.draw(st.sampled_from(["linear", "lower", "hazen", "nearest", "midpoint"]))
+
+    def numpys(a):
+        with silence():
+            return np.asarray(np.nanquantile(a, q, axis=axis, method=method))
+
+    def ours(a):
+        with silence():
+            return np.asarray(dv.View(a)._nanquantile(q, axis, method=method)())
+
+    expected, refusal = attempt(numpys, x)
+    with sizes.set(quantile_bytes=data.draw(st.sampled_from([64, 1 << 12, 1 << 27]))):
+        got, error = attempt(ours, x)
+    if refusal is not None:
+        assert isinstance(error, type(refusal)), (got, error, refusal)
+        return
+    assert error is None, error
+    assert got.dtype == np.quantile(np.ones_like(x), q, axis=axis, method=method).dtype
+    close(got, expected.astype(got.dtype))  # NumPy's dtype depends on the number of columns
+
+
+def test_medians_without_nan():
+    x = np.random.default_rng(0).normal(size=(1001, 5))
+    x[::4, 1] = x[1::2, 2] = np.nan
+    v = dv.View(x)
+    for kind in (np.nanmedian, lambda a, axis: np.nanpercentile(a, [5, 50], axis=axis)):
+        found = kind(v, axis=0)
+        assert isinstance(found, dv.View)
+        np.testing.assert_allclose(found(), kind(x, axis=0))
+    np.testing.assert_allclose(v._nanmedian(axis=0)(), np.nanmedian(x, axis=0))
+    days = np.array(["2020-01-03", "NaT", "2020-01-01"], "M8[D]")
+    assert dv.View(days)._nanquantile(0, method="lower")() == days[2]
+    with pytest.warns(RuntimeWarning, match="Mean of empty slice"):
+        assert np.isnan(v[:0]._nanquantile([0, 1])()).tolist() == [True, True]
+    x[:, 3] = np.nan
+    with pytest.warns(RuntimeWarning, match="All-NaN slice"):
+        assert np.isnan(v._nanmedian(axis=0)()[3])
+
+
 @examples(300)
 @given(st.data())
 def test_statistics_of_some_elements_are_numpys(data):

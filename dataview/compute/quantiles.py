@@ -16,6 +16,7 @@ import numpy as np
 
 from dataview.compute.executors import run_blocks
 from dataview.compute.ways import Cut, cuts_along
+from dataview.errors import warn
 from dataview.index import axis_index, numbers_map
 from dataview.plan.build import select
 from dataview.plan.fields import NO_FIELDS
@@ -38,7 +39,7 @@ def quantile_dtype(
     dtype('float32')
     """
     q, method = options["q"], options["method"]
-    if not size_of(tuple(shape[axis] for axis in axes)):
+    if not options.get("present") and not size_of(tuple(shape[axis] for axis in axes)):
         np.quantile(np.empty(shape, dtype), q, axis=axes, method=method)
     one = np.zeros(1 if len(axes) == len(shape) else (1, 1), dtype)
     with np.errstate(all="ignore"):
@@ -51,7 +52,11 @@ def quantiles_of(node: Reduction, evaluate: Evaluate) -> np.ndarray:
     options = node.options
     if not size_of(known_shape(node)):
         return np.empty(known_shape(node), known_dtype(node))
-    request = _Request(options["q"], options["method"], options["approx"], evaluate)
+    if not size_of(known_shape(node.node)):  # else it is an error when it is built
+        warn("Mean of empty slice")
+        return np.full(known_shape(node), np.nan, known_dtype(node))
+    present = options.get("present", False) and known_dtype(node.node).kind in "fmM"
+    request = _Request(options["q"], options["method"], options["approx"], present, evaluate)
     found = _quantiles(node.node, node.axes, request)
     return found.astype(known_dtype(node)).reshape(known_shape(node))
 
@@ -79,16 +84,20 @@ def rows_at(node: Node, numbers: np.ndarray, axis: int = 0) -> Node:
 
 
 class _Request(NamedTuple):
-    """Which quantiles are needed, and how data is read."""
+    """Which quantiles are needed, of what is `present` or of all, and how data is read."""
 
     q: Any
     method: str
     approx: bool
+    present: bool
     evaluate: Evaluate
 
 
 class _Places(NamedTuple):
-    """For each quantile the ranks that it lies between, and how far; `share` None: at the first."""
+    """For each quantile the ranks that it lies between, and how far; `share` None: at the first.
+
+    They have a column for each column of the data, or one for all.
+    """
 
     low: np.ndarray
     high: np.ndarray
@@ -96,8 +105,26 @@ class _Places(NamedTuple):
 
     @property
     def ranks(self) -> np.ndarray:
-        """The ranks that are needed, each once."""
-        return np.unique([self.low, self.high])
+        """The ranks that are needed, in ascending order; of one column each once."""
+        if self.low.shape[1] == 1:
+            return np.unique([self.low, self.high])[:, None]
+        return np.sort(np.concatenate([self.low, self.high]), axis=0)
+
+    def of_low(self, values: np.ndarray) -> np.ndarray:
+        """Return, of the values at the ranks, those at the lower ones."""
+        return _at(values, self.ranks, self.low)
+
+    def of_high(self, values: np.ndarray) -> np.ndarray:
+        """Return, of the values at the ranks, those at the higher ones."""
+        return _at(values, self.ranks, self.high)
+
+
+def _at(values: np.ndarray, ranks: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Return the values at some of the ranks."""
+    if ranks.shape[1] == 1:
+        return np.asarray(values[np.searchsorted(ranks[:, 0], wanted[:, 0])])
+    rows = (ranks[None] < wanted[:, None]).sum(axis=1)
+    return np.take_along_axis(values, rows, 0)
 
 
 def _by_plotting(alpha: float, beta: float) -> Callable[[int, np.ndarray], np.ndarray]:
@@ -130,14 +157,29 @@ _CONTINUOUS: dict[str, Callable[[int, np.ndarray], np.ndarray]] = {
 """Where in n sorted values a quantile lies, counted from zero, by NumPy's names."""
 
 
+def _places_of_each(counts: np.ndarray, request: _Request) -> _Places:
+    """Return the places in columns that have so many values each."""
+    different, owner = np.unique(np.maximum(counts, 1), return_inverse=True)
+    parts = [_places(count, request) for count in different.tolist()]
+    low, high = (
+        np.concatenate([getattr(part, end) for part in parts], axis=1)[:, owner]
+        for end in ("low", "high")
+    )
+    if parts[0].share is None:
+        return _Places(low, high, None)
+    shares = [np.broadcast_to(part.share, part.low.shape) for part in parts]  # type: ignore[arg-type]
+    return _Places(low, high, np.concatenate(shares, axis=1)[:, owner])
+
+
 def _places(n: int, request: _Request) -> _Places:
+    """Return the places in columns of n values."""
     given = np.asarray(request.q)
     q = given.astype(np.result_type(given, np.float64)).reshape(-1)
     rule = _DISCRETE.get(request.method)
     if rule is None and request.method == "linear" and given.dtype.kind in "biu":
         rule = _CONTINUOUS["linear"]  # for 0 and 1 NumPy keeps the dtype
     if rule is not None:
-        rank = np.clip(rule(n, q), 0, n - 1).astype(np.intp)
+        rank = np.clip(rule(n, q), 0, n - 1).astype(np.intp)[:, None]
         return _Places(rank, rank, None)
     place = _CONTINUOUS[request.method](n, q)
     below = np.floor(place)
@@ -146,26 +188,48 @@ def _places(n: int, request: _Request) -> _Places:
         share = np.where(share == 0, 0.5, 1.0)
     outside = (place < 0) | (place >= n - 1)
     low = np.where(outside, np.where(place < 0, 0, n - 1), below).astype(np.intp)
-    return _Places(low, low + ~outside, np.where(outside, 0, share))
+    high = low + ~outside
+    return _Places(low[:, None], high[:, None], np.where(outside, 0, share)[:, None])
 
 
 def _interpolated(found: _RankValues, places: _Places, request: _Request) -> np.ndarray:
     """Return the quantiles of columns from the values of their ranks."""
-    low = found.values[np.searchsorted(places.ranks, places.low)]
+    low = places.of_low(found.values)
     if places.share is None:
         value = low
     else:
-        high = found.values[np.searchsorted(places.ranks, places.high)]
+        high = places.of_high(found.values)
         given = np.asarray(request.q).dtype
         kind = given.type if given.kind == "f" else np.float64
         weak = type(request.q) in (int, float)
         # Arrays without axes, because NumPy 2.0 takes an np.float64 for a Python number.
-        shares = [share if weak else np.array(share, kind) for share in places.share.tolist()]
-        value = np.stack([*map(_between, low, high, shares)])
+
+        def between(one: np.ndarray, other: np.ndarray, share: float) -> np.ndarray:
+            return _between(one, other, share if weak else np.array(share, kind))
+
+        rows = zip(low, high, places.share.tolist(), strict=True)
+        value = np.stack([_by_share(one, other, row, between) for one, other, row in rows])
     if found.unknown is None or not found.unknown.any():
         return value
     unknown = np.array("NaT" if value.dtype.kind in "mM" else "nan", value.dtype)
     return np.where(found.unknown, unknown, value)
+
+
+def _by_share(
+    low: np.ndarray, high: np.ndarray, shares: list[float], between: Callable[..., np.ndarray]
+) -> np.ndarray:
+    """Return interpolated values of columns that have shares of their own, or one for all."""
+    if len(shares) == 1:
+        return between(low, high, shares[0])
+    different, owner = np.unique(shares, return_inverse=True)
+    parts = [
+        between(low[owner == number], high[owner == number], share)
+        for number, share in enumerate(different.tolist())
+    ]
+    found = np.empty(low.shape, parts[0].dtype)
+    for number, part in enumerate(parts):
+        found[owner == number] = part
+    return found
 
 
 def _between(low: np.ndarray, high: np.ndarray, share: Any) -> np.ndarray:
@@ -202,10 +266,23 @@ def _quantiles(node: Node, axes: Axes, request: _Request) -> np.ndarray:
         return _of_array(request.evaluate(some, None), axes, request)
     if not _has_keys(dtype):  # there are no keys: all of it is read
         return _of_array(request.evaluate(node, None), axes, request)
-    places = _places(size // columns, request)
-    search = _Search(node, axes, long, places.ranks, request.evaluate)
+    search = _Search(node, axes, long, request.evaluate)
+    if request.present:
+        counts = search.counts()
+        places = _places_of_each(counts, request)
+        found = search.found(places.ranks)._replace(unknown=_none_of(counts))
+    else:
+        places = _places(size // columns, request)
+        found = search.found(places.ranks)
     others = tuple(shape[axis] for axis in kept)
-    return _interpolated(search.found(), places, request).reshape(np.shape(request.q) + others)
+    return _interpolated(found, places, request).reshape(np.shape(request.q) + others)
+
+
+def _none_of(counts: np.ndarray) -> np.ndarray:
+    """Return which columns have no value, and warn if some have none, as NumPy does."""
+    if not counts.all():
+        warn("All-NaN slice encountered")
+    return np.asarray(counts == 0)
 
 
 def _is_wide(n: int, columns: int, row: int, dtype: np.dtype[Any], request: _Request) -> bool:
@@ -236,12 +313,18 @@ def _of_array(array: np.ndarray, axes: Axes, request: _Request) -> np.ndarray:
     lines = _as_columns(array, axes)
     if not lines.size:
         return np.empty(np.shape(request.q) + kept)
+    if request.present:
+        counts = len(lines) - np.isnan(lines).sum(axis=0)
+        places = _places_of_each(counts, request)
+        values = np.take_along_axis(np.sort(lines, axis=0), places.ranks, 0)
+        of_ranks = _RankValues(values, _none_of(counts))
+        return _interpolated(of_ranks, places, request).reshape(np.shape(request.q) + kept)
     places = _places(len(lines), request)
     may_be_unknown = lines.dtype.kind in "fmM"
     ends = [len(lines) - 1] if may_be_unknown else []
-    ordered = np.partition(lines, [*places.ranks.tolist(), *ends], axis=0)
+    ordered = np.partition(lines, [*places.ranks[:, 0].tolist(), *ends], axis=0)
     unknown = np.isnan(ordered[-1]) if may_be_unknown else None
-    found = _interpolated(_RankValues(ordered[places.ranks], unknown), places, request)
+    found = _interpolated(_RankValues(ordered[places.ranks[:, 0]], unknown), places, request)
     return found.reshape(np.shape(request.q) + kept)
 
 
@@ -310,9 +393,7 @@ class _Search:
     column, each once, and `slot` says which of them belongs to which rank.
     """
 
-    def __init__(
-        self, node: Node, axes: Axes, along: int, ranks: np.ndarray, evaluate: Evaluate
-    ) -> None:
+    def __init__(self, node: Node, axes: Axes, along: int, evaluate: Evaluate) -> None:
         self.node = node
         self.axes = axes
         self.evaluate = evaluate
@@ -324,14 +405,20 @@ class _Search:
         self.blocks = cuts_along(along, shape[along], step)
         columns = size_of(tuple(n for axis, n in enumerate(shape) if axis not in axes))
         self.column = np.arange(columns)
-        self.rank = np.broadcast_to(ranks[:, None], (len(ranks), columns)).copy()
-        self.known = np.zeros(self.rank.shape, f"u{self.dtype.itemsize}")
         self.unknown = np.zeros(columns, bool)
         self.lock = threading.Lock()
-        self._find_slots()
 
-    def found(self) -> _RankValues:
+    def counts(self) -> np.ndarray:
+        """Return how many values each column has that are not NaN."""
+        last = np.iinfo(f"u{self.dtype.itemsize}").max
+        found = self._blocks(lambda keys: (keys != last).sum(axis=0))
+        return np.asarray(np.sum(found, axis=0, dtype=np.intp))
+
+    def found(self, ranks: np.ndarray) -> _RankValues:
         """Return the values at the ranks, after as many passes over the data as are needed."""
+        self.rank = np.broadcast_to(ranks, (len(ranks), len(self.column))).copy()
+        self.known = np.zeros(self.rank.shape, f"u{self.dtype.itemsize}")
+        self._find_slots()
         alive = sizes.quantile_bytes
         while self.left and alive > sizes.quantile_bytes // 64:
             alive = self._narrow()

@@ -87,13 +87,13 @@ def _kind_for(kind: str, dtype: np.dtype[Any]) -> str:
     return kind[3:] if dtype.kind in "biu" or of_times else kind
 
 
-def median(node: Node, axis: Any, keepdims: bool) -> Reduction:
-    """Return the node of a median: between two bools as between two numbers."""
+def median(node: Node, axis: Any, keepdims: bool, present: bool = False) -> Reduction:
+    """Return the node of a median, of what is present if asked; bools are taken for numbers."""
     check_array(node, "median")
     if node.dtype == bool:
         as_float = NumpyFunction("astype", (("dtype", np.dtype(float)), ("casting", "unsafe")))
         (node,) = elementwise(as_float, (node,))
-    options = {"q": 0.5, "method": "linear", "approx": False}
+    options = {"q": 0.5, "method": "linear", "approx": False, "present": present}
     return reduction("quantile", node, axis, keepdims, options)
 
 

@@ -32,7 +32,6 @@ INSTEAD = {
     "len": "len(d)",
     "load": "d()",
     "merge": "d._join(other, on=name)",
-    "nanmedian": "d[~np.isnan(d)]._median()",
     "numpy": "d()",
     "open": "dv.open(path)",
     "percentile": "d._quantile(percent / 100)",

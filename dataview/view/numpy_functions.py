@@ -351,11 +351,11 @@ def _reduced(
     return reduction_where(kind, node, axis, keepdims, options, node_from(where))
 
 
-def _median(a: Any, axis: Any = None, *, keepdims: bool = False) -> Node:
+def _median(present: bool, a: Any, axis: Any = None, *, keepdims: bool = False) -> Node:
     node = node_from(a)
     if known_dtype(node).kind not in "biufmM":
         return _LEFT  # type: ignore[no-any-return]
-    return median(node, axis, keepdims)
+    return median(node, axis, keepdims, present)
 
 
 _OF_SOME = ("sum", "prod", "mean", "var", "std", "any", "all")
@@ -363,18 +363,33 @@ _OF_SOME = ("sum", "prod", "mean", "var", "std", "any", "all")
 
 
 def _quantile(
-    a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    *,
+    method: str = "linear",
+    keepdims: bool = False,
+    present: bool = False,
 ) -> Node:
+    node = node_from(a)
+    if present and known_dtype(node).hasobject:
+        return _LEFT  # type: ignore[no-any-return]
     q = q if type(q) in (int, float) else np.array(evaluated(q))
-    options = {"q": q, "method": method, "approx": False}
-    return reduction("quantile", node_from(a), axis, keepdims, options)
+    options = {"q": q, "method": method, "approx": False, "present": present}
+    return reduction("quantile", node, axis, keepdims, options)
 
 
 def _percentile(
-    a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    *,
+    method: str = "linear",
+    keepdims: bool = False,
+    present: bool = False,
 ) -> Node:
     q = q / 100 if type(q) in (int, float) else np.true_divide(evaluated(q), 100)
-    return _quantile(a, q, axis, method=method, keepdims=keepdims)
+    return _quantile(a, q, axis, method=method, keepdims=keepdims, present=present)
 
 
 def _unique(ar: Any, *, return_counts: bool = False) -> Any:
@@ -417,7 +432,10 @@ _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.reshape: _reshape,
     np.squeeze: _laid(layout.squeezed),
     np.stack: lambda arrays, axis=0: _stacked([*map(node_from, arrays)], axis),
-    np.median: _median,
+    np.median: partial(_median, False),
+    np.nanmedian: partial(_median, True),
+    np.nanpercentile: partial(_percentile, present=True),
+    np.nanquantile: partial(_quantile, present=True),
     np.nanstd: partial(_spread, "nanstd"),
     np.nanvar: partial(_spread, "nanvar"),
     np.std: partial(_spread, "std"),

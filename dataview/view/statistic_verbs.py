@@ -158,6 +158,23 @@ class StatisticVerbs(BaseView):
         """Return where the greatest element is that is not NaN."""
         return _reduced(self, "nanargmax", axis, keepdims)
 
+    def _nanmedian(self, axis: Any = None, *, keepdims: bool = False) -> Self:
+        """Return the median of what is not NaN or NaT."""
+        return like(self, median(node_of(self), axis, keepdims, present=True))
+
+    def _nanquantile(
+        self, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
+    ) -> Self:
+        """Return quantiles of what is not NaN or NaT.
+
+        >>> import dataview as dv
+        >>> dv.View([1.0, np.nan, 5.0, 2.0])._nanquantile([0, 0.5])()
+        array([1., 2.])
+        """
+        q = q if type(q) in (int, float) else np.array(evaluated(q))
+        options = {"q": q, "method": method, "approx": False, "present": True}
+        return _reduced(self, "quantile", axis, keepdims, **options)
+
     def _fillna(self, value: Any) -> Self:
         """Return the elements with a value, such as a statistic, in place of NaN, NaT and None.
 
