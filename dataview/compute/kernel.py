@@ -7,9 +7,10 @@ the eager expression.  Errors are noted while blocks run, and reported once, in 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -121,13 +122,28 @@ def _is_same(operand: Any, other: Any) -> bool:
     return numbers and bool(operand_key(operand) == operand_key(other))
 
 
+Runner: TypeAlias = "Callable[[tuple[int, ...], Callable[[Node], Any]], list[np.ndarray]]"
+"""A function of the shape of a result, and of a function that returns the value of a leaf."""
+
+
 def run_whole(
     roots: Sequence[Elementwise], shape: tuple[int, ...], leaf: Callable[[Node], Any]
 ) -> list[np.ndarray]:
     """Compute expressions in one block, under the caller's errstate, with few temporaries."""
+    return whole_runner(roots)(shape, leaf)
+
+
+def whole_runner(roots: Sequence[Elementwise]) -> Runner:
+    """Return the function that computes expressions as `run_whole` does."""
     order = elementwise_order(roots)
     if len(roots) == 1 and len({node.ufunc for node in order}) == len(order):
-        return [_run_in_order(order, shape, leaf)]  # no two calls can be equal
+        return functools.partial(_run_line, _line_of(order))  # no two calls can be equal
+    return functools.partial(_run_tape, roots)
+
+
+def _run_tape(
+    roots: Sequence[Elementwise], shape: tuple[int, ...], leaf: Callable[[Node], Any]
+) -> list[np.ndarray]:
     program = compiled(*roots)
     parts = [node for node in program.leaves if isinstance(node, Elementwise)]
     values = dict(zip(parts, run_small(parts, leaf), strict=True))
@@ -139,39 +155,54 @@ def run_whole(
     return outs
 
 
-def _run_in_order(
-    order: Sequence[Elementwise], shape: tuple[int, ...], leaf: Callable[[Node], Any]
-) -> np.ndarray:
-    """Compute nodes in order and return the last; arrays that are not read again are reused."""
-    values: dict[Any, Any] = {}
-    readers: dict[Node, int] = {}
+class Line(NamedTuple):
+    """Calls one after the other, whose values are numbered: leaves, constants, then results.
+
+    A call has its ufunc, its operands, one of them that is not read again and may be computed over,
+    and which of its results counts; the last two may be None.
+    """
+
+    leaves: list[Node]
+    constants: list[Any]
+    calls: list[tuple[Any, list[int], int | None, int | None]]
+
+
+def _line_of(order: Sequence[Elementwise]) -> Line:
+    args = [arg for node in order for arg in node.args]
+    nodes = dict.fromkeys(arg for arg in args if isinstance(arg, Node))
+    leaves = [node for node in nodes if type(node) is not Elementwise]
+    constants = [arg for arg in args if not isinstance(arg, Node)]
+    numbers = {id(part): at for at, part in enumerate([*leaves, *constants, *order])}
+    last = {id(arg): node for node in order for arg in node.args}
+    calls = []
     for node in order:
-        for arg in node.args:
-            if type(arg) is Elementwise:
-                readers[arg] = readers.get(arg, 0) + 1
-    for node in order:
-        ufunc, args = node.ufunc, node.args
-        operands = []
-        spare: tuple[np.ndarray, ...] = ()
-        for arg in args:
-            if type(arg) is Elementwise:
-                value = values[arg]
-                readers[arg] -= 1
-                own = type(value) is np.ndarray and type(arg.ufunc) is np.ufunc
-                if own and not readers[arg] and value.shape == shape and value.dtype == node.dtype:
-                    spare = (value,)
-            elif isinstance(arg, Node):
-                value = values[arg] if arg in values else values.setdefault(arg, leaf(arg))
-            else:
-                value = arg
-            operands.append(value)
-        if spare and len(node.dtypes) == 1 and type(ufunc) is np.ufunc:
-            values[node] = ufunc(*operands, out=spare)
+        one = len(node.dtypes) == 1
+        spare = [
+            numbers[id(arg)]
+            for arg in node.args
+            if type(arg) is Elementwise
+            and last[id(arg)] is node
+            and arg.dtype == node.dtype
+            and type(arg.ufunc) is type(node.ufunc) is np.ufunc
+        ]
+        operands = [numbers[id(arg)] for arg in node.args]
+        over = spare[-1] if spare and one else None
+        calls.append((node.ufunc, operands, over, None if one else node.output))
+    return Line(leaves, constants, calls)
+
+
+def _run_line(line: Line, shape: tuple[int, ...], leaf: Callable[[Node], Any]) -> list[np.ndarray]:
+    values = [*map(leaf, line.leaves), *line.constants]
+    for ufunc, operands, over, output in line.calls:
+        given = [values[number] for number in operands]
+        room = None if over is None else values[over]
+        if type(room) is np.ndarray and room.shape == shape:
+            values.append(ufunc(*given, out=room))
         else:
-            found = ufunc(*operands)
-            values[node] = found if len(node.dtypes) == 1 else found[node.output]
-    found = np.asarray(values[order[-1]])
-    return found if found.shape == shape else np.array(np.broadcast_to(found, shape))
+            found = ufunc(*given)
+            values.append(found if output is None else found[output])
+    found = np.asarray(values[-1])
+    return [found if found.shape == shape else np.array(np.broadcast_to(found, shape))]
 
 
 class Call(NamedTuple):
