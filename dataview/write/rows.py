@@ -6,13 +6,13 @@ Such writes come by the thousand, in loops.  What takes more than NumPy's own as
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from dataview.compute import Place, changing, memory_of
+from dataview.compute import LatePlace, changing, memory_of
 from dataview.index import Index, compose, identity, parse
 from dataview.plan.casting import cast
 from dataview.plan.kinds import Select, Stored
@@ -85,16 +85,18 @@ def _put(node: Node, key: Any, memory: np.ndarray, value: np.ndarray) -> None:
         memory[key, ...] = value
 
 
-def _places(node: Node, key: Any) -> Iterator[Place]:
-    """Yield the place of some rows, which is worked out only if something waits for it."""
-    spot = _spot(node, key)
-    yield Place(_stored(node).source, spot.where)
+def _places(node: Node, key: Any) -> list[LatePlace]:
+    return [LatePlace(_stored(node).source, _where(node, key))]
 
 
 def _spot(node: Any, key: Any) -> Spot:
     """Return the place of some rows; it does not hold the node, which holds the data."""
-    part = node.index if type(node) is Select else None
-    return Spot(_stored(node).source.reference(), partial(_index, part, node.shape, key))
+    return Spot(_stored(node).source.reference(), _where(node, key))
+
+
+def _where(node: Any, key: Any) -> Callable[[], Index]:
+    """Return what works out where some rows are: most writes need not know."""
+    return partial(_index, node.index if type(node) is Select else None, node.shape, key)
 
 
 def _index(part: Index | None, shape: tuple[int, ...], key: Any) -> Index:
