@@ -135,10 +135,23 @@ def run_whole(
 
 def whole_runner(roots: Sequence[Elementwise]) -> Runner:
     """Return the function that computes expressions as `run_whole` does."""
+    if len(roots) == 1 and roots[0].depth == 1:
+        return functools.partial(_run_one, roots[0])
     order = elementwise_order(roots)
     if len(roots) == 1 and len({node.ufunc for node in order}) == len(order):
         return functools.partial(_run_line, _line_of(order))  # no two calls can be equal
     return functools.partial(_run_tape, roots)
+
+
+def _run_one(
+    node: Elementwise, shape: tuple[int, ...], leaf: Callable[[Node], Any]
+) -> list[np.ndarray]:
+    """Compute an operation whose operands are no operations: nothing could be computed over."""
+    return [_of_shape(shape, *run_small((node,), leaf))]
+
+
+def _of_shape(shape: tuple[int, ...], found: np.ndarray) -> np.ndarray:
+    return found if found.shape == shape else np.array(np.broadcast_to(found, shape))
 
 
 def _run_tape(
@@ -168,27 +181,27 @@ class Line(NamedTuple):
 
 
 def _line_of(order: Sequence[Elementwise]) -> Line:
-    args = [arg for node in order for arg in node.args]
-    nodes = dict.fromkeys(arg for arg in args if isinstance(arg, Node))
-    leaves = [node for node in nodes if type(node) is not Elementwise]
-    constants = [arg for arg in args if not isinstance(arg, Node)]
-    numbers = {id(part): at for at, part in enumerate([*leaves, *constants, *order])}
-    last = {id(arg): node for node in order for arg in node.args}
+    leaves: dict[int, Node] = {}
+    constants: dict[int, Any] = {}
+    last: dict[int, Elementwise] = {}
+    for node in order:
+        for arg in node.args:
+            if type(arg) is Elementwise:
+                last[id(arg)] = node
+            elif isinstance(arg, Node):
+                leaves[id(arg)] = arg
+            else:
+                constants[id(arg)] = arg
+    numbers = {key: number for number, key in enumerate([*leaves, *constants, *map(id, order)])}
     calls = []
     for node in order:
-        one = len(node.dtypes) == 1
-        spare = [
-            numbers[id(arg)]
-            for arg in node.args
-            if type(arg) is Elementwise
-            and last[id(arg)] is node
-            and arg.dtype == node.dtype
-            and type(arg.ufunc) is type(node.ufunc) is np.ufunc
-        ]
-        operands = [numbers[id(arg)] for arg in node.args]
-        over = spare[-1] if spare and one else None
-        calls.append((node.ufunc, operands, over, None if one else node.output))
-    return Line(leaves, constants, calls)
+        over, plain = None, np.ufunc
+        output = None if len(node.dtypes) == 1 else node.output
+        for arg in node.args if output is None and type(node.ufunc) is plain else ():
+            if type(arg) is Elementwise and last[id(arg)] is node and arg.dtype == node.dtype:
+                over = numbers[id(arg)] if type(arg.ufunc) is plain else over
+        calls.append((node.ufunc, [numbers[id(arg)] for arg in node.args], over, output))
+    return Line([*leaves.values()], [*constants.values()], calls)
 
 
 def _run_line(line: Line, shape: tuple[int, ...], leaf: Callable[[Node], Any]) -> list[np.ndarray]:
@@ -201,8 +214,7 @@ def _run_line(line: Line, shape: tuple[int, ...], leaf: Callable[[Node], Any]) -
         else:
             found = ufunc(*given)
             values.append(found if output is None else found[output])
-    found = np.asarray(values[-1])
-    return [found if found.shape == shape else np.array(np.broadcast_to(found, shape))]
+    return [_of_shape(shape, np.asarray(values[-1]))]
 
 
 class Call(NamedTuple):
