@@ -25,7 +25,7 @@ NUMBERS = frozenset((int, float, bool, complex))
 
 
 def write_rows(node: Node, key: Any, value: Any) -> bool:
-    """Write a number or an array to the rows of a node that a key selects."""
+    """Write a number or an array to what a key selects: rows, or a basic key on more axes."""
     memory = _memory_to_write(node)
     if memory is None or not _is_plain(value) or runs.is_within_statement():
         return False
@@ -76,13 +76,18 @@ def apply_to_rows(node: Node, key: Any, ufunc: np.ufunc, other: Any) -> bool:
 
 def _shape_at(memory: np.ndarray, key: Any) -> tuple[int, ...]:
     is_array = isinstance(key, np.ndarray)
-    return (len(key), *memory.shape[1:]) if is_array else memory[key, ...].shape
+    return (len(key), *memory.shape[1:]) if is_array else memory[_whole_key(key)].shape
+
+
+def _whole_key(key: Any) -> tuple[Any, ...]:
+    """Return a key as one on all axes, for which NumPy returns an array."""
+    return (*key, ...) if type(key) is tuple else (key, ...)
 
 
 def _put(node: Node, key: Any, memory: np.ndarray, value: np.ndarray) -> None:
     runs.clock[0] += 1
     with changing(partial(_places, node, key)):
-        memory[key, ...] = value
+        memory[_whole_key(key)] = value
 
 
 def _places(node: Node, key: Any) -> list[LatePlace]:
