@@ -7,9 +7,10 @@ the eager expression.  Errors are noted while blocks run, and reported once, in 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -121,13 +122,41 @@ def _is_same(operand: Any, other: Any) -> bool:
     return numbers and bool(operand_key(operand) == operand_key(other))
 
 
+Runner: TypeAlias = "Callable[[tuple[int, ...], Callable[[Node], Any]], list[np.ndarray]]"
+"""A function of the shape of a result, and of a function that returns the value of a leaf."""
+
+
 def run_whole(
     roots: Sequence[Elementwise], shape: tuple[int, ...], leaf: Callable[[Node], Any]
 ) -> list[np.ndarray]:
     """Compute expressions in one block, under the caller's errstate, with few temporaries."""
+    return whole_runner(roots)(shape, leaf)
+
+
+def whole_runner(roots: Sequence[Elementwise]) -> Runner:
+    """Return the function that computes expressions as `run_whole` does."""
+    if len(roots) == 1 and roots[0].depth == 1:
+        return functools.partial(_run_one, roots[0])
     order = elementwise_order(roots)
     if len(roots) == 1 and len({node.ufunc for node in order}) == len(order):
-        return [_run_in_order(order, shape, leaf)]  # no two calls can be equal
+        return functools.partial(_run_line, _line_of(order))  # no two calls can be equal
+    return functools.partial(_run_tape, roots)
+
+
+def _run_one(
+    node: Elementwise, shape: tuple[int, ...], leaf: Callable[[Node], Any]
+) -> list[np.ndarray]:
+    """Compute an operation whose operands are no operations: nothing could be computed over."""
+    return [_of_shape(shape, *run_small((node,), leaf))]
+
+
+def _of_shape(shape: tuple[int, ...], found: np.ndarray) -> np.ndarray:
+    return found if found.shape == shape else np.array(np.broadcast_to(found, shape))
+
+
+def _run_tape(
+    roots: Sequence[Elementwise], shape: tuple[int, ...], leaf: Callable[[Node], Any]
+) -> list[np.ndarray]:
     program = compiled(*roots)
     parts = [node for node in program.leaves if isinstance(node, Elementwise)]
     values = dict(zip(parts, run_small(parts, leaf), strict=True))
@@ -139,39 +168,53 @@ def run_whole(
     return outs
 
 
-def _run_in_order(
-    order: Sequence[Elementwise], shape: tuple[int, ...], leaf: Callable[[Node], Any]
-) -> np.ndarray:
-    """Compute nodes in order and return the last; arrays that are not read again are reused."""
-    values: dict[Any, Any] = {}
-    readers: dict[Node, int] = {}
+class Line(NamedTuple):
+    """Calls one after the other, whose values are numbered: leaves, constants, then results.
+
+    A call has its ufunc, its operands, one of them that is not read again and may be computed over,
+    and which of its results counts; the last two may be None.
+    """
+
+    leaves: list[Node]
+    constants: list[Any]
+    calls: list[tuple[Any, list[int], int | None, int | None]]
+
+
+def _line_of(order: Sequence[Elementwise]) -> Line:
+    leaves: dict[int, Node] = {}
+    constants: dict[int, Any] = {}
+    last: dict[int, Elementwise] = {}
     for node in order:
         for arg in node.args:
             if type(arg) is Elementwise:
-                readers[arg] = readers.get(arg, 0) + 1
-    for node in order:
-        ufunc, args = node.ufunc, node.args
-        operands = []
-        spare: tuple[np.ndarray, ...] = ()
-        for arg in args:
-            if type(arg) is Elementwise:
-                value = values[arg]
-                readers[arg] -= 1
-                own = type(value) is np.ndarray and type(arg.ufunc) is np.ufunc
-                if own and not readers[arg] and value.shape == shape and value.dtype == node.dtype:
-                    spare = (value,)
+                last[id(arg)] = node
             elif isinstance(arg, Node):
-                value = values[arg] if arg in values else values.setdefault(arg, leaf(arg))
+                leaves[id(arg)] = arg
             else:
-                value = arg
-            operands.append(value)
-        if spare and len(node.dtypes) == 1 and type(ufunc) is np.ufunc:
-            values[node] = ufunc(*operands, out=spare)
+                constants[id(arg)] = arg
+    numbers = {key: number for number, key in enumerate([*leaves, *constants, *map(id, order)])}
+    calls = []
+    for node in order:
+        over, plain = None, np.ufunc
+        output = None if len(node.dtypes) == 1 else node.output
+        for arg in node.args if output is None and type(node.ufunc) is plain else ():
+            if type(arg) is Elementwise and last[id(arg)] is node and arg.dtype == node.dtype:
+                over = numbers[id(arg)] if type(arg.ufunc) is plain else over
+        calls.append((node.ufunc, [numbers[id(arg)] for arg in node.args], over, output))
+    return Line([*leaves.values()], [*constants.values()], calls)
+
+
+def _run_line(line: Line, shape: tuple[int, ...], leaf: Callable[[Node], Any]) -> list[np.ndarray]:
+    values = [*map(leaf, line.leaves), *line.constants]
+    for ufunc, operands, over, output in line.calls:
+        given = [values[number] for number in operands]
+        room = None if over is None else values[over]
+        if type(room) is np.ndarray and room.shape == shape:
+            values.append(ufunc(*given, out=room))
         else:
-            found = ufunc(*operands)
-            values[node] = found if len(node.dtypes) == 1 else found[node.output]
-    found = np.asarray(values[order[-1]])
-    return found if found.shape == shape else np.array(np.broadcast_to(found, shape))
+            found = ufunc(*given)
+            values.append(found if output is None else found[output])
+    return [_of_shape(shape, np.asarray(values[-1]))]
 
 
 class Call(NamedTuple):

@@ -21,7 +21,7 @@ from dataview.compute.statistics import pending, take_each
 from dataview.index import extent, identity
 from dataview.plan.kinds import Reduction
 from dataview.plan.photographs import noted
-from dataview.plan.places import Place, places_read
+from dataview.plan.places import LatePlace, Place, places_read
 from dataview.sources import ArraySource, Home, Source, are_together, store_of_file, stores_meeting
 
 Span: TypeAlias = tuple[int, int]
@@ -61,7 +61,7 @@ _gone: list[_Waiting] = []
 _lock = threading.RLock()
 
 
-def take_before(changes: Iterable[Place]) -> None:
+def take_before(changes: Iterable[Place | LatePlace]) -> None:
     """Take what was asked of places that are about to change, in as few passes as possible.
 
     An error is kept by the photograph that it belongs to, and raised where its value is used.
@@ -81,7 +81,7 @@ def take_before_replacing(path: str) -> None:
     _take(list(found.values()))
 
 
-def waiting_at(changes: Iterable[Place]) -> list[Any]:
+def waiting_at(changes: Iterable[Place | LatePlace]) -> list[Any]:
     """Return what was asked of these places, is still held by someone, and is not taken yet."""
     with _lock:
         _bring_up_to_date()
@@ -156,13 +156,14 @@ def _untaken(filed: Iterable[_Waiting]) -> Iterator[tuple[Any, Place]]:
             _forget(waiting)
 
 
-def _filed_near(change: Place) -> list[_Waiting]:
+def _filed_near(change: Place | LatePlace) -> list[_Waiting]:
     """Return what waits for places that may meet this one; others may be among it."""
-    if 0 in change.where.shape:
-        return []
     home = change.source.home
+    near = stores_meeting(home.store, _waiting)
     found: list[_Waiting] = []
-    for lines in stores_meeting(home.store, _waiting):
+    if not near or 0 in change.where.shape:  # of most writes nobody needs to know where they are
+        return found
+    for lines in near:
         for line, sizes in lines.items():
             found.extend(_within(sizes, _span(change, home, line)))
     return found
@@ -200,7 +201,7 @@ def _drawer_of(place: Place) -> tuple[tuple[str, Any], Any, Span]:
     return home.store, best, spans[best]
 
 
-def _span(place: Place, home: Home, line: Any) -> Span | None:
+def _span(place: Place | LatePlace, home: Home, line: Any) -> Span | None:
     """Return the positions of a place on a line, None if they are not known."""
     kind, number = line
     maps, shape = place.where.maps, place.where.shape
@@ -234,7 +235,7 @@ class changing:
 
     __slots__ = ("places",)
 
-    def __init__(self, places: Callable[[], Iterable[Place]]) -> None:
+    def __init__(self, places: Callable[[], Iterable[Place | LatePlace]]) -> None:
         self.places = places
 
     def __enter__(self) -> None:

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from numpy import ndarray
 
-from dataview.compute.kernel import run_small, run_whole
+from dataview.compute.kernel import Runner, run_small, whole_runner
 from dataview.compute.programs import leaves_of
 from dataview.compute.statistics import pending, take
 from dataview.compute.ways import aliases, is_divided
@@ -432,19 +432,24 @@ def _of_expression(
         return evaluate(statistic, where) if where or statistic.taken is None else statistic.taken
 
     own = node.replaced()  # the node itself would hold what it remembers, and so itself
+    untaken = [leaf for leaf, _ in statistics.values()]
+    runners: list[Runner] = []
 
     def computed(rows: Rows) -> Any:
         several: Any = _several(rows)
         if is_divided(len(several) * row, own.dtypes[0]):
             return PLAN
-        if any(statistic.taken is None for statistic, _ in statistics.values()):
+        if untaken:
             take(pending(own), evaluate)  # all of them together, in one reading
+            untaken.clear()
 
         def leaf_of(leaf: Node) -> np.ndarray:
             return value(leaf, several)
 
         if len(several) * row > sizes.small_elements:
-            (found,) = run_whole((own,), (len(several), *wide), leaf_of)
+            if not runners:
+                runners.append(whole_runner((own,)))
+            (found,) = runners[0]((len(several), *wide), leaf_of)
         else:
             (found,) = run_small((own,), leaf_of)
         return found[0] if isinstance(rows, int) else found

@@ -376,6 +376,8 @@ def _scaled(map_: Array | Computed, stride: int, offset: int) -> Map:
 
 def _array_through(map_: Array, inner: Index) -> Map:
     steps = [inner.maps[axis] for axis in map_.axes]
+    if len(steps) == 1 and type(steps[0]) is Affine and len(steps[0].strides) == 1:
+        return Array(map_.values[as_slice(steps[0], inner.shape)], axes_of(steps[0]))
     axes = sorted({axis for step in steps for axis in axes_of(step)})
     plain = all(isinstance(s, (Constant, Affine)) and len(axes_of(s)) <= 1 for s in steps)
     if plain and [axis for step in steps for axis in axes_of(step)] == axes:

@@ -56,21 +56,33 @@ def read(array: np.ndarray, index: Index) -> np.ndarray:
 
 def _by_key(array: np.ndarray, key: tuple[Any, ...]) -> np.ndarray:
     """Return what a key selects, each of its arrays for itself, the smallest share first."""
-    basic = tuple(WHOLE if type(item) is np.ndarray else item for item in key)
-    found: np.ndarray = array[basic]
-    part = found
-    kept = [item for item in key if item is None or type(item) in (slice, np.ndarray)]
-    todo = [(axis, item) for axis, item in enumerate(kept) if type(item) is np.ndarray]
+    basic: list[Any] = []
+    todo: list[tuple[int, np.ndarray]] = []
+    axis = 0
+    for item in key:
+        if type(item) is np.ndarray:
+            todo.append((axis, item))
+            item = WHOLE
+        basic.append(item)
+        axis += item is None or type(item) is slice
+    part: np.ndarray = array[tuple(basic)]
+    found = part
     while todo:
-        axis, numbers = min(todo, key=lambda one: one[1].size / found.shape[one[0]])
+        axis, numbers = (
+            todo[0] if len(todo) == 1 else min(todo, key=lambda one: _share(found, *one))
+        )
         if found is part and key[0] is numbers:
-            lines = row_taker(array, basic)(numbers.reshape(-1))
+            lines = row_taker(array, tuple(basic))(numbers.reshape(-1))
             found = lines.reshape(numbers.shape + lines.shape[1:])
         else:
             found = _taken(found, numbers, axis)
         more = numbers.ndim - 1
         todo = [(at + more * (at > axis), item) for at, item in todo if item is not numbers]
     return found
+
+
+def _share(array: np.ndarray, axis: int, numbers: np.ndarray) -> float:
+    return float(numbers.size / array.shape[axis])
 
 
 def _taken(array: np.ndarray, numbers: np.ndarray, axis: int) -> np.ndarray:
@@ -249,6 +261,8 @@ def row_taker(
     """
     if part is not None:
         seen = array[part]
+        if seen.strides == array.strides and seen.shape == array.shape:
+            return row_taker(array)
         if (
             _has_solid_rows(seen)
             or not _has_solid_rows(array)

@@ -73,25 +73,23 @@ def plain_index(key: Any, shape: tuple[int, ...]) -> Index | None:
         return None
     lengths: list[int] = []
     maps: list[Map] = []
-    several: list[int] = []
+    several: int | None = None
     for item, length in zip(items, shape, strict=False):
         kind = type(item)
-        if length >= ENDLESS:
-            return None
-        if kind is int and -length <= item < length:
+        if kind is int and -length <= item < length < ENDLESS:
             maps.append(Constant(item + length if item < 0 else item))
-        elif kind is slice:
+        elif kind is slice and length < ENDLESS:
             chosen = range(length)[item]
             maps.append(Affine(chosen.start, ((len(lengths), chosen.step),)))
             lengths.append(len(chosen))
         else:
-            numbers = numbers_at(item, length)
+            numbers = numbers_at(item, length) if length < ENDLESS and several is None else None
             if numbers is None:
                 return None
-            several.append(len(maps))
+            several = len(maps)
             maps.append(map_of(numbers, len(lengths)))
             lengths.append(len(numbers))
-    if several and (len(several) > 1 or _goes_to_the_front(items, several[0])):
+    if several and _goes_to_the_front(items, several):
         return None
     whole = whole_axes(len(lengths), len(lengths) + len(shape) - len(items))
     return Index((*lengths, *shape[len(items) :]), (*maps, *whole))
@@ -100,7 +98,7 @@ def plain_index(key: Any, shape: tuple[int, ...]) -> Index | None:
 def _goes_to_the_front(items: tuple[Any, ...], place: int) -> bool:
     """Whether NumPy has the axis of an array as the first one: an integer stands apart from it."""
     numbers = [at for at, item in enumerate(items) if at == place or type(item) is int]
-    return place > 0 and numbers[-1] - numbers[0] >= len(numbers)
+    return numbers[-1] - numbers[0] >= len(numbers)
 
 
 class _Fancy:

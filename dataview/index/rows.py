@@ -108,7 +108,7 @@ def numbers_at(key: Any, count: int) -> np.ndarray | None:
         return None
     numbers = key.astype(np.intp)  # always a copy: the caller's array may change later
     # Seen as unsigned, negative numbers are the largest: one maximum checks both ends.
-    if numbers.size and numbers.view(np.uintp).max() >= count:
+    if numbers.size and np.maximum.reduce(numbers.view(np.uintp)) >= count:
         if key.dtype.kind == "u" or numbers.min() < -count or numbers.max() >= count:
             return None
         numbers[numbers < 0] += count

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,9 +41,22 @@ class Place(NamedTuple):
         same = (self.where.shape, self.where.maps) == (other.where.shape, other.where.maps)
         return same and self.source is other.source
 
-    def may_meet(self, other: Place) -> bool:
+    def may_meet(self, other: Place | LatePlace) -> bool:
         """Whether some of these elements may be among others."""
         return self.source.may_meet(self.where, other.source, other.where)
+
+
+class LatePlace:
+    """A place whose index is worked out when it is asked for."""
+
+    def __init__(self, source: Source, make: Callable[[], Index]) -> None:
+        self.source = source
+        self._make = make
+
+    @functools.cached_property
+    def where(self) -> Index:
+        """The index of the elements."""
+        return self._make()
 
 
 FEW = 64

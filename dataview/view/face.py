@@ -149,6 +149,9 @@ def is_written_at_once(view: BaseView, key: Any, value: Any) -> bool:
     """Whether a value was written to rows of memory already, with no view made of them."""
     node, rows, *_ = view._state
     found = rows_at(rows, key) if isinstance(rows, range | np.ndarray) else None
+    if found is None and type(rows) is range and not isinstance(value, BaseView):
+        basic = _basic_key(node, rows, key)
+        return basic is not None and write_rows(node, basic, value)
     if found is None:
         return False
     if not isinstance(value, BaseView):
@@ -158,6 +161,17 @@ def is_written_at_once(view: BaseView, key: Any, value: Any) -> bool:
         return False
     where = None if seen is None else row_key(seen)
     return write_rows_of(node, row_key(found), other, where, Built(count, own_key is not None))
+
+
+def _basic_key(node: Node, rows: range, key: Any) -> tuple[Any, ...] | None:
+    """Return the key on a node for one of integers and slices on rows of it, None for others."""
+    if type(key) is not tuple or not key or not node.shape or len(key) > len(node.shape):
+        return None
+    for item, length in zip(key, (len(rows), *node.shape[1:]), strict=False):
+        kind = type(item)
+        if kind is not slice and (kind is not int or not -length <= item < length):
+            return None
+    return (row_key(rows_at(rows, key[0])), *key[1:])
 
 
 def is_applied_at_once(view: BaseView, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> bool:

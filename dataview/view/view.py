@@ -30,9 +30,11 @@ from dataview.index import (
     Index,
     Rows,
     Written,
+    compose,
     plain_index,
     row_key,
     rows_at,
+    rows_index,
     without_names,
 )
 from dataview.plan.build import chosen, field, keyed, read_only, row_field, select, with_fields
@@ -517,8 +519,6 @@ __test__ = {
 def _part(view: View, key: Any) -> View:
     """Return the part for a key of any kind: names, views, and NumPy's keys."""
     node, rows, *_ = view._state
-    if type(rows) is not int:
-        node = node_of(view)
     index = _index_of(node, rows, key)
     if index is not None:
         part = _new(View)
@@ -543,13 +543,17 @@ def _part(view: View, key: Any) -> View:
     return cast(View, face.view_of_rows(node, seen, whole, given))
 
 
-def _index_of(node: Node, rows: Any, key: Any) -> Index | None:
-    """Return the index of a basic key on a node, or on one row of it; None for other keys."""
-    if not node.shape or isinstance(node, Sampled):
+def _index_of(node: Node, rows: Rows | None, key: Any) -> Index | None:
+    """Return the index of a basic key on rows of a node; None for other keys."""
+    shape = node.shape
+    if not shape or isinstance(node, Sampled):
         return None
     if type(rows) is int:
-        key = (rows, *key) if type(key) is tuple else (rows, key)
-    return plain_index(key, node.shape)
+        return plain_index((rows, *key) if type(key) is tuple else (rows, key), shape)
+    if rows is None or (type(rows) is range and rows == range(shape[0])):
+        return plain_index(key, shape)
+    within = plain_index(key, (len(rows), *shape[1:]))  # type: ignore[arg-type]
+    return None if within is None else compose(rows_index(shape, rows), within)
 
 
 def _plain_key(key: Any) -> Any:

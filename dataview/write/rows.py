@@ -6,13 +6,13 @@ Such writes come by the thousand, in loops.  What takes more than NumPy's own as
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from dataview.compute import Place, changing, memory_of
+from dataview.compute import LatePlace, changing, memory_of
 from dataview.index import Index, compose, identity, parse
 from dataview.plan.casting import cast
 from dataview.plan.kinds import Select, Stored
@@ -25,7 +25,7 @@ NUMBERS = frozenset((int, float, bool, complex))
 
 
 def write_rows(node: Node, key: Any, value: Any) -> bool:
-    """Write a number or an array to the rows of a node that a key selects."""
+    """Write a number or an array to what a key selects: rows, or a basic key on more axes."""
     memory = _memory_to_write(node)
     if memory is None or not _is_plain(value) or runs.is_within_statement():
         return False
@@ -76,25 +76,32 @@ def apply_to_rows(node: Node, key: Any, ufunc: np.ufunc, other: Any) -> bool:
 
 def _shape_at(memory: np.ndarray, key: Any) -> tuple[int, ...]:
     is_array = isinstance(key, np.ndarray)
-    return (len(key), *memory.shape[1:]) if is_array else memory[key, ...].shape
+    return (len(key), *memory.shape[1:]) if is_array else memory[_whole_key(key)].shape
+
+
+def _whole_key(key: Any) -> tuple[Any, ...]:
+    """Return a key as one on all axes, for which NumPy returns an array."""
+    return (*key, ...) if type(key) is tuple else (key, ...)
 
 
 def _put(node: Node, key: Any, memory: np.ndarray, value: np.ndarray) -> None:
     runs.clock[0] += 1
     with changing(partial(_places, node, key)):
-        memory[key, ...] = value
+        memory[_whole_key(key)] = value
 
 
-def _places(node: Node, key: Any) -> Iterator[Place]:
-    """Yield the place of some rows, which is worked out only if something waits for it."""
-    spot = _spot(node, key)
-    yield Place(_stored(node).source, spot.where)
+def _places(node: Node, key: Any) -> list[LatePlace]:
+    return [LatePlace(_stored(node).source, _where(node, key))]
 
 
 def _spot(node: Any, key: Any) -> Spot:
     """Return the place of some rows; it does not hold the node, which holds the data."""
-    part = node.index if type(node) is Select else None
-    return Spot(_stored(node).source.reference(), partial(_index, part, node.shape, key))
+    return Spot(_stored(node).source.reference(), _where(node, key))
+
+
+def _where(node: Any, key: Any) -> Callable[[], Index]:
+    """Return what works out where some rows are: most writes need not know."""
+    return partial(_index, node.index if type(node) is Select else None, node.shape, key)
 
 
 def _index(part: Index | None, shape: tuple[int, ...], key: Any) -> Index:

@@ -66,6 +66,9 @@ READING = {
     "v[k][:10]()": "x[k][:10]",
     "v[k][:, ::2]()": "x[k][:, ::2]",
     "v[:, ::2][k]()": "x[:, ::2][k]",
+    "v[k][:, cols]()": "x[k][:, cols]",
+    "v[:, cols][k]()": "x[np.ix_(k, cols)]",
+    "v[:100, cols]()": "x[:100, cols]",
     "v[5, 3]()": "x[5, 3]",
     "v[5][3]()": "x[5][3]",
     "v[:5, 3]()": "x[:5, 3]",
@@ -88,6 +91,12 @@ READING = {
     "d[5:10].input": "x[5:10]",
 }
 """Each way of asking for rows, and what NumPy does for the same."""
+
+FILE = ("f[k]", "f[ks]", "f[100:356]")
+"""Rows of a file: in any order, in ascending order, and a run of them."""
+
+COLUMNS = ("[:, ::2]", "[:, 5:12]", "[:, cols]")
+"""Columns of them, which should cost little more than the rows alone."""
 
 BATCHES = {
     "in order": "mb",
@@ -115,7 +124,7 @@ def reading() -> None:
         "xw": x[:, :127], "r": dv.View(inner=d, y=y), "k": draw.permutation(len(x))[:256],
         "mask": draw.random(len(x)) < 0.005, "c": dv.concat(v[:half], v[half:]),
         "s": v._shuffled(0), "order": draw.permutation(len(x)), "mean": mean, "std": std,
-        "z": (v - v._mean(axis=0)) / v._std(axis=0),
+        "z": (v - v._mean(axis=0)) / v._std(axis=0), "cols": [3, 100, 7, 50],
     }  # fmt: skip
     rows = []
     for way, plain in READING.items():
@@ -141,6 +150,20 @@ def reading() -> None:
     print(table(["minibatches", "NumPy", "view", "above NumPy"], rows))
 
 
+def files() -> None:
+    """Print what columns of rows of a file cost beside the rows."""
+    draw = np.random.default_rng(1)
+    k = draw.permutation(ROWS * 25)[:256]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.npy"
+        np.save(path, draw.normal(size=(ROWS * 25, 128)).astype("f4"))
+        names = {"f": dv.open(path), "k": k, "ks": np.sort(k), "cols": [3, 100, 7, 50]}
+        print(heading("Columns of 256 rows of a file of 100,000 x 128 float32"))
+        for rows in FILE:
+            ways = [f"``{rows}()``", *(f"``{rows}{columns}()``" for columns in COLUMNS)]
+            print(comparison(timed(statements(*ways), names, ROUNDS_OF_LARGE)))
+
+
 def _above(text: str, base: Timed, own: Timed) -> list[str]:
     ours, theirs = float(np.median(own.seconds)), float(np.median(base.seconds))
     return [text, duration(theirs), duration(ours), f"{(ours - theirs) * 1e6:.1f} us"]
@@ -162,6 +185,7 @@ def _copies(x: np.ndarray, order: np.ndarray | None) -> Callable[[], object]:
 
 def main() -> None:
     reading()
+    files()
     a = np.random.default_rng(0).normal(size=(ROWS, WIDTH))
     v = dv.View(a)
     other, some = dv.View(a.copy()), dv.View(a.copy())
