@@ -30,15 +30,25 @@ from dataview.compute.requests import (
 )
 from dataview.compute.rows import memory_of, own_copy
 from dataview.compute.statistics import passes_before, reduction
-from dataview.compute.ways import Cut, aliases, cuts_along, way_of
+from dataview.compute.ways import (
+    Cut,
+    aliases,
+    cuts_along,
+    have_makers_in_common,
+    maker_of,
+    making_together,
+    rows_of_request,
+    way_of,
+)
 from dataview.plan.places import Place, Targets, into_places, operand_index, place_of
 
 __all__ = [
     "KINDS", "Cut", "FloatErrors", "Function", "Place", "Program", "Targets", "aliases",
     "as_tuples", "bind", "by_name", "changing", "changing_arrays", "chosen_engines", "compiled",
     "cuts_along", "engine", "evaluate", "evaluate_all", "evaluate_into", "executor", "fields_at",
-    "into_places", "is_equal", "leaves_of", "listen", "matmul", "memory_of", "operand_index",
-    "operand_indices", "overwrite", "own_copy", "pack_like", "passes_before", "place_of",
-    "read_as_rows_of", "reader_of", "reduction", "replacing", "row_blocks", "rows_of", "run_blocks",
+    "have_makers_in_common", "into_places", "is_equal", "leaves_of", "listen", "maker_of",
+    "making_together", "matmul", "memory_of", "operand_index", "operand_indices", "overwrite",
+    "own_copy", "pack_like", "passes_before", "place_of", "read_as_rows_of", "reader_of",
+    "reduction", "replacing", "row_blocks", "rows_of", "rows_of_request", "run_blocks",
     "sampled_rows", "settle", "shares_memory", "waiting_at", "way_of",
 ]  # fmt: skip

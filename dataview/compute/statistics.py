@@ -17,7 +17,7 @@ from dataview.compute.executors import run_blocks
 from dataview.compute.kernel import FloatErrors
 from dataview.compute.quantiles import quantile_dtype, quantiles_of, rows_at
 from dataview.compute.reductions import KINDS, State, result_dtype
-from dataview.compute.ways import Cut, cuts_along, reuses
+from dataview.compute.ways import Cut, cuts_along, reuses, rows_of_request
 from dataview.errors import warn
 from dataview.index import Index, gather
 from dataview.plan.build import stored
@@ -27,7 +27,7 @@ from dataview.plan.node import Evaluate, Node
 from dataview.plan.symbols import deferring
 from dataview.plan.walk import below, rebuilt
 from dataview.sizes import sizes
-from dataview.sources import REUSED, ArraySource, give_back
+from dataview.sources import REUSED, ArraySource, give_back, made_so_far, making
 
 WINDOW = 64
 """How many parts are computed before they are combined, which bounds the memory of a pass."""
@@ -219,8 +219,13 @@ def _streamed(
         return states
 
     totals: list[State] | None = None
+    made = made_so_far()
+    if made is not None and (not shape or shape[0] > rows_of_request([node])):
+        made = None  # it would remember too much
     for start in range(0, len(grid), WINDOW):
-        for states in run_blocks(contribution, grid[start : start + WINDOW]):
+        with making(made):
+            found = run_blocks(contribution, grid[start : start + WINDOW])
+        for states in found:
             if totals is None:
                 totals = states
                 continue

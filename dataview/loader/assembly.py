@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
-from dataview.compute import reader_of, rows_of, settle
+from dataview.compute import have_makers_in_common, maker_of, reader_of, rows_of, settle
 from dataview.errors import error_at
 from dataview.exchange import object_node, packed_in_order
 from dataview.index import gather, parse
@@ -24,8 +24,9 @@ from dataview.plan.build import record, stored, with_fields
 from dataview.plan.fields import Attached, Fields
 from dataview.plan.kinds import Driven, Record, Sampled, members
 from dataview.plan.node import Node
-from dataview.samples import NumberedSamples, RandomKeys, at_epoch, name_of, random_keys
-from dataview.sources import ArraySource
+from dataview.plan.walk import below
+from dataview.samples import NumberedSamples, RandomKeys, all_at_epoch, name_of, random_keys
+from dataview.sources import FROM_OTHERS, ArraySource, Made, making
 
 OWN = ""
 
@@ -91,13 +92,15 @@ class Assembly:
     secondary: frozenset[str] = frozenset()
     unwrap: Callable[[Any], Any] = lambda value: value
     _by_sample: bool = field(init=False, repr=False, default=False)
+    _remembers: bool = field(init=False, repr=False, default=False)
     _epochs: dict[int, _Epoch] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Find out whether samples are made one by one."""
+        """Find out whether samples are made one by one, and by functions that are called once."""
         is_changed = bool(self.steps) or self.collate is not None or self.pad is not None
         by_sample = is_changed or any(map(_has_samples, self.parts.values()))
         object.__setattr__(self, "_by_sample", by_sample)
+        object.__setattr__(self, "_remembers", self._is_made_once())
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Send no more of the data in memory than is read; the worker makes its own readers."""
@@ -109,19 +112,31 @@ class Assembly:
     def __call__(self, task: Task, mark: Mark = _NO_MARK) -> Outcome:
         """Return the batch of a task, recording in `mark` which sample is being made."""
         rows = task.rows
+        made = Made(max(1, len(rows)) * FROM_OTHERS) if self._remembers else None
         if self._by_sample or task.samples is not None:
-            return self._sample_by_sample(task, mark)
+            return self._sample_by_sample(task, mark, made)
         mark.value = int(rows[0]) if len(rows) else -1
         try:
-            return Outcome(self._read(task))
+            if made is None:
+                return Outcome(self._read(task))
+            with making(made):
+                return Outcome(self._read(task))
         except Exception as error:
-            return self._sample_by_sample(task, mark, error)
+            return self._sample_by_sample(task, mark, made, error)
+
+    def _is_made_once(self) -> bool:
+        """Whether what functions make of a sample is needed again, by a field or after an error."""
+        if self.on_error != "raise":
+            return any(maker_of(part) is not None for part in below(self.parts.values()))
+        leaves = below(self.parts.values(), Node.attached)
+        return have_makers_in_common([leaf for leaf in leaves if not isinstance(leaf, Record)])
 
     def _epoch(self, number: int) -> _Epoch:
         """Return what is read in an epoch: functions of rows draw anew in each."""
         found = self._epochs.get(number)
         if found is None:
-            parts = {name: at_epoch(node, number) for name, node in self.parts.items()}
+            nodes = all_at_epoch([*self.parts.values()], number)
+            parts = dict(zip(self.parts, nodes, strict=True))
             keys = random_keys("transform", self.seed, number, 0, len(self.steps))
             if len(self._epochs) >= EPOCHS_KEPT:
                 self._epochs.clear()
@@ -145,9 +160,9 @@ class Assembly:
     # --- sample by sample ----------------------------------------------------------------------
 
     def _sample_by_sample(
-        self, task: Task, mark: Mark, together: Exception | None = None
+        self, task: Task, mark: Mark, made: Made | None, together: Exception | None = None
     ) -> Outcome:
-        """Return the batch of samples that are made one by one.
+        """Return the batch of samples that are made one by one; `made` is what functions made.
 
         `together` is why they could not be read together: reading them one by one shows which of
         them fail, and the others stay.  If none fails, it is raised.
@@ -159,7 +174,8 @@ class Assembly:
         ready: Sequence[Any] | None = None
         if together is None:
             try:
-                ready = self._ready(task)
+                with making(made):
+                    ready = self._ready(task)
             except Exception as error:
                 together = error
         epochs = task.each_epoch()
@@ -167,7 +183,8 @@ class Assembly:
             mark.value = row
             epoch = int(epochs[number])
             try:
-                sample = ready[number] if ready is not None else self._one(task, number, failures)
+                with making(made):  # and not the transform, which may ask for other samples
+                    sample = ready[number] if ready else self._one(task, number, failures)
                 samples.append(self._transformed(sample, epoch, row))
             except Exception as error:
                 if self.on_error == "raise":

@@ -3,6 +3,7 @@
 from dataview.samples.caching import cached
 from dataview.samples.mapping import (
     BATCH,
+    all_at_epoch,
     at_epoch,
     deterministic,
     mapped,
@@ -10,6 +11,7 @@ from dataview.samples.mapping import (
     row_functions_of,
 )
 from dataview.samples.numbered import NumberedSamples, name_of, stack, stack_nodes
+from dataview.samples.once import keeper
 from dataview.samples.random_numbers import RandomKeys, random_keys
 from dataview.samples.row_functions import Undeclared
 from dataview.samples.streams import (
@@ -30,8 +32,8 @@ from dataview.samples.unique import distinct
 
 __all__ = [
     "BATCH", "DerivedSamples", "FilteredSamples", "IteratorSamples", "NumberedSamples",
-    "RandomKeys", "Stream", "Undeclared", "at_epoch", "cached", "deterministic", "distinct",
-    "filtered", "length_of", "mapped", "name_of", "pool_of", "probed", "random_keys",
-    "repeated_stream", "row_functions_of", "samples_at", "samples_of", "shuffled_stream", "stack",
-    "stack_nodes", "within_pool",
+    "RandomKeys", "Stream", "Undeclared", "all_at_epoch", "at_epoch", "cached", "deterministic",
+    "distinct", "filtered", "keeper", "length_of", "mapped", "name_of", "pool_of", "probed",
+    "random_keys", "repeated_stream", "row_functions_of", "samples_at", "samples_of",
+    "shuffled_stream", "stack", "stack_nodes", "within_pool",
 ]  # fmt: skip
