@@ -79,6 +79,33 @@ def loaded(**options):
     return parts
 
 
+def like(view, make):
+    """Views of new arrays, with the fields and shapes of a view."""
+    parts = {
+        name: like(part, make) if part._fields() else make(np.zeros(part._shape()))
+        for name, part in view._iter_fields()
+    }
+    return dv.View(**parts)
+
+
+def written(view, folder):
+    out = like(view, dv.View)
+    out._write(view)
+    return [out._asdict()]
+
+
+def written_to_files(view, folder):
+    def opened(array):
+        file = folder / f"{len(list(folder.iterdir()))}.npy"
+        np.save(file, array)
+        return dv.open(file, mode="r+")
+
+    out = like(view, opened)
+    with sizes.set(file_bytes=100, streamed_elements=1, undo_bytes=100):
+        out[:] = view
+    return [out._asdict()]
+
+
 def saved(view, folder):
     view._save(folder / "all.npy")
     return [dv.open(folder / "all.npy")._asdict()]
@@ -110,6 +137,8 @@ READINGS = {
     "parts": lambda view, folder: [view[key]._asdict() for key in (0, np.s_[1:5], np.s_[5:])],
     "samples": lambda view, folder: view.__getitems__([*range(N)]),
     "filter": lambda view, folder: [of_each(row) for row in view._filter(accepted)],
+    "write": written,
+    "write to files": written_to_files,
     "equality": lambda view, folder: [{"all": bool(view == view)}],
     "loader": loaded(),
     "shuffled loader": loaded(sampler="permutation"),
@@ -158,7 +187,7 @@ def test_a_function_is_called_once_for_each_sample(kind, reading, tmp_path):
 
 
 @pytest.mark.parametrize("engine", ["numpy", "numexpr"])
-@pytest.mark.parametrize("reading", ["asdict", "call", "freeze", "describe", "loader"])
+@pytest.mark.parametrize("reading", ["asdict", "call", "freeze", "describe", "write", "loader"])
 @pytest.mark.parametrize("kind", ["map", "expressions", "expressions of samples", "a chain"])
 def test_no_size_of_blocks_and_no_engine_calls_more_often(
     kind, reading, engine, tmp_path, monkeypatch
