@@ -1054,6 +1054,16 @@ def test_arrays_go_to_a_device():
         next(dataset(N)._loader(2, device="cuda"))
 
 
+def test_a_closed_loader_is_not_reset():
+    loader = dataset(N)._loader(2, workers=1)
+    state = loader.state_dict()
+    loader.close()
+    for call in (loader.reset, lambda: loader.load_state_dict(state)):
+        with pytest.raises(ValueError, match="closed"):
+            call()
+    assert loader.state_dict() == state
+
+
 def test_a_closed_loader_says_so():
     loader = dataset(N)._loader(2, workers=1)
     next(loader)
