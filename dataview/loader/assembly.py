@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
-from dataview.compute import have_makers_in_common, maker_of, reader_of, rows_of, settle
+from dataview.compute import have_makers_in_common, maker_of, pack_like, reader_of, rows_of, settle
 from dataview.errors import error_at
 from dataview.exchange import object_node, packed_in_order
 from dataview.index import gather, parse
@@ -32,6 +32,10 @@ OWN = ""
 
 EPOCHS_KEPT = 2
 """So many epochs are known at once: a batch can have samples of two, or more if they are short."""
+
+
+EXAMPLES = 16
+"""Of so many samples one is made to know the fields of a batch in which all have failed."""
 
 
 class Mark(Protocol):
@@ -93,6 +97,7 @@ class Assembly:
     unwrap: Callable[[Any], Any] = lambda value: value
     _by_sample: bool = field(init=False, repr=False, default=False)
     _remembers: bool = field(init=False, repr=False, default=False)
+    _nothing: list[Any] = field(init=False, repr=False, default_factory=list)
     _epochs: dict[int, _Epoch] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -221,8 +226,10 @@ class Assembly:
             except Exception as error:
                 where = f"field {name!r}, sample {row}" if name else f"sample {row}"
                 named = error if f"sample {row}" in str(error) else error_at(error, where)
+                if named is not error:
+                    named.__cause__ = error
                 if name not in self.secondary or self.on_error == "raise" or not self.steps:
-                    raise named from error
+                    raise named  # noqa: B904 (it has its cause)
                 failures.append(_failure(task, number, row, named))
                 sample[name] = None
         return _without_own(sample)
@@ -274,28 +281,49 @@ class Assembly:
 
     def _collated(self, samples: list[Any], task: Task, kept: list[int]) -> Any:
         if not samples:
-            return self._of_nothing()
+            return self._of_nothing(task)
         numbers = task.rows[kept].tolist()
         if self.collate is None:
             return collated(samples, self.pad, None, numbers, self.unwrap)
         try:
             batch = self.unwrap(self.collate(samples))
         except Exception as error:
-            where = f"collate {name_of(self.collate)}, samples {numbers[0]} to {numbers[-1]}"
+            kind = ", which are dicts of data" if isinstance(samples[0], dict) else ""
+            where = f"collate {name_of(self.collate)}, samples {numbers[0]} to {numbers[-1]}{kind}"
             raise error_at(error, where) from error
         if batch is None:
             raise TypeError(f"collate {name_of(self.collate)} returned None, which is no batch")
         return batch
 
-    def _of_nothing(self) -> Any:
-        """Return a batch without samples; where functions make them, their fields are unknown."""
+    def _of_nothing(self, task: Task) -> Any:
+        """Return a batch without samples, with the fields that a batch with some would have.
+
+        They follow from the data, or from the first samples: not from earlier batches, which
+        another worker may have made.
+        """
+        if not self._by_sample:
+            return self._read(task.part([]))
+        if not self._nothing:
+            self._nothing.append(self._without_samples(task))
+        return self._nothing[0]
+
+    def _without_samples(self, task: Task) -> Any:
+        count = min(EXAMPLES, *[node.count or 0 for node in self.parts.values()])
+        examples = task if task.samples else Task(np.arange(count), range(count))
+        for number, row in enumerate(examples.rows[:EXAMPLES].tolist()):
+            try:
+                sample = self._transformed(self._one(examples, number, []), 0, row)
+                found = _without_rows(self._collated([sample], examples, [number]))
+            except Exception:  # it is reported when its turn comes
+                continue
+            if found is not None:
+                return found
+        readers = {name: _reader(node) for name, node in self.parts.items() if node.shape}
         none = np.empty(0, np.intp)
-        return _without_own(
-            {
-                name: np.empty(0) if _has_samples(node) else _reader(node)(none)
-                for name, node in self.parts.items()
-            }
-        )
+        empty = {
+            name: readers[name](none) if name in readers else none * 1.0 for name in self.parts
+        }
+        return _without_own(empty)
 
 
 def _unpacked(nodes: tuple[Node, ...], *others: Any) -> Assembly:
@@ -317,6 +345,15 @@ def _joined(batches: Sequence[Any]) -> Any:
     if isinstance(batches[0], Mapping):
         return {name: _joined([batch[name] for batch in batches]) for name in batches[0]}
     return np.concatenate(batches)
+
+
+def _without_rows(batch: Any) -> Any:
+    """Return a batch with none of its rows; None for an object that has none to leave out."""
+    if isinstance(batch, Mapping):
+        return {name: _without_rows(part) for name, part in batch.items()}
+    if isinstance(batch, tuple):
+        return pack_like(batch, list(map(_without_rows, batch)))
+    return batch[:0] if getattr(batch, "shape", ()) else None
 
 
 def _picked(batch: Any, number: int) -> Any:
