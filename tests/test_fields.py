@@ -694,6 +694,22 @@ def test_a_driver_is_what_the_dataset_is():
         dv.View(data1=a, data2=b, _driver="data3")
 
 
+def test_a_part_of_a_driven_dataset_keeps_the_driver():
+    a, b = np.arange(10).reshape(5, 2), np.arange(3.0)
+    d = dv.View(data1=a, data2=b, _driver="data1")
+    for key in [np.s_[1:3], 2, [3, 0], np.s_[::-1], np.s_[1:, 0], a[:, 0] > 2]:
+        assert_same(d[key].data1(), d.data1[key]())
+        assert d[key]._fields() == ("data1",)
+    assert_same(d[1:4][::-1][0].data1(), a[3])
+    d[1:3].data1 -= a[1:3]
+    assert not a[1:3].any()
+    record = dv.View(pair=dv.View(x=a, y=a[:, 0]), more=b, _driver="pair")
+    assert_same(record[1:3].pair.x(), a[1:3])
+    assert_same(record[1:3].x(), a[1:3])
+    assert [part.data1().tolist() for part in d] == a.tolist()
+    assert_same(d._loader(2).__next__()(), a[:2])
+
+
 def test_b46_targets_of_two_axes_and_unequal_lengths():
     x, y = np.zeros((8, 4, 2)), np.zeros((8, 4))
     assert len(dv.View(x=x, y=y)) == 8

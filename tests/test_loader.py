@@ -608,6 +608,10 @@ def test_an_own_collate_makes_what_it_likes():
 
     with pytest.raises(KeyError, match="samples 0 to 2"):
         next(dataset(N)._loader(3, collate=fail))
+    with pytest.raises(AttributeError, match="samples 0 to 2, which are dicts of data"):
+        next(dataset(N)._loader(3, collate=lambda samples: [one.y for one in samples]))
+    with pytest.raises(TypeError, match="collate= is a function of a list of samples, dicts"):
+        dataset(N)._loader(3, collate=3)
 
 
 # -------------------- several samplers --------------------
@@ -677,12 +681,102 @@ def test_places_are_those_before_samples_failed():
     assert [loader.places.tolist() for _ in loader] == [[0, 1], [], [4, 5], [], [8]]
 
 
+@pytest.mark.parametrize("probed", [False, True])
+def test_b41_failures_leave_the_order_as_it_is(probed):
+    def item(number):
+        if number + 1 in (3, 4, 7, 8):
+            raise ValueError("rejected")
+        return {"item": number + 1, "pair": np.full(2, number + 1)}
+
+    d = dv.View(item, _length=9)
+    d = d._probe() if probed else d
+    loader = d._loader(2, on_error="skip")
+    found = [
+        (batch.item().tolist(), batch.pair()[:, 0].tolist(), loader.places.tolist())
+        for batch in loader
+    ]
+    items = [[1, 2], [], [5, 6], [], [9]]
+    assert found == [(batch, batch, [one - 1 for one in batch]) for batch in items]
+    assert [(failure.row, str(failure.error.__cause__)) for failure in loader.errors] == [
+        (row, "rejected") for row in (2, 3, 6, 7)
+    ]
+    filled = d._loader(2, on_error="replace")
+    assert [batch.item().tolist() for batch in filled] == [[1, 2], [5, 6], [9]]
+    assert filled.errors[0].row == 2
+
+    given = []
+    both = dv.zip(label=np.arange(1, 10), item=d)
+    sampler = {"label": "linear", "item": "linear"}
+
+    def processed(sample):
+        given.append(sample.item() if not sample.item._fields() else sample.item.item())
+        return sample.label()
+
+    second = both._loader(3, sampler, transform=processed, on_error="skip")
+    assert [batch().tolist() for batch in second] == [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
+    assert given == [1, 2, None, None, 5, 6, None, None, 9]
+    assert [failure.row for failure in second.errors] == [2, 3, 6, 7]
+
+
 def test_an_empty_batch_has_the_fields_with_no_rows():
     def bad(sample):
         raise ValueError
 
     (batch,) = dataset(2)._loader(2, transform=bad, on_error="skip")
     assert (batch.x._shape(), batch.y._shape(), len(batch)) == ((0, 2), (0,), 0)
+
+
+def failing_from_2_to_4(number):
+    if number in (2, 3):
+        raise ValueError(number)
+    return {"image": np.zeros((3, 2), "f4"), "label": number}
+
+
+def failing_rows(sample):
+    return failing_from_2_to_4(int(sample.y()))
+
+
+def stacked(samples):
+    return {"labels": np.stack([sample["label"] for sample in samples])}
+
+
+NUMBERS = dv.View(failing_from_2_to_4, _length=6)
+
+
+@pytest.mark.parametrize(
+    ("view", "options", "shapes"),
+    [
+        (NUMBERS, {}, {"image": (0, 3, 2), "label": (0,)}),
+        (NUMBERS._probe(), {}, {"image": (0, 3, 2), "label": (0,)}),
+        (NUMBERS._probe(), {"fields": ["label"]}, {"label": (0,)}),
+        (dataset(6)._map(failing_rows), {}, {"image": (0, 3, 2), "label": (0,)}),
+        (
+            dataset(6)._map(failing_rows, fields=["image", "label"]),
+            {},
+            {"image": (0, 3, 2), "label": (0,)},
+        ),
+        (dataset(6), {"transform": failing_rows}, {"image": (0, 3, 2), "label": (0,)}),
+        (NUMBERS, {"collate": stacked}, {"labels": (0,)}),
+        (NUMBERS, {"pad": 0}, {"image": (0, 3, 2), "label": (0,)}),
+        (
+            dv.View(lambda: map(np.arange, range(1, 7))),
+            {"transform": lambda s: failing_from_2_to_4(s._shape()[0] - 1), "pad": 0},
+            None,
+        ),
+    ],
+)
+def test_b41_an_empty_batch_has_the_fields_of_all_batches(view, options, shapes):
+    for workers in (0, 2):
+        with view._loader(2, on_error="skip", workers=workers, **options) as loader:
+            found = [(batch, len(loader.rows)) for batch in loader]
+        batches = [batch for batch, _ in found]
+        assert [count for _, count in found] == [2, 0, 2]
+        assert [failure.row for failure in loader.errors] == [2, 3]
+        if shapes is not None:
+            named = batches[1]._asdict() if isinstance(batches[1], dv.View) else batches[1]
+            assert {name: array.shape for name, array in named.items()} == shapes
+            whole = batches[0]._asdict() if isinstance(batches[0], dv.View) else batches[0]
+            assert [a.dtype for a in named.values()] == [a.dtype for a in whole.values()]
 
 
 @pytest.mark.parametrize("cut", range(6))
@@ -1054,6 +1148,16 @@ def test_arrays_go_to_a_device():
         next(dataset(N)._loader(2, device="cuda"))
 
 
+def test_a_closed_loader_is_not_reset():
+    loader = dataset(N)._loader(2, workers=1)
+    state = loader.state_dict()
+    loader.close()
+    for call in (loader.reset, lambda: loader.load_state_dict(state)):
+        with pytest.raises(ValueError, match="closed"):
+            call()
+    assert loader.state_dict() == state
+
+
 def test_a_closed_loader_says_so():
     loader = dataset(N)._loader(2, workers=1)
     next(loader)
@@ -1205,7 +1309,7 @@ def test_rows_that_fail_are_read_together_once_and_then_one_by_one():
     source = numbered(bad=(3,))
     loader = source.probed(8)._loader(8, on_error="skip")
     assert len(next(loader).y()) == 7
-    assert source.asked == [*range(4), *range(8)]
+    assert source.asked == [*range(4), *range(3, 8)]  # those that were made are remembered
 
 
 def test_a_stream_that_became_shorter_fails_once_and_can_be_read_again():

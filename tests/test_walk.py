@@ -49,6 +49,7 @@ def views():
         "mapped": mapped,
         "undeclared": d._map(shown),
         "cached": mapped._cached(1000),
+        "of_a_loop": next(iter(d._map(shown)._probe())).a,
         "held": RowsInMemory(node_of(d), np.array([1]), X[[1]]),
         "record": record,
         "driven": dv.View(a=X, b=X[:2], _driver="a"),

@@ -31,16 +31,26 @@ from dataview.compute.requests import (
 )
 from dataview.compute.rows import memory_of, own_copy
 from dataview.compute.statistics import median, passes_before, reduction, reduction_where
-from dataview.compute.ways import Cut, aliases, cuts_along, way_of
+from dataview.compute.ways import (
+    Cut,
+    aliases,
+    cuts_along,
+    have_makers_in_common,
+    maker_of,
+    making_together,
+    rows_of_request,
+    way_of,
+)
 from dataview.plan.places import LatePlace, Place, Targets, into_places, operand_index, place_of
 
 __all__ = [
     "KINDS", "Cut", "FloatErrors", "LatePlace", "Place", "Program", "Targets", "aliases",
     "as_tuples", "by_name", "changing", "changing_arrays", "chosen_engines", "compiled",
     "cuts_along", "engine", "evaluate", "evaluate_all", "evaluate_into", "executor", "fields_at",
-    "in_own_arrays", "into_places", "is_equal", "leaves_of", "listen", "matmul", "median",
-    "memory_of", "operand_index", "operand_indices", "overwrite", "own_copy", "passes_before",
-    "place_of", "read_as_rows_of", "reader_of", "reduction", "reduction_where", "replacing",
-    "result_dtype", "row_blocks", "rows_of", "run_blocks", "sampled_rows", "settle",
-    "shares_memory", "waiting_at", "way_of",
+    "have_makers_in_common", "in_own_arrays", "into_places", "is_equal", "leaves_of", "listen",
+    "maker_of", "making_together", "matmul", "median", "memory_of", "operand_index",
+    "operand_indices", "overwrite", "own_copy", "passes_before", "place_of", "read_as_rows_of",
+    "reader_of", "reduction", "reduction_where", "replacing", "result_dtype", "row_blocks",
+    "rows_of", "rows_of_request", "run_blocks", "sampled_rows", "settle", "shares_memory",
+    "waiting_at", "way_of",
 ]  # fmt: skip

@@ -15,7 +15,13 @@ from dataview.compute.kernel import run_small, run_whole
 from dataview.compute.programs import leaves_of
 from dataview.compute.rows import NESTED, PLAN, memory_of, read_stored, taker_of
 from dataview.compute.statistics import pending, some_rows, take
-from dataview.compute.ways import aliases, cuts_along, is_divided
+from dataview.compute.ways import (
+    aliases,
+    cuts_along,
+    cuts_of_request,
+    is_divided,
+    making_together,
+)
 from dataview.index import (
     ENDLESS,
     Array,
@@ -76,6 +82,14 @@ def evaluate(node: Node, index: Index | None = None, memo: Memo | None = None) -
     found: Any = _answer(node, index, memo)
     if isinstance(found, np.ndarray):
         return found
+    if type(node) is Record:
+        with making_together([part.node for part in members(node).values()]):
+            return _answered(found, memo)
+    return _answered(found, memo)
+
+
+def _answered(found: Any, memo: Memo) -> np.ndarray:
+    """Return the answer of a generator, and of those that it asks for."""
     waiting: list[Any] = []
     while True:
         if not isinstance(found, np.ndarray):
@@ -284,9 +298,13 @@ def _record(
 ) -> Generator[Ask, np.ndarray, np.ndarray]:
     if index is not None:
         return (yield select(node, index), None)
-    out = np.empty(known_shape(node), known_dtype(node))
-    for name, part in members(node).items():
-        out[name] = yield part.node, None
+    shape = known_shape(node)
+    out = np.empty(shape, known_dtype(node))
+    parts = {name: part.node for name, part in members(node).items()}
+    for cut in cuts_of_request(parts.values()):
+        for name, part in parts.items():
+            out_of = out if cut is None else cut.of(out)
+            out_of[name] = yield part, None if cut is None else cut.within(known_shape(part))
     return out
 
 

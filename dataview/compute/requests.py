@@ -14,9 +14,17 @@ from dataview.compute import rows
 from dataview.compute.blocks import fused
 from dataview.compute.evaluation import evaluate, evaluate_together, overlaps, settle, take_once
 from dataview.compute.photographs import changing_arrays
-from dataview.compute.ways import aliases, cuts_along, is_divided
+from dataview.compute.ways import (
+    Cut,
+    aliases,
+    cuts_along,
+    cuts_of_request,
+    have_makers_in_common,
+    is_divided,
+    making_together,
+)
 from dataview.index import Constant, Index, identity
-from dataview.plan.build import field
+from dataview.plan.build import field, select
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import (
     Elementwise,
@@ -29,7 +37,7 @@ from dataview.plan.kinds import (
 )
 from dataview.plan.node import Argument, Node
 from dataview.sizes import sizes
-from dataview.sources import ArraySource, Memo
+from dataview.sources import ArraySource, Memo, made_once
 
 rows_of: Callable[..., Any] = functools.partial(rows.rows_of, evaluate)
 fields_at = functools.partial(rows.fields_at, evaluate)
@@ -43,6 +51,15 @@ def evaluate_all(nodes: Sequence[Node]) -> list[np.ndarray]:
     All statistics are taken together; expressions of one shape run through the same blocks.
     """
     memo: Memo = {"roots": tuple(node for node in nodes if not _is_fused(node))}
+    if have_makers_in_common(nodes):
+        with made_once():
+            found = _in_blocks(nodes) or _evaluate_all(nodes, memo)
+    else:
+        found = _evaluate_all(nodes, memo)
+    return in_own_arrays([found[node] for node in nodes], list(map(aliases, nodes)))
+
+
+def _evaluate_all(nodes: Sequence[Node], memo: Memo) -> dict[Node, np.ndarray]:
     take_once(nodes, None, memo)
     found: dict[Node, np.ndarray] = {}
     alike: dict[Any, list[Elementwise]] = {}
@@ -53,7 +70,24 @@ def evaluate_all(nodes: Sequence[Node]) -> list[np.ndarray]:
             found[node] = evaluate(node, None, memo)
     for group in alike.values():
         found.update(zip(group, evaluate_together(group, None, memo), strict=True))
-    return in_own_arrays([found[node] for node in nodes], list(map(aliases, nodes)))
+    return found
+
+
+def _in_blocks(nodes: Sequence[Node]) -> dict[Node, np.ndarray]:
+    """Return the data of nodes that have the samples of a function in common, if they are many.
+
+    These nodes are computed together in blocks of rows; if there are few rows, nothing is returned.
+    """
+    found: dict[Node, np.ndarray] = {}
+    for cut in cuts_of_request(nodes):
+        if cut is None:
+            return {}
+        memo: Memo = {"roots": tuple(nodes)}
+        take_once(nodes, None, memo)
+        found = found or {node: np.empty(known_shape(node), node.dtype) for node in nodes}
+        for node, out in found.items():
+            cut.of(out)[...] = evaluate(node, cut.within(known_shape(node)), memo)
+    return found
 
 
 def in_own_arrays(found: list[np.ndarray], lends: Sequence[bool]) -> list[np.ndarray]:
@@ -118,13 +152,28 @@ def _read_into(node: Node, out: np.ndarray) -> None:
         np.copyto(out, evaluate(node))
 
 
-def by_name(node: Node, memo: Memo | None = None) -> dict[str, Any]:
+def by_name(node: Node) -> dict[str, Any]:
     """Return the data of a node's fields, nested as they are, in one evaluation."""
-    parts = {name: field(node, name) for name in node.fields}
-    memo = {"roots": tuple(parts.values())} if memo is None else memo
+    leaves: list[Node] = []
+
+    def numbered(part: Node) -> dict[str, Any]:
+        """Return the numbers of the fields among the leaves."""
+        found: dict[str, Any] = {}
+        for name in part.fields:
+            inner = field(part, name)
+            found[name] = numbered(inner) if isinstance(inner, Record) else len(leaves)
+            if not isinstance(inner, Record):
+                leaves.append(inner)
+        return found
+
+    numbers = numbered(node)
+    return _filled(numbers, evaluate_all(leaves))
+
+
+def _filled(numbers: dict[str, Any], data: Sequence[np.ndarray]) -> dict[str, Any]:
     return {
-        name: by_name(part, memo) if isinstance(part, Record) else evaluate(part, None, memo)[()]
-        for name, part in parts.items()
+        name: _filled(number, data) if isinstance(number, dict) else data[number][()]
+        for name, number in numbers.items()
     }
 
 
@@ -175,6 +224,16 @@ def _equal_records(left: Node, right: Node) -> bool:
     if not (isinstance(left, Record) and isinstance(right, Record)):
         return False
     ours, theirs = members(left), members(right)
-    return ours.keys() == theirs.keys() and all(
-        is_equal(ours[name].node, theirs[name].node) for name in ours
-    )
+    if ours.keys() != theirs.keys():
+        return False
+    pairs = [(ours[name].node, theirs[name].node) for name in ours]
+    nodes = [node for pair in pairs for node in pair]
+    with making_together(nodes):
+        for cut in cuts_of_request(nodes):
+            if not all(is_equal(_in_cut(one, cut), _in_cut(other, cut)) for one, other in pairs):
+                return False
+    return True
+
+
+def _in_cut(node: Node, cut: Cut | None) -> Node:
+    return node if cut is None else select(node, cut.within(known_shape(node)))

@@ -18,7 +18,7 @@ from dataview.compute.kernel import FloatErrors
 from dataview.compute.missing import KINDS
 from dataview.compute.quantiles import quantile_dtype, quantiles_of, rows_at
 from dataview.compute.reductions import State, result_dtype
-from dataview.compute.ways import Cut, cuts_along, reuses
+from dataview.compute.ways import Cut, cuts_along, reuses, rows_of_request
 from dataview.errors import warn
 from dataview.index import Index, gather
 from dataview.plan.build import elementwise, stored
@@ -29,7 +29,7 @@ from dataview.plan.operations import NumpyFunction
 from dataview.plan.symbols import deferring
 from dataview.plan.walk import below, rebuilt
 from dataview.sizes import sizes
-from dataview.sources import REUSED, ArraySource, give_back
+from dataview.sources import REUSED, ArraySource, give_back, made_so_far, making
 
 WINDOW = 64
 """How many parts are computed before they are combined, which bounds the memory of a pass."""
@@ -269,14 +269,21 @@ def _values_of(
 
         run_blocks(done, grid)
         return outs
-    return _finished(wanted, _streamed(states_of, grid, errors), errors)
+    return _finished(wanted, _streamed(node, states_of, grid, errors), errors)
 
 
-def _streamed(states_of: Callable[[Cut], States], grid: list[Cut], errors: FloatErrors) -> States:
+def _streamed(
+    node: Node, states_of: Callable[[Cut], States], grid: list[Cut], errors: FloatErrors
+) -> States:
     """Return the parts of all blocks, combined in the order of the rows."""
     totals: States = {}
+    made = made_so_far()
+    if made is not None and known_shape(node)[0] > rows_of_request([node]):
+        made = None  # it would remember too much
     for start in range(0, len(grid), WINDOW):
-        for states in run_blocks(states_of, grid[start : start + WINDOW]):
+        with making(made):
+            found = run_blocks(states_of, grid[start : start + WINDOW])
+        for states in found:
             for part, state in states.items():
                 with errors.noting_in(_NAMES[part]):
                     totals[part] = _COMBINE[part](totals[part], state) if part in totals else state

@@ -6,7 +6,8 @@ This is decided here alone, before anything runs: evaluation carries it out, `_e
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,14 +20,20 @@ from dataview.plan.kinds import (
     Elementwise,
     Select,
     Stored,
+    known_dtype,
     known_shape,
     size_of,
 )
-from dataview.plan.node import Node
+from dataview.plan.node import Node, Part
+from dataview.plan.walk import below
 from dataview.sizes import sizes
+from dataview.sources import AT_ONCE, made_once, made_so_far
 
 LONGER = 8
 """The blocks of a single operation are up to this many times as long as others."""
+
+LEAST_ROWS = 64
+"""Blocks of several nodes have at least so many rows, which are enough for all threads."""
 
 BLOCKS_ENOUGH = 16
 """Fewer blocks than this are not made longer: some threads would have nothing to do."""
@@ -121,6 +128,66 @@ def is_divided(elements: int, dtype: np.dtype[Any]) -> bool:
 def is_read_in_blocks(node: Node, size: int, is_box: bool) -> bool:
     """Whether so many elements of an operand are read block by block: many, and not in memory."""
     return size > sizes.block_elements and not (is_box and aliases(node))
+
+
+# --- several nodes together --------------------------------------------------------------------
+
+REQUEST_BYTES = 1 << 26
+"""Of what functions have made, about so much is remembered until all nodes have been computed."""
+
+
+def making_together(nodes: Collection[Node]) -> AbstractContextManager[None]:
+    """Return the context in which several nodes are evaluated as one request.
+
+    What functions make is remembered if several of the nodes are computed from it.
+    """
+    return made_once() if have_makers_in_common(nodes) else nullcontext()
+
+
+def have_makers_in_common(nodes: Collection[Node]) -> bool:
+    """Whether several of the nodes are computed from samples that one function makes."""
+    if len(nodes) < 2 or all(maker_of(part) is None for part in below(nodes)):
+        return False
+    seen: set[Any] = set()
+    for node in nodes:
+        own = {maker for part in below([node]) if (maker := maker_of(part)) is not None}
+        if not own.isdisjoint(seen):
+            return True
+        seen |= own
+    return False
+
+
+def maker_of(part: Part) -> Any:
+    """Return what makes the samples that a part reads, None if they are not made one by one."""
+    return part.source.maker if type(part) is Stored else part.maker
+
+
+def cuts_of_request(nodes: Collection[Node]) -> Iterator[Cut | None]:
+    """Yield the blocks of rows in which several nodes are computed together; None is for all.
+
+    What functions have made for a block is remembered until all nodes have been computed.
+    """
+    made = made_so_far()
+    counts = {node.shape[0] if node.shape and node.dtype is not None else None for node in nodes}
+    count = counts.pop() if len(counts) == 1 else None
+    if made is None or count is None:
+        yield None
+        return
+    step = rows_of_request(nodes)
+    if count <= step:
+        yield None
+        return
+    for cut in cuts_along(0, count, step):
+        yield cut
+        made.forget()
+
+
+def rows_of_request(nodes: Collection[Node]) -> int:
+    """Return for how many rows what functions have made is remembered."""
+    row = sum(size_of(known_shape(node)[1:]) * known_dtype(node).itemsize for node in nodes)
+    for part in below(nodes):
+        row += part.source.root.sample_bytes if isinstance(part, Stored) else part.sample_bytes
+    return min(AT_ONCE, max(LEAST_ROWS, REQUEST_BYTES // max(1, row)))
 
 
 class Way(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute import aliases, evaluate, memory_of
+from dataview.compute import aliases, evaluate, evaluate_all, making_together, memory_of
 from dataview.errors import import_library
 from dataview.exchange.pickling import packed_in_order
 from dataview.plan.build import chosen, field, keyed
@@ -66,12 +66,27 @@ def _array(node: Node, copy: bool | None, memo: Memo) -> np.ndarray:
     return own(node, memo) if memory is None else memory
 
 
-def as_parts(node: Node, convert: Callable[[Node, Memo], Any], memo: Memo | None = None) -> Any:
+def as_parts(node: Node, convert: Callable[[Node, Memo], Any]) -> Any:
     """Return a node's data converted: that of a record by field, in a dict."""
-    memo = {} if memo is None else memo
+    leaves = list(_leaves(node))
+
+    def converted(part: Node) -> Any:
+        if not _has_parts(part):
+            return convert(part, memo)
+        return {name: converted(field(part, name)) for name in part.fields}
+
+    memo: Memo = {"roots": tuple(leaves)}
+    with making_together(leaves):
+        return converted(node)
+
+
+def _leaves(node: Node) -> Iterator[Node]:
+    """Yield the arrays of a node: its fields, or the fields of these, if it is a record."""
     if not _has_parts(node):
-        return convert(node, memo)
-    return {name: as_parts(field(node, name), convert, memo) for name in node.fields}
+        yield node
+        return
+    for name in node.fields:
+        yield from _leaves(field(node, name))
 
 
 def _has_parts(node: Node) -> bool:
@@ -231,13 +246,12 @@ def to_xarray(node: Node, dims: Sequence[str] | None) -> Any:
     shared = [f"dim_{axis}" for axis in range(rank)] if dims is None else list(dims)
     if len(shared) != rank:
         raise ValueError(f"the fields share {rank} axes; dims= names {len(shared)}")
-    memo: Memo = {}
-    variables: dict[str, Any] = {}
-    for name in node.fields:
-        part = field(node, name)
+    parts = {name: field(node, name) for name in node.fields}
+    for name, part in parts.items():
         if _has_parts(part):
             raise TypeError(f"the variables of a Dataset are arrays; {name!r} is a record")
-        data = evaluate(part, None, memo)
+    variables: dict[str, Any] = {}
+    for (name, part), data in zip(parts.items(), evaluate_all([*parts.values()]), strict=True):
         own = [f"{name}_dim_{axis}" for axis in range(data.ndim - rank)]
         meta = {key: value for key, value in part.meta.items() if key != "dims"}
         variables[name] = (shared + own, data, meta)

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
-from dataview.compute import reader_of, rows_of, settle
+from dataview.compute import have_makers_in_common, maker_of, reader_of, rows_of, settle
 from dataview.errors import error_at
-from dataview.exchange import object_node, packed_in_order
+from dataview.exchange import object_node, pack_like, packed_in_order
 from dataview.index import gather, parse
 from dataview.loader.collate import collated, sample_of
 from dataview.loader.dealing import Task
@@ -24,13 +24,18 @@ from dataview.plan.build import record, stored, with_fields
 from dataview.plan.fields import Attached, Fields
 from dataview.plan.kinds import Driven, Record, Sampled, members
 from dataview.plan.node import Node
-from dataview.samples import NumberedSamples, RandomKeys, at_epoch, name_of, random_keys
-from dataview.sources import ArraySource
+from dataview.plan.walk import below
+from dataview.samples import NumberedSamples, RandomKeys, all_at_epoch, name_of, random_keys
+from dataview.sources import FROM_OTHERS, ArraySource, Made, making
 
 OWN = ""
 
 EPOCHS_KEPT = 2
 """So many epochs are known at once: a batch can have samples of two, or more if they are short."""
+
+
+EXAMPLES = 16
+"""Of so many samples one is made to know the fields of a batch in which all have failed."""
 
 
 class Mark(Protocol):
@@ -92,16 +97,23 @@ class Assembly:
     unwrap: Callable[[Any], Any] = lambda value: value
     _by_sample: bool = field(init=False, repr=False, default=False)
     _is_steady: bool = field(init=False, repr=False, default=False)
+    _remembers: bool = field(init=False, repr=False, default=False)
+    _nothing: list[Any] = field(init=False, repr=False, default_factory=list)
     _epochs: dict[int, _Epoch] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Find out whether samples are made one by one, and whether all epochs are read alike."""
+        """Find out how samples are made, and whether all epochs are read alike."""
         is_changed = bool(self.steps) or self.collate is not None or self.pad is not None
         by_sample = is_changed or any(map(_has_samples, self.parts.values()))
         object.__setattr__(self, "_by_sample", by_sample)
-        parts = self.parts.values()
-        steady = not by_sample and all(at_epoch(node, n) is node for node in parts for n in (0, 1))
+        parts = [*self.parts.values()]
+        steady = not by_sample and all(
+            new is old
+            for n in (0, 1)
+            for new, old in zip(all_at_epoch(parts, n), parts, strict=True)
+        )
         object.__setattr__(self, "_is_steady", steady)
+        object.__setattr__(self, "_remembers", self._is_made_once())
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Send no more of the data in memory than is read; the worker makes its own readers."""
@@ -113,19 +125,31 @@ class Assembly:
     def __call__(self, task: Task, mark: Mark = _NO_MARK) -> Outcome:
         """Return the batch of a task, recording in `mark` which sample is being made."""
         rows = task.rows
+        made = Made(max(1, len(rows)) * FROM_OTHERS) if self._remembers else None
         if self._by_sample or task.samples is not None:
-            return self._sample_by_sample(task, mark)
+            return self._sample_by_sample(task, mark, made)
         mark.value = int(rows[0]) if len(rows) else -1
         try:
-            return Outcome(self._read(task))
+            if made is None:
+                return Outcome(self._read(task))
+            with making(made):
+                return Outcome(self._read(task))
         except Exception as error:
-            return self._sample_by_sample(task, mark, error)
+            return self._sample_by_sample(task, mark, made, error)
+
+    def _is_made_once(self) -> bool:
+        """Whether what functions make of a sample is needed again, by a field or after an error."""
+        if self.on_error != "raise":
+            return any(maker_of(part) is not None for part in below(self.parts.values()))
+        leaves = below(self.parts.values(), Node.attached)
+        return have_makers_in_common([leaf for leaf in leaves if not isinstance(leaf, Record)])
 
     def _epoch(self, number: int) -> _Epoch:
         """Return what is read in an epoch: functions of rows draw anew in each."""
         found = self._epochs.get(number)
         if found is None:
-            parts = {name: at_epoch(node, number) for name, node in self.parts.items()}
+            nodes = all_at_epoch([*self.parts.values()], number)
+            parts = dict(zip(self.parts, nodes, strict=True))
             keys = random_keys("transform", self.seed, number, 0, len(self.steps))
             if len(self._epochs) >= EPOCHS_KEPT:
                 self._epochs.clear()
@@ -151,9 +175,9 @@ class Assembly:
     # --- sample by sample ----------------------------------------------------------------------
 
     def _sample_by_sample(
-        self, task: Task, mark: Mark, together: Exception | None = None
+        self, task: Task, mark: Mark, made: Made | None, together: Exception | None = None
     ) -> Outcome:
-        """Return the batch of samples that are made one by one.
+        """Return the batch of samples that are made one by one; `made` is what functions made.
 
         `together` is why they could not be read together: reading them one by one shows which of
         them fail, and the others stay.  If none fails, it is raised.
@@ -165,7 +189,8 @@ class Assembly:
         ready: Sequence[Any] | None = None
         if together is None:
             try:
-                ready = self._ready(task)
+                with making(made):
+                    ready = self._ready(task)
             except Exception as error:
                 together = error
         epochs = task.each_epoch()
@@ -173,7 +198,8 @@ class Assembly:
             mark.value = row
             epoch = int(epochs[number])
             try:
-                sample = ready[number] if ready is not None else self._one(task, number, failures)
+                with making(made):  # and not the transform, which may ask for other samples
+                    sample = ready[number] if ready else self._one(task, number, failures)
                 samples.append(self._transformed(sample, epoch, row))
             except Exception as error:
                 if self.on_error == "raise":
@@ -210,8 +236,10 @@ class Assembly:
             except Exception as error:
                 where = f"field {name!r}, sample {row}" if name else f"sample {row}"
                 named = error if f"sample {row}" in str(error) else error_at(error, where)
+                if named is not error:
+                    named.__cause__ = error
                 if name not in self.secondary or self.on_error == "raise" or not self.steps:
-                    raise named from error
+                    raise named  # noqa: B904 (it has its cause)
                 failures.append(_failure(task, number, row, named))
                 sample[name] = None
         return _without_own(sample)
@@ -263,28 +291,49 @@ class Assembly:
 
     def _collated(self, samples: list[Any], task: Task, kept: list[int]) -> Any:
         if not samples:
-            return self._of_nothing()
+            return self._of_nothing(task)
         numbers = task.rows[kept].tolist()
         if self.collate is None:
             return collated(samples, self.pad, None, numbers, self.unwrap)
         try:
             batch = self.unwrap(self.collate(samples))
         except Exception as error:
-            where = f"collate {name_of(self.collate)}, samples {numbers[0]} to {numbers[-1]}"
+            kind = ", which are dicts of data" if isinstance(samples[0], dict) else ""
+            where = f"collate {name_of(self.collate)}, samples {numbers[0]} to {numbers[-1]}{kind}"
             raise error_at(error, where) from error
         if batch is None:
             raise TypeError(f"collate {name_of(self.collate)} returned None, which is no batch")
         return batch
 
-    def _of_nothing(self) -> Any:
-        """Return a batch without samples; where functions make them, their fields are unknown."""
+    def _of_nothing(self, task: Task) -> Any:
+        """Return a batch without samples, with the fields that a batch with some would have.
+
+        They follow from the data, or from the first samples: not from earlier batches, which
+        another worker may have made.
+        """
+        if not self._by_sample:
+            return self._read(task.part([]))
+        if not self._nothing:
+            self._nothing.append(self._without_samples(task))
+        return self._nothing[0]
+
+    def _without_samples(self, task: Task) -> Any:
+        count = min(EXAMPLES, *[node.count or 0 for node in self.parts.values()])
+        examples = task if task.samples else Task(np.arange(count), range(count))
+        for number, row in enumerate(examples.rows[:EXAMPLES].tolist()):
+            try:
+                sample = self._transformed(self._one(examples, number, []), 0, row)
+                found = _without_rows(self._collated([sample], examples, [number]))
+            except Exception:  # it is reported when its turn comes
+                continue
+            if found is not None:
+                return found
+        readers = {name: _reader(node) for name, node in self.parts.items() if node.shape}
         none = np.empty(0, np.intp)
-        return _without_own(
-            {
-                name: np.empty(0) if _has_samples(node) else _reader(node)(none)
-                for name, node in self.parts.items()
-            }
-        )
+        empty = {
+            name: readers[name](none) if name in readers else none * 1.0 for name in self.parts
+        }
+        return _without_own(empty)
 
 
 def _unpacked(nodes: tuple[Node, ...], *others: Any) -> Assembly:
@@ -306,6 +355,15 @@ def _joined(batches: Sequence[Any]) -> Any:
     if isinstance(batches[0], Mapping):
         return {name: _joined([batch[name] for batch in batches]) for name in batches[0]}
     return np.concatenate(batches)
+
+
+def _without_rows(batch: Any) -> Any:
+    """Return a batch with none of its rows; None for an object that has none to leave out."""
+    if isinstance(batch, Mapping):
+        return {name: _without_rows(part) for name, part in batch.items()}
+    if isinstance(batch, tuple):
+        return pack_like(batch, list(map(_without_rows, batch)))
+    return batch[:0] if getattr(batch, "shape", ()) else None
 
 
 def _picked(batch: Any, number: int) -> Any:

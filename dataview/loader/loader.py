@@ -51,8 +51,7 @@ class Loader:
         return self
 
     def __next__(self) -> Any:
-        if self._closed:
-            raise ValueError("the loader is closed")
+        self._check_open()
         if self._ended:
             raise StopIteration
         try:
@@ -330,11 +329,16 @@ class Loader:
 
     def reset(self) -> None:
         """Go back to the start of the current epoch."""
+        self._check_open()
         self._halt()
         self._close_bar()
         self._state = State(Cursor(self._state.cursor.epoch), failed=self._state.failed)
         self._task = None
         self._ended = False
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ValueError("the loader is closed")
 
     def close(self) -> None:
         """End the workers and free what they hold; the loader makes no more batches."""

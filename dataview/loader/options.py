@@ -49,7 +49,7 @@ def _function(meaning: str, *others: Any) -> Check:
 _count = _number(0)
 _batch_size = _number(1)
 _tail = _one_of("short", "drop", "pad", "error")
-_collate = _function("is a function of a list of samples")
+_collate = _function("is a function of a list of samples, dicts of arrays")
 _on_error = _one_of("raise", "skip", "replace", function=", or a function of the row and the error")
 _progress = _function("is True, or makes a bar like tqdm", False, True)
 
@@ -93,7 +93,7 @@ class Options:
     - `batch_size`: how many samples a batch has
     - `tail`: what to do with samples too few for a batch: "short", "drop", "pad" or "error"
     - `transform`: a function of each sample, or several; a parameter `rng` gets random numbers
-    - `collate`: a function that makes a batch from a list of samples, in place of `dv.collate`
+    - `collate`: a function that makes a batch from a list of samples, which are dicts of arrays
     - `pad`: what fills up shorter samples: a value, a `dv.Pad` or "ragged", or these by field
 
     In which form they are handed out:

@@ -70,8 +70,10 @@ def select(node: Node, index: Index, key: Any = None, fields: Fields | None = No
 def _selected(node: Node, index: Index, key: Any, fields: Fields | None, shape: Shape) -> Node:
     if isinstance(node, Driven):
         whole = select(node.node, index, key)
-        lost = _followed(node, index, key).lost
-        return with_fields(whole, Fields(whole.fields.named, lost | whole.fields.lost))
+        own, lost = whole.fields.named, _followed(node, index, key).lost | whole.fields.lost
+        if isinstance(whole, Sampled):
+            return with_fields(whole, Fields(own, lost))
+        return Driven(whole, Fields({node.driver: Attached(whole, None), **own}, lost), node.driver)
     known = node._fields
     if fields is not None:
         seen: Fields | LateFields = fields

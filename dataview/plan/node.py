@@ -74,6 +74,12 @@ class Part:
         changes = {slot: value for slot, value in changes.items() if value is not values[slot]}
         return self.replaced(**changes) if changes else self
 
+    maker: Any = None
+    """What makes samples one by one, the same for all parts that are made by it; None if none."""
+
+    sample_bytes: int = 0
+    """How large a sample is that it makes, as far as that is known."""
+
     @property
     def deterministic(self) -> bool:
         """Whether it makes the same of the same parts each time."""

@@ -7,6 +7,7 @@ from dataview.samples.joins import joined
 from dataview.samples.labels import coded, known_labels
 from dataview.samples.mapping import (
     BATCH,
+    all_at_epoch,
     at_epoch,
     deterministic,
     mapped,
@@ -14,6 +15,7 @@ from dataview.samples.mapping import (
     row_functions_of,
 )
 from dataview.samples.numbered import NumberedSamples, name_of, stack, stack_nodes
+from dataview.samples.once import keeper
 from dataview.samples.random_numbers import RandomKeys, random_keys
 from dataview.samples.row_functions import Undeclared
 from dataview.samples.streams import (
@@ -34,8 +36,9 @@ from dataview.samples.unique import distinct
 
 __all__ = [
     "BATCH", "DerivedSamples", "FilteredSamples", "Grouped", "IteratorSamples", "NumberedSamples",
-    "RandomKeys", "Stream", "Undeclared", "at_epoch", "cached", "coded", "deterministic",
-    "distinct", "filled", "filtered", "joined", "known_labels", "length_of", "mapped", "name_of",
-    "pool_of", "probed", "random_keys", "repeated_stream", "row_functions_of", "samples_at",
-    "samples_of", "shuffled_stream", "stack", "stack_nodes", "whole_rows", "within_pool",
+    "RandomKeys", "Stream", "Undeclared", "all_at_epoch", "at_epoch", "cached", "coded",
+    "deterministic", "distinct", "filled", "filtered", "joined", "keeper", "known_labels",
+    "length_of", "mapped", "name_of", "pool_of", "probed", "random_keys", "repeated_stream",
+    "row_functions_of", "samples_at", "samples_of", "shuffled_stream", "stack", "stack_nodes",
+    "whole_rows", "within_pool",
 ]  # fmt: skip

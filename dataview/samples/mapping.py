@@ -225,13 +225,18 @@ def _sample(spec: Spec) -> Node | None:
 
 def at_epoch(node: Node, epoch: int) -> Any:
     """Return the same node with the random numbers of an epoch; 0 is the one to begin with."""
+    return all_at_epoch([node], epoch)[0]
+
+
+def all_at_epoch(nodes: Sequence[Node], epoch: int) -> list[Any]:
+    """Return nodes with the random numbers of an epoch; the functions that they share stay so."""
 
     def turned(part: Any, old: Any) -> Any:
         if not isinstance(part, RowFunctions) or part.keys is None or part.keys.epoch == epoch:
             return part
         return part.replaced(keys=part.keys.at(epoch))
 
-    return rebuilt([node], turned)[0]
+    return rebuilt(nodes, turned)
 
 
 # --- asking ------------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,20 @@ from dataview.errors import UndeclaredError, error_at
 from dataview.index import Index, compose, extend, is_endless, parse, positions
 from dataview.plan.build import at_path, field, record, select, stored, with_fields
 from dataview.plan.guards import endless
-from dataview.plan.kinds import Extents, Record, Sampled, known_dtype, known_shape
+from dataview.plan.kinds import (
+    Extents,
+    Mapped,
+    Record,
+    Sampled,
+    Stored,
+    known_dtype,
+    known_shape,
+    members,
+    size_of,
+)
 from dataview.plan.node import Evaluate, Node
-from dataview.sources import ArraySource, FunctionSource, Memo
+from dataview.plan.walk import below
+from dataview.sources import ArraySource, FunctionSource, Made, Memo, made_so_far, making
 
 ToNode = Callable[[Any], Node]
 """Turns a sample that the user's code returns into a node."""
@@ -23,15 +35,21 @@ _PROBE = "{what} is unknown until one has been read; call _probe() to read one"
 
 
 class NumberedSamples(Sampled):
-    """Samples that `function` makes by number; `index` says which of its `total` the node has."""
+    """Samples that `function` makes by number; `index` says which of its `total` the node has.
 
-    __slots__ = ("function", "index", "to_node", "total")
+    `origin` is the same for all parts of the same samples.  `made` is what functions have made of a
+    sample of a loop.
+    """
+
+    __slots__ = ("function", "index", "made", "origin", "to_node", "total")
 
     def __init__(
         self, function: Callable[[int], Any], total: int, index: Index, to_node: ToNode
     ) -> None:
         super().__init__()
         self.function = function
+        self.origin = object()
+        self.made: Made | None = None
         self.total = total
         self.index = index
         self.to_node = to_node
@@ -53,6 +71,11 @@ class NumberedSamples(Sampled):
         return self.replaced(index=compose(self.index, index))
 
     @property
+    def maker(self) -> Any:
+        """What all parts of the same samples have in common."""
+        return self.origin
+
+    @property
     def deterministic(self) -> bool:
         """Whether the function makes the same sample of a number: unless it says it does not."""
         return is_deterministic(self.function)
@@ -63,17 +86,24 @@ class NumberedSamples(Sampled):
         return np.broadcast_to(found, self.index.shape)
 
     def sample(self, number: int) -> Node:
-        """Return one sample as a node; an error names it."""
-        try:
-            return self.to_node(self.function(number))
-        except Exception as error:
-            where = f"sample {number}, made by {name_of(self.function)}"
-            raise error_at(error, where) from error
+        """Return one sample as a node, made once in a request; an error names it."""
+        made = made_so_far()
+        found: Node | None = None if made is None else made.find(self.origin, (number,))
+        if found is None:
+            try:
+                found = self.to_node(self.function(number))
+            except Exception as error:
+                where = f"sample {number}, made by {name_of(self.function)}"
+                raise error_at(error, where) from error
+            if made is not None:
+                made.keep(self.origin, (number,), found)
+        return found
 
     def answer(self, evaluate: Evaluate, memo: Memo) -> np.ndarray:
         """Return the one sample, or all of them stacked."""
         if self.count is None:
-            return evaluate(self.sample(int(self.numbers())))
+            with self.remembered():
+                return evaluate(self.sample(int(self.numbers())))
         if is_endless(self.count):
             raise endless("calling")
         return stack([evaluate(self.sample(number)) for number in self.numbers().tolist()])
@@ -81,8 +111,14 @@ class NumberedSamples(Sampled):
     def probed(self) -> Node:
         """Return the samples as nodes that know shape, dtype and fields, reading the first."""
         if self.count is None:
-            return self.sample(int(self.numbers()))
-        return self.rows_of(_made_source(self, self.sample(self.first_number()), ()))
+            with self.remembered():
+                return self.sample(int(self.numbers()))
+        sample = self.sample(self.first_number())
+        return self.rows_of(_made_source(self, sample, bytes_of(sample)))
+
+    def remembered(self) -> AbstractContextManager[None]:
+        """Return the context in which a sample of a loop is made, or has been."""
+        return nullcontext() if self.made is None else making(self.made)
 
     def first_number(self) -> int:
         """Return the number of the first sample, or raise if there is none."""
@@ -95,19 +131,49 @@ class NumberedSamples(Sampled):
         return select(whole, extend(self.index, known_shape(whole)[1:]))
 
 
-def _made_source(node: NumberedSamples, sample: Node, path: tuple[str, ...]) -> Node:
-    """Return the node of all samples that are like this one, one source per member."""
-    if isinstance(sample, Record) and not sample.rank:
+def _made_source(
+    node: NumberedSamples, sample: Node, size: int, path: tuple[str, ...] = ()
+) -> Node:
+    """Return the node of all samples that are like this one, of `size`; one source per member."""
+    if isinstance(sample, Record):
         named = {
-            name: _made_source(node, field(sample, name), (*path, name)) for name in sample.fields
+            name: _made_source(node, field(sample, name), size, (*path, name))
+            for name in sample.fields
         }
         return record(named, 1)
     shape, dtype = (node.total, *known_shape(sample)), known_dtype(sample)
-    return stored(FunctionSource(node.sample, shape, dtype, path, _member, node.deterministic))
+    facts = path, _member, _members_read, node.deterministic, size
+    return stored(FunctionSource(node.sample, shape, dtype, *facts))
 
 
 def _member(sample: Node, path: tuple[str, ...]) -> np.ndarray:
     return evaluate(at_path(sample, path))
+
+
+def _members_read(sample: Any, memo: Memo) -> Iterable[tuple[str, ...]]:
+    """Return which members of a sample an evaluation reads; they are looked up once."""
+
+    def into(part: Any) -> list[Any]:  # what functions read has evaluations of its own
+        return [] if isinstance(part, (Mapped, Sampled)) else part.made_of()
+
+    if "members" not in memo:
+        found: dict[Any, set[tuple[str, ...]]] = {}
+        for part in below(memo.get("roots", ()), into):
+            source = part.source.root if isinstance(part, Stored) else None
+            if isinstance(source, FunctionSource):
+                found.setdefault(source.sample, set()).add(source.members)
+        memo["members"] = found
+    members: dict[Any, set[tuple[str, ...]]] = memo["members"]
+    return members.get(sample, ())
+
+
+def bytes_of(sample: Node) -> int:
+    """Return how many bytes a sample has, as far as that is known without making it."""
+    if isinstance(sample, Record):
+        return sum(bytes_of(part.node) for part in members(sample).values())
+    if sample.shape is None or sample.dtype is None:
+        return 0
+    return size_of(sample.shape) * sample.dtype.itemsize
 
 
 def stack_nodes(samples: Sequence[Node]) -> Node:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
@@ -19,12 +18,12 @@ from dataview.index import Index, is_endless, parse
 from dataview.plan.build import at_path, chosen, field, read_only, select, with_fields
 from dataview.plan.casting import cast
 from dataview.plan.fields import Fields
-from dataview.plan.kinds import Extents, Mapped, Record, Reduction, Sampled, known_shape
+from dataview.plan.kinds import Extents, Mapped, Record, Reduction, Sampled, known_shape, size_of
 from dataview.plan.node import DType, Evaluate, Node, Part, Shape
 from dataview.plan.walk import below
 from dataview.samples.numbered import NumberedSamples, is_deterministic, name_of, stack, stack_nodes
 from dataview.samples.random_numbers import RandomKeys
-from dataview.sources import Memo
+from dataview.sources import Made, Memo, made_so_far, making
 
 Path: TypeAlias = "tuple[str, ...]"
 ToView: TypeAlias = Callable[[Node], Any]
@@ -46,29 +45,23 @@ Spec: TypeAlias = "ArraySpec | dict[str, Any]"
 """What a function returns: one array, or fields by name."""
 
 
-class _Scope(NamedTuple):
-    """What earlier functions have made of the rows that a function is looking at."""
-
-    limit: int
-    results: dict[Any, dict[tuple[int, ...], Any]]
-
-
 class Result(NamedTuple):
-    """What functions have returned; it may be lazy, so it is evaluated where they ran."""
+    """What functions have returned; it may be lazy, so it is evaluated where they ran.
+
+    `made` is what others have made of the rows that the functions looked at, None if the request
+    that they are a part of remembers it.
+    """
 
     node: Node
-    scope: _Scope
+    made: Made | None
 
     def value(self, path: Path) -> np.ndarray:
         """Return the data of one member."""
-        token = _scope.set(self.scope)
-        try:
-            return evaluate(at_path(self.node, path))
-        finally:
-            _scope.reset(token)
-
-
-_scope: ContextVar[_Scope | None] = ContextVar("scope", default=None)
+        part = at_path(self.node, path)
+        if self.made is None:
+            return evaluate(part)
+        with making(self.made):
+            return evaluate(part)
 
 
 class RowFunctions(Part):
@@ -95,6 +88,16 @@ class RowFunctions(Part):
         self.to_view = to_view
         self.to_node = to_node
         self.keys: RandomKeys | None = None
+
+    @property
+    def maker(self) -> RowFunctions:
+        """The step itself."""
+        return self
+
+    @property
+    def sample_bytes(self) -> int:  # type: ignore[override]
+        """How large the result for a row is, as far as that is known."""
+        return _bytes_of(self.spec)
 
     @property
     def title(self) -> str:
@@ -135,21 +138,16 @@ class RowFunctions(Part):
         return found
 
     def _remembered(self, parent: Node, numbers: tuple[int, ...]) -> Result | None:
-        """Return a result that an outer function of few rows remembers, None if there is none."""
-        scope = _scope.get()
-        if scope is None or len(numbers) > scope.limit:
-            return None
-        return scope.results.get((self, parent), {}).get(numbers)
+        """Return what has been made of these rows already, None if nothing has."""
+        made = made_so_far()
+        return None if made is None else made.find((self, parent), numbers)
 
     def _run(self, parent: Node, numbers: tuple[int, ...], view: Any) -> Result:
-        """Run the functions on a view; an outer function of few rows remembers the result."""
+        """Run the functions on a view; the request that it is a part of remembers the result."""
         found = self.applied(view, numbers)
-        scope = _scope.get()
-        if scope is not None and len(numbers) <= scope.limit:
-            results = scope.results.setdefault((self, parent), {})
-            if len(results) >= scope.limit:
-                results.clear()
-            results[numbers] = found
+        made = made_so_far()
+        if made is not None:
+            made.keep((self, parent), numbers, found)
         return found
 
     def _view_of(self, parent: Node, numbers: tuple[int, ...]) -> Any:
@@ -170,9 +168,9 @@ class RowFunctions(Part):
 
     def applied(self, view: Any, numbers: tuple[int, ...]) -> Result:
         """Return what the functions make of the rows that have these numbers."""
-        scope = _Scope(len(numbers), {})
-        token = _scope.set(scope)
-        try:
+        request = made_so_far()
+        own = None if request and request.is_request else Made(len(numbers), is_request=False)
+        with making(own or request):
             for place, function in enumerate(self.functions):
                 last = place == len(self.functions) - 1
                 spec = self.spec if last else ArraySpec()
@@ -184,9 +182,7 @@ class RowFunctions(Part):
                     raise error_at(error, self._where(function, numbers)) from error
                 if not last:
                     view = self.to_view(guarded(node))
-        finally:
-            _scope.reset(token)
-        return Result(node, scope)
+        return Result(node, own)
 
     def _call(
         self, function: Callable[..., Any], place: int, view: Any, numbers: tuple[int, ...]
@@ -371,6 +367,13 @@ def members_read(roots: Sequence[Node]) -> Iterator[Any]:
     return filter(is_member, order)
 
 
+def _bytes_of(spec: Spec) -> int:
+    if isinstance(spec, dict):
+        return sum(map(_bytes_of, spec.values()))
+    known = spec.shape is not None and spec.dtype is not None
+    return size_of(spec.shape) * spec.dtype.itemsize if known else 0  # type: ignore[arg-type,union-attr]
+
+
 def _origin(like: ArraySpec) -> str:
     return "the first sample has" if like.exact else "declared is"
 
@@ -444,7 +447,8 @@ class Undeclared(NumberedSamples):
         if self.count is not None and is_endless(self.count):
             return super().answer(evaluate, memo)
         wanted = self.numbers()
-        rows = self.step.separate_rows(self.node, np.unique(wanted), self.path, self.like, memo)
+        with self.remembered():
+            rows = self.step.separate_rows(self.node, np.unique(wanted), self.path, self.like, memo)
         if self.count is None:
             return np.array(rows[int(wanted)])
         return stack([rows[number] for number in wanted.tolist()])

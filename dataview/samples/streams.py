@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -18,13 +18,14 @@ from dataview.errors import StreamError, UndeclaredError, error_at
 from dataview.index import Index, Permutation, is_endless, is_integer, parse
 from dataview.plan.build import field, select
 from dataview.plan.fields import NO_FIELDS, Attached, Field, Fields
-from dataview.plan.kinds import Extents, Record, Sampled, known_shape, members, size_of
+from dataview.plan.kinds import Extents, Sampled, known_shape
 from dataview.plan.node import Evaluate, Node, Part
 from dataview.plan.photographs import Photograph
 from dataview.plan.symbols import check_bound
 from dataview.plan.walk import below
-from dataview.samples.numbered import ToNode, is_deterministic, name_of, stack
-from dataview.sources import Memo
+from dataview.samples.numbered import ToNode, bytes_of, is_deterministic, name_of, stack
+from dataview.samples.once import keeper
+from dataview.sources import Memo, made_so_far
 
 
 class Samples(Part):
@@ -87,7 +88,7 @@ class Stream(Sampled):
                 "the stream may never end, so its data cannot be returned; iterate over it, or "
                 "take a slice of it: view[:n]()"
             )
-        found = list(map(evaluate, self.samples.iterate()))
+        found = list(map(evaluate, _read_once(self.samples)))
         return stack(found) if found else self._no_samples()
 
     def probed(self) -> Node:
@@ -185,9 +186,26 @@ class FieldSamples(DerivedSamples):
         super().__init__(samples)
         self.name = name
 
+    @property
+    def maker(self) -> Samples:
+        """The samples that have the field, and others."""
+        return self.samples
+
     def iterate(self) -> Iterator[Node]:
         """Return the field of each sample."""
-        return (field(sample, self.name) for sample in self.samples.iterate())
+        return (field(sample, self.name) for sample in _read_once(self.samples))
+
+
+def _read_once(samples: Samples) -> Iterable[Node]:
+    """Return samples that are read once for all fields that a request asks for, if they end."""
+    made = made_so_far()
+    if made is None or not samples.finite:
+        return samples.iterate()
+    found: list[Node] | None = made.find(samples, ())
+    if found is None:
+        found = list(samples.iterate())
+        made.keep(samples, (), found)
+    return found
 
 
 class _Test(NamedTuple):
@@ -320,7 +338,7 @@ def within_pool(
     weight = 0
 
     def weight_of(item: _Item) -> int:
-        return _bytes_of(node_of(item)) if pool.bytes else 1
+        return bytes_of(node_of(item)) if pool.bytes else 1
 
     for item in passing:
         own = weight_of(item)
@@ -338,15 +356,6 @@ def _drawn(held: list[_Item], draw: int) -> _Item:
     place = draw % len(held)
     held[place], held[-1] = held[-1], held[place]
     return held.pop()
-
-
-def _bytes_of(sample: Node) -> int:
-    """Return how many bytes a sample has, as far as that is known without making it."""
-    if isinstance(sample, Record):
-        return sum(_bytes_of(part.node) for part in members(sample).values())
-    if sample.shape is None or sample.dtype is None:
-        return 0
-    return size_of(sample.shape) * sample.dtype.itemsize
 
 
 def _draws(key: tuple[Any, ...]) -> Iterator[int]:
@@ -413,16 +422,18 @@ def length_of(node: Node) -> float | None:
 
 
 def samples_of(node: Node) -> Iterator[Node]:
-    """Return the samples of a node, in order, as nodes."""
+    """Return the samples of a node, in order, as nodes; functions make each of them once."""
     if isinstance(node, Stream):
         return node.samples.iterate()
     if not isinstance(node, Sampled) and not known_shape(node):
         raise TypeError("iteration over a view without axes: it is one element")
     count = node.count
-    return (
-        _sample_at(node, number)
-        for number in range(known_shape(node)[0] if count is None else count)
-    )
+    return _samples(node, range(known_shape(node)[0] if count is None else count))
+
+
+def _samples(node: Node, numbers: Iterable[int]) -> Iterator[Node]:
+    keep = keeper(node) or _as_is
+    return (keep(_sample_at(node, number)) for number in numbers)
 
 
 def _sample_at(node: Node, number: int) -> Node:
@@ -436,7 +447,7 @@ def _samples_at(node: Node, numbers: np.ndarray) -> Iterator[Node]:
     if isinstance(node, Stream):
         wanted = set(numbers.tolist())
         return (sample for n, sample in enumerate(node.samples.iterate()) if n in wanted)
-    return (_sample_at(node, number) for number in numbers.tolist())
+    return _samples(node, numbers.tolist())
 
 
 def samples_at(node: Sampled, key: Any) -> Node:

@@ -15,6 +15,9 @@ from dataview.compute import (
     Cut,
     cuts_along,
     evaluate,
+    have_makers_in_common,
+    making_together,
+    rows_of_request,
     run_blocks,
     sampled_rows,
     settle,
@@ -165,13 +168,15 @@ def _summaries(leaves: list[_Leaf]) -> list[_Summary]:
     count = shape[0] if shape else 1
     row = sum(size_of(known_shape(root)[1:]) * known_dtype(root).itemsize for root in roots)
     step = max(1, sizes.block_bytes // max(1, row))
-    cuts = cuts_along(0, count, step)
+    shared = have_makers_in_common(roots)
+    cuts = cuts_along(0, count, min(step, rows_of_request(roots)) if shared else step)
     templates = [at_path(leaf.root, leaf.path) for leaf in leaves]
     numbers = _samples_of(templates, count)
 
     def parts(cut: Cut) -> list[_Summary]:
-        memo: Memo = {}
-        blocks = {id(root): _block(root, cut, memo) for root in roots}
+        memo: Memo = {"roots": tuple(roots)}
+        with making_together(roots):
+            blocks = {id(root): _block(root, cut, memo) for root in roots}
         found = []
         for leaf, rows in zip(leaves, numbers, strict=True):
             data = evaluate(at_path(blocks[id(leaf.root)], leaf.path))

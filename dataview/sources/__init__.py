@@ -3,7 +3,15 @@
 from dataview.sources.array_likes import ArrayLike
 from dataview.sources.chunked_arrays import H5pySource, ZarrSource
 from dataview.sources.dask_arrays import DelayedSource
-from dataview.sources.functions import FunctionSource
+from dataview.sources.functions import (
+    AT_ONCE,
+    FROM_OTHERS,
+    FunctionSource,
+    Made,
+    made_once,
+    made_so_far,
+    making,
+)
 from dataview.sources.memory import ArraySource
 from dataview.sources.npy import open_npy, save_npy, temporary_npy
 from dataview.sources.packing import packed_together
@@ -12,7 +20,8 @@ from dataview.sources.scratch import REUSED, borrow, give_back
 from dataview.sources.sharing import Home, Reference, are_together, store_of_file, stores_meeting
 
 __all__ = [
-    "REUSED", "ArrayLike", "ArraySource", "DelayedSource", "FunctionSource", "H5pySource", "Home",
-    "Memo", "Reference", "Source", "ZarrSource", "are_together", "borrow", "give_back", "open_npy",
+    "AT_ONCE", "FROM_OTHERS", "REUSED", "ArrayLike", "ArraySource", "DelayedSource",
+    "FunctionSource", "H5pySource", "Home", "Made", "Memo", "Reference", "Source", "ZarrSource",
+    "are_together", "borrow", "give_back", "made_once", "made_so_far", "making", "open_npy",
     "packed_together", "save_npy", "store_of_file", "stores_meeting", "temporary_npy",
 ]  # fmt: skip

@@ -1,8 +1,10 @@
-"""Samples that a function makes by their number, when the shape of one is known."""
+"""Samples that a function makes: by their number, and once for all that is asked of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,14 +16,19 @@ from dataview.sources.protocol import Memo, Source
 
 @dataclass(slots=True, eq=False, repr=False)
 class FunctionSource(Source):
-    """Row i is a part of `sample(i)`, by the names of members; each sample is made once."""
+    """Row i is a part of `sample(i)`, by the names of members; each sample is made once.
+
+    `members_read` returns all members that an evaluation reads, which are read together.
+    """
 
     sample: Callable[[int], Any]
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     members: tuple[str, ...]
     read_sample: Callable[[Any, tuple[str, ...]], np.ndarray]
+    members_read: Callable[[Any, Memo], Iterable[tuple[str, ...]]]
     deterministic: bool
+    sample_bytes: int
     shares: bool = field(default=True, init=False)  # a sample is made once for all its fields
 
     def read(self, index: Index, memo: Memo) -> np.ndarray:
@@ -37,9 +44,10 @@ class FunctionSource(Source):
 
     def _values(self, number: int, memo: Memo) -> np.ndarray:
         key = (self.sample, number)
-        if key not in memo:
-            memo[key] = self.sample(number)
-        values = self.read_sample(memo[key], self.members)
+        found = memo.get(key) or self._made(number, memo)
+        if len(found) > 1:  # the other members are read later
+            memo[key] = found
+        values = found[self.members]
         if values.shape != self.shape[1:] or not np.can_cast(values.dtype, self.dtype, "safe"):
             raise ValueError(
                 f"sample {number} is {values.dtype} of shape {values.shape}, the first one read "
@@ -47,6 +55,89 @@ class FunctionSource(Source):
             )
         return values
 
+    def _made(self, number: int, memo: Memo) -> dict[tuple[str, ...], np.ndarray]:
+        """Return the members of a sample that an evaluation reads."""
+        sample = self.sample(number)
+        wanted = {self.members, *self.members_read(self.sample, memo)}
+        return {members: self.read_sample(sample, members) for members in wanted}
+
+    @property
+    def maker(self) -> Callable[[int], Any]:
+        """The function that makes the samples."""
+        return self.sample
+
     def describe(self) -> str:
         """Say that a function makes the data."""
         return "function"
+
+
+# --- what has been made ----------------------------------------------------------------------
+
+AT_ONCE = 1 << 12
+"""Requests that have a function make more samples than this ask for them in several parts."""
+
+FROM_OTHERS = 4
+"""Each of the samples may be made of so many samples of another function."""
+
+
+class Made:
+    """What functions have made of the samples of one request, each of them once.
+
+    A request is for all fields of a batch, of a view, of one sample of a loop.  Evaluations that
+    begin within it, in any thread, find what others have made.  `limit` is how many results of one
+    function are remembered; `is_request` is false for what is made while one function runs, if
+    that is no part of a request.
+    """
+
+    __slots__ = ("__weakref__", "is_request", "limit", "results")
+
+    def __init__(self, limit: int = AT_ONCE * FROM_OTHERS, is_request: bool = True) -> None:
+        self.limit = limit
+        self.is_request = is_request
+        self.results: dict[Any, dict[tuple[int, ...], Any]] = {}
+
+    def find(self, maker: Any, numbers: tuple[int, ...]) -> Any:
+        """Return what a maker has made of the samples of these numbers, None if it has not."""
+        return self.results.get(maker, {}).get(numbers)
+
+    def keep(self, maker: Any, numbers: tuple[int, ...], result: Any) -> None:
+        """Remember what a maker has made; of more results than the limit only the newest."""
+        if len(numbers) <= self.limit:
+            results = self.results.setdefault(maker, {})
+            if len(results) >= self.limit:
+                results.clear()
+            results[numbers] = result
+
+    def forget(self) -> None:
+        """Forget all results."""
+        self.results.clear()
+
+
+_made: ContextVar[Made | None] = ContextVar("made", default=None)
+
+made_so_far = _made.get
+
+
+@contextlib.contextmanager
+def making(made: Made | None) -> Iterator[None]:
+    """Let evaluations find and remember what functions make there; None is for nowhere."""
+    token = _made.set(made)
+    try:
+        yield
+    finally:
+        _made.reset(token)
+
+
+@contextlib.contextmanager
+def made_once() -> Iterator[None]:
+    """Let what is evaluated be one request, in which functions make each sample once."""
+    outer = _made.get()
+    if outer is not None and outer.is_request:
+        yield  # a part of a larger request
+        return
+    made = Made()
+    with making(made):
+        try:
+            yield
+        finally:
+            made.forget()  # what it refers to refers to it

@@ -75,6 +75,12 @@ class Source(ABC):
     shares: bool = False
     """Whether the readings of one evaluation have work in common, which its memo holds."""
 
+    maker: Any = None
+    """The function that makes the rows one by one, None if they are stored."""
+
+    sample_bytes: int = 0
+    """How large a sample is that the function makes, with the fields that are not read here."""
+
     reuses: bool = False
     """Whether `read` borrows its memory and adds it to the list `memo[REUSED]`, if there is one."""
 
@@ -190,6 +196,11 @@ class Member(Source):
     def shares(self) -> bool:  # type: ignore[override]
         """Whether reading the records shares work."""
         return self.parent.shares
+
+    @property
+    def maker(self) -> Any:
+        """What makes the records."""
+        return self.parent.maker
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Member, (self.parent, self.name)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute import evaluate
+from dataview.compute import evaluate_all
 from dataview.errors import unknown_field
 from dataview.exchange import node_of, numbered
 from dataview.plan.build import record, stored, with_fields
@@ -26,7 +26,7 @@ from dataview.plan.fields import (
 from dataview.plan.kinds import Driven, Record, known_shape, members
 from dataview.plan.node import Node
 from dataview.plan.symbols import placeholder
-from dataview.plan.walk import rebuilt
+from dataview.plan.walk import below, rebuilt
 from dataview.samples import length_of
 from dataview.sources import ArraySource
 
@@ -161,11 +161,13 @@ def with_meta(node: Node, meta: Mapping[str, Mapping[str, Any]]) -> Node:
 
 def freeze(node: Node) -> Node:
     """Return a read-only copy of a node's data in memory, with its fields."""
+    parts = [part for part in below([node], Node.attached) if not isinstance(part, Record)]
+    data = dict(zip(map(id, parts), evaluate_all(parts), strict=True))
 
     def frozen(part: Node, old: Node) -> Node:
         if isinstance(part, Record):
             return part
-        copy = stored(ArraySource(np.array(evaluate(old))), writable=False)
+        copy = stored(ArraySource(np.array(data.pop(id(old)))), writable=False)
         return copy.replaced(
             fields=copy.fields if copy.fields.named else part.fields, meta=old.meta
         )

@@ -383,7 +383,11 @@ class View(Operators, RowVerbs, LabelVerbs, StatisticVerbs, LibraryVerbs):
         node = node_of(self)
         if isinstance(node, Sampled) and not node.shape:
             return map(viewed, samples.samples_of(node))
-        return map(self.__getitem__, range(lengths.iterable(node)))
+        parts = map(self.__getitem__, range(lengths.iterable(node)))
+        keep = samples.keeper(node)
+        if keep is None:
+            return parts
+        return (viewed(keep(node_of(part)), number) for number, part in enumerate(parts))
 
     def __reversed__(self) -> Iterator[View]:
         return map(self.__getitem__, range(len(self) - 1, -1, -1))

@@ -13,9 +13,25 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute import aliases, changing, evaluate, memory_of, overwrite, settle
+from dataview.compute import (
+    aliases,
+    changing,
+    evaluate,
+    making_together,
+    memory_of,
+    overwrite,
+    settle,
+)
 from dataview.plan.casting import cast
-from dataview.plan.kinds import Elementwise, Sampled, known_dtype, known_shape, size_of
+from dataview.plan.kinds import (
+    Elementwise,
+    Record,
+    Sampled,
+    known_dtype,
+    known_shape,
+    members,
+    size_of,
+)
 from dataview.plan.node import Node
 from dataview.sizes import sizes
 from dataview.write import runs
@@ -31,7 +47,8 @@ def write(node: Node, value: Any, built: runs.Built | None = None) -> None:
     """
     if isinstance(node, Sampled):
         node, (value,) = node.writable((value,))
-    changes = changes_of(node, value)
+    with making_together(_parts(value)):
+        changes = changes_of(node, value)
     if built is not None and isinstance(value, Node):
         member: runs.Member | None = runs.of_view(changes, value, built)
     else:
@@ -39,6 +56,10 @@ def write(node: Node, value: Any, built: runs.Built | None = None) -> None:
     carry_out(changes)
     if member is not None:
         member.done()
+
+
+def _parts(value: Any) -> list[Node]:
+    return [part.node for part in members(value).values()] if isinstance(value, Record) else []
 
 
 def carry_out(changes: Sequence[Change]) -> None:
@@ -54,7 +75,8 @@ def carry_out(changes: Sequence[Change]) -> None:
 def _carry_out(changes: Sequence[Change]) -> None:
     """Carry out changes whose statistics are taken."""
     if sum(size_of(known_shape(change.target)) for change in changes) < sizes.streamed_elements:
-        changes = list(map(_with_array, changes))
+        with making_together([one.value for one in changes if isinstance(one.value, Node)]):
+            changes = list(map(_with_array, changes))
         if len(changes) > 1 and all(map(_is_sure, changes)):
             _assign_each(changes)
             return

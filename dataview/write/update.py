@@ -21,8 +21,10 @@ from dataview.compute import (
     changing,
     cuts_along,
     evaluate,
+    have_makers_in_common,
     operand_index,
     overwrite,
+    rows_of_request,
     run_blocks,
 )
 from dataview.errors import InterruptedWriteError, PartialWriteError
@@ -44,7 +46,7 @@ from dataview.plan.casting import cast
 from dataview.plan.kinds import Elementwise, known_dtype, known_shape, nbytes_of
 from dataview.plan.node import Node
 from dataview.sizes import sizes
-from dataview.sources import Reference, Source
+from dataview.sources import Reference, Source, made_once
 from dataview.write.changes import Change
 from dataview.write.overlap import Separated, may_fail, reads_as_written
 
@@ -75,7 +77,10 @@ class Update:
     def __init__(self, separated: Separated, kept: contextlib.ExitStack) -> None:
         self.changes = separated.changes
         self.in_order = separated.order != 0
-        self.blocks = blocks_of(self.changes)[:: separated.order or 1]
+        values = [change.value for change in self.changes if isinstance(change.value, Node)]
+        self.is_request = not self.in_order and have_makers_in_common(values)
+        most = rows_of_request(values) if self.is_request else None
+        self.blocks = blocks_of(self.changes, most)[:: separated.order or 1]
         size = sum(nbytes_of(change.target) or 0 for change in self.changes)
         self.keep = size <= sizes.undo_bytes
         self.same = [reads_as_written(change) for change in self.changes]
@@ -105,11 +110,19 @@ class Update:
             self.run()
 
     def _write_all(self, blocks: Sequence[Block], errors: FloatErrors) -> None:
-        if not self.in_order and any(block.cut for block in blocks):
-            run_blocks(lambda block: self._write(block, errors), list(blocks))
+        if self.in_order or not any(block.cut for block in blocks):
+            self._write_together(blocks, errors)
             return
+        groups: dict[Any, list[Block]] = {}
         for block in blocks:
-            self._write(block, errors)
+            groups.setdefault(block.cut if self.is_request else block, []).append(block)
+        run_blocks(lambda group: self._write_together(group, errors), list(groups.values()))
+
+    def _write_together(self, blocks: Sequence[Block], errors: FloatErrors) -> None:
+        """Write blocks one after the other; functions make the samples of a request once."""
+        with made_once() if self.is_request else contextlib.nullcontext():
+            for block in blocks:
+                self._write(block, errors)
 
     def _write(self, block: Block, errors: FloatErrors) -> None:
         """Compute one block of a value, and write it."""
@@ -271,23 +284,33 @@ def _holds(part: Change, values: np.ndarray) -> bool:
     return found.tobytes() == values.tobytes()
 
 
-def blocks_of(changes: Sequence[Change]) -> list[Block]:
-    """Return the blocks in which changes are carried out."""
+def blocks_of(changes: Sequence[Change], most: int | None = None) -> list[Block]:
+    """Return the blocks in which changes are carried out.
+
+    With `most`, those of all changes are of the same rows, and of no more than so many.
+    """
+    steps = [_step_of(change) for change in changes]
     found = []
-    for number, change in enumerate(changes):
+    for number, (change, (axis, step)) in enumerate(zip(changes, steps, strict=True)):
         shape = known_shape(change.target)
-        axis, size = change.source.slow_axis(change.where)
-        is_file = change.source.path is not None
-        # Other stores than files may hold a block several times while they write it.
-        room = sizes.file_bytes if is_file else sizes.block_bytes
-        if is_file and isinstance(change.value, np.ndarray) and _is_loose(change.where, axis):
-            size = min(size, np.dtype(np.intp).itemsize)  # only the numbers of rows take room
-        step = max(1, room // max(1, size))
+        if most is not None:
+            axis, step = 0, min(most, *[step for along, step in steps if not along] or [most])
         cuts = cuts_along(axis, shape[axis], step) if shape else []
         found.extend(
             [Block(number, cut) for cut in cuts] if len(cuts) > 1 else [Block(number, None)]
         )
     return found
+
+
+def _step_of(change: Change) -> tuple[int, int]:
+    """Return along which axis a change is cut, and how long a block is."""
+    axis, size = change.source.slow_axis(change.where)
+    is_file = change.source.path is not None
+    # Other stores than files may hold a block several times while they write it.
+    room = sizes.file_bytes if is_file else sizes.block_bytes
+    if is_file and isinstance(change.value, np.ndarray) and _is_loose(change.where, axis):
+        size = min(size, np.dtype(np.intp).itemsize)  # only the numbers of rows take room
+    return axis, max(1, room // max(1, size))
 
 
 def _is_loose(index: Index, axis: int) -> bool:

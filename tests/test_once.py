@@ -1,0 +1,395 @@
+"""Each sample is made once for all that is asked of it, so that its fields agree."""
+
+import functools
+import itertools
+import weakref
+
+import numpy as np
+import pytest
+
+import dataview as dv
+from counting import Counting, unmade
+from dataview.compute import ways
+from dataview.sizes import sizes
+
+N = 9
+
+
+class Drawn:
+    """A function of a row, or of its number: all fields of a sample are of one random number."""
+
+    def __init__(self, count):
+        self.count = count
+        self.rows = []
+
+    def __call__(self, sample):
+        self.rows.append(sample if isinstance(sample, int) else int(sample.row()))
+        value = np.random.default_rng().random()
+        return {f"f{k}": np.full((2,) * k, value) for k in range(self.count)}
+
+    def blocks(self, rows):
+        parts = [self(row) for row in rows]
+        return {name: np.stack([part[name] for part in parts]) for name in parts[0]}
+
+    @property
+    def shapes(self):
+        return {f"f{k}": (2,) * k for k in range(self.count)}
+
+
+ROWS = dv.View(row=np.arange(N))
+
+
+def by_field(view, function):
+    return dv.View(**{name: function(part) for name, part in view._iter_fields()})
+
+
+def with_last(view):
+    """The view with one more field, computed from the others by another function."""
+    last = view._map(lambda sample: sample.f0() * 1.0)._probe()
+    return dv.zip(**dict(view._iter_fields()), last=last)
+
+
+def chained(view):
+    steps = range(9)  # so many that they are not evaluated by recursion
+    return functools.reduce(lambda v, _: v._map(lambda s: s._asdict())._probe(), steps, view)
+
+
+KINDS = {
+    "map": lambda f: ROWS._map(f)._probe(),
+    "declared map": lambda f: ROWS._map(f, shape=f.shapes, dtype=dict.fromkeys(f.shapes, float)),
+    "map of blocks": lambda f: ROWS._map_batches(f.blocks, batch_size=4)._probe(),
+    "samples by number": lambda f: dv.View(f, _length=N)._probe(),
+    "map of samples": lambda f: dv.View(f, _length=N)._probe()._map(lambda s: s._asdict())._probe(),
+    "expressions": lambda f: by_field(ROWS._map(f)._probe(), lambda part: part * 1.0),
+    "expressions of samples": lambda f: by_field(dv.View(f, _length=N)._probe(), lambda x: x + 0),
+    "shuffled": lambda f: ROWS._map(f)._probe()._shuffled(3),
+    "reversed samples": lambda f: dv.View(f, _length=N)._probe()[::-1],
+    "joined": lambda f: dv.concat(ROWS[:4]._map(f)._probe(), ROWS[4:]._map(f)._probe()),
+    "a chain": lambda f: chained(ROWS._map(f)._probe()),
+    "beside what is made of it": lambda f: with_last(ROWS._map(f)._probe()),
+    "nested": lambda f: (lambda m: dv.View(inner=m, outer=m.f1))(ROWS._map(f)._probe()),
+}
+
+
+def loaded(**options):
+    def parts(view, folder):
+        with view._loader(4, **options) as loader:
+            return [batch._asdict() for batch in loader]
+
+    return parts
+
+
+def like(view, make):
+    """Views of new arrays, with the fields and shapes of a view."""
+    parts = {
+        name: like(part, make) if part._fields() else make(np.zeros(part._shape()))
+        for name, part in view._iter_fields()
+    }
+    return dv.View(**parts)
+
+
+def written(view, folder):
+    out = like(view, dv.View)
+    out._write(view)
+    return [out._asdict()]
+
+
+def written_to_files(view, folder):
+    def opened(array):
+        file = folder / f"{len(list(folder.iterdir()))}.npy"
+        np.save(file, array)
+        return dv.open(file, mode="r+")
+
+    out = like(view, opened)
+    with sizes.set(file_bytes=100, streamed_elements=1, undo_bytes=100):
+        out[:] = view
+    return [out._asdict()]
+
+
+def saved(view, folder):
+    view._save(folder / "all.npy")
+    return [dv.open(folder / "all.npy")._asdict()]
+
+
+def of_each(view):
+    """The fields one after the other, from the last to the first, twice."""
+    return {name: view._field(name)() for name in [*view._fields()][::-1] * 2}
+
+
+def accepted(row):
+    return row._field(row._fields()[1])().min() >= 0
+
+
+READINGS = {
+    "asdict": lambda view, folder: [view._asdict()],
+    "astuple": lambda view, folder: [view._astuple()],
+    "call": lambda view, folder: [dv.View(view())._asdict()],
+    "freeze": lambda view, folder: [view._freeze()._asdict()],
+    "evaluate": lambda view, folder: [dv.evaluate(dict(view._iter_fields()))],
+    "save": saved,
+    "describe": lambda view, folder: [
+        {name: found["mean"] for name, found in view._describe().items()}
+    ],
+    "iteration": lambda view, folder: [of_each(row) for row in view],
+    "iteration at once": lambda view, folder: [row._asdict() for row in view],
+    "minibatches": lambda view, folder: [of_each(batch) for batch in view._minibatches(4)],
+    "even minibatches": lambda view, folder: [of_each(batch) for batch in view._minibatches(3)],
+    "parts": lambda view, folder: [view[key]._asdict() for key in (0, np.s_[1:5], np.s_[5:])],
+    "samples": lambda view, folder: view.__getitems__([*range(N)]),
+    "filter": lambda view, folder: [of_each(row) for row in view._filter(accepted)],
+    "write": written,
+    "write to files": written_to_files,
+    "equality": lambda view, folder: [{"all": bool(view == view)}],
+    "loader": loaded(),
+    "shuffled loader": loaded(sampler="permutation"),
+    "loader with threads": loaded(workers=2),
+    "loader that prefetches": loaded(prefetch=2),
+    "loader with a transform": loaded(transform=lambda sample: sample),
+    "loader with padding": loaded(pad=0),
+    "loader that may fail": loaded(on_error="skip"),
+}
+
+
+def assert_fields_agree(part):
+    """Fail unless all numbers of a sample are the same, in a batch those of each row."""
+    arrays = [np.asarray(array) for array in leaves(part)]
+    for array in arrays[1:]:
+        first = np.asarray(arrays[0])
+        wide = first.reshape(first.shape + (1,) * (array.ndim - first.ndim))
+        np.testing.assert_allclose(array, np.broadcast_to(wide, array.shape), rtol=1e-12)
+
+
+def leaves(part):
+    """The arrays in a mapping, those with the fewest axes first."""
+    if isinstance(part, (np.ndarray, np.void)) and part.dtype.names:
+        part = {name: part[name] for name in part.dtype.names}
+    if not isinstance(part, (dict, tuple)):
+        return [part]
+    inside = part.values() if isinstance(part, dict) else part
+    return sorted([leaf for inner in inside for leaf in leaves(inner)], key=np.ndim)
+
+
+@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_function_is_called_once_for_each_sample(kind, reading, tmp_path):
+    counts = zip(itertools.product(KINDS, READINGS), itertools.cycle([2, 3, 4, 5]))
+    drawn = Drawn(dict(counts)[kind, reading])
+    view = KINDS[kind](drawn)
+    drawn.rows.clear()
+    for part in READINGS[reading](view, tmp_path):
+        assert_fields_agree(part)
+    assert sorted(drawn.rows) == [*range(N)]
+    field = view._fields()[1]
+    drawn.rows.clear()
+    view._field(field)()
+    list(view._loader(4, fields=field))
+    assert sorted(drawn.rows) == sorted([*range(N)] * 2)
+
+
+@pytest.mark.parametrize("engine", ["numpy", "numexpr"])
+@pytest.mark.parametrize("reading", ["asdict", "call", "freeze", "describe", "write", "loader"])
+@pytest.mark.parametrize("kind", ["map", "expressions", "expressions of samples", "a chain"])
+def test_no_size_of_blocks_and_no_engine_calls_more_often(
+    kind, reading, engine, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(ways, "REQUEST_BYTES", 200)
+    monkeypatch.setattr(ways, "LEAST_ROWS", 2)
+    drawn = Drawn(3)
+    view = KINDS[kind](drawn)
+    drawn.rows.clear()
+    small = dict.fromkeys(["block_bytes", "part_bytes", "streamed_elements"], 100)
+    with dv.engine(engine), sizes.set(block_elements=1, small_elements=2, **small):
+        for part in READINGS[reading](view, tmp_path):
+            assert_fields_agree(part)
+    assert sorted(drawn.rows) == [*range(N)]
+
+
+def augmented(sample):
+    value = np.random.default_rng().random()
+    return {"image": np.full((2, 2), value), "mask": np.full(2, value)}
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda: ROWS._map(augmented)._probe(),
+        lambda: dv.View(augmented, _length=N)._probe(),
+        lambda: ROWS._map(augmented, fields=["image", "mask"]),
+    ],
+)
+def test_image_and_mask_of_a_batch_agree(view):
+    for options in ({}, {"workers": 2}, {"workers": 1, "kind": "process"}):
+        with view()._loader(4, **options) as loader:
+            for batch in loader:
+                image, mask = batch.image(), batch.mask()
+                np.testing.assert_array_equal(image[:, 0], mask)
+                np.testing.assert_array_equal(batch.image(), image)
+
+
+def test_random_numbers_of_an_epoch_are_drawn_once_for_all_fields():
+    drawn = Counting(lambda row: row)
+
+    def noisy(sample, rng):
+        drawn(int(sample.row()))
+        value = rng.random()
+        return {"a": value, "b": np.full(2, value)}
+
+    loader = ROWS._map(noisy, seed=1)._probe()._loader(4, repeat=True, straddle=True)
+    drawn.asked.clear()
+    for _ in range(9):
+        batch = next(loader)
+        np.testing.assert_array_equal(batch.a(), batch.b()[:, 1])
+    assert sorted(drawn.asked) == sorted([*range(N)] * 4)
+
+
+@pytest.mark.parametrize("names", [["a", "b"], None])
+def test_undeclared_fields_are_made_once(names):
+    drawn = Drawn(2)
+    view = ROWS._map(drawn, fields=["f0", "f1"])
+    for batch in view._loader(4):
+        assert_fields_agree(batch._asdict())
+    assert drawn.rows == [*range(N)]
+    drawn.rows.clear()
+    for row in view:
+        assert_fields_agree(of_each(row))
+    assert drawn.rows == [*range(N)]
+
+
+def test_windows_and_structured_samples_are_made_once():
+    asked = []
+
+    def made(row):
+        asked.append(int(row()))
+        return np.full(4, np.random.default_rng().random())
+
+    rows = dv.View(np.arange(N))
+    windows = dv.View(rows._map(made)._probe(), a=np.s_[:1], b=np.s_[1:])
+    pair = np.dtype([("p", "f8"), ("q", "f8", 2)])
+    records = rows._map(lambda row: np.array((made(row)[0], made(row)[:2]), pair))._probe()
+    for view, once in [(windows, 1), (records, 2)]:
+        for reading in (view._asdict, view._describe, lambda view=view: [*map(of_each, view)]):
+            asked.clear()
+            reading()
+            assert sorted(asked) == sorted([*range(N)] * once)
+
+
+def test_what_is_not_asked_for_is_not_made():
+    drawn = Drawn(3)
+    made = ROWS._map(drawn)._probe()
+    view = dv.zip(row=ROWS.row, f0=made.f0, f1=made.f1)
+    drawn.rows.clear()
+    assert [row.row() for row in view] == [*range(N)]
+    assert len(list(view._loader(4, fields="row"))) == 3
+    view._select("row")._freeze(), view._select("row")._describe()
+    assert drawn.rows == []
+    other = dv.zip(
+        row=ROWS.row, never=ROWS._map(unmade, shape=(), dtype=float), **dict(made._iter_fields())
+    )
+    for row in other:
+        row.f0(), row.f1()
+    [row.f0() for row in other._filter(lambda row: row.row() > 2)]
+    dv.evaluate(other.f0, other.f1)
+
+
+def test_samples_have_fields_of_any_lengths():
+    drawn = Drawn(4)
+    view = dv.View(
+        lambda number: {"a": np.zeros(2), "b": np.ones((3, 2)), "c": drawn(number)}, _length=N
+    )._probe()
+    assert view._shape() == (N,) and view.b._shape() == (N, 3, 2)
+    assert view.c.f2._shape() == (N, 2, 2)
+    drawn.rows.clear()
+    for batch in view._loader(4):
+        assert_fields_agree(batch.c._asdict())
+    assert drawn.rows == [*range(N)]
+
+
+# -------------------- a sample of a loop --------------------
+
+
+def test_a_sample_of_a_loop_sees_writes_to_its_sources_and_to_no_others():
+    x = np.arange(5.0)
+    asked = []
+
+    def function(sample):
+        asked.append(1)
+        return {"a": sample.x() + 1, "b": sample.x() * 2}
+
+    d, other = dv.View(x=x), dv.View(np.zeros(5))
+    for number, row in enumerate(d._map(function)._probe()):
+        asked.clear()
+        assert row.a() == number + 1
+        other[number] = row.a
+        assert row.b() == number * 2 and len(asked) == 1
+        d.x[number] = 10
+        assert (row.a(), row.b()) == (11, 20) and len(asked) == 2
+
+
+def test_what_is_stored_beside_can_be_written_in_a_loop():
+    x = np.arange(4.0)
+    stored = dv.View(x)
+    made = stored._map(lambda value: {"a": value() + 1, "b": value() + 2})._probe()
+    for row in dv.zip(x=stored, a=made.a, b=made.b):
+        row.x += 10
+        row.x *= 2
+        with pytest.raises(dv.ReadOnlyError, match="map"):
+            row.a += 1
+    np.testing.assert_array_equal(x, (np.arange(4) + 10) * 2)
+
+
+def test_what_a_sample_of_a_loop_hands_out_is_no_alias():
+    for view in (ROWS._map(augmented)._probe(), dv.View(augmented, _length=N)._probe()):
+        for row in view:
+            before = row.image().copy()
+            row.image()[...] = 7
+            np.testing.assert_array_equal(row.image(), before)
+
+
+def test_the_samples_of_a_stream_are_read_once_for_all_fields():
+    drawn = Drawn(3)
+    stream = dv.View(lambda: map(drawn, range(99)))._probe()[:N]
+    for reading in (stream._asdict, lambda: dv.evaluate(dict(stream._iter_fields()))):
+        drawn.rows.clear()
+        assert_fields_agree(reading())
+        assert drawn.rows == [*range(N)]
+
+
+# -------------------- what is remembered --------------------
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        lambda f: dv.View(np.arange(400))._map(f)._probe(),
+        lambda f: dv.View(f, _length=400)._probe(),
+    ],
+)
+def test_no_more_samples_are_held_than_a_request_needs(kind, monkeypatch):
+    monkeypatch.setattr(ways, "REQUEST_BYTES", 20_000)
+    monkeypatch.setattr(ways, "LEAST_ROWS", 4)
+    alive, most = [], []
+
+    def function(sample):
+        image = np.zeros(200)
+        alive.append(weakref.ref(image))
+        alive[:] = [one for one in alive if one() is not None]
+        most.append(len(alive))
+        return {"image": image, "label": 1.0, "other": 2.0}
+
+    view = kind(function)
+    few = view._select("label", "other")
+    readings = [
+        few._asdict,
+        few._freeze,
+        few,
+        few._describe,
+        lambda: list(few._loader(10)),
+        lambda: list(map(of_each, few)),
+        lambda: dv.evaluate(few.label * 2, few.other + 1),
+        lambda: dv.evaluate(few.label._mean(), few.other._mean()),
+    ]
+    for reading in readings:
+        alive.clear()
+        most.clear()
+        reading()
+        assert 0 < max(most) <= 50
