@@ -422,8 +422,8 @@ def test_steps_draw_different_numbers(d):
     def draw(s, rng):
         return {"x": rng.random(), "y": s.y() if "y" in s._fields() else 0.0, "old": s.x()}
 
-    two = d._map(draw, seed=0)._map(lambda s, rng: (s.x(), rng.random()), seed=0)()
-    one = d._map([draw, lambda s, rng: (s.x(), rng.random())], seed=0)()
+    two = d._map(draw, seed=0)._map(lambda s, rng: [s.x(), rng.random()], seed=0)()
+    one = d._map([draw, lambda s, rng: [s.x(), rng.random()]], seed=0)()
     assert_same(two, one)
     assert (two[:, 0] != two[:, 1]).all()
 

@@ -67,8 +67,11 @@ class NumberedSamples(Sampled):
         try:
             return self.to_node(self.function(number))
         except Exception as error:
-            where = f"sample {number}, made by {name_of(self.function)}"
-            raise error_at(error, where) from error
+            raise error_at(error, self.where(number)) from error
+
+    def where(self, number: int) -> str:
+        """Return what to call a sample in a message."""
+        return f"sample {number}, made by {name_of(self.function)}"
 
     def answer(self, evaluate: Evaluate, memo: Memo) -> np.ndarray:
         """Return the one sample, or all of them stacked."""
@@ -93,6 +96,11 @@ class NumberedSamples(Sampled):
     def rows_of(self, whole: Node) -> Node:
         """Return the rows of a node of `total` samples that are those of these samples."""
         return select(whole, extend(self.index, known_shape(whole)[1:]))
+
+
+def rows_like(node: NumberedSamples, sample: Node) -> Node:
+    """Return samples as nodes that know shape, dtype and fields: those of the sample given."""
+    return node.rows_of(_made_source(node, sample, ()))
 
 
 def _made_source(node: NumberedSamples, sample: Node, path: tuple[str, ...]) -> Node:
