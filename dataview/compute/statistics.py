@@ -18,12 +18,12 @@ from dataview.compute.kernel import FloatErrors
 from dataview.compute.quantiles import quantile_dtype, quantiles_of, rows_at
 from dataview.compute.reductions import KINDS, State, result_dtype
 from dataview.compute.ways import Cut, cuts_along, reuses
-from dataview.errors import warn
+from dataview.errors import StreamError, warn
 from dataview.index import Index, gather
 from dataview.plan.build import stored
 from dataview.plan.guards import check_array, check_ends
-from dataview.plan.kinds import Elementwise, Reduction, known_dtype, known_shape, size_of
-from dataview.plan.node import Evaluate, Node
+from dataview.plan.kinds import Elementwise, Reduction, Sampled, known_dtype, known_shape, size_of
+from dataview.plan.node import Evaluate, Node, Shape
 from dataview.plan.symbols import deferring
 from dataview.plan.walk import below, rebuilt
 from dataview.sizes import sizes
@@ -49,9 +49,11 @@ def reduction(
 ) -> Reduction:
     """Return the node of a statistic; what NumPy refuses is refused here."""
     check_array(node, kind)
-    shape = known_shape(node)
+    shape = _lengths(node)
     check_ends(node, kind)
     axes = tuple(range(len(shape))) if axis is None else _axes(axis, len(shape), kind)
+    if isinstance(node, Sampled) and node.passes:
+        _check_one_pass(kind, axes)
     if kind == "quantile":
         dtype = quantile_dtype(shape, axes, known_dtype(node), options)
         return Reduction(kind, node, axes, keepdims, options, dtype)
@@ -62,6 +64,26 @@ def reduction(
             if not shape[number]:
                 raise ValueError(f"{kind} of no elements has no value: axis {number} has length 0")
     return Reduction(kind, node, axes, keepdims, options, result_dtype(kind, known_dtype(node)))
+
+
+def _lengths(node: Node) -> Shape:
+    """Return the lengths of a node's axes; that of a stream counts as 1, since it is unknown."""
+    if isinstance(node, Sampled) and node.passes:
+        return tuple(1 if n is None else n for n in node.extents or ())
+    return known_shape(node)
+
+
+def _check_one_pass(kind: str, axes: tuple[int, ...]) -> None:
+    """Raise if a statistic of a stream is not one number or sample, found in one pass."""
+    if kind == "quantile":
+        raise StreamError(
+            "quantiles need several passes over the data, and a stream is read in one; save it, "
+            "or take the quantiles of view[:n]._freeze()"
+        )
+    if 0 not in axes:
+        raise StreamError(
+            f"{kind} of each sample of a stream makes a stream: _map(lambda s: s._{kind}())"
+        )
 
 
 def _axes(axis: Any, ndim: int, kind: str) -> tuple[int, ...]:
@@ -157,7 +179,7 @@ def _take_together(alike: list[Reduction], node: Node, evaluate: Evaluate) -> No
     axes = alike[0].axes
     counted = [other for other in alike if other.kind in KINDS]
     errors = FloatErrors()
-    if 0 not in axes and known_shape(node):
+    if 0 not in axes and node.shape:
         values = [_row_by_row(other, node, evaluate, errors) for other in counted]
     elif counted:
         parts = list(dict.fromkeys(KINDS[other.kind].part for other in counted))
@@ -204,6 +226,8 @@ def _streamed(
     errors: FloatErrors,
 ) -> list[State]:
     """Return the combined parts of statistics over the rows."""
+    if isinstance(node, Sampled) and node.passes:
+        return _in_one_pass(node, axes, parts, errors)
     shape = known_shape(node)
     grid = _blocks_of_rows(node)
 
@@ -228,6 +252,28 @@ def _streamed(
                 with errors.noting_in(_NAMES[part]):
                     totals[number] = _COMBINE[part](totals[number], states[number])
     assert totals is not None
+    return totals
+
+
+def _in_one_pass(
+    node: Sampled, axes: tuple[int, ...], parts: list[Callable[..., State]], errors: FloatErrors
+) -> list[State]:
+    """Return the combined parts of statistics over the samples of a stream, as they come."""
+    row = [n or 0 for n in node.extents or ()][1:]
+    size = max(1, sizes.part_bytes // max(1, size_of(tuple(row)) * known_dtype(node).itemsize))
+    totals: list[State] = []
+    start = 0
+    for block in node.blocks(size):
+        for number, part in enumerate(parts):
+            with errors.noting_in(_NAMES[part]):
+                state = part(block, axes, start)
+                if start:
+                    totals[number] = _COMBINE[part](totals[number], state)
+                else:
+                    totals.append(state)
+        start += len(block)
+    if not start:
+        raise StreamError("the stream is empty: there is no statistic of it")
     return totals
 
 
@@ -266,6 +312,8 @@ def _set_value(node: Reduction, value: np.ndarray) -> None:
 def _warn_of_few(node: Reduction) -> None:
     """Warn of too few elements for a mean or a deviation, as NumPy does."""
     if node.kind not in AVERAGES:
+        return
+    if isinstance(node.node, Sampled) and node.node.passes:
         return
     whole = known_shape(node.node)
     count = size_of(tuple(whole[axis] for axis in node.axes))

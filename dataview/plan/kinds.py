@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, Protocol, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Protocol, TypeAlias, cast
 
 import numpy as np
 
@@ -45,6 +45,15 @@ class Sampled(Node):
     def row_extents(self) -> Extents | None:
         """The shape of each row as far as it is known, None if nothing of it is."""
         return None
+
+    @property
+    def passes(self) -> bool:
+        """Whether all that is asked of the rows is known, and only how many they are is not."""
+        return False
+
+    def blocks(self, size: int) -> Iterator[np.ndarray]:
+        """Return all rows, in arrays of so many, as they come."""
+        raise NotImplementedError
 
     @property
     def extents(self) -> Extents | None:
@@ -343,8 +352,8 @@ class Reduction(Node):
         options: Mapping[str, Any],
         dtype: DType,
     ) -> None:
-        whole = known_shape(node)
-        kept = [1 if axis in axes else n for axis, n in enumerate(whole)]
+        whole = reduced_extents(node, axes)
+        kept = [1 if axis in axes else cast(int, n) for axis, n in enumerate(whole)]
         own = tuple(n for axis, n in enumerate(kept) if keepdims or axis not in axes)
         shape = np.shape(options.get("q", 0)) + own  # several quantiles are the first axes
         super().__init__(shape, dtype)
@@ -444,6 +453,11 @@ def known_shape(node: Node) -> Shape:
         raise UndeclaredError(
             f"a length of ({extents}) is unknown until data is given: {bind_text(node.names)}"
         )
+    if isinstance(node, Sampled) and node.passes:
+        raise UndeclaredError(
+            "the number of samples of a stream is unknown until all have been read; each sample is "
+            "computed with what fits one sample, or with another stream"
+        )
     raise UndeclaredError(
         "the shape is unknown until a sample has been read; call _probe() to read one"
     )
@@ -452,6 +466,14 @@ def known_shape(node: Node) -> Shape:
 def bind_text(names: Iterable[str]) -> str:
     """Return the call that gives data for symbols, as one writes it."""
     return f"_bind({', '.join(f'{name}=...' for name in names)})"
+
+
+def reduced_extents(node: Node, axes: tuple[int, ...]) -> Extents:
+    """Return the lengths of a node's axes, None for the length of a stream that is reduced."""
+    known = node.extents
+    if isinstance(node, Sampled) and node.passes and known is not None and 0 in axes:
+        return known
+    return known_shape(node)
 
 
 def is_open(argument: Any) -> bool:

@@ -1,7 +1,9 @@
 """Rows that a function makes by number, that arrive one by one, are mapped, cached or counted."""
 
 from dataview.samples.caching import cached
+from dataview.samples.collecting import collected
 from dataview.samples.declaring import declared, declared_spec
+from dataview.samples.in_order import DerivedSamples
 from dataview.samples.mapping import (
     BATCH,
     at_epoch,
@@ -14,7 +16,6 @@ from dataview.samples.numbered import NumberedSamples, name_of, stack, stack_nod
 from dataview.samples.random_numbers import RandomKeys, random_keys
 from dataview.samples.row_functions import Spec, Undeclared
 from dataview.samples.streams import (
-    DerivedSamples,
     FilteredSamples,
     IteratorSamples,
     Stream,
@@ -31,9 +32,8 @@ from dataview.samples.unique import distinct
 
 __all__ = [
     "BATCH", "DerivedSamples", "FilteredSamples", "IteratorSamples", "NumberedSamples",
-    "RandomKeys", "Spec", "Stream", "Undeclared", "at_epoch", "cached", "declared",
-    "declared_spec", "deterministic", "distinct",
-    "filtered", "length_of", "mapped", "name_of", "pool_of", "probed", "random_keys",
-    "repeated_stream", "row_functions_of", "samples_at", "samples_of", "shuffled_stream", "stack",
-    "stack_nodes", "within_pool",
+    "RandomKeys", "Spec", "Stream", "Undeclared", "at_epoch", "cached", "collected", "declared",
+    "declared_spec", "deterministic", "distinct", "filtered", "length_of", "mapped", "name_of",
+    "pool_of", "probed", "random_keys", "repeated_stream", "row_functions_of", "samples_at",
+    "samples_of", "shuffled_stream", "stack", "stack_nodes", "within_pool",
 ]  # fmt: skip

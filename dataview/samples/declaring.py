@@ -14,9 +14,10 @@ from dataview.plan.casting import cast
 from dataview.plan.fields import check_name
 from dataview.plan.kinds import Record
 from dataview.plan.node import DType, Node, Shape
+from dataview.samples.in_order import DerivedSamples, Samples
 from dataview.samples.numbered import NumberedSamples, rows_like
 from dataview.samples.row_functions import ArraySpec, Spec
-from dataview.samples.streams import DerivedSamples, Samples, Stream
+from dataview.samples.streams import Stream
 from dataview.sources import ArraySource
 
 _FORM = (
@@ -61,9 +62,7 @@ def declared(node: Node, spec: Spec) -> Node:
     if isinstance(node, Stream):
         return Stream(_FittedSamples(node.samples, spec), like)
     if isinstance(node, NumberedSamples):
-        rows = _DeclaredSamples(node.function, node.total, node.index, node.to_node)
-        rows.spec = spec
-        return rows_like(rows, like)
+        return rows_like(node, like, _Declared(node, spec))
     raise TypeError("_fields= declares what a function, an iterator or a dataset returns; got data")
 
 
@@ -75,15 +74,16 @@ def _like(spec: Spec) -> Node:
     return stored(ArraySource(np.broadcast_to(np.zeros((), spec.dtype), spec.shape)))
 
 
-class _DeclaredSamples(NumberedSamples):
-    """Samples that a function makes by number, each made to be as declared."""
+class _Declared:
+    """Makes samples by number, each as it is declared."""
 
-    __slots__ = ("spec",)
-    spec: Spec
+    def __init__(self, samples: NumberedSamples, spec: Spec) -> None:
+        self.samples = samples
+        self.spec = spec
 
-    def sample(self, number: int) -> Node:
+    def __call__(self, number: int) -> Node:
         """Return one sample as a node; an error names it."""
-        return _fitted(super().sample(number), self.spec, self.where(number))
+        return _fitted(self.samples.sample(number), self.spec, self.samples.where(number))
 
 
 class _FittedSamples(DerivedSamples):

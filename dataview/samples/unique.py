@@ -13,7 +13,8 @@ from dataview.plan.guards import check_ends, check_no_record
 from dataview.plan.kinds import known_dtype, known_shape
 from dataview.plan.node import Evaluate, Node
 from dataview.plan.photographs import Photograph
-from dataview.samples.streams import Samples, Stream
+from dataview.samples.in_order import Samples
+from dataview.samples.streams import Stream
 from dataview.sources import ArraySource, Memo
 
 BLOCKS_PER_MERGE = 8

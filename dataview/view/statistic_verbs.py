@@ -7,7 +7,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from dataview.compute import reduction
-from dataview.samples import distinct
+from dataview.samples import collected, distinct
 from dataview.show import Description, described
 from dataview.view.face import BaseView, evaluated, like, node_of
 
@@ -108,7 +108,7 @@ class StatisticVerbs(BaseView):
         >>> dv.View(x=[1.0, 2.0, 3.0])._describe()["x"]["mean"]
         2.0
         """
-        return described(node_of(self))
+        return described(collected(node_of(self)))
 
 
 _Some = TypeVar("_Some", bound=BaseView)
