@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias, cast
 
 import numpy as np
 
-from dataview.errors import UndeclaredError
+from dataview.errors import UndeclaredError, warn
 from dataview.index import Index, is_endless
 from dataview.plan.fields import NO_FIELDS, NO_META, Attached, Fields
 from dataview.plan.node import Argument, DType, Evaluate, LateFields, Node, Shape, levels_above
@@ -129,6 +129,35 @@ class Reshaped(Select):
     __slots__ = ()
 
 
+DEEP = 100
+"""From so many levels on, the statistics and products inside each other are counted."""
+
+ROUNDS = 30
+"""So many of them look like a loop that goes on with its own result."""
+
+STEPS = 2000
+"""The counting ends after so many steps: then most of them are no statistics."""
+
+
+def _warn_of_rounds(node: Node) -> None:
+    """Warn if many statistics and products are inside each other."""
+    found = 0
+    for _ in range(STEPS):
+        found += isinstance(node, (Reduction, MatMul))
+        inside = [part for part in node.made_of() if isinstance(part, Node)]
+        if found == ROUNDS or not inside:
+            break
+        node = max(inside, key=lambda part: part.levels)
+    if found == ROUNDS:
+        warn(
+            f"{ROUNDS} and more statistics or products are inside each other, as in a loop that "
+            "goes on with its own result: the expression grows in each round, and computing it "
+            "begins with the first; compute each round, as in b = (b - step)(), or keep its result "
+            "as a view, as in b = (b - step)._freeze()",
+            once=True,
+        )
+
+
 class MatMul(Node):
     """The matrix product of two nodes."""
 
@@ -139,6 +168,8 @@ class MatMul(Node):
         super().__init__(shape, dtype)
         self.args = args
         self.levels = levels_above(args)
+        if self.levels > DEEP:
+            _warn_of_rounds(self)
 
 
 class Elementwise(Node):
@@ -366,6 +397,8 @@ class Reduction(Node):
         self.failed: Exception | None = None
         self.rows: Any = None
         self.levels = node.levels + 1
+        if self.levels > DEEP:
+            _warn_of_rounds(self)
         wait(self)
         if keepdims or axes == tuple(range(len(axes))):
             shift = len(shape) - len(whole)
