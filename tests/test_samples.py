@@ -306,6 +306,97 @@ def test_declarations_are_checked_before_anything_is_read():
         dv.View(pair, _length=N, _fields=float)()
 
 
+# --- under their numbers -----------------------------------------------------------------------
+
+
+def test_b52_lists_are_arrays_and_tuples_are_parts():
+    assert_same(dv.collate([[1, 2], [3, 4]]), np.array([[1, 2], [3, 4]]))
+    for found, expected in zip(dv.collate([(1, 2), (3, 4)]), ([1, 3], [2, 4]), strict=True):
+        assert_same(found, np.array(expected))
+    batch = dv.collate([Pair(1, "a"), Pair(2, "bc")])
+    assert type(batch) is Pair
+    assert_same(batch.x, np.array([1, 2]))
+    assert_same(batch.y, np.array(["a", "bc"]))
+    zero_d = dv.collate([{"x": np.array(1.5), "name": "a"}, {"x": np.array(2.5), "name": "bcd"}])
+    assert_same(zero_d["x"], np.array([1.5, 2.5]))
+    assert_same(zero_d["name"], np.array(["a", "bcd"]))
+
+
+def test_b52_samples_in_loaders():
+    def batch(make, **options):
+        return next(dv.View(make, _length=2)._loader(2, **options))
+
+    assert_same(batch(lambda n: [n, 2 * n])(), np.array([[0, 0], [1, 2]]))
+    assert_same(batch(lambda n: (n, 2 * n))["1"](), np.array([0, 2]))
+    whole = dv.View(lambda n: (n, 2 * n), _length=2)._probe()
+    assert_same(next(whole._loader(2, fields=("1", "0")))[0], np.array([0, 2]))
+    assert_same(batch(lambda n: Pair(n, str(n))).y(), np.array(["0", "1"]))
+    kept = batch(lambda n: n, transform=lambda s: Pair(s + 1, "a"))
+    assert type(kept) is Pair
+    assert_same(kept.x, np.array([1, 2]))
+
+
+def test_b53_what_is_not_asked_for_is_not_read():
+    columns = {name: Counting(float) for name in "abc"}
+    d = dv.View(**{name: column.probed(4) for name, column in columns.items()})
+
+    def read():
+        found = "".join(name for name, column in columns.items() if column.asked)
+        for column in columns.values():
+            column.asked.clear()
+        return found
+
+    assert_same(d._map(lambda s: s.a() + s.b())(), np.arange(4.0) * 2)
+    assert read() == "ab"
+    two = d._map(lambda s: {"sum": s.a + s.b, "c": s.c})._probe()
+    read()
+    assert_same(two.sum(), np.arange(4.0) * 2)
+    assert read() == "ab"
+    options = {"fields": ("a", "b"), "transform": lambda s: (s.a + s.b,)}
+    assert [batch[0].tolist() for batch in d._loader(2, **options)] == [[0, 2], [4, 6]]
+    assert read() == "ab"
+
+
+def test_b53_shapes_are_told_without_a_call():
+    calls = Counting(lambda row: row() + 1)
+    for n in (3, 0):
+        m = dv.View(np.zeros((n, 2)))._map(calls)
+        assert (m._shape(), m._dtype(), len(m)) == ((n, None), None, n)
+        repr(m), m[1:], m._explain()
+    assert calls.asked == []
+    with pytest.raises(TypeError, match="no samples to learn from"):
+        m._probe()
+    declared = dv.View(np.zeros((0, 2)))._map(calls, shape=(2,), dtype="f4")
+    assert_same(declared(), np.zeros((0, 2), "f4"))
+    assert calls.asked == []
+
+
+def test_b54_one_name_twice_and_names_that_are_unknown():
+    d = dv.View(a=np.arange(3), b=np.arange(3.0))
+    for twice in (d[:, ["a", "a", "b"]], d["a", "a", "b"], d._select("a", "a", "b")):
+        assert [part.tolist() for part in twice._astuple()] == [[0, 1, 2]] * 2 + [[0.0, 1, 2]]
+    for key in ("c", ("a", "c"), (slice(2), ["a", "c"])):
+        with pytest.raises(KeyError, match=r"no field 'c'.*The fields are: a, b"):
+            d[key]
+
+
+def test_b56_what_is_no_data_is_refused_by_name():
+    for wrong in [object(), None, {1, 2}, {}.values(), types, np.ma.array([1])]:
+        for given in ({"x": wrong}, types.SimpleNamespace(x=wrong)):
+            with pytest.raises(TypeError, match="field 'x'"):
+                dv.View(given)
+        with pytest.raises(TypeError):
+            dv.View(wrong)
+        with pytest.raises(TypeError, match="sample 0"):
+            dv.View(lambda number, wrong=wrong: (wrong, 1), _length=3)._probe()
+
+
+def test_b56_names_of_what_has_none_are_the_same_each_time():
+    pairs = [(np.zeros(2), 1), (np.ones(2), 2)]
+    assert dv.View(pairs)._fields() == dv.View(pairs)._fields() == ("0", "1")
+    assert dv.zip([1], [2])._fields() == ("f0", "f1")
+
+
 # --- datasets of torch -------------------------------------------------------------------------
 
 

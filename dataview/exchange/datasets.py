@@ -10,7 +10,7 @@ import math
 import numbers
 from collections.abc import Iterator, Mapping, MappingView, Sequence, Set
 from functools import lru_cache, partial
-from types import BuiltinFunctionType, FunctionType, GeneratorType, MethodType
+from types import BuiltinFunctionType, FunctionType, GeneratorType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -78,12 +78,15 @@ def parts_of(value: Any) -> dict[str, Any] | None:
     return _attributes(value)
 
 
+_NO_SAMPLES = (np.ndarray, Source, Iterator, ModuleType)
+
+
 def _attributes(value: Any) -> dict[str, Any] | None:
     """Return the attributes of a dataclass, or of an object that is nothing else than these."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
     kept = getattr(value, "__dict__", None)
-    if not kept or callable(value) or isinstance(value, (np.ndarray, Source, Iterator)):
+    if not kept or callable(value) or isinstance(value, _NO_SAMPLES):
         return None
     if is_foreign(value) or hasattr(value, "__iter__"):
         return None
@@ -125,7 +128,14 @@ def data_node(value: Any, names: Names | None = None, strict: bool = True) -> No
 
 
 def _members(parts: Mapping[Any, Any]) -> Node:
-    return record({check_name(name): data_node(part) for name, part in parts.items()})
+    return record({check_name(name): _member(name, part) for name, part in parts.items()})
+
+
+def _member(name: str, value: Any) -> Node:
+    try:
+        return data_node(value)
+    except TypeError as error:
+        raise error_at(error, f"field {name!r}") from error
 
 
 def _unnamed(value: Any, names: Names | None) -> Node:
@@ -151,7 +161,7 @@ def _listed(values: list[Any], names: Names | None) -> Node:
             raise TypeError(f"sample {number} has {theirs}; sample 0 has {', '.join(columns)}")
         for name, part in parts.items():
             columns.setdefault(name, []).append(part)
-    return record({check_name(name): _column(name, column) for name, column in columns.items()}, 1)
+    return record({check_name(name): _member(name, column) for name, column in columns.items()}, 1)
 
 
 def _has_parts(value: Any) -> bool:
@@ -167,13 +177,6 @@ def _shape_of(value: Any) -> Any:
         return np.shape(value)
     except ValueError:  # lists of different lengths
         return None
-
-
-def _column(name: str, values: list[Any]) -> Node:
-    try:
-        return data_node(values)
-    except (TypeError, ValueError) as error:
-        raise error_at(error, f"field {name!r}") from error
 
 
 # --- samples by number, and in order ---

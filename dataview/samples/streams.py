@@ -33,6 +33,7 @@ from dataview.samples.in_order import (
     block_of,
 )
 from dataview.samples.numbered import ToNode, is_deterministic, name_of, stack
+from dataview.samples.row_functions import guarded
 from dataview.sources import Memo
 
 
@@ -233,7 +234,7 @@ class _Test(NamedTuple):
     def accepts(self, number: int, sample: Node) -> bool:
         """Whether the function accepts a sample; an error names the sample."""
         try:
-            return bool(self.function(self.to_view(sample)))
+            return bool(self.function(self.to_view(guarded(sample))))
         except Exception as error:
             raise error_at(error, f"filter {name_of(self.function)}, sample {number}") from error
 
