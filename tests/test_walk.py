@@ -175,6 +175,7 @@ CHAINS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:30 and more")  # products that nest are told of
 @pytest.mark.parametrize("name", sorted(CHAINS))
 def test_a_plan_is_as_long_as_one_likes(name):
     step, expected = CHAINS[name]

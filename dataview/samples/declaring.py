@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from dataview.plan.fields import check_name
 from dataview.plan.kinds import Record
 from dataview.plan.node import DType, Node, Shape
 from dataview.samples.in_order import DerivedSamples, Samples
-from dataview.samples.numbered import NumberedSamples, rows_like
+from dataview.samples.numbered import NumberedSamples, ToNode
 from dataview.samples.row_functions import ArraySpec, Spec
 from dataview.samples.streams import Stream
 from dataview.sources import ArraySource
@@ -62,8 +62,19 @@ def declared(node: Node, spec: Spec) -> Node:
     if isinstance(node, Stream):
         return Stream(_FittedSamples(node.samples, spec), like)
     if isinstance(node, NumberedSamples):
-        return rows_like(node, like, _Declared(node, spec))
+        return node.replaced(to_node=_Fitting(node.to_node, spec)).all_like(like)
     raise TypeError("_fields= declares what a function, an iterator or a dataset returns; got data")
+
+
+class _Fitting(NamedTuple):
+    """Turns what a function returns into a sample that is as declared."""
+
+    to_node: ToNode
+    spec: Spec
+
+    def __call__(self, value: Any) -> Node:
+        """Return the sample, or raise."""
+        return _fitted(self.to_node(value), self.spec)
 
 
 def _like(spec: Spec) -> Node:
@@ -72,18 +83,6 @@ def _like(spec: Spec) -> Node:
         return record({name: _like(inner) for name, inner in spec.items()}, 0)
     assert spec.shape is not None
     return stored(ArraySource(np.broadcast_to(np.zeros((), spec.dtype), spec.shape)))
-
-
-class _Declared:
-    """Makes samples by number, each as it is declared."""
-
-    def __init__(self, samples: NumberedSamples, spec: Spec) -> None:
-        self.samples = samples
-        self.spec = spec
-
-    def __call__(self, number: int) -> Node:
-        """Return one sample as a node; an error names it."""
-        return _fitted(self.samples.sample(number), self.spec, self.samples.where(number))
 
 
 class _FittedSamples(DerivedSamples):
@@ -98,29 +97,32 @@ class _FittedSamples(DerivedSamples):
     def iterate(self) -> Iterator[Node]:
         """Return the samples."""
         for number, sample in enumerate(self.samples.iterate()):
-            yield _fitted(sample, self.spec, f"sample {number}")
+            try:
+                fitted = _fitted(sample, self.spec)
+            except Exception as error:
+                raise error_at(error, f"sample {number}") from error
+            yield fitted
 
 
-def _fitted(sample: Node, spec: Spec, where: str) -> Node:
+def _fitted(sample: Node, spec: Spec) -> Node:
     """Return a sample as data of the declared fields, shapes and dtypes, or raise."""
     if isinstance(spec, dict):
         if not set(spec) <= set(sample.fields):
             got = ", ".join(sample.fields) or "one array"
-            raise FieldError(f"{where}: the fields {', '.join(spec)} are declared; got {got}")
-        parts = {
-            name: _fitted(field(sample, name), inner, f"{where}, field {name!r}")
-            for name, inner in spec.items()
-        }
-        return record(parts, 0)
+            raise FieldError(f"the fields {', '.join(spec)} are declared; got {got}")
+        return record({n: _fitted_field(sample, n, inner) for n, inner in spec.items()}, 0)
     if isinstance(sample, Record):
-        names = ", ".join(sample.fields)
-        raise FieldError(f"{where}: one array is declared; got the fields {names}")
+        raise FieldError(f"one array is declared; got the fields {', '.join(sample.fields)}")
     found = evaluate(sample)
     if found.shape != spec.shape:
-        raise ValueError(f"{where}: the shape is {found.shape}; declared is {spec.shape}")
+        raise ValueError(f"the shape is {found.shape}; declared is {spec.shape}")
     assert spec.dtype is not None
+    alone = not found.ndim and found.dtype.kind in "biufc"  # a number has a kind and no size
+    return stored(ArraySource(cast(found.item() if alone else found, spec.dtype)))
+
+
+def _fitted_field(sample: Node, name: str, spec: Spec) -> Node:
     try:
-        alone = not found.ndim and found.dtype.kind in "biufc"  # a number has a kind and no size
-        return stored(ArraySource(cast(found.item() if alone else found, spec.dtype)))
-    except (TypeError, OverflowError) as error:
-        raise error_at(error, where) from error
+        return _fitted(field(sample, name), spec)
+    except Exception as error:
+        raise error_at(error, f"field {name!r}") from error

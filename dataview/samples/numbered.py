@@ -67,11 +67,8 @@ class NumberedSamples(Sampled):
         try:
             return self.to_node(self.function(number))
         except Exception as error:
-            raise error_at(error, self.where(number)) from error
-
-    def where(self, number: int) -> str:
-        """Return what to call a sample in a message."""
-        return f"sample {number}, made by {name_of(self.function)}"
+            where = f"sample {number}, made by {name_of(self.function)}"
+            raise error_at(error, where) from error
 
     def answer(self, evaluate: Evaluate, memo: Memo) -> np.ndarray:
         """Return the one sample, or all of them stacked."""
@@ -85,7 +82,11 @@ class NumberedSamples(Sampled):
         """Return the samples as nodes that know shape, dtype and fields, reading the first."""
         if self.count is None:
             return self.sample(int(self.numbers()))
-        return rows_like(self, self.sample(self.first_number()))
+        return self.all_like(self.sample(self.first_number()))
+
+    def all_like(self, sample: Node) -> Node:
+        """Return the samples as nodes with the shape, dtype and fields of the sample given."""
+        return self.rows_of(_made_source(self, sample, ()))
 
     def first_number(self) -> int:
         """Return the number of the first sample, or raise if there is none."""
@@ -98,28 +99,15 @@ class NumberedSamples(Sampled):
         return select(whole, extend(self.index, known_shape(whole)[1:]))
 
 
-def rows_like(
-    node: NumberedSamples, sample: Node, make: Callable[[int], Node] | None = None
-) -> Node:
-    """Return samples as nodes that know shape, dtype and fields: those of the sample given.
-
-    `make` makes a sample, if it is not the node that does.
-    """
-    return node.rows_of(_made_source(node, make or node.sample, sample, ()))
-
-
-def _made_source(
-    node: NumberedSamples, make: Callable[[int], Node], sample: Node, path: tuple[str, ...]
-) -> Node:
+def _made_source(node: NumberedSamples, sample: Node, path: tuple[str, ...]) -> Node:
     """Return the node of all samples that are like this one, one source per member."""
     if isinstance(sample, Record) and not sample.rank:
         named = {
-            name: _made_source(node, make, field(sample, name), (*path, name))
-            for name in sample.fields
+            name: _made_source(node, field(sample, name), (*path, name)) for name in sample.fields
         }
         return record(named, 1)
     shape, dtype = (node.total, *known_shape(sample)), known_dtype(sample)
-    return stored(FunctionSource(make, shape, dtype, path, _member, node.deterministic))
+    return stored(FunctionSource(node.sample, shape, dtype, path, _member, node.deterministic))
 
 
 def _member(sample: Node, path: tuple[str, ...]) -> np.ndarray:
