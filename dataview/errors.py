@@ -7,6 +7,7 @@ import importlib
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from types import CodeType
 from typing import Any
 
 _INSIDE = (__name__.split(".")[0], "numpy", "concurrent", "contextlib", "threading")
@@ -152,9 +153,21 @@ def import_library(library: str, package: str) -> Any:
         ) from error
 
 
-def warn(message: str) -> None:
-    """Issue a RuntimeWarning that names the user's line, not one of this package."""
+def warn(message: str, once: bool = False) -> None:
+    """Issue a RuntimeWarning that names the user's line, not one of this package.
+
+    With `once`, a line is told once, however often it runs.
+    """
     level, frame = 1, sys._getframe()
     while frame.f_back and str(frame.f_globals.get("__name__")).split(".")[0] in _INSIDE:
         level, frame = level + 1, frame.f_back
+    if once:
+        line = frame.f_code, frame.f_lineno
+        if line in _told:
+            return
+        _told.add(line)
     warnings.warn(message, RuntimeWarning, stacklevel=level)
+
+
+_told: set[tuple[CodeType, int]] = set()
+"""The lines that were told what is said once."""

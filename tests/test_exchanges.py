@@ -308,13 +308,14 @@ class Derived(Sequence):
 
 @pytest.mark.parametrize("kind", [Endless, Derived])
 def test_a_sequence_ends_at_its_length(kind):
-    view = dv.View(kind(3))
-    assert_same(np.asarray(view), np.array([0.0, 1, 2]))
+    assert_same(np.asarray(dv.View(kind(3))), np.array([0.0, 1, 2]))
     assert_same(np.asarray(dv.View(kind(0))), np.zeros(0))
+    view = dv.View(np.arange(3.0))
     rows = kind(2, lambda row: kind(3, lambda column: 10 * row + column))
     table = np.array([[0, 1, 2], [10, 11, 12]])
     assert_same(np.asarray(dv.View(rows)), table)
     assert_same(np.asarray(dv.View(x=rows).x[1]), table[1])
+    assert_same(dv.View([rows, rows])[1](), table)
     assert_same(dv.View([kind(2), kind(2)])(), np.array([[0.0, 1], [0, 1]]))
     assert_same(dv.View([[7.0, 8.0], kind(2)])(), np.array([[7.0, 8], [0, 1]]))
     assert_same((view + kind(3))(), np.array([0.0, 2, 4]))
@@ -330,9 +331,11 @@ def test_a_sequence_ends_at_its_length(kind):
     assert records().tolist() == [(0, 7), (1, 7)]
 
 
-def test_a_sequence_of_samples_is_refused_with_advice():
-    with pytest.raises(TypeError, match="_length=len"):
-        dv.View(Endless(3, lambda number: {"x": number}))
+def test_a_sequence_of_samples_has_their_fields():
+    samples = Derived(3, lambda number: {"x": number})
+    with pytest.raises(TypeError, match="view it by itself"):
+        dv.View(np.arange(3)) + samples
+    assert_same(dv.View(samples).x(), np.arange(3))
 
 
 def test_what_numpy_reads_without_a_loop_is_lent():

@@ -299,6 +299,28 @@ def test_b53_a_function_cannot_change_the_data():
     assert_same(base, np.arange(6.0).reshape(3, 2))
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_b53_a_function_that_filters_cannot_change_the_data(stream):
+    base = np.arange(6.0).reshape(3, 2)
+    d = dv.View(lambda: iter(base)) if stream else dv.View(base)
+
+    def subtract(x):
+        x -= 1
+        return True
+
+    def subtract_from_array(x):
+        x()[...] = 7
+        return True
+
+    for function in (subtract, subtract_from_array):
+        with pytest.raises(ValueError, match=r"sample 0.*read-only"):
+            list(d._filter(function))
+    assert_same(base, np.arange(6.0).reshape(3, 2))
+    if not stream:
+        d._filter(lambda x: x[0]() > 1)._probe()[0] = 0  # what it keeps can be written
+        assert base[1].tolist() == [0, 0]
+
+
 def test_what_is_handed_out_is_no_alias():
     table = np.zeros((3, 2))
     base = np.arange(3)
@@ -422,8 +444,8 @@ def test_steps_draw_different_numbers(d):
     def draw(s, rng):
         return {"x": rng.random(), "y": s.y() if "y" in s._fields() else 0.0, "old": s.x()}
 
-    two = d._map(draw, seed=0)._map(lambda s, rng: (s.x(), rng.random()), seed=0)()
-    one = d._map([draw, lambda s, rng: (s.x(), rng.random())], seed=0)()
+    two = d._map(draw, seed=0)._map(lambda s, rng: [s.x(), rng.random()], seed=0)()
+    one = d._map([draw, lambda s, rng: [s.x(), rng.random()]], seed=0)()
     assert_same(two, one)
     assert (two[:, 0] != two[:, 1]).all()
 

@@ -768,3 +768,38 @@ def test_a_copy_of_a_statistic_is_ones_own():
         for own in [statistic(copy=True), np.array(statistic), statistic[1:](copy=True)]:
             own[...] = -1
         assert_same(statistic(), before)
+
+
+# --- loops that go on with their own result ------------------------------------------------------
+
+
+def descend(rounds, settled=lambda b: b):
+    """Give the result of the steps of a linear regression, each settled as the user does it."""
+    x = dv.View(np.arange(12.0).reshape(4, 3) / 12)
+    y = dv.View(np.arange(4.0)[:, None])
+    b = dv.View(np.zeros((3, 1)))
+    for _ in range(rounds):
+        b = settled(b - 0.1 * (x * (x @ b - y))._mean(axis=0)[:, None])
+    return b
+
+
+def test_a_loop_that_nests_is_told_once_and_how_to_end_it():
+    with pytest.warns(RuntimeWarning, match=r"\(b - step\)\(\), or .*\._freeze\(\)") as told:
+        found = descend(60)
+    assert [warning.filename for warning in told] == [__file__]
+    expected = descend(60, lambda b: b._freeze())
+    np.testing.assert_allclose(found(), expected(), rtol=1e-12)
+    np.testing.assert_allclose(descend(60, lambda b: dv.View(b()))(), expected(), rtol=1e-12)
+
+
+def test_what_is_long_or_deep_and_no_loop_of_statistics_is_not_told():
+    v = dv.View(np.arange(4.0))
+    turned = v
+    for _ in range(200):
+        turned = (turned + 1)[::-1]
+    assert turned._sum()() == 806.0
+    for _ in range(3000):
+        v = v + 1
+    for _ in range(10):
+        v = v - v._mean()
+    assert (v @ v)() == 5.0

@@ -62,6 +62,9 @@ def views():
         "probed_function": dv.View(np.sqrt, _length=5)._probe(),
         "stream": stream,
         "probed_stream": stream._probe(),
+        "computed_stream": stream._probe() + 1,
+        "declared_stream": dv.View(numbers, _fields=((3,), float)),
+        "declared_function": dv.View(np.sqrt, _length=5, _fields=float),
         "sliced": stream[1:],
         "mapped_stream": stream._map(row_sum),
         "filtered": d._filter(lambda row: row[0]() > 2),
@@ -173,6 +176,7 @@ CHAINS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:30 and more")  # products that nest are told of
 @pytest.mark.parametrize("name", sorted(CHAINS))
 def test_a_plan_is_as_long_as_one_likes(name):
     step, expected = CHAINS[name]

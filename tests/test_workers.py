@@ -2,18 +2,22 @@
 
 import functools
 import gc
+import multiprocessing
 import os
 import pathlib
 import signal
+import sys
 import threading
+import time
 import warnings
 from multiprocessing.shared_memory import SharedMemory
 
 import numpy as np
 import pytest
 
+import dataview as dv
 from children import python
-from loading import dataset, room_for_shared_memory, shared_memory
+from loading import dataset, flat, room_for_shared_memory, shared_memory
 
 N = 11
 
@@ -145,11 +149,14 @@ def test_errors_of_processes():
         with pytest.raises(KeyError, match="sample 3, transform failing") as caught:
             next(loader)
         assert 'raise KeyError("three")' in caught.value.__notes__[0]
+        cause = caught.value.__cause__
+        assert (type(cause), cause.args, cause.__cause__) == (KeyError, ("three",), None)
     options = {"workers": 2, "kind": "process", "on_error": "replace"}
     with dataset(N)._loader(2, transform=failing, **options) as loader:
         found = [batch.y().tolist() for batch in loader]
         assert found == [[0, 1], [2, 5], [6, 7], [8, 9], [10]]
         assert [failure.row for failure in loader.errors] == [3, 4]
+        assert loader.errors[0].error.__cause__.args == ("three",)
     with (
         dataset(N)._loader(transform=oddly, workers=1, kind="process") as loader,
         pytest.raises(RuntimeError, match="sample 0, transform oddly: Odd"),
@@ -197,11 +204,73 @@ def test_a_stuck_thread_is_an_error_with_its_stack(monkeypatch):
 
 @pytest.mark.usefixtures("tidy")
 def test_what_cannot_be_pickled_is_refused_with_advice():
+    lock = threading.Lock()
+
+    def locked(sample):
+        with lock:
+            return sample
+
     with (
-        dataset(N)._loader(transform=lambda sample: sample, workers=1, kind="process") as loader,
-        pytest.raises(TypeError, match="kind='thread'"),
+        dataset(N)._loader(transform=locked, workers=1, kind="process") as loader,
+        pytest.raises(TypeError, match="leave out what has no pickle, or use kind='thread'"),
     ):
         next(loader)
+
+
+@pytest.mark.usefixtures("tidy")
+def test_a_lambda_goes_to_processes():
+    shift = 10
+    d = dataset(4)
+    with d._loader(2, transform=lambda s: s.y + shift, workers=1, kind="process") as loader:
+        assert [batch().tolist() for batch in loader] == [[10, 11], [12, 13]]
+
+
+@pytest.mark.usefixtures("tidy")
+def test_without_cloudpickle_a_lambda_is_refused_with_two_ways_out(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cloudpickle", None)
+    with (
+        dataset(N)._loader(transform=lambda sample: sample, workers=1, kind="process") as loader,
+        pytest.raises(TypeError, match="install cloudpickle, or use kind='thread'") as caught,
+    ):
+        next(loader)
+    assert "lambda" in str(caught.value)
+
+
+NOTEBOOK = """
+import typing, numpy as np, dataview as dv
+
+class Pair(typing.NamedTuple):
+    x: object
+    y: object
+
+class Bad(Exception):
+    pass
+
+def doubled(sample):
+    if sample() == 3:
+        raise Bad("three")
+    return Pair(sample * 2, sample)
+
+with dv.View(np.arange(4))._loader(2, transform=doubled, workers=1, kind="process") as loader:
+    batch = next(loader)
+    print(batch.x, type(batch) is Pair)
+    try:
+        next(loader)
+    except Bad as error:
+        print(error, type(error.__cause__) is Bad)
+"""
+
+
+def test_what_a_notebook_defines_goes_to_processes_and_back():
+    # As in a notebook, what `-c` defines is in no file that a worker could import.
+    run = python("-c", NOTEBOOK)
+    assert (run.stdout, run.stderr) == ("[0 2] True\nsample 3, transform doubled: three True\n", "")
+
+
+def test_without_cloudpickle_what_a_notebook_defines_is_refused():
+    run = python("-c", "import sys; sys.modules['cloudpickle'] = None\n" + NOTEBOOK)
+    assert "in no file; kind='process' sends" in run.stderr.splitlines()[-1]
+    assert "install cloudpickle, or use kind='thread'" in run.stderr.splitlines()[-1]
 
 
 @pytest.mark.usefixtures("tidy")
@@ -299,4 +368,162 @@ def test_a_script_without_a_guard_is_told_what_it_lacks(tmp_path):
         "import dataview as dv\nnext(dv.View([1, 2])._loader(workers=1, kind='process'))\n"
     )
     run = python(script, timeout=120)
-    assert "needs the guard `if __name__ == '__main__':`" in run.stderr
+    assert run.stderr.count("Error") == 1, run.stderr
+    assert "needs the guard `if __name__ == '__main__':`" in run.stderr.splitlines()[-1]
+
+
+# --- workers that do not end by themselves -----------------------------------------------------
+
+
+def deaf(sample):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    return hanging(sample)
+
+
+def stopped(sample):
+    if sample.y() == 5:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return sample.y
+
+
+def endless():
+    yield {"y": 0}
+    threading.Event().wait()
+
+
+SLOW = 10
+"""More seconds than closing takes on a busy machine; a process that is waited for takes longer."""
+
+
+@pytest.mark.parametrize("function", [deaf, stopped, hanging])
+@pytest.mark.usefixtures("tidy")
+def test_a_worker_that_does_not_end_does_not_delay_the_end(function, monkeypatch):
+    monkeypatch.setenv("DATAVIEW_WORKER_TIMEOUT", "4")
+    loader = dataset(N)._loader(1, transform=function, workers=2, kind="process")
+    for _ in range(5):
+        next(loader)
+    workers = multiprocessing.active_children()
+    assert len(workers) == 2
+    begin = time.monotonic()
+    loader.close()
+    assert time.monotonic() - begin < SLOW
+    assert not any(alive(worker.pid) for worker in workers)
+    with pytest.raises(ValueError, match="closed"):
+        next(loader)
+
+
+@pytest.mark.usefixtures("tidy")
+def test_a_worker_that_was_stopped_is_an_error_that_says_so(monkeypatch):
+    monkeypatch.setenv("DATAVIEW_WORKER_TIMEOUT", "3")
+    with dataset(N)._loader(5, transform=stopped, workers=1, kind="process") as loader:
+        next(loader)
+        begin = time.monotonic()
+        with pytest.raises(TimeoutError, match="sample 5:\nit does not answer: it is stopped"):
+            next(loader)
+        assert time.monotonic() - begin < 3 + SLOW
+
+
+def test_a_stream_that_hangs_is_an_error_at_once(monkeypatch):
+    monkeypatch.setenv("DATAVIEW_WORKER_TIMEOUT", "0.2")
+    with dv.View(endless)._loader(1, workers=1) as loader:
+        begin = time.monotonic()
+        with pytest.raises(TimeoutError, match="in endless"):
+            for _ in loader:
+                pass
+        assert time.monotonic() - begin < SLOW
+
+
+@pytest.mark.parametrize("options", [{}, {"workers": 2}, {"prefetch": 2}])
+@pytest.mark.usefixtures("tidy")
+def test_two_threads_share_the_batches_of_one_loader(options):
+    n = 200
+    found, failed = [], []
+
+    def drain():
+        try:
+            for batch in loader:
+                found.append(batch.y().tolist())
+        except Exception as error:
+            failed.append(error)
+
+    with dataset(n)._loader(3, **options) as loader:
+        threads = [threading.Thread(target=drain) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(timeout=60)
+            assert not thread.is_alive()
+    assert not failed
+    assert sorted(flat(found)[:n]) == list(range(n))
+
+
+def test_a_loader_that_another_thread_closes_does_not_wait_for_its_batch():
+    gate, asked = threading.Event(), threading.Event()
+
+    def stuck(sample):
+        asked.set()
+        gate.wait(timeout=60)
+        return sample.y
+
+    loader = dataset(N)._loader(5, transform=stuck, workers=1)
+
+    def close():
+        asked.wait(timeout=60)
+        loader.close()
+
+    closing = threading.Thread(target=close)
+    closing.start()
+    with pytest.raises(ValueError, match="closed"):
+        next(loader)
+    gate.set()
+    closing.join()
+
+
+def test_a_fork_that_ends_does_not_end_the_workers_of_its_parent(tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text(FORKING)
+    run = python(script, timeout=120)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.split() == ["child", "20", "parent", "20", "30", "40", "50"]
+
+
+FORKING = """
+import os, sys, warnings
+import numpy as np
+import dataview as dv
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")  # of newer Pythons, about forks of processes with threads
+    with dv.View(np.arange(60))._loader(10, workers=1, kind="process", prefetch=1) as loader:
+        next(loader), next(loader)
+        child = os.fork()
+        if not child:
+            print("child", next(loader)()[0], flush=True)  # by workers of its own
+            sys.exit()
+        assert os.waitpid(child, 0)[1] == 0
+        print("parent", *(batch()[0] for batch in loader))
+"""
+
+
+def test_a_loader_whose_threads_could_not_start_is_closed(monkeypatch):
+    begin = threading.Thread.start
+
+    def start(thread):
+        if thread.name == "dataview-loader":
+            raise RuntimeError("can't start new thread")
+        begin(thread)
+
+    loader = dataset(N)._loader(5, workers=2)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", start)
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="can't start"):
+                next(loader)
+    assert next(loader).y().tolist() == [0, 1, 2, 3, 4]
+    loader.close()
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", start)
+        loader = dataset(N)._loader(5, workers=2)
+        with pytest.raises(RuntimeError, match="can't start"):
+            next(loader)
+        loader.close()

@@ -19,12 +19,12 @@ from dataview.compute.missing import KINDS
 from dataview.compute.quantiles import quantile_dtype, quantiles_of, rows_at
 from dataview.compute.reductions import State, result_dtype
 from dataview.compute.ways import Cut, cuts_along, reuses, rows_of_request
-from dataview.errors import warn
+from dataview.errors import StreamError, warn
 from dataview.index import Index, gather
 from dataview.plan.build import elementwise, stored
 from dataview.plan.guards import check_array, check_ends, is_broadcast_to
-from dataview.plan.kinds import Elementwise, Reduction, known_dtype, known_shape, size_of
-from dataview.plan.node import Evaluate, Node
+from dataview.plan.kinds import Elementwise, Reduction, Sampled, known_dtype, known_shape, size_of
+from dataview.plan.node import Evaluate, Node, Shape
 from dataview.plan.operations import NumpyFunction
 from dataview.plan.symbols import deferring
 from dataview.plan.walk import below, rebuilt
@@ -58,9 +58,11 @@ def _of_array(
     kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str, Any]
 ) -> Reduction:
     """Return the node of a statistic of an array, or of pairs of a value and whether it counts."""
-    shape = known_shape(node)
+    shape = _lengths(node)
     check_ends(node, kind)
     axes = tuple(range(len(shape))) if axis is None else _axes(axis, len(shape), kind)
+    if isinstance(node, Sampled) and node.passes:
+        _check_one_pass(kind, axes)
     if kind == "quantile":
         dtype = quantile_dtype(shape, axes, known_dtype(node), options)
         return Reduction(kind, node, axes, keepdims, options, dtype)
@@ -71,6 +73,26 @@ def _of_array(
             if not shape[number]:
                 raise ValueError(f"{kind} of no elements has no value: axis {number} has length 0")
     return Reduction(kind, node, axes, keepdims, options, result_dtype(kind, known_dtype(node)))
+
+
+def _lengths(node: Node) -> Shape:
+    """Return the lengths of a node's axes; that of a stream counts as 1, since it is unknown."""
+    if isinstance(node, Sampled) and node.passes:
+        return tuple(1 if n is None else n for n in node.extents or ())
+    return known_shape(node)
+
+
+def _check_one_pass(kind: str, axes: tuple[int, ...]) -> None:
+    """Raise if a statistic of a stream is not one number or sample, found in one pass."""
+    if kind == "quantile":
+        raise StreamError(
+            "quantiles need several passes over the data, and a stream is read in one; save it, "
+            "or take the quantiles of view[:n]._freeze()"
+        )
+    if 0 not in axes:
+        raise StreamError(
+            f"{kind} of each sample of a stream makes a stream: _map(lambda s: s._{kind}())"
+        )
 
 
 def _kind_for(kind: str, dtype: np.dtype[Any]) -> str:
@@ -241,7 +263,10 @@ def _values_of(
     wanted: list[Reduction], node: Node, evaluate: Evaluate, errors: FloatErrors
 ) -> list[np.ndarray]:
     """Return the values of statistics over the same axes, of data that are read once."""
-    shape, axes = known_shape(node), wanted[0].axes
+    axes = wanted[0].axes
+    if isinstance(node, Sampled) and node.passes:
+        return _finished(wanted, _in_one_pass(node, wanted, errors), errors)
+    shape = known_shape(node)
     grid = _blocks_of_rows(node)
 
     def states_of(cut: Cut) -> States:
@@ -290,6 +315,23 @@ def _streamed(
     return totals
 
 
+def _in_one_pass(node: Sampled, wanted: list[Reduction], errors: FloatErrors) -> States:
+    """Return the combined parts of statistics over the samples of a stream, as they come."""
+    row = [n or 0 for n in node.extents or ()][1:]
+    size = max(1, sizes.part_bytes // max(1, size_of(tuple(row)) * known_dtype(node).itemsize))
+    totals: States = {}
+    start = 0
+    for block in node.blocks(size):
+        for part in {KINDS[other.kind].part: None for other in wanted}:
+            with errors.noting_in(_NAMES[part]):
+                state = part(block, wanted[0].axes, start)
+                totals[part] = _COMBINE[part](totals[part], state) if part in totals else state
+        start += len(block)
+    if not start:
+        raise StreamError("the stream is empty: there is no statistic of it")
+    return totals
+
+
 def _blocks_of_rows(node: Node) -> list[Cut]:
     shape = known_shape(node)
     # A narrow result may come of wide operands, of which as many elements are read.
@@ -330,6 +372,8 @@ def _set_value(node: Reduction, value: np.ndarray) -> None:
 def _warn_of_few(node: Reduction) -> None:
     """Warn of too few elements for a mean or a deviation, as NumPy does."""
     if node.kind not in ("mean", "var", "std"):  # others warn of what they find missing
+        return
+    if isinstance(node.node, Sampled) and node.node.passes:
         return
     whole = known_shape(node.node)
     count = size_of(tuple(whole[axis] for axis in node.axes))

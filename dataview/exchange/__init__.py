@@ -7,11 +7,11 @@ Functions are called with arrays and return arrays.  Pickles hold no more data t
 from dataview.exchange.convert import (
     argument_of,
     node_of,
-    numbered,
     object_node,
     open_node,
     operand_of,
 )
+from dataview.exchange.datasets import data_node, numbered, sample_node
 from dataview.exchange.from_libraries import check_gradient, in_parts, is_foreign
 from dataview.exchange.functions import Function, bind, pack_like
 from dataview.exchange.pickling import packed_in_order
@@ -31,7 +31,7 @@ from dataview.exchange.to_libraries import (
 
 __all__ = [
     "DEVICE", "Function", "argument_of", "arrow_array", "arrow_stream", "bind", "check_gradient",
-    "dlpack", "in_parts", "is_foreign", "node_of", "numbered", "object_node", "open_node",
-    "operand_of", "pack_like", "packed_in_order", "register_in_jax", "samples", "save", "to_dask",
-    "to_jax", "to_pandas", "to_torch", "to_xarray",
+    "data_node", "dlpack", "in_parts", "is_foreign", "node_of", "numbered", "object_node",
+    "open_node", "operand_of", "pack_like", "packed_in_order", "register_in_jax", "sample_node",
+    "samples", "save", "to_dask", "to_jax", "to_pandas", "to_torch", "to_xarray",
 ]  # fmt: skip

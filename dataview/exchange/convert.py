@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import datetime
-import math
 import numbers
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 import numpy as np
 
 from dataview.exchange.formats import opener_of
 from dataview.exchange.from_libraries import imported
-from dataview.index import ENDLESS, identity
 from dataview.plan.build import record, stored
 from dataview.plan.fields import check_name
 from dataview.plan.kinds import is_scalar
 from dataview.plan.node import Argument, Node
 from dataview.plan.sequences import listed
-from dataview.samples import IteratorSamples, NumberedSamples, Stream
+from dataview.samples import IteratorSamples, Stream
 from dataview.sources import ArraySource, Source
 
 _OBJECTS = (numbers.Number, datetime.date, datetime.timedelta)
@@ -83,10 +81,7 @@ def _array_of(value: Any) -> np.ndarray:
         )
     ended = listed(value)
     if isinstance(ended, (list, tuple)) and any(isinstance(part, Mapping) for part in ended):
-        raise TypeError(
-            "a list of mappings is not an array; give a mapping of lists, or make samples by "
-            "number: dv.View(samples.__getitem__, _length=len(samples))._probe()"
-        )
+        raise TypeError("a list of mappings is not an array; view it by itself: dv.View(samples)")
     try:
         array = np.asarray(ended)
     except ValueError as error:
@@ -97,15 +92,6 @@ def _array_of(value: Any) -> np.ndarray:
             f"got {type(value).__name__}"
         )
     return array
-
-
-def numbered(function: Callable[[int], Any], length: float) -> NumberedSamples:
-    """Return the samples that a function makes by number."""
-    number = isinstance(length, numbers.Real) and not isinstance(length, bool)
-    if not number or not (length == math.inf or (length >= 0 and length % 1 == 0)):
-        raise ValueError(f"_length is a number of samples or math.inf; got {length!r}")
-    count = ENDLESS if length == math.inf else int(length)
-    return NumberedSamples(function, count, identity((count,)), node_of)
 
 
 def open_node(target: Any, mode: str = "r") -> Node:

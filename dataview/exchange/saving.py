@@ -13,6 +13,7 @@ from dataview.plan.fields import Attached
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import Record, known_dtype, known_shape, members
 from dataview.plan.node import Node
+from dataview.samples import collected
 
 
 def save(node: Node, path: str | bytes | os.PathLike[str], format: str | None = None) -> None:
@@ -21,6 +22,7 @@ def save(node: Node, path: str | bytes | os.PathLike[str], format: str | None = 
     write = saver_of(target, format)
     check_ends(node, "saving")
     _check_fields(node)
+    node = collected(node)
     with replacing(target):
         write(target, known_shape(node), known_dtype(node), _blocks(node))
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
@@ -37,6 +39,8 @@ class Loader:
         self._state = State()
         self._ended = False
         self._closed = False
+        self._turn = threading.RLock()  # of several threads, each gets batches of its own
+        self._owner = 0
         self._steps: Iterator[BatchStep] | None = None
         self._prefetcher: Prefetcher | None = None
         self._free: Callable[[], Any] | None = None
@@ -51,6 +55,10 @@ class Loader:
         return self
 
     def __next__(self) -> Any:
+        with self._turn:
+            return self._next()
+
+    def _next(self) -> Any:
         self._check_open()
         if self._ended:
             raise StopIteration
@@ -62,9 +70,9 @@ class Loader:
             self._state.is_new_epoch = True
             raise
         except BaseException as error:
-            self._halt()
             if isinstance(error, TimeoutError):  # a worker that is stuck never works again
                 self._end_workers()
+            self._halt()
             raise
         self._note(step, outcome)
         return item
@@ -95,7 +103,7 @@ class Loader:
         """Return the first batch after a halt, or the next one that was prefetched."""
         options = self._plan.options
         if options.workers or options.prefetch:
-            prefetcher = self._prefetcher or self._start_workers()
+            prefetcher = self._own_prefetcher() or self._start_workers()
             if not prefetcher.running:
                 prefetcher.start(steps(self._dealer.step, self._state.cursor, options.repeat))
             return prefetcher.take()
@@ -115,7 +123,14 @@ class Loader:
         depth = options.workers + options.prefetch
         self._prefetcher = Prefetcher(make, options.workers or 1, depth)
         resources.callback(self._prefetcher.close)
-        self._free = weakref.finalize(self, resources.close)
+        self._owner = os.getpid()
+        self._free = weakref.finalize(self, _close_own, self._owner, resources.close)
+        return self._prefetcher
+
+    def _own_prefetcher(self) -> Prefetcher | None:
+        """Return the prefetcher, unless its threads stayed in the process that forked this one."""
+        if self._prefetcher is not None and self._owner != os.getpid():
+            self._prefetcher = self._free = None
         return self._prefetcher
 
     def _filled(self, step: BatchStep, outcome: Outcome) -> tuple[BatchStep, Outcome, int]:
@@ -186,8 +201,9 @@ class Loader:
     def _halt(self) -> None:
         """Stop prefetching; the next batch begins anew at the cursor."""
         self._steps = None
-        if self._prefetcher is not None and self._prefetcher.running:
-            self._prefetcher.stop()
+        prefetcher = self._own_prefetcher()
+        if prefetcher is not None and prefetcher.running:
+            prefetcher.stop()
 
     def _end_workers(self) -> None:
         """End the workers; the next batch starts new ones."""
@@ -321,20 +337,22 @@ class Loader:
         workers, prefetching and shards may differ.
         """
         found = restored(state, self._plan.fingerprint, self._dealer.total)
-        self.reset()
-        self._state = found
+        with self._turn:
+            self.reset()
+            self._state = found
 
     def __reduce__(self) -> Any:
         raise TypeError("a loader has workers and a place in its epochs; pickle its state_dict()")
 
     def reset(self) -> None:
         """Go back to the start of the current epoch."""
-        self._check_open()
-        self._halt()
-        self._close_bar()
-        self._state = State(Cursor(self._state.cursor.epoch), failed=self._state.failed)
-        self._task = None
-        self._ended = False
+        with self._turn:
+            self._check_open()
+            self._halt()
+            self._close_bar()
+            self._state = State(Cursor(self._state.cursor.epoch), failed=self._state.failed)
+            self._task = None
+            self._ended = False
 
     def _check_open(self) -> None:
         if self._closed:
@@ -354,6 +372,12 @@ class Loader:
         self.close()
 
 
+def _close_own(owner: int, close: Callable[[], Any]) -> None:
+    """Free what a process holds: a fork of it, which ends first, has the same finalizers."""
+    if os.getpid() == owner:
+        close()
+
+
 class _ThreadWorker:
     """A worker that does its tasks in the thread itself; `value` is the sample that it is at."""
 
@@ -365,12 +389,17 @@ class _ThreadWorker:
         """Return the batch of a task."""
         return self.assembly(task, self)
 
-    def whereabouts(self, stack: str) -> str:
+    def ask(self) -> None:
+        """Do nothing: the thread's stack is known."""
+
+    def whereabouts(self, stack: str, until: float) -> str:
         """Return at which sample it is, and the stack of its thread."""
         return f"a thread, sample {self.value}:\n{stack}"
 
-    def close(self) -> None:
+    def stop(self) -> None:
         """Do nothing: a thread ends after its task."""
+
+    close = stop
 
 
 def _progress_bar() -> Any:

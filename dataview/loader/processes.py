@@ -8,12 +8,16 @@ by `close`; if it dies, the resource tracker of multiprocessing frees them.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
+import math
 import os
 import pickle
 import sys
 import threading
+import time
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -25,14 +29,18 @@ if TYPE_CHECKING:
 
 
 _ALIGN = 64
-_HINT = (
-    "kind='process' sends the view and its functions to worker processes by pickle; define the "
-    "functions at the top level of a module, or use kind='thread'"
+_PATIENCE = 0.3
+"""How many seconds a process has to end, or to say where it is, before that is done without it."""
+_SENT = "kind='process' sends the view and its functions to worker processes by pickle"
+_HINT = f"{_SENT}; leave out what has no pickle, or use kind='thread'"
+_NAMELESS = (
+    f"{_SENT}, which knows functions by the names they have in modules; for a lambda, a function "
+    "in a function or one of a notebook, install cloudpickle, or use kind='thread'"
 )
-_AT_START = (
-    "before its first sample; a script that starts processes needs the guard "
-    "`if __name__ == '__main__':`"
-)
+_IMPORTED_BY = os.getpid()
+_UNGUARDED = 79
+"""The exit code of a process that ran a script without a guard."""
+_GUARD = "a script that starts processes needs the guard `if __name__ == '__main__':`"
 
 
 class SharedPickle:
@@ -42,10 +50,8 @@ class SharedPickle:
     """
 
     def __init__(self, value: Any) -> None:
-        try:
-            self.text, views, self.places = _pickled(value)
-        except (TypeError, AttributeError, pickle.PicklingError) as error:
-            raise TypeError(f"{error}; {_HINT}") from error
+        _check_guarded()
+        self.text, views, self.places = _pickled(value)
         self.memory = _allocate(_end(self.places))
         self.loose = _put(views, self.places, self.memory)
 
@@ -59,13 +65,56 @@ class SharedPickle:
         self.memory = None
 
 
+def _check_guarded() -> None:
+    """End a worker that starts workers while it imports the script: its parent tells the user."""
+    import multiprocessing
+
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        sys.exit(_UNGUARDED)
+
+
+_UNSENDABLE = (TypeError, AttributeError, pickle.PicklingError)
+
+
 def _pickled(value: Any) -> tuple[bytes, list[memoryview], list[tuple[int, int]]]:
-    """Return an object's pickle, its arrays' bytes, and the offset and size of each in a block."""
+    """Return an object's pickle, its arrays' bytes, and the offset and size of each in a block.
+
+    Functions and classes are sent by their names.  Where these say nothing to another process,
+    cloudpickle sends what they are.
+    """
     buffers: list[pickle.PickleBuffer] = []
-    text = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+    refused: Exception | None = None
+    try:
+        text = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+    except _UNSENDABLE as error:
+        refused = error
+    if refused is not None or (b"__main__" in text and not _has_script()):
+        buffers.clear()
+        text = _by_value(value, buffers, refused)
     views = [buffer.raw() for buffer in buffers]
     offsets = itertools.accumulate((-(-v.nbytes // _ALIGN) * _ALIGN for v in views), initial=0)
     return text, views, [(at, view.nbytes) for at, view in zip(offsets, views, strict=False)]
+
+
+def _has_script() -> bool:
+    """Whether another process can import what is defined in `__main__`: a notebook has no file."""
+    main = sys.modules["__main__"]
+    return bool(getattr(main, "__file__", None) or getattr(main, "__spec__", None))
+
+
+def _by_value(value: Any, buffers: list[pickle.PickleBuffer], refused: Exception | None) -> bytes:
+    """Return the pickle by cloudpickle; `refused` is what the other pickle has raised."""
+    try:
+        import cloudpickle
+    except ImportError:
+        why = refused or "what is defined in a notebook or at a prompt is in no file"
+        hint = _HINT if isinstance(refused, TypeError) else _NAMELESS
+        raise TypeError(f"{why}; {hint}") from refused
+    try:
+        text: bytes = cloudpickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+    except _UNSENDABLE as error:
+        raise TypeError(f"{error}; {_HINT}") from error
+    return text
 
 
 def _end(places: list[tuple[int, int]]) -> int:
@@ -108,6 +157,34 @@ def _free(memory: SharedMemory | None) -> None:
         memory.unlink()
 
 
+_started: weakref.WeakSet[Any] = weakref.WeakSet()
+"""The worker processes that this process has started."""
+
+
+@functools.cache
+def _follow_forks() -> None:
+    """Let a fork of this process that ends leave the workers alone: they are its parent's."""
+    import multiprocessing.process
+
+    def disown() -> None:
+        # At its end multiprocessing ends all processes that it believes to be children.
+        getattr(multiprocessing.process, "_children", set()).difference_update(_started)
+        _started.clear()
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=disown)
+
+
+def _start_method() -> str:
+    """Return how multiprocessing starts a worker."""
+    import multiprocessing
+
+    _follow_forks()
+    is_fork = os.getpid() != _IMPORTED_BY  # which cannot use the server of its parent
+    has_server = "forkserver" in multiprocessing.get_all_start_methods()
+    return "forkserver" if has_server and not is_fork else "spawn"
+
+
 # --- in this process -------------------------------------------------------------------------
 
 
@@ -124,6 +201,7 @@ class ProcessWorker:
         self._at: Any = None
         self._lock = threading.Lock()
         self._closed = False
+        self._until = math.inf
 
     def __call__(self, task: Any) -> Any:
         """Return the result of a task; an error has the process's traceback as a note."""
@@ -135,7 +213,8 @@ class ProcessWorker:
                 self._pipe.send_bytes(pickle.dumps((task, name), protocol=5))
                 failed, text, places, loose = pickle.loads(self._received())
             except (EOFError, OSError) as error:
-                raise self._died() from error
+                died = self._died()
+                raise died from (None if _GUARD in str(died) else error)
             if loose is None:
                 block: Any = self._memory.buf if self._memory else memoryview(b"")
                 buffers = [bytearray(block[at : at + size]) for at, size in places]
@@ -153,21 +232,26 @@ class ProcessWorker:
 
         if self._closed:
             raise RuntimeError("the loader is closed")
-        methods = multiprocessing.get_all_start_methods()
-        method = "forkserver" if "forkserver" in methods else "spawn"
-        context: Any = multiprocessing.get_context(method)
+        context: Any = multiprocessing.get_context(_start_method())
         self._pipe, theirs = context.Pipe()
         self._asking, answering = context.Pipe()
         self._at = context.RawValue(ctypes.c_int64, -1)
-        self._process = context.Process(
+        process = context.Process(
             target=_serve,
             args=(theirs, answering, self._at, self.shared.message()),
             name="dataview-loader",
             daemon=True,
         )
-        self._process.start()
-        theirs.close()
-        answering.close()
+        try:
+            process.start()
+        except (EOFError, OSError) as error:
+            text = f"a worker process could not be started ({error!r}); {_GUARD}"
+            raise RuntimeError(text) from error
+        finally:
+            theirs.close()
+            answering.close()
+        _started.add(process)
+        self._process = process
 
     def _received(self) -> bytes:
         from multiprocessing.connection import wait
@@ -180,25 +264,32 @@ class ProcessWorker:
 
     def _died(self) -> RuntimeError:
         process = self._process
-        process.join(timeout=5)
+        process.join(timeout=1)
         code, at = process.exitcode, self._at.value
         self._end_process()
+        if code == _UNGUARDED and at < 0:
+            return RuntimeError(f"a worker process ran the script instead of a task; {_GUARD}")
         how = f"exit code {code}"
         if code is not None and code < 0:
             import signal
 
             how = f"signal {signal.Signals(-code).name}"
-        where = f"at sample {at}" if at >= 0 else _AT_START
+        where = f"at sample {at}" if at >= 0 else f"before its first sample; {_GUARD}"
         return RuntimeError(f"a worker process ended ({how}) {where}")
 
-    def whereabouts(self, stack: str) -> str:
+    def ask(self) -> None:
+        """Ask the process where it is, without waiting for the answer."""
+        if self._process is not None:
+            with contextlib.suppress(OSError):  # it has ended
+                self._asking.send(None)
+
+    def whereabouts(self, stack: str, until: float) -> str:
         """Return at which sample the process is, and its stack in place of the thread's."""
         if self._process is None:
             return "a worker process that has not started"
-        stack = "it does not answer: it is in a call that does not let Python go on\n"
+        stack = "it does not answer: it is stopped, or in a call that does not let Python go on\n"
         try:
-            self._asking.send(None)
-            if self._asking.poll(2):
+            if self._asking.poll(max(0, until - time.monotonic())):
                 stack = self._asking.recv()
         except (EOFError, OSError):
             stack = "it has ended\n"
@@ -216,23 +307,38 @@ class ProcessWorker:
         if process is None:
             return
         process.terminate()
-        process.join(timeout=2)
-        if process.is_alive():
+        process.join(timeout=max(0, min(_PATIENCE, self._until - time.monotonic())))
+        if process.is_alive():  # it ignores the signal, or is stopped
             process.kill()
-            process.join()
+            process.join(timeout=_PATIENCE)
         self._pipe.close()
         self._asking.close()
 
-    def close(self) -> None:
-        """End the process, whatever it is doing, and free its memory."""
+    def stop(self) -> None:
+        """Ask the process to end, without waiting for it."""
         self._closed = True
+        self._until = time.monotonic() + _PATIENCE
         process = self._process
         if process is not None:
-            process.terminate()  # a thread that waits for its result then releases the lock
-        with self._lock:
+            process.terminate()
+
+    def close(self) -> None:
+        """End the process, whatever it is doing, and free its memory."""
+        if not self._closed:
+            self.stop()
+        # A thread that waits for a result releases the lock when the process has ended.
+        while not self._lock.acquire(timeout=max(0.02, self._until - time.monotonic())):
+            if time.monotonic() > self._until + _PATIENCE:
+                return  # a process that no signal ends: the memory is freed when this one ends
+            process = self._process
+            if process is not None:
+                process.kill()
+        try:
             self._end_process()
             _free(self._memory)
             self._memory = None
+        finally:
+            self._lock.release()
 
 
 # --- in the worker ---------------------------------------------------------------------------
@@ -245,7 +351,7 @@ def _serve(pipe: Connection, asked: Connection, at: Any, shared: tuple[Any, ...]
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt ends
     main = threading.get_ident()
     threading.Thread(target=_report_stack, args=(asked, main), daemon=True).start()
-    work: Callable[..., Any] | Exception
+    work: Callable[..., Any] | _Chain
     try:
         work = _loaded(shared)
     except Exception as error:
@@ -256,7 +362,7 @@ def _serve(pipe: Connection, asked: Connection, at: Any, shared: tuple[Any, ...]
         except (EOFError, OSError):
             return
         try:
-            if isinstance(work, Exception):
+            if isinstance(work, _Chain):
                 answer = (True, *_packed(work, name))
             else:
                 found = work(task, at)
@@ -291,16 +397,44 @@ def _packed(result: Any, name: str | None) -> tuple[Any, ...]:
     return text, places, _put(views, places, memory)
 
 
-def _portable(error: Exception) -> Exception:
-    """Return an error that can be pickled, with the traceback as a note."""
+class _Chain:
+    """An error with its causes, which a pickle loses; it is unpickled as the error."""
+
+    def __init__(self, errors: list[BaseException]) -> None:
+        self.errors = errors
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _chained, (self.errors,)
+
+
+def _chained(errors: list[BaseException]) -> BaseException:
+    for error, cause in itertools.pairwise(errors):
+        error.__cause__ = cause
+    return errors[0]
+
+
+def _portable(error: Exception) -> Any:
+    """Return an error that can be pickled, with its causes, and with the traceback as a note."""
     import traceback  # needed for failures alone
 
     error.add_note("in a worker process:\n" + "".join(traceback.format_exception(error)))
+    chain: list[BaseException] = []
+    link: BaseException | None = error
+    while link is not None and link not in chain:
+        chain.append(link)
+        link = link.__cause__
+    return _Chain(list(map(_sendable, chain)))
+
+
+def _sendable(error: BaseException) -> BaseException:
+    """Return an error itself if a pickle brings it back, else one that tells the same."""
     try:
-        pickle.loads(pickle.dumps(error))
+        text, views, _ = _pickled(error)
+        pickle.loads(text, buffers=views)
     except Exception:  # whatever a user's pickling raises: the text is sent instead
         plain = RuntimeError(f"{type(error).__name__}: {error}")
-        plain.add_note(error.__notes__[-1])
+        for note in getattr(error, "__notes__", ()):
+            plain.add_note(note)
         return plain
     return error
 

@@ -9,11 +9,15 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextvars import copy_context
 from typing import Any, Protocol
 
 from dataview.loader.dealing import BatchStep
+
+_PATIENCE = 0.7
+"""How many seconds threads have to end, or workers to say where they are."""
 
 
 class Worker(Protocol):
@@ -23,8 +27,19 @@ class Worker(Protocol):
         """Return the result of a task."""
         ...
 
-    def whereabouts(self, stack: str) -> str:
-        """Return at which sample the worker is, and its stack; `stack` is that of its thread."""
+    def ask(self) -> None:
+        """Begin to find out where the worker is."""
+        ...
+
+    def whereabouts(self, stack: str, until: float) -> str:
+        """Return at which sample the worker is, and its stack; `stack` is that of its thread.
+
+        It is called after `ask`, and returns by the time `until` of the monotonic clock.
+        """
+        ...
+
+    def stop(self) -> None:
+        """Begin to close, without waiting for anything."""
         ...
 
     def close(self) -> None:
@@ -72,17 +87,17 @@ class Prefetcher:
 
     def start(self, items: Iterator[BatchStep]) -> None:
         """Begin a run of tasks."""
-        with self._changed:
-            self._items = items
-            self._changed.notify_all()
         while len(self._workers) < self._count:
             worker = self._make()
             context = copy_context()  # errstate, engine and executor of the caller
             thread = threading.Thread(
                 target=context.run, args=(self._work, worker), name="dataview-loader", daemon=True
             )
-            self._workers[thread] = worker
             thread.start()
+            self._workers[thread] = worker
+        with self._changed:
+            self._items = items
+            self._changed.notify_all()
 
     def stop(self) -> None:
         """End the run; results that were not taken are lost."""
@@ -96,8 +111,10 @@ class Prefetcher:
         """Return the next task and its result, or raise its error; StopIteration at the end."""
         number = self._taken
         with self._changed:
-            if not self._changed.wait_for(lambda: number in self._results, timeout()):
+            if not self._changed.wait_for(lambda: self._has(number), timeout()):
                 raise TimeoutError(self._stuck())
+            if self._closed:
+                raise ValueError("the loader was closed by another thread")
             found = self._results.pop(number)
             if isinstance(found, _End):
                 raise StopIteration
@@ -107,18 +124,24 @@ class Prefetcher:
             self._changed.notify_all()
             return self._drawn.pop(number), found[0]
 
+    def _has(self, number: int) -> bool:
+        return self._closed or number in self._results
+
     def close(self) -> None:
-        """End the run, all workers and their threads."""
+        """End the run, all workers and their threads; a stuck thread may never end."""
+        until = time.monotonic() + _PATIENCE
         with self._changed:
             self._closed = True
             self._items = None
             self._run += 1
             self._changed.notify_all()
         for worker in self._workers.values():
+            worker.stop()
+        for worker in self._workers.values():
             worker.close()
         for thread in self._workers:
             if thread is not threading.current_thread():
-                thread.join(timeout=1)  # a stuck thread may never end
+                thread.join(timeout=max(0, until - time.monotonic()))
         self._workers = {}
         self._forget()
 
@@ -169,6 +192,9 @@ class Prefetcher:
     # --- a worker that is stuck -----------------------------------------------------------------
 
     def _stuck(self) -> str:
+        until = time.monotonic() + _PATIENCE / 2
+        for worker in self._workers.values():
+            worker.ask()
         frames = sys._current_frames()
         stacks = []
         for thread, worker in self._workers.items():
@@ -176,7 +202,7 @@ class Prefetcher:
             import traceback  # needed for failures alone
 
             stack = "".join(traceback.format_stack(frame)[-8:]) if frame else ""
-            stacks.append(worker.whereabouts(stack))
+            stacks.append(worker.whereabouts(stack, until))
         return (
             f"a batch has not come for {timeout():g} seconds (DATAVIEW_WORKER_TIMEOUT sets how "
             "long to wait); the workers are at:\n" + "\n".join(stacks)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, Protocol, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Protocol, TypeAlias, cast
 
 import numpy as np
 
-from dataview.errors import UndeclaredError
+from dataview.errors import UndeclaredError, warn
 from dataview.index import Index, is_endless
 from dataview.plan.fields import NO_FIELDS, NO_META, Attached, Fields
 from dataview.plan.node import Argument, DType, Evaluate, LateFields, Node, Shape, levels_above
@@ -45,6 +45,15 @@ class Sampled(Node):
     def row_extents(self) -> Extents | None:
         """The shape of each row as far as it is known, None if nothing of it is."""
         return None
+
+    @property
+    def passes(self) -> bool:
+        """Whether all that is asked of the rows is known, and only how many they are is not."""
+        return False
+
+    def blocks(self, size: int) -> Iterator[np.ndarray]:
+        """Return all rows, in arrays of so many, as they come."""
+        raise NotImplementedError
 
     @property
     def extents(self) -> Extents | None:
@@ -121,6 +130,35 @@ class Reshaped(Select):
     __slots__ = ()
 
 
+DEEP = 100
+"""From so many levels on, the statistics and products inside each other are counted."""
+
+ROUNDS = 30
+"""So many of them look like a loop that goes on with its own result."""
+
+STEPS = 2000
+"""The counting ends after so many steps: then most of them are no statistics."""
+
+
+def _warn_of_rounds(node: Node) -> None:
+    """Warn if many statistics and products are inside each other."""
+    found = 0
+    for _ in range(STEPS):
+        found += isinstance(node, (Reduction, MatMul))
+        inside = [part for part in node.made_of() if isinstance(part, Node)]
+        if found == ROUNDS or not inside:
+            break
+        node = max(inside, key=lambda part: part.levels)
+    if found == ROUNDS:
+        warn(
+            f"{ROUNDS} and more statistics or products are inside each other, as in a loop that "
+            "goes on with its own result: the expression grows in each round, and computing it "
+            "begins with the first; compute each round, as in b = (b - step)(), or keep its result "
+            "as a view, as in b = (b - step)._freeze()",
+            once=True,
+        )
+
+
 class MatMul(Node):
     """The matrix product of two nodes."""
 
@@ -131,6 +169,8 @@ class MatMul(Node):
         super().__init__(shape, dtype)
         self.args = args
         self.levels = levels_above(args)
+        if self.levels > DEEP:
+            _warn_of_rounds(self)
 
 
 class Elementwise(Node):
@@ -344,8 +384,8 @@ class Reduction(Node):
         options: Mapping[str, Any],
         dtype: DType,
     ) -> None:
-        whole = known_shape(node)
-        kept = [1 if axis in axes else n for axis, n in enumerate(whole)]
+        whole = reduced_extents(node, axes)
+        kept = [1 if axis in axes else cast(int, n) for axis, n in enumerate(whole)]
         own = tuple(n for axis, n in enumerate(kept) if keepdims or axis not in axes)
         lead = np.shape(options["q"]) if "q" in options else ()  # several quantiles come first
         shape = lead + own
@@ -359,6 +399,8 @@ class Reduction(Node):
         self.failed: Exception | None = None
         self.rows: Any = None
         self.levels = node.levels + 1
+        if self.levels > DEEP:
+            _warn_of_rounds(self)
         wait(self)
         if node._fields is not NO_FIELDS and (keepdims or axes == tuple(range(len(axes)))):
             shift = len(shape) - len(whole)
@@ -446,6 +488,11 @@ def known_shape(node: Node) -> Shape:
         raise UndeclaredError(
             f"a length of ({extents}) is unknown until data is given: {bind_text(node.names)}"
         )
+    if isinstance(node, Sampled) and node.passes:
+        raise UndeclaredError(
+            "the number of samples of a stream is unknown until all have been read; each sample is "
+            "computed with what fits one sample, or with another stream"
+        )
     raise UndeclaredError(
         "the shape is unknown until a sample has been read; call _probe() to read one"
     )
@@ -454,6 +501,14 @@ def known_shape(node: Node) -> Shape:
 def bind_text(names: Iterable[str]) -> str:
     """Return the call that gives data for symbols, as one writes it."""
     return f"_bind({', '.join(f'{name}=...' for name in names)})"
+
+
+def reduced_extents(node: Node, axes: tuple[int, ...]) -> Extents:
+    """Return the lengths of a node's axes, None for the length of a stream that is reduced."""
+    known = node.extents
+    if isinstance(node, Sampled) and node.passes and known is not None and 0 in axes:
+        return known
+    return known_shape(node)
 
 
 def is_open(argument: Any) -> bool:

@@ -37,9 +37,14 @@ def listed(value: Any) -> Any:
         parts = [listed(part) for part in value]
         same = all(part is old for part, old in zip(parts, value, strict=True))
         return value if same else parts
-    if not _is_listed(kind) or _has_buffer(value):  # type: ignore[arg-type]
+    if not asks_items(value):
         return value
     return [listed(part) for part in islice(iter(value), len(value))]
+
+
+def asks_items(value: Any) -> bool:
+    """Whether NumPy would make an array of an object's items, asking for one after the other."""
+    return _is_listed(type(value)) and not _has_buffer(value)  # type: ignore[arg-type]
 
 
 def _is_table(value: Any) -> bool:

@@ -2,7 +2,10 @@
 
 from dataview.samples.absent import filled, whole_rows
 from dataview.samples.caching import cached
+from dataview.samples.collecting import collected
+from dataview.samples.declaring import declared, declared_spec
 from dataview.samples.groups import Grouped
+from dataview.samples.in_order import DerivedSamples
 from dataview.samples.joins import joined
 from dataview.samples.labels import coded, known_labels
 from dataview.samples.mapping import (
@@ -17,9 +20,8 @@ from dataview.samples.mapping import (
 from dataview.samples.numbered import NumberedSamples, name_of, stack, stack_nodes
 from dataview.samples.once import keeper
 from dataview.samples.random_numbers import RandomKeys, random_keys
-from dataview.samples.row_functions import Undeclared
+from dataview.samples.row_functions import Spec, Undeclared
 from dataview.samples.streams import (
-    DerivedSamples,
     FilteredSamples,
     IteratorSamples,
     Stream,
@@ -36,9 +38,9 @@ from dataview.samples.unique import distinct
 
 __all__ = [
     "BATCH", "DerivedSamples", "FilteredSamples", "Grouped", "IteratorSamples", "NumberedSamples",
-    "RandomKeys", "Stream", "Undeclared", "all_at_epoch", "at_epoch", "cached", "coded",
-    "deterministic", "distinct", "filled", "filtered", "joined", "keeper", "known_labels",
-    "length_of", "mapped", "name_of", "pool_of", "probed", "random_keys", "repeated_stream",
-    "row_functions_of", "samples_at", "samples_of", "shuffled_stream", "stack", "stack_nodes",
-    "whole_rows", "within_pool",
+    "RandomKeys", "Spec", "Stream", "Undeclared", "all_at_epoch", "at_epoch", "cached", "coded",
+    "collected", "declared", "declared_spec", "deterministic", "distinct", "filled", "filtered",
+    "joined", "keeper", "known_labels", "length_of", "mapped", "name_of", "pool_of", "probed",
+    "random_keys", "repeated_stream", "row_functions_of", "samples_at", "samples_of",
+    "shuffled_stream", "stack", "stack_nodes", "whole_rows", "within_pool",
 ]  # fmt: skip

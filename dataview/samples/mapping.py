@@ -14,6 +14,7 @@ from dataview.plan.fields import Attached, Fields, check_name
 from dataview.plan.kinds import Mapped, Record, Sampled, known_shape
 from dataview.plan.node import DType, Node, Shape
 from dataview.plan.walk import below, rebuilt
+from dataview.samples.in_order import DerivedSamples, FieldSamples, Samples
 from dataview.samples.numbered import NumberedSamples
 from dataview.samples.random_numbers import RandomKeys, random_keys
 from dataview.samples.row_functions import (
@@ -26,7 +27,7 @@ from dataview.samples.row_functions import (
     guarded,
     only,
 )
-from dataview.samples.streams import DerivedSamples, FieldSamples, Samples, Stream
+from dataview.samples.streams import Stream
 from dataview.sources import ArraySource
 
 BATCH = 1024

@@ -113,7 +113,10 @@ class NumberedSamples(Sampled):
         if self.count is None:
             with self.remembered():
                 return self.sample(int(self.numbers()))
-        sample = self.sample(self.first_number())
+        return self.all_like(self.sample(self.first_number()))
+
+    def all_like(self, sample: Node) -> Node:
+        """Return the samples as nodes with the shape, dtype and fields of the sample given."""
         return self.rows_of(_made_source(self, sample, bytes_of(sample)))
 
     def remembered(self) -> AbstractContextManager[None]:

@@ -200,6 +200,8 @@ class RowFunctions(Part):
                     "were returned"
                 )
             value = dict(zip(spec, value, strict=True))
+        if type(value) is tuple and not isinstance(spec, dict) and spec != ArraySpec():
+            value = list(value)  # one array is declared
         node = self.to_node(value)
         if isinstance(node, Sampled):
             raise TypeError(f"a function or an iterator was returned: {value!r}; return data")

@@ -18,49 +18,37 @@ from dataview.errors import StreamError, UndeclaredError, error_at
 from dataview.index import Index, Permutation, is_endless, is_integer, parse
 from dataview.plan.build import field, select
 from dataview.plan.fields import NO_FIELDS, Attached, Field, Fields
+from dataview.plan.guards import endless
 from dataview.plan.kinds import Extents, Sampled, known_shape
-from dataview.plan.node import Evaluate, Node, Part
+from dataview.plan.node import Argument, Evaluate, Node
 from dataview.plan.photographs import Photograph
 from dataview.plan.symbols import check_bound
 from dataview.plan.walk import below
+from dataview.samples.in_order import (
+    ComputedSamples,
+    DerivedSamples,
+    FieldSamples,
+    OneSample,
+    Samples,
+    block_of,
+    read_once,
+)
 from dataview.samples.numbered import ToNode, bytes_of, is_deterministic, name_of, stack
 from dataview.samples.once import keeper
-from dataview.sources import Memo, made_so_far
-
-
-class Samples(Part):
-    """Where a stream's samples come from.
-
-    `finite` tells whether they are known to end, `restarts` whether each pass begins anew.
-    """
-
-    __slots__ = ()
-
-    finite: Any
-    restarts: Any
-
-    def iterate(self) -> Iterator[Node]:
-        """Return the samples from the start."""
-        raise NotImplementedError
-
-
-class DerivedSamples(Samples):
-    """Samples made of those of another stream: by default as many of them, and as often."""
-
-    __slots__ = ("finite", "restarts", "samples")
-    parts: ClassVar[tuple[str, ...]] = ("samples",)
-
-    def __init__(self, samples: Samples) -> None:
-        self.samples = samples
-        self.finite = samples.finite
-        self.restarts = samples.restarts
+from dataview.samples.row_functions import guarded
+from dataview.sources import Memo
 
 
 class Stream(Sampled):
-    """Samples that come in order and cannot be asked for by number."""
+    """Samples that come in order and cannot be asked for by number.
+
+    `sample` is like each of them, None if nothing is known of one.  Then what is elementwise can be
+    computed of each as it comes, and a statistic in one pass.
+    """
 
     __slots__ = ("sample", "samples")
     parts: ClassVar[tuple[str, ...]] = ("samples", "sample")
+    lifts = True
 
     def __init__(self, samples: Samples, sample: Node | None = None) -> None:
         named: dict[str, Field] = {}
@@ -69,6 +57,7 @@ class Stream(Sampled):
                 part = Stream(FieldSamples(samples, name), field(sample, name))
                 named[name] = Attached(part, None)
         super().__init__(Fields(named) if named else NO_FIELDS)
+        self.dtype = None if sample is None else sample.dtype
         self.samples = samples
         self.sample = sample
 
@@ -76,6 +65,53 @@ class Stream(Sampled):
     def row_extents(self) -> Extents | None:
         """What is known of the shape of each sample, if one was read."""
         return None if self.sample is None else self.sample.extents
+
+    @property
+    def passes(self) -> bool:
+        """Whether a sample was read or declared."""
+        known = self.sample
+        return known is not None and known.shape is not None and known.dtype is not None
+
+    @property
+    def one(self) -> Node:
+        """What stands for any sample in an expression of samples."""
+        if isinstance(self.samples, ComputedSamples):
+            return self.samples.expression
+        assert self.sample is not None
+        return OneSample(self.samples, self.sample)
+
+    def as_rows(self, operands: tuple[Argument, ...]) -> tuple[Argument, ...] | None:
+        """Return the operands of a step for one sample, None if one does not fit a sample.
+
+        Each operand is a stream of samples with as many axes, or is the same for all samples.
+        """
+        axes: set[int] = set()
+        most = 0
+        for operand in operands:
+            if isinstance(operand, Stream):
+                if not operand.passes:
+                    return None
+                axes.add(len(known_shape(operand.one)))
+            elif isinstance(operand, Node):
+                if operand.shape is None or isinstance(operand, Sampled):
+                    return None
+                most = max(most, len(operand.shape))
+        if len(axes) > 1 or most > max(axes):
+            return None
+        return tuple(o.one if isinstance(o, Stream) else o for o in operands)
+
+    def of_rows(self, rows: Node) -> Node:
+        """Return the stream of what is computed of each sample."""
+        return Stream(ComputedSamples(rows), rows)
+
+    def blocks(self, size: int) -> Iterator[np.ndarray]:
+        """Return all samples, in arrays of so many, as they come."""
+        if self.samples.endless:
+            raise endless("a statistic")
+        assert self.sample is not None
+        like, passing = self.sample, self.samples.iterate()
+        while len(block := block_of(itertools.islice(passing, size), size, like)):
+            yield block
 
     def part(self, index: Index) -> Node:
         """Refuse: a stream has no rows to choose from."""
@@ -88,7 +124,7 @@ class Stream(Sampled):
                 "the stream may never end, so its data cannot be returned; iterate over it, or "
                 "take a slice of it: view[:n]()"
             )
-        found = list(map(evaluate, _read_once(self.samples)))
+        found = list(map(evaluate, read_once(self.samples)))
         return stack(found) if found else self._no_samples()
 
     def probed(self) -> Node:
@@ -132,6 +168,9 @@ class IteratorSamples(Samples):
         self.to_node = to_node
         self.begun: Any = False
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (self.origin, self.to_node, False if self.restarts else self.begun)
+
     @property
     def restarts(self) -> bool:
         """Whether there is a factory, so that each pass begins anew."""
@@ -162,6 +201,12 @@ class IteratorSamples(Samples):
         return map(self.to_node, self.origin)
 
 
+def _unpickled(origin: Any, to_node: ToNode, begun: bool) -> IteratorSamples:
+    samples = IteratorSamples(origin, to_node)
+    samples.begun = begun
+    return samples
+
+
 class _SlicedSamples(DerivedSamples):
     """Some of the samples of a stream, as `itertools.islice` counts them."""
 
@@ -172,40 +217,14 @@ class _SlicedSamples(DerivedSamples):
         self.bounds = bounds
         self.finite = bounds[1] is not None or samples.finite
 
+    @property
+    def endless(self) -> bool:
+        """Whether they are known not to end."""
+        return self.bounds[1] is None and self.samples.endless
+
     def iterate(self) -> Iterator[Node]:
         """Return the samples within the bounds."""
         return itertools.islice(self.samples.iterate(), *self.bounds)
-
-
-class FieldSamples(DerivedSamples):
-    """One field of every sample of a stream."""
-
-    __slots__ = ("name",)
-
-    def __init__(self, samples: Samples, name: str) -> None:
-        super().__init__(samples)
-        self.name = name
-
-    @property
-    def maker(self) -> Samples:
-        """The samples that have the field, and others."""
-        return self.samples
-
-    def iterate(self) -> Iterator[Node]:
-        """Return the field of each sample."""
-        return (field(sample, self.name) for sample in _read_once(self.samples))
-
-
-def _read_once(samples: Samples) -> Iterable[Node]:
-    """Return samples that are read once for all fields that a request asks for, if they end."""
-    made = made_so_far()
-    if made is None or not samples.finite:
-        return samples.iterate()
-    found: list[Node] | None = made.find(samples, ())
-    if found is None:
-        found = list(samples.iterate())
-        made.keep(samples, (), found)
-    return found
 
 
 class _Test(NamedTuple):
@@ -217,7 +236,7 @@ class _Test(NamedTuple):
     def accepts(self, number: int, sample: Node) -> bool:
         """Whether the function accepts a sample; an error names the sample."""
         try:
-            return bool(self.function(self.to_view(sample)))
+            return bool(self.function(self.to_view(guarded(sample))))
         except Exception as error:
             raise error_at(error, f"filter {name_of(self.function)}, sample {number}") from error
 
@@ -373,6 +392,11 @@ class _RepeatedSamples(DerivedSamples):
         super().__init__(samples)
         self.times = times
         self.finite = samples.finite and not math.isinf(times)
+
+    @property
+    def endless(self) -> bool:
+        """Whether they are known not to end."""
+        return math.isinf(self.times) or self.samples.endless
 
     def iterate(self) -> Iterator[Node]:
         """Return the samples round after round."""

@@ -16,7 +16,8 @@ from dataview.plan.node import DType, Evaluate, Node
 from dataview.plan.operations import is_present, may_be_missing
 from dataview.plan.photographs import Photograph
 from dataview.samples.coding import NARROW, above
-from dataview.samples.streams import Samples, Stream
+from dataview.samples.in_order import Samples
+from dataview.samples.streams import Stream
 from dataview.sources import ArraySource, Memo
 
 BLOCKS_PER_MERGE = 8

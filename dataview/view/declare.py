@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from dataview.compute import evaluate_all
 from dataview.errors import unknown_field
-from dataview.exchange import node_of, numbered
+from dataview.exchange import data_node, node_of, numbered
 from dataview.plan.build import record, stored, with_fields
 from dataview.plan.fields import (
     NO_FIELDS,
@@ -23,19 +23,56 @@ from dataview.plan.fields import (
     check_name,
     lay_window,
 )
-from dataview.plan.kinds import Driven, Record, known_shape, members
+from dataview.plan.kinds import Driven, Record, Sampled, known_shape, members
 from dataview.plan.node import Node
 from dataview.plan.symbols import placeholder
 from dataview.plan.walk import below, rebuilt
-from dataview.samples import length_of
+from dataview.samples import Spec, declared, declared_spec, length_of
 from dataview.sources import ArraySource
 
 NOTHING: Any = ...
 """The default of the data argument, as `help` shows it."""
 
 
+class SampleFacts:
+    """What is said about samples: how many, the names of their parts, their shapes and dtypes."""
+
+    def __init__(self, length: float | None, names: Any, fields: Any) -> None:
+        self.length = length
+        self.names = None if names is None else _names_of(names)
+        self.spec: Spec | None = None if fields is None else declared_spec(fields)
+        self.strict = self.names is not None
+        if self.names is None and isinstance(self.spec, dict):
+            self.names = tuple(self.spec)
+
+    def node_of(self, data: Any) -> Node:
+        """Return the node of samples about which this is said."""
+        if self.length is None:
+            node = data_node(data, self.names, self.strict)
+        elif callable(data) or hasattr(data, "__getitem__"):
+            node = numbered(data, self.length, self.names, self.strict)
+        else:
+            raise TypeError(f"_length= goes with a function of the sample's number; got {data!r}")
+        return node if self.spec is None else declared(node, self.spec)
+
+
+NO_FACTS = SampleFacts(None, None, None)
+
+
+def _names_of(names: Any) -> tuple[str, ...]:
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise TypeError(f"_names= lists the names of the parts of a sample; got {names!r}")
+    found = tuple(map(check_name, names))
+    for name in found:
+        if name.startswith("_"):
+            raise ValueError(f"a field's name has no leading underscore; got {name!r}")
+    if len(set(found)) < len(found):
+        raise ValueError(f"_names= names two parts alike: {found}")
+    return found
+
+
 def construct(
-    data: Any, fields: Mapping[str, Any], rank: int | None, length: float | None, driver: str | None
+    data: Any, fields: Mapping[str, Any], rank: int | None, driver: str | None, about: SampleFacts
 ) -> Node:
     """Return the node of data with fields on it, or of members alone."""
     for name in fields:
@@ -43,14 +80,17 @@ def construct(
             raise TypeError(
                 f"View() has no option {name!r}; a field's name has no leading underscore"
             )
-    if length is not None:
-        node = _numbered(data, fields, rank, length)
-    elif data is NOTHING:
+    if data is NOTHING:
+        if about is not NO_FACTS:
+            raise TypeError(
+                "each of _length=, _names= and _fields= goes with a function, a dataset or other "
+                "samples; got no data"
+            )
         if not fields:
             raise TypeError("a view is made of data, of fields, or of both; got neither")
-        node = record({name: _member(name, part) for name, part in fields.items()}, rank)
+        node: Node = record({name: _member(name, part) for name, part in fields.items()}, rank)
     else:
-        node = _windowed(_of_data(data, rank), fields)
+        node = _windowed(_of_data(data, rank, about), fields)
     if driver is None:
         return node
     if not isinstance(node, Record):
@@ -58,39 +98,37 @@ def construct(
     return _driven(node, driver)
 
 
-def _numbered(data: Any, fields: Mapping[str, Any], rank: int | None, length: float) -> Node:
-    if not callable(data):
-        given = "no data" if data is NOTHING else repr(data)
-        raise TypeError(f"_length= goes with a function of the sample's number; got {given}")
-    if fields or rank is not None:
-        raise TypeError(
-            "fields and _rank= need data of known shape; first read a sample: "
-            "dv.View(dv.View(function, _length=n)._probe(), ...)"
-        )
-    return numbered(data, length)
-
-
-def _of_data(data: Any, rank: int | None) -> Node:
+def _of_data(data: Any, rank: int | None, about: SampleFacts) -> Node:
     if isinstance(data, (str, bytes, os.PathLike)):
         raise TypeError(f"to open a file, use dv.open({data!r})")
-    node = node_of(data)
+    node = about.node_of(data)
     if rank is None:
         return node
+    _check_known(node)
     if not isinstance(node, Record):
         raise TypeError("_rank= goes with members; the data is one array")
     return record({name: part.node for name, part in members(node).items()}, rank)
 
 
+def _check_known(node: Node) -> None:
+    if isinstance(node, Sampled) and node.shape is None:
+        raise TypeError(
+            "fields and _rank= need data of known shape: declare it with _fields=, or first read a "
+            "sample: dv.View(dv.View(function, _length=n)._probe(), ...)"
+        )
+
+
 def _member(name: str, part: Any) -> Node:
     if isinstance(part, (slice, WindowSpec)):
         raise TypeError(f"{name}={part!r} is a window, and there is no data to lay it on")
-    return node_of(part)
+    return data_node(part)
 
 
 def _windowed(node: Node, specs: Mapping[str, Any]) -> Node:
     """Return the node with fields: windows on its last axes, or fields with their own data."""
     if not specs:
         return node
+    _check_known(node)
     fields = node.fields
     shape = known_shape(node)
     for name, spec in specs.items():

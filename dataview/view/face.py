@@ -202,7 +202,12 @@ def unwrapped(value: Any) -> Any:
 
 def node_from(value: Any) -> Node:
     """Return the node of a view, or of a user's data."""
-    return exchange.node_of(unwrapped(value))
+    return exchange.data_node(unwrapped(value))
+
+
+def sample_from(value: Any) -> Node:
+    """Return the node of a view, or of a sample that a user's function returns."""
+    return exchange.sample_node(unwrapped(value))
 
 
 def argument(value: Any) -> Any:

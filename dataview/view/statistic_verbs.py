@@ -7,7 +7,7 @@ from typing import Any, Self, TypeVar, cast
 import numpy as np
 
 from dataview.compute import evaluate, median, reduction, reduction_where
-from dataview.samples import distinct, filled, whole_rows
+from dataview.samples import collected, distinct, filled, whole_rows
 from dataview.show import Description, described
 from dataview.view.face import BaseView, argument, evaluated, like, node_from, node_of
 
@@ -216,7 +216,7 @@ class StatisticVerbs(BaseView):
         >>> dv.View(x=[1.0, 2.0, 3.0])._describe()["x"]["mean"]
         2.0
         """
-        return described(node_of(self))
+        return described(collected(node_of(self)))
 
 
 _Some = TypeVar("_Some", bound=BaseView)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -86,12 +86,17 @@ class View(Operators, RowVerbs, LabelVerbs, StatisticVerbs, LibraryVerbs):
         _driver: str | None = None,
         _rank: int | None = None,
         _length: float | None = None,
+        _names: Sequence[str] | None = None,
+        _fields: Any = None,
         _meta: Mapping[str, Mapping[str, Any]] | None = None,
         _readonly: bool = False,
         **fields: Any,
     ) -> None:
         parts = {name: unwrapped(part) for name, part in fields.items()}
-        node = declare.construct(unwrapped(data), parts, _rank, _length, _driver)
+        about = declare.NO_FACTS
+        if _length is not None or _names is not None or _fields is not None:
+            about = declare.SampleFacts(_length, _names, _fields)
+        node = declare.construct(unwrapped(data), parts, _rank, _driver, about)
         if _meta is not None:
             node = declare.with_meta(node, _meta)
         set_node(self, read_only(node) if _readonly else node)
@@ -413,7 +418,7 @@ class View(Operators, RowVerbs, LabelVerbs, StatisticVerbs, LibraryVerbs):
         array([7, 9])
         """
         step = samples.row_functions_of(
-            unwrapped(function), fields, shape, dtype, reads, None, viewed, face.node_from
+            unwrapped(function), fields, shape, dtype, reads, None, viewed, face.sample_from
         )
         return viewed(samples.mapped(node_of(self), step, seed))
 

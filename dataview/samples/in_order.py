@@ -1,0 +1,184 @@
+"""Samples that come in order: one field of each, and what is computed of each as it comes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dataview.compute import evaluate
+from dataview.errors import StreamError
+from dataview.plan.build import at_path, field
+from dataview.plan.kinds import Reduction, Sampled, known_shape
+from dataview.plan.node import Node, Part
+from dataview.plan.walk import below, rebuilt
+from dataview.sources import made_so_far
+
+
+class Samples(Part):
+    """Where a stream's samples come from.
+
+    `finite` tells whether they are known to end, `restarts` whether each pass begins anew.
+    """
+
+    __slots__ = ()
+
+    finite: Any
+    restarts: Any
+
+    @property
+    def endless(self) -> bool:
+        """Whether they are known not to end."""
+        return False
+
+    def iterate(self) -> Iterator[Node]:
+        """Return the samples from the start."""
+        raise NotImplementedError
+
+
+class DerivedSamples(Samples):
+    """Samples made of those of another stream: by default as many of them, and as often."""
+
+    __slots__ = ("finite", "restarts", "samples")
+    parts: ClassVar[tuple[str, ...]] = ("samples",)
+
+    def __init__(self, samples: Samples) -> None:
+        self.samples = samples
+        self.finite = samples.finite
+        self.restarts = samples.restarts
+
+    @property
+    def endless(self) -> bool:
+        """Whether the samples of the other stream are known not to end."""
+        return self.samples.endless
+
+
+class FieldSamples(DerivedSamples):
+    """One field of every sample of a stream."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, samples: Samples, name: str) -> None:
+        super().__init__(samples)
+        self.name = name
+
+    @property
+    def maker(self) -> Samples:
+        """The samples that have the field, and others."""
+        return self.samples
+
+    def iterate(self) -> Iterator[Node]:
+        """Return the field of each sample."""
+        return (field(sample, self.name) for sample in read_once(self.samples))
+
+
+def read_once(samples: Samples) -> Iterable[Node]:
+    """Return samples that are read once for all fields that a request asks for, if they end."""
+    made = made_so_far()
+    if made is None or not samples.finite:
+        return samples.iterate()
+    found: list[Node] | None = made.find(samples, ())
+    if found is None:
+        found = list(samples.iterate())
+        made.keep(samples, (), found)
+    return found
+
+
+class OneSample(Node):
+    """What stands for any sample of a stream, in what is computed of each."""
+
+    __slots__ = ("samples",)
+    parts = ("samples",)
+
+    def __init__(self, samples: Samples, like: Node) -> None:
+        super().__init__(like.shape, like.dtype, like.fields.windows_only(0, lambda axis: True))
+        self.samples = samples
+
+
+class ComputedSamples(Samples):
+    """What an expression makes of each sample of a stream, or of several streams side by side.
+
+    Fields of one stream are of one pass over it.
+    """
+
+    __slots__ = ("expression",)
+    parts = ("expression",)
+
+    def __init__(self, expression: Node) -> None:
+        self.expression = expression
+
+    def _origins(self) -> list[tuple[OneSample, Samples, tuple[str, ...]]]:
+        """Return what stands for samples, with the stream and the field that it stands for."""
+        found = []
+        for part in below([self.expression], _into_expression):
+            if isinstance(part, OneSample):
+                samples: Samples = part.samples
+                path: tuple[str, ...] = ()
+                while isinstance(samples, FieldSamples):
+                    path = (samples.name, *path)
+                    samples = samples.samples
+                found.append((part, samples, path))
+        return found
+
+    def _streams(self) -> dict[int, Samples]:
+        return {id(samples): samples for _, samples, _ in self._origins()}
+
+    @property
+    def finite(self) -> bool:
+        """Whether one of the streams is known to end: with it, all do."""
+        return any(samples.finite for samples in self._streams().values())
+
+    @property
+    def restarts(self) -> bool:
+        """Whether each pass begins anew."""
+        return all(samples.restarts for samples in self._streams().values())
+
+    @property
+    def endless(self) -> bool:
+        """Whether all streams are known not to end."""
+        return all(samples.endless for samples in self._streams().values())
+
+    def iterate(self) -> Iterator[Node]:
+        """Return what is computed of each sample; streams of different lengths are an error."""
+        origins, streams = self._origins(), self._streams()
+        passing = itertools.zip_longest(*(samples.iterate() for samples in streams.values()))
+        for number, found in enumerate(passing):
+            if any(sample is None for sample in found):
+                raise StreamError(f"one of the streams ends after {number} samples, others go on")
+            of = dict(zip(streams, found, strict=True))
+            parts = {id(one): at_path(of[id(base)], path) for one, base, path in origins}
+            yield _replaced(self.expression, parts)
+
+
+def _into_expression(part: Any) -> list[Any]:
+    """Return the parts of an expression of samples, down to what stands for these.
+
+    A statistic is of other samples: it is the same for all.
+    """
+    ends = isinstance(part, (OneSample, Reduction, Sampled))
+    return [] if ends else part.made_of()
+
+
+def _replaced(expression: Node, parts: dict[int, Node]) -> Node:
+    """Return an expression of samples with the samples in it."""
+    change = lambda part, old: parts.get(id(old), part)  # noqa: E731
+    found: Node = rebuilt([expression], change, _into_expression)[0]
+    return found
+
+
+def block_of(samples: Iterable[Node], most: int, like: Node) -> np.ndarray:
+    """Return at most so many samples as one array of the shape and dtype of the first."""
+    block = np.empty((most, *known_shape(like)), like.dtype)
+    count = 0
+    for place, sample in enumerate(samples):
+        found = evaluate(sample)
+        if found.shape != like.shape or not np.can_cast(found.dtype, block.dtype, "safe"):
+            raise ValueError(
+                f"a sample of the stream is {found.dtype} of shape {found.shape}, the first one "
+                f"read was {like.dtype} of shape {like.shape}"
+            )
+        block[place, ...] = found
+        count += 1
+    return block[:count]

@@ -1,0 +1,169 @@
+"""Streams of which a sample is known: computed, described and saved as their samples come."""
+
+import pickle
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import dataview as dv
+from dataview.sizes import sizes
+from oracle import assert_same
+
+
+def pairs(n=10):
+    for number in range(n):
+        yield {"x": np.arange(3.0) + number**2, "y": number}
+
+
+X = np.arange(3.0) + np.arange(10)[:, None] ** 2
+KNOWN = {
+    "probed": lambda: dv.View(pairs)._probe(),
+    "declared": lambda: dv.View(pairs, _fields={"x": ((3,), float), "y": int}),
+    "filtered": lambda: dv.View(x=X, y=np.arange(10))._filter(lambda sample: True),
+    "of an iterator": lambda: dv.View(pairs())._probe(),
+}
+
+
+def rows_of(view):
+    return np.array([row() for row in view])
+
+
+@pytest.mark.parametrize("known", KNOWN)
+@pytest.mark.parametrize(
+    ("compute", "expected"),
+    [
+        (lambda d: d.x + 1, X + 1),
+        (lambda d: 2 - d.x / np.arange(1, 4), 2 - X / np.arange(1, 4)),
+        (lambda d: d.x * d.x - d.x, X * X - X),
+        (lambda d: np.maximum(d.x, 30) ** 2, np.maximum(X, 30) ** 2),
+        (lambda d: d.x > 30, X > 30),
+        (lambda d: d.x == 30, X == 30),
+        (lambda d: d.y + 0.5, np.arange(10) + 0.5),
+        (lambda d: d.x + dv.View([1.0, 2, 3]), X + np.array([1, 2, 3])),
+    ],
+)
+def test_samples_of_a_known_stream_are_computed_as_they_come(known, compute, expected):
+    view = compute(KNOWN[known]())
+    assert (view._shape(), view._dtype()) == ((None, *expected.shape[1:]), expected.dtype)
+    assert_same(rows_of(view), expected)
+
+
+@pytest.mark.parametrize("kind", ["sum", "prod", "mean", "std", "var", "min", "max", "any", "all"])
+@pytest.mark.parametrize("known", KNOWN)
+def test_statistics_of_a_known_stream(known, kind, monkeypatch):
+    monkeypatch.setattr(sizes, "part_bytes", 50)  # several blocks
+    for axis in (None, 0, (0, 1)):
+        view = getattr(KNOWN[known]().x, f"_{kind}")(axis=axis)
+        expected = getattr(X, kind)(axis=axis)
+        assert (view._shape(), view._dtype()) == (expected.shape, expected.dtype)
+        np.testing.assert_allclose(view(), expected, rtol=1e-12)
+    assert getattr(KNOWN[known]().y, f"_{kind}")(keepdims=True)._shape() == (1,)
+
+
+def test_the_place_of_an_extreme_of_a_stream(monkeypatch):
+    monkeypatch.setattr(sizes, "part_bytes", 50)
+    view = dv.View(lambda: iter([3.0, 1, 4, 1, 5, 9, 2]))._probe()
+    assert (view._argmax()(), view._argmin()()) == (5, 1)
+
+
+def test_fields_of_one_stream_are_of_one_pass():
+    passes = []
+
+    def counted():
+        passes.append(1)
+        yield from pairs()
+
+    d = dv.View(counted)._probe()
+    passes.clear()
+    assert_same(rows_of(d.x - d.x / 2), X - X / 2)
+    assert len(passes) == 1
+    found = d.x - d.x._mean(axis=0)
+    assert_same(rows_of(found), X - X.mean(axis=0))
+    assert len(passes) == 3
+    d._describe()
+    assert len(passes) == 4
+
+
+def test_what_does_not_fit_one_sample_is_refused():
+    d = dv.View(pairs)._probe()
+    for other in (np.zeros((10, 3)), dv.View(np.zeros((10, 3))), d.y):
+        with pytest.raises(TypeError, match="what fits one sample, or with another stream"):
+            d.x + other
+    with pytest.raises(ValueError, match="broadcast"):
+        d.x + np.zeros(2)
+    with pytest.raises(TypeError, match="several passes"):
+        d.x._quantile(0.5)
+    with pytest.raises(TypeError, match="makes a stream: _map"):
+        d.x._mean(axis=1)
+    with pytest.raises(TypeError, match="choose a field: 'x', 'y'"):
+        d + 1
+    with pytest.raises(TypeError, match="call _probe"):
+        dv.View(pairs) + 1
+
+
+def test_streams_of_different_lengths_do_not_go_side_by_side():
+    one, other = (dv.View(lambda n=n: iter(range(n)))._probe() for n in (3, 5))
+    assert_same(rows_of(one + one * 2), np.arange(3) * 3)
+    with pytest.raises(TypeError, match="ends after 3 samples"):
+        rows_of(one + other)
+
+
+def test_a_stream_without_end_or_samples_has_no_statistic():
+    with pytest.raises(TypeError, match="never ends"):
+        dv.View(pairs)._probe().x._repeat()._mean()()
+    with pytest.raises(TypeError, match="never ends"):
+        dv.View(pairs)._probe()._repeat()._describe()
+    with pytest.raises(TypeError, match="empty"):
+        dv.View(pairs)._probe().x[20:]._mean()()
+
+
+def test_a_sample_unlike_the_first_is_refused_by_a_statistic():
+    stream = dv.View(lambda: iter([np.zeros(2), np.zeros(3)]))._probe()
+    with pytest.raises(ValueError, match=r"of shape \(3,\), the first one read was"):
+        stream._sum()()
+
+
+@pytest.mark.parametrize("known", KNOWN)
+def test_a_known_stream_is_described_and_saved(known, tmp_path, monkeypatch):
+    monkeypatch.setattr(sizes, "part_bytes", 50)
+    found = KNOWN[known]()._describe()
+    assert found["x"]["mean"] == pytest.approx(X.mean())
+    assert found["y"]["max"] == 9
+    KNOWN[known]().x._save(tmp_path / "x.npy")
+    assert_same(np.load(tmp_path / "x.npy"), X)
+    KNOWN[known]()._save(tmp_path / "both.npy")
+    assert_same(np.load(tmp_path / "both.npy")["y"], np.arange(10))
+    words = dv.View(lambda: iter([np.array("a", object), np.array("b", object)]))._probe()
+    assert words._describe()[""]["count"] == 2
+    with pytest.raises(ValueError, match="npy"):
+        KNOWN[known]()._save(tmp_path / "x.unknown")
+
+
+def test_a_statistic_of_a_long_stream_needs_little_memory(monkeypatch):
+    monkeypatch.setattr(sizes, "part_bytes", 1 << 20)
+    stream = dv.View(lambda: (np.full(1000, number) for number in range(3000)))._probe()
+    tracemalloc.start()
+    assert_same((stream * 2)._mean()(), np.float64(2999.0))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 6_000_000  # of 24 MB
+
+
+def test_a_stream_that_was_read_can_be_pickled():
+    view = dv.View(pairs)._probe().x * 2
+    assert_same(rows_of(view), X * 2)
+    assert_same(rows_of(pickle.loads(pickle.dumps(view))), X * 2)
+
+
+def test_a_computed_stream_is_loaded_filtered_and_computed_again():
+    view = dv.View(pairs)._probe().x * 2
+    assert_same(np.concatenate([batch() for batch in view._loader(4)]), X * 2)
+    assert_same(np.concatenate([batch() for batch in view._minibatches(4)]), X * 2)
+    assert_same(view[2:5](), X[2:5] * 2)
+    kept = view._filter(lambda sample: sample[0]() > 50)
+    assert_same((kept - 1)._max(axis=0)(), X[-1] * 2 - 1)
+    chain = view
+    for _ in range(2000):
+        chain = chain + 1
+    assert_same(chain[:2](), X[:2] * 2 + 2000)
