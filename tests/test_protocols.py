@@ -298,6 +298,7 @@ LONG = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:30 and more")  # statistics and products that nest
 @pytest.mark.parametrize("name", LONG)
 def test_long_plans_survive_pickles_and_deep_copies(name):
     x = dv.View(np.arange(6.0).reshape(2, 3))

@@ -7,7 +7,7 @@ from dataview.samples.declaring import declared, declared_spec
 from dataview.samples.groups import Grouped
 from dataview.samples.in_order import DerivedSamples
 from dataview.samples.joins import joined
-from dataview.samples.labels import coded, known_labels
+from dataview.samples.labels import coded
 from dataview.samples.mapping import (
     BATCH,
     all_at_epoch,
@@ -40,7 +40,7 @@ __all__ = [
     "BATCH", "DerivedSamples", "FilteredSamples", "Grouped", "IteratorSamples", "NumberedSamples",
     "RandomKeys", "Spec", "Stream", "Undeclared", "all_at_epoch", "at_epoch", "cached", "coded",
     "collected", "declared", "declared_spec", "deterministic", "distinct", "filled", "filtered",
-    "joined", "keeper", "known_labels", "length_of", "mapped", "name_of", "pool_of", "probed",
-    "random_keys", "repeated_stream", "row_functions_of", "samples_at", "samples_of",
-    "shuffled_stream", "stack", "stack_nodes", "whole_rows", "within_pool",
+    "joined", "keeper", "length_of", "mapped", "name_of", "pool_of", "probed", "random_keys",
+    "repeated_stream", "row_functions_of", "samples_at", "samples_of", "shuffled_stream", "stack",
+    "stack_nodes", "whole_rows", "within_pool",
 ]  # fmt: skip

@@ -11,7 +11,7 @@ import numpy as np
 
 from dataview.compute import evaluate, run_blocks
 from dataview.index import axis_index, numbers_map
-from dataview.plan.build import select, stored
+from dataview.plan.build import select
 from dataview.plan.fields import NO_FIELDS
 from dataview.plan.guards import check_ends, check_no_record
 from dataview.plan.kinds import Mapped, known_shape
@@ -20,7 +20,7 @@ from dataview.plan.operations import is_present
 from dataview.plan.photographs import Photograph
 from dataview.samples.coding import MISSING, coder
 from dataview.samples.unique import Distinct, Values
-from dataview.sources import ArraySource, Memo
+from dataview.sources import Memo
 
 BLOCK = 1 << 16
 """How many rows get their codes at a time."""
@@ -112,8 +112,3 @@ def _check_known(codes: np.ndarray, values: np.ndarray, numbers: np.ndarray) -> 
         f"row {numbers[place[0]]} holds {values[place]!r}, which was not among the labels when "
         "_codes() was asked for; ask for it again, or give labels="
     )
-
-
-def known_labels(given: Any) -> Node:
-    """Return labels that are not a view as a node."""
-    return stored(ArraySource(np.asarray(given)), False)
