@@ -11,6 +11,7 @@ from dataview.exchange.convert import (
     object_node,
     open_node,
     operand_of,
+    ragged,
 )
 from dataview.exchange.from_libraries import check_gradient, in_parts, is_foreign
 from dataview.exchange.pickling import packed_in_order
@@ -31,6 +32,6 @@ from dataview.exchange.to_libraries import (
 __all__ = [
     "DEVICE", "argument_of", "arrow_array", "arrow_stream", "check_gradient", "dlpack", "in_parts",
     "is_foreign", "node_of", "numbered", "object_node", "open_node", "operand_of",
-    "packed_in_order", "register_in_jax", "samples", "save", "to_dask", "to_jax", "to_pandas",
-    "to_torch", "to_xarray"
+    "packed_in_order", "ragged", "register_in_jax", "samples", "save", "to_dask", "to_jax",
+    "to_pandas", "to_torch", "to_xarray",
 ]  # fmt: skip

@@ -26,6 +26,7 @@ from dataview.plan.build import record
 from dataview.plan.fields import Attached, Field, Fields, Window
 from dataview.plan.kinds import Concat, Record, known_dtype, known_shape
 from dataview.plan.node import Node
+from dataview.plan.ragged import Ragged, joined
 from dataview.plan.symbols import deferring
 from dataview.plan.walk import below
 
@@ -70,6 +71,8 @@ def _fields_to_join(nodes: list[Node]) -> dict[str, list[Node]]:
 @deferring
 def _concat(nodes: Sequence[Node], parts: Mapping[str, Node]) -> Node:
     """Return arrays one after the other, with their fields, of which `parts` are joined already."""
+    if any(isinstance(node, Ragged) for node in nodes):
+        return joined(nodes, lambda values: _concat(values, {}))
     shapes = [known_shape(node) for node in nodes]
     for number, shape in enumerate(shapes):
         if not shape:

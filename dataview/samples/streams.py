@@ -443,6 +443,8 @@ def samples_at(node: Sampled, key: Any) -> Node:
     """Return the part for a key: any samples if they have numbers, later ones of a stream."""
     if isinstance(node, Stream):
         return slice_of_stream(node, key)
+    if (found := node.at(key)) is not None:
+        return found
     if isinstance(key, tuple) and len(key) > 1 and is_integer(key[0]) and node.count is not None:
         sample = node.part(parse(key[0], (node.count,)))
         return select(sample, parse(key[1:], known_shape(sample)), key)

@@ -25,6 +25,7 @@ from dataview.plan.fields import (
 )
 from dataview.plan.kinds import Driven, Record, known_shape, members
 from dataview.plan.node import Node
+from dataview.plan.ragged import Ragged
 from dataview.plan.symbols import placeholder
 from dataview.plan.walk import rebuilt
 from dataview.samples import length_of
@@ -165,6 +166,8 @@ def freeze(node: Node) -> Node:
     def frozen(part: Node, old: Node) -> Node:
         if isinstance(part, Record):
             return part
+        if isinstance(old, Ragged):
+            return old.compact(evaluate, writable=False)
         copy = stored(ArraySource(np.array(evaluate(old))), writable=False)
         return copy.replaced(
             fields=copy.fields if copy.fields.named else part.fields, meta=old.meta

@@ -1,0 +1,340 @@
+"""Rows of different shapes, modelled by arrays of arrays; the cases B51 and B52."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dataview as dv
+from oracle import assert_same, attempt, examples, fill, public_class, slices
+
+# ---------------------------------------------------------------- the model
+
+
+def objects(rows):
+    """Give rows as an array of arrays, which is the model of a ragged view."""
+    found = np.empty(len(rows), object)
+    for number, row in enumerate(rows):
+        found[number] = row
+    return found
+
+
+def assert_rows(got, expected):
+    """Assert that two arrays of arrays hold the same rows, of equal shapes and dtypes."""
+    got = got() if isinstance(got, dv.View) else got
+    assert (got.dtype, got.shape) == (np.dtype(object), (len(expected),))
+    for own, other in zip(got, expected, strict=True):
+        if other.dtype == np.dtype(object):
+            assert_rows(own, other)
+        else:
+            assert_same(own, other)
+
+
+def check_rows(view, model, action):
+    """Do an action on a view and on its model: the same rows, the same row, or the same error."""
+    expected, refusal = attempt(action, model)
+    if refusal is not None:
+        with pytest.raises(public_class(refusal)):
+            action(view)
+        return None
+    got = action(view)
+    if isinstance(expected, np.ndarray) and expected.dtype == object:
+        assert_rows(got, expected)
+        assert_facts(got, expected)
+    else:
+        assert_same(got(), expected)
+    return got
+
+
+def assert_facts(view, model):
+    """Assert what a view tells of itself without reading."""
+    assert len(view) == len(model)
+    assert view._shape()[0] == len(model)
+    assert view._size() == size_of(model)
+    assert view._ndim() == len(view._shape())
+    assert view._nbytes() == view._size() * view._dtype().itemsize
+    assert "?" in repr(view)
+
+
+def size_of(rows):
+    """Give the number of elements of all rows."""
+    return sum(size_of(row) if row.dtype == object else row.size for row in rows)
+
+
+def shaped_rows(kind, lengths, dtype="i8", start=0):
+    """Give rows of these lengths: sentences, vectors, images, spectrograms or documents."""
+    counter = itertools.count(start)
+    if kind == "documents":
+        return objects(
+            [objects(list(shaped_rows("sentences", [n, 1, 0][:n], dtype, n))) for n in lengths]
+        )
+    shapes = {
+        "sentences": lambda n: (n,),
+        "vectors": lambda n: (n, 2),
+        "images": lambda n: (n, 1 + n % 3, 3),
+        "spectrograms": lambda n: (2, n),
+    }
+    return objects([fill(shapes[kind](n), dtype, 7 * next(counter)) for n in lengths])
+
+
+def made(kind, rows):
+    """Give the view of rows by the way that suits them."""
+    if kind == "documents":
+        inner = [sentence for document in rows for sentence in document]
+        words = np.concatenate([np.empty(0, int), *inner])
+        sentences = dv.ragged(words, lengths=list(map(len, inner)))
+        return dv.ragged(sentences, lengths=list(map(len, rows)))
+    if kind == "sentences":
+        return dv.ragged(np.concatenate([np.empty(0, int), *rows]), lengths=list(map(len, rows)))
+    if kind == "spectrograms":
+        values = np.concatenate([np.empty(0, int), *(row.ravel() for row in rows)])
+        shapes = np.array([row.shape for row in rows], int).reshape(len(rows), 2)
+        return dv.ragged(values, shapes=shapes)
+    rest = {"vectors": (2,), "images": (3,)}[kind]
+    values = np.concatenate([np.empty((0, *rest), int), *(row.reshape(-1, *rest) for row in rows)])
+    if kind == "vectors":
+        return dv.ragged(values, offsets=np.cumsum([0, *map(len, rows)]))
+    shapes = np.array([row.shape[:2] for row in rows], int).reshape(len(rows), 2)
+    return dv.ragged(values, shapes=shapes)
+
+
+KINDS = ["sentences", "vectors", "images", "spectrograms", "documents"]
+LENGTHS = st.lists(st.sampled_from([2, 0, 3, 1, 5]), max_size=6)
+
+
+def row_keys(n):
+    """Draw a key on so many rows."""
+    number = st.integers(-n - 1, n)
+    inside = st.integers(-n, n - 1) if n else st.nothing()
+    numbers = st.lists(inside, max_size=5) if n else st.just([])
+    return st.one_of(
+        slices(n),
+        number,
+        numbers.map(lambda rows: np.array(rows, int)),
+        numbers.filter(len),
+        st.lists(st.booleans(), min_size=n, max_size=n).map(lambda mask: np.array(mask, bool)),
+        st.just(...),
+        slices(n).map(lambda part: (part,)),
+    )
+
+
+# ---------------------------------------------------------------- making
+
+
+def test_lists_of_different_lengths_make_a_ragged_field():
+    d = dv.View(tokens=[[1, 2], [3], []], label=[0, 1, 0])
+    assert_rows(d.tokens, [np.array([1, 2]), np.array([3]), np.array([], int)])
+    assert (d.tokens._shape(), d.tokens._dtype(), d.tokens._size()) == ((3, None), np.dtype(int), 3)
+    assert repr(d.tokens) == "View (3, ?) int64, 24 B, memory"
+    assert "(3, ?)" in d._repr_html_()
+    assert "tokens  int64  (3, ?)" in repr(d)
+    assert len(d) == len(d.tokens) == 3
+    row = d.tokens[0]
+    assert (row._shape(), row._size(), len(row)) == ((2,), 2, 2)
+    assert_same(row(), np.array([1, 2]))
+    assert_same(d[1].tokens(), np.array([3]))
+    assert d.tokens[0, 1]() == 2
+    assert d._asdict()["tokens"][1].tolist() == [3]
+
+
+@pytest.mark.parametrize(
+    ("rows", "shape"),
+    [
+        ([np.ones((2, 3, 3)), np.ones((1, 4, 3))], (2, None, None, 3)),
+        ([np.ones((4, 2)), np.ones((4, 5))], (2, 4, None)),
+        ([np.ones((2, 3)), np.ones((0, 3))], (2, None, 3)),
+        ([[[1, 2], [3]], [[4]], []], (3, None, None)),
+        ([[[1, 2], [3, 4]], [[5, 6]]], (2, None, 2)),
+        ([["a", "bc"], ["d"]], (2, None)),
+        ([[1, 2.5], []], (2, None)),
+    ],
+)
+def test_any_axes_behind_the_rows_are_ragged(rows, shape):
+    view = dv.View(x=rows).x
+    assert view._shape() == shape
+    for got, row in zip(view, rows, strict=True):
+        if isinstance(row, np.ndarray):
+            assert_same(got(), row)
+        elif shape != (3, None, None):
+            assert got().tolist() == row
+        else:
+            assert [part().tolist() for part in got] == row
+
+
+def test_rows_of_one_length_are_ragged_where_that_is_said():
+    assert dv.View([[1, 2], [3, 4]])._shape() == (2, 2)
+    assert dv.ragged([[1, 2], [3, 4]])._shape() == (2, None)
+    assert dv.ragged(np.eye(3))._shape() == (3, None)
+    assert_rows(dv.ragged(dv.View(np.eye(2))), np.eye(2))
+
+
+def test_flat_values_are_shared_and_offsets_are_not():
+    values, offsets = np.arange(6), np.array([1, 3, 3, 6])
+    view = dv.ragged(values, offsets=offsets)
+    offsets[:] = 0
+    values[1] = 9
+    assert_rows(view, [np.array([9, 2]), np.array([], int), np.array([3, 4, 5])])
+    view[0] = [7, 8]
+    assert values.tolist() == [0, 7, 8, 3, 4, 5]
+    assert view[2]()[0:2].base is not None
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"lengths": [1, 1]}, ValueError, "the rows have 2 values, and 3 were given"),
+        ({"offsets": [0, 4]}, ValueError, "the rows have 4 values, and 3 were given"),
+        ({"offsets": [0, 2, 1]}, ValueError, "ascend"),
+        ({"offsets": []}, ValueError, "one more than there are rows"),
+        ({"lengths": [4, -1]}, ValueError, "negative length: -1"),
+        ({"lengths": [1.5, 1.5]}, TypeError, "an array of integers"),
+        ({"shapes": [3]}, TypeError, "with 2 axes"),
+        ({"lengths": [3], "offsets": [0, 3]}, TypeError, "give one of"),
+    ],
+)
+def test_a_layout_that_does_not_fit_is_refused(options, error, text):
+    with pytest.raises(error, match=text):
+        dv.ragged([1, 2, 3], **options)
+
+
+def test_what_makes_no_rows_is_refused():
+    for values in ([[1, 2], 3], [[1, 2], "ab"], [np.ones(2), np.ones((2, 2))]):
+        with pytest.raises(TypeError, match="no array can be made of this list"):
+            dv.View(values)
+
+
+# ---------------------------------------------------------------- rows
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@examples(60)
+@given(data=st.data(), lengths=LENGTHS)
+def test_row_keys_of_every_kind_keep_the_rows_ragged(kind, data, lengths):
+    model = shaped_rows(kind, lengths)
+    view = made(kind, model)
+    check_rows(view, model, lambda rows: rows[:])
+    for _ in range(data.draw(st.integers(1, 3))):
+        key = data.draw(row_keys(len(model)))
+        view = check_rows(view, model, lambda rows, key=key: rows[key])
+        model, refusal = attempt(lambda rows, key=key: rows[key], model)
+        if refusal is not None or kind == "documents" or model.dtype != object:
+            return
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_keys_on_a_ragged_axis_are_refused_with_advice(kind):
+    view = made(kind, shaped_rows(kind, [2, 3, 1]))
+    for key in ((slice(None), 0), (slice(0, 2), slice(0, 1)), ([0, 1], [0, 0]), (0, 0, 0, 0, 0, 0)):
+        with pytest.raises(IndexError):
+            view[key]
+    with pytest.raises(IndexError, match=r"view\[0\]\[:2\].*_pad.*_windows.*_map"):
+        view[:, 0]
+    assert_rows(view[:, :], view())
+
+
+def test_keys_on_axes_behind_the_ragged_ones():
+    model = shaped_rows("images", [2, 1, 3])
+    view = made("images", model)
+    for got in (view[..., 0], view[:, :, :, 0]):
+        assert got._shape() == (3, None, None)
+        assert_rows(got, objects([row[..., 0] for row in model]))
+    assert_rows(view[::-1, ..., 1:], objects([row[..., 1:] for row in model[::-1]]))
+    assert_same(view[1, 0, 0](), model[1][0, 0])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@examples(30)
+@given(data=st.data(), lengths=LENGTHS.filter(len))
+def test_orders_parts_and_joins_are_those_of_the_rows(kind, data, lengths):
+    model = shaped_rows(kind, lengths)
+    n = len(model)
+    d = dv.View(x=made(kind, model), y=np.arange(n))
+    order = d.y._shuffled(3)()
+    assert_rows(d._shuffled(3).x, model[order])
+    assert_rows(d._filter(d.y > 1).x, model[np.arange(n) > 1])
+    assert_rows(d._repeat(2).x, np.concatenate([model, model]))
+    assert_rows(d._take([0, -1, 0]).x, model[[0, -1, 0]])
+    cut = data.draw(st.integers(0, n))
+    parts = d._split([cut], seed=data.draw(st.sampled_from([None, 1])))
+    rows = np.concatenate([part.y() for part in parts])
+    assert_rows(dv.concat(*parts).x, model[rows])
+    part = data.draw(slices(n))
+    whole = dv.concat(d[part], d, d[::-1])
+    expected = np.concatenate([model[part], model, model[::-1]])
+    assert_rows(whole.x, expected)
+    key = data.draw(slices(len(expected)))
+    assert_rows(whole[key].x, expected[key])
+    if n > 1:
+        for train, test in d._folds(2):
+            assert_rows(train.x, model[train.y()])
+            assert_rows(test.x, model[test.y()])
+
+
+def test_an_array_can_be_joined_with_ragged_rows():
+    joined = dv.concat(dv.View([[1, 2], [3, 4]]), dv.View([[5], []]))
+    assert_rows(joined, [np.array([1, 2]), np.array([3, 4]), np.array([5]), np.array([], int)])
+    with pytest.raises(ValueError, match="rows to be joined are alike"):
+        dv.concat(dv.View([[1], []]), dv.View([[[1, 2]], []]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("tail", ["short", "drop", "pad"])
+@pytest.mark.parametrize("sampler", ["linear", "permutation"])
+def test_minibatches_are_ragged(kind, tail, sampler):
+    model = shaped_rows(kind, [2, 0, 3, 1, 5, 2, 1])
+    d = dv.View(x=made(kind, model), y=np.arange(7))
+    batches = d._minibatches(3, tail=tail, sampler=sampler, seed=1)
+    assert batches.x._shape() == (len(batches), 3, *d.x._shape()[1:])
+    for number, batch in enumerate(batches):
+        assert_rows(batch.x, model[batch.y()])
+        assert_rows(batches.x[number], model[batch.y()])
+        assert_same(
+            batch[0].x() if kind != "documents" else batch[0].y(),
+            (model[batch.y()[0]] if kind != "documents" else batch.y()[0]),
+        )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@examples(20)
+@given(data=st.data(), lengths=LENGTHS)
+def test_pickles_and_copies_have_the_same_rows(kind, data, lengths):
+    model = shaped_rows(kind, lengths)
+    part = data.draw(slices(len(model)))
+    d = dv.View(x=made(kind, model), y=np.arange(len(model)))[part]
+    for twin in (pickle.loads(pickle.dumps(d)), copy.deepcopy(d), copy.copy(d), d._freeze()):
+        assert_rows(twin.x, model[part])
+    assert_rows(pickle.loads(pickle.dumps(d.x)), model[part])
+
+
+def test_a_pickle_has_no_more_values_than_its_rows():
+    view = dv.ragged(np.arange(10**6), lengths=np.full(10**5, 10))
+    assert len(pickle.dumps(view[500:510])) < 3000
+    assert len(pickle.dumps(view[[700, 500]])) < 20_000
+    shuffled = view._shuffled(0)
+    assert_rows(pickle.loads(pickle.dumps(shuffled[:5])), shuffled[:5]())
+
+
+def test_what_is_frozen_does_not_change():
+    d = dv.View(x=[[1, 2], [3], []])
+    frozen = d[::-1]._freeze()
+    d.x += 1
+    assert_rows(frozen.x, [np.array([], int), np.array([3]), np.array([1, 2])])
+    with pytest.raises(dv.ReadOnlyError):
+        frozen.x[1] = 0
+    with pytest.raises(dv.ReadOnlyError):
+        d._readonly().x[0] = 0
+    assert not d._readonly().x[0]().flags.writeable
+
+
+def test_the_array_of_arrays_is_a_copy():
+    values = np.arange(5)
+    view = dv.ragged(values, lengths=[2, 3])
+    view()[0][:] = 7
+    view[:1]()[0][:] = 7
+    assert values.tolist() == [0, 1, 2, 3, 4]
