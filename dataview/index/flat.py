@@ -107,6 +107,26 @@ class Layout:
             stride *= room
         return places
 
+    def within(self, shape: Sequence[int], from_end: bool) -> np.ndarray:
+        """Return which values are among the first, or the last, of each axis of their row.
+
+        >>> layout_of(lengths=[3, 1]).within((2,), from_end=True)
+        array([False,  True,  True,  True])
+        """
+        sizes = np.diff(self.offsets)
+        kept = np.ones(int(self.offsets[-1]), bool)
+        rest = np.arange(self.offsets[-1]) - self.offsets[:-1].repeat(sizes)
+        for lengths, room in zip(self.lengths().T[::-1], shape[::-1], strict=True):
+            rest, digit = np.divmod(rest, np.maximum(lengths, 1).repeat(sizes))
+            kept &= digit >= (lengths - room).repeat(sizes) if from_end else digit < room
+        return kept
+
+    def limited(self, shape: Sequence[int]) -> Layout:
+        """Return the layout of rows of which no axis is longer than these lengths."""
+        lengths = np.minimum(self.lengths(), np.asarray(shape))
+        shapes = None if self.shapes is None else lengths
+        return Layout(_offsets(lengths.prod(axis=1)), shapes, self.axes)
+
 
 def _offsets(sizes: np.ndarray) -> np.ndarray:
     offsets = np.zeros(len(sizes) + 1, np.intp)

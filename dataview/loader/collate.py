@@ -14,6 +14,7 @@ import numpy as np
 
 from dataview.compute import evaluate, pack_like
 from dataview.loader.devices import placed
+from dataview.plan.casting import holding
 from dataview.plan.kinds import Record, members
 from dataview.plan.node import Node
 from dataview.samplers import checked_number
@@ -278,7 +279,7 @@ def _padded(samples: list[np.ndarray], pad: Pad, dtype: np.dtype[Any], place: _P
             raise ValueError(f"{text}, and only axis {pad.axis} is padded")
     whole = shapes.max(axis=0)
     whole[list(axes)] = -(-whole[list(axes)] // pad.multiple) * pad.multiple
-    batch = np.full((len(samples), *whole), pad.value, _with_value(dtype, pad.value, place))
+    batch = np.full((len(samples), *whole), pad.value, holding(dtype, pad.value, place.where))
     for part, sample in zip(batch, samples, strict=True):
         part[tuple(_fill(sample.shape, whole, pad.side))] = sample
     if not pad.length and not pad.mask:
@@ -324,29 +325,3 @@ def _common_dtype(samples: list[np.ndarray], place: _Place) -> np.dtype[Any]:
         return np.result_type(*dtypes)
     except TypeError as error:
         raise TypeError(f"{place.where}no dtype holds all the samples: {error}") from error
-
-
-def _with_value(dtype: np.dtype[Any], value: Any, place: _Place) -> np.dtype[Any]:
-    """Return the dtype itself if it holds the value, else one that holds both.
-
-    >>> _with_value(np.dtype(int), 0.0, _Place([])), _with_value(np.dtype(int), np.nan, _Place([]))
-    (dtype('int64'), dtype('float64'))
-    """
-    own = np.asarray(value)
-    if dtype.kind == "O":
-        return dtype
-    if (own.dtype.kind in "SU") is not (dtype.kind in "SU") or own.ndim:
-        raise TypeError(f"{place.where}{value!r} is no padding for samples of {dtype}")
-    if dtype.kind in "SU":
-        return np.result_type(dtype, own.dtype)
-    if own.dtype.kind in "iu" and dtype.kind in "iu":
-        bounds = np.iinfo(dtype)
-        if not bounds.min <= int(own) <= bounds.max:
-            raise OverflowError(f"{place.where}the padding {value!r} does not fit into {dtype}")
-        return dtype
-    if own.dtype.kind == "f" and dtype.kind in "biu" and own == np.floor(own) and not np.isinf(own):
-        return _with_value(dtype, int(own), place)
-    try:
-        return np.result_type(dtype, value)
-    except TypeError:
-        raise TypeError(f"{place.where}{value!r} is no padding for samples of {dtype}") from None

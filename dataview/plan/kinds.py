@@ -73,6 +73,10 @@ class Sampled(Node):
             "the shape is unknown until a sample has been read; call _probe() to read one"
         )
 
+    def flat(self) -> Node:
+        """Return all elements one after the other, if they are there."""
+        raise self.shapeless()
+
     def at(self, key: Any) -> Node | None:
         """Return the part for a key that is not on rows alone, None if it has no such parts."""
         return None

@@ -129,6 +129,8 @@ def reshaped(node: Node, shape: Any, order: str = "C") -> Node:
         return transposed(reshaped(transposed(node), turned))
     if order != "C":
         raise ValueError(f"order= is 'C' or 'F'; got {order!r}")
+    if isinstance(node, Sampled) and node.is_sized:
+        node = node.flat()
     own = known_shape(node)
     wanted = _inferred(own, shape)
     if wanted == own:

@@ -42,6 +42,9 @@ from dataview.sources import ArraySource, Memo
 
 WAYS_OUT = "_pad(value) makes an array of one shape of them, _map(function) does it row by row"
 
+FEW_VALUES = 1 << 16
+"""The places of so many values of chosen rows are listed, those of more computed when needed."""
+
 
 class Ragged(Sampled):
     """The rows of `layout` that `index` has, whose values are among those of the node below."""
@@ -228,6 +231,8 @@ class Ragged(Sampled):
             return select(values, block_index(shape, places.start, places.stop))
         place = place_of(self.layout, numbers)
         count = int(place.rows.offsets[-1])
+        if count <= FEW_VALUES:
+            return _places_of(values, place.block(0, count))
         return select(values, axis_index(shape, Computed(place, LINE), count))
 
     def relaid(self) -> Ragged:
