@@ -478,3 +478,109 @@ def test_the_values_stand_in_one_line():
     assert_same(view[[3, 0]]._reshape(2, 2)(), np.array([[4, 5], [1, 2]]))
     view[::-1]._reshape(-1)[:2] = 0
     assert_rows(view, [np.array([1, 2]), np.array([3]), np.array([], int), np.array([0, 0])])
+
+
+# ---------------------------------------------------------------- loaders
+
+TEXTS = objects([np.array(row, int) for row in ([1, 2], [3], [], [4, 5, 6], [7], [8, 9])])
+
+
+def texts():
+    return dv.View(tokens=made("sentences", TEXTS), y=np.arange(6))
+
+
+@pytest.mark.parametrize("sampler", ["linear", "permutation", "uniform"])
+@pytest.mark.parametrize("options", [{}, {"workers": 2}, {"workers": 2, "kind": "process"}])
+def test_a_loader_hands_out_ragged_batches(sampler, options):
+    with texts()._loader(4, sampler, seed=1, **options) as loader:
+        for batch in loader:
+            assert batch.tokens._shape() == (len(batch), None)
+            assert_rows(batch.tokens, TEXTS[batch.y()])
+            assert_rows(batch[::-1].tokens, TEXTS[batch.y()[::-1]])
+            assert_same(batch.tokens._lengths()(), np.array([*map(len, TEXTS[batch.y()])]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_loader_of_any_ragged_rows(kind):
+    model = shaped_rows(kind, [2, 0, 3, 1])
+    d = dv.View(x=made(kind, model), y=np.arange(4))
+    for batch in d._loader(3, "permutation"):
+        assert_rows(batch.x, model[batch.y()])
+    for batch in d.x._loader(3):
+        assert batch._shape() == (len(batch), *d.x._shape()[1:])
+    by_epoch = d._loader(3, straddle=True, repeat=True)
+    for _, batch in zip(range(4), by_epoch, strict=False):
+        assert_rows(batch.x, model[batch.y()])
+
+
+@pytest.mark.parametrize(
+    "pad", [0, dv.Pad(-1, side="left", multiple=4, length=True, mask=True), dv.Pad(0, axis=0)]
+)
+def test_a_loader_pads_a_batch_as_collate_pads_its_samples(pad):
+    d = texts()
+    expected = dv.collate([{"tokens": row, "y": n} for n, row in enumerate(TEXTS)], pad=pad)
+    for fields in ({"tokens": pad}, pad):
+        batch = next(d._loader(6, pad=fields))
+        assert list(batch._fields()) == list(expected)
+        for name in expected:
+            assert_same(batch[name](), expected[name])
+    alone = dv.collate(list(TEXTS), pad=0)
+    assert_same(next(d.tokens._loader(6, pad=0))(), alone)
+
+
+def test_a_tail_that_is_filled_up_is_marked():
+    batches = [*texts()._loader(4, tail="pad")]
+    assert_rows(batches[1].tokens, TEXTS[[4, 5, 0, 1]])
+    assert batches[1]._valid()().tolist() == [True, True, False, False]
+    padded = [*texts()._loader(4, tail="pad", pad=0)]
+    assert padded[1]._valid()().tolist() == [True, True, False, False]
+    assert padded[1].tokens().tolist() == [[7, 0], [8, 9], [1, 2], [3, 0]]
+
+
+def test_forms_of_ragged_batches():
+    d = texts()
+    tokens, y = next(d._loader(3, fields=("tokens", "y")))
+    assert_rows(tokens, TEXTS[:3])
+    assert_same(y, np.arange(3))
+    assert_rows(next(d._loader(3, fields="tokens")), TEXTS[:3])
+    assert_rows(next(d._loader(3, fields=["tokens"]))["tokens"], TEXTS[:3])
+
+
+def test_a_transform_of_ragged_rows():
+    def turned(sample):
+        return {"tokens": sample.tokens()[::-1], "n": len(sample.tokens)}
+
+    batch = next(texts()._loader(6, transform=turned))
+    assert_rows(batch.tokens, objects([row[::-1] for row in TEXTS]))
+    assert batch.n().tolist() == [2, 1, 0, 3, 1, 2]
+    padded = next(texts()._loader(6, transform=turned, pad={"tokens": 0}))
+    assert padded.tokens[:2]().tolist() == [[2, 1, 0], [3, 0, 0]]
+    own = next(texts()._loader(6, collate=lambda rows: dv.collate(rows, pad="ragged")))
+    assert_rows(own.tokens, TEXTS)
+
+
+def test_a_row_that_fails_leaves_the_others_ragged():
+    def broken(sample):
+        if sample.y() == 1:
+            raise ValueError("bad")
+        return sample
+
+    batch = next(texts()._loader(3, transform=broken, on_error="skip"))
+    assert_rows(batch.tokens, TEXTS[[0, 2]])
+
+
+def test_functions_of_ragged_rows():
+    d = texts()
+    doubled = d._map(lambda sample: sample.tokens() * 2, shape=None, dtype=int)
+    assert [row().tolist() for row in doubled] == [(row * 2).tolist() for row in TEXTS]
+    assert_same(
+        d._map(lambda sample: len(sample.tokens), shape=(), dtype=int)(), d.tokens._lengths()()
+    )
+    kept = d._filter(lambda sample: len(sample.tokens) > 1)
+    assert_rows(kept._probe().tokens, TEXTS[[0, 3, 5]])
+    samples = dv.View(lambda number: {"x": TEXTS[number], "y": number}, _length=6)
+    batch = next(samples._loader(6, pad="ragged"))
+    assert_rows(batch.x, TEXTS)
+    assert_same(batch.y(), np.arange(6))
+    stream = dv.View(lambda: iter({"x": row} for row in TEXTS))
+    assert_rows(next(stream._loader(6, pad="ragged")).x, TEXTS)

@@ -13,14 +13,25 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from dataview.compute import evaluate, pack_like
+from dataview.index.flat import packed
 from dataview.loader.devices import placed
 from dataview.plan.casting import holding
 from dataview.plan.kinds import Record, members
 from dataview.plan.node import Node
+from dataview.plan.ragged import ragged_of
 from dataview.samplers import checked_number
 
 RAGGED = "ragged"
-"""The padding that adds nothing: samples stay as they are, in an array of objects."""
+"""The padding that adds nothing: samples keep their shapes, in a ragged field."""
+
+
+class _WhereNeeded(str):
+    """The same for all fields of a sample: those whose samples have one shape are stacked."""
+
+    __slots__ = ()
+
+
+WHERE_NEEDED = _WhereNeeded(RAGGED)
 
 _SIDES = ("left", "right")
 
@@ -146,7 +157,12 @@ def _batch(samples: list[Any], pad: Any, place: _Place) -> Any:
         return _tuples(samples, pad, place)
     padding = _padding(pad, place)
     if padding == RAGGED:
-        return _objects([np.asarray(sample) for sample in samples])
+        arrays = [_array(sample, None, place) for sample in samples]
+        alike = len({array.shape for array in arrays}) == 1
+        if not arrays[0].ndim or (alike and pad is WHERE_NEEDED):
+            return _arrays(arrays, None, place)
+        _common_dtype(arrays, place)
+        return ragged_of(*packed(arrays))
     assert padding is None or isinstance(padding, Pad)
     return _arrays([_array(sample, padding, place) for sample in samples], padding, place)
 
@@ -198,7 +214,8 @@ def _paddings(pad: Any, names: list[Any], place: _Place) -> Callable[[Any], Any]
             raise ValueError(f"{place.where}pad= has {len(pad)} parts, the samples {len(names)}")
         pad = dict(zip(names, pad, strict=True))
     if not isinstance(pad, Mapping):
-        return lambda name: pad
+        own = WHERE_NEEDED if isinstance(pad, str) and pad == RAGGED else pad
+        return lambda name: own
     unknown = [name for name in pad if name not in names]
     if unknown:
         raise KeyError(f"{place.where}pad= names {unknown}, which are none of the fields {names}")
@@ -236,13 +253,6 @@ def _array(sample: Any, pad: Pad | None, place: _Place) -> np.ndarray:
     filled = _arrays(rows, inner, replace(place, numbers=range(len(rows))))
     assert isinstance(filled, np.ndarray)
     return filled
-
-
-def _objects(samples: Sequence[Any]) -> np.ndarray:
-    batch = np.empty(len(samples), object)
-    for number, sample in enumerate(samples):
-        batch[number] = sample
-    return batch
 
 
 def _arrays(samples: list[np.ndarray], pad: Pad | None, place: _Place) -> Any:

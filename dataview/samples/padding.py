@@ -151,14 +151,14 @@ def padded(node: Node, padding: Any, length: bool = False, mask: bool = False) -
         )
     if isinstance(padding.value, Mapping):
         raise TypeError(f"the values by field are for a record; got {padding.value!r}")
-    data, found, marks = _filled(node, padding, "")
+    data, found, marks = filled(node, padding)
     name = node.label.names[-1] + "_" if node.label is not None else ""
     beside = {f"{name}length": found if length else None, f"{name}mask": marks if mask else None}
     more = {key: Attached(part, (0,)) for key, part in beside.items() if part is not None}
     return with_fields(data, Fields(more)) if more else data
 
 
-def _filled(node: Ragged, padding: Padding, where: str) -> tuple[Node, Node, Node]:
+def filled(node: Ragged, padding: Padding, where: str = "") -> tuple[Node, Node, Node]:
     """Return rows filled up, their lengths and the mask."""
     boxes: list[tuple[int, ...]] = []
     ragged: list[tuple[int, ...]] = []
@@ -204,7 +204,7 @@ def _padded_fields(node: Record, padding: Any, length: bool, mask: bool) -> Node
         own = padding
         if by_name is not None:
             own = Padding(by_name[name], padding.to, padding.side, padding.multiple, padding.cut)
-        data, lengths, marks = _filled(part, own, f"field {name!r}: ")
+        data, lengths, marks = filled(part, own, f"field {name!r}: ")
         found[name] = data
         for key, beside in (
             (f"{name}_length", lengths if length else None),

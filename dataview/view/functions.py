@@ -132,4 +132,15 @@ def collate(samples: Iterable[Any], pad: Any = None, device: Any = None) -> Any:
     array([[1, 2],
            [3, 0]])
     """
-    return collated(samples, pad, device, data_of=unwrapped)
+    return _with_views(collated(samples, pad, device, data_of=unwrapped))
+
+
+def _with_views(batch: Any) -> Any:
+    """Return a batch with a view of each ragged field in it."""
+    if isinstance(batch, Node):
+        return viewed(batch)
+    if isinstance(batch, dict):
+        return {name: _with_views(part) for name, part in batch.items()}
+    if isinstance(batch, tuple):
+        return pack_like(batch, list(map(_with_views, batch)))
+    return batch
