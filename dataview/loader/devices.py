@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute import evaluate, pack_like
+from dataview.compute import pack_like, rows_of
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 
@@ -20,7 +20,7 @@ _HOW = (
 
 def _torch(library: Any, array: Any, device: Any) -> Any:
     if isinstance(array, Ragged):
-        values, layout = array.gathered(evaluate)
+        values, layout = array.gathered(rows_of)
         if array.is_nested or layout.shapes is not None:
             raise TypeError("a nested tensor has one ragged axis, right behind the rows; give pad=")
         parts = [library.from_dlpack(part).to(device) for part in (values, layout.offsets.copy())]

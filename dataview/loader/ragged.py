@@ -12,12 +12,12 @@ from dataview.loader.collate import RAGGED, Pad
 from dataview.plan.concat import concat
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
-from dataview.samples import Padding, filled
+from dataview.samples import Padding, filled, lengths_filled, mask_of
 
 
 def reader(node: Ragged) -> Callable[[np.ndarray], Ragged]:
     """Return the function that reads rows of a ragged node; they share no memory with it."""
-    return lambda rows: node.rows(rows).compact(evaluate)
+    return lambda rows: node.rows(rows).compact(rows_of)
 
 
 def row_of(batch: Ragged, number: int) -> Any:
@@ -29,7 +29,7 @@ def joined(batches: Sequence[Node]) -> Ragged:
     """Return the rows of several batches as one batch."""
     found = concat(list(batches))
     assert isinstance(found, Ragged)
-    return found.compact(evaluate)
+    return found.compact(rows_of)
 
 
 def padded_together(parts: Mapping[str, Node], pad: Any) -> Mapping[str, Pad] | None:
@@ -73,12 +73,12 @@ def with_padding(batch: Any, pads: Mapping[str, Pad]) -> Any:
 
 def _filled(rows: Ragged, name: str, pad: Pad) -> dict[str, Any]:
     padding = Padding(pad.value, None, pad.side, pad.multiple)
-    data, lengths, mask = filled(rows, padding, f"field {name!r}: " if name else "")
+    data = filled(rows, padding, f"field {name!r}: " if name else "")
     found = {name: evaluate(data)}
     if pad.length:
-        found[f"{name}_length"] = evaluate(lengths)
+        found[f"{name}_length"] = evaluate(lengths_filled(data))
     if pad.mask:
-        found[f"{name}_mask"] = evaluate(mask)
+        found[f"{name}_mask"] = evaluate(mask_of(data))
     return found
 
 

@@ -31,6 +31,7 @@ from dataview.plan.kinds import (
     known_dtype,
     known_shape,
     members,
+    shape_for_rows,
     shape_of,
 )
 from dataview.plan.node import Argument, DType, Label, LateFields, Node, Shape
@@ -144,7 +145,7 @@ def row_field(node: Node, name: str) -> Node | None:
         pass
     part = node.fields.named.get(name)
     found = field(node, name) if part is not None and part.follows_rows else None
-    if found is not None and not found.shape:  # unknown until probed
+    if found is not None and not shape_for_rows(found):  # unknown until probed
         found = None
     if found is not None and getattr(found, "node", None) is node:  # each would hold the other
         if not isinstance(node, (Stored, Concat)):

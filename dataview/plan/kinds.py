@@ -479,6 +479,13 @@ def known_shape(node: Node) -> Shape:
     )
 
 
+def shape_for_rows(node: Node) -> Shape | None:
+    """Return the shape as far as a choice of rows needs it, None if rows cannot be chosen so."""
+    if node.shape is None and isinstance(node, Sampled) and node.is_sized:
+        return (node.count or 0,)
+    return node.shape
+
+
 def bind_text(names: Iterable[str]) -> str:
     """Return the call that gives data for symbols, as one writes it."""
     return f"_bind({', '.join(f'{name}=...' for name in names)})"

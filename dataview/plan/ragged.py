@@ -42,14 +42,14 @@ from dataview.sources import ArraySource, Memo
 
 WAYS_OUT = "_pad(value) makes an array of one shape of them, _map(function) does it row by row"
 
-FEW_VALUES = 1 << 16
-"""The places of so many values of chosen rows are listed, those of more computed when needed."""
+FEW_ROWS = 1 << 12
+"""The places of the values of fewer chosen rows are listed, of more computed when needed."""
 
 
 class Ragged(Sampled):
     """The rows of `layout` that `index` has, whose values are among those of the node below."""
 
-    __slots__ = ("index", "layout")
+    __slots__ = ("index", "laid", "layout")
     lifts = is_sized = True
 
     def __init__(self, values: Node, layout: Layout, index: Index | None = None) -> None:
@@ -58,6 +58,12 @@ class Ragged(Sampled):
         self.layout = layout
         self.index = identity((layout.count,)) if index is None else index
         self.levels = values.levels + 1
+        self.laid: tuple[range | np.ndarray, Layout] | None = None
+
+    def forget(self) -> None:
+        """Forget what has been remembered, where the values of the rows are, too."""
+        super().forget()
+        self.laid = None
 
     # --- what it is ------------------------------------------------------------------------
 
@@ -111,7 +117,12 @@ class Ragged(Sampled):
 
     def chosen(self) -> tuple[range | np.ndarray, Layout]:
         """Return where the values of the rows are, and how these lie one after the other."""
-        return self.layout.part(self.numbers())
+        if self.laid is not None:
+            return self.laid
+        found = self.layout.part(self.numbers())
+        if self.count < FEW_ROWS:
+            self.laid = found
+        return found
 
     def part(self, index: Index) -> Node:
         """Return one row, an ordinary array, or some rows."""
@@ -119,19 +130,21 @@ class Ragged(Sampled):
             raise self._no_key("rows are taken in a line, whole")
         found = compose(self.index, index)
         if found.shape:
-            return self.replaced(index=found)
+            part = Ragged(self.values, self.layout, found)  # quicker than `replaced`
+            part.meta, part.label = self.meta, self.label
+            return part
         return self._row(int(positions(found.maps[0], ())))
 
     def _row(self, number: int) -> Node:
         places, shape = self.layout.row(number)
-        found = _places_of(self.values, places)
+        found = places_of(self.values, places)
         if self.layout.shapes is not None:
             found = reshaped(found, (*shape, *known_shape(found)[1:]))
         return found if found.meta is self.meta else found.replaced(meta=self.meta)
 
     def rows(self, numbers: range | np.ndarray) -> Ragged:
         """Return some rows by their numbers among those that there are."""
-        return cast(Ragged, _places_of(self, numbers))
+        return cast(Ragged, places_of(self, numbers))
 
     def at(self, key: Any) -> Node:
         """Return the part for a key: on the rows, and on axes behind the ragged ones."""
@@ -167,13 +180,16 @@ class Ragged(Sampled):
 
     def answer(self, evaluate: Evaluate, memo: Memo) -> np.ndarray:
         """Return the rows as an array of arrays, which share no memory with the data."""
-        values, layout = self.gathered(lambda node: evaluate(node, None, memo))
+        values, layout = self.gathered(lambda node, places: evaluate(places_of(node, places)))
         return as_objects(values, layout)
 
-    def gathered(self, evaluate: Callable[[Node], np.ndarray]) -> tuple[np.ndarray, Layout]:
-        """Return a copy of the values of the rows, one after the other, and how they lie."""
+    def gathered(self, read: Callable[[Node, Any], np.ndarray]) -> tuple[np.ndarray, Layout]:
+        """Return a copy of the values of the rows, one after the other, and how they lie.
+
+        `read` reads the rows of a node that have these numbers.
+        """
         places, layout = self.chosen()
-        found = evaluate(_places_of(self.values, places))
+        found = read(self.values, places)
         is_new = isinstance(places, np.ndarray) or self.is_nested
         return found if is_new and found.flags.writeable else np.array(found), layout
 
@@ -196,13 +212,13 @@ class Ragged(Sampled):
 
         return taken
 
-    def compact(self, evaluate: Callable[[Node], np.ndarray], writable: bool = True) -> Ragged:
+    def compact(self, read: Callable[[Node, Any], np.ndarray], writable: bool = True) -> Ragged:
         """Return a copy of the rows in memory."""
         if isinstance(self.values, Ragged):
             places, layout = self.chosen()
-            values: Node = self.values.rows(places).compact(evaluate, writable)
+            values: Node = self.values.rows(places).compact(read, writable)
         else:
-            array, layout = self.gathered(evaluate)
+            array, layout = self.gathered(read)
             values = stored(ArraySource(array), writable)
         found = Ragged(values, layout)
         found.meta, found.label = self.meta, self.label
@@ -216,7 +232,7 @@ class Ragged(Sampled):
             return self
         places, layout = self.layout.part(range(first, last + 1))
         index = Index(self.index.shape, [shifted(self.index.maps[0], first)])
-        return self.replaced(node=_places_of(self.values, places), layout=layout, index=index)
+        return self.replaced(node=places_of(self.values, places), layout=layout, index=index)
 
     # --- its values as one line ------------------------------------------------------------
 
@@ -225,15 +241,11 @@ class Ragged(Sampled):
         numbers, values = self.numbers(), self.values
         if isinstance(values, Ragged):
             return values.rows(self.layout.part(numbers)[0]).flat()
-        shape = known_shape(values)
-        if isinstance(numbers, range) and numbers.step == 1:
-            places = cast(range, self.layout.part(numbers)[0])
-            return select(values, block_index(shape, places.start, places.stop))
+        if self.count < FEW_ROWS or (isinstance(numbers, range) and numbers.step == 1):
+            return places_of(values, self.chosen()[0])
         place = place_of(self.layout, numbers)
         count = int(place.rows.offsets[-1])
-        if count <= FEW_VALUES:
-            return _places_of(values, place.block(0, count))
-        return select(values, axis_index(shape, Computed(place, LINE), count))
+        return select(values, axis_index(known_shape(values), Computed(place, LINE), count))
 
     def relaid(self) -> Ragged:
         """Return the same rows such that their values are a line of their own."""
@@ -429,7 +441,7 @@ def joined(nodes: Sequence[Node], in_line: Callable[[list[Node]], Node]) -> Ragg
     starts = np.cumsum([0, *(whole.layout.count for whole in wholes)]).tolist()
     first = {(id(w.values), id(w.layout)): start for w, start in zip(wholes, starts, strict=False)}
     lines = [w.layout.part(range(w.layout.count)) for w in wholes]
-    values = in_line([_places_of(w.values, p) for w, (p, _) in zip(wholes, lines, strict=True)])
+    values = in_line([places_of(w.values, p) for w, (p, _) in zip(wholes, lines, strict=True)])
     layout = shaped(np.concatenate([line.lengths() for _, line in lines]))
     shared = zip(*(line.axes for _, line in lines), strict=True)
     layout = replace(layout, axes=tuple(n[0] if len({*n}) == 1 else None for n in shared))
@@ -459,7 +471,7 @@ def as_objects(values: np.ndarray, layout: Layout) -> np.ndarray:
     return found
 
 
-def _places_of(node: Node, places: range | np.ndarray) -> Node:
+def places_of(node: Node, places: range | np.ndarray) -> Node:
     """Return the rows of a node at these places."""
     shape = (node.count or 0,) if isinstance(node, Ragged) else known_shape(node)
     if isinstance(places, range):

@@ -10,7 +10,7 @@ from dataview.samples.mapping import (
     row_functions_of,
 )
 from dataview.samples.numbered import NumberedSamples, name_of, stack, stack_nodes
-from dataview.samples.padding import Padding, filled, lengths, padded
+from dataview.samples.padding import Padding, filled, lengths, lengths_filled, mask_of, padded
 from dataview.samples.random_numbers import RandomKeys, random_keys
 from dataview.samples.row_functions import Undeclared
 from dataview.samples.streams import (
@@ -32,7 +32,7 @@ from dataview.samples.unique import distinct
 __all__ = [
     "BATCH", "DerivedSamples", "FilteredSamples", "IteratorSamples", "NumberedSamples", "Padding",
     "RandomKeys", "Stream", "Undeclared", "at_epoch", "cached", "deterministic", "distinct",
-    "filled", "filtered", "length_of", "lengths", "mapped", "name_of", "padded", "pool_of",
-    "probed", "random_keys", "repeated_stream", "row_functions_of", "samples_at", "samples_of",
-    "shuffled_stream", "stack", "stack_nodes", "within_pool",
+    "filled", "filtered", "length_of", "lengths", "lengths_filled", "mapped", "mask_of", "name_of",
+    "padded", "pool_of", "probed", "random_keys", "repeated_stream", "row_functions_of",
+    "samples_at", "samples_of", "shuffled_stream", "stack", "stack_nodes", "within_pool",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from dataview.compute import evaluate
+from dataview.compute import rows_of
 from dataview.errors import unknown_field
 from dataview.index import as_array, is_integer
 from dataview.index.flat import Layout
@@ -86,8 +86,7 @@ class Filling(Part):
     def rows(self, node: Any, numbers: np.ndarray, memo: Memo) -> np.ndarray:
         """Return rows filled up, or the mask that is true where there are data."""
         rows: Ragged = node.node
-        is_all = len(numbers) == rows.count
-        rows = rows if is_all else rows.rows(numbers)
+        rows = rows if len(numbers) == rows.count else rows.rows(numbers)
         return self._mask(rows) if node.path else self._data(rows, node.dtype)
 
     def _data(self, rows: Ragged, dtype: Any, depth: int = 0) -> np.ndarray:
@@ -95,7 +94,7 @@ class Filling(Part):
             places, layout = rows.chosen()
             values = self._data(rows.values.rows(places), dtype, depth + 1)
         else:
-            values, layout = rows.gathered(evaluate)
+            values, layout = rows.gathered(rows_of)
         box = self.lengths[depth]
         places, kept = _places_in(layout, box, self.padding)
         out = np.full(
@@ -151,17 +150,17 @@ def padded(node: Node, padding: Any, length: bool = False, mask: bool = False) -
         )
     if isinstance(padding.value, Mapping):
         raise TypeError(f"the values by field are for a record; got {padding.value!r}")
-    data, found, marks = filled(node, padding)
+    data = filled(node, padding)
     name = node.label.names[-1] + "_" if node.label is not None else ""
-    beside = {f"{name}length": found if length else None, f"{name}mask": marks if mask else None}
+    beside = {f"{name}length": lengths_filled(data) if length else None}
+    beside[f"{name}mask"] = mask_of(data) if mask else None
     more = {key: Attached(part, (0,)) for key, part in beside.items() if part is not None}
     return with_fields(data, Fields(more)) if more else data
 
 
-def filled(node: Ragged, padding: Padding, where: str = "") -> tuple[Node, Node, Node]:
-    """Return rows filled up, their lengths and the mask."""
+def filled(node: Ragged, padding: Padding, where: str = "") -> Mapped:
+    """Return rows filled up to one shape."""
     boxes: list[tuple[int, ...]] = []
-    ragged: list[tuple[int, ...]] = []
     rows: Node = node
     given = padding.to if isinstance(padding.to, (tuple, list)) else None
     while isinstance(rows, Ragged):
@@ -171,18 +170,37 @@ def filled(node: Ragged, padding: Padding, where: str = "") -> tuple[Node, Node,
             count = layout.axes.count(None)
             own, given = _with_to(padding, given[:count]), given[count:]
         boxes.append(own.lengths(layout, where))
-        ragged.append(tuple(n for n, m in zip(boxes[-1], layout.axes, strict=True) if m is None))
         rows = rows.values.rows(places) if isinstance(rows.values, Ragged) else rows.values
     if given:
         raise ValueError(f"{where}to= has {len(given)} lengths more than there are ragged axes")
     dtype = holding(node.dtype, padding.value, where)
     shape = (node.count, *(n for box in boxes for n in box), *known_shape(rows)[1:])
-    step = Filling(padding, tuple(boxes))
-    data = Mapped(node, step, (), shape, dtype, meta=node.meta)
-    masked = (node.count, *(n for box in ragged for n in box))
-    marks = Mapped(node, step, ("mask",), masked, np.dtype(bool))
-    lengths = np.minimum(lengths_of(node), ragged[0])
-    return data, stored(ArraySource(_alone(lengths)), False), marks
+    return Mapped(node, Filling(padding, tuple(boxes)), (), shape, dtype, meta=node.meta)
+
+
+def mask_of(filled: Mapped) -> Node:
+    """Return the mask that is true where rows that are filled up have data."""
+    lengths: list[int] = []
+    rows, step = filled.node, cast(Filling, filled.step)
+    for box in step.lengths:
+        assert isinstance(rows, Ragged)
+        lengths += _of_ragged(rows.layout, box)
+        rows = rows.values
+    shape = (filled.node.count or 0, *lengths)
+    return Mapped(filled.node, step, ("mask",), shape, np.dtype(bool))
+
+
+def lengths_filled(filled: Mapped) -> Node:
+    """Return the lengths that the rows have in what they are filled up to."""
+    rows, step = filled.node, cast(Filling, filled.step)
+    assert isinstance(rows, Ragged)
+    found = np.minimum(lengths_of(rows), _of_ragged(rows.layout, step.lengths[0]))
+    return stored(ArraySource(_alone(found)), False)
+
+
+def _of_ragged(layout: Layout, lengths: tuple[int, ...]) -> list[int]:
+    """Return the lengths of the axes that are ragged."""
+    return [n for n, length in zip(lengths, layout.axes, strict=True) if length is None]
 
 
 def _with_to(padding: Padding, to: Any) -> Padding:
@@ -204,11 +222,10 @@ def _padded_fields(node: Record, padding: Any, length: bool, mask: bool) -> Node
         own = padding
         if by_name is not None:
             own = Padding(by_name[name], padding.to, padding.side, padding.multiple, padding.cut)
-        data, lengths, marks = filled(part, own, f"field {name!r}: ")
-        found[name] = data
+        found[name] = data = filled(part, own, f"field {name!r}: ")
         for key, beside in (
-            (f"{name}_length", lengths if length else None),
-            (f"{name}_mask", marks if mask else None),
+            (f"{name}_length", lengths_filled(data) if length else None),
+            (f"{name}_mask", mask_of(data) if mask else None),
         ):
             if beside is not None and key in parts:
                 raise ValueError(f"there is a field {key} already")

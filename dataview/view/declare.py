@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute import evaluate
+from dataview.compute import evaluate, rows_of
 from dataview.errors import unknown_field
 from dataview.exchange import node_of, numbered
 from dataview.plan.build import record, stored, with_fields
@@ -167,7 +167,7 @@ def freeze(node: Node) -> Node:
         if isinstance(part, Record):
             return part
         if isinstance(old, Ragged):
-            return old.compact(evaluate, writable=False)
+            return old.compact(rows_of, writable=False)
         copy = stored(ArraySource(np.array(evaluate(old))), writable=False)
         return copy.replaced(
             fields=copy.fields if copy.fields.named else part.fields, meta=old.meta
