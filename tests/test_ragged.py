@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
+from dataview.sizes import sizes
 from oracle import assert_same, attempt, examples, fill, public_class, slices
 
 # ---------------------------------------------------------------- the model
@@ -584,3 +585,154 @@ def test_functions_of_ragged_rows():
     assert_same(batch.y(), np.arange(6))
     stream = dv.View(lambda: iter({"x": row} for row in TEXTS))
     assert_rows(next(stream._loader(6, pad="ragged")).x, TEXTS)
+
+
+# ---------------------------------------------------------------- statistics and arithmetic
+
+STATISTICS = {
+    "sum": np.sum, "prod": np.prod, "mean": np.mean, "var": np.var, "std": np.std, "min": np.min,
+    "max": np.max, "any": np.any, "all": np.all,
+}  # fmt: skip
+
+
+def words_of(row):
+    """Give all words of a row, of a document those of its sentences."""
+    if row.dtype == np.dtype(object):
+        return np.concatenate([np.empty(0, int), *row])
+    return row
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("statistic", STATISTICS)
+@examples(12)
+@given(data=st.data(), lengths=LENGTHS.filter(len))
+def test_a_statistic_of_each_row_is_one_number_a_row(kind, statistic, data, lengths):
+    lengths = [max(n, 1) for n in lengths]
+    model = shaped_rows(kind, lengths)
+    view = made(kind, model)
+    axes = tuple(axis - 1 for axis, n in enumerate(view._shape()) if n is None)
+    axes = (0,) if kind == "documents" else axes
+    rows = list(map(words_of, model))
+    expected = np.array([STATISTICS[statistic](row, axis=axes) for row in rows])
+    found = getattr(view, f"_{statistic}")(axis=1)
+    assert found._shape() == expected.shape
+    key = data.draw(slices(len(model)))
+    for got, wanted in ((found[key](), expected[key]), (found(), expected)):
+        assert (got.shape, got.dtype) == (wanted.shape, wanted.dtype)
+        np.testing.assert_allclose(got, wanted, rtol=1e-12)
+    whole = getattr(view, f"_{statistic}")()
+    behind = tuple(range(view._ndim()))
+    kept = getattr(view, f"_{statistic}")(keepdims=True)
+    flat = np.concatenate([row.ravel() for row in rows])
+    np.testing.assert_allclose(whole(), STATISTICS[statistic](flat), rtol=1e-12)
+    assert (whole._shape(), kept._shape()) == ((), tuple(1 for _ in behind))
+
+
+def test_statistics_of_sentences():
+    view = dv.View(x=[[3.0, 1.0], [2.0], [5.0, 4.0, 9.0]]).x
+    assert_same(view._mean(axis=1)(), np.array([2.0, 2.0, 6.0]))
+    assert_same(view._mean(axis=-1, keepdims=True)(), np.array([[2.0], [2.0], [6.0]]))
+    assert_same(view._argmin(axis=1)(), np.array([1, 0, 1]))
+    assert_same(view._quantile(0.5, axis=1)(), np.array([2.0, 2.0, 5.0]))
+    assert_same(view._quantile([0, 1], axis=1)(), np.array([[1.0, 2.0, 4.0], [3.0, 2.0, 9.0]]))
+    assert view._argmax()() == 5
+    assert np.sum(view)() == 24
+    assert_same(np.max(view, axis=1)(), np.array([3.0, 2.0, 9.0]))
+    assert_same((view > 2)._sum(axis=1)(), np.array([1, 0, 3]))
+
+
+def test_statistics_along_axes_behind_the_ragged_ones():
+    model = shaped_rows("images", [2, 1, 3], "f8")
+    view = dv.View(x=list(model)).x
+    brightness = view._mean(axis=3)
+    assert brightness._shape() == (3, None, None)
+    assert_rows(brightness, objects([row.mean(axis=2) for row in model]))
+    with np.errstate(invalid="ignore"):
+        assert_same(view._max(axis=(1, 2))(), np.array([row.max(axis=(0, 1)) for row in model]))
+        assert_same(view._max(axis=(1, 2, 3))(), np.array([row.max() for row in model]))
+
+
+def test_statistics_that_are_refused():
+    view = dv.View([[1, 2], [], [3]])
+    for axis in (0, (0, 1)):
+        with pytest.raises(dv.RaggedError, match=r"axis=1.*axis=None.*_pad.*_map"):
+            view._sum(axis=axis)
+    assert_same(view._sum(axis=1)(), np.array([3, 0, 3]))
+    for verb in ("_min", "_argmax"):
+        with pytest.raises(ValueError, match="row 1 has none"):
+            getattr(view, verb)(axis=1)
+    with np.errstate(invalid="ignore"), pytest.warns(RuntimeWarning, match="Mean of empty slice"):
+        assert np.isnan(view._mean(axis=1)()[1])
+
+
+def test_a_statistic_of_rows_is_a_photograph():
+    d = dv.View(x=[[1.0, 3.0], [5.0]])
+    mean, total = d.x._mean(axis=1), d.x._sum()
+    d.x -= mean
+    assert_rows(d.x, [np.array([-1.0, 1.0]), np.array([0.0])])
+    assert (mean().tolist(), total()) == ([2.0, 5.0], 9.0)
+    assert_same(pickle.loads(pickle.dumps(mean))(), np.array([2.0, 5.0]))
+
+
+def test_a_statistic_of_many_rows_is_taken_in_blocks():
+    model = shaped_rows("sentences", [3, 0, 5, 1] * 20)
+    view = made("sentences", model)
+    with sizes.set(part_bytes=64):
+        assert_same(view._sum(axis=1)(), np.array([row.sum() for row in model]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@examples(25)
+@given(data=st.data(), lengths=LENGTHS.filter(len))
+def test_numbers_and_one_value_a_row_keep_the_rows(kind, data, lengths):
+    model = shaped_rows(kind, lengths)
+    n = len(model)
+    d = dv.View(x=made(kind, model), y=np.arange(n) + 1)
+    key = data.draw(slices(n))
+
+    def each(function, rows=model):
+        return objects(
+            [
+                each(lambda row, _, f=function, m=m: f(row, m), row)
+                if row.dtype == np.dtype(object)
+                else function(row, m)
+                for m, row in enumerate(rows)
+            ]
+        )
+
+    scaled, shifted = d.x * 2 - 1, d[key].x + d[key].y
+    assert scaled._shape() == d.x._shape()
+    assert_rows(scaled[key], each(lambda row, m: row * 2 - 1)[key])
+    assert_rows(shifted, each(lambda row, m: row + m + 1)[key])
+    assert_rows((d.x + d.y)[key], each(lambda row, m: row + m + 1)[key])
+    assert_rows(np.where(d.x > 3, 1, 0)[key], each(lambda row, m: np.where(row > 3, 1, 0))[key])
+    assert_rows(d.x._astype("f4"), each(lambda row, m: row.astype("f4")))
+    assert_rows(-d.x[::-1], each(lambda row, m: -row)[::-1])
+
+
+def test_one_value_a_row_may_have_an_axis_for_each_of_the_rows():
+    view = dv.View([[1.0, 3.0], [5.0]])
+    means = view._mean(axis=1, keepdims=True)
+    for centred in (view - means, view - view._mean(axis=1), view - [2.0, 5.0]):
+        assert_rows(centred, [np.array([-1.0, 1.0]), np.array([0.0])])
+    images = dv.View([np.ones((1, 2, 3)), np.ones((2, 1, 3))])
+    assert (images * [[[[1, 2, 3]]]])[1, 0, 0]().tolist() == [1, 2, 3]
+    assert (images * [[1, 2, 3], [4, 5, 6]])[1, 0, 0]().tolist() == [4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda v: v + v,
+        lambda v: v * dv.View([[1, 1], [1], [1]]),
+        lambda v: v - np.arange(2),
+        lambda v: v < np.ones((3, 2)),
+        lambda v: np.where(v > 1, v, 0),
+        lambda v: v @ np.eye(2),
+        lambda v: np.transpose(v),
+        lambda v: v._width(),
+    ],
+)
+def test_other_arithmetic_is_refused_with_the_ways_out(compute):
+    with pytest.raises(dv.RaggedError, match=r"_pad\(value\).*_map\(function\)"):
+        compute(dv.View([[1, 2], [3], []]))

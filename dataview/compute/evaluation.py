@@ -131,7 +131,7 @@ def _stored(node: Stored, index: Index | None, memo: Memo) -> np.ndarray:
 
 
 def _reduction(node: Reduction, index: Index | None, memo: Memo) -> np.ndarray:
-    if node.taken is None and index is not None and node.node.shape and 0 not in node.axes:
+    if node.taken is None and index is not None and node.node.count and 0 not in node.axes:
         return some_rows(node, index, evaluate)
     if node.taken is None:
         settle(node)

@@ -83,6 +83,18 @@ class Layout:
         ours, theirs = self.lengths(), other.lengths()
         return ours.shape == theirs.shape and bool((ours == theirs).all())
 
+    def alike(self) -> list[np.ndarray]:
+        """Return the numbers of the rows in groups that have one shape.
+
+        >>> layout_of(lengths=[2, 1, 2]).alike()
+        [array([1]), array([0, 2])]
+        """
+        lengths = self.lengths()
+        order = np.lexsort(lengths.T)
+        ordered = lengths[order]
+        cuts = np.flatnonzero((ordered[1:] != ordered[:-1]).any(axis=1)) + 1
+        return np.split(order, cuts) if len(order) else []
+
     def positions_in(self, shape: Sequence[int], at_end: bool) -> np.ndarray:
         """Return where each value lies in a line of boxes of this shape, one for each row.
 

@@ -371,7 +371,8 @@ class Reduction(Node):
         options: Mapping[str, Any],
         dtype: DType,
     ) -> None:
-        whole = known_shape(node)
+        is_sized = isinstance(node, Sampled) and node.is_sized
+        whole: Any = node.extents if is_sized else known_shape(node)
         kept = [1 if axis in axes else n for axis, n in enumerate(whole)]
         own = tuple(n for axis, n in enumerate(kept) if keepdims or axis not in axes)
         shape = np.shape(options.get("q", 0)) + own  # several quantiles are the first axes

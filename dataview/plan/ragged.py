@@ -254,6 +254,15 @@ class Ragged(Sampled):
             return Ragged(self.values.rows(places).relaid(), layout)
         return Ragged(self.flat(), self.chosen()[1])
 
+    def merged(self) -> Ragged:
+        """Return the same rows such that those made of ragged rows have all their values in one."""
+        if not isinstance(self.values, Ragged):
+            return self
+        places, layout = self.chosen()
+        inner = self.values.rows(places).merged().relaid()
+        offsets = inner.layout.offsets[layout.offsets]
+        return Ragged(inner.values, Layout(offsets, None, (None,)))
+
     def over(self, values: Node) -> Ragged:
         """Return rows laid out as these, of other flat values."""
         inner = self.values
@@ -349,13 +358,13 @@ class Ragged(Sampled):
         if not isinstance(operand, Node) or operand.shape is None:
             raise self._not_alike(operand)
         shape, rest = operand.shape, known_shape(self.leaf())[1:]
-        tails = (), rest, (1,) * (len(self.extents) - 1)
-        is_for_rows = shape[:1] == (self.count,) and shape[1:] in tails
-        is_for_rest = bool(rest) and is_broadcast_to(shape, rest)
-        if is_for_rows is is_for_rest:
+        axes = len(self.extents)
+        tails = (), rest, (1,) * (axes - 1)
+        if shape[:1] != (self.count,) or shape[1:] not in tails:
+            front = axes - len(rest)
+            if shape[:front] == (1,) * front and is_broadcast_to(shape[front:], rest):
+                return reshaped(operand, shape[front:])  # the same for all rows
             raise self._not_alike(operand)
-        if is_for_rest:
-            return operand
         line = rest if shape[1:] == rest else (1,) * len(rest)
         return self.spread(reshaped(operand, (self.count, *line)))
 
