@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import itertools
 import pickle
 
@@ -736,3 +737,177 @@ def test_one_value_a_row_may_have_an_axis_for_each_of_the_rows():
 def test_other_arithmetic_is_refused_with_the_ways_out(compute):
     with pytest.raises(dv.RaggedError, match=r"_pad\(value\).*_map\(function\)"):
         compute(dv.View([[1, 2], [3], []]))
+
+
+def test_distinct_values_and_descriptions_are_of_values_and_lengths():
+    d = dv.View(tokens=[[3, 1], [3], [], [7, 3, 1]], y=[0, 1, 0, 1])
+    assert d.tokens._unique()().tolist() == [1, 3, 7]
+    assert d.tokens._unique(counts=True).count().tolist() == [2, 3, 1]
+    assert np.unique(d.tokens).tolist() == [1, 3, 7]
+    assert d.tokens._lengths()._unique()().tolist() == [0, 1, 2, 3]
+    table = d._describe()
+    assert list(table) == ["tokens", "tokens_length", "y"]
+    assert (table["tokens"]["count"], table["tokens"]["mean"]) == (6, 3.0)
+    assert (table["tokens_length"]["min"], table["tokens_length"]["max"]) == (0, 3)
+    assert list(d.tokens[:1]._describe()) == ["", "length"] or list(d.tokens._describe())
+
+
+# ---------------------------------------------------------------- comparisons
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@examples(25)
+@given(data=st.data(), lengths=LENGTHS)
+def test_equality_is_of_the_rows(kind, data, lengths):
+    model = shaped_rows(kind, lengths)
+    view, twin = made(kind, model), made(kind, copy.deepcopy(model))
+    key = data.draw(slices(len(model)))
+    assert view[key] == twin[key]
+    assert bool(view[key] != twin[key]) is False
+    assert_rows((view == twin)[key], compared(model, model)[key])
+    if view._size():
+        twin._reshape(-1)[-1] = -5
+        assert view != twin
+        assert bool(view == twin) is False
+        assert_rows((view != twin), objects([~row for row in compared(model, twin())]))
+    longer = dv.concat(twin, twin[:1]) if len(model) else made(kind, shaped_rows(kind, [1]))
+    assert bool(view == longer) is False
+    assert view != longer
+
+
+def compared(rows, others):
+    """Give where the elements of rows are equal, row by row."""
+    return objects(
+        [
+            compared(row, other) if row.dtype == np.dtype(object) else row == other
+            for row, other in zip(rows, others, strict=True)
+        ]
+    )
+
+
+def test_equality_with_what_stands_beside():
+    d = dv.View(x=[[1, 2], [3], []], y=[0, 1, 2])
+    assert d.x == [[1, 2], [3], []]
+    assert d.x == d.x()
+    assert d.x != [[1, 2], [3], [4]]
+    assert d == {"x": [[1, 2], [3], []], "y": [0, 1, 2]}
+    assert d == dv.View(x=[[1, 2], [3], []], y=[0, 1, 2])
+    assert d != dv.View(x=[[1, 2], [3], [4]], y=[0, 1, 2])
+    assert d[1] == {"x": [3], "y": 1}
+    assert d[:2] == d[[0, 1]]
+    assert dv.ragged([[1, 2], [3, 4]]) == [[1, 2], [3, 4]]
+    assert bool(d.x == np.ones((3, 2))) is False
+    assert_rows(d.x == 3, [np.array([False] * 2), np.array([True]), np.array([], bool)])
+    assert_rows(d.x == d.y, [np.array([False] * 2), np.array([False]), np.array([], bool)])
+
+
+def test_unequal_lengths_have_a_truth_and_no_values():
+    found = dv.View([[1, 2], [3]]) == dv.View([[1], [2, 3]])
+    assert not found
+    assert (dv.View([[1, 2], [3]]) != dv.View([[1], [2, 3]])) is not None
+    assert bool(dv.View([[1, 2], [3]]) != dv.View([[1], [2, 3]]))
+    with pytest.raises(ValueError, match="do not broadcast"):
+        found()
+
+
+def test_the_truth_is_lost_by_any_further_operation():
+    view = dv.View([[1, 2], [3]])
+    for found in (~(view == view), (view == [[1, 2], [3]])[:1], view > 0, view):
+        with pytest.raises(ValueError, match="ambiguous"):
+            bool(found)
+
+
+# ---------------------------------------------------------------- writing
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@examples(40)
+@given(data=st.data(), lengths=LENGTHS.filter(len))
+def test_rows_are_written_by_rows_of_their_shape(kind, data, lengths):
+    model = shaped_rows(kind, lengths)
+    view = made(kind, copy.deepcopy(model))
+    n = len(model)
+    key = data.draw(st.one_of(slices(n), st.permutations(range(n)).map(lambda p: np.array(p)[:2])))
+    value = objects([each(row, lambda one, n=n: one * 0 + 5 + n) for n, row in enumerate(model)])
+    given_rows = data.draw(st.sampled_from([list, dv.ragged, lambda rows: rows]))
+    if kind == "documents" and given_rows is not list:
+        given_rows = functools.partial(made, kind)
+    view[key] = given_rows(value[key])
+    expected = model.copy()
+    expected[key] = value[key]
+    assert_rows(view, expected)
+    view[key] = 3
+    expected[key] = objects([each(row, lambda one: one * 0 + 3) for row in expected[key]])
+    assert_rows(view, expected)
+    part = view[key]
+    part += 1
+    expected[key] = objects([each(row, lambda one: one + 1) for row in expected[key]])
+    assert_rows(view, expected)
+
+
+def each(row, function):
+    """Give what a function makes of a row, of each sentence of a document."""
+    if row.dtype == np.dtype(object):
+        return objects([function(one) for one in row])
+    return function(row)
+
+
+def test_writes_in_all_their_ways():
+    values = np.arange(6)
+    d = dv.View(x=dv.ragged(values, lengths=[2, 1, 0, 3]), y=np.arange(4))
+    d.x[0] = [7, 8]
+    d.x[3][1:] = 0
+    assert values.tolist() == [7, 8, 2, 3, 0, 0]
+    d.x = [[1, 2], [3], [], [4, 5, 6]]
+    assert values.tolist() == [1, 2, 3, 4, 5, 6]
+    d.x += d.y
+    assert values.tolist() == [1, 2, 4, 7, 8, 9]
+    d.x[1:] *= 2
+    d.x[[3, 0]] -= [1, 2]
+    assert values.tolist() == [-1, 0, 8, 13, 15, 17]
+    d[0] = {"x": [5, 6], "y": 9}
+    d[1:3] = {"x": [[4], []], "y": 0}
+    assert (values.tolist(), d.y().tolist()) == ([5, 6, 4, 13, 15, 17], [9, 0, 0, 3])
+    d.x._write(d.x[:] * 2)
+    assert values.tolist() == [10, 12, 8, 26, 30, 34]
+    for batch in d._minibatches(3):
+        batch.x[...] = 1
+    assert values.tolist() == [1] * 6
+    np.add(d.x, 1, out=d.x)
+    assert values.tolist() == [2] * 6
+    joined = dv.concat(d[2:], d[:2])
+    joined.x[-2] = [8, 9]
+    assert values.tolist() == [8, 9, 2, 2, 2, 2]
+
+
+def test_a_write_that_does_not_fit_changes_nothing():
+    values = np.arange(4)
+    view = dv.ragged(values, lengths=[2, 1, 1])
+    for key, value, text in (
+        (slice(None), [[1, 2], [3], []], r"row 2 has \(1,\), the value \(0,\)"),
+        (slice(None), [[1, 2], [3]], "2 rows cannot be written to 3 rows"),
+        (0, [1, 2, 3], "cannot be broadcast"),
+        (slice(None), np.ones(2), "one value for each row"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            view[key] = value
+    for compute in (lambda: view.__iadd__([[1, 2], [3], []]), lambda: view.__iadd__(0.5)):
+        with pytest.raises((TypeError, ValueError)):
+            compute()
+    with pytest.raises(dv.ReadOnlyError):
+        (view + 1)[0] = 1
+    with pytest.raises(dv.ReadOnlyError):
+        dv.View(view, _readonly=True)[:] = 1
+    assert values.tolist() == [0, 1, 2, 3]
+
+
+def test_values_in_a_file_are_read_by_rows_and_written_through(tmp_path):
+    np.save(tmp_path / "words.npy", np.arange(10))
+    view = dv.ragged(dv.open(tmp_path / "words.npy", mode="r+"), lengths=[4, 0, 6])
+    assert_rows(view[::-1], [np.arange(4, 10), np.array([], int), np.arange(4)])
+    view[0] = 7
+    view[[2]] += 1
+    assert np.load(tmp_path / "words.npy").tolist() == [7, 7, 7, 7, 5, 6, 7, 8, 9, 10]
+    assert view._pad(-1)[0]().tolist() == [7, 7, 7, 7, -1, -1]
+    again = pickle.loads(pickle.dumps(view))
+    assert_rows(again, view())

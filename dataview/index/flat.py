@@ -253,7 +253,8 @@ def packed(rows: Sequence[Any]) -> Packed:
     for number, row in enumerate(rows):
         if isinstance(row, (str, bytes)) or not hasattr(row, "__len__"):
             raise TypeError(f"row {number} is no list and no array: {row!r}")
-    if rows and all(isinstance(row, np.ndarray) for row in rows):
+    is_deep = any(_has_arrays(row) for row in rows)
+    if rows and all(isinstance(row, np.ndarray) for row in rows) and not is_deep:
         return _of_arrays(rows)
     inner = list(chain.from_iterable(rows))
     values = _array_or_none(inner)
@@ -261,9 +262,15 @@ def packed(rows: Sequence[Any]) -> Packed:
         lengths = np.fromiter(map(len, rows), np.intp, len(rows))
         return values, _frozen(Layout(_offsets(lengths), None, (None,)))
     arrays = [_array_or_none(row) for row in rows]
-    if all(array is not None for array in arrays):
+    if all(array is not None for array in arrays) and not is_deep:
         return _of_arrays([array for array in arrays if array is not None])
     return packed(inner), layout_of(lengths=[len(row) for row in rows])
+
+
+def _has_arrays(row: Any) -> bool:
+    """Whether a row is an array of arrays."""
+    is_object = isinstance(row, np.ndarray) and row.dtype == object
+    return is_object and all(isinstance(part, np.ndarray) for part in row.flat)
 
 
 def _array_or_none(values: Sequence[Any]) -> np.ndarray | None:

@@ -6,8 +6,7 @@ that neither looks at single rows.  Values that are ragged themselves make rows 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, cast
 
@@ -19,14 +18,12 @@ from dataview.index import (
     Array,
     Computed,
     Index,
-    as_array,
     axis_index,
     block_index,
     compose,
     extent,
     identity,
     is_integer,
-    numbers_map,
     numbers_of,
     parse,
     positions,
@@ -103,7 +100,9 @@ class Ragged(Sampled):
 
     def shapeless(self) -> Exception:
         """Return the error for a question that takes an array of one shape."""
-        return RaggedError(f"the rows of shape {_text(self.extents)} differ in length; {WAYS_OUT}")
+        return RaggedError(
+            f"the rows of shape {text_of(self.extents)} differ in length; {WAYS_OUT}"
+        )
 
     # --- which rows ------------------------------------------------------------------------
 
@@ -263,6 +262,46 @@ class Ragged(Sampled):
         offsets = inner.layout.offsets[layout.offsets]
         return Ragged(inner.values, Layout(offsets, None, (None,)))
 
+    def nested(self) -> Ragged:
+        """Return the same rows as rows that are made of ragged rows."""
+        rows = self.relaid()
+        if isinstance(rows.values, Ragged) or len(rows.extents) < 3:
+            return rows
+        shapes = rows.layout.shapes
+        if shapes is None:
+            return Ragged(as_ragged(rows.values, 1), rows.layout)
+        outer = shaped(shapes[:, :1])
+        inner = shaped(shapes[:, 1:].repeat(shapes[:, 0], axis=0))
+        return Ragged(Ragged(rows.values, inner), outer)
+
+    def with_axes(self, count: int) -> Ragged:
+        """Return the same rows such that so many of their axes are laid out by each row.
+
+        They stay as they are where these axes cannot be the same for all rows.
+        """
+        have = len(self.layout.axes)
+        if have == count or self.is_nested or count >= len(self.extents):
+            return self
+        rows = self.relaid()
+        lengths, rest = rows.layout.lengths(), known_shape(rows.values)[1:]
+        if have < count:
+            more, rest = rest[: count - have], rest[count - have :]
+            lengths = np.hstack(
+                [lengths, np.broadcast_to(np.array(more, int), (rows.count, len(more)))]
+            )
+        else:
+            if (lengths[:, count:] != lengths[:1, count:]).any():
+                return self
+            rest = (
+                *(lengths[0, count:].tolist() if rows.count else self.row_extents[count:have]),
+                *rest,
+            )
+            lengths = lengths[:, :count]
+        if None in rest:
+            return self
+        values = reshaped(rows.values, (int(lengths.prod(axis=1).sum()), *rest))
+        return Ragged(values, shaped(lengths))
+
     def over(self, values: Node) -> Ragged:
         """Return rows laid out as these, of other flat values."""
         inner = self.values
@@ -339,10 +378,13 @@ class Ragged(Sampled):
 
     def rows_given(self, value: Any) -> Ragged | None:
         """Return rows that stand beside these: ragged, or of an array with as many axes."""
-        if isinstance(value, Ragged) or not isinstance(value, Node):
-            return value if isinstance(value, Ragged) else None
+        if isinstance(value, Ragged):
+            return value.nested() if self.is_nested else value.with_axes(len(self.layout.axes))
+        if not isinstance(value, Node):
+            return None
         if value.shape is not None and len(value.shape) == len(self.extents):
-            return as_ragged(value, len(self.layout.axes))
+            found = as_ragged(value, 2 if self.is_nested else len(self.layout.axes))
+            return found.nested() if self.is_nested else found
         memory = value.source.memory if isinstance(value, Stored) else None
         if memory is None or memory.dtype != object or memory.ndim != 1:
             return None
@@ -371,8 +413,8 @@ class Ragged(Sampled):
     def _not_alike(self, other: Any) -> Exception:
         theirs = other.extents if isinstance(other, Node) else np.shape(other)
         return RaggedError(
-            f"rows of shape {_text(self.extents)} take a number, or one value for each row, of "
-            f"shape ({self.count},); got {_text(theirs or ())}; {WAYS_OUT}"
+            f"rows of shape {text_of(self.extents)} take a number, or one value for each row, of "
+            f"shape ({self.count},); got {text_of(theirs or ())}; {WAYS_OUT}"
         )
 
     # --- writing ---------------------------------------------------------------------------
@@ -389,10 +431,16 @@ class Ragged(Sampled):
             array = _array_or_none(value)
             if array is not None and not array.ndim:
                 return value
-            node = ragged_of(*packed(value)) if array is None else stored(ArraySource(array))
+            if array is None or array.dtype == object:
+                node = ragged_of(*packed(list(value)))
+            else:
+                node = stored(ArraySource(array))
         if _is_number(node):
             return node
         given = self.rows_given(node)
+        if not self.size and node.count == self.count and not (given and given.size):
+            nothing = np.empty((0, *known_shape(self.leaf())[1:]), self.dtype)
+            return stored(ArraySource(nothing))
         if given is None:
             return self.per_row(node)
         if not self.is_like(given):
@@ -431,32 +479,6 @@ def laid_out(values: Node, layout: Layout, exactly: bool) -> Ragged:
     if end > count or (exactly and end < count):
         raise ValueError(f"the rows have {end} values, and {count} were given")
     return Ragged(values, layout)
-
-
-def joined(nodes: Sequence[Node], in_line: Callable[[list[Node]], Node]) -> Ragged:
-    """Return rows one after the other; `in_line` joins their values.
-
-    What several of them choose rows from is joined once, such as the data whose parts they are.
-    """
-    axes = next(len(node.layout.axes) for node in nodes if isinstance(node, Ragged))
-    parts = [node if isinstance(node, Ragged) else as_ragged(node, axes) for node in nodes]
-    for number, part in enumerate(parts):
-        if len(part.layout.axes) != axes or len(part.extents) != len(parts[0].extents):
-            raise ValueError(
-                f"the rows of view {number} have shape {_text(part.row_extents)}, those of view 0 "
-                f"{_text(parts[0].row_extents)}; rows to be joined are alike"
-            )
-    wholes = list({(id(part.values), id(part.layout)): part for part in parts}.values())
-    starts = np.cumsum([0, *(whole.layout.count for whole in wholes)]).tolist()
-    first = {(id(w.values), id(w.layout)): start for w, start in zip(wholes, starts, strict=False)}
-    lines = [w.layout.part(range(w.layout.count)) for w in wholes]
-    values = in_line([places_of(w.values, p) for w, (p, _) in zip(wholes, lines, strict=True)])
-    layout = shaped(np.concatenate([line.lengths() for _, line in lines]))
-    shared = zip(*(line.axes for _, line in lines), strict=True)
-    layout = replace(layout, axes=tuple(n[0] if len({*n}) == 1 else None for n in shared))
-    numbers = [as_array(part.numbers()) + first[id(part.values), id(part.layout)] for part in parts]
-    rows = np.concatenate(numbers)
-    return Ragged(values, layout, Index((len(rows),), [numbers_map(rows)]))
 
 
 def as_ragged(node: Node, axes: int) -> Ragged:
@@ -507,7 +529,7 @@ def _array_or_none(value: Any) -> np.ndarray | None:
         return None
 
 
-def _text(lengths: Any) -> str:
+def text_of(lengths: Any) -> str:
     """Return a shape with ? for each length that is unknown."""
     words = ["?" if length is None else str(length) for length in lengths]
     return f"({words[0]},)" if len(words) == 1 else f"({', '.join(words)})"

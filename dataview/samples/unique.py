@@ -13,6 +13,7 @@ from dataview.plan.guards import check_ends, check_no_record
 from dataview.plan.kinds import known_dtype, known_shape
 from dataview.plan.node import Evaluate, Node
 from dataview.plan.photographs import Photograph
+from dataview.plan.ragged import Ragged
 from dataview.samples.streams import Samples, Stream
 from dataview.sources import ArraySource, Memo
 
@@ -27,6 +28,7 @@ def distinct(node: Node, counts: bool) -> Distinct:
     """Return the node of the distinct values, with how often each occurs if `counts`."""
     check_no_record(node, "_unique")
     check_ends(node, "_unique")
+    node = node.flat() if isinstance(node, Ragged) else node
     known_shape(node)
     return Distinct(_Values(node, counts))
 

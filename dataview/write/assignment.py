@@ -15,7 +15,7 @@ import numpy as np
 
 from dataview.compute import aliases, changing, evaluate, memory_of, overwrite, settle
 from dataview.plan.casting import cast
-from dataview.plan.kinds import Elementwise, Sampled, known_dtype, known_shape, size_of
+from dataview.plan.kinds import Elementwise, known_dtype, known_shape, size_of
 from dataview.plan.node import Node
 from dataview.sizes import sizes
 from dataview.write import runs
@@ -29,8 +29,6 @@ def write(node: Node, value: Any, built: runs.Built | None = None) -> None:
 
     If the value is a view, `built` tells when it was built.
     """
-    if isinstance(node, Sampled):
-        node, (value,) = node.writable((value,))
     changes = changes_of(node, value)
     if built is not None and isinstance(value, Node):
         member: runs.Member | None = runs.of_view(changes, value, built)
