@@ -911,3 +911,64 @@ def test_values_in_a_file_are_read_by_rows_and_written_through(tmp_path):
     assert view._pad(-1)[0]().tolist() == [7, 7, 7, 7, -1, -1]
     again = pickle.loads(pickle.dumps(view))
     assert_rows(again, view())
+
+
+# ---------------------------------------------------------------- windows
+
+
+@examples(60)
+@given(
+    n=st.integers(0, 9),
+    size=st.integers(1, 5),
+    step=st.integers(1, 4),
+    rest=st.sampled_from([(), (2,)]),
+    data=st.data(),
+)
+def test_windows_are_those_of_numpy(n, size, step, rest, data):
+    rows = fill((n, *rest), "i8")
+    view = dv.View(rows)._windows(size, step)
+    if n < size:
+        assert view._shape() == (0, size, *rest)
+        return
+    model = np.lib.stride_tricks.sliding_window_view(rows, size, axis=0)
+    model = np.moveaxis(model, -1, 1)[::step]
+    assert_same(view(), model.copy())
+    key = data.draw(slices(len(model)))
+    assert_same(view[key](), model[key].copy())
+    view[-1] = -1
+    assert rows[(len(model) - 1) * step :][:size].tolist() == np.full((size, *rest), -1).tolist()
+
+
+@examples(40)
+@given(lengths=LENGTHS, size=st.integers(1, 3), step=st.integers(1, 3), data=st.data())
+def test_windows_of_ragged_rows_stay_within_a_row(lengths, size, step, data):
+    model = shaped_rows("sentences", lengths)
+    key = data.draw(slices(len(model)))
+    view = made("sentences", model)[key]._windows(size, step)
+    windows = [
+        row[start : start + size]
+        for row in model[key]
+        for start in range(0, len(row) - size + 1, step)
+    ]
+    assert_same(view(), np.array(windows, int).reshape(len(windows), size))
+    assert_same(view[::-1](), np.array(windows, int).reshape(len(windows), size)[::-1])
+
+
+def test_windows_of_all_fields_are_aligned():
+    d = dv.View(x=np.arange(6), y=np.arange(12).reshape(6, 2))._windows(3, 2)
+    assert (d.x._shape(), d.y._shape(), len(d)) == ((2, 3), (2, 3, 2), 2)
+    assert_same(d[1].y(), np.arange(4, 10).reshape(3, 2))
+    batch = next(d._loader(2))
+    assert_same(batch.x(), np.array([[0, 1, 2], [2, 3, 4]]))
+
+
+def test_windows_that_cannot_be_cut():
+    for options in ((0,), (2, 0), (1.5,)):
+        with pytest.raises(ValueError, match="a number of rows from 1 on"):
+            dv.View(np.arange(5))._windows(*options)
+    with pytest.raises(TypeError, match="no rows"):
+        dv.View(5)._windows(1)
+    with pytest.raises(IndexError, match="one ragged axis"):
+        dv.View([np.ones((2, 3)), np.ones((1, 4))])._windows(2)
+    with pytest.raises(dv.UndeclaredError):
+        dv.View(lambda: iter([1, 2]))._windows(2)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -190,6 +190,19 @@ def _frozen(layout: Layout) -> Layout:
     return layout
 
 
+def as_objects(values: np.ndarray, layout: Layout) -> np.ndarray:
+    """Return an array of the arrays of rows, each a part of the values."""
+    ends = layout.offsets.tolist()
+    rows = [values[start:stop] for start, stop in pairwise(ends)]
+    if layout.shapes is not None:
+        shapes = layout.shapes.tolist()
+        rows = [row.reshape(*s, *row.shape[1:]) for row, s in zip(rows, shapes, strict=True)]
+    found = np.empty(len(rows), object)
+    for number, row in enumerate(rows):
+        found[number] = row
+    return found
+
+
 # --- positions that are computed when they are needed ------------------------------------------
 
 
@@ -238,6 +251,38 @@ def place_of(layout: Layout, rows: range | np.ndarray) -> PlaceOf:
     starts = layout.offsets[numbers]
     offsets = _offsets(layout.offsets[numbers + 1] - starts)
     return PlaceOf(RowOf(offsets), starts - offsets[:-1])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WindowPlaces:
+    """Gives, for positions in windows that stand one after the other, their places in a line."""
+
+    size: int
+    step: int
+    rows: RowOf
+    shifts: np.ndarray
+
+    @property
+    def count(self) -> int:
+        """The number of windows."""
+        return int(self.rows.offsets[-1])
+
+    def __call__(self, positions: np.ndarray) -> np.ndarray:
+        """Return the place of each position."""
+        number, within = np.divmod(positions, self.size)
+        places: np.ndarray = number * self.step + self.shifts[self.rows(number)] + within
+        return places
+
+
+def windows_of(offsets: np.ndarray, size: int, step: int) -> WindowPlaces:
+    """Return the windows of `size` values inside rows, each `step` values after the one before.
+
+    >>> windows_of(np.array([0, 3, 4, 8]), 2, 2)(np.arange(6))
+    array([0, 1, 4, 5, 6, 7])
+    """
+    counts = np.maximum(0, (np.diff(offsets) - size) // step + 1)
+    first = _offsets(counts)
+    return WindowPlaces(size, step, RowOf(first), offsets[:-1] - first[:-1] * step)
 
 
 # --- what a user gives as lists ----------------------------------------------------------------

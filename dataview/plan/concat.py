@@ -113,13 +113,14 @@ def _joined_rows(nodes: Sequence[Node]) -> Ragged:
     starts = np.cumsum([0, *(whole.layout.count for whole in wholes)]).tolist()
     first = {(id(w.values), id(w.layout)): start for w, start in zip(wholes, starts, strict=False)}
     lines = [w.layout.part(range(w.layout.count)) for w in wholes]
-    values = _concat([places_of(w.values, p) for w, (p, _) in zip(wholes, lines, strict=True)], {})
+    values = [places_of(w.values, places) for w, (places, _) in zip(wholes, lines, strict=True)]
     layout = shaped(np.concatenate([line.lengths() for _, line in lines]))
     shared = zip(*(line.axes for _, line in lines), strict=True)
     layout = replace(layout, axes=tuple(n[0] if len({*n}) == 1 else None for n in shared))
     numbers = [as_array(part.numbers()) + first[id(part.values), id(part.layout)] for part in parts]
     rows = np.concatenate(numbers)
-    return Ragged(values, layout, Index((len(rows),), [numbers_map(rows)]))
+    line = _concat(values, {}) if len(values) > 1 else values[0]
+    return Ragged(line, layout, Index((len(rows),), [numbers_map(rows)]))
 
 
 def _joined_fields(fields: Fields, parts: Mapping[str, Node]) -> Fields:

@@ -77,6 +77,10 @@ class Sampled(Node):
         """Return all elements one after the other, if they are there."""
         raise self.shapeless()
 
+    def windows(self, size: int, step: int) -> Node:
+        """Return all windows of `size` elements of each row, `step` elements apart."""
+        raise self.shapeless()
+
     def at(self, key: Any) -> Node | None:
         """Return the part for a key that is not on rows alone, None if it has no such parts."""
         return None

@@ -7,7 +7,6 @@ that neither looks at single rows.  Values that are ragged themselves make rows 
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -15,9 +14,11 @@ import numpy as np
 from dataview.errors import RaggedError
 from dataview.index import (
     LINE,
+    Affine,
     Array,
     Computed,
     Index,
+    Map,
     axis_index,
     block_index,
     compose,
@@ -28,8 +29,9 @@ from dataview.index import (
     parse,
     positions,
     shifted,
+    whole_axes,
 )
-from dataview.index.flat import Layout, RowOf, packed, place_of, shaped
+from dataview.index.flat import Layout, RowOf, as_objects, packed, place_of, shaped, windows_of
 from dataview.plan.build import keyed, select, stored
 from dataview.plan.guards import is_broadcast_to
 from dataview.plan.kinds import Extents, RowReader, Sampled, Stored, known_shape, size_of
@@ -245,6 +247,17 @@ class Ragged(Sampled):
         place = place_of(self.layout, numbers)
         count = int(place.rows.offsets[-1])
         return select(values, axis_index(known_shape(values), Computed(place, LINE), count))
+
+    def windows(self, size: int, step: int) -> Node:
+        """Return all windows of `size` values that lie in one row, `step` values apart."""
+        if len(self.layout.axes) > 1 or self.is_nested:
+            raise self._no_key("windows are cut out of rows of one ragged axis")
+        line, offsets = self.flat(), self.chosen()[1].offsets
+        place = windows_of(offsets, size, step)
+        shape = known_shape(line)
+        flat = Computed(place, Affine(0, ((0, size), (1, 1))))
+        maps: list[Map] = [flat, *whole_axes(2, len(shape) + 1)]
+        return select(line, Index((place.count, size, *shape[1:]), maps))
 
     def relaid(self) -> Ragged:
         """Return the same rows such that their values are a line of their own."""
@@ -487,19 +500,6 @@ def as_ragged(node: Node, axes: int) -> Ragged:
     shapes = np.broadcast_to(np.array(shape[:axes], np.intp), (count, axes))
     total = count * size_of(tuple(shape[:axes]))
     return Ragged(reshaped(node, (total, *shape[axes:])), shaped(shapes))
-
-
-def as_objects(values: np.ndarray, layout: Layout) -> np.ndarray:
-    """Return an array of the arrays of rows, each a part of the values."""
-    ends = layout.offsets.tolist()
-    rows = [values[start:stop] for start, stop in pairwise(ends)]
-    if layout.shapes is not None:
-        shapes = layout.shapes.tolist()
-        rows = [row.reshape(*s, *row.shape[1:]) for row, s in zip(rows, shapes, strict=True)]
-    found = np.empty(len(rows), object)
-    for number, row in enumerate(rows):
-        found[number] = row
-    return found
 
 
 def places_of(node: Node, places: range | np.ndarray) -> Node:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from dataview import samples
+from dataview.plan import layout
 from dataview.view.face import BaseView, like, node_of
 
 
@@ -21,6 +22,20 @@ class RaggedVerbs(BaseView):
         array([2, 1, 0])
         """
         return like(self, samples.lengths(node_of(self)))
+
+    def _windows(self, size: int, step: int = 1) -> Self:
+        """Return all windows of `size` rows, `step` rows apart; writes pass through them.
+
+        What does not fill a window at the end is in none. Of ragged rows, these are windows of
+        their values, none of which reaches into another row.
+
+        >>> import numpy as np
+        >>> import dataview as dv
+        >>> dv.View(np.arange(6))._windows(3, step=2)()
+        array([[0, 1, 2],
+               [2, 3, 4]])
+        """
+        return like(self, layout.windows(node_of(self), size, step))
 
     def _pad(
         self,
