@@ -1042,7 +1042,6 @@ def test_arrow_lists_are_ragged_rows():
 
 
 def test_nested_tensors_are_ragged_rows():
-    import torch
 
     d = dv.View(words=[[1, 2], [3], []], y=[0, 1, 2])
     tensor = d.words[[1, 0]]._to_torch()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dataview.compute import evaluate, rows_of
-from dataview.loader.collate import RAGGED, Pad
+from dataview.loader.collate import RAGGED, WHERE_NEEDED, Pad
 from dataview.plan.concat import concat
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
@@ -82,10 +82,14 @@ def _filled(rows: Ragged, name: str, pad: Pad) -> dict[str, Any]:
     return found
 
 
-def with_ragged(pad: Any, names: Sequence[str], sample: Any) -> Any:
-    """Return the padding of samples made one by one: ragged fields stay so, unless it is said."""
+def with_ragged(pad: Any, names: Sequence[str], sample: Any, is_changed: bool) -> Any:
+    """Return the padding of samples made one by one: ragged fields stay so, unless it is said.
+
+    What a transform made of them is ragged only if it differs in shape: it may be a crop.
+    """
     if not names or not (pad is None or isinstance(pad, Mapping)):
         return pad
+    own = WHERE_NEEDED if is_changed else RAGGED
     if not isinstance(sample, Mapping):
-        return RAGGED if pad is None else pad
-    return {**{name: RAGGED for name in names if name in sample}, **(pad or {})} or None
+        return own if pad is None else pad
+    return {**{name: own for name in names if name in sample}, **(pad or {})} or None
