@@ -14,12 +14,24 @@ from dataview.errors import (
     FieldError,
     InterruptedWriteError,
     PartialWriteError,
+    RaggedError,
     ReadOnlyError,
     StreamError,
     UndeclaredError,
 )
 from dataview.loader import Pad
-from dataview.view import View, collate, concat, evaluate, field, function, open, symbol, zip
+from dataview.view import (
+    View,
+    collate,
+    concat,
+    evaluate,
+    field,
+    function,
+    open,
+    ragged,
+    symbol,
+    zip,
+)
 
 __version__ = "0.1.0"
 
@@ -28,6 +40,7 @@ __all__ = [
     "InterruptedWriteError",
     "Pad",
     "PartialWriteError",
+    "RaggedError",
     "ReadOnlyError",
     "StreamError",
     "UndeclaredError",
@@ -40,6 +53,7 @@ __all__ = [
     "field",
     "function",
     "open",
+    "ragged",
     "samplers",
     "symbol",
     "zip",

@@ -37,6 +37,10 @@ class UndeclaredError(TypeError):
     """A question that cannot be answered before a sample has been read."""
 
 
+class RaggedError(TypeError, ValueError):
+    """A question about rows of different shapes that only an array of one shape can answer."""
+
+
 class PartialWriteError(RuntimeError):
     """A write that stopped midway and could not be undone.
 

@@ -1008,3 +1008,55 @@ def test_expressions_and_statistics_run_on_any_pool(kind, rng):
     again = dv.View(x)
     assert_same(found, ((again - again._mean(axis=0)) / again._std(axis=0))())
     assert_same(low, x.min(axis=0))
+
+
+# -------------------- rows of different lengths --------------------
+
+
+def assert_rows(view, rows):
+    assert [row.tolist() for row in view()] == rows
+
+
+def test_arrow_lists_are_ragged_rows():
+    import pyarrow as pa
+
+    d = dv.View(words=[[1, 2], [3], []], y=[0, 1, 2])
+    assert pa.array(d.words).to_pylist() == [[1, 2], [3], []]
+    assert pa.chunked_array(d.words[::-1]).to_pylist() == [[], [3], [1, 2]]
+    assert pa.table(d)["words"].to_pylist() == [[1, 2], [3], []]
+    documents = [[[1, 2], [3]], [], [[4]]]
+    assert pa.array(dv.View(documents)).to_pylist() == documents
+    images = [np.ones((1, 2, 2)), np.ones((2, 1, 2))]
+    assert pa.array(dv.View(images)).to_pylist() == [image.tolist() for image in images]
+    for kind in (pa.list_(pa.int32()), pa.large_list(pa.int32())):
+        column = pa.array([[1, 2], [3], [], [4, 5]], kind)
+        view = dv.View(pa.table({"words": column[1:]})).words
+        assert (view._shape(), view._dtype()) == ((3, None), np.dtype("i4"))
+        assert_rows(view, [[3], [], [4, 5]])
+        assert np.shares_memory(view[2](), column.values.to_numpy())
+        with pytest.raises(ValueError):
+            view[0] = 1
+    assert_rows(dv.View(pa.array(documents))[0], [[1, 2], [3]])
+    assert dv.View(pa.array([[1], None]))().tolist()[1] is None
+    assert dv.View(pa.array([["a", None], ["b"]]))[0]().tolist() == ["a", None]
+
+
+def test_nested_tensors_are_ragged_rows():
+
+    d = dv.View(words=[[1, 2], [3], []], y=[0, 1, 2])
+    tensor = d.words[[1, 0]]._to_torch()
+    assert tensor.is_nested
+    assert [row.tolist() for row in tensor.unbind()] == [[3], [1, 2]]
+    view = dv.View(tensor)
+    assert_rows(view, [[3], [1, 2]])
+    tensor.values()[0] = 9
+    assert view[0]().tolist() == [9]
+    batch = next(d._loader(2, device="torch:cpu"))
+    assert [row.tolist() for row in batch["words"].unbind()] == [[1, 2], [3]]
+    with pytest.raises(TypeError, match="one ragged axis"):
+        dv.View([np.ones((1, 2)), np.ones((2, 1))])._to_torch()
+
+
+def test_a_device_without_ragged_arrays_says_what_to_do():
+    with pytest.raises(TypeError, match=r"field 'words'.*jax has no arrays of rows.*pad="):
+        next(dv.View(words=[[1], []])._loader(2, device="jax:cpu"))

@@ -183,10 +183,25 @@ def test_lengths_and_masks_stand_beside_the_field():
 
 def test_ragged_samples_are_kept_as_they_are():
     found = dv.collate([{"x": [1, 2]}, {"x": [3.5]}], pad={"x": "ragged"})["x"]
-    assert (found.dtype, found.shape) == (np.dtype(object), (2,))
-    same(found[0], np.array([1, 2]))
-    same(found[1], np.array([3.5]))
-    assert dv.collate([[1, 2], [3, 4]], pad="ragged").shape == (2,)
+    assert (found._dtype(), found._shape()) == (np.dtype(float), (2, None))
+    same(found[0](), np.array([1.0, 2.0]))
+    same(found[1](), np.array([3.5]))
+    assert dv.collate([[1, 2], [3, 4]], pad="ragged")._shape() == (2, None)
+
+
+def test_ragged_is_only_what_is():
+    samples = [{"x": [1, 2], "y": 0, "z": [1, 2]}, {"x": [3], "y": 1, "z": [3, 4]}]
+    found = dv.collate(samples, pad="ragged")
+    assert found["x"]()[1].tolist() == [3]
+    same(found["y"], np.array([0, 1]))
+    same(found["z"], np.array([[1, 2], [3, 4]]))
+    found = dv.collate([([1, 2], 0), ([], 1)], pad="ragged")
+    assert found[0]._dtype() == np.dtype(int)
+    same(found[1], np.array([0, 1]))
+    with pytest.raises(TypeError, match="field 'x': sample 1 is of"):
+        dv.collate([{"x": [1]}, {"x": ["a", "b"]}], pad="ragged")
+    with pytest.raises(ValueError, match="as many axes"):
+        dv.collate([np.ones(2), np.ones((2, 2))], pad="ragged")
 
 
 # -------------------- refusals --------------------

@@ -19,6 +19,7 @@ from dataview.index import (
 from dataview.plan.build import record, select, stored
 from dataview.plan.kinds import Concat, Record, Select, Stored, known_shape, members
 from dataview.plan.node import Node
+from dataview.plan.ragged import Ragged
 from dataview.samplers import Cycle
 from dataview.samples import NumberedSamples
 from dataview.sources import ArraySource
@@ -41,7 +42,7 @@ def valid(node: Node) -> Node:
     if isinstance(node, Record) and members(node):
         return valid(next(iter(members(node).values())).node)
     truths = stored(ArraySource(np.array([True, False])), False)
-    if isinstance(node, (Select, NumberedSamples)) and node.index.maps:
+    if isinstance(node, (Select, NumberedSamples, Ragged)) and node.index.maps:
         first = Index(node.index.shape, node.index.maps[:1])
         index = renumbered(first, axes_of(first.maps[0]))
         return select(truths, Index(index.shape, [_padding_of(index.maps[0])]))
@@ -84,7 +85,8 @@ def marked(node: Node, count: int) -> Node:
     if isinstance(node, Record):
         named = {name: marked(part.node, count) for name, part in members(node).items()}
         return record(named, node.rank)
-    shape, rows = known_shape(node), Computed(_Trailing(count), LINE)
+    shape = (node.count,) if isinstance(node, Ragged) else known_shape(node)
+    rows = Computed(_Trailing(count), LINE)
     found = select(node, axis_index(shape, rows, shape[0]), "the batch")
     found.lent = node.lent  # all of its rows, in their order
     return found

@@ -22,7 +22,7 @@ from dataview.index import (
 from dataview.plan.build import field
 from dataview.plan.fields import NO_FIELDS, Attached, Fields
 from dataview.plan.guards import endless
-from dataview.plan.kinds import RowReader, Sampled, known_shape, size_of
+from dataview.plan.kinds import Lifted, RowReader, Sampled, known_shape, size_of
 from dataview.plan.node import Argument, Evaluate, LateFields, Node
 from dataview.samplers import Cuts, ordered, row_range, rows_by
 from dataview.samples import stack
@@ -91,8 +91,8 @@ class Batches(Sampled):
     @property
     def extents(self) -> tuple[int | None, ...]:
         """The shape with None for lengths that are unknown or differ."""
-        rest: tuple[int | None, ...] = (None,) if self.rows.shape is None else self.rows.shape[1:]
-        return (self.count, self.nominal, *rest)
+        row: tuple[int | None, ...] = (self.rows.extents or (None, None))[1:]
+        return (self.count, self.nominal, *row)
 
     @property
     def size(self) -> int:
@@ -153,7 +153,7 @@ class Batches(Sampled):
         parts = (self.part(Index((), [Constant(number)])) for number in range(self.count))
         return stack([evaluate(part, None, memo) for part in parts])
 
-    def as_rows(self, operands: tuple[Argument, ...]) -> tuple[Argument, ...] | None:
+    def as_rows(self, operands: tuple[Argument, ...]) -> Lifted:
         """Return the operands for the rows of all batches, None if one cannot follow the rows.
 
         Each operand is batches with the same cuts and as many axes, or is the same for all rows.
@@ -172,7 +172,7 @@ class Batches(Sampled):
             if shape is None or len(shape) > axes or (len(shape) == axes and shape[0] != 1):
                 return None
             found.append(operand)
-        return tuple(found)
+        return self, tuple(found)
 
     def _is_cut_as(self, other: Batches) -> bool:
         if other.cuts != self.cuts or other.index.shape != self.index.shape:

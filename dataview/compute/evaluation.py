@@ -150,7 +150,7 @@ def _stored(node: Stored, index: Index | None, memo: Memo) -> np.ndarray:
 
 
 def _reduction(node: Reduction, index: Index | None, memo: Memo) -> np.ndarray:
-    if node.taken is None and index is not None and node.node.shape and 0 not in node.axes:
+    if node.taken is None and index is not None and node.node.count and 0 not in node.axes:
         return some_rows(node, index, evaluate)
     if node.taken is None:
         settle(node)
@@ -312,6 +312,8 @@ def _mapped(
     node: Mapped, index: Index | None, memo: Memo
 ) -> Generator[Ask, np.ndarray, np.ndarray]:
     """Return what functions make of rows: in blocks, where little of each row is asked for."""
+    if index is None and node.node.count and node.levels <= NESTED:
+        return node.step.rows(node, np.arange(node.node.count), memo)
     index = identity(known_shape(node)) if index is None else index
     over = axes_of(index.maps[0])
     rows = size_of(tuple(index.shape[axis] for axis in over))

@@ -38,9 +38,9 @@ Steps: TypeAlias = "Generator[tuple[Node, Index], np.ndarray, np.ndarray]"
 def matmul(left: Argument, right: Argument) -> Node:
     """Return the node of `left @ right`; what NumPy refuses is refused here."""
     if isinstance(left, Sampled) and isinstance(right, Node) and len(right.shape or ()) in (1, 2):
-        rows = None if isinstance(right, Sampled) else left.as_rows((left,))
-        if rows is not None and len(known_shape(rows[0])) > 1:  # type: ignore[arg-type]
-            return left.of_rows(matmul(rows[0], right))
+        lifted = None if isinstance(right, Sampled) else left.as_rows((left,))
+        if lifted is not None and len(known_shape(lifted[1][0])) > 1:  # type: ignore[arg-type]
+            return lifted[0].of_rows(matmul(lifted[1][0], right))
     operands = []
     for number, operand in enumerate((left, right)):
         check_array(operand, "matmul")

@@ -20,7 +20,7 @@ from dataview.errors import warn
 from dataview.index import axis_index, numbers_map
 from dataview.plan.build import select
 from dataview.plan.fields import NO_FIELDS
-from dataview.plan.kinds import Reduction, known_dtype, known_shape, size_of
+from dataview.plan.kinds import Reduction, known_dtype, known_shape, shape_for_rows, size_of
 from dataview.plan.node import Evaluate, Node, Shape
 from dataview.sizes import sizes
 
@@ -76,7 +76,8 @@ def sampled_rows(count: int, wanted: int) -> np.ndarray:
 
 def rows_at(node: Node, numbers: np.ndarray, axis: int = 0) -> Node:
     """Return the rows of these ascending numbers, or entries of another axis, without fields."""
-    index = axis_index(known_shape(node), numbers_map(numbers, axis), len(numbers), axis)
+    shape = shape_for_rows(node) or known_shape(node)
+    index = axis_index(shape, numbers_map(numbers, axis), len(numbers), axis)
     return select(node, index, fields=NO_FIELDS)
 
 

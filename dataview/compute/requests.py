@@ -36,6 +36,7 @@ from dataview.plan.kinds import (
     size_of,
 )
 from dataview.plan.node import Argument, Node
+from dataview.plan.ragged import Ragged
 from dataview.sizes import sizes
 from dataview.sources import ArraySource, Memo, made_once
 
@@ -204,6 +205,10 @@ def is_equal(left: Argument, right: Argument) -> bool:
         check_ends(side, "a comparison of all of it")
     if isinstance(left, Record) or isinstance(right, Record):
         return _equal_records(left, right)
+    for side, other in ((left, right), (right, left)):
+        if isinstance(side, Ragged):
+            rows = side.rows_given(other)
+            return rows is not None and side.is_like(rows) and is_equal(side.flat(), rows.flat())
     if isinstance(left, Sampled) and isinstance(right, Sampled):
         return left.count == right.count and all(
             is_equal(left.part(one), right.part(one))

@@ -50,6 +50,7 @@ from dataview.plan.kinds import (
     Stored,
     known_shape,
     members,
+    shape_for_rows,
     size_of,
 )
 from dataview.plan.node import Evaluate, Node
@@ -83,7 +84,7 @@ def rows_of(evaluate: Evaluate, node: Node, rows: Rows) -> Any:
     found = taker(rows) if taker else PLAN
     if found is not PLAN:
         return found
-    index = rows_index(known_shape(node), rows)
+    index = rows_index(shape_for_rows(node) or known_shape(node), rows)
     found = evaluate(*(node.part(index),) if isinstance(node, Sampled) else (node, index))[()]
     return own_copy(found) if isinstance(rows, ndarray) else found
 

@@ -19,13 +19,15 @@ from dataview.compute.missing import KINDS
 from dataview.compute.quantiles import quantile_dtype, quantiles_of, rows_at
 from dataview.compute.reductions import State, result_dtype
 from dataview.compute.ways import Cut, cuts_along, reuses, rows_of_request
-from dataview.errors import StreamError, warn
+from dataview.errors import RaggedError, StreamError, warn
 from dataview.index import Index, gather
 from dataview.plan.build import elementwise, stored
 from dataview.plan.guards import check_array, check_ends, is_broadcast_to
 from dataview.plan.kinds import Elementwise, Reduction, Sampled, known_dtype, known_shape, size_of
+from dataview.plan.layout import reshaped
 from dataview.plan.node import Evaluate, Node, Shape
 from dataview.plan.operations import NumpyFunction
+from dataview.plan.ragged import WAYS_OUT, Ragged, places_of
 from dataview.plan.symbols import deferring
 from dataview.plan.walk import below, rebuilt
 from dataview.sizes import sizes
@@ -46,11 +48,11 @@ _lock = threading.Lock()
 
 
 @deferring
-def reduction(
-    kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str, Any]
-) -> Reduction:
+def reduction(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str, Any]) -> Node:
     """Return the node of a statistic; what NumPy refuses is refused here."""
     check_array(node, kind)
+    if isinstance(node, Ragged):
+        return _of_ragged(kind, node, axis, keepdims, options)
     return _of_array(_kind_for(kind, known_dtype(node)), node, axis, keepdims, options)
 
 
@@ -109,7 +111,7 @@ def _kind_for(kind: str, dtype: np.dtype[Any]) -> str:
     return kind[3:] if dtype.kind in "biu" or of_times else kind
 
 
-def median(node: Node, axis: Any, keepdims: bool, present: bool = False) -> Reduction:
+def median(node: Node, axis: Any, keepdims: bool, present: bool = False) -> Node:
     """Return the node of a median, of what is present if asked; bools are taken for numbers."""
     check_array(node, "median")
     if node.dtype == bool:
@@ -126,7 +128,7 @@ NEUTRAL = {"sum": 0, "prod": 1, "any": 0, "all": 1}
 @deferring
 def reduction_where(
     kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str, Any], where: Node
-) -> Reduction:
+) -> Node:
     """Return the node of a statistic of the elements where a mask is true."""
     check_array(node, kind)
     shape, dtype = known_shape(node), known_dtype(node)
@@ -153,6 +155,41 @@ def _axes(axis: Any, ndim: int, kind: str) -> tuple[int, ...]:
         return (axis,)
     given = axis if isinstance(axis, tuple) else (axis,)
     return tuple(sorted(np.lib.array_utils.normalize_axis_tuple(given, ndim)))
+
+
+def _of_ragged(kind: str, node: Ragged, axis: Any, keepdims: bool, options: dict[str, Any]) -> Node:
+    """Return a statistic of ragged rows: of all values, of each row, or along axes that are alike.
+
+    The first axis behind the rows stands for all that are ragged.
+    """
+    ndim, values = len(node.extents), node.leaf()
+    if axis is None:
+        found: Node = reduction(kind, node.flat(), None, False, options)
+        lead = np.shape(options.get("q", 0))
+        return reshaped(found, (*lead, *[1] * ndim)) if keepdims else found
+    ragged = {number for number, length in enumerate(node.extents) if number and length is None}
+    axes = set(_axes(axis, ndim, kind))
+    axes = ragged if axes == {1} else axes
+    behind = ndim - len(known_shape(values)) + 1
+    if min(axes, default=0) >= behind and not keepdims and "q" not in options:
+        inner = tuple(number - behind + 1 for number in sorted(axes))
+        return node.over(reduction(kind, values, inner, False, options))
+    if 0 in axes or not ragged <= axes:
+        raise RaggedError(
+            f"{kind} of ragged rows is taken of each row (axis=1), or of everything (axis=None); "
+            f"got axis={axis!r}. {WAYS_OUT}"
+        )
+    if kind.startswith("arg") and len(axes) > 1:
+        raise TypeError(f"{kind} is taken over one axis or over all; got axis={axis!r}")
+    if kind == "quantile":
+        dtype = quantile_dtype((1,) * ndim, tuple(sorted(axes)), known_dtype(node), options)
+    else:
+        dtype = result_dtype(kind, known_dtype(node))
+    if kind == "quantile" or not (KINDS[kind].of_empty or kind in AVERAGES):
+        empty = np.flatnonzero(np.diff(node.merged().chosen()[1].offsets) == 0)
+        if empty.size:
+            raise ValueError(f"{kind} of no elements has no value: row {empty[0]} has none")
+    return Reduction(kind, node, tuple(sorted(axes)), keepdims, options, dtype)
 
 
 def pending(*nodes: Node, index: Index | None = None) -> list[Reduction]:
@@ -202,6 +239,10 @@ def _take_group(alike: list[Reduction], known: dict[Node, Node], evaluate: Evalu
     for other in alike:
         if other.failed is not None:
             raise other.failed
+    if isinstance(alike[0].node, Ragged):
+        for other in alike:
+            _set_value(other, _of_ragged_rows(other, evaluate))
+        return
     node = _shortened(alike[0].node, known, evaluate)
     # In a copy of the context, for the same reason as in `fused`.
     copy_context().run(_take_together, alike, node, evaluate)
@@ -249,6 +290,34 @@ def _take_together(alike: list[Reduction], node: Node, evaluate: Evaluate) -> No
     for other in alike:
         if other.taken is None:
             _set_value(other, quantiles_of(other, evaluate))
+
+
+def _of_ragged_rows(node: Reduction, evaluate: Evaluate) -> np.ndarray:
+    """Return a statistic of each ragged row; rows of one shape are computed together."""
+    assert isinstance(node.node, Ragged)
+    rows, place = node.node.merged().relaid(), _row_axis(node)
+    fewer = len(node.node.extents) - len(rows.extents)
+    axes = tuple(sorted({max(1, axis - fewer) for axis in node.axes}))
+    over = axes if len(axes) > 1 else axes[0]
+    layout, shape = rows.layout, known_shape(node)
+    out = np.empty((shape[place], *shape[:place], *shape[place + 1 :]), node.dtype)
+    most = max(1, sizes.part_bytes // known_dtype(rows).itemsize)
+    start = 0
+    while start < rows.count:
+        stop = int(layout.offsets.searchsorted(layout.offsets[start] + most, "right")) - 1
+        stop = min(max(stop, start + 1), rows.count)
+        part = rows.rows(range(start, stop))
+        values, own = part.gathered(lambda under, places: evaluate(places_of(under, places)))
+        for alike in own.alike():
+            lengths = own.lengths()[alike[0]].tolist()
+            dense = values[own.part(alike)[0]].reshape(len(alike), *lengths, *values.shape[1:])
+            one = reduction(
+                node.kind, stored(ArraySource(dense)), over, node.keepdims, node.options
+            )
+            found = np.moveaxis(evaluate(one), place, 0)
+            out[start + alike] = found.reshape(len(alike), *out.shape[1:])
+        start = stop
+    return np.moveaxis(out, 0, place)
 
 
 _NAMES = {kind.part: name for name, kind in KINDS.items()}

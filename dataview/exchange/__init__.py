@@ -10,6 +10,7 @@ from dataview.exchange.convert import (
     object_node,
     open_node,
     operand_of,
+    ragged,
 )
 from dataview.exchange.datasets import data_node, numbered, sample_node
 from dataview.exchange.from_libraries import check_gradient, in_parts, is_foreign
@@ -32,6 +33,6 @@ from dataview.exchange.to_libraries import (
 __all__ = [
     "DEVICE", "Function", "argument_of", "arrow_array", "arrow_stream", "bind", "check_gradient",
     "data_node", "dlpack", "in_parts", "is_foreign", "node_of", "numbered", "object_node",
-    "open_node", "operand_of", "pack_like", "packed_in_order", "register_in_jax", "sample_node",
-    "samples", "save", "to_dask", "to_jax", "to_pandas", "to_torch", "to_xarray",
+    "open_node", "operand_of", "pack_like", "packed_in_order", "ragged", "register_in_jax",
+    "sample_node", "samples", "save", "to_dask", "to_jax", "to_pandas", "to_torch", "to_xarray",
 ]  # fmt: skip

@@ -12,10 +12,12 @@ import numpy as np
 
 from dataview.exchange.formats import opener_of
 from dataview.exchange.from_libraries import imported
+from dataview.index.flat import layout_of, packed
 from dataview.plan.build import record, stored
 from dataview.plan.fields import check_name
 from dataview.plan.kinds import is_scalar
 from dataview.plan.node import Argument, Node
+from dataview.plan.ragged import Ragged, as_ragged, laid_out, ragged_of
 from dataview.plan.sequences import listed
 from dataview.samples import IteratorSamples, Stream
 from dataview.sources import ArraySource, Source
@@ -44,7 +46,7 @@ def node_of(value: Any) -> Node:
     is_function = callable(value) and not hasattr(value, "__array__")
     if is_function or isinstance(value, Iterator):
         return Stream(IteratorSamples(value, node_of))
-    return stored(ArraySource(_array_of(value)))
+    return _of_values(value)
 
 
 def argument_of(value: Any) -> Argument:
@@ -74,7 +76,8 @@ def object_node(value: Any) -> Node:
     return stored(ArraySource(cell))
 
 
-def _array_of(value: Any) -> np.ndarray:
+def _of_values(value: Any) -> Node:
+    """Return the node of an array or a list; lists of different lengths make ragged rows."""
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(
             "a masked array would lose its mask; fill it, or give data and mask as two fields"
@@ -85,13 +88,29 @@ def _array_of(value: Any) -> np.ndarray:
     try:
         array = np.asarray(ended)
     except ValueError as error:
-        raise TypeError(f"no array can be made of this {type(value).__name__}: {error}") from None
+        try:
+            return ragged_of(*packed(ended))
+        except (TypeError, ValueError):
+            what = f"no array can be made of this {type(value).__name__}"
+            raise TypeError(f"{what}: {error}") from None
     if array.dtype == object and not isinstance(value, (np.ndarray, list, tuple)):
         raise TypeError(
             "a view is made of an array, a number, a mapping of them, a function or an iterator; "
             f"got {type(value).__name__}"
         )
-    return array
+    return stored(ArraySource(array))
+
+
+def ragged(values: Any, offsets: Any = None, lengths: Any = None, shapes: Any = None) -> Node:
+    """Return ragged rows: of flat values as these lie there, or of a sequence of rows."""
+    if offsets is None and lengths is None and shapes is None:
+        if isinstance(values, Ragged):
+            return values
+        if isinstance(values, Node):
+            return as_ragged(values, 1)
+        return ragged_of(*packed(list(values)))
+    layout = layout_of(offsets, lengths, shapes)
+    return laid_out(node_of(values), layout, exactly=offsets is None)
 
 
 def open_node(target: Any, mode: str = "r") -> Node:

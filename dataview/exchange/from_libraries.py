@@ -14,11 +14,13 @@ from typing import Any, cast
 import numpy as np
 
 from dataview.errors import import_library
+from dataview.index.flat import layout_of
 from dataview.plan.build import record, stored
 from dataview.plan.fields import check_name
 from dataview.plan.kinds import known_shape
 from dataview.plan.layout import reshaped
 from dataview.plan.node import Node
+from dataview.plan.ragged import laid_out
 from dataview.sources import ArrayLike, ArraySource, DelayedSource, H5pySource, ZarrSource
 
 Reader = Callable[[Any], Node | None]
@@ -154,12 +156,28 @@ def _of_tracer(tracer: Any) -> Node:
 def _of_tensor(tensor: Any) -> Node:
     """Return the node of a tensor, whose memory it shares."""
     _check_tensor(tensor)
+    if getattr(tensor, "is_nested", False):
+        return _of_nested(tensor)
     try:
         return _in_memory(tensor.detach().resolve_conj().resolve_neg().numpy())
     except (TypeError, RuntimeError) as error:
         raise TypeError(
             f"no array shares the memory of this {tensor.dtype} tensor on {tensor.device}: {error}"
         ) from None
+
+
+def _of_nested(tensor: Any) -> Node:
+    """Return the node of a nested tensor, whose values it shares."""
+    if str(tensor.layout) != "torch.jagged":
+        raise TypeError("of nested tensors, those of layout=torch.jagged lie in one line; make one")
+    offsets = layout_of(offsets=tensor.offsets().numpy())
+    return laid_out(_of_tensor(tensor.values()), offsets, exactly=False)
+
+
+def _of_awkward(array: Any) -> Node:
+    """Return the node of an Awkward array, by way of Arrow."""
+    awkward = import_library("awkward", "awkward")
+    return _of_arrow(awkward.to_arrow(array, extensionarray=False))
 
 
 def _of_labelled(array: Any) -> Node:
@@ -246,6 +264,9 @@ def _of_arrow(column: Any) -> Node:
         return _in_columns((name, _of_arrow(part)) for name, part in parts)
     if kinds.is_fixed_size_list(kind) and not column.null_count:
         return _of_lists(column, kind.list_size)
+    if (kinds.is_list(kind) or kinds.is_large_list(kind)) and not column.null_count:
+        inner = _of_arrow(column.values)
+        return laid_out(inner, layout_of(offsets=np.asarray(column.offsets)), exactly=False)
     if kinds.is_dictionary(kind):
         return _of_arrow(column.dictionary_decode())
     if kinds.is_integer(kind) and column.null_count:
@@ -261,6 +282,7 @@ def _of_lists(column: Any, size: int) -> Node:
 
 READERS: dict[tuple[str, str], Reader] = {
     ("torch", "Tensor"): _of_tensor,
+    ("awkward", "Array"): _of_awkward,
     ("jax", "Tracer"): _of_tracer,
     ("xarray", "DataArray"): _of_labelled,
     ("xarray", "Variable"): _of_labelled,

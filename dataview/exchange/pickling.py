@@ -8,7 +8,8 @@ from dataview.index import Computed, Index, extent, shifted
 from dataview.plan.fields import NO_FIELDS
 from dataview.plan.kinds import Record, Reduction, Select, Stored
 from dataview.plan.node import Node
-from dataview.plan.walk import below, remade
+from dataview.plan.ragged import Ragged
+from dataview.plan.walk import below, rebuilt, remade
 from dataview.sources import ArraySource, Source, packed_together
 
 
@@ -20,6 +21,8 @@ def packed_in_order(node: Node) -> tuple[Any, ...]:
     arrays that overlap, so parts that share memory still do.
     """
     order = below([node], _needed)
+    if any(isinstance(part, Ragged) for part in order):
+        order = below(rebuilt([node], _narrowed, _needed), _needed)
     seen: dict[int, tuple[Source, list[Index | None]]] = {}
     for part in order:
         stored, index = _seen(part)
@@ -43,6 +46,10 @@ def packed_in_order(node: Node) -> tuple[Any, ...]:
 
     blocks = [block.memory for block, _ in cuts.values() if block.memory is not None]
     return *packed_together(blocks), *remade(order, packed).values()
+
+
+def _narrowed(part: Any, old: Any) -> Any:
+    return part.narrowed() if isinstance(part, Ragged) else part
 
 
 def _needed(part: Any) -> list[Any]:

@@ -10,11 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from dataview.compute import rows_of
 from dataview.errors import import_library
 from dataview.exchange.to_libraries import as_parts, own, table_of
 from dataview.plan.build import keyed
 from dataview.plan.kinds import Record, Sampled, known_dtype, known_shape, members, size_of
 from dataview.plan.node import Node
+from dataview.plan.ragged import Ragged
+from dataview.sources import Memo
 
 BATCH_BYTES = 1 << 24
 """How much of a table is read for one batch."""
@@ -23,7 +26,7 @@ BATCH_BYTES = 1 << 24
 def arrow_array(node: Node, kind: Any) -> Any:
     """Return a node's data as an Arrow array, that of a record as structs."""
     pyarrow = import_library("pyarrow", "dataview[arrow]")
-    found = _column(as_parts(node, own), pyarrow)
+    found = _column(as_parts(node, _own), pyarrow)
     return found if kind is None else found.cast(kind)
 
 
@@ -34,18 +37,24 @@ def arrow_stream(node: Node, schema: Any) -> Any:
     """
     pyarrow = import_library("pyarrow", "dataview[arrow]")
     if isinstance(node, Sampled) and node.fields.named:
-        return pyarrow.table(_batch(as_parts(node, own), pyarrow)).__arrow_c_stream__(schema)
+        return pyarrow.table(_batch(as_parts(node, _own), pyarrow)).__arrow_c_stream__(schema)
     table = table_of(node)
     if table is None:
-        data = own(node, {})
-        if data.ndim < 2:
-            column = _column(np.atleast_1d(data), pyarrow)
+        data = _own(node, {})
+        if isinstance(data, Ragged) or data.ndim < 2:
+            data = data if isinstance(data, Ragged) else np.atleast_1d(data)
+            column = _column(data, pyarrow)
             return pyarrow.chunked_array([column]).__arrow_c_stream__(schema)
         named = {str(number): data[:, number] for number in range(data.shape[1])}
         return pyarrow.table(_batch(named, pyarrow)).__arrow_c_stream__(schema)
     if not table.rank:
         raise TypeError("a table has rows; this view is one of them: take view[i:i+1]")
     return _reader(table, pyarrow).__arrow_c_stream__(schema)
+
+
+def _own(node: Node, memo: Memo) -> Any:
+    """Return a node's data; ragged rows as they are, since Arrow has lists of any length."""
+    return node if isinstance(node, Ragged) else own(node, memo)
 
 
 def _reader(table: Record, pyarrow: Any) -> Any:
@@ -55,7 +64,7 @@ def _reader(table: Record, pyarrow: Any) -> Any:
     """
     leaves = list(_leaves(table))
     if any(isinstance(leaf, Sampled) or known_dtype(leaf).hasobject for leaf in leaves):
-        batch = _batch(as_parts(table, own), pyarrow)
+        batch = _batch(as_parts(table, _own), pyarrow)
         return pyarrow.RecordBatchReader.from_batches(batch.schema, [batch])
     types = _batch(as_parts(keyed(table, slice(0, 0)), own), pyarrow).schema
     row = sum(size_of(known_shape(leaf)[1:]) * known_dtype(leaf).itemsize for leaf in leaves)
@@ -81,7 +90,15 @@ def _batch(columns: dict[str, Any], pyarrow: Any) -> Any:
 
 
 def _column(part: Any, pyarrow: Any) -> Any:
-    """Return an Arrow array: structs for a dict, lists of one length for an array of more axes."""
+    """Return an Arrow array: structs for a dict, lists for an array of more axes or ragged rows."""
+    if isinstance(part, Ragged):
+        rows = part.nested()
+        places, layout = rows.chosen()
+        if isinstance(rows.values, Ragged):
+            inner: Any = rows.values.rows(places)
+        else:
+            inner, _ = rows.gathered(rows_of)
+        return pyarrow.LargeListArray.from_arrays(layout.offsets, _column(inner, pyarrow))
     if isinstance(part, dict):
         inner = [_column(below, pyarrow) for below in part.values()]
         return pyarrow.StructArray.from_arrays(inner, names=list(part))

@@ -7,13 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute import aliases, evaluate, evaluate_all, making_together, memory_of
+from dataview.compute import (
+    aliases,
+    evaluate,
+    evaluate_all,
+    making_together,
+    memory_of,
+    rows_of,
+)
 from dataview.errors import import_library
 from dataview.exchange.pickling import packed_in_order
 from dataview.plan.build import chosen, field, keyed
 from dataview.plan.guards import check_no_record
 from dataview.plan.kinds import Driven, Record, Sampled, known_dtype, known_shape, size_of
 from dataview.plan.node import Node
+from dataview.plan.ragged import Ragged
 from dataview.samples import samples_at, samples_of
 from dataview.sources import Memo
 
@@ -138,10 +146,25 @@ def to_torch(node: Node, device: Any, copy: bool | None) -> Any:
 
     def tensor(part: Node, memo: Memo) -> Any:
         _check_numbers(part)
+        if isinstance(part, Ragged):
+            found = _nested_tensor(part, torch)
+            return found if device is None else found.to(device)
         found = torch.from_numpy(_array(part, copy, memo))
         return found if device is None else found.to(device)
 
     return as_parts(node, tensor)
+
+
+def _nested_tensor(rows: Ragged, torch: Any) -> Any:
+    """Return ragged rows as a nested tensor, which holds a copy."""
+    if rows.is_nested or rows.layout.shapes is not None:
+        raise TypeError(
+            "a nested tensor has one ragged axis, right behind the rows; _pad(value) makes a "
+            "tensor of any rows"
+        )
+    values, layout = rows.gathered(rows_of)
+    parts = torch.from_numpy(values), torch.from_numpy(layout.offsets.copy())
+    return torch.nested.nested_tensor_from_jagged(*parts)
 
 
 def to_jax(node: Node) -> Any:

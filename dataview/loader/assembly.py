@@ -18,12 +18,14 @@ from dataview.compute import have_makers_in_common, maker_of, reader_of, rows_of
 from dataview.errors import error_at
 from dataview.exchange import object_node, pack_like, packed_in_order
 from dataview.index import gather, parse
+from dataview.loader import ragged
 from dataview.loader.collate import collated, sample_of
 from dataview.loader.dealing import Task
 from dataview.plan.build import record, stored, with_fields
 from dataview.plan.fields import Attached, Fields
 from dataview.plan.kinds import Driven, Record, Sampled, members
 from dataview.plan.node import Node
+from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below
 from dataview.samples import NumberedSamples, RandomKeys, all_at_epoch, name_of, random_keys
 from dataview.sources import FROM_OTHERS, ArraySource, Made, making
@@ -99,11 +101,15 @@ class Assembly:
     _is_steady: bool = field(init=False, repr=False, default=False)
     _remembers: bool = field(init=False, repr=False, default=False)
     _nothing: list[Any] = field(init=False, repr=False, default_factory=list)
+    _pads: Mapping[str, Any] | None = field(init=False, repr=False, default=None)
     _epochs: dict[int, _Epoch] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         """Find out how samples are made, and whether all epochs are read alike."""
-        is_changed = bool(self.steps) or self.collate is not None or self.pad is not None
+        is_changed = bool(self.steps) or self.collate is not None
+        if self.pad is not None and not is_changed:
+            object.__setattr__(self, "_pads", ragged.padded_together(self.parts, self.pad))
+            is_changed = self._pads is None
         by_sample = is_changed or any(map(_has_samples, self.parts.values()))
         object.__setattr__(self, "_by_sample", by_sample)
         parts = [*self.parts.values()]
@@ -131,11 +137,14 @@ class Assembly:
         mark.value = int(rows[0]) if len(rows) else -1
         try:
             if made is None:
-                return Outcome(self._read(task))
+                return Outcome(self._padded(self._read(task)))
             with making(made):
-                return Outcome(self._read(task))
+                return Outcome(self._padded(self._read(task)))
         except Exception as error:
             return self._sample_by_sample(task, mark, made, error)
+
+    def _padded(self, batch: Any) -> Any:
+        return ragged.with_padding(batch, self._pads) if self._pads else batch
 
     def _is_made_once(self) -> bool:
         """Whether what functions make of a sample is needed again, by a field or after an error."""
@@ -294,7 +303,9 @@ class Assembly:
             return self._of_nothing(task)
         numbers = task.rows[kept].tolist()
         if self.collate is None:
-            return collated(samples, self.pad, None, numbers, self.unwrap)
+            names = [name for name, part in self.parts.items() if isinstance(part, Ragged)]
+            pad = ragged.with_ragged(self.pad, names, samples[0], bool(self.steps))
+            return collated(samples, pad, None, numbers, self.unwrap)
         try:
             batch = self.unwrap(self.collate(samples))
         except Exception as error:
@@ -354,7 +365,7 @@ def _joined(batches: Sequence[Any]) -> Any:
     """Return the rows of several batches as one batch."""
     if isinstance(batches[0], Mapping):
         return {name: _joined([batch[name] for batch in batches]) for name in batches[0]}
-    return np.concatenate(batches)
+    return ragged.joined(batches) if isinstance(batches[0], Node) else np.concatenate(batches)
 
 
 def _without_rows(batch: Any) -> Any:
@@ -369,7 +380,7 @@ def _without_rows(batch: Any) -> Any:
 def _picked(batch: Any, number: int) -> Any:
     if isinstance(batch, Mapping):
         return {name: _picked(part, number) for name, part in batch.items()}
-    return batch[number]
+    return ragged.row_of(batch, number) if isinstance(batch, Ragged) else batch[number]
 
 
 def takes_rng(function: Callable[..., Any]) -> bool:
@@ -389,6 +400,8 @@ def _reader(node: Node) -> Callable[[np.ndarray], Any]:
         parts = {name: _reader(part.node) for name, part in members(node).items()}
         return lambda rows: {name: read(rows) for name, read in parts.items()}
     own = node.node if isinstance(node, Driven) else node
+    if isinstance(own, Ragged):
+        return ragged.reader(own)
     named = {name: _reader(part) for name, part in _beside(node, own).items()}
     if not named:
         return reader_of(own)
@@ -410,7 +423,7 @@ def _has_samples(node: Node) -> bool:
     """Whether a node contains samples that are made one by one."""
     if isinstance(node, Record):
         return any(_has_samples(part.node) for part in members(node).values())
-    return isinstance(node, Sampled)
+    return isinstance(node, Sampled) and not node.is_sized
 
 
 def _one_row(node: Node, row: int) -> Any:

@@ -14,13 +14,25 @@ import numpy as np
 
 from dataview.compute import evaluate
 from dataview.exchange import pack_like
+from dataview.index.flat import packed
 from dataview.loader.devices import placed
+from dataview.plan.casting import holding
 from dataview.plan.kinds import Record, members
 from dataview.plan.node import Node
+from dataview.plan.ragged import ragged_of
 from dataview.samplers import checked_number
 
 RAGGED = "ragged"
-"""The padding that adds nothing: samples stay as they are, in an array of objects."""
+"""The padding that adds nothing: samples keep their shapes, in a ragged field."""
+
+
+class _WhereNeeded(str):
+    """The same for all fields of a sample: those whose samples have one shape are stacked."""
+
+    __slots__ = ()
+
+
+WHERE_NEEDED = _WhereNeeded(RAGGED)
 
 _SIDES = ("left", "right")
 
@@ -146,7 +158,12 @@ def _batch(samples: list[Any], pad: Any, place: _Place) -> Any:
         return _tuples(samples, pad, place)
     padding = _padding(pad, place)
     if padding == RAGGED:
-        return _objects([np.asarray(sample) for sample in samples])
+        arrays = [_array(sample, None, place) for sample in samples]
+        alike = len({array.shape for array in arrays}) == 1
+        if not arrays[0].ndim or (alike and pad is WHERE_NEEDED):
+            return _arrays(arrays, None, place)
+        _common_dtype(arrays, place)
+        return ragged_of(*packed(arrays))
     assert padding is None or isinstance(padding, Pad)
     return _arrays([_array(sample, padding, place) for sample in samples], padding, place)
 
@@ -198,7 +215,8 @@ def _paddings(pad: Any, names: list[Any], place: _Place) -> Callable[[Any], Any]
             raise ValueError(f"{place.where}pad= has {len(pad)} parts, the samples {len(names)}")
         pad = dict(zip(names, pad, strict=True))
     if not isinstance(pad, Mapping):
-        return lambda name: pad
+        own = WHERE_NEEDED if isinstance(pad, str) and pad == RAGGED else pad
+        return lambda name: own
     unknown = [name for name in pad if name not in names]
     if unknown:
         raise KeyError(f"{place.where}pad= names {unknown}, which are none of the fields {names}")
@@ -238,13 +256,6 @@ def _array(sample: Any, pad: Pad | None, place: _Place) -> np.ndarray:
     return filled
 
 
-def _objects(samples: Sequence[Any]) -> np.ndarray:
-    batch = np.empty(len(samples), object)
-    for number, sample in enumerate(samples):
-        batch[number] = sample
-    return batch
-
-
 def _arrays(samples: list[np.ndarray], pad: Pad | None, place: _Place) -> Any:
     dtype = _common_dtype(samples, place)
     first = samples[0]
@@ -279,7 +290,7 @@ def _padded(samples: list[np.ndarray], pad: Pad, dtype: np.dtype[Any], place: _P
             raise ValueError(f"{text}, and only axis {pad.axis} is padded")
     whole = shapes.max(axis=0)
     whole[list(axes)] = -(-whole[list(axes)] // pad.multiple) * pad.multiple
-    batch = np.full((len(samples), *whole), pad.value, _with_value(dtype, pad.value, place))
+    batch = np.full((len(samples), *whole), pad.value, holding(dtype, pad.value, place.where))
     for part, sample in zip(batch, samples, strict=True):
         part[tuple(_fill(sample.shape, whole, pad.side))] = sample
     if not pad.length and not pad.mask:
@@ -325,29 +336,3 @@ def _common_dtype(samples: list[np.ndarray], place: _Place) -> np.dtype[Any]:
         return np.result_type(*dtypes)
     except TypeError as error:
         raise TypeError(f"{place.where}no dtype holds all the samples: {error}") from error
-
-
-def _with_value(dtype: np.dtype[Any], value: Any, place: _Place) -> np.dtype[Any]:
-    """Return the dtype itself if it holds the value, else one that holds both.
-
-    >>> _with_value(np.dtype(int), 0.0, _Place([])), _with_value(np.dtype(int), np.nan, _Place([]))
-    (dtype('int64'), dtype('float64'))
-    """
-    own = np.asarray(value)
-    if dtype.kind == "O":
-        return dtype
-    if (own.dtype.kind in "SU") is not (dtype.kind in "SU") or own.ndim:
-        raise TypeError(f"{place.where}{value!r} is no padding for samples of {dtype}")
-    if dtype.kind in "SU":
-        return np.result_type(dtype, own.dtype)
-    if own.dtype.kind in "iu" and dtype.kind in "iu":
-        bounds = np.iinfo(dtype)
-        if not bounds.min <= int(own) <= bounds.max:
-            raise OverflowError(f"{place.where}the padding {value!r} does not fit into {dtype}")
-        return dtype
-    if own.dtype.kind == "f" and dtype.kind in "biu" and own == np.floor(own) and not np.isinf(own):
-        return _with_value(dtype, int(own), place)
-    try:
-        return np.result_type(dtype, value)
-    except TypeError:
-        raise TypeError(f"{place.where}{value!r} is no padding for samples of {dtype}") from None

@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from dataview.compute import rows_of
 from dataview.exchange import pack_like
+from dataview.plan.node import Node
+from dataview.plan.ragged import Ragged
 
 _HOW = (
     "device= is None or 'cpu' for NumPy, a device of another library such as "
@@ -16,7 +19,13 @@ _HOW = (
 )
 
 
-def _torch(library: Any, array: np.ndarray, device: Any) -> Any:
+def _torch(library: Any, array: Any, device: Any) -> Any:
+    if isinstance(array, Ragged):
+        values, layout = array.gathered(rows_of)
+        if array.is_nested or layout.shapes is not None:
+            raise TypeError("a nested tensor has one ragged axis, right behind the rows; give pad=")
+        parts = [library.from_dlpack(part).to(device) for part in (values, layout.offsets.copy())]
+        return library.nested.nested_tensor_from_jagged(*parts)
     return library.from_dlpack(array).to(device)
 
 
@@ -63,14 +72,24 @@ def placed(batch: Any, device: Any) -> Any:
     if device is None:
         return batch
     if is_numpy(device):
-        return _each(batch, np.asarray, "")
+        return _each(batch, _left_in_numpy, "")
     name, where = _library_of(device)
     try:
         library = importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise ImportError(f"device={device!r} needs {name}, which is not installed") from error
-    put = _PUT.get(name, _dlpack)
-    return _each(batch, lambda array: put(library, array, where), "")
+    put: Callable[[Any, Any, Any], Any] = _PUT.get(name, _dlpack)
+
+    def moved(array: Any) -> Any:
+        if isinstance(array, Ragged) and put is not _torch:
+            raise TypeError(f"{name} has no arrays of rows of different lengths; give pad=")
+        return put(library, array, where)
+
+    return _each(batch, moved, "")
+
+
+def _left_in_numpy(part: Any) -> Any:
+    return part if isinstance(part, Node) else np.asarray(part)
 
 
 def _library_of(device: Any) -> tuple[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dataview.batches import marked
+from dataview.compute import evaluate
 from dataview.errors import unknown_field
 from dataview.loader.assembly import OWN
 from dataview.loader.devices import is_numpy, placed
@@ -48,7 +49,7 @@ class Output:
             return placed(_in_form(self.form, batch), self.device)
         if not is_numpy(self.device) or isinstance(batch, tuple):
             return placed(batch, self.device)
-        if not isinstance(batch, (Mapping, np.ndarray)):
+        if not isinstance(batch, (Mapping, np.ndarray, Node)):
             return batch  # an object of the user's collate= function
         node = self._template.node(batch)
         if valid is not None:
@@ -122,7 +123,8 @@ def _part(node: Node, name: Any) -> Node:
 
 def _in_form(form: Any, batch: Any) -> Any:
     if not isinstance(batch, Mapping):
-        return batch
+        return _as_array(batch)
+    batch = {name: _as_array(part) for name, part in batch.items()}
     names = (form,) if isinstance(form, str) else form
     missing = [name for name in names if name not in batch]
     if missing:
@@ -136,6 +138,10 @@ def _in_form(form: Any, batch: Any) -> Any:
     if isinstance(form, str):
         return batch[form]
     return tuple(batch[name] for name in form) if isinstance(form, tuple) else dict(batch)
+
+
+def _as_array(part: Any) -> Any:
+    return evaluate(part) if isinstance(part, Node) else part
 
 
 # --- views -----------------------------------------------------------------------------------
@@ -159,6 +165,8 @@ class _Template:
 
     def node(self, batch: Any) -> Node:
         """Return the node of a batch, with the facts that it shares with the data."""
+        if isinstance(batch, Node):
+            return batch.replaced(meta=self.like.meta) if self.like is not None else batch
         if type(batch) is not np.ndarray or batch.dtype.names is not None:
             return _parts_of(batch, self.like)
         node = Stored(ArraySource(batch), True)
@@ -182,7 +190,7 @@ def _parts_of(batch: Any, like: Node | None) -> Node:
         own = _Template(like).node(batch[OWN])
         more = {name: Attached(part, (0,)) for name, part in named.items()}
         return with_fields(own, Fields(own.fields.named | more))
-    if not named or not all(part.shape for part in named.values()):
+    if not named or not all(part.extents for part in named.values()):
         return record(named)
     found: Node = record(named, like.rank if isinstance(like, Record) else 1)
     found.meta = like.meta if like is not None else found.meta

@@ -31,6 +31,7 @@ from dataview.plan.kinds import (
     known_dtype,
     known_shape,
     members,
+    shape_for_rows,
     shape_of,
 )
 from dataview.plan.node import Argument, DType, Label, LateFields, Node, Shape
@@ -131,7 +132,11 @@ def _labelled(node: Node, names: tuple[str, ...]) -> Node:
 def _is_data(node: Node) -> bool:
     while isinstance(node, Select):
         node = node.node
-    return isinstance(node, (Stored, Concat, Record, Driven))
+    return _is_sized(node) or isinstance(node, (Stored, Concat, Record, Driven))
+
+
+def _is_sized(node: Node) -> bool:
+    return isinstance(node, Sampled) and node.is_sized
 
 
 def row_field(node: Node, name: str) -> Node | None:
@@ -142,7 +147,7 @@ def row_field(node: Node, name: str) -> Node | None:
         pass
     part = node.fields.named.get(name)
     found = field(node, name) if part is not None and part.follows_rows else None
-    if found is not None and not found.shape:  # unknown until probed
+    if found is not None and not shape_for_rows(found):  # unknown until probed
         found = None
     if found is not None and getattr(found, "node", None) is node:  # each would hold the other
         if not isinstance(node, (Stored, Concat)):
@@ -209,9 +214,9 @@ def elementwise(ufunc: Ufunc, args: tuple[Argument, ...]) -> tuple[Any, ...]:
         if kind is Record or kind is Driven:
             check_array(arg, ufunc.__name__)
         if arg.lifts:
-            rows = arg.as_rows(args)  # type: ignore[attr-defined]
-            if rows is not None:
-                return tuple(map(arg.of_rows, elementwise(ufunc, rows)))  # type: ignore[attr-defined]
+            lifted = arg.as_rows(args)  # type: ignore[attr-defined]
+            if lifted is not None:
+                return tuple(map(lifted[0].of_rows, elementwise(ufunc, lifted[1])))
         own = arg.shape
         if own is None:
             if is_open(arg):
@@ -270,9 +275,9 @@ def comparison(left: Argument, right: Argument, negated: bool, wholes: bool = Tr
     `wholes` is true if both sides are data, and false if one is a number to compare with.
     """
     for side in (left, right):
-        if isinstance(side, Sampled) and (rows := side.as_rows((left, right))) is not None:
-            ours, theirs = rows
-            return side.of_rows(comparison(ours, theirs, negated, wholes))
+        if isinstance(side, Sampled) and (lifted := side.as_compared((left, right))) is not None:
+            whole, (ours, theirs) = lifted
+            return whole.of_rows(comparison(ours, theirs, negated, wholes))
     if isinstance(left, Record):
         right = _as_record(right)
     elif isinstance(right, Record):
@@ -312,7 +317,7 @@ def read_only(node: Node) -> Node:
     """
 
     def into(part: Node) -> list[Any]:
-        passes = isinstance(part, (Select, Driven, Concat))
+        passes = isinstance(part, (Select, Driven, Concat)) or _is_sized(part)
         return part.held() if passes else part.attached()
 
     def protected(part: Node, old: Node) -> Node:

@@ -126,3 +126,29 @@ def _structured(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
     for name in names:
         landed[name] = cast(given[name], dtype[name].base)
     return landed
+
+
+def holding(dtype: Any, value: Any, where: str = "") -> Any:
+    """Return the dtype itself if it holds the value, else one that holds both.
+
+    >>> holding(np.dtype(int), 0.0), holding(np.dtype(int), np.nan)
+    (dtype('int64'), dtype('float64'))
+    """
+    own = np.asarray(value)
+    if dtype.kind == "O":
+        return dtype
+    if (own.dtype.kind in "SU") is not (dtype.kind in "SU") or own.ndim:
+        raise TypeError(f"{where}{value!r} is no padding for samples of {dtype}")
+    if dtype.kind in "SU":
+        return np.result_type(dtype, own.dtype)
+    if own.dtype.kind in "iu" and dtype.kind in "iu":
+        bounds = np.iinfo(dtype)
+        if not bounds.min <= int(own) <= bounds.max:
+            raise OverflowError(f"{where}the padding {value!r} does not fit into {dtype}")
+        return dtype
+    if own.dtype.kind == "f" and dtype.kind in "biu" and own == np.floor(own) and not np.isinf(own):
+        return holding(dtype, int(own), where)
+    try:
+        return np.result_type(dtype, value)
+    except TypeError:
+        raise TypeError(f"{where}{value!r} is no padding for samples of {dtype}") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from dataview.index import (
     Affine,
     Constant,
     Index,
+    as_array,
     axes_of,
     block_index,
     compose,
@@ -22,10 +24,12 @@ from dataview.index import (
     renumbered,
     shifted,
 )
+from dataview.index.flat import shaped
 from dataview.plan.build import record
 from dataview.plan.fields import Attached, Field, Fields, Window
 from dataview.plan.kinds import Concat, Record, known_dtype, known_shape
 from dataview.plan.node import Node
+from dataview.plan.ragged import Ragged, as_ragged, places_of, text_of
 from dataview.plan.symbols import deferring
 from dataview.plan.walk import below
 
@@ -70,6 +74,8 @@ def _fields_to_join(nodes: list[Node]) -> dict[str, list[Node]]:
 @deferring
 def _concat(nodes: Sequence[Node], parts: Mapping[str, Node]) -> Node:
     """Return arrays one after the other, with their fields, of which `parts` are joined already."""
+    if any(isinstance(node, Ragged) for node in nodes):
+        return _joined_rows(nodes)
     shapes = [known_shape(node) for node in nodes]
     for number, shape in enumerate(shapes):
         if not shape:
@@ -85,6 +91,36 @@ def _concat(nodes: Sequence[Node], parts: Mapping[str, Node]) -> Node:
     rows = sum(shape[0] for shape in shapes)
     fields = _joined_fields(nodes[0].fields, parts)
     return Concat(tuple(nodes), (rows, *shapes[0][1:]), dtype, fields)
+
+
+def _joined_rows(nodes: Sequence[Node]) -> Ragged:
+    """Return ragged rows one after the other.
+
+    What several of them choose rows from is joined once, such as the data whose parts they are.
+    """
+    axes = max(len(node.layout.axes) for node in nodes if isinstance(node, Ragged))
+    parts = [
+        node.with_axes(axes) if isinstance(node, Ragged) else as_ragged(node, axes)
+        for node in nodes
+    ]
+    for number, part in enumerate(parts):
+        if len(part.layout.axes) != axes or len(part.extents) != len(parts[0].extents):
+            raise ValueError(
+                f"the rows of view {number} have shape {text_of(part.row_extents)}, those of "
+                f"view 0 {text_of(parts[0].row_extents)}; rows to be joined are alike"
+            )
+    wholes = list({(id(part.values), id(part.layout)): part for part in parts}.values())
+    starts = np.cumsum([0, *(whole.layout.count for whole in wholes)]).tolist()
+    first = {(id(w.values), id(w.layout)): start for w, start in zip(wholes, starts, strict=False)}
+    lines = [w.layout.part(range(w.layout.count)) for w in wholes]
+    values = [places_of(w.values, places) for w, (places, _) in zip(wholes, lines, strict=True)]
+    layout = shaped(np.concatenate([line.lengths() for _, line in lines]))
+    shared = zip(*(line.axes for _, line in lines), strict=True)
+    layout = replace(layout, axes=tuple(n[0] if len({*n}) == 1 else None for n in shared))
+    numbers = [as_array(part.numbers()) + first[id(part.values), id(part.layout)] for part in parts]
+    rows = np.concatenate(numbers)
+    line = _concat(values, {}) if len(values) > 1 else values[0]
+    return Ragged(line, layout, Index((len(rows),), [numbers_map(rows)]))
 
 
 def _joined_fields(fields: Fields, parts: Mapping[str, Node]) -> Fields:

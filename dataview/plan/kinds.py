@@ -33,6 +33,9 @@ class Sampled(Node):
     __slots__ = ("node",)
     parts: ClassVar[tuple[str, ...]] = ("node",)
 
+    is_sized: ClassVar[bool] = False
+    """Whether the data are there, so that their size is known though they have no one shape."""
+
     def __init__(self, fields: Fields = NO_FIELDS, node: Node | None = None) -> None:
         super().__init__(None, None, fields)
         self.node = node
@@ -73,9 +76,34 @@ class Sampled(Node):
         """
         return None
 
-    def as_rows(self, operands: tuple[Argument, ...]) -> tuple[Argument, ...] | None:
-        """Return the operands of an elementwise step for its rows, None if it cannot be lifted."""
+    def shapeless(self) -> Exception:
+        """Return the error for a question that needs the shape, where there is none."""
+        return UndeclaredError(
+            "the shape is unknown until a sample has been read; call _probe() to read one"
+        )
+
+    def flat(self) -> Node:
+        """Return all elements one after the other, if they are there."""
+        raise self.shapeless()
+
+    def windows(self, size: int, step: int) -> Node:
+        """Return all windows of `size` elements of each row, `step` elements apart."""
+        raise self.shapeless()
+
+    def at(self, key: Any) -> Node | None:
+        """Return the part for a key that is not on rows alone, None if it has no such parts."""
         return None
+
+    def as_rows(self, operands: tuple[Argument, ...]) -> Lifted:
+        """Return what is made of the rows, and the operands of an elementwise step for these.
+
+        None says that the step cannot be lifted.
+        """
+        return None
+
+    def as_compared(self, operands: tuple[Argument, ...]) -> Lifted:
+        """Return the same for the two sides of a comparison."""
+        return self.as_rows(operands)
 
     def of_rows(self, rows: Node) -> Node:
         """Return the same samples of what has been made of their rows."""
@@ -89,6 +117,10 @@ class Sampled(Node):
     def writable(self, values: tuple[Any, ...]) -> tuple[Node, tuple[Any, ...]]:
         """Return the node to write to in place of this one, and what of the values to write."""
         return self, values
+
+
+Lifted: TypeAlias = "tuple[Sampled, tuple[Argument, ...]] | None"
+"""What an elementwise step is done on instead: see `Sampled.as_rows`."""
 
 
 class Stored(Node):
@@ -493,9 +525,18 @@ def known_shape(node: Node) -> Shape:
             "the number of samples of a stream is unknown until all have been read; each sample is "
             "computed with what fits one sample, or with another stream"
         )
+    if isinstance(node, Sampled):
+        raise node.shapeless()
     raise UndeclaredError(
         "the shape is unknown until a sample has been read; call _probe() to read one"
     )
+
+
+def shape_for_rows(node: Node) -> Shape | None:
+    """Return the shape as far as a choice of rows needs it, None if rows cannot be chosen so."""
+    if node.shape is None and isinstance(node, Sampled) and node.is_sized:
+        return (node.count or 0,)
+    return node.shape
 
 
 def bind_text(names: Iterable[str]) -> str:
@@ -506,7 +547,8 @@ def bind_text(names: Iterable[str]) -> str:
 def reduced_extents(node: Node, axes: tuple[int, ...]) -> Extents:
     """Return the lengths of a node's axes, None for the length of a stream that is reduced."""
     known = node.extents
-    if isinstance(node, Sampled) and node.passes and known is not None and 0 in axes:
+    is_known = isinstance(node, Sampled) and (node.is_sized or (node.passes and 0 in axes))
+    if is_known and known is not None:
         return known
     return known_shape(node)
 
@@ -552,9 +594,10 @@ def size_of(shape: Shape) -> int:
 
 def nbytes_of(node: Node) -> int | None:
     """Return the number of bytes of a node's data, None if it is unknown or has no end."""
-    if node.shape is None or node.dtype is None or any(map(is_endless, node.shape)):
+    extents = node.extents if isinstance(node, Sampled) and node.is_sized else node.shape
+    if extents is None or node.dtype is None or any(map(is_endless, extents)):
         return None
-    size = node.size if isinstance(node, Sampled) else size_of(node.shape)
+    size = node.size if isinstance(node, Sampled) else size_of(known_shape(node))
     return size * node.dtype.itemsize
 
 

@@ -11,7 +11,16 @@ from typing import Any
 import numpy as np
 
 from dataview.errors import StreamError
-from dataview.index import Affine, Computed, Constant, Index, Map, is_endless
+from dataview.index import (
+    Affine,
+    Computed,
+    Constant,
+    Index,
+    Map,
+    is_endless,
+    is_integer,
+    whole_axes,
+)
 from dataview.plan.build import read_only, select, stored
 from dataview.plan.guards import endless, is_broadcast_to
 from dataview.plan.kinds import Reshaped, Sampled, Select, Stored, known_shape, size_of
@@ -129,6 +138,8 @@ def reshaped(node: Node, shape: Any, order: str = "C") -> Node:
         return transposed(reshaped(transposed(node), turned))
     if order != "C":
         raise ValueError(f"order= is 'C' or 'F'; got {order!r}")
+    if isinstance(node, Sampled) and node.is_sized:
+        node = node.flat()
     own = known_shape(node)
     wanted = _inferred(own, shape)
     if wanted == own:
@@ -196,3 +207,24 @@ def _groups(own: Shape, wanted: Shape) -> list[tuple[list[int], list[int]]]:
         ]
         groups.append((inside[0], inside[1]))
     return groups
+
+
+# --- windows ---------------------------------------------------------------------------------
+
+
+@deferring
+def windows(node: Node, size: Any, step: Any = 1) -> Node:
+    """Return all windows of `size` rows, each beginning `step` rows after the one before."""
+    for name, value in (("size", size), ("step", step)):
+        if not is_integer(value) or value < 1:
+            raise ValueError(f"_windows: {name} is a number of rows from 1 on; got {value!r}")
+    if isinstance(node, Sampled):
+        return node.windows(size, step)
+    shape = known_shape(node)
+    if not shape:
+        raise TypeError("_windows: the view has no rows, its shape is ()")
+    if is_endless(shape[0]):
+        raise endless("_windows")
+    count = max(0, (shape[0] - size) // step + 1)
+    maps = [Affine(0, ((0, step), (1, 1))), *whole_axes(2, len(shape) + 1)]
+    return select(node, Index((count, size, *shape[1:]), maps), f"._windows({size}, {step})")

@@ -233,7 +233,7 @@ def levels_above(parts: Iterable[Any]) -> int:
     return levels
 
 
-REMEMBERED = ("lent", "reader", "followed", "program", "settled")
+REMEMBERED = ("lent", "reader", "followed", "program", "settled", "laid")
 """The slots of nodes that are caches."""
 
 

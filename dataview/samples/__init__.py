@@ -1,6 +1,6 @@
 """Rows that a function makes by number, that arrive one by one, are mapped, cached or counted."""
 
-from dataview.samples.absent import filled, whole_rows
+from dataview.samples.absent import filled_in, whole_rows
 from dataview.samples.caching import cached
 from dataview.samples.collecting import collected
 from dataview.samples.declaring import declared, declared_spec
@@ -19,6 +19,7 @@ from dataview.samples.mapping import (
 )
 from dataview.samples.numbered import NumberedSamples, name_of, stack, stack_nodes
 from dataview.samples.once import keeper
+from dataview.samples.padding import Padding, filled, lengths, lengths_filled, mask_of, padded
 from dataview.samples.random_numbers import RandomKeys, random_keys
 from dataview.samples.row_functions import Spec, Undeclared
 from dataview.samples.streams import (
@@ -38,9 +39,10 @@ from dataview.samples.unique import distinct
 
 __all__ = [
     "BATCH", "DerivedSamples", "FilteredSamples", "Grouped", "IteratorSamples", "NumberedSamples",
-    "RandomKeys", "Spec", "Stream", "Undeclared", "all_at_epoch", "at_epoch", "cached", "coded",
-    "collected", "declared", "declared_spec", "deterministic", "distinct", "filled", "filtered",
-    "joined", "keeper", "length_of", "mapped", "name_of", "pool_of", "probed", "random_keys",
-    "repeated_stream", "row_functions_of", "samples_at", "samples_of", "shuffled_stream", "stack",
-    "stack_nodes", "whole_rows", "within_pool",
+    "Padding", "RandomKeys", "Spec", "Stream", "Undeclared", "all_at_epoch", "at_epoch", "cached",
+    "coded", "collected", "declared", "declared_spec", "deterministic", "distinct", "filled",
+    "filled_in", "filtered", "joined", "keeper", "length_of", "lengths", "lengths_filled", "mapped",
+    "mask_of", "name_of", "padded", "pool_of", "probed", "random_keys", "repeated_stream",
+    "row_functions_of", "samples_at", "samples_of", "shuffled_stream", "stack", "stack_nodes",
+    "whole_rows", "within_pool",
 ]  # fmt: skip

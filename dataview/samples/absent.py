@@ -19,7 +19,7 @@ _PRESENT = NumpyFunction("is_present")
 _WHERE = NumpyFunction("where")
 
 
-def filled(node: Node, value: Any) -> Node:
+def filled_in(node: Node, value: Any) -> Node:
     """Return the elements of a node with a value where there is none, in the node's dtype."""
     check_array(node, "_fillna")
     dtype = known_dtype(node)

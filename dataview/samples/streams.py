@@ -19,7 +19,7 @@ from dataview.index import Index, Permutation, is_endless, is_integer, parse
 from dataview.plan.build import field, select
 from dataview.plan.fields import NO_FIELDS, Attached, Field, Fields
 from dataview.plan.guards import endless
-from dataview.plan.kinds import Extents, Sampled, known_shape
+from dataview.plan.kinds import Extents, Lifted, Sampled, known_shape
 from dataview.plan.node import Argument, Evaluate, Node
 from dataview.plan.photographs import Photograph
 from dataview.plan.symbols import check_bound
@@ -80,8 +80,8 @@ class Stream(Sampled):
         assert self.sample is not None
         return OneSample(self.samples, self.sample)
 
-    def as_rows(self, operands: tuple[Argument, ...]) -> tuple[Argument, ...] | None:
-        """Return the operands of a step for one sample, None if one does not fit a sample.
+    def as_rows(self, operands: tuple[Argument, ...]) -> Lifted:
+        """Return this stream, and the operands of a step for one sample, None if one does not fit.
 
         Each operand is a stream of samples with as many axes, or is the same for all samples.
         """
@@ -98,7 +98,7 @@ class Stream(Sampled):
                 most = max(most, len(operand.shape))
         if len(axes) > 1 or most > max(axes):
             return None
-        return tuple(o.one if isinstance(o, Stream) else o for o in operands)
+        return self, tuple(o.one if isinstance(o, Stream) else o for o in operands)
 
     def of_rows(self, rows: Node) -> Node:
         """Return the stream of what is computed of each sample."""
@@ -478,6 +478,8 @@ def samples_at(node: Sampled, key: Any) -> Node:
     """Return the part for a key: any samples if they have numbers, later ones of a stream."""
     if isinstance(node, Stream):
         return slice_of_stream(node, key)
+    if (found := node.at(key)) is not None:
+        return found
     if isinstance(key, tuple) and len(key) > 1 and is_integer(key[0]) and node.count is not None:
         sample = node.part(parse(key[0], (node.count,)))
         return select(sample, parse(key[1:], known_shape(sample)), key)

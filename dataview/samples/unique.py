@@ -15,6 +15,7 @@ from dataview.plan.kinds import known_dtype, known_shape
 from dataview.plan.node import DType, Evaluate, Node
 from dataview.plan.operations import is_present, may_be_missing
 from dataview.plan.photographs import Photograph
+from dataview.plan.ragged import Ragged
 from dataview.samples.coding import NARROW, above
 from dataview.samples.in_order import Samples
 from dataview.samples.streams import Stream
@@ -35,6 +36,7 @@ def distinct(node: Node, counts: bool, labels: bool = False) -> Distinct:
     what = "_labels" if labels else "_unique"
     check_no_record(node, what)
     check_ends(node, what)
+    node = node.flat() if isinstance(node, Ragged) else node
     known_shape(node)
     return Distinct(Values(node, counts, labels))
 

@@ -27,6 +27,8 @@ from dataview.plan.fields import Fields, Window
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import Driven, Record, known_dtype, known_shape, size_of
 from dataview.plan.node import Node
+from dataview.plan.ragged import Ragged
+from dataview.samples import lengths as lengths_of
 from dataview.show.words import escape, harmless
 from dataview.sizes import sizes
 from dataview.sources import ArraySource, Memo
@@ -135,6 +137,10 @@ def _leaves(node: Node, name: str) -> Iterator[_Leaf]:
     if isinstance(node, (Record, Driven)):
         for own in node.fields:
             yield from _leaves(field(node, own), _joined(name, own))
+        return
+    if isinstance(node, Ragged):
+        yield _Leaf(name, node.flat(), ())
+        yield _Leaf(f"{name}_length" if name else "length", lengths_of(node), ())
         return
     if name or not node.fields.named:
         yield _Leaf(name, node, ())

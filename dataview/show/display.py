@@ -23,6 +23,7 @@ from dataview.plan.kinds import (
     nbytes_of,
 )
 from dataview.plan.node import Node
+from dataview.plan.ragged import Ragged
 from dataview.samplers import Cycle, Order
 from dataview.samples import NumberedSamples, Stream, Undeclared, length_of
 from dataview.show.formulas import formula_of
@@ -155,9 +156,9 @@ def _places(node: Node) -> list[str]:
 def _states(node: Node, depth: int = 4) -> list[str]:
     """Return in words how the rows were changed, and what they do not allow."""
     words: dict[str, None] = {}
-    while isinstance(node, (Select, Driven)):
+    while isinstance(node, (Select, Driven, Ragged)):
         words |= _order_words(node)
-        node = node.node
+        node = node.values if isinstance(node, Ragged) else node.node
     words |= _order_words(node)
     if isinstance(node, (Concat, Record)) and depth:
         parts = list(islice(inside(node), NODES_ASKED))
@@ -170,7 +171,7 @@ def _states(node: Node, depth: int = 4) -> list[str]:
 
 def _order_words(node: Node) -> dict[str, None]:
     words: dict[str, None] = {}
-    for map_ in node.index.maps if isinstance(node, (Select, NumberedSamples)) else ():
+    for map_ in node.index.maps if isinstance(node, (Select, NumberedSamples, Ragged)) else ():
         while isinstance(map_, Computed):
             order = map_.function
             order = order.function if isinstance(order, Order) else order

@@ -13,6 +13,7 @@ from dataview.batches import Batches
 from dataview.index import Affine, Constant, Index, is_endless
 from dataview.plan.kinds import Concat, Driven, Record, Reshaped, Select, members
 from dataview.plan.node import Label, Node, Shape
+from dataview.plan.ragged import Ragged
 from dataview.samples import FilteredSamples, Stream
 
 Lengths: TypeAlias = "tuple[float | None, ...] | None"
@@ -25,6 +26,7 @@ _INSIDE: dict[type[Node], Callable[[Any], Sequence[Node]]] = {
     Record: lambda node: [part.node for part in members(node).values()],
     Stream: lambda node: _filtered(node),
     Batches: lambda node: (node.rows,),
+    Ragged: lambda node: (node.values,),
 }
 
 

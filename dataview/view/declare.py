@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute import evaluate_all
+from dataview.compute import evaluate_all, rows_of
 from dataview.errors import unknown_field
 from dataview.exchange import data_node, node_of, numbered
 from dataview.plan.build import record, stored, with_fields
@@ -25,6 +25,7 @@ from dataview.plan.fields import (
 )
 from dataview.plan.kinds import Driven, Record, Sampled, known_shape, members
 from dataview.plan.node import Node
+from dataview.plan.ragged import Ragged
 from dataview.plan.symbols import placeholder
 from dataview.plan.walk import below, rebuilt
 from dataview.samples import Spec, declared, declared_spec, length_of
@@ -205,6 +206,8 @@ def freeze(node: Node) -> Node:
     def frozen(part: Node, old: Node) -> Node:
         if isinstance(part, Record):
             return part
+        if isinstance(old, Ragged):
+            return old.compact(rows_of, writable=False)
         copy = stored(ArraySource(np.array(data.pop(id(old)))), writable=False)
         return copy.replaced(
             fields=copy.fields if copy.fields.named else part.fields, meta=old.meta

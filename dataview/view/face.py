@@ -14,7 +14,7 @@ from dataview.compute import read_as_rows_of
 from dataview.exchange import check_gradient, in_parts, is_foreign
 from dataview.index import ENDLESS, Rows, row_key, rows_at, rows_index
 from dataview.plan.build import select
-from dataview.plan.kinds import known_shape
+from dataview.plan.kinds import known_shape, shape_for_rows
 from dataview.plan.node import Node
 from dataview.write import Built, apply_to_rows, clock, write_rows, write_rows_of
 
@@ -84,7 +84,7 @@ def set_node(
     """Make an existing view the view of a whole node."""
     if not _imported.isdisjoint(import_hooks):
         _run_import_hooks()
-    shape = node.shape
+    shape = node.shape if node.shape is not None else shape_for_rows(node)
     rows = range(shape[0]) if shape and shape[0] < ENDLESS else None
     put_state(view, (node, rows, parent, key, clock[0] if built is None else built))
 
@@ -128,7 +128,7 @@ def node_of(view: BaseView) -> Node:
     node, seen, parent, key, built = view._state
     if seen is None:
         return node
-    shape = node.shape or known_shape(node)
+    shape = node.shape or shape_for_rows(node) or known_shape(node)
     if type(seen) is range and seen == range(shape[0]):
         return node
     part = select(node, rows_index(shape, seen), row_key(seen))

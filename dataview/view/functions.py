@@ -13,7 +13,7 @@ from dataview.plan.concat import concat as concat_nodes
 from dataview.plan.fields import WindowSpec
 from dataview.plan.node import Node
 from dataview.view import declare
-from dataview.view.face import node_from, node_of, unwrapped
+from dataview.view.face import evaluated, node_from, node_of, unwrapped
 from dataview.view.view import View, viewed
 
 
@@ -86,6 +86,20 @@ def function(inputs: Any, outputs: Any) -> Function:
     return Function(_each(inputs, unwrapped), _each(outputs, unwrapped), node_from)
 
 
+def ragged(values: Any, offsets: Any = None, lengths: Any = None, shapes: Any = None) -> View:
+    """Return rows of different shapes: of flat values as they lie there, or of a list of rows.
+
+    Row i has the values from `offsets[i]` to `offsets[i + 1]`, or as many as its length or its
+    shape says.
+
+    >>> tokens = ragged([7, 8, 9], lengths=[2, 0, 1])
+    >>> tokens._shape(), tokens[0]()
+    ((3, None), array([7, 8]))
+    """
+    places = (None if part is None else evaluated(part) for part in (offsets, lengths, shapes))
+    return viewed(exchange.ragged(unwrapped(values), *places))
+
+
 def concat(*views: Any) -> View:
     """Return the views one after the other, their fields joined by name.
 
@@ -119,4 +133,15 @@ def collate(samples: Iterable[Any], pad: Any = None, device: Any = None) -> Any:
     array([[1, 2],
            [3, 0]])
     """
-    return collated(samples, pad, device, data_of=unwrapped)
+    return _with_views(collated(samples, pad, device, data_of=unwrapped))
+
+
+def _with_views(batch: Any) -> Any:
+    """Return a batch with a view of each ragged field in it."""
+    if isinstance(batch, Node):
+        return viewed(batch)
+    if isinstance(batch, dict):
+        return {name: _with_views(part) for name, part in batch.items()}
+    if isinstance(batch, tuple):
+        return pack_like(batch, list(map(_with_views, batch)))
+    return batch

@@ -9,6 +9,7 @@ from dataview.errors import StreamError
 from dataview.index import is_endless
 from dataview.plan.kinds import Comparison, Extents, Sampled, Unbound, known_shape, size_of
 from dataview.plan.node import Node
+from dataview.plan.ragged import Ragged
 from dataview.samples import length_of
 
 
@@ -35,7 +36,7 @@ def width(node: Node) -> int:
 
 def ndim(node: Node) -> int:
     """Return the number of axes."""
-    return len(node.extents if isinstance(node, Unbound) else known_shape(node))
+    return len(node.extents if isinstance(node, Unbound | Ragged) else known_shape(node))
 
 
 def iterable(node: Node) -> int:
@@ -50,9 +51,12 @@ def truth(node: Node) -> bool:
     """Return the truth of a comparison as a whole, or of a view's only element."""
     if isinstance(node, Comparison) and node.wholes:
         return is_equal(*node.args) is not node.negated
-    if isinstance(node, Sampled) and isinstance(node.node, Comparison) and node.node.wholes:
+    compared = node.compared() if isinstance(node, Ragged) else getattr(node, "node", None)
+    if isinstance(node, Sampled) and isinstance(compared, Comparison) and compared.wholes:
         rows = evaluate(node.writable(())[0])
-        return bool(rows.any() if node.node.negated else rows.all())
+        return bool(rows.any() if compared.negated else rows.all())
+    if isinstance(node, Ragged):
+        node = node.flat()
     length = length_of(node)
     if length == math.inf or (length is None and isinstance(node, Sampled)):
         raise StreamError("a view without a known end has no truth value")

@@ -7,7 +7,7 @@ from typing import Any, Self, TypeVar, cast
 import numpy as np
 
 from dataview.compute import evaluate, median, reduction, reduction_where
-from dataview.samples import collected, distinct, filled, whole_rows
+from dataview.samples import collected, distinct, filled_in, whole_rows
 from dataview.show import Description, described
 from dataview.view.face import BaseView, argument, evaluated, like, node_from, node_of
 
@@ -185,7 +185,7 @@ class StatisticVerbs(BaseView):
         >>> d._fillna(d._nanmean())()
         array([1., 3., 5.])
         """
-        return like(self, filled(node_of(self), argument(value)))
+        return like(self, filled_in(node_of(self), argument(value)))
 
     def _dropna(self) -> Self:
         """Return the rows in which nothing is missing, in any field: they are found now.

@@ -45,6 +45,7 @@ from dataview.view.face import node_from, node_of, put_state, set_node, unwrappe
 from dataview.view.label_verbs import LabelVerbs
 from dataview.view.library_verbs import LibraryVerbs
 from dataview.view.operators import Operators
+from dataview.view.ragged_verbs import RaggedVerbs
 from dataview.view.row_verbs import RowVerbs
 from dataview.view.statistic_verbs import StatisticVerbs
 from dataview.write import clock, write
@@ -60,7 +61,7 @@ _PROTOCOL = ("shape", "dtype", "ndim", "to_numpy")
 
 
 @face.merge_groups
-class View(Operators, RowVerbs, LabelVerbs, StatisticVerbs, LibraryVerbs):
+class View(Operators, RaggedVerbs, RowVerbs, LabelVerbs, StatisticVerbs, LibraryVerbs):
     """A lazy view of data: an array, a number, a sample, a dataset or a dataset of minibatches.
 
     Building a view reads nothing; calling it returns its data.

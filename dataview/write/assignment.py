@@ -26,7 +26,6 @@ from dataview.plan.casting import cast
 from dataview.plan.kinds import (
     Elementwise,
     Record,
-    Sampled,
     known_dtype,
     known_shape,
     members,
@@ -45,8 +44,6 @@ def write(node: Node, value: Any, built: runs.Built | None = None) -> None:
 
     If the value is a view, `built` tells when it was built.
     """
-    if isinstance(node, Sampled):
-        node, (value,) = node.writable((value,))
     with making_together(_parts(value)):
         changes = changes_of(node, value)
     if built is not None and isinstance(value, Node):

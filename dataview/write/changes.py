@@ -87,6 +87,8 @@ def changes_of(node: Node, value: Any, is_checked: bool = True) -> list[Change]:
     waiting = [(node, value)]
     while waiting:
         part, given = waiting.pop()
+        if isinstance(part, Sampled):
+            part, (given,) = part.writable((given,))
         if not isinstance(part, Record):
             check_writable(part)
         if isinstance(part, Record) or (isinstance(given, Mapping) and part.fields.named):

@@ -1,0 +1,343 @@
+"""Rows of different shapes: where each lies among flat values that follow one another.
+
+All of it is arithmetic on arrays of offsets; only what a user gives as lists is looked at row by
+row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain, pairwise
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dataview.index.rows import as_array
+
+Packed: TypeAlias = "tuple[Any, Layout]"
+"""Flat values and where rows lie among them; the values may be packed rows themselves."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """Row i has the values from `offsets[i]` to `offsets[i + 1]`.
+
+    `axes` are the axes that the values of a row are laid out in: the length that all rows share, or
+    None.  `shapes` has the lengths of each row; it is None where there is one axis.
+    """
+
+    offsets: np.ndarray
+    shapes: np.ndarray | None
+    axes: tuple[int | None, ...]
+
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        return len(self.offsets) - 1
+
+    def row(self, number: int) -> tuple[range, tuple[int, ...]]:
+        """Return the places of a row's values, and the lengths of its axes."""
+        start, stop = self.offsets[number : number + 2].tolist()
+        shape = (stop - start,) if self.shapes is None else tuple(self.shapes[number].tolist())
+        return range(start, stop), shape
+
+    def part(self, rows: range | np.ndarray) -> tuple[range | np.ndarray, Layout]:
+        """Return the places of some rows' values, and how these lie one after the other.
+
+        >>> places, part = layout_of(lengths=[2, 0, 3]).part(np.array([2, 0]))
+        >>> places, part.offsets
+        (array([2, 3, 4, 0, 1]), array([0, 3, 5]))
+        """
+        if isinstance(rows, range) and rows.step == 1:
+            return self._run(rows)
+        numbers = as_array(rows)
+        starts = self.offsets[numbers]
+        sizes = self.offsets[numbers + 1] - starts
+        offsets = _offsets(sizes)
+        places = np.arange(offsets[-1])
+        starts -= offsets[:-1]
+        places += starts.repeat(sizes)
+        shapes = None if self.shapes is None else self.shapes[numbers]
+        return places, Layout(offsets, shapes, self.axes)
+
+    def _run(self, rows: range) -> tuple[range, Layout]:
+        if not rows:
+            shapes = None if self.shapes is None else self.shapes[:0]
+            return range(0), Layout(np.zeros(1, np.intp), shapes, self.axes)
+        if len(rows) == self.count and not self.offsets[0]:
+            return range(int(self.offsets[-1])), self
+        offsets = self.offsets[rows.start : rows.stop + 1]
+        start, stop = int(offsets[0]), int(offsets[-1])
+        shapes = None if self.shapes is None else self.shapes[rows.start : rows.stop]
+        return range(start, stop), Layout(offsets - start, shapes, self.axes)
+
+    def lengths(self) -> np.ndarray:
+        """Return the lengths of each row's axes, an array of two axes."""
+        return np.diff(self.offsets)[:, None] if self.shapes is None else self.shapes
+
+    def is_like(self, other: Layout) -> bool:
+        """Whether all rows have the shapes of another layout's rows."""
+        if self is other:
+            return True
+        ours, theirs = self.lengths(), other.lengths()
+        return ours.shape == theirs.shape and bool((ours == theirs).all())
+
+    def alike(self) -> list[np.ndarray]:
+        """Return the numbers of the rows in groups that have one shape.
+
+        >>> layout_of(lengths=[2, 1, 2]).alike()
+        [array([1]), array([0, 2])]
+        """
+        lengths = self.lengths()
+        order = np.lexsort(lengths.T)
+        ordered = lengths[order]
+        cuts = np.flatnonzero((ordered[1:] != ordered[:-1]).any(axis=1)) + 1
+        return np.split(order, cuts) if len(order) else []
+
+    def positions_in(self, shape: Sequence[int], at_end: bool) -> np.ndarray:
+        """Return where each value lies in a line of boxes of this shape, one for each row.
+
+        The rows fill the beginning of their box, or its end.
+
+        >>> layout_of(lengths=[2, 1]).positions_in((3,), at_end=True)
+        array([1, 2, 5])
+        """
+        sizes, box = np.diff(self.offsets), int(np.prod(shape))
+        if len(shape) == 1:
+            first = np.arange(self.count) * box - self.offsets[:-1]
+            if at_end:
+                first += box - sizes
+            places: np.ndarray = np.arange(self.offsets[-1]) + first.repeat(sizes)
+            return places
+        places = (np.arange(self.count) * box).repeat(sizes)
+        rest = np.arange(self.offsets[-1]) - self.offsets[:-1].repeat(sizes)
+        stride = 1
+        for lengths, room in zip(self.lengths().T[::-1], shape[::-1], strict=True):
+            rest, digit = np.divmod(rest, lengths.repeat(sizes))
+            places += stride * (digit + (room - lengths).repeat(sizes) * at_end)
+            stride *= room
+        return places
+
+    def within(self, shape: Sequence[int], from_end: bool) -> np.ndarray:
+        """Return which values are among the first, or the last, of each axis of their row.
+
+        >>> layout_of(lengths=[3, 1]).within((2,), from_end=True)
+        array([False,  True,  True,  True])
+        """
+        sizes = np.diff(self.offsets)
+        kept = np.ones(int(self.offsets[-1]), bool)
+        rest = np.arange(self.offsets[-1]) - self.offsets[:-1].repeat(sizes)
+        for lengths, room in zip(self.lengths().T[::-1], shape[::-1], strict=True):
+            rest, digit = np.divmod(rest, np.maximum(lengths, 1).repeat(sizes))
+            kept &= digit >= (lengths - room).repeat(sizes) if from_end else digit < room
+        return kept
+
+    def limited(self, shape: Sequence[int]) -> Layout:
+        """Return the layout of rows of which no axis is longer than these lengths."""
+        lengths = np.minimum(self.lengths(), np.asarray(shape))
+        shapes = None if self.shapes is None else lengths
+        return Layout(_offsets(lengths.prod(axis=1)), shapes, self.axes)
+
+
+def _offsets(sizes: np.ndarray) -> np.ndarray:
+    offsets = np.zeros(len(sizes) + 1, np.intp)
+    sizes.cumsum(out=offsets[1:])
+    return offsets
+
+
+def layout_of(offsets: Any = None, lengths: Any = None, shapes: Any = None) -> Layout:
+    """Return the layout that offsets tell, or the length or the shape of each row."""
+    given = {"offsets": offsets, "lengths": lengths, "shapes": shapes}
+    names = [name for name, value in given.items() if value is not None]
+    if len(names) != 1:
+        raise TypeError(f"give one of offsets=, lengths= and shapes=; got {names or 'none'}")
+    (name,) = names
+    found = np.array(given[name])  # a copy: the user's array may change later
+    ndim = 2 if name == "shapes" else 1
+    if found.ndim != ndim or (found.dtype.kind not in "iu" and found.size):
+        raise TypeError(
+            f"{name}= is an array of integers with {ndim} {'axis' if ndim == 1 else 'axes'}; got "
+            f"{found.dtype} {found.shape}"
+        )
+    found = found.astype(np.intp, copy=False)
+    if name == "offsets":
+        if not len(found) or found[0] < 0 or (np.diff(found) < 0).any():
+            raise ValueError("offsets= ascend from 0 or more, and are one more than there are rows")
+        return _frozen(Layout(found, None, (None,)))
+    if (found < 0).any():
+        raise ValueError(f"{name}= has a negative length: {found.min()}")
+    if ndim == 1:
+        return _frozen(Layout(_offsets(found), None, (None,)))
+    return shaped(found)
+
+
+def shaped(shapes: np.ndarray) -> Layout:
+    """Return the layout of rows of these shapes; axes of one length for all are not ragged."""
+    is_ragged = (shapes != shapes[:1]).any(axis=0)
+    if not is_ragged.any():
+        is_ragged[:] = True
+    lengths = shapes[0].tolist() if len(shapes) else [None] * shapes.shape[1]
+    axes = [None if r else n for r, n in zip(is_ragged.tolist(), lengths, strict=True)]
+    offsets = _offsets(shapes.prod(axis=1))
+    return _frozen(Layout(offsets, shapes if shapes.shape[1] > 1 else None, tuple(axes)))
+
+
+def _frozen(layout: Layout) -> Layout:
+    layout.offsets.setflags(write=False)
+    if layout.shapes is not None:
+        layout.shapes.setflags(write=False)
+    return layout
+
+
+def as_objects(values: np.ndarray, layout: Layout) -> np.ndarray:
+    """Return an array of the arrays of rows, each a part of the values."""
+    ends = layout.offsets.tolist()
+    rows = [values[start:stop] for start, stop in pairwise(ends)]
+    if layout.shapes is not None:
+        shapes = layout.shapes.tolist()
+        rows = [row.reshape(*s, *row.shape[1:]) for row, s in zip(rows, shapes, strict=True)]
+    found = np.empty(len(rows), object)
+    for number, row in enumerate(rows):
+        found[number] = row
+    return found
+
+
+# --- positions that are computed when they are needed ------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowOf:
+    """Gives, for positions among the values of rows, the numbers of the rows."""
+
+    offsets: np.ndarray
+
+    def __call__(self, positions: np.ndarray) -> np.ndarray:
+        """Return the row of each position."""
+        rows: np.ndarray = self.offsets.searchsorted(positions, "right") - 1
+        return rows
+
+    def block(self, start: int, stop: int) -> np.ndarray:
+        """Return the row of each position from `start` to `stop`."""
+        if stop <= start:
+            return np.empty(0, np.intp)
+        first, last = self(np.array([start, stop - 1])).tolist()
+        ends = self.offsets[first : last + 2].clip(start, stop)
+        rows: np.ndarray = np.arange(first, last + 1).repeat(np.diff(ends))
+        return rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlaceOf:
+    """Gives, for positions among the values of chosen rows, their places among all values."""
+
+    rows: RowOf
+    shifts: np.ndarray
+
+    def __call__(self, positions: np.ndarray) -> np.ndarray:
+        """Return the place of each position."""
+        places: np.ndarray = positions + self.shifts[self.rows(positions)]
+        return places
+
+    def block(self, start: int, stop: int) -> np.ndarray:
+        """Return the place of each position from `start` to `stop`."""
+        places: np.ndarray = np.arange(start, stop) + self.shifts[self.rows.block(start, stop)]
+        return places
+
+
+def place_of(layout: Layout, rows: range | np.ndarray) -> PlaceOf:
+    """Return what gives the places of some rows' values."""
+    numbers = as_array(rows)
+    starts = layout.offsets[numbers]
+    offsets = _offsets(layout.offsets[numbers + 1] - starts)
+    return PlaceOf(RowOf(offsets), starts - offsets[:-1])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WindowPlaces:
+    """Gives, for positions in windows that stand one after the other, their places in a line."""
+
+    size: int
+    step: int
+    rows: RowOf
+    shifts: np.ndarray
+
+    @property
+    def count(self) -> int:
+        """The number of windows."""
+        return int(self.rows.offsets[-1])
+
+    def __call__(self, positions: np.ndarray) -> np.ndarray:
+        """Return the place of each position."""
+        number, within = np.divmod(positions, self.size)
+        places: np.ndarray = number * self.step + self.shifts[self.rows(number)] + within
+        return places
+
+
+def windows_of(offsets: np.ndarray, size: int, step: int) -> WindowPlaces:
+    """Return the windows of `size` values inside rows, each `step` values after the one before.
+
+    >>> windows_of(np.array([0, 3, 4, 8]), 2, 2)(np.arange(6))
+    array([0, 1, 4, 5, 6, 7])
+    """
+    counts = np.maximum(0, (np.diff(offsets) - size) // step + 1)
+    first = _offsets(counts)
+    return WindowPlaces(size, step, RowOf(first), offsets[:-1] - first[:-1] * step)
+
+
+# --- what a user gives as lists ----------------------------------------------------------------
+
+
+def packed(rows: Sequence[Any]) -> Packed:
+    """Return the values of rows given as lists or arrays, and how they lie there.
+
+    >>> values, layout = packed([[1, 2], [3], []])
+    >>> values, layout.offsets
+    (array([1, 2, 3]), array([0, 2, 3, 3]))
+    """
+    for number, row in enumerate(rows):
+        if isinstance(row, (str, bytes)) or not hasattr(row, "__len__"):
+            raise TypeError(f"row {number} is no list and no array: {row!r}")
+    is_deep = any(_has_arrays(row) for row in rows)
+    if rows and all(isinstance(row, np.ndarray) for row in rows) and not is_deep:
+        return _of_arrays(rows)
+    inner = list(chain.from_iterable(rows))
+    values = _array_or_none(inner)
+    if values is not None:
+        lengths = np.fromiter(map(len, rows), np.intp, len(rows))
+        return values, _frozen(Layout(_offsets(lengths), None, (None,)))
+    arrays = [_array_or_none(row) for row in rows]
+    if all(array is not None for array in arrays) and not is_deep:
+        return _of_arrays([array for array in arrays if array is not None])
+    return packed(inner), layout_of(lengths=[len(row) for row in rows])
+
+
+def _has_arrays(row: Any) -> bool:
+    """Whether a row is an array of arrays."""
+    is_object = isinstance(row, np.ndarray) and row.dtype == object
+    return is_object and all(isinstance(part, np.ndarray) for part in row.flat)
+
+
+def _array_or_none(values: Sequence[Any]) -> np.ndarray | None:
+    """Return values as an array, None if they are lists of different lengths."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        return None
+
+
+def _of_arrays(rows: Sequence[np.ndarray]) -> Packed:
+    ndim = max(row.ndim for row in rows)
+    full = [row for row in rows if row.size] or list(rows)
+    if not ndim or any(row.ndim != ndim for row in full):
+        got = sorted({row.shape for row in full}, key=len)
+        raise ValueError(f"rows have as many axes as each other, and one at least; got {got}")
+    # An empty list has no more than one axis, whatever the others have.
+    rows = [row if row.ndim == ndim else row.reshape(0, *full[0].shape[1:]) for row in rows]
+    shapes = np.array([row.shape for row in rows], np.intp)
+    odd = np.flatnonzero((shapes != shapes[0]).any(axis=0))
+    count = int(odd[-1]) + 1 if odd.size else 1
+    rest = rows[0].shape[count:]
+    dtype = np.result_type(*{row.dtype for row in full})
+    lines = [row.reshape(-1, *rest) for row in full if row.size] or [np.empty((0, *rest), dtype)]
+    return np.concatenate(lines, dtype=dtype, casting="safe"), shaped(shapes[:, :count])

@@ -1,0 +1,95 @@
+"""Ragged fields of a batch: read together, joined, and filled up as `pad=` says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dataview.compute import evaluate, rows_of
+from dataview.loader.collate import RAGGED, WHERE_NEEDED, Pad
+from dataview.plan.concat import concat
+from dataview.plan.node import Node
+from dataview.plan.ragged import Ragged
+from dataview.samples import Padding, filled, lengths_filled, mask_of
+
+
+def reader(node: Ragged) -> Callable[[np.ndarray], Ragged]:
+    """Return the function that reads rows of a ragged node; they share no memory with it."""
+    return lambda rows: node.rows(rows).compact(rows_of)
+
+
+def row_of(batch: Ragged, number: int) -> Any:
+    """Return the data of one row of a batch."""
+    return rows_of(batch, number)
+
+
+def joined(batches: Sequence[Node]) -> Ragged:
+    """Return the rows of several batches as one batch."""
+    found = concat(list(batches))
+    assert isinstance(found, Ragged)
+    return found.compact(rows_of)
+
+
+def padded_together(parts: Mapping[str, Node], pad: Any) -> Mapping[str, Pad] | None:
+    """Return how ragged fields are filled up, if all rows of a batch can be at once.
+
+    What has no rows of one axis is left to `collate`, which looks at each sample.
+    """
+    pads = {name: pad.get(name) if isinstance(pad, Mapping) else pad for name in parts}
+    if isinstance(pad, tuple) or (isinstance(pad, Mapping) and not pad.keys() <= parts.keys()):
+        return None
+    found: dict[str, Pad] = {}
+    for name, part in parts.items():
+        own = pads[name]
+        if not isinstance(part, Ragged):
+            if own is not None and (part.shape is None or len(part.shape) > 1):
+                return None
+            continue
+        if own is None or (isinstance(own, str) and own == RAGGED):
+            continue
+        own = own if isinstance(own, Pad) else Pad(own)
+        if len(part.extents) > 2 or own.axis not in (None, 0, -1):
+            return None
+        if any(f"{name}_{what}" in parts for what in ("length", "mask")):
+            return None
+        found[name] = own
+    return found
+
+
+def with_padding(batch: Any, pads: Mapping[str, Pad]) -> Any:
+    """Return a batch with its ragged fields filled up, their lengths and masks beside them."""
+    if not isinstance(batch, Mapping):
+        return _filled(batch, "", pads[""])[""] if pads else batch
+    found: dict[str, Any] = {}
+    for name, part in batch.items():
+        if name in pads:
+            found.update(_filled(part, name, pads[name]))
+        else:
+            found[name] = part
+    return found
+
+
+def _filled(rows: Ragged, name: str, pad: Pad) -> dict[str, Any]:
+    padding = Padding(pad.value, None, pad.side, pad.multiple)
+    data = filled(rows, padding, f"field {name!r}: " if name else "")
+    found = {name: evaluate(data)}
+    if pad.length:
+        found[f"{name}_length"] = evaluate(lengths_filled(data))
+    if pad.mask:
+        found[f"{name}_mask"] = evaluate(mask_of(data))
+    return found
+
+
+def with_ragged(pad: Any, names: Sequence[str], sample: Any, is_changed: bool) -> Any:
+    """Return the padding of samples made one by one: ragged fields stay so, unless it is said.
+
+    What a transform made of them is ragged only if it differs in shape: it may be a crop.
+    """
+    if not names or not (pad is None or isinstance(pad, Mapping)):
+        return pad
+    own = WHERE_NEEDED if is_changed else RAGGED
+    if not isinstance(sample, Mapping):
+        return own if pad is None else pad
+    return {**{name: own for name in names if name in sample}, **(pad or {})} or None

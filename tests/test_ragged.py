@@ -1,0 +1,974 @@
+"""Rows of different shapes, modelled by arrays of arrays; the cases B51 and B52."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dataview as dv
+from dataview.sizes import sizes
+from oracle import assert_same, attempt, examples, fill, public_class, slices
+
+# ---------------------------------------------------------------- the model
+
+
+def objects(rows):
+    """Give rows as an array of arrays, which is the model of a ragged view."""
+    found = np.empty(len(rows), object)
+    for number, row in enumerate(rows):
+        found[number] = row
+    return found
+
+
+def assert_rows(got, expected):
+    """Assert that two arrays of arrays hold the same rows, of equal shapes and dtypes."""
+    got = got() if isinstance(got, dv.View) else got
+    assert (got.dtype, got.shape) == (np.dtype(object), (len(expected),))
+    for own, other in zip(got, expected, strict=True):
+        if other.dtype == np.dtype(object):
+            assert_rows(own, other)
+        else:
+            assert_same(own, other)
+
+
+def check_rows(view, model, action):
+    """Do an action on a view and on its model: the same rows, the same row, or the same error."""
+    expected, refusal = attempt(action, model)
+    if refusal is not None:
+        with pytest.raises(public_class(refusal)):
+            action(view)
+        return None
+    got = action(view)
+    if isinstance(expected, np.ndarray) and expected.dtype == object:
+        assert_rows(got, expected)
+        assert_facts(got, expected)
+    else:
+        assert_same(got(), expected)
+    return got
+
+
+def assert_facts(view, model):
+    """Assert what a view tells of itself without reading."""
+    assert len(view) == len(model)
+    assert view._shape()[0] == len(model)
+    assert view._size() == size_of(model)
+    assert view._ndim() == len(view._shape())
+    assert view._nbytes() == view._size() * view._dtype().itemsize
+    assert "?" in repr(view)
+
+
+def size_of(rows):
+    """Give the number of elements of all rows."""
+    return sum(size_of(row) if row.dtype == object else row.size for row in rows)
+
+
+def shaped_rows(kind, lengths, dtype="i8", start=0):
+    """Give rows of these lengths: sentences, vectors, images, spectrograms or documents."""
+    counter = itertools.count(start)
+    if kind == "documents":
+        return objects(
+            [objects(list(shaped_rows("sentences", [n, 1, 0][:n], dtype, n))) for n in lengths]
+        )
+    shapes = {
+        "sentences": lambda n: (n,),
+        "vectors": lambda n: (n, 2),
+        "images": lambda n: (n, 1 + n % 3, 3),
+        "spectrograms": lambda n: (2, n),
+    }
+    return objects([fill(shapes[kind](n), dtype, 7 * next(counter)) for n in lengths])
+
+
+def made(kind, rows):
+    """Give the view of rows by the way that suits them."""
+    if kind == "documents":
+        inner = [sentence for document in rows for sentence in document]
+        words = np.concatenate([np.empty(0, int), *inner])
+        sentences = dv.ragged(words, lengths=list(map(len, inner)))
+        return dv.ragged(sentences, lengths=list(map(len, rows)))
+    if kind == "sentences":
+        return dv.ragged(np.concatenate([np.empty(0, int), *rows]), lengths=list(map(len, rows)))
+    if kind == "spectrograms":
+        values = np.concatenate([np.empty(0, int), *(row.ravel() for row in rows)])
+        shapes = np.array([row.shape for row in rows], int).reshape(len(rows), 2)
+        return dv.ragged(values, shapes=shapes)
+    rest = {"vectors": (2,), "images": (3,)}[kind]
+    values = np.concatenate([np.empty((0, *rest), int), *(row.reshape(-1, *rest) for row in rows)])
+    if kind == "vectors":
+        return dv.ragged(values, offsets=np.cumsum([0, *map(len, rows)]))
+    shapes = np.array([row.shape[:2] for row in rows], int).reshape(len(rows), 2)
+    return dv.ragged(values, shapes=shapes)
+
+
+KINDS = ["sentences", "vectors", "images", "spectrograms", "documents"]
+LENGTHS = st.lists(st.sampled_from([2, 0, 3, 1, 5]), max_size=6)
+
+
+def row_keys(n):
+    """Draw a key on so many rows."""
+    number = st.integers(-n - 1, n)
+    inside = st.integers(-n, n - 1) if n else st.nothing()
+    numbers = st.lists(inside, max_size=5) if n else st.just([])
+    return st.one_of(
+        slices(n),
+        number,
+        numbers.map(lambda rows: np.array(rows, int)),
+        numbers.filter(len),
+        st.lists(st.booleans(), min_size=n, max_size=n).map(lambda mask: np.array(mask, bool)),
+        st.just(...),
+        slices(n).map(lambda part: (part,)),
+    )
+
+
+# ---------------------------------------------------------------- making
+
+
+def test_lists_of_different_lengths_make_a_ragged_field():
+    d = dv.View(tokens=[[1, 2], [3], []], label=[0, 1, 0])
+    assert_rows(d.tokens, [np.array([1, 2]), np.array([3]), np.array([], int)])
+    assert (d.tokens._shape(), d.tokens._dtype(), d.tokens._size()) == ((3, None), np.dtype(int), 3)
+    assert repr(d.tokens) == "View (3, ?) int64, 24 B, memory"
+    assert "(3, ?)" in d._repr_html_()
+    assert "tokens  int64  (3, ?)" in repr(d)
+    assert len(d) == len(d.tokens) == 3
+    row = d.tokens[0]
+    assert (row._shape(), row._size(), len(row)) == ((2,), 2, 2)
+    assert_same(row(), np.array([1, 2]))
+    assert_same(d[1].tokens(), np.array([3]))
+    assert d.tokens[0, 1]() == 2
+    assert d._asdict()["tokens"][1].tolist() == [3]
+
+
+@pytest.mark.parametrize(
+    ("rows", "shape"),
+    [
+        ([np.ones((2, 3, 3)), np.ones((1, 4, 3))], (2, None, None, 3)),
+        ([np.ones((4, 2)), np.ones((4, 5))], (2, 4, None)),
+        ([np.ones((2, 3)), np.ones((0, 3))], (2, None, 3)),
+        ([[[1, 2], [3]], [[4]], []], (3, None, None)),
+        ([[[1, 2], [3, 4]], [[5, 6]]], (2, None, 2)),
+        ([["a", "bc"], ["d"]], (2, None)),
+        ([[1, 2.5], []], (2, None)),
+    ],
+)
+def test_any_axes_behind_the_rows_are_ragged(rows, shape):
+    view = dv.View(x=rows).x
+    assert view._shape() == shape
+    for got, row in zip(view, rows, strict=True):
+        if isinstance(row, np.ndarray):
+            assert_same(got(), row)
+        elif shape != (3, None, None):
+            assert got().tolist() == row
+        else:
+            assert [part().tolist() for part in got] == row
+
+
+def test_rows_of_one_length_are_ragged_where_that_is_said():
+    assert dv.View([[1, 2], [3, 4]])._shape() == (2, 2)
+    assert dv.ragged([[1, 2], [3, 4]])._shape() == (2, None)
+    assert dv.ragged(np.eye(3))._shape() == (3, None)
+    assert_rows(dv.ragged(dv.View(np.eye(2))), np.eye(2))
+
+
+def test_flat_values_are_shared_and_offsets_are_not():
+    values, offsets = np.arange(6), np.array([1, 3, 3, 6])
+    view = dv.ragged(values, offsets=offsets)
+    offsets[:] = 0
+    values[1] = 9
+    assert_rows(view, [np.array([9, 2]), np.array([], int), np.array([3, 4, 5])])
+    view[0] = [7, 8]
+    assert values.tolist() == [0, 7, 8, 3, 4, 5]
+    assert view[2]()[0:2].base is not None
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"lengths": [1, 1]}, ValueError, "the rows have 2 values, and 3 were given"),
+        ({"offsets": [0, 4]}, ValueError, "the rows have 4 values, and 3 were given"),
+        ({"offsets": [0, 2, 1]}, ValueError, "ascend"),
+        ({"offsets": []}, ValueError, "one more than there are rows"),
+        ({"lengths": [4, -1]}, ValueError, "negative length: -1"),
+        ({"lengths": [1.5, 1.5]}, TypeError, "an array of integers"),
+        ({"shapes": [3]}, TypeError, "with 2 axes"),
+        ({"lengths": [3], "offsets": [0, 3]}, TypeError, "give one of"),
+    ],
+)
+def test_a_layout_that_does_not_fit_is_refused(options, error, text):
+    with pytest.raises(error, match=text):
+        dv.ragged([1, 2, 3], **options)
+
+
+def test_what_makes_no_rows_is_refused():
+    for values in ([[1, 2], 3], [[1, 2], "ab"], [np.ones(2), np.ones((2, 2))]):
+        with pytest.raises(TypeError, match="no array can be made of this list"):
+            dv.View(values)
+
+
+# ---------------------------------------------------------------- rows
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@examples(60)
+@given(data=st.data(), lengths=LENGTHS)
+def test_row_keys_of_every_kind_keep_the_rows_ragged(kind, data, lengths):
+    model = shaped_rows(kind, lengths)
+    view = made(kind, model)
+    check_rows(view, model, lambda rows: rows[:])
+    for _ in range(data.draw(st.integers(1, 3))):
+        key = data.draw(row_keys(len(model)))
+        view = check_rows(view, model, lambda rows, key=key: rows[key])
+        model, refusal = attempt(lambda rows, key=key: rows[key], model)
+        if refusal is not None or kind == "documents" or model.dtype != object:
+            return
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_keys_on_a_ragged_axis_are_refused_with_advice(kind):
+    view = made(kind, shaped_rows(kind, [2, 3, 1]))
+    for key in ((slice(None), 0), (slice(0, 2), slice(0, 1)), ([0, 1], [0, 0]), (0, 0, 0, 0, 0, 0)):
+        with pytest.raises(IndexError):
+            view[key]
+    with pytest.raises(IndexError, match=r"view\[0\]\[:2\].*_pad.*_windows.*_map"):
+        view[:, 0]
+    assert_rows(view[:, :], view())
+
+
+def test_keys_on_axes_behind_the_ragged_ones():
+    model = shaped_rows("images", [2, 1, 3])
+    view = made("images", model)
+    for got in (view[..., 0], view[:, :, :, 0]):
+        assert got._shape() == (3, None, None)
+        assert_rows(got, objects([row[..., 0] for row in model]))
+    assert_rows(view[::-1, ..., 1:], objects([row[..., 1:] for row in model[::-1]]))
+    assert_same(view[1, 0, 0](), model[1][0, 0])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@examples(30)
+@given(data=st.data(), lengths=LENGTHS.filter(len))
+def test_orders_parts_and_joins_are_those_of_the_rows(kind, data, lengths):
+    model = shaped_rows(kind, lengths)
+    n = len(model)
+    d = dv.View(x=made(kind, model), y=np.arange(n))
+    order = d.y._shuffled(3)()
+    assert_rows(d._shuffled(3).x, model[order])
+    assert_rows(d._filter(d.y > 1).x, model[np.arange(n) > 1])
+    assert_rows(d._repeat(2).x, np.concatenate([model, model]))
+    assert_rows(d._take([0, -1, 0]).x, model[[0, -1, 0]])
+    cut = data.draw(st.integers(0, n))
+    parts = d._split([cut], seed=data.draw(st.sampled_from([None, 1])))
+    rows = np.concatenate([part.y() for part in parts])
+    assert_rows(dv.concat(*parts).x, model[rows])
+    part = data.draw(slices(n))
+    whole = dv.concat(d[part], d, d[::-1])
+    expected = np.concatenate([model[part], model, model[::-1]])
+    assert_rows(whole.x, expected)
+    key = data.draw(slices(len(expected)))
+    assert_rows(whole[key].x, expected[key])
+    if n > 1:
+        for train, test in d._folds(2):
+            assert_rows(train.x, model[train.y()])
+            assert_rows(test.x, model[test.y()])
+
+
+def test_an_array_can_be_joined_with_ragged_rows():
+    joined = dv.concat(dv.View([[1, 2], [3, 4]]), dv.View([[5], []]))
+    assert_rows(joined, [np.array([1, 2]), np.array([3, 4]), np.array([5]), np.array([], int)])
+    with pytest.raises(ValueError, match="rows to be joined are alike"):
+        dv.concat(dv.View([[1], []]), dv.View([[[1, 2]], []]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("tail", ["short", "drop", "pad"])
+@pytest.mark.parametrize("sampler", ["linear", "permutation"])
+def test_minibatches_are_ragged(kind, tail, sampler):
+    model = shaped_rows(kind, [2, 0, 3, 1, 5, 2, 1])
+    d = dv.View(x=made(kind, model), y=np.arange(7))
+    batches = d._minibatches(3, tail=tail, sampler=sampler, seed=1)
+    assert batches.x._shape() == (len(batches), 3, *d.x._shape()[1:])
+    for number, batch in enumerate(batches):
+        assert_rows(batch.x, model[batch.y()])
+        assert_rows(batches.x[number], model[batch.y()])
+        if kind != "documents":
+            assert_same(batch[0].x(), model[batch.y()[0]])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@examples(20)
+@given(data=st.data(), lengths=LENGTHS)
+def test_pickles_and_copies_have_the_same_rows(kind, data, lengths):
+    model = shaped_rows(kind, lengths)
+    part = data.draw(slices(len(model)))
+    d = dv.View(x=made(kind, model), y=np.arange(len(model)))[part]
+    for twin in (pickle.loads(pickle.dumps(d)), copy.deepcopy(d), copy.copy(d), d._freeze()):
+        assert_rows(twin.x, model[part])
+    assert_rows(pickle.loads(pickle.dumps(d.x)), model[part])
+
+
+def test_a_pickle_has_no_more_values_than_its_rows():
+    view = dv.ragged(np.arange(10**6), lengths=np.full(10**5, 10))
+    assert len(pickle.dumps(view[500:510])) < 3000
+    assert len(pickle.dumps(view[[700, 500]])) < 20_000
+    shuffled = view._shuffled(0)
+    assert_rows(pickle.loads(pickle.dumps(shuffled[:5])), shuffled[:5]())
+
+
+def test_what_is_frozen_does_not_change():
+    d = dv.View(x=[[1, 2], [3], []])
+    frozen = d[::-1]._freeze()
+    d.x += 1
+    assert_rows(frozen.x, [np.array([], int), np.array([3]), np.array([1, 2])])
+    with pytest.raises(dv.ReadOnlyError):
+        frozen.x[1] = 0
+    with pytest.raises(dv.ReadOnlyError):
+        d._readonly().x[0] = 0
+    assert not d._readonly().x[0]().flags.writeable
+
+
+def test_the_array_of_arrays_is_a_copy():
+    values = np.arange(5)
+    view = dv.ragged(values, lengths=[2, 3])
+    view()[0][:] = 7
+    view[:1]()[0][:] = 7
+    assert values.tolist() == [0, 1, 2, 3, 4]
+
+
+# ---------------------------------------------------------------- padding
+
+
+SIDES = ["right", "left"]
+
+
+def filled_up(model, value, widths, side="right", cut=None):
+    """Give rows filled up to one shape by hand, one by one, and where they have data."""
+    full, marks = [], []
+    for row in model:
+        if row.dtype == np.dtype(object):
+            inner, marked = filled_up(row, value, widths[1:], side, cut)
+            inner = np.array(inner, float).reshape(len(row), *widths[1:])
+            marked = np.array(marked, bool).reshape(len(row), *widths[1:])
+        else:
+            inner, marked = row, np.ones(row.shape, bool)
+        shape = (*widths, *inner.shape[len(widths) :])[: inner.ndim]
+        out, mask = np.full(shape, value, float), np.zeros(shape, bool)
+        here, there = [], []
+        for length, room in zip(inner.shape, shape, strict=True):
+            count = min(length, room)
+            start = length - count if cut == "left" else 0
+            here.append(slice(start, start + count))
+            there.append(slice(room - count, None) if side == "left" else slice(0, count))
+        out[tuple(there)], mask[tuple(there)] = inner[tuple(here)], marked[tuple(here)]
+        full.append(out)
+        marks.append(mask)
+    return full, marks
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@examples(40)
+@given(data=st.data(), lengths=LENGTHS.filter(len))
+def test_padding_fills_each_row_up(kind, data, lengths):
+    model = shaped_rows(kind, lengths)
+    view = made(kind, model)
+    side, cut = (data.draw(st.sampled_from(options)) for options in (SIDES, [None, *SIDES]))
+    multiple = data.draw(st.integers(1, 3)) if cut is None else 1
+    count = sum(n is None for n in view._shape()[1:])
+    to = data.draw(st.integers(0, 4)) if cut is not None else None
+    padded = view._pad(-1, to=to, side=side, multiple=multiple, truncate=cut or False, mask=True)
+    shape = padded._shape()
+    if to is not None:
+        assert [n for n, m in zip(shape, view._shape(), strict=True) if m is None] == [to] * count
+    last = max(axis for axis, n in enumerate(view._shape()) if n is None)
+    full, marks = filled_up(model, -1, shape[1 : last + 1], side, cut)
+    assert_same(padded(), np.array(full).astype(int).reshape(shape))
+    mask = np.array(marks).reshape(shape)
+    whole = [axis for axis, n in enumerate(view._shape()) if n is not None and axis]
+    assert_same(padded.mask(), mask.any(axis=tuple(whole)) if mask.size else padded.mask())
+    key = data.draw(slices(len(model)))
+    assert_same(padded[key](), np.array(full).astype(int).reshape(shape)[key])
+
+
+def test_padding_brings_the_length_and_the_mask_beside_a_field():
+    d = dv.View(tokens=[[1, 2], [3], []], label=[0, 1, 0])
+    padded = d.tokens._pad(0, length=True, mask=True)
+    assert padded._fields() == ("tokens_length", "tokens_mask")
+    assert_same(padded(), np.array([[1, 2], [3, 0], [0, 0]]))
+    assert_same(padded.tokens_length(), np.array([2, 1, 0]))
+    assert_same(padded[::-1].tokens_mask(), np.array([[0, 0], [1, 0], [1, 1]], bool))
+    whole = d._pad(0, length=True, mask=True)
+    assert whole._fields() == ("tokens", "tokens_length", "tokens_mask", "label")
+    assert_same(whole[1].tokens(), np.array([3, 0]))
+    assert d._pad({"tokens": 7}).tokens[2]().tolist() == [7, 7]
+    with pytest.raises(ValueError, match="a field tokens_length already"):
+        dv.View(tokens=[[1], []], tokens_length=[1, 0])._pad(length=True)
+    with pytest.raises(dv.FieldError, match="wrods"):
+        d._pad({"wrods": 0})
+
+
+def test_padding_has_the_dtype_that_holds_the_value():
+    view = dv.View([[1, 2], [3]])
+    assert view._pad(0.0)._dtype() == np.dtype(int)
+    assert_same(view._pad(np.nan)(), np.array([[1, 2], [3, np.nan]]))
+    assert_same(dv.View([["ab"], []])._pad("?")(), np.array([["ab"], ["?"]]))
+    with pytest.raises(TypeError, match="no padding for samples of int64"):
+        view._pad("?")
+    with pytest.raises(OverflowError, match="does not fit into int8"):
+        view._astype("i1")._pad(300)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"to": 1}, ValueError, "row 0 has length 2, more than to=1; truncate=True cuts it"),
+        ({"truncate": True}, ValueError, "needs a length to cut rows to"),
+        ({"side": "top"}, ValueError, "side='top'"),
+        ({"multiple": 0}, ValueError, "multiple= is a number from 1 on"),
+        ({"to": 5, "multiple": 4}, ValueError, "to=5 is no multiple of 4"),
+        ({"to": (3, 3)}, ValueError, "to= has 1 lengths more than"),
+        ({"to": 2.5}, TypeError, "to= is a length"),
+        ({"to": 3, "truncate": "middle"}, ValueError, "truncate= is True, 'left' or 'right'"),
+    ],
+)
+def test_padding_that_does_not_fit_is_refused(options, error, text):
+    with pytest.raises(error, match=text):
+        dv.View([[1, 2], [3]])._pad(0, **options)
+
+
+def test_what_is_padded_is_read_only_and_sees_later_writes():
+    view = dv.View([[1, 2], [3]])
+    padded = view._pad(0)
+    view[1] = 9
+    assert_same(padded(), np.array([[1, 2], [9, 0]]))
+    with pytest.raises(dv.ReadOnlyError, match="the result of pad is computed"):
+        padded[0] = 1
+    with pytest.raises(TypeError, match="of one shape already"):
+        dv.View(np.eye(2))._pad(0)
+    assert_same(padded._mean(axis=1)(), np.array([1.5, 4.5]))
+    assert_same((padded * 2)[1](), np.array([18, 0]))
+
+
+def test_lengths():
+    d = dv.View(
+        tokens=[[1, 2], [3], []], images=[np.ones((2, 3)), np.ones((1, 5)), np.ones((0, 1))]
+    )
+    assert_same(d.tokens._lengths()(), np.array([2, 1, 0]))
+    assert_same(d[::-1].images._lengths()(), np.array([[0, 1], [1, 5], [2, 3]]))
+    assert_same(d._minibatches(3)[0].tokens._lengths()(), np.array([2, 1, 0]))
+    by_length = [np.array([], int), np.array([3]), np.array([1, 2])]
+    assert_rows(d.tokens._sorted(by=d.tokens._lengths()), by_length)
+    with pytest.raises(TypeError, match="each has the same length"):
+        dv.View(np.eye(2))._lengths()
+
+
+def test_batches_are_padded_each_and_all_together():
+    d = dv.View(tokens=[[1, 2, 3], [4], [], [5, 6]])
+    batches = d._minibatches(2)
+    assert_same(batches[1].tokens._pad(0)(), np.array([[0, 0], [5, 6]]))
+    assert_same(batches.tokens._pad(0)[1](), np.array([[0, 0, 0], [5, 6, 0]]))
+    assert_same(batches.tokens._lengths()(), np.array([[3, 1], [0, 2]]))
+
+
+def test_the_values_stand_in_one_line():
+    view = dv.View([[1, 2], [3], [], [4, 5]])
+    assert_same(view._reshape(-1)(), np.array([1, 2, 3, 4, 5]))
+    assert_same(view[[3, 0]]._reshape(2, 2)(), np.array([[4, 5], [1, 2]]))
+    view[::-1]._reshape(-1)[:2] = 0
+    assert_rows(view, [np.array([1, 2]), np.array([3]), np.array([], int), np.array([0, 0])])
+
+
+# ---------------------------------------------------------------- loaders
+
+TEXTS = objects([np.array(row, int) for row in ([1, 2], [3], [], [4, 5, 6], [7], [8, 9])])
+
+
+def texts():
+    return dv.View(tokens=made("sentences", TEXTS), y=np.arange(6))
+
+
+@pytest.mark.parametrize("sampler", ["linear", "permutation", "uniform"])
+@pytest.mark.parametrize("options", [{}, {"workers": 2}, {"workers": 2, "kind": "process"}])
+def test_a_loader_hands_out_ragged_batches(sampler, options):
+    with texts()._loader(4, sampler, seed=1, **options) as loader:
+        for batch in loader:
+            assert batch.tokens._shape() == (len(batch), None)
+            assert_rows(batch.tokens, TEXTS[batch.y()])
+            assert_rows(batch[::-1].tokens, TEXTS[batch.y()[::-1]])
+            assert_same(batch.tokens._lengths()(), np.array([*map(len, TEXTS[batch.y()])]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_loader_of_any_ragged_rows(kind):
+    model = shaped_rows(kind, [2, 0, 3, 1])
+    d = dv.View(x=made(kind, model), y=np.arange(4))
+    for batch in d._loader(3, "permutation"):
+        assert_rows(batch.x, model[batch.y()])
+    for batch in d.x._loader(3):
+        assert batch._shape() == (len(batch), *d.x._shape()[1:])
+    by_epoch = d._loader(3, straddle=True, repeat=True)
+    for _, batch in zip(range(4), by_epoch, strict=False):
+        assert_rows(batch.x, model[batch.y()])
+
+
+@pytest.mark.parametrize(
+    "pad", [0, dv.Pad(-1, side="left", multiple=4, length=True, mask=True), dv.Pad(0, axis=0)]
+)
+def test_a_loader_pads_a_batch_as_collate_pads_its_samples(pad):
+    d = texts()
+    expected = dv.collate([{"tokens": row, "y": n} for n, row in enumerate(TEXTS)], pad=pad)
+    for fields in ({"tokens": pad}, pad):
+        batch = next(d._loader(6, pad=fields))
+        assert list(batch._fields()) == list(expected)
+        for name in expected:
+            assert_same(batch[name](), expected[name])
+    alone = dv.collate(list(TEXTS), pad=0)
+    assert_same(next(d.tokens._loader(6, pad=0))(), alone)
+
+
+def test_a_tail_that_is_filled_up_is_marked():
+    batches = [*texts()._loader(4, tail="pad")]
+    assert_rows(batches[1].tokens, TEXTS[[4, 5, 0, 1]])
+    assert batches[1]._valid()().tolist() == [True, True, False, False]
+    padded = [*texts()._loader(4, tail="pad", pad=0)]
+    assert padded[1]._valid()().tolist() == [True, True, False, False]
+    assert padded[1].tokens().tolist() == [[7, 0], [8, 9], [1, 2], [3, 0]]
+
+
+def test_forms_of_ragged_batches():
+    d = texts()
+    tokens, y = next(d._loader(3, fields=("tokens", "y")))
+    assert_rows(tokens, TEXTS[:3])
+    assert_same(y, np.arange(3))
+    assert_rows(next(d._loader(3, fields="tokens")), TEXTS[:3])
+    assert_rows(next(d._loader(3, fields=["tokens"]))["tokens"], TEXTS[:3])
+
+
+def test_a_transform_of_ragged_rows():
+    def turned(sample):
+        return {"tokens": sample.tokens()[::-1], "n": len(sample.tokens)}
+
+    batch = next(texts()._loader(6, transform=turned))
+    assert_rows(batch.tokens, objects([row[::-1] for row in TEXTS]))
+    assert batch.n().tolist() == [2, 1, 0, 3, 1, 2]
+    padded = next(texts()._loader(6, transform=turned, pad={"tokens": 0}))
+    assert padded.tokens[:2]().tolist() == [[2, 1, 0], [3, 0, 0]]
+    own = next(texts()._loader(6, collate=lambda rows: dv.collate(rows, pad="ragged")))
+    assert_rows(own.tokens, TEXTS)
+
+
+def test_a_row_that_fails_leaves_the_others_ragged():
+    def broken(sample):
+        if sample.y() == 1:
+            raise ValueError("bad")
+        return sample
+
+    batch = next(texts()._loader(3, transform=broken, on_error="skip"))
+    assert_rows(batch.tokens, TEXTS[[0, 2]])
+
+
+def test_functions_of_ragged_rows():
+    d = texts()
+    doubled = d._map(lambda sample: sample.tokens() * 2, shape=None, dtype=int)
+    assert [row().tolist() for row in doubled] == [(row * 2).tolist() for row in TEXTS]
+    assert_same(
+        d._map(lambda sample: len(sample.tokens), shape=(), dtype=int)(), d.tokens._lengths()()
+    )
+    kept = d._filter(lambda sample: len(sample.tokens) > 1)
+    assert_rows(kept._probe().tokens, TEXTS[[0, 3, 5]])
+    samples = dv.View(lambda number: {"x": TEXTS[number], "y": number}, _length=6)
+    batch = next(samples._loader(6, pad="ragged"))
+    assert_rows(batch.x, TEXTS)
+    assert_same(batch.y(), np.arange(6))
+    stream = dv.View(lambda: iter({"x": row} for row in TEXTS))
+    assert_rows(next(stream._loader(6, pad="ragged")).x, TEXTS)
+
+
+# ---------------------------------------------------------------- statistics and arithmetic
+
+STATISTICS = {
+    "sum": np.sum, "prod": np.prod, "mean": np.mean, "var": np.var, "std": np.std, "min": np.min,
+    "max": np.max, "any": np.any, "all": np.all,
+}  # fmt: skip
+
+
+def words_of(row):
+    """Give all words of a row, of a document those of its sentences."""
+    if row.dtype == np.dtype(object):
+        return np.concatenate([np.empty(0, int), *row])
+    return row
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("statistic", STATISTICS)
+@examples(12)
+@given(data=st.data(), lengths=LENGTHS.filter(len))
+def test_a_statistic_of_each_row_is_one_number_a_row(kind, statistic, data, lengths):
+    lengths = [max(n, 1) for n in lengths]
+    model = shaped_rows(kind, lengths)
+    view = made(kind, model)
+    axes = tuple(axis - 1 for axis, n in enumerate(view._shape()) if n is None)
+    axes = (0,) if kind == "documents" else axes
+    rows = list(map(words_of, model))
+    expected = np.array([STATISTICS[statistic](row, axis=axes) for row in rows])
+    found = getattr(view, f"_{statistic}")(axis=1)
+    assert found._shape() == expected.shape
+    key = data.draw(slices(len(model)))
+    for got, wanted in ((found[key](), expected[key]), (found(), expected)):
+        assert (got.shape, got.dtype) == (wanted.shape, wanted.dtype)
+        np.testing.assert_allclose(got, wanted, rtol=1e-12)
+    whole = getattr(view, f"_{statistic}")()
+    behind = tuple(range(view._ndim()))
+    kept = getattr(view, f"_{statistic}")(keepdims=True)
+    flat = np.concatenate([row.ravel() for row in rows])
+    np.testing.assert_allclose(whole(), STATISTICS[statistic](flat), rtol=1e-12)
+    assert (whole._shape(), kept._shape()) == ((), tuple(1 for _ in behind))
+
+
+def test_statistics_of_sentences():
+    view = dv.View(x=[[3.0, 1.0], [2.0], [5.0, 4.0, 9.0]]).x
+    assert_same(view._mean(axis=1)(), np.array([2.0, 2.0, 6.0]))
+    assert_same(view._mean(axis=-1, keepdims=True)(), np.array([[2.0], [2.0], [6.0]]))
+    assert_same(view._argmin(axis=1)(), np.array([1, 0, 1]))
+    assert_same(view._quantile(0.5, axis=1)(), np.array([2.0, 2.0, 5.0]))
+    assert_same(view._quantile([0, 1], axis=1)(), np.array([[1.0, 2.0, 4.0], [3.0, 2.0, 9.0]]))
+    assert view._argmax()() == 5
+    assert np.sum(view)() == 24
+    assert_same(np.max(view, axis=1)(), np.array([3.0, 2.0, 9.0]))
+    assert_same((view > 2)._sum(axis=1)(), np.array([1, 0, 3]))
+
+
+def test_statistics_along_axes_behind_the_ragged_ones():
+    model = shaped_rows("images", [2, 1, 3], "f8")
+    view = dv.View(x=list(model)).x
+    brightness = view._mean(axis=3)
+    assert brightness._shape() == (3, None, None)
+    assert_rows(brightness, objects([row.mean(axis=2) for row in model]))
+    with np.errstate(invalid="ignore"):
+        assert_same(view._max(axis=(1, 2))(), np.array([row.max(axis=(0, 1)) for row in model]))
+        assert_same(view._max(axis=(1, 2, 3))(), np.array([row.max() for row in model]))
+
+
+def test_statistics_that_are_refused():
+    view = dv.View([[1, 2], [], [3]])
+    for axis in (0, (0, 1)):
+        with pytest.raises(dv.RaggedError, match=r"axis=1.*axis=None.*_pad.*_map"):
+            view._sum(axis=axis)
+    assert_same(view._sum(axis=1)(), np.array([3, 0, 3]))
+    for verb in ("_min", "_argmax"):
+        with pytest.raises(ValueError, match="row 1 has none"):
+            getattr(view, verb)(axis=1)
+    with np.errstate(invalid="ignore"), pytest.warns(RuntimeWarning, match="Mean of empty slice"):
+        assert np.isnan(view._mean(axis=1)()[1])
+
+
+def test_a_statistic_of_rows_is_a_photograph():
+    d = dv.View(x=[[1.0, 3.0], [5.0]])
+    mean, total = d.x._mean(axis=1), d.x._sum()
+    d.x -= mean
+    assert_rows(d.x, [np.array([-1.0, 1.0]), np.array([0.0])])
+    assert (mean().tolist(), total()) == ([2.0, 5.0], 9.0)
+    assert_same(pickle.loads(pickle.dumps(mean))(), np.array([2.0, 5.0]))
+
+
+def test_a_statistic_of_many_rows_is_taken_in_blocks():
+    model = shaped_rows("sentences", [3, 0, 5, 1] * 20)
+    view = made("sentences", model)
+    with sizes.set(part_bytes=64):
+        assert_same(view._sum(axis=1)(), np.array([row.sum() for row in model]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@examples(25)
+@given(data=st.data(), lengths=LENGTHS.filter(len))
+def test_numbers_and_one_value_a_row_keep_the_rows(kind, data, lengths):
+    model = shaped_rows(kind, lengths)
+    n = len(model)
+    d = dv.View(x=made(kind, model), y=np.arange(n) + 1)
+    key = data.draw(slices(n))
+
+    def each(function, rows=model):
+        return objects(
+            [
+                each(lambda row, _, f=function, m=m: f(row, m), row)
+                if row.dtype == np.dtype(object)
+                else function(row, m)
+                for m, row in enumerate(rows)
+            ]
+        )
+
+    scaled, shifted = d.x * 2 - 1, d[key].x + d[key].y
+    assert scaled._shape() == d.x._shape()
+    assert_rows(scaled[key], each(lambda row, m: row * 2 - 1)[key])
+    assert_rows(shifted, each(lambda row, m: row + m + 1)[key])
+    assert_rows((d.x + d.y)[key], each(lambda row, m: row + m + 1)[key])
+    assert_rows(np.where(d.x > 3, 1, 0)[key], each(lambda row, m: np.where(row > 3, 1, 0))[key])
+    assert_rows(d.x._astype("f4"), each(lambda row, m: row.astype("f4")))
+    assert_rows(-d.x[::-1], each(lambda row, m: -row)[::-1])
+
+
+def test_one_value_a_row_may_have_an_axis_for_each_of_the_rows():
+    view = dv.View([[1.0, 3.0], [5.0]])
+    means = view._mean(axis=1, keepdims=True)
+    for centred in (view - means, view - view._mean(axis=1), view - [2.0, 5.0]):
+        assert_rows(centred, [np.array([-1.0, 1.0]), np.array([0.0])])
+    images = dv.View([np.ones((1, 2, 3)), np.ones((2, 1, 3))])
+    assert (images * [[[[1, 2, 3]]]])[1, 0, 0]().tolist() == [1, 2, 3]
+    assert (images * [[1, 2, 3], [4, 5, 6]])[1, 0, 0]().tolist() == [4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda v: v + v,
+        lambda v: v * dv.View([[1, 1], [1], [1]]),
+        lambda v: v - np.arange(2),
+        lambda v: v < np.ones((3, 2)),
+        lambda v: np.where(v > 1, v, 0),
+        lambda v: v @ np.eye(2),
+        lambda v: np.transpose(v),
+        lambda v: v._width(),
+    ],
+)
+def test_other_arithmetic_is_refused_with_the_ways_out(compute):
+    with pytest.raises(dv.RaggedError, match=r"_pad\(value\).*_map\(function\)"):
+        compute(dv.View([[1, 2], [3], []]))
+
+
+def test_distinct_values_and_descriptions_are_of_values_and_lengths():
+    d = dv.View(tokens=[[3, 1], [3], [], [7, 3, 1]], y=[0, 1, 0, 1])
+    assert d.tokens._unique()().tolist() == [1, 3, 7]
+    assert d.tokens._unique(counts=True).count().tolist() == [2, 3, 1]
+    assert np.unique(d.tokens).tolist() == [1, 3, 7]
+    assert d.tokens._lengths()._unique()().tolist() == [0, 1, 2, 3]
+    table = d._describe()
+    assert list(table) == ["tokens", "tokens_length", "y"]
+    assert (table["tokens"]["count"], table["tokens"]["mean"]) == (6, 3.0)
+    assert (table["tokens_length"]["min"], table["tokens_length"]["max"]) == (0, 3)
+    assert list(d.tokens[:1]._describe()) == ["", "length"] or list(d.tokens._describe())
+
+
+# ---------------------------------------------------------------- comparisons
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@examples(25)
+@given(data=st.data(), lengths=LENGTHS)
+def test_equality_is_of_the_rows(kind, data, lengths):
+    model = shaped_rows(kind, lengths)
+    view, twin = made(kind, model), made(kind, copy.deepcopy(model))
+    key = data.draw(slices(len(model)))
+    assert view[key] == twin[key]
+    assert bool(view[key] != twin[key]) is False
+    assert_rows((view == twin)[key], compared(model, model)[key])
+    if view._size():
+        twin._reshape(-1)[-1] = -5
+        assert view != twin
+        assert bool(view == twin) is False
+        assert_rows((view != twin), objects([~row for row in compared(model, twin())]))
+    longer = dv.concat(twin, twin[:1]) if len(model) else made(kind, shaped_rows(kind, [1]))
+    assert bool(view == longer) is False
+    assert view != longer
+
+
+def compared(rows, others):
+    """Give where the elements of rows are equal, row by row."""
+    return objects(
+        [
+            compared(row, other) if row.dtype == np.dtype(object) else row == other
+            for row, other in zip(rows, others, strict=True)
+        ]
+    )
+
+
+def test_equality_with_what_stands_beside():
+    d = dv.View(x=[[1, 2], [3], []], y=[0, 1, 2])
+    assert d.x == [[1, 2], [3], []]
+    assert d.x == d.x()
+    assert d.x != [[1, 2], [3], [4]]
+    assert d == {"x": [[1, 2], [3], []], "y": [0, 1, 2]}
+    assert d == dv.View(x=[[1, 2], [3], []], y=[0, 1, 2])
+    assert d != dv.View(x=[[1, 2], [3], [4]], y=[0, 1, 2])
+    assert d[1] == {"x": [3], "y": 1}
+    assert d[:2] == d[[0, 1]]
+    assert dv.ragged([[1, 2], [3, 4]]) == [[1, 2], [3, 4]]
+    assert bool(d.x == np.ones((3, 2))) is False
+    assert_rows(d.x == 3, [np.array([False] * 2), np.array([True]), np.array([], bool)])
+    assert_rows(d.x == d.y, [np.array([False] * 2), np.array([False]), np.array([], bool)])
+
+
+def test_unequal_lengths_have_a_truth_and_no_values():
+    found = dv.View([[1, 2], [3]]) == dv.View([[1], [2, 3]])
+    assert not found
+    assert (dv.View([[1, 2], [3]]) != dv.View([[1], [2, 3]])) is not None
+    assert bool(dv.View([[1, 2], [3]]) != dv.View([[1], [2, 3]]))
+    with pytest.raises(ValueError, match="do not broadcast"):
+        found()
+
+
+def test_the_truth_is_lost_by_any_further_operation():
+    view = dv.View([[1, 2], [3]])
+    for found in (~(view == view), (view == [[1, 2], [3]])[:1], view > 0, view):
+        with pytest.raises(ValueError, match="ambiguous"):
+            bool(found)
+
+
+# ---------------------------------------------------------------- writing
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@examples(40)
+@given(data=st.data(), lengths=LENGTHS.filter(len))
+def test_rows_are_written_by_rows_of_their_shape(kind, data, lengths):
+    model = shaped_rows(kind, lengths)
+    view = made(kind, copy.deepcopy(model))
+    n = len(model)
+    key = data.draw(st.one_of(slices(n), st.permutations(range(n)).map(lambda p: np.array(p)[:2])))
+    value = objects([each(row, lambda one, n=n: one * 0 + 5 + n) for n, row in enumerate(model)])
+    given_rows = data.draw(st.sampled_from([list, dv.ragged, lambda rows: rows]))
+    if kind == "documents" and given_rows is not list:
+        given_rows = functools.partial(made, kind)
+    view[key] = given_rows(value[key])
+    expected = model.copy()
+    expected[key] = value[key]
+    assert_rows(view, expected)
+    view[key] = 3
+    expected[key] = objects([each(row, lambda one: one * 0 + 3) for row in expected[key]])
+    assert_rows(view, expected)
+    part = view[key]
+    part += 1
+    expected[key] = objects([each(row, lambda one: one + 1) for row in expected[key]])
+    assert_rows(view, expected)
+
+
+def each(row, function):
+    """Give what a function makes of a row, of each sentence of a document."""
+    if row.dtype == np.dtype(object):
+        return objects([function(one) for one in row])
+    return function(row)
+
+
+def test_writes_in_all_their_ways():
+    values = np.arange(6)
+    d = dv.View(x=dv.ragged(values, lengths=[2, 1, 0, 3]), y=np.arange(4))
+    d.x[0] = [7, 8]
+    d.x[3][1:] = 0
+    assert values.tolist() == [7, 8, 2, 3, 0, 0]
+    d.x = [[1, 2], [3], [], [4, 5, 6]]
+    assert values.tolist() == [1, 2, 3, 4, 5, 6]
+    d.x += d.y
+    assert values.tolist() == [1, 2, 4, 7, 8, 9]
+    d.x[1:] *= 2
+    d.x[[3, 0]] -= [1, 2]
+    assert values.tolist() == [-1, 0, 8, 13, 15, 17]
+    d[0] = {"x": [5, 6], "y": 9}
+    d[1:3] = {"x": [[4], []], "y": 0}
+    assert (values.tolist(), d.y().tolist()) == ([5, 6, 4, 13, 15, 17], [9, 0, 0, 3])
+    d.x._write(d.x[:] * 2)
+    assert values.tolist() == [10, 12, 8, 26, 30, 34]
+    for batch in d._minibatches(3):
+        batch.x[...] = 1
+    assert values.tolist() == [1] * 6
+    np.add(d.x, 1, out=d.x)
+    assert values.tolist() == [2] * 6
+    joined = dv.concat(d[2:], d[:2])
+    joined.x[-2] = [8, 9]
+    assert values.tolist() == [8, 9, 2, 2, 2, 2]
+
+
+def test_a_write_that_does_not_fit_changes_nothing():
+    values = np.arange(4)
+    view = dv.ragged(values, lengths=[2, 1, 1])
+    for key, value, text in (
+        (slice(None), [[1, 2], [3], []], r"row 2 has \(1,\), the value \(0,\)"),
+        (slice(None), [[1, 2], [3]], "2 rows cannot be written to 3 rows"),
+        (0, [1, 2, 3], "cannot be broadcast"),
+        (slice(None), np.ones(2), "one value for each row"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            view[key] = value
+    for compute in (lambda: view.__iadd__([[1, 2], [3], []]), lambda: view.__iadd__(0.5)):
+        with pytest.raises((TypeError, ValueError)):
+            compute()
+    with pytest.raises(dv.ReadOnlyError):
+        (view + 1)[0] = 1
+    with pytest.raises(dv.ReadOnlyError):
+        dv.View(view, _readonly=True)[:] = 1
+    assert values.tolist() == [0, 1, 2, 3]
+
+
+def test_values_in_a_file_are_read_by_rows_and_written_through(tmp_path):
+    np.save(tmp_path / "words.npy", np.arange(10))
+    view = dv.ragged(dv.open(tmp_path / "words.npy", mode="r+"), lengths=[4, 0, 6])
+    assert_rows(view[::-1], [np.arange(4, 10), np.array([], int), np.arange(4)])
+    view[0] = 7
+    view[[2]] += 1
+    assert np.load(tmp_path / "words.npy").tolist() == [7, 7, 7, 7, 5, 6, 7, 8, 9, 10]
+    assert view._pad(-1)[0]().tolist() == [7, 7, 7, 7, -1, -1]
+    again = pickle.loads(pickle.dumps(view))
+    assert_rows(again, view())
+
+
+# ---------------------------------------------------------------- windows
+
+
+@examples(60)
+@given(
+    n=st.integers(0, 9),
+    size=st.integers(1, 5),
+    step=st.integers(1, 4),
+    rest=st.sampled_from([(), (2,)]),
+    data=st.data(),
+)
+def test_windows_are_those_of_numpy(n, size, step, rest, data):
+    rows = fill((n, *rest), "i8")
+    view = dv.View(rows)._windows(size, step)
+    if n < size:
+        assert view._shape() == (0, size, *rest)
+        return
+    model = np.lib.stride_tricks.sliding_window_view(rows, size, axis=0)
+    model = np.moveaxis(model, -1, 1)[::step]
+    assert_same(view(), model.copy())
+    key = data.draw(slices(len(model)))
+    assert_same(view[key](), model[key].copy())
+    view[-1] = -1
+    assert rows[(len(model) - 1) * step :][:size].tolist() == np.full((size, *rest), -1).tolist()
+
+
+@examples(40)
+@given(lengths=LENGTHS, size=st.integers(1, 3), step=st.integers(1, 3), data=st.data())
+def test_windows_of_ragged_rows_stay_within_a_row(lengths, size, step, data):
+    model = shaped_rows("sentences", lengths)
+    key = data.draw(slices(len(model)))
+    view = made("sentences", model)[key]._windows(size, step)
+    windows = [
+        row[start : start + size]
+        for row in model[key]
+        for start in range(0, len(row) - size + 1, step)
+    ]
+    assert_same(view(), np.array(windows, int).reshape(len(windows), size))
+    assert_same(view[::-1](), np.array(windows, int).reshape(len(windows), size)[::-1])
+
+
+def test_windows_of_all_fields_are_aligned():
+    d = dv.View(x=np.arange(6), y=np.arange(12).reshape(6, 2))._windows(3, 2)
+    assert (d.x._shape(), d.y._shape(), len(d)) == ((2, 3), (2, 3, 2), 2)
+    assert_same(d[1].y(), np.arange(4, 10).reshape(3, 2))
+    batch = next(d._loader(2))
+    assert_same(batch.x(), np.array([[0, 1, 2], [2, 3, 4]]))
+
+
+def test_windows_that_cannot_be_cut():
+    for options in ((0,), (2, 0), (1.5,)):
+        with pytest.raises(ValueError, match="a number of rows from 1 on"):
+            dv.View(np.arange(5))._windows(*options)
+    with pytest.raises(TypeError, match="no rows"):
+        dv.View(5)._windows(1)
+    with pytest.raises(IndexError, match="one ragged axis"):
+        dv.View([np.ones((2, 3)), np.ones((1, 4))])._windows(2)
+    with pytest.raises(dv.UndeclaredError):
+        dv.View(lambda: iter([1, 2]))._windows(2)
