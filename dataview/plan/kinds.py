@@ -8,10 +8,20 @@ from typing import Any, ClassVar, Protocol, TypeAlias, cast
 
 import numpy as np
 
-from dataview.errors import UndeclaredError, warn
+from dataview.errors import UndeclaredError
 from dataview.index import Index, is_endless
 from dataview.plan.fields import NO_FIELDS, NO_META, Attached, Fields
-from dataview.plan.node import Argument, DType, Evaluate, LateFields, Node, Shape, levels_above
+from dataview.plan.node import (
+    Argument,
+    DType,
+    Evaluate,
+    LateFields,
+    Node,
+    Shape,
+    fields_of_operands,
+    levels_above,
+    warn_of_rounds,
+)
 from dataview.plan.operations import Ufunc
 from dataview.plan.photographs import wait
 from dataview.sources import Memo, Source
@@ -162,47 +172,18 @@ class Reshaped(Select):
     __slots__ = ()
 
 
-DEEP = 100
-"""From so many levels on, the statistics and products inside each other are counted."""
-
-ROUNDS = 30
-"""So many of them look like a loop that goes on with its own result."""
-
-STEPS = 2000
-"""The counting ends after so many steps: then most of them are no statistics."""
-
-
-def _warn_of_rounds(node: Node) -> None:
-    """Warn if many statistics and products are inside each other."""
-    found = 0
-    for _ in range(STEPS):
-        found += isinstance(node, (Reduction, MatMul))
-        inside = [part for part in node.made_of() if isinstance(part, Node)]
-        if found == ROUNDS or not inside:
-            break
-        node = max(inside, key=lambda part: part.levels)
-    if found == ROUNDS:
-        warn(
-            f"{ROUNDS} and more statistics or products are inside each other, as in a loop that "
-            "goes on with its own result: the expression grows in each round, and computing it "
-            "begins with the first; compute each round, as in b = (b - step)(), or keep its result "
-            "as a view, as in b = (b - step)._freeze()",
-            once=True,
-        )
-
-
 class MatMul(Node):
     """The matrix product of two nodes."""
 
     __slots__ = ("args",)
     parts = ("args",)
+    is_round = True
 
     def __init__(self, args: tuple[Node, Node], shape: Shape, dtype: DType) -> None:
         super().__init__(shape, dtype)
         self.args = args
         self.levels = levels_above(args)
-        if self.levels > DEEP:
-            _warn_of_rounds(self)
+        warn_of_rounds(self)
 
 
 class Elementwise(Node):
@@ -247,7 +228,7 @@ class Elementwise(Node):
                 if nested > levels:
                     levels = nested
                 if arg._fields is not NO_FIELDS and self._fields is NO_FIELDS:
-                    self._fields = _elementwise_fields(args, shape)
+                    self._fields = fields_of_operands(args, shape)
         self.depth = depth
         self.levels = levels
 
@@ -276,7 +257,7 @@ class Comparison(Node):
     def __init__(
         self, args: tuple[Argument, Argument], negated: bool, shape: Shape | None, wholes: bool
     ) -> None:
-        fields = NO_FIELDS if shape is None else _elementwise_fields(args, shape)
+        fields = NO_FIELDS if shape is None else fields_of_operands(args, shape)
         super().__init__(shape, np.dtype(bool), fields)
         self.args = args
         self.negated = negated
@@ -406,6 +387,7 @@ class Reduction(Node):
         "__weakref__", "axes", "failed", "keepdims", "kind", "node", "options", "rows", "taken",
     )  # fmt: skip
     parts = ("node",)
+    is_round = True
 
     def __init__(
         self,
@@ -431,8 +413,7 @@ class Reduction(Node):
         self.failed: Exception | None = None
         self.rows: Any = None
         self.levels = node.levels + 1
-        if self.levels > DEEP:
-            _warn_of_rounds(self)
+        warn_of_rounds(self)
         wait(self)
         if node._fields is not NO_FIELDS and (keepdims or axes == tuple(range(len(axes)))):
             shift = len(shape) - len(whole)
@@ -599,23 +580,6 @@ def nbytes_of(node: Node) -> int | None:
         return None
     size = node.size if isinstance(node, Sampled) else size_of(known_shape(node))
     return size * node.dtype.itemsize
-
-
-def _elementwise_fields(args: Iterable[Argument], shape: Shape) -> Fields:
-    """Return the windows of the first argument whose last axes the result has."""
-    for arg in args:
-        if not isinstance(arg, Node) or arg._fields is NO_FIELDS:
-            continue
-        if arg.fields.named and not isinstance(arg, Record):
-            shift = len(shape) - len(arg.shape or ())
-
-            def fits(axis: int, arg: Node = arg, shift: int = shift) -> bool:
-                return (arg.shape or ())[axis] == shape[axis + shift]
-
-            kept = arg.fields.windows_only(shift, fits)
-            if kept.named:
-                return kept
-    return NO_FIELDS
 
 
 def _shared_shape(fields: Fields, rank: int) -> Shape | None:

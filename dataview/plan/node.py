@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
+from dataview.errors import warn
 from dataview.index import Index
 from dataview.plan.fields import NO_FIELDS, NO_META, Attached, Fields, read_only_meta
 
@@ -172,6 +173,9 @@ class Node(Part):
         self.followed: dict[str, Node | None] = {}
         self.settled = False
 
+    is_round: ClassVar[bool] = False
+    """Whether the node is a statistic or a product, as each round of a loop has."""
+
     @property
     def extents(self) -> tuple[int | None, ...] | None:
         """The shape with None for lengths that are unknown, or None if nothing of it is known."""
@@ -231,6 +235,54 @@ def levels_above(parts: Iterable[Any]) -> int:
         if isinstance(part, Node) and part.levels >= levels:
             levels = part.levels + 1
     return levels
+
+
+DEEP = 100
+"""From so many levels on, the statistics and products inside each other are counted."""
+
+ROUNDS = 30
+"""So many of them look like a loop that goes on with its own result."""
+
+STEPS = 2000
+"""The counting ends after so many steps: then most of them are no statistics."""
+
+
+def warn_of_rounds(node: Node) -> None:
+    """Warn if many statistics and products are inside each other."""
+    if node.levels <= DEEP:
+        return
+    found = 0
+    for _ in range(STEPS):
+        found += node.is_round
+        inside = [part for part in node.made_of() if isinstance(part, Node)]
+        if found == ROUNDS or not inside:
+            break
+        node = max(inside, key=lambda part: part.levels)
+    if found == ROUNDS:
+        warn(
+            f"{ROUNDS} and more statistics or products are inside each other, as in a loop that "
+            "goes on with its own result: the expression grows in each round, and computing it "
+            "begins with the first; compute each round, as in b = (b - step)(), or keep its result "
+            "as a view, as in b = (b - step)._freeze()",
+            once=True,
+        )
+
+
+def fields_of_operands(args: Iterable[Argument], shape: Shape) -> Fields:
+    """Return the windows of the first argument whose last axes the result has."""
+    for arg in args:
+        if not isinstance(arg, Node) or arg._fields is NO_FIELDS:
+            continue
+        if arg.fields.named:
+            shift = len(shape) - len(arg.shape or ())
+
+            def fits(axis: int, arg: Node = arg, shift: int = shift) -> bool:
+                return (arg.shape or ())[axis] == shape[axis + shift]
+
+            kept = arg.fields.windows_only(shift, fits)
+            if kept.named:
+                return kept
+    return NO_FIELDS
 
 
 REMEMBERED = ("lent", "reader", "followed", "program", "settled", "laid")

@@ -1,13 +1,9 @@
-"""Rows that a function makes by number, that arrive one by one, are mapped, cached or counted."""
+"""Rows that a function makes by number, that arrive one by one, are mapped or cached."""
 
-from dataview.samples.absent import filled_in, whole_rows
 from dataview.samples.caching import cached
 from dataview.samples.collecting import collected
 from dataview.samples.declaring import declared, declared_spec
-from dataview.samples.groups import Grouped
-from dataview.samples.in_order import DerivedSamples
-from dataview.samples.joins import joined
-from dataview.samples.labels import coded
+from dataview.samples.in_order import DerivedSamples, Samples
 from dataview.samples.mapping import (
     BATCH,
     all_at_epoch,
@@ -35,14 +31,12 @@ from dataview.samples.streams import (
     shuffled_stream,
     within_pool,
 )
-from dataview.samples.unique import distinct
 
 __all__ = [
-    "BATCH", "DerivedSamples", "FilteredSamples", "Grouped", "IteratorSamples", "NumberedSamples",
-    "Padding", "RandomKeys", "Spec", "Stream", "Undeclared", "all_at_epoch", "at_epoch", "cached",
-    "coded", "collected", "declared", "declared_spec", "deterministic", "distinct", "filled",
-    "filled_in", "filtered", "joined", "keeper", "length_of", "lengths", "lengths_filled", "mapped",
-    "mask_of", "name_of", "padded", "pool_of", "probed", "random_keys", "repeated_stream",
-    "row_functions_of", "samples_at", "samples_of", "shuffled_stream", "stack", "stack_nodes",
-    "whole_rows", "within_pool",
+    "BATCH", "DerivedSamples", "FilteredSamples", "IteratorSamples", "NumberedSamples", "Padding",
+    "RandomKeys", "Samples", "Spec", "Stream", "Undeclared", "all_at_epoch", "at_epoch", "cached",
+    "collected", "declared", "declared_spec", "deterministic", "filled", "filtered", "keeper",
+    "length_of", "lengths", "lengths_filled", "mapped", "mask_of", "name_of", "padded", "pool_of",
+    "probed", "random_keys", "repeated_stream", "row_functions_of", "samples_at", "samples_of",
+    "shuffled_stream", "stack", "stack_nodes", "within_pool",
 ]  # fmt: skip

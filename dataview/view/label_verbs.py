@@ -7,7 +7,7 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from dataview import samplers, samples
+from dataview import samplers, tables
 from dataview.view.face import BaseView, like, node_from, node_of, viewed
 
 
@@ -23,7 +23,7 @@ class LabelVerbs(BaseView):
         >>> dv.View(["b", "a", "b"])._labels()()
         array(['a', 'b'], dtype='<U1')
         """
-        return like(self, samples.distinct(node_of(self), False, labels=True))
+        return like(self, tables.distinct(node_of(self), False, labels=True))
 
     def _codes(self, labels: Any = None) -> Self:
         """Return the number of each row's label among all labels, -1 where it is missing.
@@ -38,7 +38,7 @@ class LabelVerbs(BaseView):
         (array([1, 0, 2, 1]), array([2, 1]), array([ 1, -1,  0,  1]))
         """
         given = None if labels is None else node_from(labels)
-        codes, known = samples.coded(node_of(self), given)
+        codes, known = tables.coded(node_of(self), given)
         return cast(Self, viewed(codes)._with_meta(labels=viewed(known)))
 
     def _onehot(self, labels: Any = None, dtype: Any = "f4") -> Self:
@@ -62,9 +62,9 @@ class LabelVerbs(BaseView):
         >>> dv.View(["b", "a", "b"])._counts()._asdict()
         {'value': array(['a', 'b'], dtype='<U1'), 'count': array([1, 2])}
         """
-        return like(self, samples.distinct(node_of(self), True, labels=True))
+        return like(self, tables.distinct(node_of(self), True, labels=True))
 
-    def _group(self, by: Any) -> samples.Grouped:
+    def _group(self, by: Any) -> tables.Grouped:
         """Return the rows grouped by label: pairs of label and view, and statistics of all groups.
 
         `by` is the name of a field, or other data with a label for each row.
@@ -76,7 +76,7 @@ class LabelVerbs(BaseView):
         """
         name = by if isinstance(by, str) else "label"
         source = cast(Any, self)._field(by) if isinstance(by, str) else by
-        return samples.Grouped(node_of(self), node_from(source), name, viewed)
+        return tables.Grouped(node_of(self), node_from(source), name, viewed)
 
     def _join(self, other: Any, on: str | tuple[str, str], missing: str = "error") -> Self:
         """Return the fields with those of the row of `other` that has the same key.
@@ -90,7 +90,7 @@ class LabelVerbs(BaseView):
         >>> d._join(where, on="city").country()
         array(['Germany', 'Italy', 'Germany'], dtype='<U7')
         """
-        return like(self, samples.joined(node_of(self), node_from(other), on, missing))
+        return like(self, tables.joined(node_of(self), node_from(other), on, missing))
 
     def _drop_duplicates(self, by: str | Sequence[str] | None = None) -> Self:
         """Return the first row of each value, or of each combination of some fields: read now.

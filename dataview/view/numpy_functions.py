@@ -28,8 +28,8 @@ from dataview.plan.node import Node
 from dataview.plan.operations import OPERATIONS, NumpyFunction, Operation, Ufunc
 from dataview.plan.symbols import deferring
 from dataview.samplers import as_numbers
-from dataview.samples import distinct
-from dataview.view import lengths, numpy_writes, outputs
+from dataview.tables import distinct
+from dataview.view import lengths, masks, outputs
 from dataview.view.face import (
     BaseView,
     argument,
@@ -49,14 +49,14 @@ def called(function: Callable[..., Any], args: tuple[Any, ...], options: dict[st
     out, rest = outputs.without_out((function, args, options))
     if out is not None:
         return _put(out, rest)
-    if function in numpy_writes.ROWS and args and isinstance(args[0], BaseView):
+    if function in masks.ROWS and args and isinstance(args[0], BaseView):
         return _changed(function, args, options)
     if function in _ABOUT:
         return function(*_each(_stand_in, args), **_each(_stand_in, options))
     found = _from_row(*rest)
     if found is not _LEFT:
         return viewed(found) if isinstance(found, Node) else found
-    with changing_arrays(args[:1]) if function in numpy_writes.ROWS else nullcontext():
+    with changing_arrays(args[:1]) if function in masks.ROWS else nullcontext():
         return function(*_each(evaluated, args), **_each(evaluated, options))
 
 
@@ -121,7 +121,7 @@ def _stand_in(view: BaseView) -> np.ndarray:
 
 def _changed(function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> None:
     """Write what NumPy's function changes; what its row leaves, NumPy changes in a copy."""
-    node, row = node_of(args[0]), numpy_writes.ROWS[function]
+    node, row = node_of(args[0]), masks.ROWS[function]
     check_writable(node)
     if _accepts(row, args, options) and row(*args, **options):
         return

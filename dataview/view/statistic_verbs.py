@@ -7,8 +7,9 @@ from typing import Any, Self, TypeVar, cast
 import numpy as np
 
 from dataview.compute import evaluate, median, reduction, reduction_where
-from dataview.samples import collected, distinct, filled_in, whole_rows
+from dataview.samples import collected
 from dataview.show import Description, described
+from dataview.tables import distinct, filled_in, whole_rows
 from dataview.view.face import BaseView, argument, evaluated, like, node_from, node_of
 
 

@@ -15,9 +15,9 @@ from dataview.plan.guards import check_ends
 from dataview.plan.kinds import Mapped, known_dtype, known_shape
 from dataview.plan.node import DType, Node, Part
 from dataview.plan.photographs import Photograph
-from dataview.samples.coding import MISSING, coder
-from dataview.samples.labels import BLOCK
 from dataview.sources import ArraySource, Memo
+from dataview.tables.coding import MISSING, coder
+from dataview.tables.labels import BLOCK
 
 _POLICIES = ("error", "mask")
 

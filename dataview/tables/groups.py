@@ -18,9 +18,9 @@ from dataview.plan.guards import check_ends
 from dataview.plan.kinds import known_dtype, known_shape, size_of
 from dataview.plan.node import DType, Node
 from dataview.plan.photographs import Photograph
-from dataview.samples.coding import MISSING, coder
-from dataview.samples.unique import Distinct, Table, Values, count_values
 from dataview.sizes import sizes
+from dataview.tables.coding import MISSING, coder
+from dataview.tables.unique import Distinct, Table, Values, count_values
 
 WINDOW = 32
 """How many blocks are grouped before they are combined, which bounds the memory of a pass."""

@@ -18,9 +18,9 @@ from dataview.plan.kinds import Mapped, known_shape
 from dataview.plan.node import Node, Part
 from dataview.plan.operations import is_present
 from dataview.plan.photographs import Photograph
-from dataview.samples.coding import MISSING, coder
-from dataview.samples.unique import Distinct, Values
 from dataview.sources import Memo
+from dataview.tables.coding import MISSING, coder
+from dataview.tables.unique import Distinct, Values
 
 BLOCK = 1 << 16
 """How many rows get their codes at a time."""

@@ -16,10 +16,9 @@ from dataview.plan.node import DType, Evaluate, Node
 from dataview.plan.operations import is_present, may_be_missing
 from dataview.plan.photographs import Photograph
 from dataview.plan.ragged import Ragged
-from dataview.samples.coding import NARROW, above
-from dataview.samples.in_order import Samples
-from dataview.samples.streams import Stream
+from dataview.samples import Samples, Stream
 from dataview.sources import ArraySource, Memo
+from dataview.tables.coding import NARROW, above
 
 BLOCKS_PER_MERGE = 8
 """How many blocks are counted before their values are merged."""

@@ -1,0 +1,14 @@
+"""Columns of a table: distinct values, labels and their codes, groups, lookups, what is missing.
+
+What is found in a pass over a column is a photograph, as a statistic is.
+"""
+
+from dataview.tables.absent import filled_in, whole_rows
+from dataview.tables.groups import Grouped
+from dataview.tables.joins import joined
+from dataview.tables.labels import coded
+from dataview.tables.unique import distinct
+
+__all__ = [
+    "Grouped", "coded", "distinct", "filled_in", "joined", "whole_rows",
+]  # fmt: skip
