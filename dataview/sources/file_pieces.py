@@ -296,6 +296,8 @@ def _merged(block: Block, index: Index) -> tuple[Block, Index]:
 
 def band_of(block: Block, index: Index) -> tuple[Band, Index]:
     """Return the part of each row that an index needs, and the index into these parts."""
+    if block.row_bytes <= GAP:
+        return Band(block, block.place, block.shape[1:]), index
     place, size = block.place, block.row_bytes
     shape, maps = list(block.shape[1:]), list(index.maps)
     for number, length in enumerate(block.shape[1:], 1):
