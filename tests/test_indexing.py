@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import dataview as dv
 from counting import Counting
-from dataview.index import are_apart, parse
+from dataview.index import Affine, Array, Constant, Index, are_apart, gather, parse, positions
 from oracle import (
     arrays,
     assert_same,
@@ -337,3 +337,39 @@ def test_two_keys_are_apart_exactly_if_they_have_no_element_in_common():
     for one, other in itertools.product(keys, repeat=2):
         apart = not np.isin(places[one], places[other]).any()
         assert are_apart(parse(one, shape), parse(other, shape)) == apart, (one, other)
+
+
+# ---------------------------------------------------------------- an index over memory
+
+
+@st.composite
+def maps_in_order(draw, shape):
+    """Give an index whose maps have view axes of their own, in their order or in another."""
+    maps, lengths = [], []
+    for length in shape:
+        axis, kind = len(lengths), draw(st.sampled_from(["one", "line", "new", "several", "grid"]))
+        if kind == "one":
+            maps.append(Constant(draw(st.integers(0, length - 1))))
+        elif kind in ("line", "new"):
+            lengths += [1] * (kind == "new")
+            maps.append(Affine(length - 1, ((len(lengths), -1),)))
+            lengths.append(length)
+        else:
+            counts = [draw(st.integers(1, 6)) for _ in range(2 if kind == "grid" else 1)]
+            numbers = st.lists(st.integers(0, length - 1), min_size=36, max_size=36)
+            values = np.array(draw(numbers))[: np.prod(counts)].reshape(counts)
+            maps.append(Array(values, tuple(range(axis, axis + len(counts)))))
+            lengths += counts
+    return Index(lengths, maps)
+
+
+@examples(300)
+@given(st.data())
+def test_any_index_reads_what_its_positions_say(data):
+    shape = tuple(data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=3)))
+    whole = fill((*shape[:-1], shape[-1] + 2), "f4")
+    index = data.draw(maps_in_order(shape))
+    for array in (fill(shape, "f4"), np.asfortranarray(fill(shape, "f4")), whole[..., : shape[-1]]):
+        found = gather.read(array, index)
+        expected = array[tuple(positions(map_, index.shape) for map_ in index.maps)]
+        assert_same(np.array(found), np.array(np.broadcast_to(expected, index.shape)))

@@ -155,6 +155,13 @@ def test_a_batch_is_never_overwritten_and_shares_nothing():
     np.testing.assert_array_equal(d.x(), dataset(N).x())
 
 
+def test_the_fields_of_a_padded_batch_are_its_memory():
+    *_, last = dataset(5)._loader(3, tail="pad")
+    assert not last._valid()().all()
+    for name in last._fields():
+        assert np.shares_memory(last[name](), last[name]())
+
+
 def test_padding_is_marked():
     loader = dataset(5)._loader(3, tail="pad")
     batches = list(loader)

@@ -590,6 +590,16 @@ def test_nothing_is_read_before_a_statistic_is_asked():
 
 
 @pytest.mark.parametrize("size", [1 << 22, 100])
+def test_statistics_of_each_row_asked_together_read_the_data_once(size):
+    rows = Rows(50)
+    v = rows.view
+    with parts_of(size):
+        found = (v._mean(axis=1) + v._max(axis=1))()
+        assert rows.counts() == [1] * 50
+    assert_same(found, rows.data.mean(axis=1) + rows.data.max(axis=1))
+
+
+@pytest.mark.parametrize("size", [1 << 22, 100])
 def test_statistics_asked_together_read_the_data_once(size):
     rows = Rows(50)
     v = rows.view

@@ -162,11 +162,6 @@ def pieces(block: Block, index: Index, array: np.ndarray, exact: bool) -> Iterat
     if not isinstance(first, Constant) and all(index.shape[axis] == 1 for axis in axes_of(first)):
         first = Constant(int(positions(first, index.shape).item()))
         index = Index(index.shape, (first, *index.maps[1:]))
-    if isinstance(first, Array) and not exact:
-        band, inside = band_of(block, index)
-        if first.values.size * (band.width + max(GAP, 2 * mmap.PAGESIZE)) <= _most_bytes():
-            yield Piece(band, inside, first.values.reshape(-1), array)
-            return
     if math.prod(index.shape) > MOST_NUMBERS:
         loose = _loose_axes(index)
         if _count(index, loose) > MOST_NUMBERS:
@@ -272,14 +267,9 @@ def _most_bytes() -> int:
 def _slabs(block: Block, index: Index, array: np.ndarray) -> Iterator[Piece]:
     """Return runs of whole rows, of which an index needs most."""
     band = Band(block, block.place, block.shape[1:])
-    line = line_of(index)
-    if line is None:
-        low, high = extent(index.maps[0], index.shape) or (0, 0)
-        yield Piece(band, index, range(low, high + 1), array)
-        return
-    axis, stride = line
-    length = index.shape[axis]
-    step = max(1, _most_bytes() // (block.row_bytes * abs(stride)))
+    axis, stride = line_of(index) or (0, 0)
+    length = index.shape[axis] if stride else 1
+    step = max(1, _most_bytes() // max(1, block.row_bytes * abs(stride)))
     if step >= length:
         low, high = extent(index.maps[0], index.shape) or (0, 0)
         yield Piece(band, index, range(low, high + 1), array)
@@ -306,6 +296,8 @@ def _merged(block: Block, index: Index) -> tuple[Block, Index]:
 
 def band_of(block: Block, index: Index) -> tuple[Band, Index]:
     """Return the part of each row that an index needs, and the index into these parts."""
+    if block.row_bytes <= GAP:
+        return Band(block, block.place, block.shape[1:]), index
     place, size = block.place, block.row_bytes
     shape, maps = list(block.shape[1:]), list(index.maps)
     for number, length in enumerate(block.shape[1:], 1):
@@ -326,21 +318,26 @@ def _scattered(
     band: Band, index: Index, array: np.ndarray, over: tuple[int, ...], exact: bool
 ) -> Iterator[Piece]:
     """Return rows by number, those together that lie near each other."""
-    own = renumbered(Index(index.shape, index.maps[:1]), over)
-    numbers = np.broadcast_to(positions(own.maps[0], own.shape), own.shape)
-    flat = numbers.reshape(-1)
+    spread = tuple(length if axis in over else 1 for axis, length in enumerate(index.shape))
+    found = positions(index.maps[0], index.shape)
+    found = found if found.shape == spread else np.broadcast_to(found, spread)
+    numbers, flat = found.reshape([index.shape[axis] for axis in over]), found.reshape(-1)
+    rows: Map = Array(numbers, over)
+    together = Piece(band, Index(index.shape, (rows, *index.maps[1:])), flat, array)
+    if not exact and len(flat) * (band.width + max(GAP, 2 * mmap.PAGESIZE)) <= _most_bytes():
+        yield together
+        return
     rest = [axis for axis in range(len(index.shape)) if axis not in over]
     lengths = [index.shape[axis] for axis in rest]
     windows = WIDE * sizes.file_bytes if exact else 0
     groups = list(_groups(flat, band, math.prod(lengths) * band.block.dtype.itemsize, windows))
     if len(groups) == 1:
-        rows = Array(numbers, over)
-        yield Piece(band, Index(index.shape, (rows, *index.maps[1:])), flat, array)
+        yield together
         return
     others = Index(index.shape, (Constant(0), *index.maps[1:]))
     for group in groups:
         maps: list[Map] = [Affine(0, ((1 + n, 1),)) for n in range(len(rest))]
-        for axis, places in zip(over, np.unravel_index(group, own.shape), strict=True):
+        for axis, places in zip(over, np.unravel_index(group, numbers.shape), strict=True):
             maps.insert(axis, Array(places, (0,)))
         where = Index((len(group), *lengths), maps)
         chosen = flat[group]
