@@ -1193,6 +1193,40 @@ def test_what_a_sampler_leaves_to_choose_is_told():
         dataset(N)._loader(4, dv.samplers.token_budget(by="y", budget=50))
 
 
+@pytest.mark.parametrize(
+    ("options", "kind", "text"),
+    [
+        ({"sampler": "permutation", "shuffle": True}, TypeError, "no option 'shuffle'"),
+        ({"order_sampler": rotated}, TypeError, "did you mean 'sampler'"),
+        ({"sampler": "linear", "rng": 1}, TypeError, "no option 'rng'"),
+        ({"sampler": "permutation", "pool": 5}, ValueError, "pool= is for streams"),
+        (
+            {"sampler": lambda o, p: o[:-1], "num_samples": N},
+            ValueError,
+            f"num_samples={N} is more",
+        ),
+        ({"sampler": list(range(5)), "num_batches": 4}, ValueError, "num_batches=4 is more"),
+        ({"sampler": {"x": [0, 1], "y": "linear"}}, ValueError, f"'y' gives {N} samples"),
+        ({"sampler": [[0, 1], [2]], "tail": "drop"}, ValueError, "decides about the batches"),
+        ({"straddle": True}, ValueError, "needs repeat=True"),
+        ({"pad": 0, "collate": list}, ValueError, "your collate= pads by itself"),
+        ({"tail": "pad", "on_error": "replace"}, ValueError, "choose tail='short' or 'drop'"),
+    ],
+)
+def test_b59_options_that_contradict_each_other(options, kind, text):
+    with pytest.raises(kind, match=text):
+        dataset(N)._loader(2, **options)
+
+
+def test_b59_orders_of_all_epochs_are_as_long():
+    loader = dataset(N)._loader(N, lambda order, position: order[:-1], repeat=True)
+    assert len(next(loader).y()) == N - 1
+    with pytest.raises(ValueError, match=f"epoch 1 has {N - 2} rows, the one before {N - 1}"):
+        next(loader)
+    linear = [rows(dataset(N)._loader(4, seed=seed)) for seed in (0, 1)]  # it draws no numbers
+    assert linear[0] == linear[1]
+
+
 def test_equal_seeds_of_any_kind_are_one_seed():
     plain = dataset(N)._loader(4, "permutation", seed=3, transform=noisy)
     other = dataset(N)._loader(4, "permutation", seed=np.int64(3), transform=noisy)
