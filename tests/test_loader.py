@@ -15,9 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
+import resuming
+from children import printed
+from dataview.samplers import given as given_orders
 from loading import dataset, flat, numbered, rows
-
-N = 23
+from resuming import SAMPLERS, N, noisy, trace
 
 
 def first(loader, count):
@@ -330,63 +332,11 @@ def test_ranks_with_a_batch_sampler_take_turns():
 # -------------------- resuming --------------------
 
 
-def drawn(numbers):
-    return lambda: next(numbers)
-
-
-LENGTHS = np.arange(N) % 7 + 1
-LABELS = np.array(list("abc"))[np.arange(N) ** 2 % 3]
-SAMPLERS = {
-    "linear": lambda: "linear",
-    "permutation": lambda: "permutation",
-    "uniform": lambda: "uniform",
-    "subset": lambda: dv.samplers.subset([3, 1, 4, 1, 5, 9, 2, 6, 5]),
-    "weighted": lambda: dv.samplers.weighted(by=LENGTHS),
-    "weighted, once": lambda: dv.samplers.weighted(by=LENGTHS, replacement=False),
-    "label-uniform": lambda: dv.samplers.label_uniform(by=LABELS),
-    "label-permutation": lambda: dv.samplers.label_permutation(by=LABELS),
-    "label-distribution": lambda: dv.samplers.label_distribution(LABELS, weights={"a": 5}, fill=1),
-    "restricted": lambda: dv.samplers.restricted(dv.samplers.permutation(), LABELS, "b"),
-    "batchwise-permutation": lambda: "batchwise-permutation",
-    "random-slice": lambda: "random-slice",
-    "bucket": lambda: dv.samplers.bucket(by=LENGTHS, window=2),
-    "same-length": lambda: dv.samplers.same_length(by=LENGTHS),
-    "token-budget": lambda: dv.samplers.token_budget(by=LENGTHS, budget=30, window=10),
-    "part-linear": lambda: "part-linear",
-    "part-linear-permutation": lambda: "part-linear-permutation",
-    "part-permutation-permutation": lambda: "part-permutation-permutation",
-    "mix": lambda: dv.samplers.mix([2, 1]),
-    "mix, never": lambda: dv.samplers.mix([2, 1], stop="never"),
-    "rows": lambda: list(range(N))[::-1],
-    "batches": lambda: [[0, 1, 2], [3], [4, 5]],
-    "function": lambda: drawn(itertools.cycle(range(N))),
-    "order": lambda: lambda order, position: np.roll(order, 1),
-}
-DECIDING = ("token-budget", "batches")
-
-
-def noisy(sample, rng):
-    return {"y": sample.y() + 0, "noise": rng.random()}
-
-
-def trace(loader, count):
-    found = []
-    for _ in range(count):
-        batch = next(loader)
-        noise = batch.noise().tolist() if "noise" in batch._fields() else None
-        found.append((batch.y().tolist(), noise, loader.epoch, loader.epoch_detail))
-    return found
-
-
 @pytest.mark.parametrize("name", SAMPLERS)
 @pytest.mark.parametrize(("workers", "prefetch"), [(0, 0), (2, 1)])
 def test_before_and_after_are_the_uninterrupted_run(name, workers, prefetch):
-    size = 1 if name in DECIDING else 4
-
-    d = dv.concat(dataset(N)[:9], dataset(N)[9:])
-
     def loader(**options):
-        return d._loader(size, SAMPLERS[name](), seed=5, repeat=True, transform=noisy, **options)
+        return resuming.loader(name, **options)
 
     total = 3 * len(loader())
     whole = trace(loader(), total)
@@ -398,6 +348,176 @@ def test_before_and_after_are_the_uninterrupted_run(name, workers, prefetch):
             resumed.load_state_dict(state)
             assert resumed.state_dict() == state
             assert before + trace(resumed, total - cut) == whole
+
+
+def test_b35_every_sampler_resumes_in_a_fresh_process_with_worker_processes(tmp_path):
+    states, whole = {}, {}
+    for name in SAMPLERS:
+        begun = resuming.loader(name)
+        total = 2 * len(begun) + 1
+        cuts = sorted({1, total // 3, len(begun), len(begun) + 1, total - 1})
+        cuts = cuts[1::3] if name in resuming.GOING_ON else cuts
+        whole[name] = trace(resuming.loader(name), total)
+        states[name] = []
+        for number in range(total):
+            if number in cuts:
+                states[name].append((begun.state_dict(), total - number))
+            next(begun)
+    file = tmp_path / "states.json"
+    file.write_text(json.dumps(states))
+    found = json.loads(printed(resuming.__file__, file))
+    for name, followed in found.items():
+        for (_, count), batches in zip(states[name], followed, strict=True):
+            assert batches == json.loads(json.dumps(whole[name][-count:])), name
+
+
+# -------------------- resuming what a user's function orders --------------------
+
+
+def chainers_own(order, position):
+    """An order drawn from the global generator, as in Chainer's example."""
+    return np.random.permutation(len(order))  # noqa: NPY002
+
+
+class Permuted:
+    """Orders like those of torch's RandomSampler, drawn from a generator of its own, or none."""
+
+    def __init__(self, seed=None):
+        self.random = np.random.default_rng(seed)
+
+    def __iter__(self):
+        yield from self.random.permutation(N).tolist()
+
+    def __len__(self):
+        return N
+
+
+class PermutedBatches(Permuted):
+    def __iter__(self):
+        rows = self.random.permutation(N).tolist()
+        yield from (rows[start : start + 3] for start in range(0, N, 3))
+
+    def __len__(self):
+        return -(-N // 3)
+
+
+def rotated(order, position):
+    return np.roll(order, 5)
+
+
+def saved_after(loader, count):
+    """What came so far, and the state as it is read from a file."""
+    found = [next(loader).y().tolist() for _ in range(count)]
+    return found, json.loads(json.dumps(loader.state_dict()))
+
+
+@pytest.mark.parametrize("prefetch", [0, 3])
+@pytest.mark.parametrize("make", [lambda: chainers_own, Permuted, PermutedBatches])
+def test_an_order_of_chance_is_kept_in_the_state(make, prefetch):
+    size = 1 if make is PermutedBatches else 3
+    for cut in range(1, 8):
+        with dataset(N)._loader(size, make(), repeat=True, prefetch=prefetch) as begun:
+            before, state = saved_after(begun, 8 + cut)
+            rest = [next(begun).y().tolist() for _ in range(8 - cut)]
+        with dataset(N)._loader(size, make(), repeat=True) as resumed:
+            resumed.load_state_dict(state)
+            found = [next(resumed).y().tolist() for _ in range(16 - cut)]
+            assert found[: 8 - cut] == rest
+            assert sorted(flat(before[8:] + rest)) == [*range(N)]
+            assert sorted(flat(found[8 - cut :])) == [*range(N)]
+
+
+@pytest.mark.parametrize("make", [lambda: rotated, lambda: Permuted(1), lambda: PermutedBatches(1)])
+def test_an_order_that_can_be_made_again_is_the_same_in_all_epochs(make):
+    size = 1 if isinstance(make(), PermutedBatches) else 3
+    whole = dataset(N)._loader(size, make(), repeat=True)
+    expected = [next(whole).y().tolist() for _ in range(40)]
+    for cut in (1, 7, 8, 9, 23, 24, 30):
+        _, state = saved_after(dataset(N)._loader(size, make(), repeat=True), cut)
+        resumed = dataset(N)._loader(size, make(), repeat=True)
+        resumed.load_state_dict(state)
+        assert [next(resumed).y().tolist() for _ in range(40 - cut)] == expected[cut:]
+
+
+def test_the_order_of_a_function_is_made_once_for_each_epoch():
+    asked = []
+
+    def noted(order, position):
+        asked.append((order.tolist(), position))
+        return np.roll(order, 1)
+
+    loader = dataset(4)._loader(2, noted, repeat=True)
+    for _ in range(6):
+        next(loader)
+    orders = [np.roll(np.arange(4), number).tolist() for number in range(3)]
+    assert asked == list(zip(orders, [0, 4, 4], strict=True))
+
+
+@pytest.mark.parametrize("make", [lambda: chainers_own, Permuted])
+def test_an_order_of_chance_too_long_for_the_state_is_refused(make, monkeypatch):
+    monkeypatch.setattr(given_orders, "KEPT_BYTES", 8 * N - 1)
+    _, state = saved_after(dataset(N)._loader(3, make(), repeat=True), 2)
+    assert len(json.dumps(state)) < 700
+    with pytest.raises(ValueError, match=r"samples would be repeated: .* numpy\.random"):
+        dataset(N)._loader(3, make(), repeat=True).load_state_dict(state)
+    _, state = saved_after(dataset(N)._loader(3, rotated, repeat=True), 11)
+    resumed = dataset(N)._loader(3, rotated, repeat=True)
+    resumed.load_state_dict(state)
+    assert next(resumed).y().tolist() == np.roll(np.arange(N), 10)[9:12].tolist()
+
+
+def test_rows_drawn_by_chance_one_by_one_are_refused():
+    def random_row():
+        return np.random.randint(N)  # noqa: NPY002
+
+    loader = dataset(N)._loader(3, random_row)
+    _, state = saved_after(loader, 4)
+    loader.load_state_dict(state)
+    next(loader)
+    with pytest.raises(ValueError, match="gives other rows than the 12 that the state has passed"):
+        dataset(N)._loader(3, random_row).load_state_dict(state)
+    with pytest.raises(ValueError, match="does not tell which rows the sampler gave"):
+        dataset(N)._loader(3, random_row).load_state_dict(state | {"orders": {}})
+    with pytest.raises(TypeError, match="orders are a mapping; got 3"):
+        dataset(N)._loader(3, random_row).load_state_dict(state | {"orders": 3})
+
+
+# -------------------- orders without an end --------------------
+
+
+class Endless:
+    def __iter__(self):
+        return itertools.cycle(range(4))
+
+
+def test_an_endless_iterable_is_a_sampler_where_epochs_have_a_length():
+    d = dataset(10)
+    loader = d._loader(2, itertools.cycle(range(10)), num_batches=7)
+    assert rows(loader) == [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9], [0, 1], [2, 3]]
+    assert rows(loader) == [[4, 5], [6, 7], [8, 9], [0, 1], [2, 3], [4, 5], [6, 7]]
+    assert len(loader) == 7
+    assert rows(d._loader(2, itertools.cycle(range(3)), num_samples=5)) == [[0, 1], [2, 0], [1]]
+    again = d._loader(3, Endless(), num_batches=2)
+    assert [rows(again), rows(again)] == [[[0, 1, 2], [3, 0, 1]]] * 2
+    batches = d._loader(sampler=itertools.cycle([[0, 1], [5]]), num_batches=3)
+    assert rows(batches) == [[0, 1], [5], [0, 1]]
+    assert rows(batches) == [[5], [0, 1], [5]]
+    ranks = [
+        rows(d._loader(2, itertools.cycle(range(10)), num_batches=2, shard=(rank, 2)))
+        for rank in range(2)
+    ]
+    assert ranks == [[[0, 2], [4, 6]], [[1, 3], [5, 7]]]
+    found = d._minibatches(2, sampler=itertools.cycle(range(10)), num_batches=7)
+    assert [batch.y().tolist() for batch in found][5:] == [[0, 1], [2, 3]]
+
+
+@pytest.mark.parametrize(
+    "sampler", [itertools.cycle(range(4)), Endless(), itertools.cycle([[0], [1, 2]])]
+)
+def test_an_endless_iterable_without_a_length_is_refused(sampler, monkeypatch):
+    monkeypatch.setattr(given_orders, "ENOUGH", 1000)
+    with pytest.raises(ValueError, match=r"not ended after 1000 .* num_samples= or num_batches="):
+        dataset(10)._loader(2, sampler)
 
 
 @given(st.data())
@@ -1078,6 +1198,40 @@ def test_what_a_sampler_leaves_to_choose_is_told():
         dataset(N)._loader(4, dv.samplers.bucket(by="y"), tail="drop")
     with pytest.raises(ValueError, match="leave batch_size=, tail= and straddle= out"):
         dataset(N)._loader(4, dv.samplers.token_budget(by="y", budget=50))
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "text"),
+    [
+        ({"sampler": "permutation", "shuffle": True}, TypeError, "no option 'shuffle'"),
+        ({"order_sampler": rotated}, TypeError, "did you mean 'sampler'"),
+        ({"sampler": "linear", "rng": 1}, TypeError, "no option 'rng'"),
+        ({"sampler": "permutation", "pool": 5}, ValueError, "pool= is for streams"),
+        (
+            {"sampler": lambda o, p: o[:-1], "num_samples": N},
+            ValueError,
+            f"num_samples={N} is more",
+        ),
+        ({"sampler": list(range(5)), "num_batches": 4}, ValueError, "num_batches=4 is more"),
+        ({"sampler": {"x": [0, 1], "y": "linear"}}, ValueError, f"'y' gives {N} samples"),
+        ({"sampler": [[0, 1], [2]], "tail": "drop"}, ValueError, "decides about the batches"),
+        ({"straddle": True}, ValueError, "needs repeat=True"),
+        ({"pad": 0, "collate": list}, ValueError, "your collate= pads by itself"),
+        ({"tail": "pad", "on_error": "replace"}, ValueError, "choose tail='short' or 'drop'"),
+    ],
+)
+def test_b59_options_that_contradict_each_other(options, kind, text):
+    with pytest.raises(kind, match=text):
+        dataset(N)._loader(2, **options)
+
+
+def test_b59_orders_of_all_epochs_are_as_long():
+    loader = dataset(N)._loader(N, lambda order, position: order[:-1], repeat=True)
+    assert len(next(loader).y()) == N - 1
+    with pytest.raises(ValueError, match=f"epoch 1 has {N - 2} rows, the one before {N - 1}"):
+        next(loader)
+    linear = [rows(dataset(N)._loader(4, seed=seed)) for seed in (0, 1)]  # it draws no numbers
+    assert linear[0] == linear[1]
 
 
 def test_equal_seeds_of_any_kind_are_one_seed():

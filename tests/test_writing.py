@@ -563,12 +563,41 @@ def test_b15_a_read_only_array_gives_a_read_only_view(x):
 
 
 def test_b15_computed_views_are_read_only_and_name_the_step(x, d):
+    def root(row):
+        return row() ** 0.5
+
     before = x.copy()
-    for computed in [d + 1, (d.input * 2)[1:], -d.input, d == 3]:
-        with pytest.raises(ValueError):
-            computed._write(0)
-        with pytest.raises(ValueError):
-            computed[0] = 0
+    pairs = d._map(lambda row: {"a": row()[0], "b": row()[1]})._probe()
+    computed_by = [
+        (d + 1, "add"),
+        ((d.input * 2)[1:], "multiply"),
+        (-d.input, "negative"),
+        ((d + 1).input, "add"),
+        ((d + 1)._shuffled(0)[2:], "add"),
+        ((d + 1)._minibatches(2)[0], "add"),
+        (dv.concat(d, d * 2), "multiply"),
+        (d == 3, "equal"),
+        (d != 3, "not_equal"),
+        (d._sum(axis=0), "sum"),
+        (d.input._quantile(0.5, axis=0), "quantile"),
+        (d @ np.ones((4, 2)), "matmul"),
+        (d._astype("f4"), "astype"),
+        (np.where(d > 1, d, 0), "where"),
+        (d._map(root), "map .*root"),
+        (d._map(root, shape=4, dtype=float), "map .*root"),
+        (d._map_batches(root, shape=4, dtype=float), "map_batches .*root"),
+        ((d + 1)._cached(100), "cached"),
+        (pairs.a, "map .*<lambda>"),
+        (next(iter(pairs))._field("a"), "map .*<lambda>"),
+    ]
+    for computed, name in computed_by:
+        for write in [
+            lambda part: part._write(0),
+            lambda part: operator.setitem(part, ..., 0),
+            lambda part: operator.imul(part, 2),
+        ]:
+            with pytest.raises(dv.ReadOnlyError, match=f"the result of {name}.* is computed"):
+                write(computed)
     assert_same(x, before)
 
 

@@ -55,6 +55,7 @@ def grouped(
         return of_stream(drawn, batch_size, tail, sampler, num_samples, num_batches)
     count = count_rows(node, "_minibatches")
     chosen = samplers.sampler_of(sampler, node.fields, batch_size, tail)
+    chosen = chosen if epoch else chosen.limited(num_samples, num_batches)
     data, orders = samplers.RowsOf(node, count), dict[int, samplers.Order]()
     node = rebuilt([drawn], lambda part, old: _in_order(part, orders), _members)[0]
     if is_endless(count):

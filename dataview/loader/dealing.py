@@ -9,13 +9,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from dataview.batches import Dealing
 from dataview.index import as_array
-from dataview.samplers import Cuts, Order, batches_of_epoch, samples_of_epoch
+from dataview.samplers import (
+    Cuts,
+    Order,
+    batches_of_epoch,
+    kept_rows,
+    samples_of_epoch,
+    saved_order,
+)
 
 
 class Cursor(NamedTuple):
@@ -79,9 +87,17 @@ class _Orders(NamedTuple):
     others: Mapping[str, Order]
 
     @property
-    def forward(self) -> list[Order]:
-        """The orders that go forward only, and may continue where earlier epochs stopped."""
-        return [order for order in (self.driver, *self.others.values()) if order.forward]
+    def named(self) -> dict[str, Order]:
+        """The orders by the field that they are for; that of the driver has no name."""
+        return {"": self.driver, **self.others}
+
+
+OrdersOf: TypeAlias = (
+    "Callable[[int, Mapping[str, Order], Mapping[str, Any]], tuple[Order, Mapping[str, Order]]]"
+)
+"""Makes the orders of an epoch; gets those of the one before, and orders or rows that are given."""
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class RowDealer:
@@ -89,13 +105,16 @@ class RowDealer:
 
     def __init__(
         self,
-        orders: Callable[[int], tuple[Order, Mapping[str, Order]]],
+        orders: OrdersOf,
         count: int,
         dealing: Dealing,
+        replays: bool = False,
     ) -> None:
+        """`replays` says that an epoch may begin where the one before has ended."""
         self.orders = orders
         self.count = count
         self.dealing = dealing
+        self.replays = replays
         self._known: dict[int, _Orders] = {}
         self._drawn = 0
         self._oldest = 0
@@ -113,19 +132,25 @@ class RowDealer:
         with self._making:  # a prefetching thread and the user's thread may ask at the same time
             if epoch in self._known:
                 return self._known[epoch]
+            self._draw_before(epoch)
             found = self._make_orders(epoch)
-            if found.forward:
-                for number in range(self._drawn, epoch):
-                    earlier = self._known.get(number) or self._make_orders(number)
-                    for order in earlier.forward:
-                        order.block(0, earlier.total)
-                self._drawn = max(self._drawn, epoch)
             kept = {n: known for n, known in self._known.items() if n >= self._oldest}
             self._known = {**kept, epoch: found}
             return found
 
-    def _make_orders(self, epoch: int) -> _Orders:
-        driver, others = self.orders(epoch)
+    def _draw_before(self, epoch: int) -> None:
+        """Draw the rows of the epochs before one that may go on where they end."""
+        for number in range(self._drawn, epoch) if self.replays else ():
+            earlier = self._known.get(number) or self._make_orders(number)
+            for order in earlier.named.values():
+                if order.forward:
+                    order.block(0, earlier.total)
+        self._drawn = max(self._drawn, epoch)
+
+    def _make_orders(self, epoch: int, given: Mapping[str, Any] = NOTHING) -> _Orders:
+        """Return the orders of an epoch; those that are given are not made."""
+        before = self._known.get(epoch - 1)
+        driver, others = self.orders(epoch, {} if before is None else before.named, given)
         limits = self.dealing.num_samples, self.dealing.num_batches
         if driver.cuts is None:
             total = samples_of_epoch(driver, self.count, self.dealing.group, *limits)
@@ -139,6 +164,30 @@ class RowDealer:
                     f"which drives the epochs, {total}; give an endless one, or one as long"
                 )
         return _Orders(driver, total, others)
+
+    # --- orders that a user's function or iterable gives -----------------------------------------
+
+    def saved_orders(self, cursor: Cursor) -> dict[str, Any]:
+        """Return what tells the orders of an epoch that is not over, if they are not sure."""
+        if not cursor.position:
+            return {}
+        orders = self.of(cursor.epoch).named.items()
+        return {
+            name: saved_order(order, cursor.position) for name, order in orders if not order.sure
+        }
+
+    def go_on(self, cursor: Cursor, kept: Mapping[str, Any]) -> None:
+        """Take the orders of an epoch that were saved, or raise if they are not known any more."""
+        if not cursor.position:
+            return
+        with self._making:
+            self._draw_before(cursor.epoch)
+            found = self._known.get(cursor.epoch) or self._make_orders(cursor.epoch)
+            given: dict[str, Any] = dict(found.named)
+            for name, order in found.named.items():
+                rows = None if order.sure else kept_rows(order, kept.get(name), cursor.position)
+                given[name] = order if rows is None else rows
+            self._known = {cursor.epoch: self._make_orders(cursor.epoch, given)}
 
     def total(self, epoch: int) -> int:
         """Return the number of samples of an epoch, over all ranks."""

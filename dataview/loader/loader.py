@@ -6,7 +6,7 @@ import math
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -328,7 +328,8 @@ class Loader:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the loader's place, just after the last batch, as small plain data."""
-        return self._state.saved(self._plan.fingerprint)
+        orders = self._dealer.saved_orders(self._state.cursor)
+        return self._state.saved(self._plan.fingerprint, orders)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go to the place that a state holds.
@@ -336,10 +337,17 @@ class Loader:
         The state has to come from a loader of the same data, sampler and seed.  Batch size,
         workers, prefetching and shards may differ.
         """
-        found = restored(state, self._plan.fingerprint, self._dealer.total)
         with self._turn:
+            self._check_open()
+            self._halt()
+            found = restored(state, self._plan.fingerprint, self._total_going_on)
             self.reset()
             self._state = found
+
+    def _total_going_on(self, cursor: Cursor, orders: Mapping[str, Any]) -> int | None:
+        """Return how many samples an epoch has that goes on in an order that was saved."""
+        self._dealer.go_on(cursor, orders)
+        return self._dealer.total(cursor.epoch)
 
     def __reduce__(self) -> Any:
         raise TypeError("a loader has workers and a place in its epochs; pickle its state_dict()")

@@ -114,7 +114,8 @@ def _samplers(node: Node, options: LoaderOptions) -> dict[str, samplers.Sampler]
     for name, what in given.items():
         if name and name not in node.fields:
             raise unknown_field(name, node.fields, "the view that is loaded")
-        found[name] = samplers.sampler_of(what, node.fields, options.batch_size, options.tail)
+        sampler = samplers.sampler_of(what, node.fields, options.batch_size, options.tail)
+        found[name] = sampler.limited(options.num_samples, options.num_batches)
     return found
 
 
@@ -126,12 +127,23 @@ def _row_dealer(
     if is_endless(count) and not (driver[1].name == "linear" and not others):
         raise StreamError("a view that never ends is visited in order: leave sampler= out")
 
-    def orders(epoch: int) -> tuple[samplers.Order, dict[str, samplers.Order]]:
-        seed = options.seed
-        more = {name: sampler.order(data, seed, epoch) for name, sampler in others}
-        return driver[1].order(data, seed, epoch), more
+    def orders(
+        epoch: int, before: Mapping[str, samplers.Order], given: Mapping[str, Any]
+    ) -> tuple[samplers.Order, dict[str, samplers.Order]]:
+        found: dict[str, samplers.Order] = {}
+        for name, sampler in [(OWN, driver[1]), *others]:
+            known, then = given.get(name), before[name].then if before else None
+            if known is None:
+                found[name] = then() if then else sampler.order(data, options.seed, epoch)
+            elif isinstance(known, samplers.Order):
+                found[name] = known
+            else:
+                rows, cuts = known
+                found[name] = sampler.again(data, rows, cuts, epoch)
+        return found.pop(OWN), found
 
-    dealer = RowDealer(orders, count, _dealing(options))
+    replays = any(sampler.replays for sampler in chosen.values())
+    dealer = RowDealer(orders, count, _dealing(options), replays)
     _check_batches(dealer, driver[1], options)
     return dealer
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dataview.loader.dealing import Cursor
+from dataview.loader.dealing import NOTHING, Cursor
 from dataview.samplers import checked_number
 
 VERSION = 1
@@ -29,23 +29,32 @@ class State:
     failed: int = 0
     is_new_epoch: bool = False
 
-    def saved(self, fingerprint: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the state as plain data, with the fingerprint of the data and their order."""
+    def saved(
+        self, fingerprint: Mapping[str, Any], orders: Mapping[str, Any] = NOTHING
+    ) -> dict[str, Any]:
+        """Return the state as plain data, with the fingerprint of the data and their order.
+
+        `orders` tells the orders of this epoch that a user's function or iterable has given.
+        """
         return {
             "version": VERSION,
             **self.cursor._asdict(),
             **{name: getattr(self, name) for name in (*_NUMBERS[2:], "is_new_epoch")},
             "previous": None if self.previous is None else list(self.previous),
             "fingerprint": dict(fingerprint),
+            **({"orders": dict(orders)} if orders else {}),
         }
 
 
 def restored(
-    saved: Any, fingerprint: Mapping[str, Any], total: Callable[[int], int | None]
+    saved: Any,
+    fingerprint: Mapping[str, Any],
+    total: Callable[[Cursor, Mapping[str, Any]], int | None],
 ) -> State:
     """Return the state that was saved; raise if it is not one of this loader.
 
-    `total` returns how many samples an epoch has, None while that is unknown.
+    `total` returns how many samples the epoch of a cursor has in the orders that were saved, None
+    while that is unknown.
     """
     if not isinstance(saved, Mapping):
         raise TypeError(f"a state is what state_dict() has returned; got {saved!r}")
@@ -67,7 +76,10 @@ def restored(
         told = "; ".join(f"{n}: {theirs.get(n)!r}, here {fingerprint[n]!r}" for n in differing)
         raise ValueError(f"the state is of other data, or of another order: {told}")
     epoch, position, emitted, handed, failed = (int(saved[name]) for name in _NUMBERS)
-    most = total(epoch)
+    orders = saved.get("orders", NOTHING)
+    if not isinstance(orders, Mapping):
+        raise TypeError(f"the state's orders are a mapping; got {orders!r}")
+    most = total(Cursor(epoch, position), orders)
     if position and most is not None and position > most:
         raise ValueError(f"the state is at position {position} of {most} samples")
     previous = None if before is None else Cursor(*before)

@@ -41,6 +41,13 @@ class StreamDealer:
         self._arriving: Iterator[Sample] | None = None
         self._at = Cursor()
 
+    def saved_orders(self, cursor: Cursor) -> dict[str, Any]:
+        """Return nothing: a stream has the order of its source."""
+        return {}
+
+    def go_on(self, cursor: Cursor, kept: Any) -> None:
+        """Do nothing: a stream is read again to its place when the next batch is asked for."""
+
     def total(self, epoch: int) -> int | None:
         """Return the number of samples of an epoch, None while it is unknown."""
         return self.known

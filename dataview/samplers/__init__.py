@@ -10,6 +10,7 @@
 
 from dataview.samplers.catalogue import CATALOGUE, sampler_of
 from dataview.samplers.data import RowsOf
+from dataview.samplers.given import kept_rows, saved_order
 from dataview.samplers.labelled import LabelDistribution as label_distribution
 from dataview.samplers.labelled import LabelPermutation as label_permutation
 from dataview.samplers.labelled import LabelUniform as label_uniform
@@ -58,10 +59,10 @@ from dataview.samplers.splits import folds, group_folds, split
 __all__ = [
     "CATALOGUE", "Cuts", "Cycle", "Data", "Order", "RowsOf", "Sampler", "as_mask", "as_numbers",
     "batches_of_epoch", "batchwise_permutation", "bucket", "checked_number", "checked_seed",
-    "count_rows", "first_of_each", "folds", "group_folds", "label_distribution",
+    "count_rows", "first_of_each", "folds", "group_folds", "kept_rows", "label_distribution",
     "label_permutation", "label_uniform", "linear", "mix", "one_each", "ordered", "part_linear",
     "part_linear_permutation", "part_permutation_permutation", "permutation", "random_slice",
     "repeated", "restricted", "row_range", "rows_by", "same_length", "sampler_of",
-    "samples_of_epoch", "shape_by_rows", "shuffled", "sorted_by", "split", "subset", "token_budget",
-    "uniform", "weighted",
+    "samples_of_epoch", "saved_order", "shape_by_rows", "shuffled", "sorted_by", "split", "subset",
+    "token_budget", "uniform", "weighted",
 ]  # fmt: skip

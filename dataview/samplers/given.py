@@ -6,29 +6,59 @@ Such an order is drawn from its start: a row is known only after all rows before
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sized
+import functools
+import hashlib
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from itertools import chain, islice
 from typing import Any, ClassVar
 
 import numpy as np
 
 from dataview.errors import error_at
-from dataview.samplers.protocol import Data, Order, Sampler, Seed
+from dataview.samplers.protocol import Cuts, Data, Order, Sampler, Seed
 from dataview.samplers.simple import numbered
+
+ENOUGH = 1 << 20
+"""What has given so many rows, and `TIMES` as many as there are, counts as endless."""
+
+TIMES = 64
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Iterated(Sampler):
-    """The row numbers that an iterable gives, or the batches if it gives lists of row numbers."""
+    """The row numbers that an iterable gives, or the batches if it gives lists of row numbers.
+
+    Where `samples` or `batches` say how long an epoch is, it need not end; then the next epoch goes
+    on with the same iterator.
+    """
 
     name: ClassVar[str] = "iterable"
 
     rows: Iterable[Any]
+    samples: int | None = None
+    batches: int | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The iterable; how long an epoch is may differ when the loader is resumed."""
+        return {"rows": super().options["rows"]}
+
+    @property
+    def replays(self) -> bool:
+        """Whether an epoch may follow from the one before: not if the rows are listed."""
+        return not isinstance(self.rows, (Sequence, np.ndarray))
+
+    def limited(self, samples: int | None, batches: int | None) -> Sampler:
+        """Return the sampler for epochs of so many samples or batches."""
+        return dataclasses.replace(self, samples=samples, batches=batches)
 
     def order(self, data: Data, seed: Seed = 0, epoch: int = 0) -> Order:
         """Return the order of one epoch; what has no length is drawn to its end to know it."""
         passing = iter(self.rows)
-        if epoch and passing is self.rows:
+        length = len(self.rows) if isinstance(self.rows, Sized) else None
+        is_limited = length is None and (self.samples is not None or self.batches is not None)
+        if epoch and passing is self.rows and not is_limited:
             raise ValueError(
                 "an iterator is spent after an epoch; give an iterable that begins anew each time"
             )
@@ -40,23 +70,36 @@ class Iterated(Sampler):
         if first is None:
             return Order(np.empty(0, np.intp).__getitem__, 0)
         passing = chain([first], passing)
+        most = None if length is not None else max(ENOUGH, TIMES * data.count)
         if np.ndim(first):
-            return _in_batches(list(passing), data.count)
-        length = len(self.rows) if isinstance(self.rows, Sized) else None
-        if length is None:
-            drawn = list(passing)
+            batches = _to_the_end(islice(passing, self.batches) if is_limited else passing, most)
+            return _in_batches(batches, data.count, not self.replays)
+        if length is None and not is_limited:
+            drawn = _to_the_end(passing, most)
             passing, length = iter(drawn), len(drawn)
-        return Order(_Drawn(passing, data.count, length), length, forward=True)
+        draw = _Drawn(passing, data.count, length)
+        return Order(draw, length, forward=True, sure=not self.replays)
 
 
-def _in_batches(batches: list[Any], count: int) -> Order:
+def _to_the_end(passing: Iterator[Any], most: int | None) -> list[Any]:
+    """Return all that an iterator gives, or raise if that seems to be without end."""
+    found = list(islice(passing, most))
+    if most is not None and len(found) == most:
+        raise ValueError(
+            f"the sampler has no length, and has not ended after {most} rows or batches; say by "
+            "num_samples= or num_batches= how long an epoch is"
+        )
+    return found
+
+
+def _in_batches(batches: list[Any], count: int, sure: bool) -> Order:
     rows = [_as_rows(batch, count) for batch in batches]
     empty = [number for number, batch in enumerate(rows) if not len(batch)]
     if empty:
         raise ValueError(f"batch {empty[0]} of the sampler has no rows; leave it out")
     ends = np.cumsum([len(batch) for batch in rows])
     numbers = np.concatenate(rows)
-    return Order(numbers.__getitem__, len(numbers), Ends(ends), forward=True)
+    return Order(numbers.__getitem__, len(numbers), Ends(ends), forward=True, sure=sure)
 
 
 def _as_rows(numbers: Any, count: int) -> np.ndarray:
@@ -97,27 +140,41 @@ class Ends:
 class _Drawn:
     """Row numbers that are drawn one after the other when they are needed, and kept."""
 
-    __slots__ = ("count", "kept", "length", "passing")
+    __slots__ = ("count", "count_drawn", "drawing", "kept", "length", "passing")
 
     def __init__(self, passing: Iterator[Any], count: int, length: int | None) -> None:
         self.passing = passing
         self.count = count
         self.length = length
         self.kept = np.empty(0, np.intp)
+        self.count_drawn = 0
+        self.drawing = threading.Lock()  # a prefetching thread draws, and a state that is saved
 
     def __call__(self, positions: np.ndarray) -> np.ndarray:
         """Return the rows at these positions, drawing all up to the last."""
-        missing = int(positions.max(initial=-1)) + 1 - len(self.kept)
-        if missing > 0:
-            drawn = list(islice(self.passing, missing))
-            if len(drawn) < missing:
-                raise ValueError(
-                    f"the sampler ended after {len(self.kept) + len(drawn)} rows"
-                    + (f", though its length is {self.length}" if self.length is not None else "")
-                )
-            self.kept = np.append(self.kept, _as_rows(drawn, self.count))
-        found: np.ndarray = self.kept[positions]
+        with self.drawing:
+            self._draw(int(positions.max(initial=-1)) + 1)
+            found: np.ndarray = self.kept[positions]
         return found
+
+    def _draw(self, count: int) -> None:
+        """Draw rows until there are so many."""
+        missing = count - self.count_drawn
+        if missing <= 0:
+            return
+        drawn = list(islice(self.passing, missing))
+        if len(drawn) < missing:
+            raise ValueError(
+                f"the sampler ended after {self.count_drawn + len(drawn)} rows"
+                + (f", though its length is {self.length}" if self.length is not None else "")
+            )
+        rows = _as_rows(drawn, self.count)
+        if count > len(self.kept):
+            larger = np.empty(max(count, 2 * len(self.kept)), np.intp)
+            larger[: self.count_drawn] = self.kept[: self.count_drawn]
+            self.kept = larger
+        self.kept[self.count_drawn : count] = rows
+        self.count_drawn = count
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Draw all rows and pickle them; without a length there may be no end of them."""
@@ -134,9 +191,15 @@ class NextRow(Sampler):
 
     function: Callable[[], Any]
 
+    @property
+    def replays(self) -> bool:
+        """Whether an epoch begins where the one before ended: it does."""
+        return True
+
     def order(self, data: Data, seed: Seed = 0, epoch: int = 0) -> Order:
         """Return the order of one epoch, which begins where the last one ended."""
-        return Order(_Drawn(iter(self.function, None), data.count, None), None, forward=True)
+        draw = _Drawn(iter(self.function, None), data.count, None)
+        return Order(draw, None, forward=True, sure=False)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -153,19 +216,78 @@ class OrderFunction(Sampler):
 
     def order(self, data: Data, seed: Seed = 0, epoch: int = 0) -> Order:
         """Return the order of one epoch, computing those of all epochs before it."""
-        rows = self._next(np.arange(data.count), 0, data.count, 0)
-        length = len(rows)
-        for number in range(1, epoch + 1):
-            rows = self._next(rows.copy(), length, data.count, number)
-            if len(rows) != length:
-                raise ValueError(
-                    f"the order of epoch {number} has {len(rows)} rows, the one before {length}; "
-                    "all epochs are as long"
-                )
-        return Order(rows.__getitem__, length, forward=True)
+        found = self._order(self._next(np.arange(data.count), 0, data.count, 0), data.count, 0)
+        while found.then is not None and epoch:
+            found, epoch = found.then(), epoch - 1
+        return found
+
+    def again(self, data: Data, rows: np.ndarray, cuts: Cuts | None, epoch: int) -> Order:
+        """Return an order that was saved; those of later epochs follow from it."""
+        return self._order(rows, data.count, epoch)
+
+    def _order(self, rows: np.ndarray, count: int, epoch: int) -> Order:
+        then = functools.partial(self._after, rows, count, epoch)
+        return Order(rows.__getitem__, len(rows), forward=True, sure=False, then=then)
+
+    def _after(self, rows: np.ndarray, count: int, epoch: int) -> Order:
+        """Return the order that follows the rows of an epoch."""
+        found = self._next(rows.copy(), len(rows), count, epoch + 1)
+        if len(found) != len(rows):
+            raise ValueError(
+                f"the order of epoch {epoch + 1} has {len(found)} rows, the one before "
+                f"{len(rows)}; all epochs are as long"
+            )
+        return self._order(found, count, epoch + 1)
 
     def _next(self, rows: np.ndarray, position: int, count: int, epoch: int) -> np.ndarray:
         try:
             return _as_rows(self.function(rows, position), count)
         except Exception as error:
             raise error_at(error, f"the order of epoch {epoch}") from error
+
+
+# --- an order that is saved ----------------------------------------------------------------------
+
+KEPT_BYTES = 1 << 20
+"""Up to this size, the row numbers of an order are saved themselves."""
+
+
+def saved_order(order: Order, position: int) -> dict[str, Any]:
+    """Return plain data that tell an order again, or what of it was passed up to a position."""
+    length = order.length
+    if length is not None and length * ROW_BYTES <= KEPT_BYTES:
+        cuts = order.cuts
+        ends = None if cuts is None else [cuts.bounds(n)[1] for n in range(cuts.count)]
+        return {"rows": order.block(0, length).tolist(), "ends": ends}
+    return {"passed": _digest(order.block(0, position))}
+
+
+def kept_rows(order: Order, saved: Any, position: int) -> tuple[np.ndarray, Cuts | None] | None:
+    """Return the rows and cuts of an order that was saved; None if the order itself is that one.
+
+    Raise if only a digest of it was saved, and it is another one.
+    """
+    if not isinstance(saved, Mapping) or not {"rows", "passed"} & saved.keys():
+        raise ValueError(
+            "the state does not tell which rows the sampler gave, and the sampler may give others "
+            "now; begin the epoch again, or use one of dv.samplers"
+        )
+    if "passed" in saved:
+        if _digest(order.block(0, position)) != saved["passed"]:
+            raise ValueError(
+                f"the sampler gives other rows than the {position} that the state has passed, so "
+                "samples would be repeated: it depends on more than its arguments, as on "
+                "numpy.random, and its order is endless, or too long to be kept in the state (more "
+                f"than {KEPT_BYTES >> 20} MB); draw from a generator made from a fixed seed, or "
+                "use one of dv.samplers"
+            )
+        return None
+    rows, ends = np.array(saved["rows"], np.intp), saved.get("ends")
+    return rows, None if ends is None else Ends(np.array(ends, np.intp))
+
+
+ROW_BYTES = np.dtype(np.intp).itemsize
+
+
+def _digest(rows: np.ndarray) -> str:
+    return hashlib.blake2b(rows.astype("<i8").tobytes(), digest_size=16).hexdigest()

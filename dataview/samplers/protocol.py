@@ -58,10 +58,12 @@ class Order:
     `function` gives the rows at any positions.  `cuts` is None where the batch size decides about
     batches.  `forward` marks the orders that follow an iterable or a function of the user: they
     are drawn from the start, so that resuming draws their row numbers again.  `epoch` is how many
-    positions of an endless order count as one, if not as many as there are rows.
+    positions of an endless order count as one, if not as many as there are rows.  `sure` is false
+    for an order that may be another one when it is made again.  `then` makes the order of the next
+    epoch, if that follows from this one.
     """
 
-    __slots__ = ("_ahead", "cuts", "epoch", "forward", "function", "length")
+    __slots__ = ("_ahead", "cuts", "epoch", "forward", "function", "length", "sure", "then")
 
     def __init__(
         self,
@@ -70,8 +72,12 @@ class Order:
         cuts: Cuts | None = None,
         forward: bool = False,
         epoch: int | None = None,
+        sure: bool = True,
+        then: Callable[[], Order] | None = None,
     ) -> None:
         self.function = function
+        self.sure = sure
+        self.then = then
         self.length = length
         self.cuts = cuts
         self.forward = forward
@@ -79,7 +85,8 @@ class Order:
         self._ahead = (0, np.empty(0, np.intp))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Order, (self.function, self.length, self.cuts, self.forward, self.epoch)
+        facts = self.length, self.cuts, self.forward, self.epoch, self.sure
+        return Order, (self.function, *facts)
 
     def __call__(self, positions: np.ndarray) -> np.ndarray:
         """Return the row numbers at positions of any shape; a run of them is computed ahead."""
@@ -142,6 +149,15 @@ class Sampler:
         """Return the order of one epoch."""
         return Order(_LateFunction(self, data, self.key(seed, epoch)), self.length(data))
 
+    @property
+    def replays(self) -> bool:
+        """Whether an epoch begins where the one before ended, which then has to be drawn first."""
+        return False
+
+    def again(self, data: Data, rows: np.ndarray, cuts: Cuts | None, epoch: int) -> Order:
+        """Return an order that was saved, as the order of an epoch."""
+        return Order(rows.__getitem__, len(rows), cuts, forward=True, sure=False)
+
     def length(self, data: Data) -> int | None:
         """Return the number of positions of an epoch, None where the order is endless."""
         return None if self.endless and data.count else data.count
@@ -152,6 +168,10 @@ class Sampler:
 
     def fitted(self, batch_size: int | None, tail: str) -> Sampler:
         """Return the sampler for batches of this size, or raise if it cannot make them."""
+        return self
+
+    def limited(self, samples: int | None, batches: int | None) -> Sampler:
+        """Return the sampler for epochs of so many samples or batches; None is for all."""
         return self
 
     def key(self, seed: Seed, epoch: int) -> Key:

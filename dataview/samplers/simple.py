@@ -75,7 +75,7 @@ def rows_with(data: Data, by: Any, label: Any) -> np.ndarray:
 def order_of_rows(rows: np.ndarray, order: Order) -> Order:
     """Return the order of these rows that an order of places in their list gives."""
     function = functools.partial(_listed_rows, rows, order.function)
-    return Order(function, order.length, order.cuts, order.forward, len(rows))
+    return Order(function, order.length, order.cuts, order.forward, len(rows), order.sure)
 
 
 def _listed_rows(rows: np.ndarray, places: Function, positions: np.ndarray) -> np.ndarray:

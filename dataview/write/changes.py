@@ -31,11 +31,12 @@ from dataview.plan.concat import Piece, split_rows
 from dataview.plan.fields import NO_FIELDS
 from dataview.plan.guards import endless, is_broadcast_to
 from dataview.plan.kinds import (
+    Comparison,
     Concat,
     Driven,
     Elementwise,
-    Mapped,
     Record,
+    Reduction,
     Sampled,
     Select,
     Stored,
@@ -169,13 +170,17 @@ def _refusal_of_part(node: Node) -> str:
 
 
 def _result_name(node: Node) -> str:
+    """Return the step that computes a node, as a user has called it."""
+    step = getattr(node, "step", None)
+    if isinstance(node, Sampled) and step is None:
+        return "each sample"
     if isinstance(node, Elementwise):
         return f"the result of {node.ufunc.__name__}"
-    if isinstance(node, Mapped):
-        return f"the result of {node.step.title}"
-    if isinstance(node, Sampled):
-        return "each sample"
-    return f"the result of {type(node).__name__.lower()}"
+    if isinstance(node, Reduction):
+        return f"the result of {node.kind}"
+    if isinstance(node, Comparison):
+        return f"the result of {'not_equal' if node.negated else 'equal'}"
+    return f"the result of {step.title if step is not None else type(node).__name__.lower()}"
 
 
 # --- what fits -------------------------------------------------------------------------------
