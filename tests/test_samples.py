@@ -235,6 +235,20 @@ def test_an_iterable_is_read_again_by_each_loop():
         assert [int(sample.y()) for sample in view._probe()] == list(range(N))
 
 
+def test_samples_of_different_shapes_are_read_without_probing():
+    view = dv.View(lambda number: (np.arange(number + 1.0), number), _length=3, _names=("x", "y"))
+    batch = next(view._loader(3, pad={"x": -1}))
+    assert_same(batch.x(), np.array([[0, -1, -1], [0, 1, -1], [0, 1, 2.0]]))
+    assert_same(view[2]._probe().x(), np.arange(3.0))
+    with pytest.raises(ValueError, match=r"a loader with pad=, from the view without _probe\(\)"):
+        view._probe().x()
+
+
+def test_datasets_go_to_processes():
+    with dv.View(ByNumber(pair))._loader(2, workers=1, kind="process") as loader:
+        assert [batch["1"]().tolist() for batch in loader] == [[0, 1], [2, 3], [4]]
+
+
 def test_a_map_may_return_a_tuple():
     view = dv.View(np.arange(4))._map(lambda row: (row * 2, [row, row]))._probe()
     assert_same(view["0"](), np.arange(4) * 2)

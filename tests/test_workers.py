@@ -176,9 +176,9 @@ def test_a_dead_process_is_an_error_that_names_the_sample(function, how):
 
 @pytest.mark.usefixtures("tidy")
 def test_a_stuck_process_is_an_error_with_its_stack(monkeypatch):
-    monkeypatch.setenv("DATAVIEW_WORKER_TIMEOUT", "3")
     with dataset(N)._loader(5, transform=hanging, workers=1, kind="process") as loader:
         next(loader)
+        monkeypatch.setenv("DATAVIEW_WORKER_TIMEOUT", "1")
         with pytest.raises(TimeoutError, match=r"(?s)process, sample 5.*in hanging"):
             next(loader)
 
@@ -397,8 +397,7 @@ SLOW = 10
 
 @pytest.mark.parametrize("function", [deaf, stopped, hanging])
 @pytest.mark.usefixtures("tidy")
-def test_a_worker_that_does_not_end_does_not_delay_the_end(function, monkeypatch):
-    monkeypatch.setenv("DATAVIEW_WORKER_TIMEOUT", "4")
+def test_a_worker_that_does_not_end_does_not_delay_the_end(function):
     loader = dataset(N)._loader(1, transform=function, workers=2, kind="process")
     for _ in range(5):
         next(loader)
@@ -414,13 +413,13 @@ def test_a_worker_that_does_not_end_does_not_delay_the_end(function, monkeypatch
 
 @pytest.mark.usefixtures("tidy")
 def test_a_worker_that_was_stopped_is_an_error_that_says_so(monkeypatch):
-    monkeypatch.setenv("DATAVIEW_WORKER_TIMEOUT", "3")
     with dataset(N)._loader(5, transform=stopped, workers=1, kind="process") as loader:
         next(loader)
+        monkeypatch.setenv("DATAVIEW_WORKER_TIMEOUT", "1")
         begin = time.monotonic()
         with pytest.raises(TimeoutError, match="sample 5:\nit does not answer: it is stopped"):
             next(loader)
-        assert time.monotonic() - begin < 3 + SLOW
+        assert time.monotonic() - begin < 1 + SLOW
 
 
 def test_a_stream_that_hangs_is_an_error_at_once(monkeypatch):

@@ -17,7 +17,10 @@ from typing import Any, Protocol
 from dataview.loader.dealing import BatchStep
 
 _PATIENCE = 0.7
-"""How many seconds threads have to end, or workers to say where they are."""
+"""How many seconds threads have to end."""
+
+_ANSWER = 0.5
+"""How many seconds workers have to say where they are."""
 
 
 class Worker(Protocol):
@@ -192,7 +195,7 @@ class Prefetcher:
     # --- a worker that is stuck -----------------------------------------------------------------
 
     def _stuck(self) -> str:
-        until = time.monotonic() + _PATIENCE / 2
+        until = time.monotonic() + _ANSWER
         for worker in self._workers.values():
             worker.ask()
         frames = sys._current_frames()
