@@ -12,7 +12,7 @@ import pytest
 
 import dataview as dv
 from counting import Counting
-from oracle import assert_same
+from oracle import as_array, assert_same, attempt, evaluated, public_class, silence
 
 
 @pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
@@ -256,3 +256,75 @@ def test_minibatches_are_explained_by_what_they_read():
     assert "56 B of memory" in str(dv.View(np.arange(7))._minibatches(3)._explain())
     assert "one by one, without end" in str(dv.View(lambda n: n, _length=math.inf)._explain())
     assert "function" in str(dv.View(lambda n: n, _length=4)._explain())
+
+
+def alike(compute):
+    """Assert that a function of what wraps arrays gives NumPy's result, or NumPy's error."""
+    with silence():
+        expected, refusal = attempt(compute, lambda array: array)
+        got, error = attempt(lambda view: evaluated(compute(view)), dv.View)
+    if refusal is None:
+        assert error is None, error
+        assert_same(got, np.asarray(expected) if isinstance(expected, str) else expected)
+    else:
+        assert isinstance(error, public_class(refusal)), (got, error, refusal)
+
+
+def cell(value):
+    """Give a 0-d array of one object."""
+    found = np.empty((), object)
+    found[()] = value
+    return found
+
+
+def as_objects(*values):
+    """Give an array of objects, whatever they hold."""
+    found = np.empty(len(values), object)
+    for number, value in enumerate(values):
+        found[number] = value
+    return found
+
+
+def texts(value):
+    return np.array(value, np.dtypes.StringDType())
+
+
+def summed_into(wrap):
+    out = texts("")
+    np.add.reduce(wrap(texts(["abc" * 20, "d" * 30])), out=out)
+    return out[None]
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda w: as_array(np.strings.replace(w(texts("A")), w(texts("")), w(texts("*1")), -1)),
+        lambda w: as_array(np.strings.multiply(w(texts("ab")), 2)),
+        summed_into,
+        lambda w: np.strings.upper(w(np.array(b"ab", "S10"))),
+        lambda w: np.tile(w(cell([1, 2])), 3),
+        lambda w: np.tile(w(cell([1, 2])), (2, 2)),
+        lambda w: np.repeat(w(np.array(b"ab", "S10")), 2),
+        lambda w: np.repeat(w(np.array("ab", "U10")), 2),
+        lambda w: np.repeat(w(cell([1, 2])), 2),
+        lambda w: np.repeat(w(as_objects([1, 2], [3]))[0, ...], 2),
+        lambda w: np.append(w(cell([1, 2])), w(cell([1, 2]))),
+        lambda w: np.atleast_1d(w(cell([1, 2]))),
+        lambda w: np.meshgrid(w(cell([1, 2])), w(np.arange(2)))[0],
+        lambda w: np.roll(w(cell([1, 2])), 1),
+        lambda w: np.copy(w(np.array(b"ab", "S10"))),
+        lambda w: np.copy(w(np.array(3, ">i2"))),
+        lambda w: np.add(w(cell([1, 2])), w(cell([3]))),
+        lambda w: np.multiply(w(cell([1, 2])), 2) * 2,
+        lambda w: np.sum(w(cell([1, 2]))),
+    ],
+)
+def test_an_array_of_no_axes_is_handed_on_as_one(compute):
+    alike(compute)
+
+
+def test_a_sample_is_read_once_for_numpys_functions():
+    source = Counting(float)
+    rows = source.probed(3)
+    assert np.copy(rows[1]) == 1
+    assert source.asked == [1]

@@ -109,8 +109,26 @@ def _value(
             break
     else:
         found = node.ufunc(*operands)
+        if type(found) is not np.ndarray:
+            found = _in_arrays(found, node)
         before.append((node.ufunc, operands, found))
     return found if len(node.dtypes) == 1 else found[node.output]
+
+
+def _in_arrays(found: Any, node: Elementwise) -> Any:
+    """Return what a ufunc gave, with bare objects in arrays: a list would be taken for several."""
+    if node.shape or not any(dtype.hasobject for dtype in node.dtypes):
+        return found
+    if len(node.dtypes) == 1:
+        return in_array(found, node.dtype)
+    return tuple(map(in_array, found, node.dtypes))
+
+
+def in_array(value: Any, dtype: Any) -> np.ndarray:
+    """Return an array without axes that holds one value, be it a list."""
+    array = np.empty((), dtype)
+    array[()] = value
+    return array
 
 
 def _is_same(operand: Any, other: Any) -> bool:
@@ -169,6 +187,8 @@ def _run_in_order(
             values[node] = ufunc(*operands, out=spare)
         else:
             found = ufunc(*operands)
+            if type(found) is not np.ndarray:
+                found = _in_arrays(found, node)
             values[node] = found if len(node.dtypes) == 1 else found[node.output]
     found = np.asarray(values[order[-1]])
     return found if found.shape == shape else np.array(np.broadcast_to(found, shape))
