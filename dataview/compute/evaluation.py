@@ -284,7 +284,8 @@ def _record(
 ) -> Generator[Ask, np.ndarray, np.ndarray]:
     if index is not None:
         return (yield select(node, index), None)
-    out = np.empty(known_shape(node), known_dtype(node))
+    new = np.zeros if node.are_columns else np.empty  # nobody's bytes are in the gaps of columns
+    out = new(known_shape(node), known_dtype(node))
     for name, part in members(node).items():
         out[name] = yield part.node, None
     return out

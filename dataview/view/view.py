@@ -35,7 +35,7 @@ from dataview.index import (
     rows_at,
     without_names,
 )
-from dataview.plan.build import chosen, field, keyed, read_only, row_field, select, with_fields
+from dataview.plan.build import columns, field, keyed, read_only, row_field, select, with_fields
 from dataview.plan.kinds import Sampled, Unbound, known_shape, nbytes_of, size_of
 from dataview.plan.node import Node
 from dataview.view import declare, face, hints, lengths, masks
@@ -266,7 +266,7 @@ class View(Operators, RowVerbs, LabelVerbs, StatisticVerbs, LibraryVerbs):
         """
         for name in names:
             self._field(name)
-        return viewed(chosen(node_of(self), names))
+        return viewed(columns(node_of(self), names))
 
     def _rename(self, mapping: Mapping[str, str] | None = None, /, **names: str) -> View:
         """Return the view with fields under new names: `d._rename(old="new")`."""

@@ -45,7 +45,7 @@ from dataview.plan.kinds import (
     known_shape,
     members,
 )
-from dataview.plan.node import Node
+from dataview.plan.node import DType, Node
 from dataview.plan.walk import below, rebuilt
 from dataview.sources import Source
 
@@ -90,7 +90,7 @@ def changes_of(node: Node, value: Any, is_checked: bool = True) -> list[Change]:
         if not isinstance(part, Record):
             check_writable(part)
         if isinstance(part, Record) or (isinstance(given, Mapping) and part.fields.named):
-            values = _parts_of(given, tuple(part.fields))
+            values = _parts_of(given, tuple(part.fields), _as_columns(part))
             fields = [(field(part, name), values[name]) for name in part.fields]
             waiting.extend(reversed(fields))
         else:
@@ -99,8 +99,15 @@ def changes_of(node: Node, value: Any, is_checked: bool = True) -> list[Change]:
     return found
 
 
-def _parts_of(value: Any, names: tuple[str, ...]) -> Mapping[str, Any]:
+def _as_columns(node: Node) -> DType | None:
+    """Return the dtype of the array that a record's fields are columns of, if they are."""
+    return node.dtype if isinstance(node, Record) and node.are_columns else None
+
+
+def _parts_of(value: Any, names: tuple[str, ...], columns: DType | None) -> Mapping[str, Any]:
     """Return the new values of a record's fields by name, from any form that a user can give."""
+    if columns is not None and isinstance(value, list):
+        value = np.asarray(value, columns)
     if isinstance(value, Record):
         given: Mapping[str, Any] = {name: part.node for name, part in members(value).items()}
     elif isinstance(value, Mapping):
@@ -114,6 +121,8 @@ def _parts_of(value: Any, names: tuple[str, ...]) -> Mapping[str, Any]:
                 f"values; got {len(value)}"
             )
         given = dict(zip(names, value, strict=True))
+    elif columns is not None:
+        given = dict.fromkeys(names, value)
     else:
         raise TypeError(
             "a record is written from a mapping, a tuple in field order, a structured array or a "
