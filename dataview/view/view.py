@@ -51,6 +51,7 @@ viewed = cast("Callable[..., View]", face.viewed)
 
 _MISSING: Any = object()
 _SEVERAL = (range, ndarray)
+_WITHOUT_MASKS = (int, slice, type(...))
 """The types of rows that are not one."""
 
 _PROTOCOL = ("shape", "dtype", "ndim", "to_numpy")
@@ -186,6 +187,8 @@ class View(Operators, RowVerbs, LabelVerbs, StatisticVerbs, LibraryVerbs):
             or (isinstance(key, View) and masks.assigned(node_of(self), node_of(key), value))
             or face.is_written_at_once(self, key, value)
         ):
+            if not isinstance(key, _WITHOUT_MASKS):
+                masks.check_axes(node_of(self), key, value)
             write(node_of(self[key]), unwrapped(value), face.built(value))
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -46,6 +46,7 @@ from dataview.plan.kinds import (
     members,
 )
 from dataview.plan.node import DType, Node
+from dataview.plan.sequences import listed
 from dataview.plan.walk import below, rebuilt
 from dataview.sources import Source
 
@@ -205,6 +206,9 @@ def _as_fitting(value: Any, target: Node) -> Any:
         array[()] = data
         return array
     array = cast(data, dtype)
+    if dtype.kind == "O" and array.ndim > len(shape) and not isinstance(data, np.ndarray):
+        array = np.empty(shape, object)
+        array[...] = listed(data)  # NumPy leaves lists in it, so that the axes are enough
     while array.ndim > len(shape) and len(array) == 1:
         array = array[0]
     _check_shape(array.shape, shape)
