@@ -373,3 +373,63 @@ def test_any_index_reads_what_its_positions_say(data):
         found = gather.read(array, index)
         expected = array[tuple(positions(map_, index.shape) for map_ in index.maps)]
         assert_same(np.array(found), np.array(np.broadcast_to(expected, index.shape)))
+
+
+# ---------------------------------------------------------------- columns of structured arrays
+
+
+COLUMNS = [
+    np.dtype([("a", "i4"), ("b", "f8"), ("c", "U3")]),
+    np.dtype([("a", "i4", (2,)), ("b", ">f8"), ("c", [("x", "u1")])]),
+    np.dtype(
+        {
+            "names": ["a", "b", "c"],
+            "formats": ["i4", "f8", "U2"],
+            "offsets": [4, 16, 8],
+            "titles": ["the first", "the second", None],
+            "itemsize": 32,
+        }
+    ),
+]
+
+
+@examples(200)
+@given(st.data())
+def test_columns_of_a_structured_array_are_one(data):
+    dtype = data.draw(st.sampled_from(COLUMNS))
+    shape = data.draw(st.sampled_from([(3,), (2, 3), (), (2, 1, 3), (0, 2)]))
+    array = np.zeros(shape, dtype)
+    for name in dtype.names[:2]:
+        array[name] = np.arange(array[name].size).reshape(array[name].shape)
+    names = data.draw(st.permutations(dtype.names))[: data.draw(st.integers(1, 3))]
+    first, last = data.draw(keys(shape)), data.draw(keys(array[names].shape))
+    for action in [
+        lambda s: s[names],
+        lambda s: s[names][last],
+        lambda s: s[first][names],
+        lambda s: s[names][last][names[:1]],
+    ]:
+        expected, refusal = attempt(action, array)
+        got, error = attempt(lambda view, action=action: action(view)(), dv.View(array))
+        if refusal is None:
+            assert error is None, error
+            assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
+            for name in expected.dtype.names:
+                assert got[name].tolist() == expected[name].tolist()
+        else:
+            assert isinstance(error, public_class(refusal)), (got, error, refusal)
+
+
+def test_a_column_that_is_named_twice_is_refused():
+    table = dv.View(np.zeros((2, 3), COLUMNS[0]))
+    for view in (table, table[0], table[0, 0]):
+        with pytest.raises(ValueError, match="duplicate field of name 'a'"):
+            view[["a", "b", "a"]]
+    assert dv.View(x=[1], y=[2])[["x", "x"]]._fields() == ("x", "x_2")
+
+
+def test_a_column_in_place_of_the_arrays_own_has_its_own_dtype():
+    table = dv.View(np.zeros((2, 3), COLUMNS[0]))
+    table.a = dv.View(np.ones((2, 3)))
+    assert table[["a", "b"]]().dtype == [("a", "f8", (3,)), ("b", "f8", (3,))]
+    assert table._select("b", "c")._rename(b="d")().dtype == [("d", "f8"), ("c", "U3")]

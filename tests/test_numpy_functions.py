@@ -466,7 +466,8 @@ def test_a_value_is_copied_or_put_where_a_mask_is_true_as_numpy_does(data):
 
     def change(a):
         given = dv.View(mask) if isinstance(a, dv.View) else mask
-        one = value if isinstance(a, dv.View) else evaluated(value)
+        own = isinstance(a, dv.View) or not isinstance(value, dv.View)
+        one = value if own else np.asarray(value)
         with silence():
             if function == "putmask":
                 np.putmask(a, given, one)

@@ -1,6 +1,8 @@
 """Errors that were found once, a test for each."""
 
 import copy
+import decimal
+import fractions
 import itertools
 import math
 import pickle
@@ -12,7 +14,8 @@ import pytest
 
 import dataview as dv
 from counting import Counting
-from oracle import assert_same
+from dataview.sizes import sizes
+from oracle import as_array, assert_same, attempt, evaluated, public_class, silence
 
 
 @pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
@@ -256,3 +259,268 @@ def test_minibatches_are_explained_by_what_they_read():
     assert "56 B of memory" in str(dv.View(np.arange(7))._minibatches(3)._explain())
     assert "one by one, without end" in str(dv.View(lambda n: n, _length=math.inf)._explain())
     assert "function" in str(dv.View(lambda n: n, _length=4)._explain())
+
+
+def alike(compute):
+    """Assert that a function of what wraps arrays gives NumPy's result, or NumPy's error."""
+    with silence():
+        expected, refusal = attempt(compute, lambda array: array)
+        got, error = attempt(lambda view: evaluated(compute(view)), dv.View)
+    if refusal is None:
+        assert error is None, error
+        assert_same(got, np.asarray(expected) if isinstance(expected, str) else expected)
+    else:
+        assert isinstance(error, public_class(refusal)), (got, error, refusal)
+
+
+def cell(value):
+    """Give a 0-d array of one object."""
+    found = np.empty((), object)
+    found[()] = value
+    return found
+
+
+def as_objects(*values):
+    """Give an array of objects, whatever they hold."""
+    found = np.empty(len(values), object)
+    for number, value in enumerate(values):
+        found[number] = value
+    return found
+
+
+def texts(value):
+    return np.array(value, np.dtypes.StringDType())
+
+
+def summed_into(wrap):
+    out = texts("")
+    np.add.reduce(wrap(texts(["abc" * 20, "d" * 30])), out=out)
+    return out[None]
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda w: as_array(np.strings.replace(w(texts("A")), w(texts("")), w(texts("*1")), -1)),
+        lambda w: as_array(np.strings.multiply(w(texts("ab")), 2)),
+        summed_into,
+        lambda w: np.strings.upper(w(np.array(b"ab", "S10"))),
+        lambda w: np.tile(w(cell([1, 2])), 3),
+        lambda w: np.tile(w(cell([1, 2])), (2, 2)),
+        lambda w: np.repeat(w(np.array(b"ab", "S10")), 2),
+        lambda w: np.repeat(w(np.array("ab", "U10")), 2),
+        lambda w: np.repeat(w(cell([1, 2])), 2),
+        lambda w: np.repeat(w(as_objects([1, 2], [3]))[0, ...], 2),
+        lambda w: np.append(w(cell([1, 2])), w(cell([1, 2]))),
+        lambda w: np.atleast_1d(w(cell([1, 2]))),
+        lambda w: np.meshgrid(w(cell([1, 2])), w(np.arange(2)))[0],
+        lambda w: np.roll(w(cell([1, 2])), 1),
+        lambda w: np.copy(w(np.array(b"ab", "S10"))),
+        lambda w: np.copy(w(np.array(3, ">i2"))),
+        lambda w: np.add(w(cell([1, 2])), w(cell([3]))),
+        lambda w: np.multiply(w(cell([1, 2])), 2) * 2,
+        lambda w: np.sum(w(cell([1, 2]))),
+    ],
+)
+def test_an_array_of_no_axes_is_handed_on_as_one(compute):
+    alike(compute)
+
+
+def test_a_sample_is_read_once_for_numpys_functions():
+    source = Counting(float)
+    rows = source.probed(3)
+    assert np.copy(rows[1]) == 1
+    assert source.asked == [1]
+
+
+class Zero:
+    def __index__(self):
+        return 0
+
+
+def ordinals(*shape):
+    return np.arange(math.prod(shape), dtype=float).reshape(shape)
+
+
+SPANS = np.array([1, 2, 3], "m8[s]")
+MASK = np.array([True, False, True])
+THINGS = as_objects(1, None, "x")
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda w: np.where(w(MASK), w(ordinals(3)), None),
+        lambda w: np.where(MASK, None, w(ordinals(3))),
+        lambda w: np.where(w(MASK), None, None),
+        lambda w: np.logical_or(w(THINGS), None),
+        lambda w: np.logical_and(None, w(THINGS)),
+        lambda w: w(ordinals(3)) + None,
+        lambda w: np.quantile(w(ordinals(2, 3)), 0.5, axis=[0, 1]),
+        lambda w: np.percentile(w(ordinals(2, 3)), 50, axis=[0, 1]),
+        lambda w: np.median(w(ordinals(2, 3)), axis=[0, 1]),
+        lambda w: np.sum(w(ordinals(2, 3)), axis=[0, 1]),
+        lambda w: np.dot(w(SPANS), w(np.array([1, 2, 3]))),
+        lambda w: np.dot(w(np.array([1, 2, 3])), w(SPANS)),
+        lambda w: np.dot(w(SPANS[None]), w(np.array([1, 2, 3]))),
+        lambda w: np.dot(w(SPANS), w(SPANS)),
+        lambda w: np.clip(w(ordinals(3)), 2),
+        lambda w: np.clip(w(ordinals(3)), 1, None),
+        lambda w: np.clip(w(ordinals(3)), a_max=2),
+        lambda w: np.clip(w(ordinals(3)), None, None, min=5),
+        lambda w: np.clip(w(ordinals(3)), 2, 3, max=1),
+        lambda w: np.equal(w(np.array(["a", "b"])), 1),
+        lambda w: np.not_equal(w(np.array([b"a", b"b"])), w(np.arange(2))),
+        lambda w: np.equal(1, w(texts(["a", "b"]))),
+        lambda w: np.equal(w(np.array(["a", "b"])), as_objects("a", 1)),
+        lambda w: w(np.array(["a", "b"])) == 1,
+        lambda w: w(np.array(["a", "b"])) != np.arange(2),
+        lambda w: w(ordinals(3, 4))[Zero(), Zero()],
+        lambda w: w(ordinals(3, 4))[Zero(), [0, 1]],
+    ],
+)
+def test_a_function_or_a_key_is_numpys_to_the_letter(compute):
+    alike(compute)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        np.zeros(0, bool),
+        np.zeros(2, bool),
+        np.zeros((3, 0), bool),
+        np.zeros((0, 4), bool),
+        np.zeros((2, 0), bool),
+        np.zeros((2, 2), bool),
+        (slice(None), np.zeros(0, bool)),
+        (Zero(), Zero()),
+        np.zeros((1,) * 33, int),
+        np.zeros((1,) * 63, int),
+        np.zeros((1,) * 64, int),
+        (np.zeros((1,) * 40, int), np.zeros((1,) * 35 + (2,), int)),
+        (slice(None), np.zeros((1,) * 33, int)),
+        (np.zeros(2, int), np.zeros((1,) * 40 + (3,), int)),
+    ],
+)
+def test_unusual_keys_read_and_write_as_numpys(key):
+    alike(lambda w: w(ordinals(3, 4))[key])
+    alike(lambda w: written_by(w, ordinals(3, 4), key, 7))
+
+
+def written_by(wrap, array, key, value):
+    """Give an array after a value was written into it through a view or as NumPy does."""
+    wrap(array)[key] = value
+    return array
+
+
+def test_numpy_has_room_for_so_many_index_arrays():
+    array = np.zeros((1,) * 64)
+    alike(lambda w: w(array)[(np.array([0]),) * 64])
+    alike(lambda w: w(array)[(np.array([0]),) * 63])
+    alike(lambda w: written_by(w, array.copy(), (np.array([0]),) * 64, 1))
+    with pytest.raises(IndexError, match="cannot be above 63, but 64 index arrays found"):
+        dv.View(array)[(np.array([0]),) * 64]
+
+
+def test_a_mask_along_an_axis_without_elements_has_no_entries():
+    for count in (0, 3):
+        alike(lambda w, count=count: w(np.ones((0, 4)))[np.ones(count, bool)])
+
+
+@pytest.mark.parametrize(
+    ("shape", "key", "value"),
+    [
+        ((4,), slice(None), [[1], [2], [3], [4]]),
+        ((4,), slice(None), [[1, 2], [2, 3], [3, 4], [4, 5]]),
+        ((4,), slice(None), [[1, 2, 3, 4]]),
+        ((4,), slice(1, None), [[1], [2], [3]]),
+        ((4,), slice(1, None), np.array([[1], [2], [3]])),
+        ((4,), slice(1, None), np.array([[1, 2, 3]])),
+        ((4,), ..., [[1, 2], [2], [3], []]),
+        ((4,), 0, [1, 2]),
+        ((4,), [0, 1], [[1], [2]]),
+        ((4,), [0, 1], [[1], [2], [3]]),
+        ((4,), np.array([True, True, False, False]), [[1], [2]]),
+        ((4, 2), slice(None), [[[1], [2]]]),
+        ((4, 2), slice(None), [[1, 2]]),
+        ((4, 2), slice(None), [[[1], [2]]] * 4),
+        ((4, 2), 1, ([1], [2])),
+    ],
+)
+def test_lists_are_written_into_objects_as_numpy_does(shape, key, value):
+    alike(lambda w: written_by(w, np.empty(shape, object), key, value))
+
+
+@pytest.mark.parametrize(
+    ("shape", "mask", "value"),
+    [
+        ((3, 4), (3, 4), (3, 4)),
+        ((3, 4), (3, 4), (1, 12)),
+        ((3, 4), (3, 4), (12,)),
+        ((3, 4), (3, 4), (3,)),
+        ((3, 4), (3, 4), (1,)),
+        ((3, 4), (3,), (3, 4)),
+        ((3,), (3,), (1, 3)),
+        ((3,), (3,), (3, 1)),
+    ],
+)
+@pytest.mark.parametrize("given", [np.asarray, list, dv.View, lambda array: (array,)])
+def test_a_value_through_a_mask_has_at_most_one_axis(shape, mask, value, given):
+    key = np.ones(mask, bool)
+    expected, refusal = attempt(
+        lambda a: written_by(np.asarray, a, key, np.ones(value)), np.zeros(shape)
+    )
+    for values in (np.ones(value), np.ones(value).tolist(), dv.View(np.ones(value))):
+        array = np.zeros(shape)
+        _, error = attempt(lambda a, v=values: written_by(dv.View, a, given(key), v), array)
+        assert (error is None) == (refusal is None), error
+        assert refusal is None or isinstance(error, type(refusal)), error
+        assert_same(array, np.zeros(shape) if refusal else expected)
+
+
+@pytest.mark.parametrize("dtype", ["U2", "U5", "S3", ">U4", np.dtypes.StringDType()])
+def test_texts_are_repeated_in_place(dtype):
+    def repeated(wrap, count=2):
+        array = np.array(["a", "bc"], dtype)
+        view = wrap(array)
+        view *= count
+        return array
+
+    alike(repeated)
+    alike(lambda w: repeated(w, w(np.array([3, 0]))))
+
+
+NUMBERS_AS_OBJECTS = [
+    as_objects(*map(decimal.Decimal, (1, 2, 4))),
+    as_objects(*[fractions.Fraction(n, 3) for n in range(6)]).reshape(3, 2),
+    as_objects(1 + 2j, 3 - 1j, 2),
+    as_objects(1, 2, 4),
+    as_objects(1.5),
+]
+
+
+@pytest.mark.parametrize("array", NUMBERS_AS_OBJECTS)
+@pytest.mark.parametrize("kind", ["var", "std"])
+@pytest.mark.parametrize("options", [{}, {"axis": 0}, {"keepdims": True}, {"ddof": -1}])
+def test_spreads_of_objects_stay_objects(array, kind, options):
+    view = getattr(dv.View(array), f"_{kind}")(**options)
+    assert view._dtype().kind == "O"
+    _, refusal = attempt(lambda a: getattr(np, kind)(a, **options), array)
+    if refusal is None or not isinstance(array.flat[0], fractions.Fraction):
+        got = view()
+        variances = np.asarray(np.var(array, **options), object)
+        roots = [np.sqrt(v) for v in variances.flat] if kind == "std" else list(variances.flat)
+        assert list(np.asarray(got, object).flat) == roots
+        assert type(np.asarray(got, object).flat[0]) in {*map(type, roots), complex, float}
+    else:
+        with pytest.raises(type(refusal)):
+            view()
+
+
+def test_spreads_of_objects_are_streamed():
+    thirds = as_objects(*[fractions.Fraction(n * n, 3) for n in range(1000)])
+    with sizes.set(part_bytes=64, block_bytes=64):
+        assert dv.View(thirds)._var()() == np.var(thirds)
+        assert dv.View(thirds.reshape(100, 10))._var(axis=0)().tolist() == (
+            np.var(thirds.reshape(100, 10), axis=0).tolist()
+        )

@@ -846,3 +846,48 @@ def test_fields_that_lie_over_each_other_are_written_in_their_order():
     d = dv.View(x=a[:6], y=a[2:])
     d[:2]._write({"x": dv.View(a)[2:4], "y": dv.View(a)[0:2]})
     assert a.tolist() == [2, 3, 0, 1, 4, 5, 6, 7]
+
+
+@pytest.mark.parametrize(
+    ("names", "value"),
+    [
+        (["a"], 3),
+        (["a", "b"], 3),
+        (["b", "a"], (3, 4)),
+        (["a", "b"], np.arange(3)),
+        (["a", "b"], np.arange(2)[:, None]),
+        (["a", "b"], [1, 2, 3]),
+        (["a", "b"], [(1, 2), (3, 4), (5, 6)]),
+        (["a"], np.ones(3, [("a", "i8")])),
+        (["a", "b"], (1, 2, 3)),
+        (["a", "a"], 3),
+        (["a"], np.arange(4)),
+    ],
+)
+def test_columns_of_a_structured_array_are_written_as_numpy_does(names, value):
+    one = np.zeros((2, 3), [("a", "i4"), ("b", "f8"), ("c", "U3")])
+    for part in (slice(None), 1, (slice(None), slice(2, None, -1))):
+        expected, got = one.copy(), one.copy()
+
+        def change(table, part=part):
+            table[part][names] = value
+
+        _, refusal = attempt(change, expected)
+        if refusal is None:
+            change(dv.View(got))
+        else:
+            with pytest.raises(public_class(refusal)):
+                change(dv.View(got))
+        assert_same(got, expected)
+
+
+def test_one_element_of_columns_is_written():
+    table = np.zeros((2, 3), [("a", "i4"), ("b", "f8"), ("c", "U3")])
+    columns = dv.View(table)[["a", "b"]]
+    columns[1, 2] = 3
+    columns[0] = dv.View([7, 8, 9])
+    assert table["a"].tolist() == [[7, 8, 9], [0, 0, 3]] == table["b"].tolist()
+    with pytest.raises(TypeError, match="without losing"):
+        columns[1, 2] = 3.5
+    with pytest.raises(TypeError, match="a record is written from"):
+        dv.View(a=[1], b=[2])[:] = 3

@@ -299,7 +299,8 @@ def _record(
     if index is not None:
         return (yield select(node, index), None)
     shape = known_shape(node)
-    out = np.empty(shape, known_dtype(node))
+    new = np.zeros if node.are_columns else np.empty  # nobody's bytes are in the gaps of columns
+    out = new(shape, known_dtype(node))
     parts = {name: part.node for name, part in members(node).items()}
     for cut in cuts_of_request(parts.values()):
         for name, part in parts.items():

@@ -110,8 +110,26 @@ def _value(
             break
     else:
         found = node.ufunc(*operands)
+        if type(found) is not np.ndarray:
+            found = _in_arrays(found, node)
         before.append((node.ufunc, operands, found))
     return found if len(node.dtypes) == 1 else found[node.output]
+
+
+def _in_arrays(found: Any, node: Elementwise) -> Any:
+    """Return what a ufunc gave, with bare objects in arrays: a list would be taken for several."""
+    if node.shape or not any(dtype.hasobject for dtype in node.dtypes):
+        return found
+    if len(node.dtypes) == 1:
+        return in_array(found, node.dtype)
+    return tuple(map(in_array, found, node.dtypes))
+
+
+def in_array(value: Any, dtype: Any) -> np.ndarray:
+    """Return an array without axes that holds one value, be it a list."""
+    array = np.empty((), dtype)
+    array[()] = value
+    return array
 
 
 def _is_same(operand: Any, other: Any) -> bool:
@@ -138,7 +156,8 @@ def whole_runner(roots: Sequence[Elementwise]) -> Runner:
     if len(roots) == 1 and roots[0].depth == 1:
         return functools.partial(_run_one, roots[0])
     order = elementwise_order(roots)
-    if len(roots) == 1 and len({node.ufunc for node in order}) == len(order):
+    bare = any(not node.shape and known_dtype(node).hasobject for node in order)
+    if len(roots) == 1 and not bare and len({node.ufunc for node in order}) == len(order):
         return functools.partial(_run_line, _line_of(order))  # no two calls can be equal
     return functools.partial(_run_tape, roots)
 

@@ -38,7 +38,7 @@ def result_dtype(kind: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
     """
     if dtype.names:  # pairs of a value and whether it is present
         dtype = dtype["value"]
-    if dtype.hasobject and kind in ("sum", "prod", "mean", "min", "max"):
+    if dtype.hasobject and kind in ("sum", "prod", "mean", "var", "std", "min", "max"):
         return dtype
     return _asked_dtype(kind, dtype)
 
@@ -298,6 +298,8 @@ def moments_part(block: np.ndarray, axes: Axes, first: int) -> State:
     The spread is the sum of squared distances from the mean.  Two numbers hold more digits of the
     mean than one, so that a large offset common to all elements loses none of the spread.
     """
+    if block.dtype.hasobject:
+        return _moments_of_objects(block, axes)
     if block.dtype.kind in "biu":
         block = block.astype(np.float64)
     elif block.dtype.char == "e":
@@ -356,9 +358,20 @@ def _square(values: Any) -> Any:
     return (values * np.conj(values)).real
 
 
+def _moments_of_objects(block: np.ndarray, axes: Axes) -> State:
+    """Return what `_moments` does by the arithmetic of the objects, which may have no floats."""
+    count = _count(block, axes)
+    mean = np.add.reduce(block, axis=axes, keepdims=True) / max(count, 1)
+    return count, mean, None, np.add.reduce(_square(block - mean), axis=axes, keepdims=True)
+
+
 def _merge_moments(left: State, right: State) -> State:
     (count, near, off, squares), (more, other, beyond, further) = left, right
     total = count + more
+    if off is None:  # of objects
+        apart = other - near
+        spread = squares + further + _square(apart) * (count * more) / total
+        return total, near + apart * more / total, None, spread
     with np.errstate(all="ignore"):
         apart = (other - near) + (beyond - off)
         far = not np.isfinite(_square(apart)).all()
@@ -366,6 +379,15 @@ def _merge_moments(left: State, right: State) -> State:
         apart = (widest(np.asarray(other)) - near) + (beyond - off)
     spread = squares + further + _square(apart) * (count * more / total)
     return total, near, off + apart * (more / total), spread
+
+
+def _deviation(state: State, options: dict[str, Any]) -> Any:
+    variance = _variance(state, options)
+    return _ROOTS(variance) if state[2] is None else np.sqrt(variance)
+
+
+_ROOTS = np.frompyfunc(np.sqrt, 1, 1)
+"""The square roots of objects: some have a method of that name, others are numbers."""
 
 
 def _variance(state: State, options: dict[str, Any]) -> Any:
@@ -418,7 +440,7 @@ PLAIN: dict[str, Kind] = {
     "prod": Kind(_prod_part, _multiply, _product_value, True),
     "mean": Kind(mean_part, _add_means, _mean, False),
     "var": Kind(moments_part, _merge_moments, _variance, False),
-    "std": Kind(moments_part, _merge_moments, lambda *given: np.sqrt(_variance(*given)), False),
+    "std": Kind(moments_part, _merge_moments, _deviation, False),
     "min": Kind(_reduced_by(np.min), _combined_by(np.minimum), _first, False),
     "max": Kind(_reduced_by(np.max), _combined_by(np.maximum), _first, False),
     "argmin": Kind(arg_part(np.argmin), better_of(True), _second, False),

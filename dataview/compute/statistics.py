@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dataview.compute.executors import run_blocks
-from dataview.compute.kernel import FloatErrors
+from dataview.compute.kernel import FloatErrors, in_array
 from dataview.compute.missing import KINDS
 from dataview.compute.quantiles import quantile_dtype, quantiles_of, rows_at
 from dataview.compute.reductions import State, result_dtype
@@ -416,11 +416,17 @@ def _finished(wanted: list[Reduction], states: States, errors: FloatErrors) -> l
     with errors.noting(lambda: (0, name)):
         for node in wanted:
             kind, name = KINDS[node.kind], node.kind
-            value = np.asarray(kind.finish(states[kind.part], node.options))
+            found = kind.finish(states[kind.part], node.options)
+            value = in_array(found, node.dtype) if _is_bare(found, node) else np.asarray(found)
             if value.dtype != node.dtype:
                 value = value.astype(known_dtype(node))
             values.append(value if node.keepdims else value.squeeze(axis=node.axes))
     return values
+
+
+def _is_bare(value: Any, node: Reduction) -> bool:
+    """Whether a value is an object of its own, which may be a list, and no array of one."""
+    return not isinstance(value, np.ndarray) and known_dtype(node).hasobject
 
 
 def _set_value(node: Reduction, value: np.ndarray) -> None:

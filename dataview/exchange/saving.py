@@ -9,6 +9,7 @@ import numpy as np
 
 from dataview.compute import evaluate, replacing, row_blocks
 from dataview.exchange.formats import saver_of
+from dataview.plan.build import with_fields
 from dataview.plan.fields import Attached
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import Record, known_dtype, known_shape, members
@@ -23,6 +24,8 @@ def save(node: Node, path: str | bytes | os.PathLike[str], format: str | None = 
     check_ends(node, "saving")
     _check_fields(node)
     node = collected(node)
+    if isinstance(node, Record):  # columns of an array are saved without the gaps between them
+        node = with_fields(node, node.fields)
     with replacing(target):
         write(target, known_shape(node), known_dtype(node), _blocks(node))
 

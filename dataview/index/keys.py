@@ -201,7 +201,7 @@ def _position(item: int, length: int, axis: int) -> int:
 
 def _check_mask(mask: np.ndarray, shape: tuple[int, ...], axis: int) -> None:
     for number, length in enumerate(mask.shape):
-        if length != shape[axis + number]:
+        if length and length != shape[axis + number]:  # NumPy takes one without entries for any
             raise IndexError(
                 f"the boolean mask has {length} entries along its axis {number}, "
                 f"axis {axis + number} of the view has {shape[axis + number]}"
@@ -237,6 +237,11 @@ def _advanced(items: list[tuple[Item, int]], shape: tuple[int, ...]) -> Index:
         elif isinstance(item, range):
             maps[axis] = Affine(item.start, ((len(view), item.step),))
             view.append(len(item))
+    if len(view) > MOST_AXES:
+        raise IndexError(
+            f"number of dimensions must be within [0, {MOST_AXES}], indexing result would have "
+            f"{len(view)}"
+        )
     if 0 in common:  # the positions are broadcast away: NumPy does not look at them
         arrays = {axis: np.zeros(common, np.intp) for axis in arrays}
     for axis, values in arrays.items():
@@ -269,12 +274,28 @@ def _broadcast(
             shapes.extend(part.shape for part in parts)
             if item.axes:
                 arrays.update({axis + number: part for number, part in enumerate(parts)})
-    try:
-        common = np.broadcast_shapes(*shapes)
-    except ValueError:
-        listing = " ".join(map(str, shapes))
-        raise IndexError(f"the indexing arrays do not broadcast together: {listing}") from None
-    return arrays, common
+    if len(arrays) > MOST_ARRAYS:
+        raise IndexError(
+            f"when no subspace is given, the number of index arrays cannot be above {MOST_ARRAYS}, "
+            f"but {len(arrays)} index arrays found"
+        )
+    return arrays, _common(shapes)
+
+
+MOST_ARRAYS, MOST_AXES = 63, 64
+"""How many arrays NumPy takes in a key, and how many axes an array of its can have."""
+
+
+def _common(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
+    """Return what shapes broadcast to; `np.broadcast_shapes` has no room for more than 32 axes."""
+    found = [1] * max(map(len, shapes))
+    for shape in shapes:
+        for axis, length in enumerate(shape, len(found) - len(shape)):
+            if found[axis] != length != 1 and found[axis] != 1:
+                listing = " ".join(map(str, shapes))
+                raise IndexError(f"the indexing arrays do not broadcast together: {listing}")
+            found[axis] = length if found[axis] == 1 else found[axis]
+    return tuple(found)
 
 
 def _positions_of(item: _Fancy) -> tuple[np.ndarray, ...]:

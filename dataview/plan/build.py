@@ -85,7 +85,8 @@ def _selected(node: Node, index: Index, key: Any, fields: Fields | None, shape: 
     else:
         seen = LateFields(node, index, key, _followed) if known.named else known
     if isinstance(node, Record):
-        return Record(seen, len(index.shape), node.meta, index.shape, node.dtype)
+        rank = len(index.shape)
+        return Record(seen, rank, node.meta, index.shape, node.dtype, node.are_columns)
     meta = node.meta if node.meta is NO_META or _only_rows(index, shape) else NO_META
     if type(node) is Select:
         return Select(node.node, compose(node.index, index), seen, meta)
@@ -177,6 +178,24 @@ def _of_rank(node: Node, rank: int) -> Node:
     if isinstance(node, Record) and node.rank < rank:
         return record({name: part.node for name, part in members(node).items()}, rank)
     return node
+
+
+def columns(node: Node, names: Sequence[str]) -> Record:
+    """Return the record of some fields; of a structured array, with all its axes."""
+    dtype = node.dtype
+    is_array = not isinstance(node, Record) or node.are_columns
+    if node.shape is None or dtype is None or not is_array:
+        return chosen(node, names)
+    if not {*names} <= {*(dtype.names or ())}:
+        return chosen(node, names)
+    parts = {name: field(node, name) for name in names}
+    for name, part in parts.items():
+        own = dtype[name]
+        if part.dtype != own.base or part.shape != (*node.shape, *own.shape):
+            return chosen(node, names)  # other data stand in place of this column
+    axes = tuple(range(len(node.shape)))
+    fields = Fields({name: Attached(part, axes) for name, part in parts.items()})
+    return Record(fields, len(axes), node.meta, node.shape, dtype[[*names]], are_columns=True)
 
 
 def chosen(node: Node, names: Sequence[str]) -> Record:

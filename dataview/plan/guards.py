@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
 from dataview.errors import StreamError
 from dataview.index import is_endless
 from dataview.plan.kinds import Driven, Record
@@ -45,7 +43,7 @@ def endless(what: str) -> StreamError:
 
 def is_broadcast_to(shape: Shape, whole: Shape) -> bool:
     """Whether NumPy repeats an array of a shape such that it has the other one."""
-    try:
-        return np.broadcast_shapes(shape, whole) == whole
-    except ValueError:
+    if len(shape) > len(whole):
         return False
+    pairs = zip(reversed(shape), reversed(whole), strict=False)
+    return all(own in (1, length) for own, length in pairs)

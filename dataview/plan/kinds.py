@@ -319,9 +319,13 @@ class RowsInMemory(Node):
 
 
 class Record(Node):
-    """Fields that are arrays of their own and share `rank` leading axes."""
+    """Fields that are arrays of their own and share `rank` leading axes.
 
-    __slots__ = ("rank",)
+    Columns of one structured array are such an array too: it has their gaps and their titles, and
+    one value may be written to all of them.
+    """
+
+    __slots__ = ("are_columns", "rank")
     parts = ("fields",)
 
     def __init__(
@@ -331,13 +335,15 @@ class Record(Node):
         meta: Mapping[str, Any] = NO_META,
         shape: Shape | None = None,
         dtype: DType | None = None,
+        are_columns: bool = False,
     ) -> None:
         """Shape and dtype follow from the members, where these are known already."""
-        if isinstance(fields, Fields):
+        if isinstance(fields, Fields) and not are_columns:
             shape = _shared_shape(fields, rank) if fields.named else shape
             dtype = _record_dtype(fields, rank)
         super().__init__(shape, dtype, fields, meta)
         self.rank = rank
+        self.are_columns = are_columns
 
     @property
     def extents(self) -> Extents | None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from dataview import exchange
-from dataview.compute import read_as_rows_of
+from dataview.compute import evaluate, read_as_rows_of
 from dataview.exchange import check_gradient, in_parts, is_foreign
 from dataview.index import ENDLESS, Rows, row_key, rows_at, rows_index
 from dataview.plan.build import select
@@ -216,8 +216,15 @@ def argument(value: Any) -> Any:
 
 
 def evaluated(value: Any) -> Any:
-    """Return the data of a view, and any other value as it is."""
+    """Return the data of a view, and any other value as it is.
+
+    Data without axes are an array all the same: of an object that is a list, and of a short text in
+    a wide dtype, NumPy could not tell what it was an element of.
+    """
     if isinstance(value, BaseView):
+        rows = value._state[1]
+        if (rows is None or isinstance(rows, int)) and (node := node_of(value)).shape == ():
+            return evaluate(node)
         return value()
     check_gradient(value)
     return value

@@ -47,6 +47,27 @@ def assigned(node: Node, mask: Node, value: Any) -> bool:
     return mask.shape == node.shape and filled(node, mask, value, cast)
 
 
+def check_axes(node: Node, key: Any, value: Any) -> None:
+    """Raise if a value with several axes is written through a mask of all of a view's axes."""
+    mask = key[0] if type(key) is tuple and len(key) == 1 else key
+    if type(mask) is list:
+        mask = np.asarray(mask)
+    mask = unwrapped(mask)
+    if not isinstance(mask, (Node, np.ndarray)) or mask.dtype is None or mask.dtype.kind != "b":
+        return
+    if not mask.shape or node.shape is None or len(mask.shape) != len(node.shape):
+        return
+    given = unwrapped(value)
+    axes = (
+        0 if isinstance(given, Mapping) else len(getattr(given, "shape", None) or np.shape(given))
+    )
+    if axes > 1:
+        raise TypeError(
+            f"what is written through a mask has one axis or none, and goes to where the mask is "
+            f"true; got {axes} axes; d[mask] = value[mask] writes a part of an array"
+        )
+
+
 def filled(node: Node, mask: Any, value: Any, fit: Callable[[Any, DType], np.ndarray]) -> bool:
     """Write one value where a mask, which may have fewer axes, is true; or return False.
 

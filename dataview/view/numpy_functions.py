@@ -18,7 +18,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from dataview.compute import changing_arrays, evaluate, matmul, median, reduction, reduction_where
-from dataview.exchange import check_gradient
+from dataview.exchange import check_gradient, operand_of
 from dataview.plan import layout
 from dataview.plan.build import comparison, elementwise, keyed, with_fields
 from dataview.plan.concat import concat
@@ -164,8 +164,13 @@ def astype(node: Node, dtype: Any, casting: str = "unsafe") -> Node:
 
 
 def _computed(operation: Ufunc, *operands: Any) -> Node:
-    found: Node = elementwise(operation, tuple(map(argument, operands)))[0]
+    found: Node = elementwise(operation, tuple(map(_operand, operands)))[0]
     return found
+
+
+def _operand(value: Any) -> Any:
+    """Return a value as an operand; None, which operators refuse, is an object to functions."""
+    return operand_of(None) if value is None else argument(value)
 
 
 def _of_elements(operation: Operation) -> Callable[..., Any]:
@@ -188,11 +193,19 @@ def _of_elements(operation: Operation) -> Callable[..., Any]:
     return row
 
 
-def _clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None) -> Any:
-    given = (a_min if min is None else min), (a_max if max is None else max)
-    if given[0] is None and given[1] is None:
+def _clip(
+    a: Any, a_min: Any = _LEFT, a_max: Any = _LEFT, *, min: Any = _LEFT, max: Any = _LEFT
+) -> Any:
+    options = {"a_min": a_min, "a_max": a_max, "min": min, "max": max}
+    given = {name: bound for name, bound in options.items() if bound is not _LEFT}
+    if not given.keys() <= {"min", "max"} and given.keys() != {"a_min", "a_max"}:
+        cast(Any, np.clip)(
+            np.empty(0), **dict.fromkeys(given, 0)
+        )  # NumPy's error, with nothing read
+    bounds = [given.get(f"a_{end}", given.get(end)) for end in ("min", "max")]
+    if bounds == [None, None]:
         return _LEFT
-    low, high = _within(given[0], a, "min"), _within(given[1], a, "max")
+    low, high = _within(bounds[0], a, "min"), _within(bounds[1], a, "max")
     if low is None and high is None:
         return _computed(np.positive, a)
     if low is None:
@@ -248,7 +261,8 @@ def _dot(a: Any, b: Any) -> Any:
     axes = {lengths.ndim(side) if isinstance(side, Node) else 0 for side in (one, other)}
     if 0 in axes:
         return _computed(np.multiply, a, b)
-    return matmul(one, other) if max(axes) <= 2 else _LEFT
+    of_times = any(known_dtype(side).kind in "mM" for side in (one, other))
+    return _LEFT if of_times or max(axes) > 2 else matmul(one, other)
 
 
 # --- layouts ---------------------------------------------------------------------------------
@@ -355,7 +369,12 @@ def _median(present: bool, a: Any, axis: Any = None, *, keepdims: bool = False) 
     node = node_from(a)
     if known_dtype(node).kind not in "biufmM":
         return _LEFT  # type: ignore[no-any-return]
-    return median(node, axis, keepdims, present)
+    return median(node, _as_axes(axis), keepdims, present)
+
+
+def _as_axes(axis: Any) -> Any:
+    """Return axes as a tuple, which NumPy takes as a list where it sorts."""
+    return tuple(axis) if isinstance(axis, list) else axis
 
 
 _OF_SOME = ("sum", "prod", "mean", "var", "std", "any", "all")
@@ -376,7 +395,7 @@ def _quantile(
         return _LEFT  # type: ignore[no-any-return]
     q = q if type(q) in (int, float) else np.array(evaluated(q))
     options = {"q": q, "method": method, "approx": False, "present": present}
-    return reduction("quantile", node, axis, keepdims, options)
+    return reduction("quantile", node, _as_axes(axis), keepdims, options)
 
 
 def _percentile(

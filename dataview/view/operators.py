@@ -245,9 +245,25 @@ def _marked(view: BaseView) -> BaseView:
 
 def _applied(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
     if ufunc is np.equal or ufunc is np.not_equal:
+        _check_texts(ufunc, inputs)
         return _compared(inputs[0], inputs[1], ufunc is np.not_equal)
+    if ufunc in _TRUTHS:
+        inputs = tuple([exchange.operand_of(None) if one is None else one for one in inputs])
     found = elementwise(ufunc, tuple([argument(value) for value in inputs]))
     return viewed(found[0]) if len(found) == 1 else tuple(map(viewed, found))
+
+
+_TRUTHS = frozenset((np.logical_and, np.logical_or, np.logical_xor))
+"""The ufuncs for which None is an object as any other, which is false."""
+
+
+def _check_texts(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> None:
+    """Raise NumPy's error for texts compared by a function with what is neither text nor object."""
+    sides = [exchange.operand_of(unwrapped(side)) for side in inputs]
+    dtypes = [side.dtype if isinstance(side, Node) else np.dtype(type(side)) for side in sides]
+    kinds = {"?" if dtype is None else dtype.kind for dtype in dtypes}
+    if kinds & {*"SUT"} and kinds & {*"biufcmM"}:
+        ufunc(*[np.empty(0, dtype) for dtype in dtypes])
 
 
 def _power(view: BaseView, exponent: Any) -> tuple[np.ufunc, tuple[Any, ...]]:

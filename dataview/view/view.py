@@ -37,7 +37,7 @@ from dataview.index import (
     rows_index,
     without_names,
 )
-from dataview.plan.build import chosen, field, keyed, read_only, row_field, select, with_fields
+from dataview.plan.build import columns, field, keyed, read_only, row_field, select, with_fields
 from dataview.plan.kinds import Sampled, Unbound, known_shape, nbytes_of, size_of
 from dataview.plan.node import Node
 from dataview.view import declare, face, hints, lengths, masks
@@ -54,6 +54,7 @@ viewed = cast("Callable[..., View]", face.viewed)
 
 _MISSING: Any = object()
 _SEVERAL = (range, ndarray)
+_WITHOUT_MASKS = (int, slice, type(...))
 """The types of rows that are not one."""
 
 _PROTOCOL = ("shape", "dtype", "ndim", "to_numpy")
@@ -194,6 +195,8 @@ class View(Operators, RaggedVerbs, RowVerbs, LabelVerbs, StatisticVerbs, Library
             or (isinstance(key, View) and masks.assigned(node_of(self), node_of(key), value))
             or face.is_written_at_once(self, key, value)
         ):
+            if not isinstance(key, _WITHOUT_MASKS):
+                masks.check_axes(node_of(self), key, value)
             write(node_of(self[key]), unwrapped(value), face.built(value))
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -274,7 +277,7 @@ class View(Operators, RaggedVerbs, RowVerbs, LabelVerbs, StatisticVerbs, Library
         """
         for name in names:
             self._field(name)
-        return viewed(chosen(node_of(self), names))
+        return viewed(columns(node_of(self), names))
 
     def _rename(self, mapping: Mapping[str, str] | None = None, /, **names: str) -> View:
         """Return the view with fields under new names: `d._rename(old="new")`."""

@@ -46,7 +46,8 @@ from dataview.plan.kinds import (
     known_shape,
     members,
 )
-from dataview.plan.node import Node
+from dataview.plan.node import DType, Node
+from dataview.plan.sequences import listed
 from dataview.plan.walk import below, rebuilt
 from dataview.sources import Source
 
@@ -93,7 +94,7 @@ def changes_of(node: Node, value: Any, is_checked: bool = True) -> list[Change]:
         if not isinstance(part, Record):
             check_writable(part)
         if isinstance(part, Record) or (isinstance(given, Mapping) and part.fields.named):
-            values = _parts_of(given, tuple(part.fields))
+            values = _parts_of(given, tuple(part.fields), _as_columns(part))
             fields = [(field(part, name), values[name]) for name in part.fields]
             waiting.extend(reversed(fields))
         else:
@@ -102,8 +103,15 @@ def changes_of(node: Node, value: Any, is_checked: bool = True) -> list[Change]:
     return found
 
 
-def _parts_of(value: Any, names: tuple[str, ...]) -> Mapping[str, Any]:
+def _as_columns(node: Node) -> DType | None:
+    """Return the dtype of the array that a record's fields are columns of, if they are."""
+    return node.dtype if isinstance(node, Record) and node.are_columns else None
+
+
+def _parts_of(value: Any, names: tuple[str, ...], columns: DType | None) -> Mapping[str, Any]:
     """Return the new values of a record's fields by name, from any form that a user can give."""
+    if columns is not None and isinstance(value, list):
+        value = np.asarray(value, columns)
     if isinstance(value, Record):
         given: Mapping[str, Any] = {name: part.node for name, part in members(value).items()}
     elif isinstance(value, Mapping):
@@ -117,6 +125,8 @@ def _parts_of(value: Any, names: tuple[str, ...]) -> Mapping[str, Any]:
                 f"values; got {len(value)}"
             )
         given = dict(zip(names, value, strict=True))
+    elif columns is not None:
+        given = dict.fromkeys(names, value)
     else:
         raise TypeError(
             "a record is written from a mapping, a tuple in field order, a structured array or a "
@@ -203,6 +213,9 @@ def _as_fitting(value: Any, target: Node) -> Any:
         array[()] = data
         return array
     array = cast(data, dtype)
+    if dtype.kind == "O" and array.ndim > len(shape) and not isinstance(data, np.ndarray):
+        array = np.empty(shape, object)
+        array[...] = listed(data)  # NumPy leaves lists in it, so that the axes are enough
     while array.ndim > len(shape) and len(array) == 1:
         array = array[0]
     _check_shape(array.shape, shape)

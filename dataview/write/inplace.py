@@ -26,7 +26,8 @@ def apply_in_place(node: Node, ufunc: Ufunc, args: Sequence[Argument]) -> None:
     check_array(node, ufunc.__name__)
     check_writable(node)
     _check_result(node, ufunc, args)
-    if size_of(known_shape(node)) < sizes.streamed_elements or known_dtype(node).hasobject:
+    is_small = size_of(known_shape(node)) < sizes.streamed_elements
+    if is_small or known_dtype(node).hasobject or _repeats_texts(ufunc, node):
         result = np.empty(known_shape(node), known_dtype(node))
         ufunc(*(evaluate(arg) if isinstance(arg, Node) else arg for arg in args), out=(result,))
         write(node, result)
@@ -53,12 +54,21 @@ def _check_result(node: Node, ufunc: Ufunc, args: Sequence[Argument]) -> None:
     empties = [np.empty(0, known_dtype(arg)) if isinstance(arg, Node) else arg for arg in args]
     with np.errstate(all="ignore"):
         ufunc(*empties, out=(np.empty(0, known_dtype(node)),))
-    results = elementwise(ufunc, tuple(args))
-    if len(results) != 1:
-        raise TypeError(f"{ufunc.__name__} has {len(results)} results; give as many outputs")
     shape = known_shape(node)
-    if results[0].shape != shape and np.broadcast_shapes(known_shape(results[0]), shape) != shape:
+    if _repeats_texts(ufunc, node):
+        found = np.broadcast_shapes(*(known_shape(arg) for arg in args if isinstance(arg, Node)))
+    else:
+        results = elementwise(ufunc, tuple(args))
+        if len(results) != 1:
+            raise TypeError(f"{ufunc.__name__} has {len(results)} results; give as many outputs")
+        found = known_shape(results[0])
+    if found != shape and np.broadcast_shapes(found, shape) != shape:
         raise ValueError(
-            f"the result of {ufunc.__name__} has shape {results[0].shape}, which does not fit into "
-            f"the view's shape {shape}"
+            f"the result of {ufunc.__name__} has shape {found}, which does not fit into the view's "
+            f"shape {shape}"
         )
+
+
+def _repeats_texts(ufunc: Ufunc, node: Node) -> bool:
+    """Whether texts are repeated: how long the results are, only the output says."""
+    return ufunc is np.multiply and known_dtype(node).kind in "SU"
