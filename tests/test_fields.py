@@ -352,6 +352,47 @@ def test_names_with_an_underscore_are_reached_by_key_only(labels):
         dv.View(_input=labels)
 
 
+@pytest.mark.parametrize(
+    "declare",
+    [
+        lambda d: dv.zip(d, _y=d),
+        lambda d: dv.View(x=d)._rename(x="_y"),
+        lambda d: dv.symbol("x", shape=(None, 3), _y=0),
+        lambda d: dv.field(np.s_[1:], _y=0),
+        lambda d: dv.View(_y=d),
+    ],
+)
+def test_names_with_an_underscore_are_not_declared(declare, labels):
+    with pytest.raises(TypeError, match=r"(?s)no leading underscore.*|has no option '_y'"):
+        declare(dv.View(labels))
+    data = np.zeros(5, [("_id", "i8")])
+    assert dv.zip(dv.View(data), x=labels).f0._fields() == ("_id",)
+    assert dv.View(data)._rename(_id="id")._fields() == ("id",)
+
+
+def test_views_are_zipped_with_a_driver_and_with_metadata(labels):
+    d = dv.zip(labels, x=labels + 1, _driver="x", _meta={"f0": {"unit": "mm"}, "x": {"of": "y"}})
+    assert_same(d(), labels + 1)
+    assert_same(d.f0(), labels)
+    assert d.f0._meta == {"unit": "mm"} and d.x._meta == {"of": "y"}
+    with pytest.raises(dv.FieldError, match="_driver="):
+        dv.zip(labels, _driver="y")
+    with pytest.raises(dv.FieldError, match="_meta="):
+        dv.zip(labels, _meta={"y": {}})
+
+
+def test_a_shape_says_what_is_known_of_it():
+    def made(number):
+        return np.zeros(3)
+
+    for length in (5, math.inf):
+        samples = dv.View(made, _length=length)
+        assert samples._shape() == (length, ...) and samples[1]._shape() == (...,)
+        assert samples._probe()._shape() == (length, 3)
+        assert samples[1:]._shape() == (length - 1, ...)
+    assert dv.View(np.zeros((2, 3)))._map(made)._shape() == (2, ...)
+
+
 def test_a_field_may_have_the_name_of_a_protocol(labels):
     d = dv.View(shape=labels, dtype=labels + 1, ndim=labels + 2, to_numpy=labels + 3)
     assert_same(d.shape(), labels)

@@ -164,7 +164,7 @@ def test_a_mapping_becomes_fields(d):
 )
 def test_declared_fields(d, function):
     m = d._map(function, fields=("a", "b"))
-    assert m._fields() == ("a", "b") and m.a._shape() == (12, None) and m.a._dtype() is None
+    assert m._fields() == ("a", "b") and m.a._shape() == (12, ...) and m.a._dtype() is None
     assert_same(m[2:4].b(), d.y()[2:4])
     known = d._map(function, shape={"a": (), "b": 3}, dtype={"a": "f8", "b": "i8"})
     assert known._fields() == ("a", "b") and known.b._shape() == (12, 3)

@@ -72,6 +72,11 @@ def views():
         "repeated_stream": stream._repeat(2),
         "batches_of_a_stream": stream._minibatches(2),
         "unique": d._unique(counts=True),
+        "codes": d.a._codes(),
+        "given_codes": d.a._codes(labels=[0.0]),
+        "groups": d._select("a", "b")._group(by="a")._mean(),
+        "joined": d._select("a", "b")._join(dv.View(a=[0.0], c=[1]), on="a", missing="mask").a_mask,
+        "ragged": dv.ragged([[1, 2], [3]]),
         "uneven": d._minibatches(3),
         "even": d._minibatches(2),
     }

@@ -198,7 +198,7 @@ class WindowSpec:
 
     def __init__(self, window: Any, fields: Mapping[str, Any]) -> None:
         for name in fields:
-            check_name(name)
+            check_declared(name)
         self.window = window
         self.fields = dict(fields)
 
@@ -214,6 +214,15 @@ def check_name(name: Any) -> str:
     if not name:
         raise ValueError("a field's name cannot be empty")
     return name
+
+
+def check_declared(name: Any) -> str:
+    """Return the name of a field that a user declares; names that come with data may be any."""
+    if check_name(name).startswith("_"):
+        raise TypeError(
+            f"a field's name has no leading underscore, which verbs and options have; got {name!r}"
+        )
+    return name  # type: ignore[no-any-return]
 
 
 # --- declaring -------------------------------------------------------------------------------

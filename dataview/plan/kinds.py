@@ -507,11 +507,6 @@ def known_shape(node: Node) -> Shape:
         raise UndeclaredError(
             f"a length of ({extents}) is unknown until data is given: {bind_text(node.names)}"
         )
-    if isinstance(node, Sampled) and node.passes:
-        raise UndeclaredError(
-            "the number of samples of a stream is unknown until all have been read; each sample is "
-            "computed with what fits one sample, or with another stream"
-        )
     if isinstance(node, Sampled):
         raise node.shapeless()
     raise UndeclaredError(

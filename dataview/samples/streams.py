@@ -72,6 +72,15 @@ class Stream(Sampled):
         known = self.sample
         return known is not None and known.shape is not None and known.dtype is not None
 
+    def shapeless(self) -> Exception:
+        """Return the error for a question that needs the number of samples, or what they are."""
+        if not self.passes:
+            return super().shapeless()
+        return UndeclaredError(
+            "the number of samples of a stream is unknown until all have been read; each sample is "
+            "computed with what fits one sample, or with another stream"
+        )
+
     @property
     def one(self) -> Node:
         """What stands for any sample in an expression of samples."""

@@ -20,6 +20,7 @@ from dataview.plan.fields import (
     Fields,
     Window,
     WindowSpec,
+    check_declared,
     check_name,
     lay_window,
 )
@@ -146,13 +147,14 @@ def symbol(name: str, shape: Any, dtype: Any, windows: Mapping[str, Any]) -> Nod
     node = placeholder(name, shape, dtype, NO_FIELDS)
     fields = NO_FIELDS
     for part, window in windows.items():
+        check_declared(part)
         laid = lay_window(part, window, tuple(n or 0 for n in node.extents))
         if any(node.extents[axis] is None for axis in laid.positions):
             raise ValueError(
                 f"field {part!r} of symbol {name!r} is a window on an axis of unknown length; "
                 "declare the length"
             )
-        fields = fields.with_field(check_name(part), laid)
+        fields = fields.with_field(part, laid)
     return with_fields(node, fields)
 
 
@@ -217,8 +219,10 @@ def freeze(node: Node) -> Node:
     return found
 
 
-def zip_nodes(named: Mapping[str, Node]) -> Record:
+def zip_nodes(named: Mapping[str, Node], driver: str | None) -> Node:
     """Return the record of nodes of one length, or name the one that differs."""
+    for name in named:
+        check_declared(name)
     if not named:
         raise ValueError("there is nothing to zip: no view was given")
     lengths = {name: length_of(node) for name, node in named.items()}
@@ -226,4 +230,5 @@ def zip_nodes(named: Mapping[str, Node]) -> Record:
         if length != next(iter(lengths.values())):
             listing = ", ".join(f"{other} {count}" for other, count in lengths.items())
             raise ValueError(f"{name!r} differs in length from the others: {listing}")
-    return record(named, 1)
+    zipped = record(named, 1)
+    return zipped if driver is None else _driven(zipped, driver)

@@ -110,8 +110,15 @@ def concat(*views: Any) -> View:
     return viewed(concat_nodes([node_from(part) for part in parts]))
 
 
-def zip(*views: Any, **fields: Any) -> View:
+def zip(
+    *views: Any,
+    _driver: str | None = None,
+    _meta: Mapping[str, Mapping[str, Any]] | None = None,
+    **fields: Any,
+) -> View:
     """Return the record of views of one length, row by row: given by name, or f0, f1 and so on.
+
+    `_driver` names the field whose data are those of the whole, `_meta` has metadata by field.
 
     >>> zip(x=[1, 2], y=View([3, 4]))[0]._asdict()
     {'x': np.int64(1), 'y': np.int64(3)}
@@ -120,7 +127,8 @@ def zip(*views: Any, **fields: Any) -> View:
     if twice := named.keys() & fields.keys():
         raise TypeError(f"two views are named {min(twice)!r}: one by its place, one by keyword")
     named |= fields
-    return viewed(declare.zip_nodes({name: node_from(part) for name, part in named.items()}))
+    node = declare.zip_nodes({name: node_from(part) for name, part in named.items()}, _driver)
+    return viewed(node if _meta is None else declare.with_meta(node, _meta))
 
 
 def collate(samples: Iterable[Any], pad: Any = None, device: Any = None) -> Any:

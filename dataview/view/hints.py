@@ -60,8 +60,8 @@ _ENDS_OF_WRITES = ("close", "flush", "sync")
 def advice(name: str, verbs: Container[str]) -> str:
     """Return what to write instead of a name, "" if that is not known.
 
-    >>> advice("_median", set()), advice("mean", {"_mean"}), advice("label", set())
-    ('write d._quantile(0.5)', 'the verb is _mean', '')
+    >>> advice("_clip", set()), advice("mean", {"_mean"}), advice("label", set())
+    ('write np.clip(d, low, high)', 'the verb is _mean', '')
     """
     plain = name.removeprefix("_")
     if plain == name and f"_{name}" in verbs:

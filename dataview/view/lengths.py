@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from dataview.compute import evaluate, is_equal
 from dataview.errors import StreamError
 from dataview.index import is_endless
-from dataview.plan.kinds import Comparison, Extents, Sampled, Unbound, known_shape, size_of
+from dataview.plan.kinds import Comparison, Sampled, Unbound, known_shape, size_of
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
-from dataview.samples import length_of
+from dataview.samples import NumberedSamples, Stream, length_of
 
 
 def counted(node: Node) -> int:
@@ -69,8 +70,11 @@ def truth(node: Node) -> bool:
     return bool(evaluate(node))
 
 
-def partial_shape(node: Node) -> Extents:
-    """Return the shape of a view, with None for each length that is unknown."""
-    if node.extents is None:
-        return (None,) if isinstance(node, Sampled) else known_shape(node)
-    return tuple(None if is_endless(n) else n for n in node.extents)
+def partial_shape(node: Node) -> tuple[Any, ...]:
+    """Return the shape of a view: None for what is unknown, `...` for samples not looked at."""
+    extents: tuple[Any, ...] | None = node.extents
+    if isinstance(node, (NumberedSamples, Stream)) and node.row_extents is None:
+        extents = (...,) if extents is None else (extents[0], ...)
+    elif extents is None:
+        extents = (None,) if isinstance(node, Sampled) else known_shape(node)
+    return tuple(math.inf if n is not ... and is_endless(n) else n for n in extents)

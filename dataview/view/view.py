@@ -38,6 +38,7 @@ from dataview.index import (
     without_names,
 )
 from dataview.plan.build import columns, field, keyed, read_only, row_field, select, with_fields
+from dataview.plan.fields import check_declared
 from dataview.plan.kinds import Sampled, Unbound, known_shape, nbytes_of, size_of
 from dataview.plan.node import Node
 from dataview.view import declare, face, hints, lengths, masks
@@ -286,6 +287,8 @@ class View(Operators, RaggedVerbs, RowVerbs, LabelVerbs, StatisticVerbs, Library
         for name in changes:
             if name not in node.fields:
                 raise _no_field(self, name)
+        for new in changes.values():
+            check_declared(new)
         fields = node.fields.renamed(changes)
         if len(fields) < len(node.fields):
             raise ValueError(f"two fields would have one name after renaming {changes}")
@@ -297,8 +300,14 @@ class View(Operators, RaggedVerbs, RowVerbs, LabelVerbs, StatisticVerbs, Library
 
     # --- about -----------------------------------------------------------------------------
 
-    def _shape(self) -> tuple[int | None, ...]:
-        """Return the shape of the data, with None for each length that is unknown or has no end."""
+    def _shape(self) -> tuple[Any, ...]:
+        """Return the shape of the data: None for a length that is unknown, `math.inf` for no end.
+
+        Of samples that were not looked at nothing is known: their shape is `...`.
+
+        >>> View(lambda number: [number], _length=3)._shape()
+        (3, Ellipsis)
+        """
         node = node_of(self)
         if not isinstance(node, (Sampled, Unbound)):
             known_shape(node)  # raises if it is unknown
