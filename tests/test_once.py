@@ -304,6 +304,35 @@ def test_samples_have_fields_of_any_lengths():
     assert drawn.rows == [*range(N)]
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"workers": 2},
+        {"prefetch": 3},
+        {"pad": 0},
+        {"fields": ("f0", "f1")},
+        {"fields": ["f1"]},
+        {"on_error": "skip", "sampler": "permutation"},
+    ],
+)
+def test_a_transform_is_called_once_for_each_sample(options):
+    drawn, given = Drawn(3), []
+
+    def transform(sample):
+        given.append(sample)
+        return sample
+
+    view = ROWS._map(drawn)._probe()
+    drawn.rows.clear()
+    with view._loader(4, transform=transform, **options) as loader:
+        for batch in loader:
+            parts = batch if isinstance(batch, (dict, tuple)) else of_each(batch)
+            assert_fields_agree(parts)
+    assert sorted(drawn.rows) == [*range(N)]
+    assert len(given) == N
+
+
 # -------------------- a sample of a loop --------------------
 
 
