@@ -203,7 +203,7 @@ def _clip(
             np.empty(0), **dict.fromkeys(given, 0)
         )  # NumPy's error, with nothing read
     bounds = [given.get(f"a_{end}", given.get(end)) for end in ("min", "max")]
-    if bounds == [None, None]:
+    if all(bound is None for bound in bounds):
         return _LEFT
     low, high = _within(bounds[0], a, "min"), _within(bounds[1], a, "max")
     if low is None and high is None:
