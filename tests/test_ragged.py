@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 import functools
 import itertools
@@ -972,3 +973,43 @@ def test_windows_that_cannot_be_cut():
         dv.View([np.ones((2, 3)), np.ones((1, 4))])._windows(2)
     with pytest.raises(dv.UndeclaredError):
         dv.View(lambda: iter([1, 2]))._windows(2)
+
+
+# ---------------------------------------------------------------- the cases
+
+
+def test_b51_padding():
+    found = dv.collate([np.array([1, 2]), np.array([0.5])], pad=0)
+    assert_same(found, np.array([[1.0, 2.0], [0.5, 0.0]]))
+    assert_same(dv.View([[1, 2], [0.5]])._pad(0)(), np.array([[1.0, 2.0], [0.5, 0.0]]))
+    for filled in (dv.collate([[1, 2], [3]], pad=np.nan), dv.View([[1, 2], [3]])._pad(np.nan)()):
+        assert_same(filled, np.array([[1.0, 2.0], [3.0, np.nan]]))
+    lists, arrays = [[1, 2], [3]], [np.array([1, 2]), np.array([3])]
+    assert_same(dv.collate(lists, pad=0), dv.collate(arrays, pad=0))
+    assert_same(dv.View(lists)._pad(0)(), dv.View(arrays)._pad(0)())
+    d = dv.View(x=lists, y=[0, 1])
+    batch = next(d._loader(2, pad={"x": dv.Pad(0, length=True, mask=True)}))
+    assert (batch.x_length().tolist(), batch.x_mask().tolist()) == (
+        [2, 1],
+        [[True] * 2, [True, False]],
+    )
+    with pytest.raises(ValueError, match="batch is empty"):
+        dv.collate([], pad=0)
+    assert dv.View(lists)[:0]._pad(0)._shape() == (0, 0)
+    with pytest.raises(ValueError, match=r"field 'x': sample 1 has shape \(1,\), sample 0 has"):
+        dv.collate([{"x": [1, 2]}, {"x": [3]}])
+    with pytest.raises(ValueError, match=r"sample 1 has the keys .*'y'.*sample 0 has the keys"):
+        dv.collate([{"x": [1]}, {"x": [3], "y": 1}], pad="ragged")
+
+
+def test_b52_lists_and_tuples():
+    assert_same(dv.collate([[1, 2], [3, 4]]), np.array([[1, 2], [3, 4]]))
+    one, other = dv.collate([(1, 2), (3, 4)])
+    assert (one.tolist(), other.tolist()) == ([1, 3], [2, 4])
+    words, label = dv.collate([([1, 2], "a"), ([3], "bc")], pad="ragged")
+    assert_rows(words, [np.array([1, 2]), np.array([3])])
+    assert_same(label, np.array(["a", "bc"]))
+    pair = collections.namedtuple("pair", "words label")
+    found = dv.collate([pair([1], 0), pair([2, 3], 1)], pad="ragged")
+    assert type(found) is pair
+    assert_rows(found.words, [np.array([1]), np.array([2, 3])])

@@ -302,11 +302,11 @@ def packed(rows: Sequence[Any]) -> Packed:
     if rows and all(isinstance(row, np.ndarray) for row in rows) and not is_deep:
         return _of_arrays(rows)
     inner = list(chain.from_iterable(rows))
-    values = _array_or_none(inner)
+    values = array_or_none(inner)
     if values is not None:
         lengths = np.fromiter(map(len, rows), np.intp, len(rows))
         return values, _frozen(Layout(_offsets(lengths), None, (None,)))
-    arrays = [_array_or_none(row) for row in rows]
+    arrays = [array_or_none(row) for row in rows]
     if all(array is not None for array in arrays) and not is_deep:
         return _of_arrays([array for array in arrays if array is not None])
     return packed(inner), layout_of(lengths=[len(row) for row in rows])
@@ -318,7 +318,7 @@ def _has_arrays(row: Any) -> bool:
     return is_object and all(isinstance(part, np.ndarray) for part in row.flat)
 
 
-def _array_or_none(values: Sequence[Any]) -> np.ndarray | None:
+def array_or_none(values: Sequence[Any]) -> np.ndarray | None:
     """Return values as an array, None if they are lists of different lengths."""
     try:
         return np.asarray(values)
