@@ -117,7 +117,9 @@ def median(node: Node, axis: Any, keepdims: bool, present: bool = False) -> Node
     if node.dtype == bool:
         as_float = NumpyFunction("astype", (("dtype", np.dtype(float)), ("casting", "unsafe")))
         (node,) = elementwise(as_float, (node,))
-    options = {"q": 0.5, "method": "linear", "approx": False, "present": present}
+    options = {"q": 0.5, "method": "linear", "approx": False}
+    if present:
+        options["present"] = True
     return reduction("quantile", node, axis, keepdims, options)
 
 

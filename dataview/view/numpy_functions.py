@@ -394,7 +394,7 @@ def _quantile(
     if present and known_dtype(node).hasobject:
         return _LEFT  # type: ignore[no-any-return]
     q = q if type(q) in (int, float) else np.array(evaluated(q))
-    options = {"q": q, "method": method, "approx": False, "present": present}
+    options = {"q": q, "method": method, "approx": False, **({"present": True} if present else {})}
     return reduction("quantile", node, _as_axes(axis), keepdims, options)
 
 
