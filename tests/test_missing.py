@@ -66,7 +66,7 @@ def test_statistics_without_nan_are_numpys(data):
         assert isinstance(error, type(refusal)), (got, error, refusal)
         return
     assert error is None, error
-    if x.dtype.char == "e" and kind in ("nanprod", "nanvar", "nanstd"):
+    if x.dtype.char == "e" and kind not in ("nanmin", "nanmax", *ARG_KINDS):
         return  # NumPy's own are of few digits
     close(got, expected)
     with silence():

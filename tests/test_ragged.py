@@ -750,7 +750,7 @@ def test_distinct_values_and_descriptions_are_of_values_and_lengths():
     assert list(table) == ["tokens", "tokens_length", "y"]
     assert (table["tokens"]["count"], table["tokens"]["mean"]) == (6, 3.0)
     assert (table["tokens_length"]["min"], table["tokens_length"]["max"]) == (0, 3)
-    assert list(d.tokens[:1]._describe()) == ["", "length"] or list(d.tokens._describe())
+    assert list(d.tokens[:1]._describe()) == list(d.tokens._describe()) == ["", "length"]
 
 
 # ---------------------------------------------------------------- comparisons

@@ -375,7 +375,7 @@ def test_b53_shapes_are_told_without_a_call():
     calls = Counting(lambda row: row() + 1)
     for n in (3, 0):
         m = dv.View(np.zeros((n, 2)))._map(calls)
-        assert (m._shape(), m._dtype(), len(m)) == ((n, None), None, n)
+        assert (m._shape(), m._dtype(), len(m)) == ((n, ...), None, n)
         repr(m), m[1:], m._explain()
     assert calls.asked == []
     with pytest.raises(TypeError, match="no samples to learn from"):

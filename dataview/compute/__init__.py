@@ -10,7 +10,14 @@ from dataview.compute.evaluation import evaluate, settle
 from dataview.compute.executors import executor, run_blocks, shares_memory
 from dataview.compute.kernel import FloatErrors
 from dataview.compute.missing import KINDS
-from dataview.compute.photographs import changing, changing_arrays, listen, replacing, waiting_at
+from dataview.compute.photographs import (
+    changing,
+    changing_arrays,
+    listen,
+    photographs_in,
+    replacing,
+    waiting_at,
+)
 from dataview.compute.products import matmul, operand_indices
 from dataview.compute.programs import Program, compiled, leaves_of
 from dataview.compute.quantiles import sampled_rows
@@ -49,7 +56,8 @@ __all__ = [
     "cuts_along", "engine", "evaluate", "evaluate_all", "evaluate_into", "executor", "fields_at",
     "have_makers_in_common", "in_own_arrays", "into_places", "is_equal", "leaves_of", "listen",
     "maker_of", "making_together", "matmul", "median", "memory_of", "operand_index",
-    "operand_indices", "overwrite", "own_copy", "passes_before", "place_of", "read_as_rows_of",
+    "operand_indices", "overwrite", "own_copy", "passes_before", "photographs_in", "place_of",
+    "read_as_rows_of",
     "reader_of", "reduction", "reduction_where", "replacing", "result_dtype", "row_blocks",
     "rows_of", "rows_of_request", "run_blocks", "sampled_rows", "settle", "shares_memory",
     "waiting_at", "way_of",

@@ -156,19 +156,19 @@ def _read_into(node: Node, out: np.ndarray) -> None:
 def by_name(node: Node) -> dict[str, Any]:
     """Return the data of a node's fields, nested as they are, in one evaluation."""
     leaves: list[Node] = []
-
-    def numbered(part: Node) -> dict[str, Any]:
-        """Return the numbers of the fields among the leaves."""
-        found: dict[str, Any] = {}
-        for name in part.fields:
-            inner = field(part, name)
-            found[name] = numbered(inner) if isinstance(inner, Record) else len(leaves)
-            if not isinstance(inner, Record):
-                leaves.append(inner)
-        return found
-
-    numbers = numbered(node)
+    numbers = _numbered(node, leaves)
     return _filled(numbers, evaluate_all(leaves))
+
+
+def _numbered(node: Node, leaves: list[Node]) -> dict[str, Any]:
+    """Return the numbers of a node's fields among the leaves, and add these."""
+    found: dict[str, Any] = {}
+    for name in node.fields:
+        inner = field(node, name)
+        found[name] = _numbered(inner, leaves) if isinstance(inner, Record) else len(leaves)
+        if not isinstance(inner, Record):
+            leaves.append(inner)
+    return found
 
 
 def _filled(numbers: dict[str, Any], data: Sequence[np.ndarray]) -> dict[str, Any]:

@@ -190,7 +190,10 @@ def _of_ragged(kind: str, node: Ragged, axis: Any, keepdims: bool, options: dict
     if kind == "quantile" or not (KINDS[kind].of_empty or kind in AVERAGES):
         empty = np.flatnonzero(np.diff(node.merged().chosen()[1].offsets) == 0)
         if empty.size:
-            raise ValueError(f"{kind} of no elements has no value: row {empty[0]} has none")
+            raise ValueError(
+                f"{kind} of no elements has no value: row {empty[0]} has none; "
+                "leave such rows out, view[view._lengths() > 0], or fill them up, _pad(value)"
+            )
     return Reduction(kind, node, tuple(sorted(axes)), keepdims, options, dtype)
 
 
@@ -338,6 +341,9 @@ def _values_of(
     if isinstance(node, Sampled) and node.passes:
         return _finished(wanted, _in_one_pass(node, wanted, errors), errors)
     shape = known_shape(node)
+    if made_so_far() is not None and shape and shape[0] > rows_of_request([node]):
+        with making(None):  # it would remember too much
+            return _values_of(wanted, node, evaluate, errors)
     grid = _blocks_of_rows(node)
 
     def states_of(cut: Cut) -> States:
@@ -365,21 +371,14 @@ def _values_of(
 
         run_blocks(done, grid)
         return outs
-    return _finished(wanted, _streamed(node, states_of, grid, errors), errors)
+    return _finished(wanted, _streamed(states_of, grid, errors), errors)
 
 
-def _streamed(
-    node: Node, states_of: Callable[[Cut], States], grid: list[Cut], errors: FloatErrors
-) -> States:
+def _streamed(states_of: Callable[[Cut], States], grid: list[Cut], errors: FloatErrors) -> States:
     """Return the parts of all blocks, combined in the order of the rows."""
     totals: States = {}
-    made = made_so_far()
-    if made is not None and known_shape(node)[0] > rows_of_request([node]):
-        made = None  # it would remember too much
     for start in range(0, len(grid), WINDOW):
-        with making(made):
-            found = run_blocks(states_of, grid[start : start + WINDOW])
-        for states in found:
+        for states in run_blocks(states_of, grid[start : start + WINDOW]):
             for part, state in states.items():
                 with errors.noting_in(_NAMES[part]):
                     totals[part] = _COMBINE[part](totals[part], state) if part in totals else state

@@ -14,7 +14,14 @@ from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
-from dataview.compute import have_makers_in_common, maker_of, reader_of, rows_of, settle
+from dataview.compute import (
+    have_makers_in_common,
+    maker_of,
+    photographs_in,
+    reader_of,
+    rows_of,
+    settle,
+)
 from dataview.errors import error_at
 from dataview.exchange import object_node, pack_like, packed_in_order
 from dataview.index import gather, parse
@@ -125,6 +132,8 @@ class Assembly:
         """Send no more of the data in memory than is read; the worker makes its own readers."""
         whole = Record(Fields({name: Attached(part, (0,)) for name, part in self.parts.items()}), 1)
         settle(whole)  # each worker would take it at a time of its own
+        for photograph in photographs_in(whole):
+            photograph.take()
         others = [getattr(self, part.name) for part in fields(self)[1:] if part.init]
         return _unpacked, (packed_in_order(whole), *others)
 

@@ -500,7 +500,8 @@ def known_shape(node: Node) -> Shape:
             f"own: {lengths}; name the field that stands for it with _driver="
         )
     if isinstance(node, Comparison):
-        shapes = " and ".join(str(shape_of(arg)) for arg in node.args)
+        sides = [arg.extents if isinstance(arg, Node) else shape_of(arg) for arg in node.args]
+        shapes = " and ".join(str(each).replace("None", "?") for each in sides)
         raise ValueError(f"the sides of the comparison do not broadcast together: {shapes}")
     if isinstance(node, Unbound):
         extents = ", ".join("?" if n is None else str(n) for n in node.extents)

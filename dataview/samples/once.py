@@ -26,7 +26,7 @@ class MadeOfSample(Made):
 
     __slots__ = ("sources",)
 
-    def __init__(self, sources: Iterable[Source] = ()) -> None:
+    def __init__(self, sources: Iterable[Source] | None = None) -> None:
         super().__init__()
         self.sources = sources
         listen(self)
@@ -36,7 +36,7 @@ class MadeOfSample(Made):
 
     def written(self, is_changed: Callable[[Source], bool]) -> None:
         """Forget all if it may come from a source that was changed."""
-        if any(map(is_changed, self.sources)):
+        if self.sources is None or any(map(is_changed, self.sources)):
             self.forget()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -139,10 +139,8 @@ def padded(node: Node, padding: Any, length: bool = False, mask: bool = False) -
     """Return ragged rows filled up to one shape; of a record, those of its ragged fields."""
     if isinstance(node, Record):
         return _padded_fields(node, padding, length, mask)
-    if isinstance(node, Sampled) and isinstance(node.node, Ragged) and node.lifts:
-        rows = node.node
-        if not isinstance(node, Ragged):  # batches of ragged rows
-            return node.of_rows(padded(rows, padding, length, mask))
+    if isinstance(node, Sampled) and node.lifts and not isinstance(node, Ragged):  # batches
+        return node.of_rows(padded(cast(Node, node.node), padding, length, mask))
     if not isinstance(node, Ragged):
         raise TypeError(
             "_pad makes rows of different lengths alike, and these are of one shape already; "
@@ -168,7 +166,7 @@ def filled(node: Ragged, padding: Padding, where: str = "") -> Mapped:
         own = padding
         if given is not None:
             count = layout.axes.count(None)
-            own, given = _with_to(padding, given[:count]), given[count:]
+            own, given = replace(padding, to=given[:count]), given[count:]
         boxes.append(own.lengths(layout, where))
         rows = rows.values.rows(places) if isinstance(rows.values, Ragged) else rows.values
     if given:
@@ -203,10 +201,6 @@ def _of_ragged(layout: Layout, lengths: tuple[int, ...]) -> list[int]:
     return [n for n, length in zip(lengths, layout.axes, strict=True) if length is None]
 
 
-def _with_to(padding: Padding, to: Any) -> Padding:
-    return Padding(padding.value, to, padding.side, padding.multiple, padding.cut)
-
-
 def _padded_fields(node: Record, padding: Any, length: bool, mask: bool) -> Node:
     """Return a record with its ragged fields filled up, and with what that brings beside them."""
     by_name = padding.value if isinstance(padding.value, Mapping) else None
@@ -216,12 +210,18 @@ def _padded_fields(node: Record, padding: Any, length: bool, mask: bool) -> Node
             raise unknown_field(name, node.fields, "_pad")
     found: dict[str, Node] = {}
     for name, part in parts.items():
-        if not isinstance(part, Ragged) or (by_name is not None and name not in by_name):
+        if by_name is not None and name not in by_name:
             found[name] = part
             continue
-        own = padding
-        if by_name is not None:
-            own = Padding(by_name[name], padding.to, padding.side, padding.multiple, padding.cut)
+        own = padding if by_name is None else replace(padding, value=by_name[name])
+        if isinstance(part, Record):
+            found[name] = _padded_fields(part, own, length, mask)
+            continue
+        if not isinstance(part, Ragged):
+            if by_name is not None:
+                raise TypeError(f"_pad: the rows of field {name!r} are of one shape already")
+            found[name] = part
+            continue
         found[name] = data = filled(part, own, f"field {name!r}: ")
         for key, beside in (
             (f"{name}_length", lengths_filled(data) if length else None),

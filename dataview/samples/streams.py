@@ -16,12 +16,13 @@ import numpy as np
 
 from dataview.errors import StreamError, UndeclaredError, error_at
 from dataview.index import Index, Permutation, is_endless, is_integer, parse
-from dataview.plan.build import field, select
+from dataview.plan.build import at_path, field, select
 from dataview.plan.fields import NO_FIELDS, Attached, Field, Fields
 from dataview.plan.guards import endless
 from dataview.plan.kinds import Extents, Lifted, Sampled, known_shape
 from dataview.plan.node import Argument, Evaluate, Node
 from dataview.plan.photographs import Photograph
+from dataview.plan.ragged import Ragged
 from dataview.plan.symbols import check_bound
 from dataview.plan.walk import below
 from dataview.samples.in_order import (
@@ -133,8 +134,22 @@ class Stream(Sampled):
                 "the stream may never end, so its data cannot be returned; iterate over it, or "
                 "take a slice of it: view[:n]()"
             )
+        rows = self._ragged_rows()
+        if rows is not None:
+            return evaluate(rows)
         found = list(map(evaluate, read_once(self.samples)))
         return stack(found) if found else self._no_samples()
+
+    def _ragged_rows(self) -> Node | None:
+        """Return the samples as ragged rows, if they are chosen among such rows."""
+        samples: Any = self.samples
+        path: tuple[str, ...] = ()
+        while isinstance(samples, FieldSamples):
+            samples, path = samples.samples, (samples.name, *path)
+        if not isinstance(samples, FilteredSamples) or isinstance(samples.node, Stream):
+            return None
+        parent = at_path(samples.node, path)
+        return parent.rows(samples.numbers()) if isinstance(parent, Ragged) else None
 
     def probed(self) -> Node:
         """Return the samples as nodes that know shape, dtype and fields, reading the first."""

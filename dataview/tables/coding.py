@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from dataview.plan.node import Node
 from dataview.plan.operations import is_present, may_be_missing
 
 MISSING = -1
@@ -20,6 +21,24 @@ SPREAD = 16
 
 MANY = 1 << 12
 """More labels than this do not stay in the nearest cache."""
+
+_FAMILIES = {
+    **dict.fromkeys("biufc", "numbers"), **dict.fromkeys("UT", "text"), "S": "bytes",
+    "M": "dates", "m": "durations",
+}  # fmt: skip
+
+
+def check_comparable(values: Node, labels: Node, what: str) -> None:
+    """Raise if no value can be equal to a label, as no text is equal to a number."""
+    if labels.shape == (0,) or values.dtype is None or labels.dtype is None:
+        return
+    ours, theirs = (_FAMILIES.get(dtype.kind) for dtype in (values.dtype, labels.dtype))
+    if ours and theirs and ours != theirs:
+        raise TypeError(
+            f"{what}: {values.dtype} are {ours} and {labels.dtype} are {theirs}, so none would be "
+            "found; _astype converts one of them"
+        )
+
 
 Code = Callable[[np.ndarray], np.ndarray]
 """A function that returns the codes of values."""

@@ -283,7 +283,10 @@ def _mean_part(block: _Block, values: np.ndarray) -> State:
     if near.any():
         differ = block.sums(values != one[block.codes], np.dtype(np.float64))
         same[near & (differ > 0)] = np.nan
-    return block.sizes, sums, same
+    widest = np.result_type(wide, np.longdouble)
+    if not np.isfinite(sums).all():  # the sum may be too large where the mean is not
+        sums = block.reduced(np.add, values, np.zeros(sums.shape, widest))
+    return block.sizes, sums.astype(widest), same
 
 
 def _add_means(left: State, right: State) -> State:
@@ -302,7 +305,8 @@ def _mean(state: State, counts: np.ndarray, ddof: int) -> np.ndarray:
 def _moments_part(block: _Block, values: np.ndarray) -> State:
     """Return sizes, means and the sums of squared distances from them."""
     sizes_, sums, same = _mean_part(block, values)
-    near = np.where(np.isnan(same), sums / np.maximum(sizes_, 1)[:, None], same)
+    means = (sums / np.maximum(sizes_, 1)[:, None]).astype(same.dtype)
+    near = np.where(np.isnan(same), means, same)
     distance = block.columns(values) - near[block.codes]
     squares = (distance * np.conj(distance)).real
     return sizes_, near, block.sums(squares, np.dtype(np.float64))

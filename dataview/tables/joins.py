@@ -14,9 +14,11 @@ from dataview.plan.concat import concat
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import Mapped, known_dtype, known_shape
 from dataview.plan.node import DType, Node, Part
+from dataview.plan.operations import is_present, may_be_missing
 from dataview.plan.photographs import Photograph
+from dataview.plan.ragged import Ragged
 from dataview.sources import ArraySource, Memo
-from dataview.tables.coding import MISSING, coder
+from dataview.tables.coding import MISSING, check_comparable, coder
 from dataview.tables.labels import BLOCK
 
 _POLICIES = ("error", "mask")
@@ -30,6 +32,7 @@ def joined(node: Node, other: Node, on: str | tuple[str, str], missing: str) -> 
     for side in (node, other):
         check_ends(side, "_join")
     left, right = _key(node, ours), _key(other, theirs)
+    check_comparable(left, right, f"the keys {ours!r} and {theirs!r} of _join")
     names = [name for name in other.fields if name != theirs]
     own = {name: field(node, name) for name in node.fields}
     mask = f"{ours}_mask"
@@ -62,7 +65,8 @@ def _looked_up(node: Node, lookup: Lookup, missing: str) -> Node:
     if missing == "mask":
         one = np.full((1, *known_shape(node)[1:]), _nothing(known_dtype(node)), known_dtype(node))
         node = concat([node, stored(ArraySource(one), False)])
-    index = axis_index(known_shape(node), Computed(lookup, LINE), lookup.count)
+    shape = (lookup.others,) if isinstance(node, Ragged) else known_shape(node)
+    index = axis_index(shape, Computed(lookup, LINE), lookup.count)
     return select(node, index, "rows")
 
 
@@ -98,6 +102,8 @@ class Lookup(Photograph):
         """Find the keys among those of the other data."""
         left, right = field(node, "left"), field(node, "right")
         keys = np.asarray(evaluate(right))
+        rows = np.flatnonzero(is_present(keys)) if may_be_missing(keys.dtype) else None
+        keys = keys if rows is None else keys[rows]  # a missing key is nobody's partner
         self._check_unique(keys)
         code, shape = coder(keys), known_shape(left)
         out = np.empty(shape, np.intp)
@@ -115,7 +121,9 @@ class Lookup(Photograph):
                 )
 
         run_blocks(put, list(range(0, shape[0], BLOCK)))
-        out[out == MISSING] = len(keys)
+        lacking = out == MISSING
+        out = out if rows is None or not len(rows) else rows[out]
+        out[lacking] = self.others
         return out
 
     def _check_unique(self, keys: np.ndarray) -> None:

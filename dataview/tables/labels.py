@@ -5,6 +5,7 @@ The labels are a photograph, as a statistic is: so the codes are the same in eve
 
 from __future__ import annotations
 
+import weakref
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,7 +20,7 @@ from dataview.plan.node import Node, Part
 from dataview.plan.operations import is_present
 from dataview.plan.photographs import Photograph
 from dataview.sources import Memo
-from dataview.tables.coding import MISSING, coder
+from dataview.tables.coding import MISSING, Code, check_comparable, coder
 from dataview.tables.unique import Distinct, Values
 
 BLOCK = 1 << 16
@@ -32,6 +33,8 @@ def coded(node: Node, labels: Node | None) -> tuple[Node, Node]:
     check_ends(node, "_codes")
     if not known_shape(node):
         raise TypeError("_codes needs rows of labels; the view is a single element")
+    if labels is not None:
+        check_comparable(node, labels, "labels= of _codes")
     known = Distinct(Values(node, False, True)) if labels is None else labels
     step = Coding(_photograph(known), labels is None)
     return Mapped(node, step, (), known_shape(node), np.dtype(np.intp)), known
@@ -80,7 +83,7 @@ class Coding(Part):
 
     def rows(self, node: Any, numbers: np.ndarray, memo: Memo) -> np.ndarray:
         """Return the codes of these rows, found block by block."""
-        code = coder(self.labels.array())
+        code = _coder_of(self.labels)
         out = np.empty((len(numbers), *known_shape(node)[1:]), np.intp)
 
         def put(start: int) -> None:
@@ -92,6 +95,17 @@ class Coding(Part):
 
         run_blocks(put, list(range(0, len(numbers), BLOCK)))
         return out
+
+
+_coders: weakref.WeakKeyDictionary[Photograph, Code] = weakref.WeakKeyDictionary()
+
+
+def _coder_of(labels: Photograph) -> Code:
+    """Return the function that gives codes by labels; to make it takes as long as to sort them."""
+    found = _coders.get(labels)
+    if found is None:
+        found = _coders[labels] = coder(labels.array())
+    return found
 
 
 def rows_of(node: Node, numbers: np.ndarray) -> Node:

@@ -74,7 +74,21 @@ class LabelVerbs(BaseView):
         >>> d._group(by="label")._mean()._asdict()
         {'label': array(['a', 'b'], dtype='<U1'), 'x': array([2. , 2.5])}
         """
+        names = cast(Any, self)._fields()
+        if (
+            isinstance(by, (list, tuple))
+            and by
+            and all(isinstance(name, str) and name in names for name in by)
+        ):
+            raise TypeError(f"_group takes one field or one label for each row; got {by!r}")
         name = by if isinstance(by, str) else "label"
+        own = None if isinstance(by, str) else node_from(by).label
+        is_field = isinstance(by, str) or (own is not None and own.names[-1] == name)
+        if name in names and not is_field:
+            raise ValueError(
+                "labels from elsewhere become the field 'label' of a statistic, and there is one "
+                "already; choose another name for it with _rename(label=...)"
+            )
         source = cast(Any, self)._field(by) if isinstance(by, str) else by
         return tables.Grouped(node_of(self), node_from(source), name, viewed)
 

@@ -239,6 +239,7 @@ def _extreme(view: _Some, kind: str, axis: Any, keepdims: bool, initial: Any, wh
         if where is not None and where is not True:
             raise ValueError(f"{kind} of no elements has no value, so where= needs initial=")
         return _reduced(view, kind, axis, keepdims)
+    initial = np.array(initial, cast(Any, view)._dtype())  # NumPy casts it so
     ufunc: Any = np.minimum if kind == "min" else np.maximum
     some: Any = (
         view if where is None or where is True else np.where(where, cast(Any, view), initial)
