@@ -224,7 +224,7 @@ def test_groups_are_pairs_of_label_and_rows(data):
 
 def test_what_is_constant_in_a_group_has_its_value_as_mean_and_no_deviation():
     x = np.repeat([0.1, 1e8 + 0.3, -7.7, math.pi], 1000)
-    d = dv.View(x=x, label=x)
+    d = dv.View(x=x)
     with sizes.set(part_bytes=1000):
         assert_same(d._group(by=x)._mean().x(), np.unique(x))
         assert_same(d._group(by=x)._std().x(), np.zeros(4))
@@ -263,8 +263,12 @@ def test_refused_groups():
         d._group(by="label")._mean()
     with pytest.raises(KeyError, match="no group 3"):
         d._group(by="label")[3]
+    with pytest.raises(ValueError, match=r"_rename\(label=...\)"):
+        d._group(by=[1, 2])
+    with pytest.raises(TypeError, match="one field or one label"):
+        d._group(by=["x", "label"])
     with pytest.raises(ValueError, match="one label each"):
-        d._group(by=[1, 2, 3])
+        d._select("x")._group(by=[1, 2, 3])
 
 
 # ---------------------------------------------------------------- joins
@@ -329,6 +333,8 @@ def test_refused_joins():
 def test_sorted_is_stable_in_both_directions(data):
     values, draws = drawn(data)
     if values.dtype.hasobject:
+        e = dv.View(values)._sorted()()
+        assert e[: present(values).sum()].tolist() == sorted(values[present(values)].tolist())
         values = np.array(["b", "a", "c"], object)[draws.integers(0, 3, len(values))]
     second = draws.integers(0, 3, len(values))
     d = dv.View(a=values, b=second, row=np.arange(len(values)))
@@ -357,6 +363,8 @@ def test_drop_duplicates_keeps_the_first_of_each(data):
         return sorted(seen.values())
 
     plain = ["missing" if value != value else value for value in values.tolist()]
+    table = np.array([values, values]).T if len(values) else values
+    assert len(dv.View(table)._drop_duplicates()) == len(set(plain))
     assert d._drop_duplicates(by="a").row().tolist() == first_of(plain)
     both = list(zip(plain, second.tolist(), strict=True))
     assert d._drop_duplicates(by=["a", "b"]).row().tolist() == first_of(both)
@@ -395,3 +403,32 @@ def test_drop_names_the_fields_it_does_not_know():
     d = dv.View(x=[1], y=[2])
     with pytest.raises(AttributeError, match="z"):
         d._drop("z")
+
+
+def test_keys_of_another_kind_are_told():
+    with pytest.raises(TypeError, match="_astype"):
+        dv.View(k=["1"])._join(dv.View(k=[1], v=[1]), on="k", missing="mask")
+    with pytest.raises(TypeError, match="_astype"):
+        dv.View(["1"])._codes(labels=[1])
+
+
+def test_a_missing_key_is_nobodys_partner():
+    d = dv.View(k=np.array(["a", None], object), n=[0, 1])
+    other = dv.View(k=np.array([None, "a"], object), v=[7, 8])
+    found = d._join(other, on="k", missing="mask")
+    assert found.v().tolist() == [8, 0] and found.k_mask().tolist() == [True, False]
+
+
+def test_means_of_groups_do_not_overflow_where_they_are_finite():
+    d = dv.View(x=np.array([1e308, 1e308, 1.0]), label=[0, 0, 1])
+    assert d._group(by="label")._mean().x().tolist() == [1e308, 1.0]
+
+
+def test_codes_of_a_batch_do_not_sort_all_labels_again(monkeypatch):
+    from dataview.tables import labels
+
+    v = dv.View(np.array(["b", "a", "c"]))
+    codes = v._codes()
+    assert codes().tolist() == [1, 0, 2]
+    monkeypatch.setattr(labels, "coder", None)
+    assert codes[1:]().tolist() == [0, 2]

@@ -288,6 +288,15 @@ def test_a_statistic_fills_with_what_it_was_when_asked():
     assert filled().tolist() == [100.0, 2.0, 3.0]
 
 
+@pytest.mark.parametrize("dtype", ["?", "u1", "i2", "u2"])
+def test_deviations_of_some_small_integers_are_of_full_precision(dtype):
+    draws = np.random.default_rng(0)
+    x, mask = draws.integers(0, 200, 1000).astype(dtype), draws.random(1000) < 0.5
+    for kind in ("var", "std"):
+        found = getattr(dv.View(x), f"_{kind}")(where=mask)()
+        np.testing.assert_allclose(found, getattr(np, kind)(x, where=mask), 1e-14)
+
+
 def test_the_median_is_numpys():
     x = np.random.default_rng(0).normal(size=(101, 4))
     assert_same(dv.View(x)._median(axis=0)(), np.median(x, axis=0))

@@ -1,5 +1,6 @@
 """Each sample is made once for all that is asked of it, so that its fields agree."""
 
+import copy
 import functools
 import itertools
 import weakref
@@ -422,3 +423,23 @@ def test_no_more_samples_are_held_than_a_request_needs(kind, monkeypatch):
         most.clear()
         reading()
         assert 0 < max(most) <= 50
+
+
+def test_a_copied_sample_of_a_loop_sees_writes():
+    x = dv.View(np.arange(3.0))
+    made = dv.View(x=x)._map(lambda s: {"a": s.x() + 1, "b": s.x() + 2})._probe()
+    source, sample = copy.deepcopy((x, next(iter(made))))
+    assert (sample.a(), sample.b()) == (1.0, 2.0)
+    source[0] = 7
+    assert (sample.a(), sample.b()) == (8.0, 9.0)
+
+
+def test_orders_and_labels_are_taken_before_work_goes_to_processes():
+    d = dv.View(x=np.array([3, 1, 2]), label=["b", "a", "b"])
+    d.code = d.label._codes()
+    with d._sorted(by="x")._loader(2, workers=1, kind="process") as loader:
+        batch = next(loader)
+        d.label[:] = "a"
+        d.x[:] = 0
+        assert batch.code().tolist() == [0, 1]
+        assert d.code._meta["labels"]().tolist() == ["a", "b"]

@@ -1013,3 +1013,33 @@ def test_b52_lists_and_tuples():
     found = dv.collate([pair([1], 0), pair([2, 3], 1)], pad="ragged")
     assert type(found) is pair
     assert_rows(found.words, [np.array([1]), np.array([2, 3])])
+
+
+def test_empty_ragged_rows_are_filled_up_to_their_other_axes():
+    x = dv.ragged(np.zeros(16), shapes=[(3, 2), (5, 2)])
+    assert x[:0]._pad(0)().shape == (0, 0, 2) and x[:0]._pad(0, to=5)().shape == (0, 5, 2)
+
+
+def test_rows_without_width_keep_their_lengths():
+    d = dv.View(a=[np.zeros((2, 0)), np.zeros((3, 0))], y=[0, 1])
+    assert d[0].a().shape == (2, 0) and d[1].a().shape == (3, 0)
+    assert d.a._lengths()().tolist() == [2, 3]
+    assert d.a._pad(0)().shape == (2, 3, 0)
+
+
+def test_functions_are_mapped_over_ragged_rows_and_filter_them():
+    v = dv.ragged([[1, 2], [3], []])
+    assert v._map(lambda row: row().sum())().tolist() == [3, 3, 0]
+    assert v._map(lambda row: len(row()), shape=(), dtype=int)[::-1]().tolist() == [0, 1, 2]
+    d = dv.View(t=v, y=[0, 1, 2])
+    kept = d._filter(lambda sample: len(sample.t) > 0)
+    assert [row.tolist() for row in kept.t()] == [[1, 2], [3]]
+    assert kept.y().tolist() == [0, 1]
+
+
+def test_padding_of_a_record_reaches_its_batches_and_refuses_dense_fields():
+    d = dv.View(t=[[1, 2], [3], [], [4]], y=np.arange(4))
+    batches = d._minibatches(2)._pad(0)
+    assert batches[0].t().tolist() == [[1, 2], [3, 0]]
+    with pytest.raises(TypeError, match="'y' are of one shape already"):
+        d._pad({"y": 0})

@@ -152,7 +152,8 @@ def _moments_part(block: np.ndarray, axes: Axes, first: int) -> State:
         if not np.isnan(squares).any():
             return np.full(squares.shape, count), near, off, squares
     values, present = _parted(block)
-    values = values.astype(np.result_type(values.dtype, np.float32))
+    least = np.float64 if values.dtype.kind in "biu" else np.float32
+    values = values.astype(np.result_type(values.dtype, least))
     with np.errstate(all="ignore"):
         state = _moments(values, present, axes)
         if not np.isfinite(state[3]).all():

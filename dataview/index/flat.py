@@ -339,5 +339,9 @@ def _of_arrays(rows: Sequence[np.ndarray]) -> Packed:
     count = int(odd[-1]) + 1 if odd.size else 1
     rest = rows[0].shape[count:]
     dtype = np.result_type(*{row.dtype for row in full})
-    lines = [row.reshape(-1, *rest) for row in full if row.size] or [np.empty((0, *rest), dtype)]
+    counts = shapes[:, :count].prod(axis=1).tolist()
+    lines = [
+        row.reshape(n, *rest) if row.size else np.empty((n, *rest), dtype)
+        for n, row in zip(counts, rows, strict=True)
+    ]
     return np.concatenate(lines, dtype=dtype, casting="safe"), shaped(shapes[:, :count])

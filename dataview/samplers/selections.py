@@ -25,6 +25,7 @@ from dataview.plan.build import field, record, select
 from dataview.plan.guards import endless
 from dataview.plan.kinds import Sampled, known_shape, size_of
 from dataview.plan.node import DType, Node, Shape
+from dataview.plan.operations import is_present
 from dataview.plan.photographs import Photograph
 from dataview.samplers.protocol import Order
 from dataview.samples import Stream, repeated_stream, shuffled_stream
@@ -130,7 +131,7 @@ class _Ascending(Photograph):
 
     def find(self, node: Node) -> np.ndarray:
         """Sort the rows; those that are equal keep their order."""
-        keys = [evaluate(field(node, name)) for name in node.fields]
+        keys = [_ranks(evaluate(field(node, name))) for name in node.fields]
         if self.reversed:
             keys = [key[::-1] for key in keys]
         rows = np.argsort(keys[0], kind="stable") if len(keys) == 1 else np.lexsort(keys[::-1])
@@ -146,6 +147,19 @@ def sorted_by(node: Node, keys: Sequence[Node], is_reversed: bool) -> Node:
     return rows_by(node, Computed(order, LINE), count)
 
 
+def _ranks(values: np.ndarray) -> np.ndarray:
+    """Return values that have an order: objects with missing ones as numbers, those last."""
+    if not values.dtype.hasobject:
+        return values
+    present = is_present(values)
+    if present.all():
+        return values
+    _, codes, counts = coded(values[present])
+    found = np.full(len(values), len(counts))
+    found[present] = codes
+    return found
+
+
 def first_of_each(columns: Sequence[np.ndarray]) -> np.ndarray:
     """Return the number of the first row of each combination of values, ascending.
 
@@ -153,19 +167,29 @@ def first_of_each(columns: Sequence[np.ndarray]) -> np.ndarray:
     array([0, 1, 2])
     """
     codes = np.zeros(len(columns[0]), np.intp)
-    for values in columns:
+    for values in [part for column in columns for part in _comparable(column)]:
         found = _code_of_each(values)
         _, codes = np.unique(codes * (found.max(initial=0) + 1) + found, return_inverse=True)
     _, first = np.unique(codes, return_index=True)
     return np.sort(first)
 
 
+def _comparable(values: np.ndarray) -> list[np.ndarray]:
+    """Return columns whose rows are compared as wholes, such that NaN is equal to NaN."""
+    if values.dtype.names:
+        return [part for name in values.dtype.names for part in _comparable(values[name])]
+    if values.ndim == 1 or values.dtype.hasobject or is_present(values).all():
+        return [values]
+    return list(values.reshape(len(values), size_of(values.shape[1:])).T)
+
+
 def _code_of_each(values: np.ndarray) -> np.ndarray:
     """Return a number for each row, the same for equal rows."""
     if values.dtype.hasobject:
         known: dict[Any, int] = {}
-        rows = values.reshape(len(values), size_of(values.shape[1:])).tolist()
-        return np.array([known.setdefault(tuple(row), len(known)) for row in rows], np.intp)
+        flat = values.reshape(len(values), size_of(values.shape[1:])).copy()
+        flat[flat != flat] = math.nan  # one object, which a dictionary finds
+        return np.array([known.setdefault(tuple(row), len(known)) for row in flat], np.intp)
     axis = 0 if values.ndim > 1 else None
     _, codes = np.unique(values, return_inverse=True, axis=axis)
     return codes.reshape(-1)

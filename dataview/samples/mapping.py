@@ -13,7 +13,6 @@ from dataview.plan.build import field, record, select, stored, with_fields
 from dataview.plan.fields import Attached, Fields, check_name
 from dataview.plan.kinds import Mapped, Record, Sampled, known_shape
 from dataview.plan.node import DType, Node, Shape
-from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below, rebuilt
 from dataview.samples.in_order import DerivedSamples, FieldSamples, Samples
 from dataview.samples.numbered import NumberedSamples
@@ -123,8 +122,7 @@ def mapped(node: Node, made: RowFunctions, seed: Any = None) -> Node:
 
 def _members(parent: Node, made: RowFunctions, spec: Spec, path: Path) -> Node:
     """Return the node of a member that is declared so, with all inside it."""
-    own = isinstance(parent, (NumberedSamples, Ragged))
-    count = parent.count if own else known_shape(parent)[0]
+    count = parent.count if isinstance(parent, Sampled) else known_shape(parent)[0]
     if isinstance(spec, dict):
         return record(
             {name: _members(parent, made, inner, (*path, name)) for name, inner in spec.items()}, 1

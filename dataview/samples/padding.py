@@ -51,6 +51,7 @@ class Padding:
         """Return the lengths of all axes of the layout once its rows are filled up."""
         found = layout.lengths()
         longest = found.max(axis=0, initial=0).tolist()
+        longest = [n if own is None else own for n, own in zip(longest, layout.axes, strict=True)]
         ragged = [axis for axis, length in enumerate(layout.axes) if length is None]
         given = self.to if isinstance(self.to, (tuple, list)) else (self.to,) * len(ragged)
         if len(given) != len(ragged):
