@@ -405,6 +405,12 @@ def test_drop_names_the_fields_it_does_not_know():
         d._drop("z")
 
 
+def test_a_ragged_field_is_named_where_groups_have_no_statistic_of_it():
+    d = dv.View(t=[[1, 2], [3]], y=[0, 1])
+    with pytest.raises(dv.RaggedError, match="'t' differ in length; choose other fields"):
+        d._group(by="y")._sum()
+
+
 def test_keys_of_another_kind_are_told():
     with pytest.raises(TypeError, match="_astype"):
         dv.View(k=["1"])._join(dv.View(k=[1], v=[1]), on="k", missing="mask")

@@ -297,6 +297,13 @@ def test_deviations_of_some_small_integers_are_of_full_precision(dtype):
         np.testing.assert_allclose(found, getattr(np, kind)(x, where=mask), 1e-14)
 
 
+def test_the_median_of_complex_numbers_is_left_to_numpy():
+    z = np.array([1 + 1j, 2, 3])
+    with pytest.raises(TypeError, match=r"np.median\(view\)"):
+        dv.View(z)._median()
+    assert np.median(dv.View(z)) == np.median(z)
+
+
 def test_the_median_is_numpys():
     x = np.random.default_rng(0).normal(size=(101, 4))
     assert_same(dv.View(x)._median(axis=0)(), np.median(x, axis=0))

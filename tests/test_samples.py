@@ -440,3 +440,25 @@ def test_the_datasets_of_torch():
     assert [batch.y().tolist() for batch in stream._loader(4)] == [[0, 1, 2, 3], [4, 5]]
     batches = dv.View(data.DataLoader(whole, batch_size=3), _names=("x", "y"))
     assert [batch.y().tolist() for batch in batches] == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_a_transform_may_return_a_dataclass():
+    @dataclass
+    class Sample:
+        a: float
+        b: int
+
+    d = dv.View(x=np.arange(4.0))
+    batch = next(iter(d._loader(2, transform=lambda s: Sample(s.x() + 1, 7))))
+    assert batch.a().tolist() == [1.0, 2.0] and batch.b().tolist() == [7, 7]
+    twice = d._loader(2, transform=[lambda s: Sample(s.x(), 1), lambda s: {"c": s.a() * 2}])
+    assert next(iter(twice)).c().tolist() == [0.0, 2.0]
+
+
+def test_a_field_whose_samples_differ_in_length_is_named():
+    d = dv.View(i=np.arange(4))
+    made = d._map(lambda s: {"image": np.ones(int(s.i()) % 3 + 1), "i": s.i()})
+    with pytest.raises(
+        ValueError, match=r"field 'image': sample 1 has shape \(2,\), sample 0 \(1,\)"
+    ):
+        made()

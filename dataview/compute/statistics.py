@@ -114,6 +114,10 @@ def _kind_for(kind: str, dtype: np.dtype[Any]) -> str:
 def median(node: Node, axis: Any, keepdims: bool, present: bool = False) -> Node:
     """Return the node of a median, of what is present if asked; bools are taken for numbers."""
     check_array(node, "median")
+    if known_dtype(node).kind == "c":
+        raise TypeError(
+            "median of complex numbers is left to NumPy: np.median(view) reads them all"
+        )
     if node.dtype == bool:
         as_float = NumpyFunction("astype", (("dtype", np.dtype(float)), ("casting", "unsafe")))
         (node,) = elementwise(as_float, (node,))

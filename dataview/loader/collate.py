@@ -7,7 +7,7 @@ samples.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -134,6 +134,8 @@ def collated(
 
 def sample_of(value: Any) -> Any:
     """Return the data of a node, its fields by name, and of nodes in a mapping or tuple."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {part.name: sample_of(getattr(value, part.name)) for part in fields(value)}
     if isinstance(value, Record):
         return {name: sample_of(part.node) for name, part in members(value).items()}
     if isinstance(value, Mapping):

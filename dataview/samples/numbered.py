@@ -194,12 +194,17 @@ def stack(samples: list[np.ndarray]) -> np.ndarray:
     """Return samples as one array."""
     if not samples:
         return np.empty(0)
+    first = samples[0]
     for number, sample in enumerate(samples):
-        if sample.shape != samples[0].shape:
-            raise ValueError(
-                f"sample {number} has shape {sample.shape}, sample 0 {samples[0].shape}: they do "
-                "not make one array; iterate over the view to have each as it is"
-            )
+        parts = [("", sample.shape, first.shape)]
+        for name in (sample.dtype.names or ()) if sample.dtype != first.dtype else ():
+            parts.append((f"field {name!r}: ", sample.dtype[name].shape, first.dtype[name].shape))
+        for where, own, others in parts:
+            if own != others:
+                raise ValueError(
+                    f"{where}sample {number} has shape {own}, sample 0 {others}: they do not make "
+                    "one array; iterate over the view to have each as it is"
+                )
     return np.stack(samples)
 
 

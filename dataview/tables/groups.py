@@ -12,12 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataview.compute import evaluate, result_dtype, run_blocks, settle
+from dataview.errors import RaggedError
 from dataview.index import Array, axis_index, parse
 from dataview.plan.build import field, record, select
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import known_dtype, known_shape, size_of
 from dataview.plan.node import DType, Node
 from dataview.plan.photographs import Photograph
+from dataview.plan.ragged import Ragged
 from dataview.sizes import sizes
 from dataview.tables.coding import MISSING, coder
 from dataview.tables.unique import Distinct, Table, Values, count_values
@@ -116,6 +118,11 @@ class Grouped:
         parts = {other: field(node, other) for other in node.fields if other != name}
         parts = parts or {"value": node}
         for other, part in parts.items():
+            if isinstance(part, Ragged):
+                raise RaggedError(
+                    f"{kind} of groups: the rows of field {other!r} differ in length; choose other "
+                    "fields with _select(...) before _group, or fill them up with _pad(value)"
+                )
             if known_dtype(part).kind not in _ORDERED[kind in ("min", "max")]:
                 raise TypeError(
                     f"{kind} of groups: field {other!r} holds {part.dtype}; choose other fields "
