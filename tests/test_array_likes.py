@@ -538,6 +538,7 @@ for start in range(0, 400_000, 50_000):
     made[start : start + 50_000] = np.arange(50_000, dtype="f4")[:, None]
 d = dv.View(made)
 (d[:1000] - d[:1000]._mean(axis=0))()
+d[:100_000]._mean(axis=0)()  # starts the threads, which take addresses
 
 
 def most_held():

@@ -21,6 +21,7 @@ import dataview as dv
 path, growth, work = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 d = dv.open(path, "r+")
 (d[:1000] - d[:1000]._mean(0))()
+d[:100_000]._mean(0)()  # starts the threads, which take addresses
 
 
 def most_held():

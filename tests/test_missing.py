@@ -80,6 +80,7 @@ def test_quantiles_without_nan_are_numpys(data):
     x, axis, _ = drawn(data)
     if x.dtype.kind not in "fiu" or not x.size:
         return
+    x = np.where(np.isinf(x), x.dtype.type(7), x)  # older versions of NumPy make NaN of them
     q = data.draw(st.sampled_from([0, 0.5, 1, 0.3, [0.25, 0.5, 0.9], [0.1]]))
     method = data.draw(st.sampled_from(["linear", "lower", "hazen", "nearest", "midpoint"]))
 
