@@ -239,6 +239,13 @@ def test_a_large_offset_loses_nothing():
     np.testing.assert_allclose(found, np.array(expected, float), 1e-6)
 
 
+def test_a_deviation_of_one_row_warns_as_numpy_does():
+    groups = dv.View(x=[1.0, 2.0, 4.0], label=[0, 1, 1])._group(by="label")
+    with pytest.warns(RuntimeWarning, match="Degrees of freedom"):
+        found = groups._std(ddof=1).x()
+    assert np.isnan(found[0]) and found[1] == np.std([2.0, 4.0], ddof=1)
+
+
 def test_groups_are_of_the_data_when_they_were_asked_for():
     d = dv.View(x=np.array([1.0, 2.0, 4.0]), label=np.array(["b", "a", "b"]))
     groups, means = d._group(by="label"), d._group(by="label")._mean()

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.compute import evaluate, result_dtype, run_blocks, settle
+from dataview.compute import KINDS, NEARLY, evaluate, result_dtype, run_blocks, settle
 from dataview.errors import RaggedError
 from dataview.index import Array, axis_index, parse
 from dataview.plan.build import field, record, select
@@ -173,20 +173,20 @@ class _Statistics(Table):
 
     def find(self, node: Node) -> np.ndarray:
         """Read the labels, then all fields once."""
-        labels, counts = count_values(field(node, self.by), True)
+        labels, _ = count_values(field(node, self.by), True)
         found = np.empty(len(labels), self.dtype)
         found[self.by] = labels
         states = self._states(node, labels)
         for name, state in states.items():
             with np.errstate(all="ignore"):
-                value = KINDS[self.kind].finish(state, counts, self.ddof)
+                value = np.asarray(GROUPINGS[self.kind].finish(state, {"ddof": self.ddof}))
             found[name] = value.reshape(found[name].shape)
         return found
 
     def _states(self, node: Node, labels: np.ndarray) -> dict[str, State]:
         settle(node)
         code = coder(labels)
-        kind, names = KINDS[self.kind], [name for name in node.fields if name != self.by]
+        kind, names = GROUPINGS[self.kind], [name for name in node.fields if name != self.by]
 
         def grouped(rows: slice) -> dict[str, State]:
             block = _Block(code(_rows(field(node, self.by), rows)), len(labels))
@@ -222,7 +222,7 @@ def _blocks(node: Node) -> list[slice]:
 # --- one block ---------------------------------------------------------------------------------
 
 State = tuple[Any, ...]
-"""What some rows contribute: arrays with a row for each label; the number of rows comes first."""
+"""What some rows contribute: arrays with a row for each label."""
 
 
 class _Block:
@@ -262,75 +262,39 @@ class _Block:
 
 def _sum_part(block: _Block, values: np.ndarray) -> State:
     values = block.columns(values)
-    return block.sizes, block.sums(values, result_dtype("sum", values.dtype))
-
-
-def _add(left: State, right: State) -> State:
-    return tuple(a + b for a, b in zip(left, right, strict=True))
-
-
-NEARLY = 2.0**-30
-"""Up to this share of itself the mean of equal numbers may be off by the rounding of their sum."""
+    return (block.sums(values, result_dtype("sum", values.dtype)),)
 
 
 def _mean_part(block: _Block, values: np.ndarray) -> State:
-    """Return sizes, sums, and what the values of a label are if they are all the same.
+    """Return sums, counts, and what the values of a label are if they are all the same.
 
     The sum of many equal numbers is rounded, so that their mean would not be one of them.
     """
     values = block.columns(values)
     wide = np.result_type(values.dtype, np.float64)
-    sums = block.sums(values, wide)
+    sums, counts = block.sums(values, wide), block.sizes[:, None]
     one = np.zeros(sums.shape, wide)
     one[block.codes] = values  # the last of each label
-    several = block.sizes[:, None] > 1
-    means = sums / np.maximum(block.sizes, 1)[:, None]
-    near = several & (np.abs(means - one) <= np.abs(one) * NEARLY)
-    same = np.where(several & ~near, np.nan, one)
+    means = sums / np.maximum(counts, 1)
+    near = (counts > 1) & (np.abs(means - one) <= np.abs(one) * NEARLY)
+    same = np.where((counts > 1) & ~near, np.nan, one)
     if near.any():
         differ = block.sums(values != one[block.codes], np.dtype(np.float64))
         same[near & (differ > 0)] = np.nan
     widest = np.result_type(wide, np.longdouble)
     if not np.isfinite(sums).all():  # the sum may be too large where the mean is not
         sums = block.reduced(np.add, values, np.zeros(sums.shape, widest))
-    return block.sizes, sums.astype(widest), same
-
-
-def _add_means(left: State, right: State) -> State:
-    (count, total, one), (more, further, other) = left, right
-    alike = np.where(one == other, one, np.nan)
-    alike = np.where(count[:, None] == 0, other, np.where(more[:, None] == 0, one, alike))
-    return count + more, total + further, alike
-
-
-def _mean(state: State, counts: np.ndarray, ddof: int) -> np.ndarray:
-    _, total, one = state
-    found: np.ndarray = np.where(np.isnan(one), total / counts[:, None], one)
-    return found
+    return sums.astype(widest), counts, same
 
 
 def _moments_part(block: _Block, values: np.ndarray) -> State:
-    """Return sizes, means and the sums of squared distances from them."""
-    sizes_, sums, same = _mean_part(block, values)
-    means = (sums / np.maximum(sizes_, 1)[:, None]).astype(same.dtype)
+    """Return counts, means, nothing that these have more, and the squared distances from them."""
+    sums, counts, same = _mean_part(block, values)
+    means = (sums / np.maximum(counts, 1)).astype(same.dtype)
     near = np.where(np.isnan(same), means, same)
     distance = block.columns(values) - near[block.codes]
     squares = (distance * np.conj(distance)).real
-    return sizes_, near, block.sums(squares, np.dtype(np.float64))
-
-
-def _merge_moments(left: State, right: State) -> State:
-    (count, near, squares), (more, other, further) = left, right
-    total = count + more
-    share = (more / np.maximum(total, 1))[:, None]
-    apart = np.where((count * more)[:, None] > 0, other - near, 0)
-    spread = squares + further + (apart * np.conj(apart)).real * (count[:, None] * share)
-    return total, np.where(count[:, None] > 0, near + apart * share, other), spread
-
-
-def _variance(state: State, counts: np.ndarray, ddof: int) -> np.ndarray:
-    found: np.ndarray = state[2] / np.maximum(counts - ddof, 0)[:, None]
-    return found
+    return counts, near, np.zeros_like(near), block.sums(squares, np.dtype(np.float64))
 
 
 def _extreme_part(ufunc: np.ufunc) -> Callable[[_Block, np.ndarray], State]:
@@ -352,27 +316,28 @@ def _extreme_of(ufunc: np.ufunc) -> Callable[[State, State], State]:
     return combine
 
 
-class Kind(NamedTuple):
+class Grouping(NamedTuple):
     """How one statistic of groups is computed from blocks."""
 
     part: Callable[[_Block, np.ndarray], State]
     combine: Callable[[State, State], State]
-    finish: Callable[[State, np.ndarray, int], np.ndarray]
+    finish: Callable[[State, dict[str, Any]], Any]
 
 
-def _second(state: State, counts: np.ndarray, ddof: int) -> np.ndarray:
-    return np.asarray(state[1])
+def _as_of_all(part: Callable[[_Block, np.ndarray], State], kind: str) -> Grouping:
+    """Return a grouping whose parts are combined as those of a statistic of all rows."""
+    return Grouping(part, KINDS[kind].combine, KINDS[kind].finish)
 
 
-def _deviation(state: State, counts: np.ndarray, ddof: int) -> np.ndarray:
-    return np.asarray(np.sqrt(_variance(state, counts, ddof)))
+def _extreme(ufunc: np.ufunc) -> Grouping:
+    return Grouping(_extreme_part(ufunc), _extreme_of(ufunc), lambda state, options: state[1])
 
 
-KINDS = {
-    "sum": Kind(_sum_part, _add, _second),
-    "mean": Kind(_mean_part, _add_means, _mean),
-    "var": Kind(_moments_part, _merge_moments, _variance),
-    "std": Kind(_moments_part, _merge_moments, _deviation),
-    "min": Kind(_extreme_part(np.minimum), _extreme_of(np.minimum), _second),
-    "max": Kind(_extreme_part(np.maximum), _extreme_of(np.maximum), _second),
+GROUPINGS = {
+    "sum": _as_of_all(_sum_part, "sum"),
+    "mean": _as_of_all(_mean_part, "nanmean"),  # of labels that some blocks may lack
+    "var": _as_of_all(_moments_part, "nanvar"),
+    "std": _as_of_all(_moments_part, "nanstd"),
+    "min": _extreme(np.minimum),
+    "max": _extreme(np.maximum),
 }
