@@ -20,8 +20,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import dataview as dv
-from dataview.exchange.formats import FORMATS, Format
+from dataview.formats import FORMATS, Format
 from dataview.index import identity
+from dataview.plan.build import stored
 from dataview.sources import DelayedSource, Source
 from dataview.sources.new_files import new_file
 from oracle import (
@@ -628,23 +629,23 @@ def test_stores_are_fields_and_operands():
 
 
 def test_a_new_format_is_one_row(monkeypatch, tmp_path):
-    def opened(path, mode):
+    def opened(path, mode, claim):
         rows = os.path.getsize(path) // 8
-        return Raw(path, (rows,), np.float64)
+        return stored(Raw(path, (rows,), np.float64))
 
     def saved(path, shape, dtype, blocks):
         with new_file(path) as file:
             for block in blocks:
                 file.write(block.tobytes())
 
-    monkeypatch.setitem(FORMATS, "raw", Format(opened, saved))
-    monkeypatch.setitem(FORMATS, "log", Format(opened, None))
+    monkeypatch.setitem(FORMATS, "raw", Format((".raw",), opened, saved))
+    monkeypatch.setitem(FORMATS, "log", Format((".log",), opened))
     array = counting(300_000)
     (dv.View(array) * 2)._save(tmp_path / "x.raw")
     dv.View(array)._save(tmp_path / "x.log", format="raw")
     assert_same(dv.open(tmp_path / "x.raw")(), array * 2)
     assert_same(dv.open(str(tmp_path / "x.log"))(), array)
-    with pytest.raises(ValueError, match=r"end in \.npy,.* \.raw, \.log; got 'x.csv'"):
+    with pytest.raises(ValueError, match=r"end in \.npy, \.h5.* \.raw, \.log; got 'x.csv'"):
         dv.open("x.csv")
-    with pytest.raises(ValueError, match=r"as \.npy,.* \.raw; got .* \(format 'log'\)"):
+    with pytest.raises(ValueError, match=r"as \.npy,.* \.raw; got .* \('\.log'\)"):
         dv.View(array)._save(tmp_path / "y.log")

@@ -1,6 +1,6 @@
-"""Conversion: data of users, files and other libraries becomes nodes, and nodes become theirs.
+"""Conversion: data of users and of other libraries becomes nodes, and nodes become theirs.
 
-There is one table of file formats, and one table of readers for the objects of other libraries.
+There is one table of readers for the objects of other libraries.
 Functions are called with arrays and return arrays.  Pickles hold no more data than they need.
 """
 
@@ -8,7 +8,6 @@ from dataview.exchange.convert import (
     argument_of,
     node_of,
     object_node,
-    open_node,
     operand_of,
     ragged,
 )
@@ -16,7 +15,6 @@ from dataview.exchange.datasets import data_node, numbered, sample_node
 from dataview.exchange.from_libraries import check_gradient, in_parts, is_foreign
 from dataview.exchange.functions import Function, bind, pack_like
 from dataview.exchange.pickling import packed_in_order
-from dataview.exchange.saving import save
 from dataview.exchange.to_arrow import arrow_array, arrow_stream
 from dataview.exchange.to_libraries import (
     DEVICE,
@@ -33,6 +31,6 @@ from dataview.exchange.to_libraries import (
 __all__ = [
     "DEVICE", "Function", "argument_of", "arrow_array", "arrow_stream", "bind", "check_gradient",
     "data_node", "dlpack", "in_parts", "is_foreign", "node_of", "numbered", "object_node",
-    "open_node", "operand_of", "pack_like", "packed_in_order", "ragged", "register_in_jax",
-    "sample_node", "samples", "save", "to_dask", "to_jax", "to_pandas", "to_torch", "to_xarray",
+    "operand_of", "pack_like", "packed_in_order", "ragged", "register_in_jax",
+    "sample_node", "samples", "to_dask", "to_jax", "to_pandas", "to_torch", "to_xarray",
 ]  # fmt: skip

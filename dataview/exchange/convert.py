@@ -1,16 +1,14 @@
-"""A user's data becomes a node: arrays, numbers, mappings, functions, iterators, files."""
+"""A user's data becomes a node: arrays, numbers, mappings, functions, iterators."""
 
 from __future__ import annotations
 
 import datetime
 import numbers
-import os
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 import numpy as np
 
-from dataview.exchange.formats import opener_of
 from dataview.exchange.from_libraries import imported
 from dataview.index.flat import layout_of, packed
 from dataview.plan.build import record, stored
@@ -111,9 +109,3 @@ def ragged(values: Any, offsets: Any = None, lengths: Any = None, shapes: Any = 
         return ragged_of(*packed(list(values)))
     layout = layout_of(offsets, lengths, shapes)
     return laid_out(node_of(values), layout, exactly=offsets is None)
-
-
-def open_node(target: Any, mode: str = "r") -> Node:
-    """Return the node of a file."""
-    path = os.fsdecode(target)
-    return stored(opener_of(path)(path, mode))

@@ -14,6 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from dataview.errors import import_library
+from dataview.formats import H5pySource, ZarrSource
 from dataview.index.flat import layout_of
 from dataview.plan.build import record, stored
 from dataview.plan.fields import check_name
@@ -21,7 +22,7 @@ from dataview.plan.kinds import known_shape
 from dataview.plan.layout import reshaped
 from dataview.plan.node import Node
 from dataview.plan.ragged import laid_out
-from dataview.sources import ArrayLike, ArraySource, DelayedSource, H5pySource, ZarrSource
+from dataview.sources import ArrayLike, ArraySource, DelayedSource
 
 Reader = Callable[[Any], Node | None]
 

@@ -190,7 +190,7 @@ class ArrayLike(Source):
     def _get(self, asked: Sequence[slice | np.ndarray]) -> np.ndarray:
         """Return one slab as an array of the dtype."""
         key = self._key(asked)
-        found = self._as_array(self.array[key])
+        found = self._as_array(self._slab(key))
         shape = tuple(map(_length, asked))
         if found.shape != shape:
             raise ValueError(
@@ -198,6 +198,10 @@ class ArrayLike(Source):
                 f"selects {shape} of {self.shape}; its [] has to take slices as NumPy does"
             )
         return found
+
+    def _slab(self, key: Any) -> Any:
+        """Return what the object gives for a key."""
+        return self.array[key]
 
     def _put(self, asked: Sequence[slice | np.ndarray], value: np.ndarray) -> None:
         """Write one slab."""

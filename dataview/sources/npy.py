@@ -35,12 +35,18 @@ class NpyFile:
     mode: str
     header: Header
     state: FileState | None = None
+    claim: Any = None
+    closed: bool = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         return NpyFile, (self.path, self.mode, self.header)
 
     def check(self) -> None:
         """Raise if the file is neither the one that was opened nor one with the same header."""
+        if self.closed:
+            raise ValueError(
+                f"{self.path} was closed, by _close() or by a with block; open it again"
+            )
         now = os.stat(self.path)
         if self.state != (now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns):
             self._check_header()
@@ -202,20 +208,29 @@ class NpySource(Source):
         part = bytes_of_member(dtype, self.members)
         return found._replace(layout=(NpySource, shape, dtype), axes=len(shape), part=part)
 
+    def close(self) -> None:
+        """Have all views of the file say that it is closed; others may claim it."""
+        self.file.closed = True
+        if self.file.claim is not None:
+            self.file.claim.release()
+
     def describe(self) -> str:
         """Name the file and how it was opened."""
         return f"{os.path.basename(self.path)} ({self.file.mode})"
 
 
-def open_npy(path: str | os.PathLike[str], mode: str = "r") -> NpySource:
-    """Return the source of an `.npy` file; only its header is read."""
+def open_npy(path: str | os.PathLike[str], mode: str = "r", claim: Any = None) -> NpySource:
+    """Return the source of an `.npy` file; only its header is read.
+
+    `claim` is what lets others wait until the file is closed.
+    """
     if mode not in ("r", "r+"):
         raise ValueError(f"mode is 'r' (read) or 'r+' (read and write); got {mode!r}")
     place = os.path.abspath(path)
     header, state = read_header(place)
     if mode == "r+" and not os.access(place, os.W_OK):
         raise PermissionError(f"{place} cannot be written; open it with mode='r'")
-    return NpySource(NpyFile(place, mode, header, state))
+    return NpySource(NpyFile(place, mode, header, state, claim))
 
 
 def save_npy(

@@ -98,6 +98,9 @@ class Source(ABC):
         """Return a few words that tell a reader where the data is."""
         return type(self).__name__
 
+    def close(self) -> None:  # noqa: B027, nothing is open by default
+        """Close the file that the data are in, if it was opened by its name for views."""
+
     def member(self, name: str) -> Source:
         """Return the source of one field of a structured dtype."""
         return Member(self, name)
@@ -233,6 +236,10 @@ class Member(Source):
     def describe(self) -> str:
         """Say what the records are."""
         return self.parent.describe()
+
+    def close(self) -> None:
+        """Close the file of the records."""
+        self.parent.close()
 
     def reference(self) -> Reference:
         """Return what finds the field again as long as the records can be found."""

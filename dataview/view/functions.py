@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from dataview import exchange
+from dataview import exchange, formats
 from dataview.compute import evaluate_all
 from dataview.exchange import Function, pack_like
 from dataview.loader import collated
@@ -17,9 +18,21 @@ from dataview.view.face import evaluated, node_from, node_of, unwrapped
 from dataview.view.view import View, viewed
 
 
-def open(path: Any, mode: str = "r") -> View:
-    """Open a file as a view; `mode="r+"` lets the view write to it."""
-    return viewed(exchange.open_node(path, mode))
+def open(
+    path: str | bytes | os.PathLike[str],
+    mode: str = "r",
+    format: str | None = None,
+    lock: str | None = None,
+    **options: Any,
+) -> View:
+    """Open a file or a folder as a view; no data are read.
+
+    `mode="r+"` lets the view write to it; `lock="refuse"` then raises if another view has locked it
+    so, `lock="wait"` waits for that.  The name says which format it is, or else `format`.  Groups
+    are nested fields, and attributes metadata.  Options are those of the format: see "Files" in the
+    documentation.  `d._close()` closes it, and so does a `with` block.
+    """
+    return viewed(formats.opened(os.fsdecode(path), mode, format, lock, **options))
 
 
 def evaluate(*views: Any) -> Any:

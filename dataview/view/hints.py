@@ -53,8 +53,7 @@ INSTEAD = {
 }
 """What to write for a name, with or without an underscore, of a view d."""
 
-NOTHING_OPEN = "there is nothing to flush or close: a write is done when its statement is"
-_ENDS_OF_WRITES = ("close", "flush", "sync")
+_ENDS_OF_WRITES = ("flush", "sync")
 
 
 def advice(name: str, verbs: Container[str]) -> str:
@@ -67,5 +66,5 @@ def advice(name: str, verbs: Container[str]) -> str:
     if plain == name and f"_{name}" in verbs:
         return f"the verb is _{name}"
     if plain in _ENDS_OF_WRITES:
-        return NOTHING_OPEN
+        return "nothing is to be flushed: a write is done when its statement is, or at _close()"
     return f"write {INSTEAD[plain]}" if plain in INSTEAD else ""

@@ -1,18 +1,45 @@
-"""A view in other libraries: the protocols of arrays, and conversion to their objects."""
+"""A view outside: in files, in the protocols of arrays, as objects of other libraries."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
-from dataview import exchange
+from dataview import exchange, formats
 from dataview.view.face import BaseView, import_hooks, node_of
 
 
 class LibraryVerbs(BaseView):
-    """The protocols by which other libraries use a view, and conversion to their objects."""
+    """Files, the protocols by which other libraries use a view, conversion to their objects."""
 
     __slots__ = ()
+
+    # --- files -------------------------------------------------------------------------------
+
+    def _save(self, path: str | os.PathLike[str], format: str | None = None) -> None:
+        """Write the data to a file, in blocks; the file appears when all of it is written.
+
+        Of a view of an array this is the array: a field that was added is not in the file, and one
+        that was replaced is an error. `d._select("x", "y")._save(path)` saves fields.
+        """
+        formats.save(node_of(self), path, format)
+
+    def _close(self) -> None:
+        """Close the files that `dv.open` has opened for this view, and for all other views of them.
+
+        A view of a closed file says so when its data are asked for.  Files that you have opened
+        yourself stay open.  `with dv.open(path) as d:` closes at the end of the block.
+        """
+        formats.close(node_of(self))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._close()
+
+    # --- objects of other libraries ----------------------------------------------------------
 
     def _to_torch(self, device: Any = None, *, copy: bool | None = None) -> Any:
         """Return the data as a torch tensor, a record's as a dict of tensors.

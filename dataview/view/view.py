@@ -6,7 +6,6 @@ Fields have no leading underscore; verbs have one.
 from __future__ import annotations
 
 import operator
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -24,7 +23,7 @@ from dataview.compute import (
     rows_of,
 )
 from dataview.errors import UndeclaredError, unknown_field, unknown_verb
-from dataview.exchange import bind, packed_in_order, save
+from dataview.exchange import bind, packed_in_order
 from dataview.index import (
     NO_KEY,
     Index,
@@ -168,14 +167,6 @@ class View(Operators, RaggedVerbs, RowVerbs, LabelVerbs, StatisticVerbs, Library
     def _freeze(self) -> View:
         """Return a read-only copy of the data in memory, which never changes."""
         return viewed(declare.freeze(node_of(self)))
-
-    def _save(self, path: str | os.PathLike[str], format: str | None = None) -> None:
-        """Write the data to a file, in blocks; the file appears when all of it is written.
-
-        Of a view of an array this is the array: a field that was added is not in the file, and one
-        that was replaced is an error. `d._select("x", "y")._save(path)` saves fields.
-        """
-        save(node_of(self), path, format)
 
     # --- data in ---------------------------------------------------------------------------
 
@@ -502,12 +493,6 @@ class View(Operators, RaggedVerbs, RowVerbs, LabelVerbs, StatisticVerbs, Library
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpacked, packed_in_order(node_of(self))
-
-    def __enter__(self) -> View:
-        raise TypeError(f"a view needs no `with`; {hints.NOTHING_OPEN}")
-
-    def __exit__(self, *error: object) -> None:
-        """Python asks for this before `__enter__`, which raises."""
 
     def __copy__(self) -> View:
         return viewed(node_of(self))

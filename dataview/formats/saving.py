@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from dataview.compute import evaluate, replacing, row_blocks
-from dataview.exchange.formats import saver_of
+from dataview.formats.table import saver_of
 from dataview.plan.build import with_fields
 from dataview.plan.fields import Attached
 from dataview.plan.guards import check_ends

@@ -1,0 +1,113 @@
+"""Files that a library keeps open: opened when needed, closed by name, alone to write if asked."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sys
+import weakref
+from typing import Any
+
+from dataview.plan.kinds import Stored
+from dataview.plan.node import Node, Part
+from dataview.plan.walk import below
+
+if sys.platform != "win32":
+    import fcntl
+
+LOCKS = (None, "refuse", "wait")
+"""What is done if another view has locked the file: nothing, an error, or it is waited for."""
+
+
+class OpenFile:
+    """A file that a library has open as long as somebody holds this object, and has not closed it.
+
+    A process that was forked reads on with what it was given.  It may not write: the library
+    remembers parts of the file, and two processes would each change what they remember.
+    """
+
+    __slots__ = ("__weakref__", "claim", "file", "mode", "path", "process")
+
+    def __init__(self, path: str, mode: str, file: Any, claim: Claim | None = None) -> None:
+        self.path, self.mode, self.file, self.claim = path, mode, file, claim
+        self.process = os.getpid()
+
+    def check(self) -> None:
+        """Raise if the file was closed, or may be written by the process alone that opened it."""
+        if self.file is None:
+            raise closed(self.path)
+        if self.mode != "r" and self.process != os.getpid():
+            raise ValueError(
+                f"{self.path} was opened with mode {self.mode!r} by the process that this one was "
+                "forked from, and only that one may use it; open it with mode 'r'"
+            )
+
+    def close(self) -> None:
+        """Close the file; whoever uses it from now on is told so."""
+        file, self.file = self.file, None
+        if file is not None:
+            file.close()
+        if self.claim is not None:
+            self.claim.release()
+
+
+def close(node: Node) -> None:
+    """Close the files that were opened for the sources of a node."""
+    for part in below([node], Part.held):
+        if isinstance(part, Stored):
+            part.source.close()
+
+
+def closed(path: str) -> ValueError:
+    """Return the error for a view of a file that was closed."""
+    return ValueError(f"{path} was closed, by _close() or by a with block; open it again")
+
+
+# --- alone to write ------------------------------------------------------------------------------
+
+
+class Claim:
+    """The right to write a file, kept by a lock on a file beside it as long as this is held."""
+
+    __slots__ = ("__weakref__", "release")
+
+    def __init__(self, place: str, handle: int) -> None:
+        self.release = weakref.finalize(self, _give_up, place, handle)
+
+
+def claimed(path: str, mode: str, lock: str | None) -> Claim | None:
+    """Claim a file for writing, against all who claim it too; None if that is not asked for."""
+    if lock not in LOCKS:
+        raise ValueError(f"lock is one of {', '.join(map(repr, LOCKS))}; got {lock!r}")
+    if lock is None or mode == "r":
+        return None
+    if sys.platform == "win32":
+        raise NotImplementedError("lock= needs the locks of files that Windows does not have")
+    folder, name = os.path.split(os.path.realpath(path))
+    place = os.path.join(folder, f".{name}.writing")
+    while True:
+        handle = os.open(place, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | (fcntl.LOCK_NB if lock == "refuse" else 0))
+            if os.path.samestat(os.fstat(handle), os.stat(place)):
+                return Claim(place, handle)
+        except FileNotFoundError:  # who had it has just given it up, and removed its file
+            pass
+        except OSError as error:
+            os.close(handle)
+            if error.errno not in (errno.EAGAIN, errno.EACCES):
+                raise
+            raise BlockingIOError(
+                error.errno,
+                "another view has it open for writing; close that view, wait for it with "
+                "lock='wait', or open with mode='r'",
+                path,
+            ) from None
+        os.close(handle)
+
+
+def _give_up(place: str, handle: int) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(place)  # while the lock is held, so that nobody else has taken it
+    os.close(handle)

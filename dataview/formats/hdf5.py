@@ -1,0 +1,312 @@
+"""HDF5 by h5py: groups are records, datasets their fields, attributes metadata."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dataview.errors import import_library, shortened
+from dataview.formats.contents import as_meta, described, tree
+from dataview.formats.handles import Claim, OpenFile
+from dataview.plan.build import stored
+from dataview.plan.node import Node
+from dataview.sources import ArrayLike, Reference, Source, by_path, key_of_file
+
+_LOCAL_DRIVERS = ("sec2", "stdio", "windows")
+"""The drivers of h5py whose files can be opened again by name."""
+
+CACHE = {"rdcc_nbytes": 1 << 25, "rdcc_nslots": 10_007}
+"""Room for the chunks of a dataset: with h5py's 1 MB, larger ones are unpacked each time."""
+
+DEEPEST = 100
+"""So many groups inside groups are looked into; a file with more is taken for a broken one."""
+
+INTERNAL = frozenset({"CLASS", "DIMENSION_LIST", "NAME", "REFERENCE_LIST", "_Netcdf4Dimid"})
+"""Attributes by which libraries hold a file together: they say nothing of the data."""
+
+
+class H5pySource(ArrayLike):
+    """A dataset in an HDF5 file, which somebody has opened.
+
+    Its pickle has the path of the file, the name of the dataset and the mode: it is opened again.
+    """
+
+    __slots__ = ("file", "place")
+    takes_a_list = True
+    span_times = 4  # with a step, HDF5 takes longer than for all that lies between
+    spare_bytes = 1 << 20
+    fresh = True
+
+    def __init__(self, dataset: Any, file: OpenFile | None = None) -> None:
+        if not dataset:
+            raise ValueError("the h5py dataset is of a closed file; open the file again")
+        if dataset.shape is None:
+            raise ValueError(f"the h5py dataset {dataset.name} is empty: it has no shape")
+        self.file = file
+        path, mode = os.path.abspath(os.fsdecode(dataset.file.filename)), dataset.file.mode
+        self.place = (path, dataset.name, mode)
+        where = f"{os.path.basename(path)}{dataset.name or ', without a name'}"
+        super().__init__(dataset, f"h5py {where}" if file is None else where, mode != "r")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        self._check()
+        file = self.array.file
+        if file.driver not in _LOCAL_DRIVERS or self.array.name is None:
+            raise TypeError(
+                f"{self.title} cannot be pickled, since it cannot be opened again by the name of a "
+                "file and a dataset; pickle the data: dv.View(view())"
+            )
+        if self.writable:
+            file.flush()  # so that who opens it again finds what was written
+        return _reopened, (type(self), *self.place, self.shape, self.dtype, self.file is not None)
+
+    def close(self) -> None:
+        """Close the file if it was opened by its name; a file that a user opened stays open."""
+        if self.file is not None:
+            self.file.close()
+
+    def _check(self) -> None:
+        """Raise if the file was closed, or the dataset has changed its shape."""
+        if self.file is not None:
+            self.file.check()
+        if not self.array:
+            raise ValueError(
+                f"the file of {self.title} was closed; keep it open as long as its views are used, "
+                "or open it again and make the view anew"
+            )
+        if self.array.file.swmr_mode and not self.writable:
+            self.array.refresh()
+        super()._check()
+
+    def _put(self, asked: Sequence[slice | np.ndarray], value: np.ndarray) -> None:
+        """Write one slab, in the dtype that the dataset has with h5py's notes."""
+        noted = self.array.dtype
+        super()._put(asked, value if noted.metadata is None else value.astype(noted))
+
+    def is_same(self, other: Source) -> bool:
+        """Whether another source is of the same dataset, perhaps in a file opened again.
+
+        The data of virtual and external datasets may be those of any other one.
+        """
+        if not isinstance(other, H5pySource) or not self.array or not other.array:
+            return False  # the dataset of a closed file is neither read nor written
+        elsewhere = any(one.is_virtual or one.external for one in (self.array, other.array))
+        return elsewhere or bool(self.array == other.array)
+
+    def may_be_in(self, file: Any) -> bool:
+        """Whether the dataset may be in a file: it is in its own, which some drivers can tell."""
+        if not self.array:
+            return False
+        own = self.array.file
+        if self.array.is_virtual or self.array.external or own.driver != "sec2":
+            return True
+        return file in (None, key_of_file(own.id.get_vfd_handle()))
+
+    def reference(self) -> Reference:
+        """Return what finds the dataset by its name, as long as somebody has the file open."""
+        path, name, _ = self.place
+        if name is None:
+            return super().reference()
+        return by_path(self, self.place, lambda: _in_open_file(path, name))
+
+
+class TextSource(H5pySource):
+    """A dataset of texts of any length, which are read as `str`."""
+
+    __slots__ = ()
+
+    def _slab(self, key: Any) -> Any:
+        return self.array.asstr()[key]
+
+
+def _in_open_file(path: str, name: str) -> H5pySource | None:
+    """Return a dataset of a file that is open now, None if nobody has it open."""
+    h5py = import_library("h5py", "dataview[hdf5]")
+    for file in h5py.h5f.get_obj_ids(h5py.h5f.OBJ_ALL, h5py.h5f.OBJ_FILE):
+        if os.path.abspath(os.fsdecode(h5py.h5f.get_name(file))) == path:
+            found = h5py.File(file).get(name)
+            return H5pySource(found) if isinstance(found, h5py.Dataset) else None
+    return None
+
+
+def _reopened(
+    kind: type[H5pySource],
+    path: str,
+    name: str,
+    mode: str,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    by_name: bool,
+) -> H5pySource:
+    """Open a dataset again where it was unpickled."""
+    h5py = import_library("h5py", "dataview[hdf5]")
+    try:
+        file = h5py.File(path, mode, **(CACHE if by_name else {}))
+        dataset = file[name]
+    except (OSError, KeyError) as error:
+        raise type(error)(
+            f"{path} was opened with mode {mode!r} when a view of {name} was pickled, and cannot "
+            f"be opened so again: {error}. HDF5 lets no other process open a file that one may "
+            "write: for views in several processes, open it with mode 'r'"
+        ) from error
+    source = kind(dataset, OpenFile(path, mode, file) if by_name else None)
+    if (source.shape, source.dtype) != (shape, dtype):
+        raise ValueError(
+            f"{source.title} has changed since a view of it was pickled: it had {shape} {dtype}, "
+            f"now {source.shape} {source.dtype}; make the view anew"
+        )
+    return source
+
+
+# --- a whole file --------------------------------------------------------------------------------
+
+
+def open_hdf5(path: str, mode: str, claim: Claim | None = None, swmr: bool = False) -> Node:
+    """Return the record of an HDF5 file: its groups, shapes, dtypes and attributes are read."""
+    h5py = import_library("h5py", "dataview[hdf5]")
+    try:
+        file = h5py.File(path, mode, swmr=swmr, **CACHE)
+    except OSError as error:
+        raise _not_opened(h5py, path, mode, error) from error
+    found = _Groups(h5py, OpenFile(path, mode, file, claim)).record(file)
+    if not found.fields:
+        raise ValueError(f"{path} holds no arrays{_reasons(found)}")
+    return found
+
+
+def _not_opened(h5py: Any, path: str, mode: str, error: OSError) -> OSError:
+    """Return the error for a file that cannot be opened, with what can be done."""
+    text = shortened(str(error))
+    if not os.path.isfile(path) or isinstance(error, PermissionError):
+        return error
+    if not h5py.is_hdf5(path):
+        return OSError(f"{path} is no HDF5 file, or has lost its beginning: {text}")
+    if "already open" in text:
+        return OSError(
+            f"{path} is open in this process with another mode than {mode!r}: {text}; close the "
+            "view that has it open, by its _close()"
+        )
+    if "lock" in text:
+        return OSError(
+            f"{path} is open elsewhere, and HDF5 lets nobody else open a file that is written: "
+            f"{text}; close it there, or write it in h5py's SWMR mode and open it with swmr=True"
+        )
+    return OSError(f"{path} cannot be opened with mode {mode!r}: {text}")
+
+
+class _Groups:
+    """The groups of a file as records."""
+
+    def __init__(self, h5py: Any, file: OpenFile) -> None:
+        self.h5py, self.file = h5py, file
+        self.folder = os.path.dirname(os.path.realpath(file.path))
+        self.above: list[Any] = []
+
+    def record(self, group: Any) -> Node:
+        """Return the record of a group; what is no data is told where somebody asks for it."""
+        parts: dict[str, Node] = {}
+        lost: dict[str, str] = {}
+        self.above.append(group)
+        for name in group:
+            try:
+                found = self.part(group, name)
+                if found is not None:
+                    parts[name] = found
+            except _NotData as reason:
+                lost[name] = str(reason)
+        self.above.pop()
+        return tree(parts, lost, attributes(group))
+
+    def part(self, group: Any, name: str) -> Node | None:
+        """Return the node of what a group has under a name, None if there are no data."""
+        link = group.get(name, getlink=True)
+        if isinstance(link, self.h5py.ExternalLink):
+            self._check_file(link.filename)
+        try:
+            found = group[name]
+        except (KeyError, OSError, RuntimeError) as error:
+            raise _NotData(f"is a link that leads nowhere: {shortened(str(error))}") from error
+        if isinstance(found, self.h5py.Dataset):
+            return self.array(found)
+        if not isinstance(found, self.h5py.Group):  # a dtype with a name
+            return None
+        if found in self.above:
+            raise _NotData("is a group that contains itself")
+        if len(self.above) > DEEPEST:
+            raise _NotData(f"lies more than {DEEPEST} groups deep")
+        inside = self.record(found)
+        if not inside.fields:
+            raise _NotData(f"is a group without arrays{_reasons(inside)}")
+        return inside
+
+    def array(self, dataset: Any) -> Node:
+        """Return the node of a dataset."""
+        check = self.h5py.check_dtype
+        for file in [*(dataset.external or ()), *_virtual_files(dataset)]:
+            self._check_file(file[0])
+        try:
+            dtype = dataset.dtype
+        except (TypeError, ValueError) as error:
+            raise _NotData(f"has a type that NumPy has not: {shortened(str(error))}") from error
+        if check(ref=dtype) is not None:
+            raise _NotData("holds references to other parts of the file, which are no data")
+        if dataset.shape is None:
+            raise _NotData("is empty: it has a type and no shape")
+        kind = TextSource if self.h5py.check_string_dtype(dtype) and dtype.hasobject else H5pySource
+        node = stored(kind(dataset, self.file))
+        labels = check(enum=dtype) if dtype.kind != "b" else None
+        names = [axis.label or _scale(axis) for axis in dataset.dims]
+        meta = attributes(dataset)
+        if labels:
+            meta["labels"] = labels
+        if any(names):
+            meta["dimensions"] = names
+        return described(node, meta)
+
+    def _check_file(self, name: Any) -> None:
+        """Raise if another file, of which this one has a part, is not beside it or below."""
+        path = os.path.realpath(os.path.join(self.folder, os.fsdecode(name)))
+        if os.path.commonpath([path, self.folder]) != self.folder:
+            raise _NotData(
+                f"is in {shortened(os.fsdecode(name))}, outside of the folder of this file, which "
+                "a file from somebody else might use to show your data; open it with h5py"
+            )
+
+
+class _NotData(Exception):
+    """Why a part of a file is no field."""
+
+
+def _reasons(node: Node) -> str:
+    return "".join(f"; {name!r} {reason}" for name, reason in node.fields.lost.items())
+
+
+def _virtual_files(dataset: Any) -> list[tuple[str]]:
+    """Return the names of the other files that a virtual dataset is made of."""
+    if not dataset.is_virtual:
+        return []
+    return [(one.file_name,) for one in dataset.virtual_sources() if one.file_name != "."]
+
+
+def _scale(axis: Any) -> str:
+    """Return the name of the dataset that has the places along an axis, '' if there is none."""
+    return axis[0].name.rpartition("/")[2] if len(axis) else ""
+
+
+def attributes(item: Any) -> dict[str, Any]:
+    """Return the attributes of a group or a dataset; of those that cannot be read, why not."""
+    found: dict[str, Any] = {}
+    for name in item.attrs:
+        if name in INTERNAL:
+            continue
+        try:
+            value = item.attrs[name]
+        except (OSError, TypeError, ValueError, UnicodeError) as error:
+            found[name] = f"not readable: {shortened(str(error))}"
+            continue
+        if type(value).__module__.partition(".")[0] != "h5py":  # a reference, or nothing
+            found[name] = as_meta(value)
+    return found

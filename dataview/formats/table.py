@@ -1,0 +1,123 @@
+"""The formats of files: how each is recognised, opened and saved."""
+
+from __future__ import annotations
+
+import errno
+import inspect
+import os
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from dataview.errors import hint, unknown_option
+from dataview.formats.handles import Claim, claimed
+from dataview.formats.hdf5 import open_hdf5
+from dataview.formats.zarr import is_zarr, open_zarr
+from dataview.plan.build import stored
+from dataview.plan.node import Node
+from dataview.sources import open_npy, save_npy
+
+Open: TypeAlias = Callable[..., Node]
+"""Return the node of a file, given its path, the mode, what is held until it is closed, options."""
+
+Save: TypeAlias = Callable[[str, tuple[int, ...], np.dtype[Any], Iterable[np.ndarray]], None]
+"""Write a file, given its path, and an array by its shape, its dtype and blocks of its rows."""
+
+
+class Format(NamedTuple):
+    """How the files of a format are recognised, opened and saved; None if there is no way."""
+
+    suffixes: tuple[str, ...]
+    open: Open | None
+    save: Save | None = None
+    magic: bytes = b""
+    is_folder: Callable[[str], bool] | None = None
+
+
+def _open_npy(path: str, mode: str, claim: Claim | None) -> Node:
+    return stored(open_npy(path, mode, claim))
+
+
+FORMATS = {
+    "npy": Format((".npy",), _open_npy, save_npy, b"\x93NUMPY"),
+    "hdf5": Format((".h5", ".hdf5", ".hdf", ".he5"), open_hdf5, magic=b"\x89HDF\r\n\x1a\n"),
+    "zarr": Format((".zarr", ".zarr.zip"), open_zarr, None, is_folder=is_zarr),
+}
+"""The formats by their names; a path is opened as the first that recognises it."""
+
+_OPENED_BY = {
+    ".csv": "dv.View(pandas.read_csv(path))",
+    ".npz": "dv.View(**np.load(path))",
+    ".parquet": "dv.View(pandas.read_parquet(path))",
+}
+"""How files that other libraries open become views."""
+
+MODES = ("r", "r+")
+
+
+def opened(
+    path: str, mode: str, format: str | None = None, lock: str | None = None, **options: Any
+) -> Node:
+    """Return the node of a file or a folder."""
+    if mode not in MODES:
+        raise ValueError(f"mode is 'r' (read) or 'r+' (read and write); got {mode!r}")
+    found = FORMATS[_named(format)] if format is not None else recognised(path)
+    if found.open is None:
+        raise ValueError(f"files of the format {format!r} are saved, and cannot be opened")
+    known = list(inspect.signature(found.open).parameters)[3:]
+    for name in options:
+        if name not in known:
+            raise unknown_option(name, ["mode", "format", "lock", *known], f"open of {path!r}")
+    place = os.path.abspath(path)
+    claim = claimed(place, mode, lock)
+    try:
+        return found.open(place, mode, claim, **options)
+    except BaseException:
+        if claim is not None:
+            claim.release()
+        raise
+
+
+def recognised(path: str) -> Format:
+    """Return the format of what is at a path: by its name, or else by what it begins with."""
+    for found in FORMATS.values():
+        if found.open and path.lower().endswith(found.suffixes):
+            return found
+    if os.path.isdir(path):
+        for found in FORMATS.values():
+            if found.open and found.is_folder and found.is_folder(path):
+                return found
+    elif os.path.isfile(path):
+        with open(path, "rb") as file:
+            start = file.read(16)
+        for found in FORMATS.values():
+            if found.open and found.magic and start.startswith(found.magic):
+                return found
+    elif not os.path.exists(path) and os.path.splitext(path)[1] == "":
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    ends = [suffix for found in FORMATS.values() if found.open for suffix in found.suffixes]
+    way = _OPENED_BY.get(os.path.splitext(path)[1], "")
+    raise ValueError(
+        f"files that can be opened end in {', '.join(ends)}; got {path!r}"
+        + (f", whose data are a view by {way}" if way else "; format= says what it is")
+    )
+
+
+def saver_of(path: str, format: str | None) -> Save:
+    """Return the function that saves a file, by its format or else by its suffix."""
+    savers = {suffix: row.save for row in FORMATS.values() if row.save for suffix in row.suffixes}
+    suffix = os.path.splitext(path)[1] if format is None else FORMATS[_named(format)].suffixes[0]
+    if suffix not in savers:
+        raise ValueError(f"views are saved as {', '.join(savers)}; got {path!r} ({suffix!r})")
+    return savers[suffix]
+
+
+def _named(format: str) -> str:
+    """Return the name of a format that a user gives: its name, or a suffix of its files."""
+    for name, row in FORMATS.items():
+        if format == name or f".{format.lstrip('.')}" in row.suffixes:
+            return name
+    raise ValueError(
+        f"format is one of {', '.join(FORMATS)}; got {format!r}{hint(format, FORMATS)}"
+    )
