@@ -1,0 +1,257 @@
+"""Files and folders of every format: opened by their paths, read, changed, closed."""
+
+import os
+import pickle
+
+import h5py
+import numpy as np
+import pytest
+import zarr
+
+import dataview as dv
+
+X = np.arange(40.0).reshape(10, 4)
+Y = np.arange(10) * 3
+
+
+def hdf5(folder):
+    path = folder / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["x"], file["part/y"] = X, Y
+        file["part"].attrs["unit"] = "m"
+        file.attrs["title"] = "some"
+        file["x"].attrs["range"] = np.float32([0, 39])
+    return path
+
+
+def zarr_group(version):
+    def make(folder):
+        path = folder / f"a{version}.zarr"
+        group = zarr.open_group(path, mode="w", zarr_format=version)
+        group.create_array("x", data=X, chunks=(3, 4))
+        group.create_group("part").create_array("y", data=Y)
+        group["part"].attrs["unit"] = "m"
+        group.attrs["title"] = "some"
+        group["x"].attrs["range"] = [0.0, 39.0]
+        return path
+
+    return make
+
+
+def zarr_zip(folder):
+    path = folder / "a.zarr.zip"
+    with zarr.storage.ZipStore(path, mode="w") as store:
+        group = zarr.open_group(store, mode="w")
+        group.create_array("x", data=X, chunks=(3, 4))
+        group.create_group("part", attributes={"unit": "m"}).create_array("y", data=Y)
+        group["x"].attrs["range"] = [0.0, 39.0]
+        group.attrs["title"] = "some"
+    return path
+
+
+GROUPS = {"hdf5": hdf5, "zarr 2": zarr_group(2), "zarr 3": zarr_group(3), "zip": zarr_zip}
+WRITABLE = ["hdf5", "zarr 2", "zarr 3"]
+
+
+@pytest.fixture(params=GROUPS)
+def group(request, tmp_path):
+    if request.param == "zip":
+        with pytest.warns(UserWarning, match="Duplicate name"):  # attributes are written twice
+            return GROUPS[request.param](tmp_path)
+    return GROUPS[request.param](tmp_path)
+
+
+@pytest.fixture(params=WRITABLE)
+def writable(request, tmp_path):
+    return GROUPS[request.param](tmp_path)
+
+
+# -------------------- opened --------------------
+
+
+def test_groups_are_nested_fields(group):
+    d = dv.open(group)
+    assert set(d._fields()) == {"x", "part"} and d.part._fields() == ("y",)
+    np.testing.assert_array_equal(d.x[[7, 2, 7], ::-2](), X[[7, 2, 7], ::-2])
+    np.testing.assert_array_equal(d[3:].part.y(), Y[3:])
+
+
+def test_attributes_are_metadata(group):
+    d = dv.open(group)
+    assert d._meta["title"] == "some" and d.part._meta["unit"] == "m"
+    assert d.x._meta["range"] == [0, 39]
+
+
+def test_a_file_is_recognised_by_what_it_begins_with(tmp_path):
+    path = hdf5(tmp_path)
+    path = path.rename(tmp_path / "weights")
+    np.testing.assert_array_equal(dv.open(path).x(), X)
+    folder = GROUPS["zarr 3"](tmp_path).rename(tmp_path / "folder")
+    np.testing.assert_array_equal(dv.open(folder).x(), X)
+    np.testing.assert_array_equal(dv.open(path, format="hdf5").x(), X)
+
+
+def test_views_are_pickled_by_their_path(group):
+    d = dv.open(group)
+    sent = pickle.dumps(d.x[2:5])
+    assert len(sent) < 2000
+    np.testing.assert_array_equal(pickle.loads(sent)(), X[2:5])
+
+
+def test_an_unknown_option_is_told(group):
+    with pytest.raises(TypeError, match="no option 'chunk'"):
+        dv.open(group, chunk=3)
+    with pytest.raises(ValueError, match="mode is 'r'"):
+        dv.open(group, "a")
+    with pytest.raises(ValueError, match="lock is one of"):
+        dv.open(group, lock="no")
+
+
+# -------------------- changed in place --------------------
+
+
+def test_a_file_is_changed_in_place(writable):
+    with dv.open(writable, "r+") as d:
+        d.x -= d.x._mean(axis=0)
+        d[[1, 0]].part.y[:] = [70, 80]
+    d = dv.open(writable)
+    np.testing.assert_array_equal(d.x(), X - X.mean(0))
+    assert d.part.y[:3]().tolist() == [80, 70, 6]
+
+
+def test_a_file_opened_for_reading_is_not_written(group):
+    d = dv.open(group)
+    with pytest.raises(dv.ReadOnlyError):
+        d.x[0] = 1
+    np.testing.assert_array_equal(d.x(), X)
+
+
+# -------------------- closed --------------------
+
+
+def test_a_closed_view_says_so(group):
+    d = dv.open(group)
+    x, part = d.x[1:], d.part
+    x._close()
+    for view in (x, part.y, d.x):
+        with pytest.raises(ValueError, match=r"was closed, .*open it again"):
+            view()
+    assert x._shape() == (9, 4)
+
+
+def test_a_file_that_is_closed_can_be_removed_and_written_anew(tmp_path):
+    path = hdf5(tmp_path)
+    with dv.open(path) as d:
+        assert d.x[1, 1]() == 5
+    with h5py.File(path, "w") as file:
+        file["x"] = X * 2
+    assert dv.open(path).x[1, 1]() == 10
+
+
+def test_nothing_is_left_open_by_views_that_are_gone(tmp_path):
+    path = hdf5(tmp_path)
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        dv.open(path).x[0]()
+    assert len(os.listdir("/proc/self/fd")) == before
+    with h5py.File(path, "r+") as file:  # which HDF5 refuses while it is open for reading
+        file["x"][0] = 1
+
+
+# -------------------- one writer at a time --------------------
+
+
+@pytest.fixture(params=["npy", *WRITABLE])
+def lockable(request, tmp_path):
+    if request.param == "npy":
+        np.save(tmp_path / "a.npy", X)
+        return tmp_path / "a.npy"
+    return GROUPS[request.param](tmp_path)
+
+
+def test_a_second_writer_is_refused(lockable):
+    folder = lockable.parent
+    before = sorted(os.listdir(folder))
+    first = dv.open(lockable, "r+", lock="refuse")
+    with pytest.raises(BlockingIOError, match=r"another view has it open for writing; close"):
+        dv.open(lockable, "r+", lock="refuse")
+    first._close()
+    second = dv.open(lockable, "r+", lock="refuse")
+    del second
+    dv.open(lockable, "r+", lock="wait")._close()
+    assert sorted(os.listdir(folder)) == before
+
+
+# -------------------- what is no data --------------------
+
+
+def odd(folder):
+    path = folder / "odd.h5"
+    with h5py.File(path, "w") as file:
+        file["x"] = X
+        file["texts"] = ["a", "é", ""]
+        file["bytes"] = np.array([b"ab", b"c"])
+        file.create_dataset("enum", data=[0, 1, 1], dtype=h5py.enum_dtype({"no": 0, "yes": 1}))
+        file["truth"] = np.array([True, False])
+        file["table"] = np.array([(1, 2.5)], [("a", "i4"), ("b", "f8")])
+        file["reference"] = file["x"].ref
+        file["null"] = h5py.Empty("f4")
+        file["loop/again"] = h5py.SoftLink("/loop")
+        file["gone"] = h5py.SoftLink("/nowhere")
+        file["out"] = h5py.ExternalLink("/etc/hostname", "/x")
+        file["up"] = h5py.ExternalLink("../other.h5", "/x")
+        file["kind"] = np.dtype("f4")
+        file.create_group("empty")
+    return path
+
+
+LOST = {
+    "reference": "references to other parts",
+    "null": "is empty: it has a type",
+    "loop": "contains itself",
+    "gone": "leads nowhere",
+    "out": "outside of the folder",
+    "up": "outside of the folder",
+    "empty": "a group without arrays",
+}
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_what_is_no_data_says_why_when_it_is_asked_for(name, tmp_path):
+    d = dv.open(odd(tmp_path))
+    assert set(d._fields()) == {"x", "texts", "bytes", "enum", "truth", "table"}
+    with pytest.raises(dv.FieldError, match=rf"'{name}' .*{LOST[name]}"):
+        d._field(name)
+
+
+def test_texts_enums_and_records_are_read_as_such(tmp_path):
+    d = dv.open(odd(tmp_path))
+    assert d.texts().tolist() == ["a", "é", ""] and d.texts[1:]().tolist() == ["é", ""]
+    assert d.bytes().tolist() == [b"ab", b"c"]
+    assert d.enum().tolist() == [0, 1, 1] and d.enum._meta["labels"] == {"no": 0, "yes": 1}
+    assert d.truth().tolist() == [True, False]
+    assert d.table.b().tolist() == [2.5]
+    again = pickle.loads(pickle.dumps(d.texts))
+    assert again().tolist() == ["a", "é", ""]
+
+
+def test_a_file_without_arrays_says_what_it_has(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["null"] = h5py.Empty("f4")
+    with pytest.raises(ValueError, match=r"a\.h5 holds no arrays; 'null' is empty"):
+        dv.open(tmp_path / "a.h5")
+
+
+def test_a_file_that_is_something_else_is_told(tmp_path):
+    (tmp_path / "a.h5").write_bytes(b"no" * 500)
+    with pytest.raises(OSError, match=r"a\.h5 is no HDF5 file"):
+        dv.open(tmp_path / "a.h5")
+    (tmp_path / "a.zarr").mkdir()
+    with pytest.raises(ValueError, match="is no folder of zarr"):
+        dv.open(tmp_path / "a.zarr")
+    (tmp_path / "b.zarr").write_bytes(b"no")
+    with pytest.raises(ValueError, match="neither a folder of zarr nor a zip"):
+        dv.open(tmp_path / "b.zarr")
+    for name in ("a.h5", "a.zarr", "a"):
+        with pytest.raises(FileNotFoundError):
+            dv.open(tmp_path / "none" / name)
