@@ -93,20 +93,26 @@ def delayed(array, folder):
     return from_array(array, chunks=(rows, *array.shape[1:])[: array.ndim])
 
 
-def halved(shape):
-    return tuple(max(1, length // 2) for length in shape)
+def quartered(shape):
+    return tuple(max(1, length // 4) for length in shape)
 
 
 def hdf5(mode):
     def made(array, folder):
         path = folder / "data.h5"
         dtype = h5py.opaque_dtype(array.dtype) if array.dtype.kind == "M" else array.dtype
-        chunks = halved(array.shape) if array.size and array.ndim else None
+        chunks = quartered(array.shape) if array.size and array.ndim else None
         with h5py.File(path, "w") as file:
             file.create_dataset("x", data=array.astype(dtype), chunks=chunks)
         return h5py.File(path, mode)["x"]
 
     return made
+
+
+def hdf5_by_path(array, folder):
+    file = hdf5("r")(array, folder).file
+    file.close()
+    return dv.open(folder / "data.h5", "r+").x
 
 
 def zarr_array(mode):
@@ -115,7 +121,7 @@ def zarr_array(mode):
             folder / "data.zarr",
             shape=array.shape,
             dtype=array.dtype,
-            chunks=halved(array.shape),
+            chunks=quartered(array.shape),
             zarr_format=2,
             fill_value=None,
         )
@@ -145,6 +151,7 @@ STORES = {
     "array-like that can be written": Store(lambda array, folder: NumberedWritable(array)),
     "h5py": Store(hdf5("r"), writable=False),
     "h5py to be written": Store(hdf5("r+")),
+    "HDF5 by its path": Store(hdf5_by_path),
     "zarr": Store(zarr_array("r"), writable=False, records=False),
     "zarr to be written": Store(zarr_array("r+"), records=False),
 }

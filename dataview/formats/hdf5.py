@@ -11,6 +11,7 @@ import numpy as np
 from dataview.errors import import_library, shortened
 from dataview.formats.contents import as_meta, described, tree
 from dataview.formats.handles import Claim, OpenFile
+from dataview.index.slabs import Chunks
 from dataview.plan.build import stored
 from dataview.plan.node import Node
 from dataview.sources import ArrayLike, Reference, Source, by_path, key_of_file
@@ -34,7 +35,7 @@ class H5pySource(ArrayLike):
     Its pickle has the path of the file, the name of the dataset and the mode: it is opened again.
     """
 
-    __slots__ = ("file", "place")
+    __slots__ = ("chunks", "file", "grows", "place")
     takes_a_list = True
     span_times = 4  # with a step, HDF5 takes longer than for all that lies between
     spare_bytes = 1 << 20
@@ -49,7 +50,9 @@ class H5pySource(ArrayLike):
         path, mode = os.path.abspath(os.fsdecode(dataset.file.filename)), dataset.file.mode
         self.place = (path, dataset.name, mode)
         where = f"{os.path.basename(path)}{dataset.name or ', without a name'}"
+        self.grows = mode == "r" and dataset.file.swmr_mode
         super().__init__(dataset, f"h5py {where}" if file is None else where, mode != "r")
+        self.chunks = dataset.chunks and Chunks(dataset.chunks, self.dtype.itemsize)
 
     def __reduce__(self) -> tuple[Any, ...]:
         self._check()
@@ -77,7 +80,7 @@ class H5pySource(ArrayLike):
                 f"the file of {self.title} was closed; keep it open as long as its views are used, "
                 "or open it again and make the view anew"
             )
-        if self.array.file.swmr_mode and not self.writable:
+        if self.grows:
             self.array.refresh()
         super()._check()
 
