@@ -39,6 +39,7 @@ SAMPLERS = {
     "part-linear": lambda: "part-linear",
     "part-linear-permutation": lambda: "part-linear-permutation",
     "part-permutation-permutation": lambda: "part-permutation-permutation",
+    "chunk-permutation": lambda: dv.samplers.chunk_permutation(2, rows=3),
     "mix": lambda: dv.samplers.mix([2, 1]),
     "mix, never": lambda: dv.samplers.mix([2, 1], stop="never"),
     "rows": lambda: list(range(N))[::-1],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 
+import h5py
 import numpy as np
 import pytest
 
@@ -21,6 +22,7 @@ class Rows:
     def __init__(self, count, parts=None, **values):
         self.count = count
         self.parts = parts or (count // 3, 0, count - count // 3)
+        self.chunk = 1
         self._values = values
         self.asked = Counter()
 
@@ -54,6 +56,7 @@ ONCE = {
     "part-linear": samplers.part_linear(),
     "part-linear-permutation": samplers.part_linear_permutation(),
     "part-permutation-permutation": samplers.part_permutation_permutation(),
+    "chunk-permutation": samplers.chunk_permutation(2, rows=3),
     "function of the order": samplers.sampler_of(lambda order, position: order[::-1]),
 }
 ENDLESS = {
@@ -278,6 +281,7 @@ GOLDEN = {
     "same-length": [10, 9, 2, 6, 1, 12, 0, 11],
     "part-linear-permutation": [2, 1, 3, 0, 6, 7, 8, 12],
     "part-permutation-permutation": [8, 5, 10, 12, 7, 9, 11, 6],
+    "chunk-permutation": [2, 12, 0, 1, 5, 4, 3, 10],
     "mix": [12, 2, 5, 4, 1, 8, 11, 10],
 }
 
@@ -286,6 +290,36 @@ GOLDEN = {
 def test_the_order_of_a_version_never_changes(name):
     assert ALL[name].version == 1
     assert drawn(name, 13, seed=1, epoch=2)[1][:8].tolist() == GOLDEN[name]
+
+
+# ---------------------------------------------------------------- chunks
+
+
+@pytest.mark.parametrize("rows", [2, 5, 40])
+@pytest.mark.parametrize("pool", [1, 3])
+@pytest.mark.parametrize("count", [0, 1, 5, 23, 40])
+def test_chunks_are_mixed_a_few_at_a_time(count, rows, pool):
+    sampler = samplers.chunk_permutation(pool, rows=rows)
+    found = sampler.order(Rows(count), 3)(np.arange(count))
+    assert sorted(found.tolist()) == list(range(count))
+    left = found.tolist()
+    while left:  # what comes next is the whole of some chunks
+        chunks = list(dict.fromkeys(row // rows for row in left))[:pool]
+        whole = [row for c in chunks for row in range(c * rows, min(count, (c + 1) * rows))]
+        assert sorted(left[: len(whole)]) == sorted(whole)
+        left = left[len(whole) :]
+
+
+def test_the_chunks_of_a_file_are_known(tmp_path):
+    path = tmp_path / "x.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", data=np.arange(60).reshape(30, 2), chunks=(5, 1))
+        file["y"] = np.arange(30)
+    d = dv.open(path)
+    batches = [batch.y() for batch in d._loader(10, sampler="chunk-permutation", seed=1)]
+    assert sorted(np.concatenate(batches).tolist()) == list(range(30))
+    given = d._loader(10, sampler=samplers.chunk_permutation(rows=5), seed=1)
+    assert [batch.y().tolist() for batch in given] == [batch.tolist() for batch in batches]
 
 
 # ---------------------------------------------------------------- labels (B38 to B40)

@@ -17,7 +17,7 @@ from dataview.sources import ArrayLike, Reference, Source, by_path
 class ZarrSource(ArrayLike):
     """An array of zarr, in a folder or in another store."""
 
-    __slots__ = ("file",)
+    __slots__ = ("chunk_rows", "file")
     takes_a_list = True  # with it, each chunk is decompressed once
     span_times = 4
     spare_bytes = 1 << 20  # whole chunks are read in any case
@@ -26,6 +26,7 @@ class ZarrSource(ArrayLike):
     def __init__(self, array: Any, file: OpenFile | None = None) -> None:
         store = array.store
         self.file = file
+        self.chunk_rows = int(array.chunks[0]) if array.ndim else 1
         root = getattr(getattr(store, "root", None), "name", None) or type(store).__name__
         path = f"{root}/{array.path}".rstrip("/")
         super().__init__(array, f"zarr {path}", not array.read_only)

@@ -9,6 +9,7 @@
 """
 
 from dataview.samplers.catalogue import CATALOGUE, sampler_of
+from dataview.samplers.chunks import ChunkPermutation as chunk_permutation
 from dataview.samplers.data import RowsOf
 from dataview.samplers.given import kept_rows, saved_order
 from dataview.samplers.labelled import LabelDistribution as label_distribution
@@ -59,6 +60,7 @@ from dataview.samplers.splits import folds, group_folds, split
 __all__ = [
     "CATALOGUE", "Cuts", "Cycle", "Data", "Order", "RowsOf", "Sampler", "as_mask", "as_numbers",
     "batches_of_epoch", "batchwise_permutation", "bucket", "checked_number", "checked_seed",
+    "chunk_permutation",
     "count_rows", "first_of_each", "folds", "group_folds", "kept_rows", "label_distribution",
     "label_permutation", "label_uniform", "linear", "mix", "one_each", "ordered", "part_linear",
     "part_linear_permutation", "part_permutation_permutation", "permutation", "random_slice",

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dataview.errors import hint
+from dataview.samplers.chunks import ChunkPermutation
 from dataview.samplers.given import Iterated, NextRow, OrderFunction
 from dataview.samplers.labelled import LabelDistribution, LabelPermutation, LabelUniform, Restricted
 from dataview.samplers.lengths import Bucket, SameLength, TokenBudget
@@ -48,6 +49,7 @@ CATALOGUE: dict[str, type[Sampler]] = {
         PartLinear,
         PartLinearPermutation,
         PartPermutationPermutation,
+        ChunkPermutation,
         Mix,
     )
 }

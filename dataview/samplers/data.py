@@ -9,8 +9,9 @@ import numpy as np
 from dataview.compute import evaluate
 from dataview.errors import unknown_field
 from dataview.plan.build import field
-from dataview.plan.kinds import Concat, Driven, Record, known_shape, members
-from dataview.plan.node import Node
+from dataview.plan.kinds import Concat, Driven, Record, Stored, known_shape, members
+from dataview.plan.node import Node, Part
+from dataview.plan.walk import below
 
 
 class RowsOf:
@@ -30,6 +31,12 @@ class RowsOf:
     def parts(self) -> tuple[int, ...]:
         """The lengths of the parts in which the rows are stored."""
         return parts_of(self.node) or (self.count,)
+
+    @property
+    def chunk(self) -> int:
+        """The rows of the longest chunk among the stores of the data."""
+        stores = (part.source for part in below([self.node], Part.held) if isinstance(part, Stored))
+        return max((source.chunk_rows for source in stores), default=1)
 
     def values(self, by: Any) -> np.ndarray:
         """Return one value for each row: of a field, by name, or of an array."""

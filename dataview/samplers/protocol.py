@@ -30,6 +30,11 @@ class Data(Protocol):
         """The lengths of the parts in which the rows are stored."""
         ...
 
+    @property
+    def chunk(self) -> int:
+        """How many rows are read together, such as those of a chunk in a file."""
+        ...
+
     def values(self, by: Any) -> np.ndarray:
         """Return one value for each row: of a field, by name, or of an array."""
         ...

@@ -56,6 +56,11 @@ class Chosen:
         ends = np.searchsorted(self.rows, np.cumsum(self.data.parts))
         return tuple(np.diff(ends, prepend=0).tolist())
 
+    @property
+    def chunk(self) -> int:
+        """How many rows of the data are read together."""
+        return self.data.chunk
+
     def values(self, by: Any) -> np.ndarray:
         """Return the values of these rows."""
         found: np.ndarray = self.data.values(by)[self.rows]

@@ -75,6 +75,9 @@ class Source(ABC):
     shares: bool = False
     """Whether the readings of one evaluation have work in common, which its memo holds."""
 
+    chunk_rows: int = 1
+    """How many rows are read from the disk together, whichever of them are needed."""
+
     maker: Any = None
     """The function that makes the rows one by one, None if they are stored."""
 
@@ -199,6 +202,11 @@ class Member(Source):
     def shares(self) -> bool:  # type: ignore[override]
         """Whether reading the records shares work."""
         return self.parent.shares
+
+    @property
+    def chunk_rows(self) -> int:  # type: ignore[override]
+        """How many records are read from the disk together."""
+        return self.parent.chunk_rows
 
     @property
     def maker(self) -> Any:

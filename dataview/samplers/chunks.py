@@ -1,0 +1,63 @@
+"""A sampler for data that are stored in chunks: rows of a few chunks at a time are mixed."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+import numpy as np
+
+from dataview.index import Permutation
+from dataview.samplers.protocol import Data, Function, Key, Sampler, checked_number
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class ChunkPermutation(Sampler):
+    """Every row once: the chunks in random order, and the rows of `pool` chunks at a time mixed.
+
+    So each chunk is read for a few batches only, and not for all of an epoch.  `rows` is the length
+    of a chunk; without it, it is that of the chunks in the file, and 1 for data without chunks.
+    """
+
+    name: ClassVar[str] = "chunk-permutation"
+    reads: ClassVar[bool] = False
+
+    pool: int = 16
+    rows: int | None = None
+
+    def __post_init__(self) -> None:
+        checked_number("pool", self.pool, 1)
+        if self.rows is not None:
+            checked_number("rows", self.rows, 1)
+
+    def at(self, data: Data, key: Key) -> Function:
+        """Return the function from positions to rows."""
+        length = data.chunk if self.rows is None else self.rows
+        if length == 1:
+            return Permutation(data.count, *key)
+        return _Pools(data.count, min(length, max(1, data.count)), self.pool, key)
+
+
+class _Pools:
+    """The rows at positions: chunks in an order of their own, each pool of them permuted."""
+
+    def __init__(self, count: int, length: int, pool: int, key: Key) -> None:
+        self.count, self.length, self.key = count, length, key
+        chunks = -(-count // length)
+        self.order = Permutation(chunks, *key, "chunks").block(0, chunks)
+        lengths = np.full(chunks, length)
+        lengths[self.order == chunks - 1] -= chunks * length - count
+        self.reached = np.cumsum(lengths)
+        self.pools = np.append(self.reached[pool - 1 : -1 : pool], count)
+
+    def __call__(self, positions: np.ndarray) -> np.ndarray:
+        numbers = np.searchsorted(self.pools, positions, side="right")
+        found = np.empty(positions.shape, np.intp)
+        for number in np.unique(numbers).tolist():
+            here = numbers == number
+            start = int(self.pools[number - 1]) if number else 0
+            mixed = Permutation(int(self.pools[number]) - start, *self.key, "rows", number)
+            found[here] = start + mixed(positions[here] - start)
+        place = np.searchsorted(self.reached, found, side="right")
+        starts = np.append(0, self.reached)[place]
+        return np.asarray(self.order[place] * self.length + found - starts)
