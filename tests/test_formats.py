@@ -9,6 +9,8 @@ import pytest
 import zarr
 
 import dataview as dv
+from dataview.index import gather, slabs
+from dataview.sources import Source
 
 X = np.arange(40.0).reshape(10, 4)
 Y = np.arange(10) * 3
@@ -124,6 +126,81 @@ def test_a_file_opened_for_reading_is_not_written(group):
     with pytest.raises(dv.ReadOnlyError):
         d.x[0] = 1
     np.testing.assert_array_equal(d.x(), X)
+
+
+# -------------------- rows in any order --------------------
+
+ROWS = np.random.default_rng(7).integers(0, 500, (500, 3))
+
+
+def chunked(kind, folder):
+    if kind == "zarr":
+        array = zarr.create_array(folder / "c.zarr", shape=ROWS.shape, dtype="i8", chunks=(30, 2))
+        array[...] = ROWS
+        return folder / "c.zarr"
+    with h5py.File(folder / "c.h5", "w") as file:
+        file.create_dataset("x", data=ROWS, chunks=(30, 2) if kind == "hdf5" else None)
+    return folder / "c.h5"
+
+
+def rows_in(path, mode="r"):
+    d = dv.open(path, mode)
+    return d.x if d._fields() else d
+
+
+@pytest.mark.parametrize("kind", ["hdf5", "contiguous", "zarr"])
+@pytest.mark.parametrize("count", [1, 7, 60, 400, 3000])
+@pytest.mark.parametrize("slab", [200, 1500, 1 << 22])
+def test_rows_by_number_are_those_of_the_data(kind, count, slab, tmp_path, monkeypatch):
+    monkeypatch.setattr(slabs, "SLAB_BYTES", slab)
+    v = rows_in(chunked(kind, tmp_path))
+    rng = np.random.default_rng(count)
+    for key in [
+        rng.integers(-500, 500, count),
+        np.sort(rng.integers(0, 500, count)),
+        np.s_[rng.integers(0, 500, count), ::2],
+        np.s_[rng.integers(0, 500, count), rng.integers(0, 3, count)],
+        np.s_[rng.integers(0, 500, (count, 1)), [2, 0]],
+        np.arange(499, -1, -1)[:count],
+    ]:
+        np.testing.assert_array_equal(v[key](), ROWS[key])
+
+
+@pytest.mark.parametrize("workers", [{}, {"workers": 2}, {"workers": 2, "kind": "process"}])
+@pytest.mark.parametrize("kind", ["hdf5", "contiguous", "zarr"])
+def test_batches_of_a_few_chunks_at_a_time_are_the_rows_of_the_order(kind, workers, tmp_path):
+    v = rows_in(chunked(kind, tmp_path))
+    sampler = dv.samplers.chunk_permutation(3, rows=30)
+    found = [batch() for batch in v._loader(16, sampler=sampler, seed=4, **workers)]
+    order = dv.View(np.arange(500))._loader(16, sampler=sampler, seed=4)
+    for batch, rows in zip(found, order, strict=True):
+        np.testing.assert_array_equal(batch, ROWS[rows()])
+
+
+def test_each_chunk_is_read_once_for_an_epoch_of_a_chunk_permutation():
+    read = []
+
+    class Counted(Source):
+        shape, dtype, chunk_rows = ROWS.shape, ROWS.dtype, 30
+
+        def read(self, index, memo):
+            read.append(index.shape[0])
+            return np.array(gather.read(ROWS, index))
+
+    view = dv.View(Counted())
+    for batch in view._loader(8, sampler="chunk-permutation", seed=2):
+        batch()
+    assert sum(read) == 500 and max(read) > 8
+    assert len([*view._loader(8, sampler="permutation")]) == 63
+    assert sum(read[-63:]) == 500 and max(read[-63:]) == 8
+
+
+def test_kept_chunks_are_read_anew_after_a_write(tmp_path):
+    v = rows_in(chunked("zarr", tmp_path), "r+")
+    loader = v._loader(10, sampler="chunk-permutation", seed=0)
+    next(loader)()
+    v[:] = -1
+    assert (next(loader)() == -1).all()
 
 
 # -------------------- closed --------------------

@@ -137,6 +137,8 @@ def slabs(
         if chunks is not None:
             step = elements // len(numbers) * chunks.itemsize * chunks.lengths[axis]
             whole = _whole_chunks(numbers, chunks.lengths[axis], max(1, SLAB_BYTES // step))
+            if len(axes[axis]) <= len(whole):
+                continue
             if len(whole) * FEW_TIMES <= len(numbers):
                 axes[axis] = whole
                 continue

@@ -26,6 +26,7 @@ from dataview.errors import error_at
 from dataview.exchange import object_node, pack_like, packed_in_order
 from dataview.index import gather, parse
 from dataview.loader import ragged
+from dataview.loader.chunks import KeptChunks, has_chunks
 from dataview.loader.collate import collated, sample_of
 from dataview.loader.dealing import Task
 from dataview.plan.build import record, stored, with_fields
@@ -92,7 +93,8 @@ class Assembly:
     `parts` are the nodes to read, by name; a view that is read as a whole has the name "".
     `viewed` and `unwrap` turn nodes into views, for a user's functions, and views into nodes.
     `secondary` are the fields with a sampler of their own: if a sample of one cannot be read, the
-    transform gets None for it.
+    transform gets None for it.  `chunks` is how long those are that rows are taken from, and of
+    how many at a time.
     """
 
     parts: Mapping[str, Node]
@@ -104,6 +106,7 @@ class Assembly:
     seed: Any = 0
     secondary: frozenset[str] = frozenset()
     unwrap: Callable[[Any], Any] = lambda value: value
+    chunks: tuple[int, int] | None = None
     _by_sample: bool = field(init=False, repr=False, default=False)
     _is_steady: bool = field(init=False, repr=False, default=False)
     _remembers: bool = field(init=False, repr=False, default=False)
@@ -171,7 +174,7 @@ class Assembly:
             keys = random_keys("transform", self.seed, number, 0, len(self.steps))
             if len(self._epochs) >= EPOCHS_KEPT:
                 self._epochs.clear()
-            readers = {name: _reader(node) for name, node in parts.items()}
+            readers = {name: _reader(node, self.chunks) for name, node in parts.items()}
             found = self._epochs[number] = _Epoch(parts, readers, keys)
         return found
 
@@ -403,17 +406,18 @@ def takes_rng(function: Callable[..., Any]) -> bool:
 # --- reading ---------------------------------------------------------------------------------
 
 
-def _reader(node: Node) -> Callable[[np.ndarray], Any]:
+def _reader(node: Node, chunks: tuple[int, int] | None = None) -> Callable[[np.ndarray], Any]:
     """Return the function that reads rows of a node as arrays that share no memory with it."""
     if isinstance(node, Record):
-        parts = {name: _reader(part.node) for name, part in members(node).items()}
+        parts = {name: _reader(part.node, chunks) for name, part in members(node).items()}
         return lambda rows: {name: read(rows) for name, read in parts.items()}
     own = node.node if isinstance(node, Driven) else node
     if isinstance(own, Ragged):
         return ragged.reader(own)
-    named = {name: _reader(part) for name, part in _beside(node, own).items()}
+    named = {name: _reader(part, chunks) for name, part in _beside(node, own).items()}
     if not named:
-        return reader_of(own)
+        read = reader_of(own)
+        return KeptChunks(own, read, *chunks) if chunks and has_chunks(own) else read
     return lambda rows: {
         OWN: rows_of(own, rows),
         **{name: read(rows) for name, read in named.items()},

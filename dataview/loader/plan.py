@@ -52,7 +52,8 @@ def plan_for(
         count, chosen = None, {}
         dealer = _stream_dealer(node, options)
     else:
-        count, chosen = count_rows(node, "_loader"), _samplers(node, options)
+        count = count_rows(node, "_loader")
+        chosen = _samplers(node, count, options)
         dealer = _row_dealer(node, count, chosen, options)
     secondary = frozenset(list(chosen)[1:])
     for name in secondary - parts.keys():
@@ -60,7 +61,8 @@ def plan_for(
     names: list[Any] = [[name, *_signature(sampler)] for name, sampler in chosen.items()]
     steps = options.transform or ()
     own = options.collate, options.pad, options.on_error, options.seed
-    assembly = Assembly(parts, viewed, steps, *own, secondary, unwrapped)
+    chunks = next(iter(chosen.values())).chunks if len(chosen) == 1 else None
+    assembly = Assembly(parts, viewed, steps, *own, secondary, unwrapped, chunks)
     plain = not steps and options.collate is None and options.pad is None
     like = node if form is None and plain else None
     fingerprint = {
@@ -103,7 +105,7 @@ def _stream_dealer(node: Stream, options: LoaderOptions) -> StreamDealer:
     return StreamDealer(node, _dealing(options), options.pool, options.seed)
 
 
-def _samplers(node: Node, options: LoaderOptions) -> dict[str, samplers.Sampler]:
+def _samplers(node: Node, count: int, options: LoaderOptions) -> dict[str, samplers.Sampler]:
     """Return the samplers by the fields that they are for; the first one drives the epochs."""
     if options.pool is not None:
         raise ValueError("pool= is for streams; rows are shuffled by sampler='permutation'")
@@ -111,10 +113,12 @@ def _samplers(node: Node, options: LoaderOptions) -> dict[str, samplers.Sampler]
     if not given:
         raise ValueError("sampler= names no field; give a name or one of dv.samplers")
     found: dict[str, samplers.Sampler] = {}
+    data = samplers.RowsOf(node, count)
     for name, what in given.items():
         if name and name not in node.fields:
             raise unknown_field(name, node.fields, "the view that is loaded")
         sampler = samplers.sampler_of(what, node.fields, options.batch_size, options.tail)
+        sampler = sampler.settled(data)
         found[name] = sampler.limited(options.num_samples, options.num_batches)
     return found
 

@@ -32,10 +32,19 @@ class ChunkPermutation(Sampler):
 
     def at(self, data: Data, key: Key) -> Function:
         """Return the function from positions to rows."""
-        length = data.chunk if self.rows is None else self.rows
+        length = min(data.chunk if self.rows is None else self.rows, max(1, data.count))
         if length == 1:
             return Permutation(data.count, *key)
-        return _Pools(data.count, min(length, max(1, data.count)), self.pool, key)
+        return _Pools(data.count, length, self.pool, key)
+
+    def settled(self, data: Data) -> ChunkPermutation:
+        """Return the sampler for chunks of the length that those of the data have now."""
+        return dataclasses.replace(self, rows=data.chunk) if self.rows is None else self
+
+    @property
+    def chunks(self) -> tuple[int, int] | None:
+        """How long chunks are, and how many of them are mixed."""
+        return None if self.rows in (None, 1) else (self.rows, self.pool)
 
 
 class _Pools:

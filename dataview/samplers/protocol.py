@@ -175,6 +175,15 @@ class Sampler:
         """Return the sampler for batches of this size, or raise if it cannot make them."""
         return self
 
+    def settled(self, data: Data) -> Sampler:
+        """Return the sampler with what it would otherwise ask how the data are stored."""
+        return self
+
+    @property
+    def chunks(self) -> tuple[int, int] | None:
+        """How long chunks are, and how many of them rows are taken from at a time."""
+        return None
+
     def limited(self, samples: int | None, batches: int | None) -> Sampler:
         """Return the sampler for epochs of so many samples or batches; None is for all."""
         return self

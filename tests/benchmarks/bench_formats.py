@@ -26,6 +26,7 @@ from dataview.sizes import sizes
 WIDTH = 64
 CHUNK = 1000
 PICKED = 10_000
+BATCHES = 60
 ROUNDS = 7
 
 LAYOUTS: dict[str, dict[str, Any]] = {
@@ -83,6 +84,17 @@ def batches(view: dv.View) -> None:
         batch()
 
 
+def shuffled_by_hand(array: Any, orders: list[np.ndarray]) -> None:
+    for numbers in orders:
+        array.oindex[numbers] if isinstance(array, zarr.Array) else array[numbers]
+
+
+def shuffled(view: dv.View) -> None:
+    loader = view._loader(256, sampler="chunk-permutation", num_batches=BATCHES)
+    for batch in loader:
+        batch()
+
+
 def centred_by_hand(array: Any) -> None:
     step = 16 * CHUNK
     starts = range(0, array.shape[0], step)
@@ -106,6 +118,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     given = parser.parse_args()
     numbers = np.random.default_rng(1).integers(0, given.rows, PICKED)
+    sampler = dv.samplers.chunk_permutation(rows=CHUNK)
+    loader = dv.View(np.arange(given.rows))._loader(256, sampler=sampler, num_batches=BATCHES)
+    orders = [np.sort(batch()) for batch in loader]  # as h5py wants it
     works: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], float]] = {
         f"{PICKED:,} rows in random order": (
             lambda array: by_hand(array, numbers),
@@ -113,6 +128,11 @@ def main() -> None:
             1.3,
         ),
         f"Minibatches of {CHUNK:,} in order": (batches_by_hand, batches, 1.1),
+        f"{BATCHES} minibatches of 256, a few chunks at a time": (
+            lambda array: shuffled_by_hand(array, orders),
+            shuffled,
+            0.2,
+        ),
         # As for data larger than the undo budget, of which no old values are kept.
         "Centring in place": (centred_by_hand, centred, 1.2),
     }
