@@ -10,6 +10,7 @@ import zarr
 
 import dataview as dv
 from dataview.index import gather, slabs
+from dataview.sizes import sizes
 from dataview.sources import Source
 
 X = np.arange(40.0).reshape(10, 4)
@@ -119,6 +120,31 @@ def test_a_file_is_changed_in_place(writable):
     d = dv.open(writable)
     np.testing.assert_array_equal(d.x(), X - X.mean(0))
     assert d.part.y[:3]().tolist() == [80, 70, 6]
+
+
+@pytest.mark.parametrize("start", [0, 30, 31])
+@pytest.mark.parametrize("block_bytes", [24 * 10, 24 * 30, 24 * 70])
+def test_no_two_blocks_of_a_change_write_one_chunk(start, block_bytes):
+    data = ROWS.astype(float)
+    written = []
+
+    class Stored(Source):
+        shape, dtype, chunk_rows = data.shape, data.dtype, 30
+
+        def read(self, index, memo):
+            return np.array(gather.read(data, index))
+
+        def write(self, index, value):
+            first = index.maps[0].offset
+            written.append(set(range(first // 30, (first + index.shape[0] - 1) // 30 + 1)))
+            gather.assign(data, index, value)
+
+    view = dv.View(Stored())[start:]
+    with sizes.set(block_bytes=block_bytes, small_elements=1, streamed_elements=1):
+        view -= view._mean(axis=0)
+    np.testing.assert_allclose(data[start:], ROWS[start:] - ROWS[start:].mean(0))
+    if start % 30 == 0:
+        assert sum(map(len, written)) == len(set().union(*written)) and len(written) > 5
 
 
 def test_a_file_opened_for_reading_is_not_written(group):

@@ -302,6 +302,10 @@ def blocks_of(changes: Sequence[Change], most: int | None = None) -> list[Block]
     return found
 
 
+MOST_TIMES = 4
+"""A block may be so much larger than others to hold a whole chunk."""
+
+
 def _step_of(change: Change) -> tuple[int, int]:
     """Return along which axis a change is cut, and how long a block is."""
     axis, size = change.source.slow_axis(change.where)
@@ -310,7 +314,18 @@ def _step_of(change: Change) -> tuple[int, int]:
     room = sizes.file_bytes if is_file else sizes.block_bytes
     if is_file and isinstance(change.value, np.ndarray) and _is_loose(change.where, axis):
         size = min(size, np.dtype(np.intp).itemsize)  # only the numbers of rows take room
-    return axis, max(1, room // max(1, size))
+    return axis, _whole_chunks(change, axis, max(1, room // max(1, size)))
+
+
+def _whole_chunks(change: Change, axis: int, step: int) -> int:
+    """Return the length of a block such that no chunk of a store is in two blocks, if it can be."""
+    chunk = change.source.chunk_rows
+    rows = change.where.maps[0] if change.where.maps else None
+    if chunk == 1 or not isinstance(rows, Affine) or rows.strides != ((axis, 1),):
+        return step
+    if rows.offset % chunk or chunk > MOST_TIMES * step:
+        return step
+    return max(1, step // chunk) * chunk
 
 
 def _is_loose(index: Index, axis: int) -> bool:
