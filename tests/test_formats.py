@@ -2,6 +2,7 @@
 
 import os
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import h5py
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import zarr
 
 import dataview as dv
+from children import printed
 from dataview.index import gather, slabs
 from dataview.sizes import sizes
 from dataview.sources import Source
@@ -259,6 +261,63 @@ def test_nothing_is_left_open_by_views_that_are_gone(tmp_path):
     assert len(os.listdir("/proc/self/fd")) == before
     with h5py.File(path, "r+") as file:  # which HDF5 refuses while it is open for reading
         file["x"][0] = 1
+
+
+# -------------------- threads and processes --------------------
+
+FORKED = """
+import os, sys, threading
+import dataview as dv
+
+view = dv.open(sys.argv[1], sys.argv[2]).x
+view[0]()
+done = threading.Event()
+
+
+def read():
+    while not done.is_set():
+        view[::3]()
+
+
+threads = [threading.Thread(target=read) for _ in range(2)]
+for thread in threads:
+    thread.start()
+for _ in range(5):
+    child = os.fork()
+    if not child:
+        try:
+            print(view._sum()(), flush=True)
+        except ValueError as error:
+            print(error, flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+done.set()
+"""
+
+
+def test_a_forked_process_reads_on(group):
+    found = printed("-W", "ignore", "-c", FORKED, group, "r").split()
+    assert found == [str(X.sum())] * 5
+
+
+def test_a_forked_process_does_not_use_a_file_that_is_written(tmp_path):
+    found = printed("-W", "ignore", "-c", FORKED, hdf5(tmp_path), "r+").splitlines()
+    assert len(found) == 5 and all("forked from" in line for line in found)
+
+
+def test_threads_read_at_the_same_time(group):
+    d = dv.open(group)
+    expected = [X[n % 7 :: 2] for n in range(40)]
+    with ThreadPoolExecutor(4) as pool:
+        found = pool.map(lambda n: d.x[n % 7 :: 2](), range(40))
+        for array, wanted in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(array, wanted)
+
+
+def test_worker_processes_open_the_file_for_themselves(group):
+    d = dv.open(group)
+    with d._loader(3, workers=2, kind="process") as loader:
+        np.testing.assert_array_equal(np.concatenate([batch.x() for batch in loader]), X)
 
 
 # -------------------- one writer at a time --------------------
