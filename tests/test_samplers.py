@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dataview as dv
+from counting import Counting
 from dataview import samplers
 from dataview.index.permutation import Draws
 
@@ -23,6 +24,9 @@ class Rows:
         self.parts = parts or (count // 3, 0, count - count // 3)
         self._values = values
         self.asked = Counter()
+
+    def expect(self, by):
+        pass
 
     def values(self, by):
         if not isinstance(by, str):
@@ -710,6 +714,53 @@ def test_b60_only_the_metadata_is_read():
     assert sorted(n for batch in found for n in batch) == [1, 1, 2, 2, 3, 3]
     balanced = d._minibatches(3, sampler=samplers.label_permutation(by="label"))
     assert sorted(balanced[0].label().tolist()) == ["a", "b", "c"]
+
+
+LATE = {
+    "bucket": lambda by: samplers.bucket(by=by, window=2),
+    "weighted": lambda by: samplers.weighted(by=by),
+    "once": lambda by: samplers.label_permutation(by=by),
+    "restricted": lambda by: samplers.restricted(samplers.bucket(by=by), KINDS, "b"),
+}
+KINDS = np.array(list("ab"))[np.arange(20) % 2]
+
+
+@pytest.mark.parametrize("name", LATE)
+@pytest.mark.parametrize("how", ["name", "view"])
+def test_an_order_is_of_the_data_when_it_was_asked_for(name, how):
+    lengths = np.arange(20) * 7 % 11 + 1
+    d = dv.View(x=np.arange(20), length=lengths.copy())
+    by = "length" if how == "name" else d.length
+    expected = [b.x().tolist() for b in d._minibatches(3, sampler=LATE[name]("length"))]
+    batches = d._minibatches(3, sampler=LATE[name](by))
+    loader = d._loader(3, sampler=LATE[name](by))
+    d.length[:] = lengths[::-1] ** 2
+    assert [b.x().tolist() for b in batches] == expected
+    assert [b.x().tolist() for b in loader] == expected
+    assert [b.x().tolist() for b in d._minibatches(3, sampler=LATE[name](by))] != expected
+
+
+def test_bucket_reads_when_the_order_is_first_needed():
+    made = Counting(lambda number: {"x": float(number), "length": number * 7 % 11})
+    d = made.probed(20)
+    batches = d._minibatches(3, sampler=samplers.bucket(by="length", window=2))
+    assert len(batches) == 7 and repr(batches) and len(batches[2:]) == 5
+    some = d._minibatches(3, sampler=samplers.bucket(by="length", window=2), num_batches=4)
+    loader = d._loader(3, sampler=samplers.bucket(by="length", window=2))
+    assert len(some) == 4 and not made.asked
+    rows = [b.x().tolist() for b in batches]
+    assert sorted(np.concatenate(rows).tolist()) == list(range(20))
+    assert [b.x().tolist() for b in some] == rows[:4]
+    assert [b.x().tolist() for b in loader] == rows
+
+
+def test_an_order_travels_before_and_after_it_is_known():
+    d = dv.View(x=np.arange(20), length=np.arange(20) * 7 % 11)
+    batches = d._minibatches(3, sampler=samplers.bucket(by="length", window=2))
+    early = pickle.loads(pickle.dumps(batches))
+    rows = [b.x().tolist() for b in batches]
+    late = pickle.loads(pickle.dumps(batches))
+    assert [b.x().tolist() for b in early] == rows == [b.x().tolist() for b in late]
 
 
 def test_metadata_is_read_once_and_late():

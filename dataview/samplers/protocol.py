@@ -30,6 +30,10 @@ class Data(Protocol):
         """The lengths of the parts in which the rows are stored."""
         ...
 
+    def expect(self, by: Any) -> None:
+        """Note that values will be asked for, which are then those of now."""
+        ...
+
     def values(self, by: Any) -> np.ndarray:
         """Return one value for each row: of a field, by name, or of an array."""
         ...
@@ -147,6 +151,8 @@ class Sampler:
 
     def order(self, data: Data, seed: Seed = 0, epoch: int = 0) -> Order:
         """Return the order of one epoch."""
+        if self.takes:
+            data.expect(getattr(self, "by", None))
         return Order(_LateFunction(self, data, self.key(seed, epoch)), self.length(data))
 
     @property
@@ -195,6 +201,22 @@ class Sampler:
         return f"samplers.{self.name.replace('-', '_')}({', '.join(given)})"
 
 
+def on_nodes(sampler: Any, unwrapped: Callable[[Any], Any]) -> Any:
+    """Return a sampler, or samplers by field, with nodes for the views among their options."""
+    if isinstance(sampler, Mapping):
+        return {name: on_nodes(one, unwrapped) for name, one in sampler.items()}
+    if not isinstance(sampler, Sampler):
+        return sampler
+    given = {part.name: getattr(sampler, part.name) for part in dataclasses.fields(sampler)}
+    found = {
+        name: on_nodes(value, unwrapped) if isinstance(value, Sampler) else unwrapped(value)
+        for name, value in given.items()
+        if name in ("by", "sampler")
+    }
+    changes = {name: value for name, value in found.items() if value is not given[name]}
+    return dataclasses.replace(sampler, **changes) if changes else sampler
+
+
 class _LateFunction:
     """The function of an order, built when the first row is asked for; a pickle builds it again."""
 
@@ -224,6 +246,9 @@ class _RowCounts:
 
     count: int
     parts: tuple[int, ...]
+
+    def expect(self, by: Any) -> None:
+        """Do nothing: there are no values."""
 
     def values(self, by: Any) -> np.ndarray:
         """Raise: there are no values."""

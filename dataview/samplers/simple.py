@@ -56,6 +56,10 @@ class Chosen:
         ends = np.searchsorted(self.rows, np.cumsum(self.data.parts))
         return tuple(np.diff(ends, prepend=0).tolist())
 
+    def expect(self, by: Any) -> None:
+        """Note that values will be asked for."""
+        self.data.expect(by)
+
     def values(self, by: Any) -> np.ndarray:
         """Return the values of these rows."""
         found: np.ndarray = self.data.values(by)[self.rows]

@@ -125,6 +125,7 @@ class RowVerbs(BaseView):
         >>> [batch.double().tolist() for batch in d._minibatches(3)]
         [[0, 2, 4], [6, 8, 10], [12]]
         """
+        options.sampler = samplers.on_nodes(options.sampler, face.unwrapped)
         return like(self, batches.grouped(node_of(self), **vars(options)))
 
     @loader.takes(loader.LoaderOptions)
@@ -136,6 +137,7 @@ class RowVerbs(BaseView):
         >>> [batch().tolist() for batch in loader], loader.epoch
         ([[0, 1], [2, 3], [4]], 1)
         """
+        options.sampler = samplers.on_nodes(options.sampler, face.unwrapped)
         wrapper = face.viewed, face.viewed_with, face.unwrapped
         return loader.Loader(loader.plan_for(node_of(self), options, *wrapper))
 
