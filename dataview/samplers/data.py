@@ -12,6 +12,7 @@ from dataview.plan.build import field
 from dataview.plan.kinds import Concat, Driven, Record, known_shape, members
 from dataview.plan.node import Node, Shape
 from dataview.plan.photographs import Photograph
+from dataview.tables import labels_of_rows, listed
 
 
 class RowsOf:
@@ -32,17 +33,33 @@ class RowsOf:
         """The lengths of the parts in which the rows are stored."""
         return parts_of(self.node) or (self.count,)
 
-    def expect(self, by: Any) -> None:
-        """Note that values will be asked for, which are then those of now."""
-        asked = self._column(by).node if isinstance(by, (str, Node)) else by
-        shape = getattr(asked, "shape", None)
-        if shape is not None:
-            self._check_one_each(shape)
+    def expect(self, by: Any, several: bool = False) -> None:
+        """Note that values will be asked for, which are then those of now.
+
+        They are one for each row, or `several`, as labels may be.
+        """
+        for column in self._columns_of(by) if several else [by]:
+            asked = self._column(column).node if isinstance(column, (str, Node)) else column
+            shape = getattr(asked, "shape", None)
+            if shape is not None and not several:
+                self._check_one_each(shape)
 
     def values(self, by: Any) -> np.ndarray:
         """Return one value for each row: of a field, by name, or of an array."""
-        found = self._column(by).array() if isinstance(by, (str, Node)) else np.asarray(by)
-        return self._one_each(found)
+        return self._one_each(self._read(by))
+
+    def labels(self, by: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the row of each label, and the labels; a row without one is not among them."""
+        return labels_of_rows(list(map(self._read, self._columns_of(by))), self.count)
+
+    def _columns_of(self, by: Any) -> list[Any]:
+        """Return the fields that a list names, anything else as the only one."""
+        is_list = isinstance(by, (list, tuple)) and len(by) > 0
+        names = is_list and all(isinstance(name, str) and name in self.node.fields for name in by)
+        return list(by) if names else [by]
+
+    def _read(self, by: Any) -> np.ndarray:
+        return self._column(by).array() if isinstance(by, (str, Node)) else listed(by)
 
     def _column(self, by: str | Node) -> Column:
         for known, column in self.asked:

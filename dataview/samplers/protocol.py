@@ -30,12 +30,19 @@ class Data(Protocol):
         """The lengths of the parts in which the rows are stored."""
         ...
 
-    def expect(self, by: Any) -> None:
-        """Note that values will be asked for, which are then those of now."""
+    def expect(self, by: Any, several: bool = False) -> None:
+        """Note that values will be asked for, which are then those of now.
+
+        They are one for each row, or `several`, as labels may be.
+        """
         ...
 
     def values(self, by: Any) -> np.ndarray:
         """Return one value for each row: of a field, by name, or of an array."""
+        ...
+
+    def labels(self, by: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the row of each label, and the labels; a row without one is not among them."""
         ...
 
 
@@ -152,7 +159,7 @@ class Sampler:
     def order(self, data: Data, seed: Seed = 0, epoch: int = 0) -> Order:
         """Return the order of one epoch."""
         if self.takes:
-            data.expect(getattr(self, "by", None))
+            data.expect(getattr(self, "by", None), self.takes == "labels")
         return Order(_LateFunction(self, data, self.key(seed, epoch)), self.length(data))
 
     @property
@@ -247,11 +254,15 @@ class _RowCounts:
     count: int
     parts: tuple[int, ...]
 
-    def expect(self, by: Any) -> None:
+    def expect(self, by: Any, several: bool = False) -> None:
         """Do nothing: there are no values."""
 
     def values(self, by: Any) -> np.ndarray:
         """Raise: there are no values."""
+        raise LookupError(f"the order has been pickled without the data, and asks for {by!r}")
+
+    def labels(self, by: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Raise: there are no labels."""
         raise LookupError(f"the order has been pickled without the data, and asks for {by!r}")
 
 

@@ -7,8 +7,10 @@ from dataview.tables.absent import filled_in, whole_rows
 from dataview.tables.groups import Grouped
 from dataview.tables.joins import joined
 from dataview.tables.labels import coded
+from dataview.tables.several import labels_of_rows, listed
 from dataview.tables.unique import distinct
 
 __all__ = [
-    "Grouped", "coded", "distinct", "filled_in", "joined", "whole_rows",
+    "Grouped", "coded", "distinct", "filled_in", "joined", "labels_of_rows", "listed",
+    "whole_rows",
 ]  # fmt: skip

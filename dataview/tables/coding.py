@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dataview.plan.node import Node
+from dataview.plan.node import DType, Node
 from dataview.plan.operations import is_present, may_be_missing
 
 MISSING = -1
@@ -28,11 +28,16 @@ _FAMILIES = {
 }  # fmt: skip
 
 
+def family_of(dtype: DType) -> str | None:
+    """Return what values of a dtype are; None if they may be anything."""
+    return _FAMILIES.get(dtype.kind)
+
+
 def check_comparable(values: Node, labels: Node, what: str) -> None:
     """Raise if no value can be equal to a label, as no text is equal to a number."""
     if labels.shape == (0,) or values.dtype is None or labels.dtype is None:
         return
-    ours, theirs = (_FAMILIES.get(dtype.kind) for dtype in (values.dtype, labels.dtype))
+    ours, theirs = family_of(values.dtype), family_of(labels.dtype)
     if ours and theirs and ours != theirs:
         raise TypeError(
             f"{what}: {values.dtype} are {ours} and {labels.dtype} are {theirs}, so none would be "
