@@ -23,7 +23,13 @@ LABELS = {
     "unsigned": lambda n: (n % 5).astype("u8") + np.uint64(2**63),
     "floats": lambda n: np.where(n % 7 == 3, np.nan, n % 5 / 2),
     "texts": lambda n: np.array(["b", "a", "longer", "é", ""])[n % 5],
-    "objects": lambda n: np.array(["b", "a", None, "d"], object)[n % 4],
+    "objects": lambda n: np.array(["b", "a", None, "d", np.nan], object)[n % 5],
+    "strings": lambda n: np.array(["b", "", None, "é"], np.dtypes.StringDType(na_object=None))[
+        n % 4
+    ],
+    "strings with NaN": lambda n: np.array(
+        ["b", "a", np.nan, "longer" * 9], np.dtypes.StringDType(na_object=np.nan)
+    )[n % 4],
     "big-endian": lambda n: (n % 5).astype(">i4"),
     "dates": lambda n: np.where(
         n % 7 == 3, np.datetime64("NaT"), np.datetime64("2020-01-01") + n % 5
@@ -125,6 +131,61 @@ def test_many_labels_are_found_however_far_apart(count, spread, dtype):
     table = {label: number for number, label in enumerate(labels.tolist())}
     expected = np.array([table.get(value, -1) for value in values.tolist()])
     assert_same(dv.View(values)._codes(labels=labels)(), expected)
+
+
+GAPS = {
+    "objects": np.array(["b", None, "a", np.nan, "b", None], object),
+    "objects with NaN": np.array(["b", np.nan, "a", np.nan, "b", np.nan], object),
+    "floats": np.array([2.0, np.nan, 1.0, np.nan, 2.0, np.nan]),
+    "strings": np.array(["b", None, "a", None, "b", None], np.dtypes.StringDType(na_object=None)),
+    "strings with NaN": np.array(
+        ["b", np.nan, "a", np.nan, "b", np.nan], np.dtypes.StringDType(na_object=np.nan)
+    ),
+    "dates": np.array(
+        ["2020-01-02", "NaT", "2020-01-01", "NaT", "2020-01-02", "NaT"], "M8[D]"
+    ),
+}  # fmt: skip
+"""Labels b, a and b in the first, third and fifth place, and what is missing in the others."""
+
+
+@pytest.mark.parametrize("name", GAPS)
+@pytest.mark.parametrize("block", [8, 1 << 22])
+def test_what_is_missing_is_one_thing_everywhere(name, block):
+    labels = GAPS[name]
+    a, b = labels[2], labels[0]
+    d = dv.View(row=np.arange(6), label=labels)
+    with sizes.set(part_bytes=block, block_bytes=block):
+        found = d.label._unique()()
+        assert found[:2].tolist() == [a, b] and not present(found[2:]).any() and len(found) == 3
+        assert found.dtype == labels.dtype
+        pairs = d.label._unique(counts=True)
+        assert pairs.count().tolist() == [1, 2, 3] and present(pairs.value()).tolist() == [1, 1, 0]
+        assert d.label._counts().count().tolist() == [1, 2]
+    assert d.label._codes()().tolist() == [1, -1, 0, -1, 1, -1]
+    assert d.label._codes(labels=found[::-1])().tolist() == [1, -1, 2, -1, 1, -1]
+    assert d.label._codes(labels=d.label._unique())().tolist() == [1, -1, 0, -1, 1, -1]
+    with pytest.raises(ValueError, match="more than once"):
+        d.label._codes(labels=labels[[1, 0, 3]])()
+    assert d._sorted(by="label").row().tolist() == [2, 0, 4, 1, 3, 5]
+    assert d._drop_duplicates(by="label").row().tolist() == [0, 1, 2]
+    assert [rows.row().tolist() for _, rows in d._group(by="label")] == [[2], [0, 4]]
+    assert d._group(by="label")._max().row().tolist() == [2, 4]
+    assert d._dropna().row().tolist() == [0, 2, 4]
+    looked_up = d._join(dv.View(label=found, y=[1, 2, 3]), on="label", missing="mask")
+    assert looked_up.y().tolist() == [2, 0, 1, 0, 2, 0]
+
+
+@pytest.mark.parametrize("name", GAPS)
+def test_rows_without_a_label_are_a_class_of_their_own_in_splits(name):
+    rows = np.repeat(np.arange(6), 4)
+    d = dv.View(row=rows, label=GAPS[name][rows])
+    for part in d._split([12], by="label", seed=0):
+        assert sorted(present(part.label())) == [False] * 6 + [True] * 6
+        assert (part.row() == 2).sum() == 2
+    for train, test in d._folds(4, by="label"):
+        assert (len(train), (~present(test.label())).sum(), (test.row() == 2).sum()) == (18, 3, 1)
+    held = [np.unique(test.row()).tolist() for _, test in d._folds(groups="label")]
+    assert held == [[2], [0, 4], [1, 3, 5]]
 
 
 def test_codes_of_a_table_of_labels():
@@ -369,7 +430,9 @@ def test_drop_duplicates_keeps_the_first_of_each(data):
             seen.setdefault(key, row)
         return sorted(seen.values())
 
-    plain = ["missing" if value != value else value for value in values.tolist()]
+    plain = [
+        value if known else "missing" for value, known in zip(values, present(values), strict=True)
+    ]
     table = np.array([values, values]).T if len(values) else values
     assert len(dv.View(table)._drop_duplicates()) == len(set(plain))
     assert d._drop_duplicates(by="a").row().tolist() == first_of(plain)

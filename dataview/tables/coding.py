@@ -45,6 +45,24 @@ def check_comparable(values: Node, labels: Node, what: str) -> None:
         )
 
 
+def classes(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct values, ascending, and the number of each value among them.
+
+    What is missing is one thing, and the last: of objects None, if any of them is None.
+
+    >>> classes(np.array(["b", None, "a", None], object))
+    (array(['a', 'b', None], dtype=object), array([1, 2, 0, 2]))
+    """
+    if values.dtype.hasobject and not (present := is_present(values)).all():
+        found, places = np.unique(values[present], return_inverse=True)
+        codes = np.full(len(values), len(found))
+        codes[present] = places
+        gaps = values[~present]
+        is_none = np.array([value is None for value in gaps.tolist()], bool)
+        return np.concatenate([found, gaps[[np.argmax(is_none)]]]), codes
+    return np.unique(values, return_inverse=True)
+
+
 Code = Callable[[np.ndarray], np.ndarray]
 """A function that returns the codes of values."""
 
@@ -62,9 +80,10 @@ def coder(labels: np.ndarray) -> Code:
     >>> coder(np.array(["b", "a"]))(np.array(["b", "c", "a"])).tolist()
     [0, -1, 1]
     """
-    if not len(labels):
+    rows = np.flatnonzero(is_present(labels))  # nothing has the number of what is missing
+    if not len(rows):
         return lambda values: np.full(values.shape, MISSING)
-    order = np.argsort(labels, kind="stable")
+    order = rows[np.argsort(labels[rows], kind="stable")]
     searched = functools.partial(_searched, labels[order], order)
     if labels.dtype.kind not in "iu":
         return searched

@@ -22,7 +22,7 @@ from dataview.plan.photographs import Photograph
 from dataview.plan.ragged import Ragged
 from dataview.sizes import sizes
 from dataview.tables.coding import MISSING, coder
-from dataview.tables.unique import Distinct, Table, Values, count_values
+from dataview.tables.unique import Distinct, Table, Values, count_values, in_records
 
 WINDOW = 32
 """How many blocks are grouped before they are combined, which bounds the memory of a pass."""
@@ -161,7 +161,7 @@ class _Statistics(Table):
     about = "statistics of groups"
 
     def __init__(self, by: Node, name: str, parts: dict[str, Node], kind: str, ddof: int) -> None:
-        fields = [(name, known_dtype(by))]
+        fields = [(name, in_records(known_dtype(by)))]
         for other, part in parts.items():
             fields.append(
                 (other, result_dtype(kind, known_dtype(part)), known_shape(part)[1:])  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ from dataview.plan.photographs import Photograph
 from dataview.plan.ragged import Ragged
 from dataview.samples import Samples, Stream
 from dataview.sources import ArraySource, Memo
-from dataview.tables.coding import NARROW, above
+from dataview.tables.coding import NARROW, above, classes
 
 BLOCKS_PER_MERGE = 8
 """How many blocks are counted before their values are merged."""
@@ -47,6 +47,9 @@ def _counted(array: np.ndarray) -> Counted:
             counts = np.bincount(above(array, low).reshape(-1))
             (places,) = np.nonzero(counts)
             return (places + low).astype(array.dtype), counts[places]
+    if array.dtype.hasobject:
+        values, codes = classes(array.reshape(-1))
+        return values, np.bincount(codes, minlength=len(values))
     return np.unique(array, return_counts=True)
 
 
@@ -58,10 +61,15 @@ def merge(parts: Sequence[Counted]) -> Counted:
     """
     if len(parts) == 1:
         return parts[0]
-    values, places = np.unique(np.concatenate([part[0] for part in parts]), return_inverse=True)
+    values, places = classes(np.concatenate([part[0] for part in parts]))
     counts = np.zeros(len(values), np.int64)
     np.add.at(counts, places, np.concatenate([part[1] for part in parts]))
     return values, counts
+
+
+def in_records(dtype: DType) -> DType:
+    """Return a dtype that NumPy allows in records: for texts of any length that of objects."""
+    return np.dtype(object) if dtype.kind == "T" else dtype
 
 
 class Table(Photograph):
@@ -82,7 +90,8 @@ class Values(Table):
 
     def __init__(self, node: Node, counts: bool, labels: bool) -> None:
         own = known_dtype(node)
-        super().__init__(node, np.dtype([("value", own), ("count", np.int64)]) if counts else own)
+        pairs = [("value", in_records(own)), ("count", np.int64)]
+        super().__init__(node, np.dtype(pairs) if counts else own)
         self.counts = counts
         self.labels = labels
 
@@ -128,8 +137,7 @@ def count_values(node: Node, labels: bool) -> Counted:
         block = evaluate(node, index)
         if not labels or not may_be_missing(block.dtype):
             return _counted(block)
-        present = is_present(block)
-        return _counted(block if present.all() else block[present])
+        return np.unique(block[is_present(block)], return_counts=True)
 
     indices = list(row_blocks(node))
     runs = [_counted(np.empty(0, known_dtype(node)))]

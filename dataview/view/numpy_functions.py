@@ -413,7 +413,10 @@ def _percentile(
 
 def _unique(ar: Any, *, return_counts: bool = False) -> Any:
     """Return arrays, read in a streaming pass, as NumPy's callers need their length."""
-    found = viewed(distinct(node_from(ar), return_counts))()
+    node = node_from(ar)
+    if known_dtype(node).hasobject:  # NumPy has no order for None, which is one more value for us
+        return _LEFT
+    found = viewed(distinct(node, return_counts))()
     return (found["value"], found["count"]) if return_counts else found
 
 

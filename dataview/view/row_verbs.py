@@ -71,7 +71,7 @@ class RowVerbs(BaseView):
         """Split the rows into parts of these sizes or fractions; the rest is one more part.
 
         Without a `seed` the rows keep their order, so sorted rows need one. `by` names a field of
-        labels of which each part gets its share.
+        labels of which each part gets its share, and so of the rows without a label.
 
         >>> import dataview as dv
         >>> [len(part) for part in dv.View(np.arange(10))._split(0.8)]

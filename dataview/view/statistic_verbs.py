@@ -201,6 +201,7 @@ class StatisticVerbs(BaseView):
         """Return the distinct values in ascending order, with `counts` as fields value and count.
 
         They are lazy, and their number is unknown until they are read; `_probe()` reads them.
+        What is missing (None, NaN, NaT) is one value, the last.
 
         >>> import dataview as dv
         >>> dv.View(["b", "a", "b"])._unique()()
