@@ -3,11 +3,11 @@
 What is found in a pass over a column is a photograph, as a statistic is.
 """
 
-from dataview.tables.absent import filled_in, whole_rows
 from dataview.tables.coding import classes
 from dataview.tables.groups import Grouped
 from dataview.tables.joins import joined
 from dataview.tables.labels import coded
+from dataview.tables.missing import filled_in, whole_rows
 from dataview.tables.several import labels_of_rows, listed
 from dataview.tables.unique import distinct
 
