@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import dataview as dv
 from counting import Counting
 from dataview.sizes import sizes
+from dataview.tables.groups import DEPTH
 from oracle import assert_same, examples
 
 DAY = np.datetime64("2020-01-01")
@@ -289,6 +290,54 @@ def test_what_is_constant_in_a_group_has_its_value_as_mean_and_no_deviation():
     with sizes.set(part_bytes=1000):
         assert_same(d._group(by=x)._mean().x(), np.unique(x))
         assert_same(d._group(by=x)._std().x(), np.zeros(4))
+
+
+ORDERS = {
+    "at random": lambda draws, n, k: draws.integers(0, k, n),
+    "sorted": lambda draws, n, k: np.sort(draws.integers(0, k, n)),
+    "most of one": lambda draws, n, k: np.where(draws.random(n) < 0.9, 0, draws.integers(0, k, n)),
+    "in turn": lambda draws, n, k: np.arange(n) % k,
+    "texts": lambda draws, n, k: draws.integers(0, k, n).astype("U"),
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("count", [1, 5, 90, 2500])
+@pytest.mark.parametrize("dtype", ["f8", "f4", "c16"])
+def test_sums_of_groups_are_exact_however_many_rows_there_are(order, count, dtype):
+    draws = np.random.default_rng(count)
+    labels = ORDERS[order](draws, 40_000, count)
+    x = (draws.normal(1e9, 1, (40_000, 6)) * draws.choice([1, 1, 1, -1], (40_000, 1))).astype(dtype)
+    x[:, 1], x[:, 2] = draws.normal(size=40_000), draws.pareto(0.3, 40_000).clip(0, 1e30)
+    codes = np.unique(labels, return_inverse=True)[1]
+    rows = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[rows], prepend=-1))
+    wide = x.astype(np.result_type(dtype, np.longdouble))
+    exact, terms = (np.add.reduceat(a[rows], starts, axis=0) for a in (wide, np.abs(wide)))
+    sizes_of = np.bincount(codes)[:, None]
+    eps = np.finfo("f8").eps * DEPTH
+    own = np.finfo(dtype).eps  # the result is rounded once
+    for d in (dv.View(x=x, label=labels), dv.View(x=x[:, :3], label=labels)):
+        groups, columns = d._group(by="label"), d.x._shape()[1]
+        with sizes.set(part_bytes=draws.choice([1 << 17, 1 << 22])):
+            found = groups._sum().x()
+            means = groups._mean().x()
+        far = np.abs(found - exact[:, :columns])
+        assert (far <= eps * terms[:, :columns] + own * np.abs(exact[:, :columns])).all()
+        far = np.abs(means - (exact / sizes_of)[:, :columns])
+        bound = eps * terms / sizes_of + own * np.abs(exact / sizes_of)
+        assert (far <= bound[:, :columns]).all()
+
+
+def test_a_small_spread_around_a_large_offset_is_exact():
+    draws = np.random.default_rng(0)
+    label = draws.integers(0, 7, 50_000)
+    x = 1e9 + np.round(draws.normal(0, 1e-5, 50_000) / 2**-23) * 2**-23
+    expected = [np.var(x[label == n].astype(np.longdouble)) for n in range(7)]
+    for block in (5000, 1 << 22):
+        with sizes.set(part_bytes=block):
+            found = dv.View(x=x, label=label)._group(by="label")._var().x()
+        np.testing.assert_allclose(found, np.array(expected, float), 1e-9)
 
 
 def test_a_large_offset_loses_nothing():

@@ -69,6 +69,8 @@ Code = Callable[[np.ndarray], np.ndarray]
 
 def above(values: np.ndarray, low: int) -> np.ndarray:
     """Return how far integers are above the least of them, if they are near to it."""
+    if not low:
+        return np.asarray(values, np.intp)
     if values.dtype.kind == "u":
         return np.asarray(values - values.dtype.type(low), np.intp)
     return np.asarray(np.subtract(values, low, dtype=np.int64), np.intp)
@@ -89,8 +91,10 @@ def coder(labels: np.ndarray) -> Code:
         return searched
     quick, low, high = _hashed, int(labels.min()), int(labels.max())
     if high - low < NARROW + SPREAD * len(labels):
-        table = np.full(high - low + 1, MISSING)
-        table[above(labels, low)] = np.arange(len(labels))
+        table = None
+        if high - low + 1 > len(labels) or (order[1:] < order[:-1]).any():
+            table = np.full(high - low + 1, MISSING)
+            table[above(labels, low)] = np.arange(len(labels))
         quick = functools.partial(_looked_up, table, low, high)
     elif len(labels) > MANY:
         quick = functools.partial(_hashed, labels, _slots(labels))
@@ -100,13 +104,25 @@ def coder(labels: np.ndarray) -> Code:
     return lambda values: quick(values) if values.dtype == dtype else searched(values)
 
 
-def _looked_up(table: np.ndarray, low: int, high: int, values: np.ndarray) -> np.ndarray:
-    """Return the codes of integers, by a table of all integers near the labels."""
-    if values.size and low <= int(values.min()) and int(values.max()) <= high:
-        return np.asarray(table[above(values, low)])
-    within = (values >= low) & (values <= high)
-    found = np.full(values.shape, MISSING)
-    found[within] = table[above(values[within], low)]
+PIECE = 1 << 14
+"""So many values are looked up at a time: what is made of them stays in a near cache."""
+
+
+def _looked_up(table: np.ndarray | None, low: int, high: int, values: np.ndarray) -> np.ndarray:
+    """Return the codes of integers, by a table of all integers near the labels, if it needs one."""
+    if not values.size or low > int(values.min()) or int(values.max()) > high:
+        within = (values >= low) & (values <= high)
+        found = np.full(values.shape, MISSING)
+        if within.any():
+            found[within] = _looked_up(table, low, high, values[within])
+        return found
+    if table is None:
+        return above(values, low)
+    found, flat = np.empty(values.shape, np.intp), values.reshape(-1)
+    line = found.reshape(-1)
+    for start in range(0, len(flat), PIECE):
+        piece = slice(start, start + PIECE)
+        np.take(table, above(flat[piece], low), out=line[piece], mode="clip")
     return found
 
 

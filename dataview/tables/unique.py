@@ -44,7 +44,11 @@ def _counted(array: np.ndarray) -> Counted:
     if array.dtype.kind in "iu" and array.size > NARROW:
         low, high = int(array.min()), int(array.max())
         if high - low < NARROW:
-            counts = np.bincount(above(array, low).reshape(-1))
+            counts, flat = np.zeros(high - low + 1, np.int64), array.reshape(-1)
+            for start in range(0, len(flat), NARROW):  # which stay in a near cache
+                counts += np.bincount(
+                    above(flat[start : start + NARROW], low), minlength=len(counts)
+                )
             (places,) = np.nonzero(counts)
             return (places + low).astype(array.dtype), counts[places]
     if array.dtype.hasobject:
@@ -148,6 +152,32 @@ def count_values(node: Node, labels: bool) -> Counted:
         while len(runs) > 1 and len(runs[-2][0]) <= 2 * len(runs[-1][0]):
             runs[-2:] = [merge(runs[-2:])]
     return merge(runs)
+
+
+def possible_labels(node: Node) -> np.ndarray:
+    """Return the labels of a node, or all integers near to them if these are few beside the rows.
+
+    To find the least and the greatest of them takes less time than to count each.
+    """
+    (count,) = known_shape(node)
+    if known_dtype(node).kind in "iu" and count:
+        settle(node)
+
+        def ends(index: Index) -> tuple[int, int]:
+            block = evaluate(node, index)
+            return int(block.min()), int(block.max())
+
+        lows, highs = zip(*run_blocks(ends, list(row_blocks(node))), strict=True)
+        low, high = min(lows), max(highs)
+        if high - low < min(NARROW, count // SPARSE):
+            own = known_dtype(node).newbyteorder("=")
+            found: np.ndarray = np.arange(high - low + 1).astype(own) + own.type(low)
+            return found
+    return count_values(node, True)[0]
+
+
+SPARSE = 64
+"""At least so many rows there are for each integer that may be a label."""
 
 
 class Distinct(Stream):
