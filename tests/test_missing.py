@@ -220,6 +220,40 @@ def test_what_is_constant_has_its_value_as_mean_and_no_deviation():
             assert_same(dv.View(x)._mean(axis=0, where=~np.isnan(x))(), np.full(3, 0.1))
 
 
+@pytest.mark.parametrize("dtype", ["f8", "f4", ">f8", "c16"])
+@pytest.mark.parametrize("shape", [(150_001,), (60_001, 5), (1000, 3, 90), (300, 2000)])
+@pytest.mark.parametrize("share", [0, 0.00001, 0.3, 1])
+def test_sums_of_many_numbers_without_nan_are_exact(dtype, shape, share):
+    draws = np.random.default_rng(0)
+    x = (draws.normal(size=shape) * 10.0 ** draws.integers(-3, 4, shape)).astype(dtype)
+    x[draws.random(shape) < share] = np.nan
+    wide = x.astype(np.clongdouble if x.dtype.kind == "c" else np.longdouble)
+    eps = np.finfo(x.dtype).eps
+    for axis in {0, None, tuple(range(len(shape)))[:2], len(shape) - 1}:
+        with silence():
+            total, terms = np.nansum(wide, axis=axis), np.nansum(np.abs(wide), axis=axis)
+            counts = (~np.isnan(x)).sum(axis=axis)
+            for block in (1 << 20, 1 << 23):
+                with sizes.set(part_bytes=block):
+                    found = dv.View(x)._nansum(axis=axis)()
+                    mean = dv.View(x)._nanmean(axis=axis)()
+                assert (np.abs(found - total) <= 16 * eps * terms).all()
+                near = np.abs(mean - total / counts) <= 16 * eps * terms / counts
+                assert (near | (np.isnan(mean) & (counts == 0))).all()
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_infinities_and_sums_past_the_range_of_many_numbers_without_nan(dtype):
+    x = np.ones((200_000, 3), dtype)
+    x[::2] = np.nan
+    x[1, 0], x[3, 1], x[5, 1] = np.inf, np.inf, -np.inf
+    x[:, 2] *= np.finfo(dtype).max
+    with silence():
+        assert_same(dv.View(x)._nansum(axis=0)(), np.array([np.inf, np.nan, np.inf], dtype))
+        means = np.array([np.inf, np.nan, np.finfo(dtype).max], dtype)
+        assert_same(dv.View(x)._nanmean(axis=0)(), means)
+
+
 def test_a_large_offset_loses_nothing():
     x = np.random.default_rng(0).normal(1e9, 1, 50_000)
     x[::7] = np.nan
