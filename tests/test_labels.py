@@ -445,6 +445,18 @@ def test_refused_joins():
 # ---------------------------------------------------------------- order, and rows that stand once
 
 
+@pytest.mark.parametrize("dtype", [">U2", "U2", np.dtypes.StringDType(), ">f8", ">M8[D]", object])
+def test_several_keys_of_any_dtype(dtype):
+    numbers = np.random.default_rng(0).integers(0, 6, 100)
+    made = np.array(["zz", "日本", "a", "", "é", "b"])[numbers]
+    if np.dtype(dtype).kind in "fM":
+        made = numbers
+    d = dv.View(a=made.astype(dtype), row=np.arange(100), b=numbers % 2)
+    expected = sorted(range(100), key=lambda row: (numbers[row] % 2, made[row], row))
+    assert d._sorted(by=["b", "a", "row"]).row().tolist() == expected
+    assert d._sorted(by=["b", "a", "row"], reverse=True).row().tolist() == expected[::-1]
+
+
 @examples(200)
 @given(st.data())
 def test_sorted_is_stable_in_both_directions(data):

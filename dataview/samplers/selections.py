@@ -149,10 +149,15 @@ def sorted_by(node: Node, keys: Sequence[Node], is_reversed: bool) -> Node:
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:
-    """Return values that have an order: objects with missing ones as numbers, those last."""
+    """Return values that NumPy orders; objects with missing ones as numbers, those last.
+
+    By several keys NumPy takes texts of another byte order wrongly, and those of any length end
+    the process.
+    """
     if not values.dtype.hasobject:
-        return values
-    return values if is_present(values).all() else coded(values)[1]
+        return values.astype(values.dtype.newbyteorder("="), copy=False)
+    is_plain = values.dtype.kind == "O" and is_present(values).all()
+    return values if is_plain else coded(values)[1]
 
 
 def first_of_each(columns: Sequence[np.ndarray]) -> np.ndarray:
