@@ -236,6 +236,14 @@ def test_building_reads_nothing():
     ]  # fmt: skip
     assert list(map(repr, built)) and not made.asked
     assert built[-3].x().tolist() == [0, 3, 1, 4, 2, 5]
+    made.asked.clear()
+    for some in (d[[4, 0, 2]], d[::2], d._shuffled(0), d[np.arange(6) > 2], d[[5, 4, 3]][[0, 1]]):
+        ordered = some._sorted(by="key")
+        built = [ordered.x, ordered[:2].x, some._join(other, on="key").y]
+        assert list(map(repr, built)) and not made.asked
+        expected = sorted(some.x().tolist(), key=lambda x: x % 3)
+        assert ordered.x().tolist() == expected and built[1]().tolist() == expected[:2]
+        made.asked.clear()
 
 
 # ---------------------------------------------------------------- groups
