@@ -41,7 +41,7 @@ def test_a_description_is_numpys(shape, dtype, size):
     flat = a.reshape(-1)
     unknown = np.isnan(flat) if a.dtype.kind in "fcmM" else np.zeros(flat.shape, bool)
     known = flat[~unknown]
-    assert found["count"] == a.size and found.get("unknown", 0) == unknown.sum()
+    assert found["count"] == a.size and found.get("missing", 0) == unknown.sum()
     assert found["distinct"] == len(np.unique(known))
     if not len(known):
         assert "min" not in found and "mean" not in found
@@ -108,11 +108,21 @@ def test_fields_of_other_lengths_and_single_samples_are_described():
 def test_objects_are_described_as_far_as_they_are_plain():
     plain = np.array(["a", None, "a", 3], object)
     found = dv.View(plain)._describe()[""]
-    assert (found["count"], found["unknown"], found["distinct"]) == (4, 1, 2)
+    assert (found["count"], found["missing"], found["distinct"]) == (4, 1, 2)
     assert (found["most frequent"], found["times"]) == ("a", 2)
-    other = np.empty(2, object)
-    other[:] = [[1], {}]
-    assert dict(dv.View(other)._describe()[""]) == {"dtype": "object", "count": 2, "unknown": 0}
+    other = np.empty(4, object)
+    other[:] = [[1], {}, np.arange(3), math.nan]
+    assert dict(dv.View(other)._describe()[""]) == {"dtype": "object", "count": 4, "missing": 1}
+
+
+@pytest.mark.parametrize("none", [None, math.nan])
+def test_what_is_missing_is_counted_in_objects_and_texts(none):
+    for dtype in (object, np.dtypes.StringDType(na_object=none)):
+        found = dv.View(np.array(["b", none, "aaa", "b", none], dtype))._describe()[""]
+        assert (found["count"], found["missing"], found["distinct"]) == (5, 2, 2)
+        assert (found["most frequent"], found["times"]) == ("b", 2)
+        if dtype is not object:
+            assert (found["shortest"], found["longest"]) == (1, 3)
 
 
 @pytest.mark.usefixtures("_blocks")
@@ -169,7 +179,7 @@ def test_a_description_is_text_html_and_plain_dictionaries():
     html = found._repr_html_()
     assert "<b>" not in html and "<i>" not in html and "&lt;b&gt;" in html
     plain = found.asdict()
-    assert type(plain["x"]) is dict and plain["x"]["unknown"] == 1 and plain["x"]["mean"] == 1.5
+    assert type(plain["x"]) is dict and plain["x"]["missing"] == 1 and plain["x"]["mean"] == 1.5
     plain["x"]["mean"] = 0
     assert found["x"]["mean"] == 1.5
     with pytest.raises(TypeError):

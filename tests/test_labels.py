@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import dataview as dv
 from counting import Counting
 from dataview.sizes import sizes
+from dataview.tables.groups import DEPTH
 from oracle import assert_same, examples
 
 DAY = np.datetime64("2020-01-01")
@@ -23,7 +24,13 @@ LABELS = {
     "unsigned": lambda n: (n % 5).astype("u8") + np.uint64(2**63),
     "floats": lambda n: np.where(n % 7 == 3, np.nan, n % 5 / 2),
     "texts": lambda n: np.array(["b", "a", "longer", "é", ""])[n % 5],
-    "objects": lambda n: np.array(["b", "a", None, "d"], object)[n % 4],
+    "objects": lambda n: np.array(["b", "a", None, "d", np.nan], object)[n % 5],
+    "strings": lambda n: np.array(["b", "", None, "é"], np.dtypes.StringDType(na_object=None))[
+        n % 4
+    ],
+    "strings with NaN": lambda n: np.array(
+        ["b", "a", np.nan, "longer" * 9], np.dtypes.StringDType(na_object=np.nan)
+    )[n % 4],
     "big-endian": lambda n: (n % 5).astype(">i4"),
     "dates": lambda n: np.where(
         n % 7 == 3, np.datetime64("NaT"), np.datetime64("2020-01-01") + n % 5
@@ -127,6 +134,61 @@ def test_many_labels_are_found_however_far_apart(count, spread, dtype):
     assert_same(dv.View(values)._codes(labels=labels)(), expected)
 
 
+GAPS = {
+    "objects": np.array(["b", None, "a", np.nan, "b", None], object),
+    "objects with NaN": np.array(["b", np.nan, "a", np.nan, "b", np.nan], object),
+    "floats": np.array([2.0, np.nan, 1.0, np.nan, 2.0, np.nan]),
+    "strings": np.array(["b", None, "a", None, "b", None], np.dtypes.StringDType(na_object=None)),
+    "strings with NaN": np.array(
+        ["b", np.nan, "a", np.nan, "b", np.nan], np.dtypes.StringDType(na_object=np.nan)
+    ),
+    "dates": np.array(
+        ["2020-01-02", "NaT", "2020-01-01", "NaT", "2020-01-02", "NaT"], "M8[D]"
+    ),
+}  # fmt: skip
+"""Labels b, a and b in the first, third and fifth place, and what is missing in the others."""
+
+
+@pytest.mark.parametrize("name", GAPS)
+@pytest.mark.parametrize("block", [8, 1 << 22])
+def test_what_is_missing_is_one_thing_everywhere(name, block):
+    labels = GAPS[name]
+    a, b = labels[2], labels[0]
+    d = dv.View(row=np.arange(6), label=labels)
+    with sizes.set(part_bytes=block, block_bytes=block):
+        found = d.label._unique()()
+        assert found[:2].tolist() == [a, b] and not present(found[2:]).any() and len(found) == 3
+        assert found.dtype == labels.dtype
+        pairs = d.label._unique(counts=True)
+        assert pairs.count().tolist() == [1, 2, 3] and present(pairs.value()).tolist() == [1, 1, 0]
+        assert d.label._counts().count().tolist() == [1, 2]
+    assert d.label._codes()().tolist() == [1, -1, 0, -1, 1, -1]
+    assert d.label._codes(labels=found[::-1])().tolist() == [1, -1, 2, -1, 1, -1]
+    assert d.label._codes(labels=d.label._unique())().tolist() == [1, -1, 0, -1, 1, -1]
+    with pytest.raises(ValueError, match="more than once"):
+        d.label._codes(labels=labels[[1, 0, 3]])()
+    assert d._sorted(by="label").row().tolist() == [2, 0, 4, 1, 3, 5]
+    assert d._drop_duplicates(by="label").row().tolist() == [0, 1, 2]
+    assert [rows.row().tolist() for _, rows in d._group(by="label")] == [[2], [0, 4]]
+    assert d._group(by="label")._max().row().tolist() == [2, 4]
+    assert d._dropna().row().tolist() == [0, 2, 4]
+    looked_up = d._join(dv.View(label=found, y=[1, 2, 3]), on="label", missing="mask")
+    assert looked_up.y().tolist() == [2, 0, 1, 0, 2, 0]
+
+
+@pytest.mark.parametrize("name", GAPS)
+def test_rows_without_a_label_are_a_class_of_their_own_in_splits(name):
+    rows = np.repeat(np.arange(6), 4)
+    d = dv.View(row=rows, label=GAPS[name][rows])
+    for part in d._split([12], by="label", seed=0):
+        assert sorted(present(part.label())) == [False] * 6 + [True] * 6
+        assert (part.row() == 2).sum() == 2
+    for train, test in d._folds(4, by="label"):
+        assert (len(train), (~present(test.label())).sum(), (test.row() == 2).sum()) == (18, 3, 1)
+    held = [np.unique(test.row()).tolist() for _, test in d._folds(groups="label")]
+    assert held == [[2], [0, 4], [1, 3, 5]]
+
+
 def test_codes_of_a_table_of_labels():
     table = np.array([["a", "b"], ["c", "a"]])
     codes = dv.View(table)._codes()
@@ -174,6 +236,14 @@ def test_building_reads_nothing():
     ]  # fmt: skip
     assert list(map(repr, built)) and not made.asked
     assert built[-3].x().tolist() == [0, 3, 1, 4, 2, 5]
+    made.asked.clear()
+    for some in (d[[4, 0, 2]], d[::2], d._shuffled(0), d[np.arange(6) > 2], d[[5, 4, 3]][[0, 1]]):
+        ordered = some._sorted(by="key")
+        built = [ordered.x, ordered[:2].x, some._join(other, on="key").y]
+        assert list(map(repr, built)) and not made.asked
+        expected = sorted(some.x().tolist(), key=lambda x: x % 3)
+        assert ordered.x().tolist() == expected and built[1]().tolist() == expected[:2]
+        made.asked.clear()
 
 
 # ---------------------------------------------------------------- groups
@@ -228,6 +298,54 @@ def test_what_is_constant_in_a_group_has_its_value_as_mean_and_no_deviation():
     with sizes.set(part_bytes=1000):
         assert_same(d._group(by=x)._mean().x(), np.unique(x))
         assert_same(d._group(by=x)._std().x(), np.zeros(4))
+
+
+ORDERS = {
+    "at random": lambda draws, n, k: draws.integers(0, k, n),
+    "sorted": lambda draws, n, k: np.sort(draws.integers(0, k, n)),
+    "most of one": lambda draws, n, k: np.where(draws.random(n) < 0.9, 0, draws.integers(0, k, n)),
+    "in turn": lambda draws, n, k: np.arange(n) % k,
+    "texts": lambda draws, n, k: draws.integers(0, k, n).astype("U"),
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("count", [1, 5, 90, 2500])
+@pytest.mark.parametrize("dtype", ["f8", "f4", "c16"])
+def test_sums_of_groups_are_exact_however_many_rows_there_are(order, count, dtype):
+    draws = np.random.default_rng(count)
+    labels = ORDERS[order](draws, 40_000, count)
+    x = (draws.normal(1e9, 1, (40_000, 6)) * draws.choice([1, 1, 1, -1], (40_000, 1))).astype(dtype)
+    x[:, 1], x[:, 2] = draws.normal(size=40_000), draws.pareto(0.3, 40_000).clip(0, 1e30)
+    codes = np.unique(labels, return_inverse=True)[1]
+    rows = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[rows], prepend=-1))
+    wide = x.astype(np.result_type(dtype, np.longdouble))
+    exact, terms = (np.add.reduceat(a[rows], starts, axis=0) for a in (wide, np.abs(wide)))
+    sizes_of = np.bincount(codes)[:, None]
+    eps = np.finfo("f8").eps * DEPTH
+    own = np.finfo(dtype).eps  # the result is rounded once
+    for d in (dv.View(x=x, label=labels), dv.View(x=x[:, :3], label=labels)):
+        groups, columns = d._group(by="label"), d.x._shape()[1]
+        with sizes.set(part_bytes=draws.choice([1 << 17, 1 << 22])):
+            found = groups._sum().x()
+            means = groups._mean().x()
+        far = np.abs(found - exact[:, :columns])
+        assert (far <= eps * terms[:, :columns] + own * np.abs(exact[:, :columns])).all()
+        far = np.abs(means - (exact / sizes_of)[:, :columns])
+        bound = eps * terms / sizes_of + own * np.abs(exact / sizes_of)
+        assert (far <= bound[:, :columns]).all()
+
+
+def test_a_small_spread_around_a_large_offset_is_exact():
+    draws = np.random.default_rng(0)
+    label = draws.integers(0, 7, 50_000)
+    x = 1e9 + np.round(draws.normal(0, 1e-5, 50_000) / 2**-23) * 2**-23
+    expected = [np.var(x[label == n].astype(np.longdouble)) for n in range(7)]
+    for block in (5000, 1 << 22):
+        with sizes.set(part_bytes=block):
+            found = dv.View(x=x, label=label)._group(by="label")._var().x()
+        np.testing.assert_allclose(found, np.array(expected, float), 1e-9)
 
 
 def test_a_large_offset_loses_nothing():
@@ -335,6 +453,18 @@ def test_refused_joins():
 # ---------------------------------------------------------------- order, and rows that stand once
 
 
+@pytest.mark.parametrize("dtype", [">U2", "U2", np.dtypes.StringDType(), ">f8", ">M8[D]", object])
+def test_several_keys_of_any_dtype(dtype):
+    numbers = np.random.default_rng(0).integers(0, 6, 100)
+    made = np.array(["zz", "日本", "a", "", "é", "b"])[numbers]
+    if np.dtype(dtype).kind in "fM":
+        made = numbers
+    d = dv.View(a=made.astype(dtype), row=np.arange(100), b=numbers % 2)
+    expected = sorted(range(100), key=lambda row: (numbers[row] % 2, made[row], row))
+    assert d._sorted(by=["b", "a", "row"]).row().tolist() == expected
+    assert d._sorted(by=["b", "a", "row"], reverse=True).row().tolist() == expected[::-1]
+
+
 @examples(200)
 @given(st.data())
 def test_sorted_is_stable_in_both_directions(data):
@@ -369,7 +499,9 @@ def test_drop_duplicates_keeps_the_first_of_each(data):
             seen.setdefault(key, row)
         return sorted(seen.values())
 
-    plain = ["missing" if value != value else value for value in values.tolist()]
+    plain = [
+        value if known else "missing" for value, known in zip(values, present(values), strict=True)
+    ]
     table = np.array([values, values]).T if len(values) else values
     assert len(dv.View(table)._drop_duplicates()) == len(set(plain))
     assert d._drop_duplicates(by="a").row().tolist() == first_of(plain)

@@ -40,6 +40,22 @@ def close(got, expected):
     np.testing.assert_allclose(got, expected, tolerance, tolerance)
 
 
+def both(ours, numpys, subject, **small):
+    """Give a statistic and NumPy's, in silence; None if NumPy refuses it, as ours has to."""
+    with silence():
+        expected, refusal = attempt(lambda a: np.asarray(numpys(a)), subject)
+        with sizes.set(**small):
+            got, error = attempt(lambda a: np.asarray(ours(a)), subject)
+    if refusal is not None:
+        assert isinstance(error, type(refusal)), (got, error, refusal)
+        return None
+    assert error is None, error
+    return got, expected
+
+
+PARTS = st.sampled_from([8, 64, 1 << 22])
+
+
 @examples(600)
 @given(st.data())
 def test_statistics_without_nan_are_numpys(data):
@@ -51,24 +67,15 @@ def test_statistics_without_nan_are_numpys(data):
     if kind in ("nanvar", "nanstd"):
         options["ddof"] = data.draw(st.integers(0, 2))
 
-    def numpys(a):
-        with silence():
-            return np.asarray(getattr(np, kind)(a, axis=axis, **options))
-
-    def ours(a):
-        with silence():
-            return np.asarray(getattr(dv.View(a), f"_{kind}")(axis, **options)())
-
-    expected, refusal = attempt(numpys, x)
-    with sizes.set(part_bytes=data.draw(st.sampled_from([8, 64, 1 << 22]))):
-        got, error = attempt(ours, x)
-    if refusal is not None:
-        assert isinstance(error, type(refusal)), (got, error, refusal)
-        return
-    assert error is None, error
-    if x.dtype.char == "e" and kind not in ("nanmin", "nanmax", *ARG_KINDS):
-        return  # NumPy's own are of few digits
-    close(got, expected)
+    found = both(
+        lambda a: getattr(dv.View(a), f"_{kind}")(axis, **options)(),
+        lambda a: getattr(np, kind)(a, axis=axis, **options),
+        x,
+        part_bytes=data.draw(PARTS),
+    )
+    if found is None or (x.dtype.char == "e" and kind not in ("nanmin", "nanmax", *ARG_KINDS)):
+        return  # NumPy's own of halves are of few digits
+    close(*found)
     with silence():
         by_function = getattr(np, kind)(dv.View(x), axis=axis, **options)
     assert isinstance(by_function, dv.View)
@@ -84,21 +91,15 @@ def test_quantiles_without_nan_are_numpys(data):
     q = data.draw(st.sampled_from([0, 0.5, 1, 0.3, [0.25, 0.5, 0.9], [0.1]]))
     method = data.draw(st.sampled_from(["linear", "lower", "hazen", "nearest", "midpoint"]))
 
-    def numpys(a):
-        with silence():
-            return np.asarray(np.nanquantile(a, q, axis=axis, method=method))
-
-    def ours(a):
-        with silence():
-            return np.asarray(dv.View(a)._nanquantile(q, axis, method=method)())
-
-    expected, refusal = attempt(numpys, x)
-    with sizes.set(quantile_bytes=data.draw(st.sampled_from([64, 1 << 12, 1 << 27]))):
-        got, error = attempt(ours, x)
-    if refusal is not None:
-        assert isinstance(error, type(refusal)), (got, error, refusal)
+    found = both(
+        lambda a: dv.View(a)._nanquantile(q, axis, method=method)(),
+        lambda a: np.nanquantile(a, q, axis=axis, method=method),
+        x,
+        quantile_bytes=data.draw(st.sampled_from([64, 1 << 12, 1 << 27])),
+    )
+    if found is None:
         return
-    assert error is None, error
+    got, expected = found
     assert got.dtype == np.quantile(np.ones_like(x), q, axis=axis, method=method).dtype
     close(got, expected.astype(got.dtype))  # NumPy's dtype depends on the number of columns
 
@@ -129,26 +130,57 @@ def test_statistics_of_some_elements_are_numpys(data):
     mask = draws.random(x.shape if data.draw(st.booleans()) else x.shape[-1:]) < 0.6
     given_mask = dv.View(mask) if data.draw(st.booleans()) else mask
 
-    def numpys(a):
-        with silence():
-            return np.asarray(getattr(np, kind)(a, axis=axis, where=mask))
+    def ours(a):
+        verb = getattr(dv.View(a), f"_{kind}")(axis, where=given_mask)
+        function = getattr(np, kind)(dv.View(a), axis=axis, where=given_mask)
+        assert_same(np.asarray(verb()), np.asarray(function()))
+        return verb()
+
+    function = getattr(np, kind)
+    found = both(ours, lambda a: function(a, axis=axis, where=mask), x, part_bytes=data.draw(PARTS))
+    if found is not None and x.dtype.char != "e":
+        close(*found)
+
+
+INITIAL_KINDS = ["sum", "prod", "min", "max", "nansum", "nanprod", "nanmin", "nanmax"]
+
+
+@examples(500)
+@given(st.data())
+def test_numpys_functions_with_where_and_initial_are_lazy_and_numpys(data):
+    x, axis, draws = drawn(data)
+    kind = data.draw(st.sampled_from(NAN_KINDS + INITIAL_KINDS))
+    options = {"keepdims": data.draw(st.booleans())}
+    if kind in INITIAL_KINDS and data.draw(st.booleans()):
+        options["initial"] = data.draw(
+            st.sampled_from([0, 1, 2.5, -3, True, np.float32(7), np.inf, 300, np.nan, 1j, "a", [1]])
+        )
+    mask = draws.random(x.shape if data.draw(st.booleans()) else x.shape[-1:]) < 0.6
+    by = data.draw(st.sampled_from([None, mask, dv.View(mask), True]))
+    masked = {} if by is None else {"where": by if by is True else mask}
+    function = getattr(np, kind)
+    reads = []
+
+    class Source:
+        shape, dtype = x.shape, x.dtype
+
+        def __getitem__(self, key):
+            reads.append(key)
+            return x[key]
 
     def ours(a):
-        with silence():
-            verb = getattr(dv.View(a), f"_{kind}")(axis, where=given_mask)
-            function = getattr(np, kind)(dv.View(a), axis=axis, where=given_mask)
-            assert_same(np.asarray(verb()), np.asarray(function()))
-            return np.asarray(verb())
+        given_mask = {} if by is None else {"where": by}
+        found = function(dv.View(Source()), axis=axis, **options, **given_mask)
+        if options.get("initial") not in (np.nan, [1], "a"):
+            assert isinstance(found, dv.View) and not reads
+        return found
 
-    expected, refusal = attempt(numpys, x)
-    with sizes.set(part_bytes=data.draw(st.sampled_from([8, 64, 1 << 22]))):
-        got, error = attempt(ours, x)
-    if refusal is not None:
-        assert isinstance(error, type(refusal)), (got, error, refusal)
-        return
-    assert error is None, error
-    if x.dtype.char != "e":
-        close(got, expected)
+    def numpys(a):
+        return function(a, axis=axis, **options, **masked)
+
+    found = both(ours, numpys, x, part_bytes=data.draw(PARTS))
+    if found is not None and x.dtype.char != "e":
+        close(*found)
 
 
 @examples(200)
@@ -170,6 +202,13 @@ def test_extremes_from_an_initial_value(data):
         dv.View(x)._max(where=mask)
 
 
+@pytest.mark.parametrize("kind", ["var", "std", "nanvar", "nanmean", "mean"])
+def test_blocks_without_elements_make_no_difference(kind):
+    x = np.zeros((20, 0))
+    with sizes.set(part_bytes=8), silence():
+        assert np.isnan(getattr(dv.View(x), f"_{kind}")()())
+
+
 def test_what_is_constant_has_its_value_as_mean_and_no_deviation():
     x = np.full((100_000, 3), 0.1)
     x[::3, 0] = np.nan
@@ -179,6 +218,40 @@ def test_what_is_constant_has_its_value_as_mean_and_no_deviation():
             assert_same(dv.View(x)._nanmean(axis=0)(), np.full(3, 0.1))
             assert_same(dv.View(x)._nanstd(axis=0)(), np.zeros(3))
             assert_same(dv.View(x)._mean(axis=0, where=~np.isnan(x))(), np.full(3, 0.1))
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", ">f8", "c16"])
+@pytest.mark.parametrize("shape", [(150_001,), (60_001, 5), (1000, 3, 90), (300, 2000)])
+@pytest.mark.parametrize("share", [0, 0.00001, 0.3, 1])
+def test_sums_of_many_numbers_without_nan_are_exact(dtype, shape, share):
+    draws = np.random.default_rng(0)
+    x = (draws.normal(size=shape) * 10.0 ** draws.integers(-3, 4, shape)).astype(dtype)
+    x[draws.random(shape) < share] = np.nan
+    wide = x.astype(np.clongdouble if x.dtype.kind == "c" else np.longdouble)
+    eps = np.finfo(x.dtype).eps
+    for axis in {0, None, tuple(range(len(shape)))[:2], len(shape) - 1}:
+        with silence():
+            total, terms = np.nansum(wide, axis=axis), np.nansum(np.abs(wide), axis=axis)
+            counts = (~np.isnan(x)).sum(axis=axis)
+            for block in (1 << 20, 1 << 23):
+                with sizes.set(part_bytes=block):
+                    found = dv.View(x)._nansum(axis=axis)()
+                    mean = dv.View(x)._nanmean(axis=axis)()
+                assert (np.abs(found - total) <= 16 * eps * terms).all()
+                near = np.abs(mean - total / counts) <= 16 * eps * terms / counts
+                assert (near | (np.isnan(mean) & (counts == 0))).all()
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_infinities_and_sums_past_the_range_of_many_numbers_without_nan(dtype):
+    x = np.ones((200_000, 3), dtype)
+    x[::2] = np.nan
+    x[1, 0], x[3, 1], x[5, 1] = np.inf, np.inf, -np.inf
+    x[:, 2] *= np.finfo(dtype).max
+    with silence():
+        assert_same(dv.View(x)._nansum(axis=0)(), np.array([np.inf, np.nan, np.inf], dtype))
+        means = np.array([np.inf, np.nan, np.finfo(dtype).max], dtype)
+        assert_same(dv.View(x)._nanmean(axis=0)(), means)
 
 
 def test_a_large_offset_loses_nothing():

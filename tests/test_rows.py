@@ -381,7 +381,7 @@ def test_what_is_learned_from_training_rows_knows_nothing_of_the_others():
 
 
 def test_labels_of_several_kinds_are_refused():
-    d, labels = dv.View(np.arange(6)), [None, "a"] * 3
+    d, labels = dv.View(np.arange(6)), np.array([1, "a"] * 3, object)
     for cut in (
         lambda: d._split(0.5, by=labels),
         lambda: d._folds(2, by=labels),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 from collections import Counter
 
@@ -10,7 +11,8 @@ import numpy as np
 import pytest
 
 import dataview as dv
-from dataview import samplers
+from counting import Counting
+from dataview import samplers, tables
 from dataview.index.permutation import Draws
 
 SIZES = [0, 1, 2, 3, 7, 13, 64, 65, 1000, 1009, 4096, 4097]
@@ -25,6 +27,12 @@ class Rows:
         self.chunk = 1
         self._values = values
         self.asked = Counter()
+
+    def expect(self, by, several=False):
+        pass
+
+    def labels(self, by):
+        return tables.labels_of_rows([self.values(by)], self.count)
 
     def values(self, by):
         if not isinstance(by, str):
@@ -388,6 +396,62 @@ def test_b39_number_of_batches_of_one_label():
         samplers.permutation(label="B")
 
 
+# 20 rows with 15 labels A, 9 B and 1 C; three rows have none.
+SETS = [["A", "B"]] * 6 + [["A"]] * 8 + [["B"]] * 2 + [[], ["A", "B", "C"], [], []]
+TABLE = np.array([[*(row + [None] * 3)[:3]] for row in SETS], object)
+TABLE[3] = [None, "B", "A"]  # an empty cell before others shifts none of them
+FORMS = {
+    "fields": (dict(zip(("l1", "l2", "l3"), TABLE.T, strict=True)), ["l1", "l2", "l3"]),
+    "table": ({"l": TABLE}, "l"),
+    "lists": ({}, SETS),
+    "array": ({}, TABLE),
+    "ragged": ({"l": dv.ragged(SETS)}, "l"),
+    "sets": ({"l": np.array(list(map(frozenset, SETS)))}, "l"),
+    "twice": ({"l": TABLE}, ["l", "l"]),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_b45_a_row_with_several_labels_counts_in_each(form):
+    fields, by = FORMS[form]
+    counts = {label: sum(label in row for row in SETS) for label in "ABC"}
+    assert (len(SETS), sum(counts.values())) == (20, 25), counts
+    d = dv.View(row=np.arange(20), **fields)
+    for label, count in counts.items():
+        (rows,) = d._minibatches(20, sampler=samplers.linear(by=by, label=label))
+        assert rows.row().tolist() == [n for n, row in enumerate(SETS) if label in row]
+        assert len(rows) == count
+    rounds = d._minibatches(3, sampler=samplers.label_permutation(by=by), num_batches=15)
+    drawn = [batch.row().tolist() for batch in rounds]
+    for row in drawn:  # some order of the rows has one row of each label
+        assert any(
+            all(label in SETS[n] for n, label in zip(order, "ABC", strict=True))
+            for order in itertools.permutations(row)
+        )
+    assert {n for row in drawn for n in row} == {n for n, row in enumerate(SETS) if row}
+    sampler = samplers.label_distribution(by=by, weights={"A": 1, "B": 0, "C": 3})
+    rows = d._minibatches(2000, sampler=sampler, num_batches=1)[0].row()
+    only_a = np.isin(rows, [n for n, row in enumerate(SETS) if "C" not in row])
+    assert 0.2 < only_a.mean() < 0.27  # a quarter, less one of 15
+    inner = samplers.label_uniform(by=by)
+    some = d._minibatches(500, sampler=samplers.restricted(inner, by, "B"), num_batches=1)[0]
+    assert all("B" in SETS[n] for n in some.row())
+
+
+def test_b45_labels_that_make_no_sense():
+    d = dv.View(row=np.arange(2), a=["x", "y"], n=[1, 2], image=np.zeros((2, 3, 4)))
+    for by, message in [
+        (["a", "n"], "all texts or all numbers"),
+        ("image", "the labels of each of the 2 rows"),
+        ([["x"]], "the labels of each of the 2 rows"),
+        ([[], []], "no row has one"),
+    ]:
+        with pytest.raises((TypeError, ValueError), match=message):
+            d._minibatches(2, sampler=samplers.label_uniform(by=by))[0]()
+    with pytest.raises(ValueError, match="no row has the label 'z'; the labels are: 'x', 'y'"):
+        d._minibatches(2, sampler=samplers.linear([["x", "y"], [None]], "z"))
+
+
 def test_b40_label_distribution():
     weights = {"A": 1, "B": 1}
     sampler = samplers.label_distribution(by=LABELS, weights=weights, fill=2)
@@ -744,6 +808,62 @@ def test_b60_only_the_metadata_is_read():
     assert sorted(n for batch in found for n in batch) == [1, 1, 2, 2, 3, 3]
     balanced = d._minibatches(3, sampler=samplers.label_permutation(by="label"))
     assert sorted(balanced[0].label().tolist()) == ["a", "b", "c"]
+    buckets = d._minibatches(3, sampler=samplers.bucket(by="length"))
+    assert sorted(sorted(batch.length().tolist()) for batch in buckets) == [[1, 1, 2], [2, 3, 3]]
+    assert d._sorted(by="length").length().tolist() == [1, 1, 2, 2, 3, 3]
+    assert d._sorted(by=["label", "length"], reverse=True)[:2].length().tolist() == [2, 1]
+    for long in (d[d.length > 1], d._filter(d.length > 1), d._filter(lambda row: row.length > 1)):
+        assert [row.label() for row in long] == ["a", "b", "b", "c"]
+    for part in d._split(3, by="label", seed=0):
+        assert sorted(part.label().tolist()) == ["a", "b", "c"]
+    assert [rows.length().tolist() for _, rows in d._group(by="label")] == [[3, 1], [2, 3], [1, 2]]
+
+
+LATE = {
+    "bucket": lambda by: samplers.bucket(by=by, window=2),
+    "weighted": lambda by: samplers.weighted(by=by),
+    "once": lambda by: samplers.label_permutation(by=by),
+    "restricted": lambda by: samplers.restricted(samplers.bucket(by=by), KINDS, "b"),
+}
+KINDS = np.array(list("ab"))[np.arange(20) % 2]
+
+
+@pytest.mark.parametrize("name", LATE)
+@pytest.mark.parametrize("how", ["name", "view"])
+def test_an_order_is_of_the_data_when_it_was_asked_for(name, how):
+    lengths = np.arange(20) * 7 % 11 + 1
+    d = dv.View(x=np.arange(20), length=lengths.copy())
+    by = "length" if how == "name" else d.length
+    expected = [b.x().tolist() for b in d._minibatches(3, sampler=LATE[name]("length"))]
+    batches = d._minibatches(3, sampler=LATE[name](by))
+    loader = d._loader(3, sampler=LATE[name](by))
+    d.length[:] = lengths[::-1] ** 2
+    assert [b.x().tolist() for b in batches] == expected
+    assert [b.x().tolist() for b in loader] == expected
+    assert [b.x().tolist() for b in d._minibatches(3, sampler=LATE[name](by))] != expected
+
+
+def test_bucket_reads_when_the_order_is_first_needed():
+    made = Counting(lambda number: {"x": float(number), "length": number * 7 % 11})
+    d = made.probed(20)
+    batches = d._minibatches(3, sampler=samplers.bucket(by="length", window=2))
+    assert len(batches) == 7 and repr(batches) and len(batches[2:]) == 5
+    some = d._minibatches(3, sampler=samplers.bucket(by="length", window=2), num_batches=4)
+    loader = d._loader(3, sampler=samplers.bucket(by="length", window=2))
+    assert len(some) == 4 and not made.asked
+    rows = [b.x().tolist() for b in batches]
+    assert sorted(np.concatenate(rows).tolist()) == list(range(20))
+    assert [b.x().tolist() for b in some] == rows[:4]
+    assert [b.x().tolist() for b in loader] == rows
+
+
+def test_an_order_travels_before_and_after_it_is_known():
+    d = dv.View(x=np.arange(20), length=np.arange(20) * 7 % 11)
+    batches = d._minibatches(3, sampler=samplers.bucket(by="length", window=2))
+    early = pickle.loads(pickle.dumps(batches))
+    rows = [b.x().tolist() for b in batches]
+    late = pickle.loads(pickle.dumps(batches))
+    assert [b.x().tolist() for b in early] == rows == [b.x().tolist() for b in late]
 
 
 def test_metadata_is_read_once_and_late():

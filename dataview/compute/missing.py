@@ -6,13 +6,16 @@ blocks have nothing missing; the sum of a block tells, at no further cost.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from dataview.compute.reductions import (
+    HALVINGS,
     PLAIN,
+    WIDE,
     Axes,
     Kind,
     State,
@@ -71,10 +74,82 @@ def _is_whole(block: np.ndarray, total: np.ndarray) -> bool:
     return not block.dtype.names and not np.isnan(total).any()
 
 
+LINES = 128
+"""So many long rows are added at a time, which stay in the cache with what is made of them."""
+
+
+def _tall(block: np.ndarray, axes: Axes) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return sums and counts of what is present, or None if another way has to find them.
+
+    NaN become zero by their bits, and rows are added as long ones, as those of plain sums are.
+    """
+    depth = len(axes)
+    in_front = axes == tuple(range(depth)) and block.size >= WIDE * LINES
+    if not in_front or block.dtype.char not in "fd" or not block.flags.c_contiguous:
+        return None
+    kept = block.shape[depth:]
+    columns = math.prod(kept)
+    together = max(1, WIDE // columns)
+    rows = block.reshape(-1, columns)
+    even = len(rows) - len(rows) % together
+    wide = rows[:even].reshape(-1, together * columns)
+    total, counts = np.zeros(wide.shape[1]), np.zeros(wide.shape[1], np.int64)
+    pieces: list[np.ndarray] = []
+    scratch = borrow((min(LINES, len(wide)), wide.shape[1]), block.dtype, pieces)
+    marks = np.empty(scratch.shape, bool)
+    has_gaps = False  # where there are some, there will be more
+    with np.errstate(all="ignore"):
+        for start in range(0, len(wide), LINES):
+            part = wide[start : start + LINES]
+            if not has_gaps:
+                found = _added(part, scratch)
+                has_gaps = bool(np.isnan(found).any())
+            if has_gaps:
+                present = np.equal(part, part, out=marks[: len(part)])
+                counts += np.add.reduce(present.view(np.uint8), axis=0, dtype=np.uint8)
+                found = _added(_zeroed(part, present, scratch[: len(part)]), scratch)
+            else:
+                counts += len(part)
+            total += found
+    give_back(pieces)
+    rest = ~np.isnan(rows[even:])
+    total = total.reshape(together, columns).sum(axis=0) + rows[even:].sum(
+        axis=0, dtype=np.float64, where=rest
+    )
+    if not np.isfinite(total).all():  # a sum of doubles may be too large, where the mean is not
+        return None
+    number = counts.reshape(together, columns).sum(axis=0) + rest.sum(axis=0)
+    shape = (1,) * depth + kept
+    return total.reshape(shape), number.reshape(shape)
+
+
+def _added(part: np.ndarray, scratch: np.ndarray) -> np.ndarray:
+    """Return the sum of long rows: of pairs, of pairs of pairs, and then in double."""
+    while len(part) > LINES >> HALVINGS and not len(part) % 2:
+        half = len(part) // 2
+        part = np.add(part[:half], part[half:], out=scratch[:half])
+    return np.add.reduce(part, axis=0, dtype=np.float64)  # type: ignore[no-any-return]
+
+
+def _zeroed(values: np.ndarray, present: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """Return floats with zeros where they are missing: each is kept by a mask of its bits.
+
+    It takes the place of `present`.
+    """
+    bits = np.dtype(f"i{values.dtype.itemsize}")
+    every = present.view(np.int8)
+    np.negative(every, out=every)  # all bits are set, or none is
+    np.bitwise_and(values.view(bits), every, out=out.view(bits))
+    return out
+
+
 # --- sums and products ---------------------------------------------------------------------------
 
 
 def _sum_part(block: np.ndarray, axes: Axes, first: int) -> State:
+    tall = _tall(block, axes)
+    if tall is not None:
+        return (tall[0],)
     if not block.dtype.names:
         total = exact_sum(block, axes)
         if _is_whole(block, total):
@@ -91,6 +166,10 @@ def _prod_part(block: np.ndarray, axes: Axes, first: int) -> State:
 
 def _mean_part(block: np.ndarray, axes: Axes, first: int) -> State:
     """Return sum, counts, and the exact mean where all that is present is the same."""
+    tall = _tall(block, axes)
+    if tall is not None:
+        total, counts = tall
+        return total, counts, _common(block, axes, total / np.maximum(counts, 1), counts)
     if not block.dtype.names:
         total, count, common = mean_part(block, axes, first)
         if _is_whole(block, total):
@@ -113,11 +192,20 @@ def _common(
     """
     if not known.size:
         return mean
-    one = np.fmax.reduce(known, axis=axes, keepdims=True).astype(mean.dtype)
-    same = rounded(mean, one) & (counts > 0)
-    if same.any():
-        same &= np.fmin.reduce(known, axis=axes, keepdims=True) == one
+    some = tuple(slice(AMONG if axis in axes else None) for axis in range(known.ndim))
+    one = np.fmax.reduce(known[some], axis=axes, keepdims=True).astype(mean.dtype)
+    same = (rounded(mean, one) | np.isnan(one)) & (counts > 0)
+    for end in (np.fmax, np.fmin):
+        if same.any():
+            found = end.reduce(known, axis=axes, keepdims=True)
+            one = np.where(np.isnan(one), found, one)
+            same &= found == one
+    same &= rounded(mean, one)
     return np.where(same, one, np.nan) if same.any() else None
+
+
+AMONG = 32
+"""Among so many elements of an axis there is most often one that is present."""
 
 
 def _add_means(left: State, right: State) -> State:

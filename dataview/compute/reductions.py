@@ -377,8 +377,9 @@ def _merge_moments(left: State, right: State) -> State:
         far = not np.isfinite(_square(apart)).all()
     if far:
         apart = (widest(np.asarray(other)) - near) + (beyond - off)
-    spread = squares + further + _square(apart) * (count * more / total)
-    return total, near, off + apart * (more / total), spread
+    some = max(total, 1)  # blocks may have no elements
+    spread = squares + further + _square(apart) * (count * more / some)
+    return total, near, off + apart * (more / some), spread
 
 
 def _deviation(state: State, options: dict[str, Any]) -> Any:

@@ -26,7 +26,7 @@ from dataview.plan.guards import check_array, check_ends, is_broadcast_to
 from dataview.plan.kinds import Elementwise, Reduction, Sampled, known_dtype, known_shape, size_of
 from dataview.plan.layout import reshaped
 from dataview.plan.node import Evaluate, Node, Shape
-from dataview.plan.operations import NumpyFunction
+from dataview.plan.operations import NumpyFunction, may_be_missing
 from dataview.plan.ragged import WAYS_OUT, Ragged, places_of
 from dataview.plan.symbols import deferring
 from dataview.plan.walk import below, rebuilt
@@ -137,21 +137,31 @@ def reduction_where(
 ) -> Node:
     """Return the node of a statistic of the elements where a mask is true."""
     check_array(node, kind)
-    shape, dtype = known_shape(node), known_dtype(node)
-    if where.dtype != bool:
-        raise TypeError(f"where= is a mask of bools; got {where.dtype}")
-    if not is_broadcast_to(known_shape(where), shape):
-        raise ValueError(
-            f"where= of shape {where.shape} cannot be broadcast to the shape {shape} of the data"
-        )
-    if kind in NEUTRAL:
-        neutral = stored(ArraySource(np.array(NEUTRAL[kind], dtype)), False)
+    check_mask(where, node)
+    dtype = known_dtype(node)
+    plain = kind.removeprefix("nan")
+    if plain in NEUTRAL:
+        neutral = stored(ArraySource(np.array(NEUTRAL[plain], dtype)), False)
         (chosen,) = elementwise(NumpyFunction("where"), (where, node, neutral))
         return reduction(kind, chosen, axis, keepdims, options)
     if dtype.kind not in "biufc":
         raise TypeError(f"where= of {kind} is for numbers; got {dtype}")
+    if kind != plain and may_be_missing(dtype):
+        (present,) = elementwise(NumpyFunction("is_present"), (node,))
+        (where,) = elementwise(np.logical_and, (where, present))
     (pairs,) = elementwise(NumpyFunction("paired"), (node, where))
-    return _of_array(f"nan{kind}", pairs, axis, keepdims, options)
+    return _of_array(f"nan{plain}", pairs, axis, keepdims, options)
+
+
+def check_mask(where: Node, node: Node) -> None:
+    """Raise unless a mask is of bools and fits the data."""
+    if where.dtype != bool:
+        raise TypeError(f"where= is a mask of bools; got {where.dtype}")
+    if not is_broadcast_to(known_shape(where), known_shape(node)):
+        raise ValueError(
+            f"where= of shape {where.shape} cannot be broadcast to the shape {node.shape} of the "
+            "data"
+        )
 
 
 def _axes(axis: Any, ndim: int, kind: str) -> tuple[int, ...]:

@@ -378,6 +378,8 @@ def _array_through(map_: Array, inner: Index) -> Map:
     steps = [inner.maps[axis] for axis in map_.axes]
     if len(steps) == 1 and type(steps[0]) is Affine and len(steps[0].strides) == 1:
         return Array(map_.values[as_slice(steps[0], inner.shape)], axes_of(steps[0]))
+    if len(steps) == 1 and type(steps[0]) is Computed and _reads(steps[0]):  # so not yet
+        return Computed(map_.values.__getitem__, steps[0])
     axes = sorted({axis for step in steps for axis in axes_of(step)})
     plain = all(isinstance(s, (Constant, Affine)) and len(axes_of(s)) <= 1 for s in steps)
     if plain and [axis for step in steps for axis in axes_of(step)] == axes:
@@ -388,6 +390,11 @@ def _array_through(map_: Array, inner: Index) -> Map:
     over = renumbered(Index(inner.shape, steps), axes)
     found = map_.values[tuple(positions(step, shape) for step in over.maps)]
     return Array(np.broadcast_to(found, shape), tuple(axes)) if axes else Constant(int(found))
+
+
+def _reads(map_: Computed) -> bool:
+    """Whether data may have to be read to compute positions, as for an order by their values."""
+    return any(getattr(one.function, "reads", False) for one in _functions_of(map_)[0])
 
 
 def as_slice(map_: Map, shape: Sequence[int]) -> int | slice:

@@ -105,9 +105,18 @@ def is_present(values: Any) -> np.ndarray:
     if not may_be_missing(values.dtype):
         return np.ones(values.shape, bool)
     if values.dtype.hasobject:
-        flat = [value is not None and value == value for value in values.reshape(-1).tolist()]
-        return np.array(flat, bool).reshape(values.shape)
+        flat = values.reshape(-1).tolist()
+        found = [value is not None and value == value for value in flat]
+        if not set(map(type, found)) <= _BOOLS:  # of an array elements, of pandas' NA itself
+            found = [
+                same if type(same) in _BOOLS else same is not value
+                for same, value in zip(found, flat, strict=True)
+            ]
+        return np.array(found, bool).reshape(values.shape)
     return np.asarray(values == values)
+
+
+_BOOLS = {bool, np.bool_}
 
 
 def may_be_missing(dtype: np.dtype[Any]) -> bool:

@@ -52,6 +52,9 @@ class Photograph(Part):
     about: ClassVar[str]
     """What it is called in an explanation."""
 
+    reads: ClassVar[bool] = True
+    """As the function of a computed map it reads data, so its positions are not asked for early."""
+
     def __init__(self, node: Node) -> None:
         self.node: Node | None = node
         self.taken: np.ndarray | None = None

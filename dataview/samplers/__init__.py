@@ -31,6 +31,7 @@ from dataview.samplers.protocol import (
     batches_of_epoch,
     checked_number,
     checked_seed,
+    on_nodes,
     samples_of_epoch,
 )
 from dataview.samplers.selections import (
@@ -62,9 +63,9 @@ __all__ = [
     "batches_of_epoch", "batchwise_permutation", "bucket", "checked_number", "checked_seed",
     "chunk_permutation",
     "count_rows", "first_of_each", "folds", "group_folds", "kept_rows", "label_distribution",
-    "label_permutation", "label_uniform", "linear", "mix", "one_each", "ordered", "part_linear",
-    "part_linear_permutation", "part_permutation_permutation", "permutation", "random_slice",
-    "repeated", "restricted", "row_range", "rows_by", "same_length", "sampler_of",
+    "label_permutation", "label_uniform", "linear", "mix", "on_nodes", "one_each", "ordered",
+    "part_linear", "part_linear_permutation", "part_permutation_permutation", "permutation",
+    "random_slice", "repeated", "restricted", "row_range", "rows_by", "same_length", "sampler_of",
     "samples_of_epoch", "saved_order", "shape_by_rows", "shuffled", "sorted_by", "split", "subset",
     "token_budget", "uniform", "weighted",
 ]  # fmt: skip

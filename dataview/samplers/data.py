@@ -10,22 +10,24 @@ from dataview.compute import evaluate
 from dataview.errors import unknown_field
 from dataview.plan.build import field
 from dataview.plan.kinds import Concat, Driven, Record, Stored, known_shape, members
-from dataview.plan.node import Node, Part
+from dataview.plan.node import Node, Part, Shape
+from dataview.plan.photographs import Photograph
 from dataview.plan.walk import below
+from dataview.tables import labels_of_rows, listed
 
 
 class RowsOf:
     """The rows of a node: how many there are, in which parts, and labels, each read once."""
 
-    __slots__ = ("count", "node", "read")
+    __slots__ = ("asked", "count", "node")
 
     def __init__(self, node: Node, count: int) -> None:
         self.node = node
         self.count = count
-        self.read: dict[str, np.ndarray] = {}
+        self.asked: list[tuple[Any, Column]] = []
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return RowsOf, (self.node, self.count)
+        return _rows_of, (self.node, self.count, self.asked)
 
     @property
     def parts(self) -> tuple[int, ...]:
@@ -38,24 +40,69 @@ class RowsOf:
         stores = (part.source for part in below([self.node], Part.held) if isinstance(part, Stored))
         return max((source.chunk_rows for source in stores), default=1)
 
+    def expect(self, by: Any, several: bool = False) -> None:
+        """Note that values will be asked for, which are then those of now.
+
+        They are one for each row, or `several`, as labels may be.
+        """
+        for column in self._columns_of(by) if several else [by]:
+            asked = self._column(column).node if isinstance(column, (str, Node)) else column
+            shape = getattr(asked, "shape", None)
+            if shape is not None and not several:
+                self._check_one_each(shape)
+
     def values(self, by: Any) -> np.ndarray:
         """Return one value for each row: of a field, by name, or of an array."""
-        if not isinstance(by, str):
-            return self._one_each(np.asarray(by))
-        if by not in self.read:
-            if by not in self.node.fields:
-                raise unknown_field(by, self.node.fields, f"a dataset of {self.count} rows")
-            self.read[by] = self._one_each(evaluate(field(self.node, by)))
-        return self.read[by]
+        return self._one_each(self._read(by))
+
+    def labels(self, by: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the row of each label, and the labels; a row without one is not among them."""
+        return labels_of_rows(list(map(self._read, self._columns_of(by))), self.count)
+
+    def _columns_of(self, by: Any) -> list[Any]:
+        """Return the fields that a list names, anything else as the only one."""
+        is_list = isinstance(by, (list, tuple)) and len(by) > 0
+        names = is_list and all(isinstance(name, str) and name in self.node.fields for name in by)
+        return list(by) if names else [by]
+
+    def _read(self, by: Any) -> np.ndarray:
+        return self._column(by).array() if isinstance(by, (str, Node)) else listed(by)
+
+    def _column(self, by: str | Node) -> Column:
+        for known, column in self.asked:
+            if known is by or (isinstance(by, str) and known == by):
+                return column
+        if isinstance(by, str) and by not in self.node.fields:
+            raise unknown_field(by, self.node.fields, f"a dataset of {self.count} rows")
+        self.asked.append((by, Column(field(self.node, by) if isinstance(by, str) else by)))
+        return self.asked[-1][1]
 
     def _one_each(self, values: np.ndarray) -> np.ndarray:
-        if values.shape == (self.count, 1):
-            values = values[:, 0]
-        if values.shape != (self.count,):
+        self._check_one_each(values.shape)
+        return values.reshape(self.count)
+
+    def _check_one_each(self, shape: Shape) -> None:
+        if shape not in ((self.count,), (self.count, 1)):
             raise ValueError(
-                f"by= gives one value for each of the {self.count} rows; got shape {values.shape}"
+                f"by= gives one value for each of the {self.count} rows; got shape {shape}"
             )
-        return values
+
+
+def _rows_of(node: Node, count: int, asked: list[tuple[Any, Column]]) -> RowsOf:
+    found = RowsOf(node, count)
+    found.asked = asked
+    return found
+
+
+class Column(Photograph):
+    """What an order depends on: the values of a field as they were when it was asked for."""
+
+    __slots__ = ()
+    about = "what a sampler orders by"
+
+    def find(self, node: Node) -> np.ndarray:
+        """Read the values."""
+        return np.array(evaluate(node))
 
 
 def parts_of(node: Node) -> tuple[int, ...]:

@@ -1,6 +1,7 @@
 """Samplers by label: balanced over labels, in given proportions, or restricted to one label.
 
-Rows whose label is None or not a number are unlabelled, and are never drawn.
+A row may have several labels: it is among the rows of each.  Rows without one, or whose label is
+None or not a number, are never drawn.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dataview.index import Draws, Permutation
-from dataview.plan.operations import is_present
 from dataview.samplers.protocol import Data, Function, Key, Order, Sampler, Seed
 from dataview.samplers.selections import coded
 from dataview.samplers.simple import (
@@ -33,12 +33,15 @@ class _Groups:
 
     __slots__ = ("counts", "labels", "rows", "starts")
 
-    def __init__(self, values: np.ndarray) -> None:
-        labelled = np.flatnonzero(is_present(values))
-        if not len(labelled):
+    def __init__(self, rows: np.ndarray, labels: np.ndarray, count: int) -> None:
+        if not len(rows):
             raise ValueError("there are no labels to draw by: no row has one")
-        self.labels, codes, self.counts = coded(values[labelled])
-        self.rows = labelled[np.argsort(codes, kind="stable")]
+        self.labels, codes, self.counts = coded(labels)
+        if (rows[1:] > rows[:-1]).all():
+            self.rows = rows[np.argsort(codes, kind="stable")]
+        else:  # a row may have a label twice, which counts once
+            codes, self.rows = np.divmod(np.unique(codes * count + rows), count)
+            self.counts = np.bincount(codes)
         self.starts = np.cumsum(self.counts) - self.counts
 
 
@@ -55,7 +58,7 @@ class _ByLabel(Restrictable):
 
     def at(self, data: Data, key: Key) -> Function:
         """Return rows of labels that are drawn for each position."""
-        groups = _Groups(data.values(self.by))
+        groups = _Groups(*data.labels(self.by), data.count)
         words = Draws(*key, "row")
         labels = self.labels(groups, key)
 
@@ -130,7 +133,7 @@ class LabelPermutation(_ByLabel):
 
     def at(self, data: Data, key: Key) -> Function:
         """Return rows in rounds over the labels."""
-        groups = _Groups(data.values(self.by))
+        groups = _Groups(*data.labels(self.by), data.count)
         number = len(groups.labels)
 
         def rows(positions: np.ndarray) -> np.ndarray:

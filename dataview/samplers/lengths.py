@@ -24,6 +24,27 @@ def _checked_lengths(values: np.ndarray) -> np.ndarray:
     return values
 
 
+class _Lengths:
+    """The lengths of the rows, read when they are first needed."""
+
+    __slots__ = ("by", "data", "known")
+
+    def __init__(self, data: Data, by: Any) -> None:
+        data.expect(by)
+        self.data = data
+        self.by = by
+        self.known: np.ndarray | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Lengths, (self.data, self.by)
+
+    def array(self) -> np.ndarray:
+        """Return the length of each row."""
+        if self.known is None:
+            self.known = _checked_lengths(self.data.values(self.by))
+        return self.known
+
+
 class _Windows:
     """Rows in windows: permuted, cut into windows, each sorted by length and cut into batches.
 
@@ -34,13 +55,13 @@ class _Windows:
     __slots__ = ("_firsts", "_plan", "cutter", "key", "lengths", "order", "slices")
 
     def __init__(
-        self, lengths: np.ndarray, window: int, key: Key, cutter: Bucket | TokenBudget
+        self, lengths: _Lengths, window: int, key: Key, cutter: Bucket | TokenBudget
     ) -> None:
         self.lengths = lengths
         self.key = key
         self.cutter = cutter
-        self.order = Permutation(len(lengths), *key, "rows")
-        self.slices = Slices(len(lengths), window, (*key, "windows"))
+        self.order = Permutation(lengths.data.count, *key, "rows")
+        self.slices = Slices(lengths.data.count, window, (*key, "windows"))
         self._plan: tuple[int, np.ndarray, np.ndarray] | None = None
         self._firsts: np.ndarray | None = None
 
@@ -52,7 +73,10 @@ class _Windows:
         if not isinstance(other, _Windows) or type(other.cutter) is not type(self.cutter):
             return False
         ours, theirs = ((one.key, one.slices.size, one.cutter.options) for one in (self, other))
-        return ours == theirs and np.array_equal(self.lengths, other.lengths)
+        if ours != theirs or self.lengths.data.count != other.lengths.data.count:
+            return False
+        same = self.lengths is other.lengths or self.cutter.blind
+        return same or np.array_equal(self.lengths.array(), other.lengths.array())
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -69,15 +93,29 @@ class _Windows:
         number = int(self.slices.order(np.array([place]))[0])
         first = number * self.slices.size
         rows = self.order.block(first, first + stop - start)
-        rows = rows[np.argsort(self.lengths[rows], kind="stable")]
-        ends = self.cutter.ends(self.lengths[rows])
+        lengths = self.lengths.array()
+        rows = rows[np.argsort(lengths[rows], kind="stable")]
+        ends = self.cutter.ends(lengths[rows])
         batches = np.split(rows, ends[:-1])
-        places = np.arange(len(ends))
-        order = dealt((*self.key, "batches", number), places * 0, places, len(ends)).tolist()
+        order = self._order_of_batches(number, len(ends)).tolist()
         return (
             np.concatenate([batches[batch] for batch in order]),
             np.cumsum([len(batches[batch]) for batch in order]),
         )
+
+    def _order_of_batches(self, number: int, count: int) -> np.ndarray:
+        places = np.arange(count)
+        return dealt((*self.key, "batches", number), places * 0, places, count)
+
+    def ends(self, place: int) -> np.ndarray:
+        """Return where the batches of a window end; no lengths are read if they need none."""
+        known = self._plan
+        if not self.cutter.blind or (known is not None and known[0] == place):
+            return self.plan(place)[1]
+        start, stop = self.slices.bounds(place)
+        sizes = np.diff(self.cutter.ends(np.empty(stop - start)), prepend=0)
+        number = int(self.slices.order(np.array([place]))[0])
+        return np.cumsum(sizes[self._order_of_batches(number, len(sizes))])
 
     def __call__(self, positions: np.ndarray) -> np.ndarray:
         """Return the rows at these positions."""
@@ -106,14 +144,14 @@ class _Windows:
         place = int(np.searchsorted(self.firsts, number, side="right")) - 1
         batch = number - int(self.firsts[place])
         first, _ = self.slices.bounds(place)
-        ends = self.plan(place)[1]
+        ends = self.ends(place)
         return first + (int(ends[batch - 1]) if batch else 0), first + int(ends[batch])
 
     def number(self, position: int) -> int:
         """Return the number of the batch that has a position."""
         place = self.slices.number(position)
         within = position - self.slices.bounds(place)[0]
-        batch = np.searchsorted(self.plan(place)[1], within, side="right")
+        batch = np.searchsorted(self.ends(place), within, side="right")
         return int(self.firsts[place] + batch)
 
 
@@ -127,6 +165,7 @@ class Bucket(Sized):
 
     name: ClassVar[str] = "bucket"
     takes: ClassVar[str] = "lengths"
+    blind: ClassVar[bool] = True  # whether batches end at the same positions whatever the lengths
 
     by: Any = None
     window: int = 32
@@ -134,10 +173,12 @@ class Bucket(Sized):
     def __post_init__(self) -> None:
         super().__post_init__()
         checked_number("window", self.window, 1)
+        if isinstance(self.by, (list, tuple, np.ndarray)):
+            _checked_lengths(np.asarray(self.by))
 
     def order(self, data: Data, seed: Seed = 0, epoch: int = 0) -> Order:
-        """Return the order of one epoch."""
-        lengths = _checked_lengths(data.values(self.by))
+        """Return the order of one epoch; the lengths are read when its first row is needed."""
+        lengths = _Lengths(data, self.by)
         plan = _Windows(lengths, self.window * self.size, self.key(seed, epoch), self)
         return Order(plan, data.count, plan)
 
@@ -162,6 +203,7 @@ class TokenBudget(Sampler):
 
     name: ClassVar[str] = "token-budget"
     takes: ClassVar[str] = "lengths"
+    blind: ClassVar[bool] = False
 
     by: Any = None
     budget: float = 4096
@@ -175,11 +217,11 @@ class TokenBudget(Sampler):
 
     def order(self, data: Data, seed: Seed = 0, epoch: int = 0) -> Order:
         """Return the order of one epoch."""
-        lengths = _checked_lengths(data.values(self.by))
-        over = np.flatnonzero(lengths > self.budget)
+        lengths = _Lengths(data, self.by)
+        over = np.flatnonzero(lengths.array() > self.budget)
         if len(over):
             raise ValueError(
-                f"row {over[0]} has the length {lengths[over[0]]}, more than the budget of "
+                f"row {over[0]} has the length {lengths.array()[over[0]]}, more than the budget of "
                 f"{self.budget}; give a larger one, or leave out the {len(over)} such rows"
             )
         plan = _Windows(lengths, self.window, self.key(seed, epoch), self)

@@ -35,8 +35,19 @@ class Data(Protocol):
         """How many rows are read together, such as those of a chunk in a file."""
         ...
 
+    def expect(self, by: Any, several: bool = False) -> None:
+        """Note that values will be asked for, which are then those of now.
+
+        They are one for each row, or `several`, as labels may be.
+        """
+        ...
+
     def values(self, by: Any) -> np.ndarray:
         """Return one value for each row: of a field, by name, or of an array."""
+        ...
+
+    def labels(self, by: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the row of each label, and the labels; a row without one is not among them."""
         ...
 
 
@@ -152,6 +163,8 @@ class Sampler:
 
     def order(self, data: Data, seed: Seed = 0, epoch: int = 0) -> Order:
         """Return the order of one epoch."""
+        if self.takes:
+            data.expect(getattr(self, "by", None), self.takes == "labels")
         return Order(_LateFunction(self, data, self.key(seed, epoch)), self.length(data))
 
     @property
@@ -209,6 +222,22 @@ class Sampler:
         return f"samplers.{self.name.replace('-', '_')}({', '.join(given)})"
 
 
+def on_nodes(sampler: Any, unwrapped: Callable[[Any], Any]) -> Any:
+    """Return a sampler, or samplers by field, with nodes for the views among their options."""
+    if isinstance(sampler, Mapping):
+        return {name: on_nodes(one, unwrapped) for name, one in sampler.items()}
+    if not isinstance(sampler, Sampler):
+        return sampler
+    given = {part.name: getattr(sampler, part.name) for part in dataclasses.fields(sampler)}
+    found = {
+        name: on_nodes(value, unwrapped) if isinstance(value, Sampler) else unwrapped(value)
+        for name, value in given.items()
+        if name in ("by", "sampler")
+    }
+    changes = {name: value for name, value in found.items() if value is not given[name]}
+    return dataclasses.replace(sampler, **changes) if changes else sampler
+
+
 class _LateFunction:
     """The function of an order, built when the first row is asked for; a pickle builds it again."""
 
@@ -239,8 +268,15 @@ class _RowCounts:
     count: int
     parts: tuple[int, ...]
 
+    def expect(self, by: Any, several: bool = False) -> None:
+        """Do nothing: there are no values."""
+
     def values(self, by: Any) -> np.ndarray:
         """Raise: there are no values."""
+        raise LookupError(f"the order has been pickled without the data, and asks for {by!r}")
+
+    def labels(self, by: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Raise: there are no labels."""
         raise LookupError(f"the order has been pickled without the data, and asks for {by!r}")
 
 

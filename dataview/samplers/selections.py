@@ -29,6 +29,7 @@ from dataview.plan.operations import is_present
 from dataview.plan.photographs import Photograph
 from dataview.samplers.protocol import Order
 from dataview.samples import Stream, repeated_stream, shuffled_stream
+from dataview.tables import classes
 
 
 class Cycle:
@@ -148,16 +149,15 @@ def sorted_by(node: Node, keys: Sequence[Node], is_reversed: bool) -> Node:
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:
-    """Return values that have an order: objects with missing ones as numbers, those last."""
+    """Return values that NumPy orders; objects with missing ones as numbers, those last.
+
+    By several keys NumPy takes texts of another byte order wrongly, and those of any length end
+    the process.
+    """
     if not values.dtype.hasobject:
-        return values
-    present = is_present(values)
-    if present.all():
-        return values
-    _, codes, counts = coded(values[present])
-    found = np.full(len(values), len(counts))
-    found[present] = codes
-    return found
+        return values.astype(values.dtype.newbyteorder("="), copy=False)
+    is_plain = values.dtype.kind == "O" and is_present(values).all()
+    return values if is_plain else coded(values)[1]
 
 
 def first_of_each(columns: Sequence[np.ndarray]) -> np.ndarray:
@@ -187,8 +187,8 @@ def _code_of_each(values: np.ndarray) -> np.ndarray:
     """Return a number for each row, the same for equal rows."""
     if values.dtype.hasobject:
         known: dict[Any, int] = {}
-        flat = values.reshape(len(values), size_of(values.shape[1:])).copy()
-        flat[flat != flat] = math.nan  # one object, which a dictionary finds
+        flat = values.reshape(len(values), size_of(values.shape[1:])).astype(object)
+        flat[~is_present(flat)] = None  # what is missing is one thing
         return np.array([known.setdefault(tuple(row), len(known)) for row in flat], np.intp)
     axis = 0 if values.ndim > 1 else None
     _, codes = np.unique(values, return_inverse=True, axis=axis)
@@ -228,8 +228,12 @@ def check_one_each(shape: Shape | None, dtype: DType | None, count: int) -> None
 
 
 def coded(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the labels there are, the number of each row's label, and how many rows each has."""
+    """Return the labels there are, the number of each row's label, and how many rows each has.
+
+    Rows without a label have the last number.
+    """
     try:
-        return np.unique(labels, return_inverse=True, return_counts=True)
+        values, codes = classes(labels)
     except TypeError as error:
         raise TypeError(f"labels are all texts or all numbers, to have an order: {error}") from None
+    return values, codes, np.bincount(codes, minlength=len(values))

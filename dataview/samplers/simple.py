@@ -61,18 +61,28 @@ class Chosen:
         """How many rows of the data are read together."""
         return self.data.chunk
 
+    def expect(self, by: Any, several: bool = False) -> None:
+        """Note that values will be asked for."""
+        self.data.expect(by, several)
+
     def values(self, by: Any) -> np.ndarray:
         """Return the values of these rows."""
         found: np.ndarray = self.data.values(by)[self.rows]
         return found
 
+    def labels(self, by: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the labels of these rows, each with the place of its row among them."""
+        rows, labels = self.data.labels(by)
+        chosen = np.isin(rows, self.rows)
+        return np.searchsorted(self.rows, rows[chosen]), labels[chosen]
+
 
 def rows_with(data: Data, by: Any, label: Any) -> np.ndarray:
-    """Return the rows that have a label, or raise if none has it."""
-    values = data.values(by)
-    rows = np.flatnonzero(values == label)
+    """Return the rows that have a label, in their order, or raise if none has it."""
+    owners, labels = data.labels(by)
+    rows = np.unique(owners[labels == label])
     if not len(rows):
-        known = ", ".join(map(repr, np.unique(values)[:10].tolist()))
+        known = ", ".join(map(repr, np.unique(labels)[:10].tolist()))
         raise ValueError(f"no row has the label {label!r}; the labels are: {known}")
     return rows
 

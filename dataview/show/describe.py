@@ -27,6 +27,7 @@ from dataview.plan.fields import Fields, Window
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import Driven, Record, known_dtype, known_shape, size_of
 from dataview.plan.node import Node
+from dataview.plan.operations import is_present, may_be_missing
 from dataview.plan.ragged import Ragged
 from dataview.samples import lengths as lengths_of
 from dataview.show.words import escape, harmless
@@ -44,7 +45,7 @@ QUARTERS = {"25%": 0.25, "50%": 0.5, "75%": 0.75}
 REPEATED = ("distinct", "most frequent", "times")
 LENGTHS = ("shortest", "longest")
 FROM_SAMPLE = (*QUARTERS, *REPEATED)
-COLUMNS = ("count", "unknown", "mean", "std", "min", *QUARTERS, "max", *REPEATED, *LENGTHS)
+COLUMNS = ("count", "missing", "mean", "std", "min", *QUARTERS, "max", *REPEATED, *LENGTHS)
 
 
 class Description(Mapping[str, Mapping[str, Any]]):
@@ -239,7 +240,7 @@ class _Summary:
         known = _known(flat)
         self.dtype = data.dtype
         self.count = len(flat)
-        self.unknown = len(flat) - len(known)
+        self.missing = len(flat) - len(known)
         self.sample = [_known(np.array(chosen).reshape(-1))]
         self.share = 1.0  # of the rows that are in the sample
         self.states: dict[str, Any] = {}
@@ -254,7 +255,7 @@ class _Summary:
     def add(self, other: _Summary) -> None:
         """Include the statistics of further elements."""
         self.count += other.count
-        self.unknown += other.unknown
+        self.missing += other.missing
         self.sample += other.sample
         for kind, state in other.states.items():
             with np.errstate(all="ignore"):
@@ -265,8 +266,8 @@ class _Summary:
         """Return the statistics by name."""
         kind = self.dtype.kind
         found: dict[str, Any] = {"dtype": str(self.dtype), "count": self.count}
-        if kind in "fcmMO":
-            found["unknown"] = self.unknown
+        if may_be_missing(self.dtype):
+            found["missing"] = self.missing
         if "var" in self.states:
             count, near, off, squares = self.states["var"]
             with np.errstate(all="ignore"):
@@ -285,7 +286,7 @@ class _Summary:
 
     def _repeated(self, sample: np.ndarray) -> dict[str, Any]:
         """Return the number of distinct values, and the most frequent text or truth value."""
-        known = self.count - self.unknown
+        known = self.count - self.missing
         if self.dtype.kind == "V" or (
             self.dtype.kind == "O" and not set(map(type, sample.tolist())) <= _PLAIN
         ):
@@ -331,13 +332,10 @@ _COMBINE: dict[str, Callable[[Any, Any], Any]] = {
 
 def _known(flat: np.ndarray) -> np.ndarray:
     """Return the elements that are no NaN, no NaT and no None."""
-    if flat.dtype.kind in "fcmM":
-        unknown = np.isnan(flat)
-    elif flat.dtype.kind == "O":
-        unknown = np.array([value is None for value in flat.tolist()], bool)
-    else:
+    if not may_be_missing(flat.dtype):
         return flat
-    return flat[~unknown] if unknown.any() else flat
+    present = is_present(flat)
+    return flat if present.all() else flat[present]
 
 
 def _plain(value: Any) -> Any:

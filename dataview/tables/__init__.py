@@ -3,12 +3,15 @@
 What is found in a pass over a column is a photograph, as a statistic is.
 """
 
-from dataview.tables.absent import filled_in, whole_rows
+from dataview.tables.coding import classes
 from dataview.tables.groups import Grouped
 from dataview.tables.joins import joined
 from dataview.tables.labels import coded
+from dataview.tables.missing import filled_in, whole_rows
+from dataview.tables.several import labels_of_rows, listed
 from dataview.tables.unique import distinct
 
 __all__ = [
-    "Grouped", "coded", "distinct", "filled_in", "joined", "whole_rows",
+    "Grouped", "classes", "coded", "distinct", "filled_in", "joined", "labels_of_rows", "listed",
+    "whole_rows",
 ]  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dataview.plan.node import Node
+from dataview.plan.node import DType, Node
 from dataview.plan.operations import is_present, may_be_missing
 
 MISSING = -1
@@ -28,16 +28,39 @@ _FAMILIES = {
 }  # fmt: skip
 
 
+def family_of(dtype: DType) -> str | None:
+    """Return what values of a dtype are; None if they may be anything."""
+    return _FAMILIES.get(dtype.kind)
+
+
 def check_comparable(values: Node, labels: Node, what: str) -> None:
     """Raise if no value can be equal to a label, as no text is equal to a number."""
     if labels.shape == (0,) or values.dtype is None or labels.dtype is None:
         return
-    ours, theirs = (_FAMILIES.get(dtype.kind) for dtype in (values.dtype, labels.dtype))
+    ours, theirs = family_of(values.dtype), family_of(labels.dtype)
     if ours and theirs and ours != theirs:
         raise TypeError(
             f"{what}: {values.dtype} are {ours} and {labels.dtype} are {theirs}, so none would be "
             "found; _astype converts one of them"
         )
+
+
+def classes(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct values, ascending, and the number of each value among them.
+
+    What is missing is one thing, and the last: of objects None, if any of them is None.
+
+    >>> classes(np.array(["b", None, "a", None], object))
+    (array(['a', 'b', None], dtype=object), array([1, 2, 0, 2]))
+    """
+    if values.dtype.hasobject and not (present := is_present(values)).all():
+        found, places = np.unique(values[present], return_inverse=True)
+        codes = np.full(len(values), len(found))
+        codes[present] = places
+        gaps = values[~present]
+        is_none = np.array([value is None for value in gaps.tolist()], bool)
+        return np.concatenate([found, gaps[[np.argmax(is_none)]]]), codes
+    return np.unique(values, return_inverse=True)
 
 
 Code = Callable[[np.ndarray], np.ndarray]
@@ -46,6 +69,8 @@ Code = Callable[[np.ndarray], np.ndarray]
 
 def above(values: np.ndarray, low: int) -> np.ndarray:
     """Return how far integers are above the least of them, if they are near to it."""
+    if not low:
+        return np.asarray(values, np.intp)
     if values.dtype.kind == "u":
         return np.asarray(values - values.dtype.type(low), np.intp)
     return np.asarray(np.subtract(values, low, dtype=np.int64), np.intp)
@@ -57,16 +82,19 @@ def coder(labels: np.ndarray) -> Code:
     >>> coder(np.array(["b", "a"]))(np.array(["b", "c", "a"])).tolist()
     [0, -1, 1]
     """
-    if not len(labels):
+    rows = np.flatnonzero(is_present(labels))  # nothing has the number of what is missing
+    if not len(rows):
         return lambda values: np.full(values.shape, MISSING)
-    order = np.argsort(labels, kind="stable")
+    order = rows[np.argsort(labels[rows], kind="stable")]
     searched = functools.partial(_searched, labels[order], order)
     if labels.dtype.kind not in "iu":
         return searched
     quick, low, high = _hashed, int(labels.min()), int(labels.max())
     if high - low < NARROW + SPREAD * len(labels):
-        table = np.full(high - low + 1, MISSING)
-        table[above(labels, low)] = np.arange(len(labels))
+        table = None
+        if high - low + 1 > len(labels) or (order[1:] < order[:-1]).any():
+            table = np.full(high - low + 1, MISSING)
+            table[above(labels, low)] = np.arange(len(labels))
         quick = functools.partial(_looked_up, table, low, high)
     elif len(labels) > MANY:
         quick = functools.partial(_hashed, labels, _slots(labels))
@@ -76,13 +104,25 @@ def coder(labels: np.ndarray) -> Code:
     return lambda values: quick(values) if values.dtype == dtype else searched(values)
 
 
-def _looked_up(table: np.ndarray, low: int, high: int, values: np.ndarray) -> np.ndarray:
-    """Return the codes of integers, by a table of all integers near the labels."""
-    if values.size and low <= int(values.min()) and int(values.max()) <= high:
-        return np.asarray(table[above(values, low)])
-    within = (values >= low) & (values <= high)
-    found = np.full(values.shape, MISSING)
-    found[within] = table[above(values[within], low)]
+PIECE = 1 << 14
+"""So many values are looked up at a time: what is made of them stays in a near cache."""
+
+
+def _looked_up(table: np.ndarray | None, low: int, high: int, values: np.ndarray) -> np.ndarray:
+    """Return the codes of integers, by a table of all integers near the labels, if it needs one."""
+    if not values.size or low > int(values.min()) or int(values.max()) > high:
+        within = (values >= low) & (values <= high)
+        found = np.full(values.shape, MISSING)
+        if within.any():
+            found[within] = _looked_up(table, low, high, values[within])
+        return found
+    if table is None:
+        return above(values, low)
+    found, flat = np.empty(values.shape, np.intp), values.reshape(-1)
+    line = found.reshape(-1)
+    for start in range(0, len(flat), PIECE):
+        piece = slice(start, start + PIECE)
+        np.take(table, above(flat[piece], low), out=line[piece], mode="clip")
     return found
 
 

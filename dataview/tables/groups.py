@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.compute import KINDS, NEARLY, evaluate, result_dtype, run_blocks, settle
+from dataview.compute import CLOSE, KINDS, NEARLY, evaluate, result_dtype, run_blocks, settle
 from dataview.errors import RaggedError
 from dataview.index import Array, axis_index, parse
 from dataview.plan.build import field, record, select
@@ -22,7 +22,14 @@ from dataview.plan.photographs import Photograph
 from dataview.plan.ragged import Ragged
 from dataview.sizes import sizes
 from dataview.tables.coding import MISSING, coder
-from dataview.tables.unique import Distinct, Table, Values, count_values
+from dataview.tables.unique import (
+    Distinct,
+    Table,
+    Values,
+    count_values,
+    in_records,
+    possible_labels,
+)
 
 WINDOW = 32
 """How many blocks are grouped before they are combined, which bounds the memory of a pass."""
@@ -161,7 +168,7 @@ class _Statistics(Table):
     about = "statistics of groups"
 
     def __init__(self, by: Node, name: str, parts: dict[str, Node], kind: str, ddof: int) -> None:
-        fields = [(name, known_dtype(by))]
+        fields = [(name, in_records(known_dtype(by)))]
         for other, part in parts.items():
             fields.append(
                 (other, result_dtype(kind, known_dtype(part)), known_shape(part)[1:])  # type: ignore[arg-type]
@@ -173,37 +180,42 @@ class _Statistics(Table):
 
     def find(self, node: Node) -> np.ndarray:
         """Read the labels, then all fields once."""
-        labels, _ = count_values(field(node, self.by), True)
-        found = np.empty(len(labels), self.dtype)
-        found[self.by] = labels
-        states = self._states(node, labels)
+        labels = possible_labels(field(node, self.by))
+        counts, states = self._states(node, labels)
+        there = counts > 0
+        found = np.empty(np.count_nonzero(there), self.dtype)
+        found[self.by] = labels[there]
         for name, state in states.items():
+            own = tuple(part[there] for part in state)
             with np.errstate(all="ignore"):
-                value = np.asarray(GROUPINGS[self.kind].finish(state, {"ddof": self.ddof}))
+                value = np.asarray(GROUPINGS[self.kind].finish(own, {"ddof": self.ddof}))
             found[name] = value.reshape(found[name].shape)
         return found
 
-    def _states(self, node: Node, labels: np.ndarray) -> dict[str, State]:
+    def _states(self, node: Node, labels: np.ndarray) -> tuple[np.ndarray, dict[str, State]]:
+        """Return how many rows each label has, and of each field what they contribute."""
         settle(node)
         code = coder(labels)
         kind, names = GROUPINGS[self.kind], [name for name in node.fields if name != self.by]
 
-        def grouped(rows: slice) -> dict[str, State]:
+        def grouped(rows: slice) -> tuple[np.ndarray, dict[str, State]]:
             block = _Block(code(_rows(field(node, self.by), rows)), len(labels))
             with np.errstate(all="ignore"):
-                return {name: kind.part(block, _rows(field(node, name), rows)) for name in names}
+                states = {name: kind.part(block, _rows(field(node, name), rows)) for name in names}
+            return block.sizes, states
 
-        totals: dict[str, State] = {}
+        counts, totals = np.zeros(len(labels), np.int64), dict[str, State]()
         blocks = _blocks(node)
         for start in range(0, len(blocks), WINDOW):
-            for states in run_blocks(grouped, blocks[start : start + WINDOW]):
+            for some, states in run_blocks(grouped, blocks[start : start + WINDOW]):
+                counts += some
                 with np.errstate(all="ignore"):
                     totals = (
                         {name: kind.combine(totals[name], states[name]) for name in names}
                         if totals
                         else states
                     )
-        return totals
+        return counts, totals
 
 
 def _rows(node: Node, rows: slice) -> np.ndarray:
@@ -225,15 +237,48 @@ State = tuple[Any, ...]
 """What some rows contribute: arrays with a row for each label."""
 
 
+DEPTH = 64
+"""So many numbers of a label are added in double at most; what they add up to has more digits.
+
+So the error of a sum is at most DEPTH eps times the sum of the absolute values, however many rows
+there are, where long doubles have more digits than doubles.
+"""
+
+PIECE = 1 << 14
+"""So many rows are added at a time, or more of many labels: all of them stay in a near cache."""
+
+
 class _Block:
-    """The rows of a block, by their codes."""
+    """The rows of a block, by their codes, and how many rows each label has.
+
+    The rows come in pieces, and a piece in lanes, such that a label has few rows of a lane: the
+    key of a row is its code, plus the number of labels for each lane before its own.
+    """
 
     def __init__(self, codes: np.ndarray, count: int) -> None:
         self.kept = None if codes.min(initial=0) >= 0 else codes != MISSING
         self.codes = codes if self.kept is None else codes[self.kept]
         self.count = count
-        self.sizes = np.bincount(self.codes, minlength=count)
+        rows = max(DEPTH, DEPTH // 4 * count)
+        self._lanes = max(1, PIECE // rows)
+        self._step = self._lanes * rows
+        lanes = np.arange(self._lanes if self._lanes > 1 else 0)
+        self._offsets = np.repeat(lanes * count, rows)
         self._order: np.ndarray | None = None
+        self.sizes = np.zeros(count, np.int64)
+        self._deep: list[bool] = []
+        for piece in self._pieces():
+            counts = np.bincount(self._keys(piece), minlength=self._lanes * count)
+            self.sizes += counts.reshape(self._lanes, count).sum(axis=0)
+            self._deep.append(counts.max(initial=0) > DEPTH)
+
+    def _pieces(self) -> list[slice]:
+        step = self._step
+        return [slice(start, start + step) for start in range(0, len(self.codes), step)]
+
+    def _keys(self, piece: slice) -> np.ndarray:
+        codes = self.codes[piece]
+        return codes if self._lanes == 1 else codes + self._offsets[: len(codes)]
 
     def columns(self, values: np.ndarray) -> np.ndarray:
         """Return the values of the rows that have a label, each as a row of columns."""
@@ -241,12 +286,38 @@ class _Block:
         values = values if self.kept is None else values[self.kept]
         return values.reshape(len(values), size_of(values.shape[1:]))
 
-    def sums(self, values: np.ndarray, dtype: DType) -> np.ndarray:
-        """Return the sums of columns over the rows of each label."""
-        if values.shape[1] == 1 and dtype == np.float64 and values.dtype.kind in "biuf":
-            found = np.bincount(self.codes, weights=values[:, 0], minlength=self.count)
-            return found.reshape(-1, 1)
-        return self.reduced(np.add, values, np.zeros((self.count, values.shape[1]), dtype))
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """Return the sums of columns over the rows of each label; those of floats are wide."""
+        if values.dtype.kind in "biu":
+            dtype = result_dtype("sum", values.dtype)
+            return self.reduced(np.add, values, np.zeros((self.count, values.shape[1]), dtype))
+        found = np.zeros((self.count, values.shape[1]), widest_of(values.dtype))
+        if values.dtype.kind != "f" or values.dtype.itemsize > 8 or values.shape[1] > FEW:
+            _add_sorted(self.codes, values, found)
+            return found
+        for column in range(values.shape[1]):
+            self._add_column(values[:, column], found[:, column])
+        return found
+
+    def _add_column(self, values: np.ndarray, out: np.ndarray) -> None:
+        shape = self._lanes, self.count
+        for piece, deep in zip(self._pieces(), self._deep, strict=True):
+            if deep:
+                _add_sorted(self.codes[piece], values[piece, None], out[:, None])
+                continue
+            found = np.bincount(self._keys(piece), values[piece], self._lanes * self.count)
+            out += found if self._lanes == 1 else found.reshape(shape).sum(axis=0, dtype=out.dtype)
+
+    def some_of_each(self, values: np.ndarray, dtype: DType) -> np.ndarray:
+        """Return the values of a row of each label, 0 for a label without rows."""
+        found = np.zeros((self.count, values.shape[1]), dtype)
+        some = slice(-2 * PIECE, None)  # most often every label has a row among the last ones
+        found[self.codes[some]] = values[some]
+        seen = np.zeros(self.count, bool)
+        seen[self.codes[some]] = True
+        if (self.sizes[~seen] > 0).any():
+            found[self.codes] = values
+        return found
 
     def reduced(self, ufunc: np.ufunc, values: np.ndarray, out: np.ndarray) -> np.ndarray:
         """Reduce the rows of each label; a label without rows keeps what is in `out`."""
@@ -260,9 +331,37 @@ class _Block:
         return out
 
 
+FEW = 4
+"""Up to so many columns are added one by one, more of them row by row."""
+
+
+def widest_of(dtype: DType) -> DType:
+    """Return the widest dtype of floats, or of complex numbers."""
+    return np.result_type(dtype, np.longdouble)
+
+
+def _add_sorted(codes: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
+    """Add rows to those of their labels in `out`, at most DEPTH of them before it has more digits.
+
+    >>> out = np.zeros((2, 1), np.longdouble)
+    >>> _add_sorted(np.array([1, 0, 1]), np.array([[1.0], [2.0], [4.0]]), out)
+    >>> out.tolist() == [[2.0], [5.0]]
+    True
+    """
+    if not len(codes):
+        return
+    if (codes[1:] < codes[:-1]).any():
+        order = np.argsort(narrowed(codes, len(out)), kind="stable")
+        codes, values = codes[order], values[order]
+    starts = np.append(0, np.flatnonzero(codes[1:] != codes[:-1]) + 1)
+    cuts = np.union1d(starts, np.arange(0, len(codes), DEPTH))
+    double = np.result_type(values.dtype, np.float64)
+    few = np.add.reduceat(values.astype(double, copy=False), cuts, axis=0).astype(out.dtype)
+    out[codes[starts]] += np.add.reduceat(few, np.searchsorted(cuts, starts), axis=0)
+
+
 def _sum_part(block: _Block, values: np.ndarray) -> State:
-    values = block.columns(values)
-    return (block.sums(values, result_dtype("sum", values.dtype)),)
+    return (block.sums(block.columns(values)),)
 
 
 def _mean_part(block: _Block, values: np.ndarray) -> State:
@@ -272,29 +371,32 @@ def _mean_part(block: _Block, values: np.ndarray) -> State:
     """
     values = block.columns(values)
     wide = np.result_type(values.dtype, np.float64)
-    sums, counts = block.sums(values, wide), block.sizes[:, None]
-    one = np.zeros(sums.shape, wide)
-    one[block.codes] = values  # the last of each label
+    floats = values.astype(np.float64) if values.dtype.kind in "biu" else values
+    sums, counts = block.sums(floats), block.sizes[:, None]
+    if not np.isfinite(sums).all():  # the sum may be too large where the mean is not
+        sums = block.reduced(np.add, floats, np.zeros(sums.shape, sums.dtype))
+    one = block.some_of_each(values, wide)
     means = sums / np.maximum(counts, 1)
     near = (counts > 1) & (np.abs(means - one) <= np.abs(one) * NEARLY)
     same = np.where((counts > 1) & ~near, np.nan, one)
     if near.any():
-        differ = block.sums(values != one[block.codes], np.dtype(np.float64))
+        differ = block.sums((values != one[block.codes]).astype(np.float64))
         same[near & (differ > 0)] = np.nan
-    widest = np.result_type(wide, np.longdouble)
-    if not np.isfinite(sums).all():  # the sum may be too large where the mean is not
-        sums = block.reduced(np.add, values, np.zeros(sums.shape, widest))
-    return sums.astype(widest), counts, same
+    return sums, counts, same
 
 
 def _moments_part(block: _Block, values: np.ndarray) -> State:
-    """Return counts, means, nothing that these have more, and the squared distances from them."""
+    """Return counts, numbers near the means, what the means have more, and the spreads."""
     sums, counts, same = _mean_part(block, values)
-    means = (sums / np.maximum(counts, 1)).astype(same.dtype)
-    near = np.where(np.isnan(same), means, same)
+    some = np.maximum(counts, 1)
+    near = np.where(np.isnan(same), (sums / some).astype(same.dtype), same)
     distance = block.columns(values) - near[block.codes]
-    squares = (distance * np.conj(distance)).real
-    return counts, near, np.zeros_like(near), block.sums(squares, np.dtype(np.float64))
+    squares = block.sums((distance * np.conj(distance)).real)
+    off = np.zeros_like(sums)
+    if (squares < CLOSE * some * (near * np.conj(near)).real).any():
+        off = np.where(squares > 0, block.sums(distance) / some, 0)
+        squares = np.maximum(squares - counts * (off * np.conj(off)).real, 0)
+    return counts, near.astype(sums.dtype), off, squares
 
 
 def _extreme_part(ufunc: np.ufunc) -> Callable[[_Block, np.ndarray], State]:

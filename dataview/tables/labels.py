@@ -20,7 +20,7 @@ from dataview.plan.node import Node, Part
 from dataview.plan.operations import is_present
 from dataview.plan.photographs import Photograph
 from dataview.sources import Memo
-from dataview.tables.coding import MISSING, Code, check_comparable, coder
+from dataview.tables.coding import MISSING, Code, check_comparable, classes, coder
 from dataview.tables.unique import Distinct, Values
 
 BLOCK = 1 << 16
@@ -62,9 +62,9 @@ class _Given(Photograph):
         found = np.array(evaluate(node))
         if found.ndim != 1:
             raise ValueError(f"labels= is a list of labels; got an array of shape {found.shape}")
-        values, counts = np.unique(found, return_counts=True)
+        values, codes = classes(found)
         if len(values) < len(found):
-            twice = values[counts > 1].tolist()
+            twice = values[np.bincount(codes) > 1].tolist()
             raise ValueError(f"labels= names labels more than once: {twice[:4]}")
         return found
 

@@ -18,7 +18,7 @@ from dataview.plan.photographs import Photograph
 from dataview.plan.ragged import Ragged
 from dataview.samples import Samples, Stream
 from dataview.sources import ArraySource, Memo
-from dataview.tables.coding import NARROW, above
+from dataview.tables.coding import NARROW, above, classes
 
 BLOCKS_PER_MERGE = 8
 """How many blocks are counted before their values are merged."""
@@ -44,9 +44,16 @@ def _counted(array: np.ndarray) -> Counted:
     if array.dtype.kind in "iu" and array.size > NARROW:
         low, high = int(array.min()), int(array.max())
         if high - low < NARROW:
-            counts = np.bincount(above(array, low).reshape(-1))
+            counts, flat = np.zeros(high - low + 1, np.int64), array.reshape(-1)
+            for start in range(0, len(flat), NARROW):  # which stay in a near cache
+                counts += np.bincount(
+                    above(flat[start : start + NARROW], low), minlength=len(counts)
+                )
             (places,) = np.nonzero(counts)
             return (places + low).astype(array.dtype), counts[places]
+    if array.dtype.hasobject:
+        values, codes = classes(array.reshape(-1))
+        return values, np.bincount(codes, minlength=len(values))
     return np.unique(array, return_counts=True)
 
 
@@ -58,10 +65,15 @@ def merge(parts: Sequence[Counted]) -> Counted:
     """
     if len(parts) == 1:
         return parts[0]
-    values, places = np.unique(np.concatenate([part[0] for part in parts]), return_inverse=True)
+    values, places = classes(np.concatenate([part[0] for part in parts]))
     counts = np.zeros(len(values), np.int64)
     np.add.at(counts, places, np.concatenate([part[1] for part in parts]))
     return values, counts
+
+
+def in_records(dtype: DType) -> DType:
+    """Return a dtype that NumPy allows in records: for texts of any length that of objects."""
+    return np.dtype(object) if dtype.kind == "T" else dtype
 
 
 class Table(Photograph):
@@ -82,7 +94,8 @@ class Values(Table):
 
     def __init__(self, node: Node, counts: bool, labels: bool) -> None:
         own = known_dtype(node)
-        super().__init__(node, np.dtype([("value", own), ("count", np.int64)]) if counts else own)
+        pairs = [("value", in_records(own)), ("count", np.int64)]
+        super().__init__(node, np.dtype(pairs) if counts else own)
         self.counts = counts
         self.labels = labels
 
@@ -128,8 +141,7 @@ def count_values(node: Node, labels: bool) -> Counted:
         block = evaluate(node, index)
         if not labels or not may_be_missing(block.dtype):
             return _counted(block)
-        present = is_present(block)
-        return _counted(block if present.all() else block[present])
+        return np.unique(block[is_present(block)], return_counts=True)
 
     indices = list(row_blocks(node))
     runs = [_counted(np.empty(0, known_dtype(node)))]
@@ -140,6 +152,32 @@ def count_values(node: Node, labels: bool) -> Counted:
         while len(runs) > 1 and len(runs[-2][0]) <= 2 * len(runs[-1][0]):
             runs[-2:] = [merge(runs[-2:])]
     return merge(runs)
+
+
+def possible_labels(node: Node) -> np.ndarray:
+    """Return the labels of a node, or all integers near to them if these are few beside the rows.
+
+    To find the least and the greatest of them takes less time than to count each.
+    """
+    (count,) = known_shape(node)
+    if known_dtype(node).kind in "iu" and count:
+        settle(node)
+
+        def ends(index: Index) -> tuple[int, int]:
+            block = evaluate(node, index)
+            return int(block.min()), int(block.max())
+
+        lows, highs = zip(*run_blocks(ends, list(row_blocks(node))), strict=True)
+        low, high = min(lows), max(highs)
+        if high - low < min(NARROW, count // SPARSE):
+            own = known_dtype(node).newbyteorder("=")
+            found: np.ndarray = np.arange(high - low + 1).astype(own) + own.type(low)
+            return found
+    return count_values(node, True)[0]
+
+
+SPARSE = 64
+"""At least so many rows there are for each integer that may be a label."""
 
 
 class Distinct(Stream):

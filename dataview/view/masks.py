@@ -44,7 +44,7 @@ _PLAIN_KINDS = "biufcmMUS"
 
 def assigned(node: Node, mask: Node, value: Any) -> bool:
     """Write one value where a mask of a node's shape is true; return False if nothing was done."""
-    return mask.shape == node.shape and filled(node, mask, value, cast)
+    return mask.shape == node.shape and put_one(node, mask, value, cast)
 
 
 def check_axes(node: Node, key: Any, value: Any) -> None:
@@ -68,7 +68,7 @@ def check_axes(node: Node, key: Any, value: Any) -> None:
         )
 
 
-def filled(node: Node, mask: Any, value: Any, fit: Callable[[Any, DType], np.ndarray]) -> bool:
+def put_one(node: Node, mask: Any, value: Any, fit: Callable[[Any, DType], np.ndarray]) -> bool:
     """Write one value where a mask, which may have fewer axes, is true; or return False.
 
     `fit` casts the value to the dtype of the data, or raises.
@@ -139,7 +139,7 @@ def _copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -
     if not isinstance(mask, (Node, np.ndarray)):
         return False
     fits = isinstance(given, Node) and _can_cast(given, target, casting)
-    return filled(target, mask, src, landed) or (fits and _put_by_mask(target, mask, given))
+    return put_one(target, mask, src, landed) or (fits and _put_by_mask(target, mask, given))
 
 
 def _can_cast(value: Node, target: Node, casting: Any) -> bool:
@@ -164,7 +164,7 @@ def _putmask(a: Any, mask: Any, values: Any) -> bool:
         np.putmask(found, True, value)
         return found[0, ...]
 
-    if filled(target, given, values, landed):
+    if put_one(target, given, values, landed):
         return True
     value = argument(values) if isinstance(values, BaseView | np.ndarray) else None
     if isinstance(value, Node) and value.shape == target.shape and _is_plain(value):

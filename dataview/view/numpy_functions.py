@@ -17,7 +17,16 @@ from typing import Any, cast
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from dataview.compute import changing_arrays, evaluate, matmul, median, reduction, reduction_where
+from dataview.compute import (
+    BEGUN,
+    changing_arrays,
+    evaluate,
+    matmul,
+    median,
+    reduction,
+    reduction_from,
+    reduction_where,
+)
 from dataview.exchange import check_gradient, operand_of
 from dataview.plan import layout
 from dataview.plan.build import comparison, elementwise, keyed, with_fields
@@ -340,6 +349,29 @@ def _statistic(
     return _reduced(kind, a, axis, keepdims, {}, where)
 
 
+def _begun(
+    kind: str,
+    a: Any,
+    axis: Any = None,
+    *,
+    keepdims: bool = False,
+    initial: Any = _LEFT,
+    where: Any = True,
+) -> Node:
+    """Return a statistic that may begin with a number, in which NaN is left to NumPy."""
+    if initial is _LEFT:
+        return _reduced(kind, a, axis, keepdims, {}, where)
+    node = node_from(a)
+    mask = None if where is True else node_from(where)
+    number = evaluated(initial)
+    is_number = np.ndim(number) == 0 and np.asarray(number).dtype.kind in "biufc"
+    if known_dtype(node).kind not in "biufc" or not is_number or number != number:
+        return _LEFT  # type: ignore[no-any-return]
+    if mask is not None and mask.dtype != bool:
+        return _LEFT  # type: ignore[no-any-return]
+    return reduction_from(kind, node, axis, keepdims, number, mask)
+
+
 def _spread(
     kind: str,
     a: Any,
@@ -360,9 +392,12 @@ def _reduced(
         return _LEFT  # type: ignore[no-any-return]
     if where is True:
         return reduction(kind, node, axis, keepdims, options)
-    if kind not in _OF_SOME or known_dtype(node).kind not in "biufc":
+    mask = node_from(where)
+    if kind.removeprefix("nan") not in _OF_SOME or known_dtype(node).kind not in "biufc":
         return _LEFT  # type: ignore[no-any-return]
-    return reduction_where(kind, node, axis, keepdims, options, node_from(where))
+    if mask.dtype != bool:
+        return _LEFT  # type: ignore[no-any-return]
+    return reduction_where(kind, node, axis, keepdims, options, mask)
 
 
 def _median(present: bool, a: Any, axis: Any = None, *, keepdims: bool = False) -> Node:
@@ -413,7 +448,10 @@ def _percentile(
 
 def _unique(ar: Any, *, return_counts: bool = False) -> Any:
     """Return arrays, read in a streaming pass, as NumPy's callers need their length."""
-    found = viewed(distinct(node_from(ar), return_counts))()
+    node = node_from(ar)
+    if known_dtype(node).hasobject:  # NumPy has no order for None, which is one more value for us
+        return _LEFT
+    found = viewed(distinct(node, return_counts))()
     return (found["value"], found["count"]) if return_counts else found
 
 
@@ -464,6 +502,9 @@ _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.unique: _unique,
     np.var: partial(_spread, "var"),
     np.vstack: lambda tup: _joined_as_rows([*map(node_from, tup)]),
-    **{function: partial(_statistic, kind) for function, kind in _STATISTICS.items()},
+    **{
+        function: partial(_begun if kind in BEGUN else _statistic, kind)
+        for function, kind in _STATISTICS.items()
+    },
     **({np.astype: _laid(astype)} if hasattr(np, "astype") else {}),
 }

@@ -71,7 +71,7 @@ class RowVerbs(BaseView):
         """Split the rows into parts of these sizes or fractions; the rest is one more part.
 
         Without a `seed` the rows keep their order, so sorted rows need one. `by` names a field of
-        labels of which each part gets its share.
+        labels of which each part gets its share, and so of the rows without a label.
 
         >>> import dataview as dv
         >>> [len(part) for part in dv.View(np.arange(10))._split(0.8)]
@@ -125,6 +125,7 @@ class RowVerbs(BaseView):
         >>> [batch.double().tolist() for batch in d._minibatches(3)]
         [[0, 2, 4], [6, 8, 10], [12]]
         """
+        options.sampler = samplers.on_nodes(options.sampler, face.unwrapped)
         return like(self, batches.grouped(node_of(self), **vars(options)))
 
     @loader.takes(loader.LoaderOptions)
@@ -136,6 +137,7 @@ class RowVerbs(BaseView):
         >>> [batch().tolist() for batch in loader], loader.epoch
         ([[0, 1], [2, 3], [4]], 1)
         """
+        options.sampler = samplers.on_nodes(options.sampler, face.unwrapped)
         wrapper = face.viewed, face.viewed_with, face.unwrapped
         return loader.Loader(loader.plan_for(node_of(self), options, *wrapper))
 

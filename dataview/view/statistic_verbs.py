@@ -6,7 +6,7 @@ from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 
-from dataview.compute import evaluate, median, reduction, reduction_where
+from dataview.compute import evaluate, median, reduction, reduction_from, reduction_where
 from dataview.samples import collected
 from dataview.show import Description, described
 from dataview.tables import distinct, filled_in, whole_rows
@@ -201,6 +201,7 @@ class StatisticVerbs(BaseView):
         """Return the distinct values in ascending order, with `counts` as fields value and count.
 
         They are lazy, and their number is unknown until they are read; `_probe()` reads them.
+        What is missing (None, NaN, NaT) is one value, the last.
 
         >>> import dataview as dv
         >>> dv.View(["b", "a", "b"])._unique()()
@@ -239,15 +240,5 @@ def _extreme(view: _Some, kind: str, axis: Any, keepdims: bool, initial: Any, wh
         if where is not None and where is not True:
             raise ValueError(f"{kind} of no elements has no value, so where= needs initial=")
         return _reduced(view, kind, axis, keepdims)
-    initial = np.array(initial, cast(Any, view)._dtype())  # NumPy casts it so
-    ufunc: Any = np.minimum if kind == "min" else np.maximum
-    some: Any = (
-        view if where is None or where is True else np.where(where, cast(Any, view), initial)
-    )
-    shape = np.shape(some)
-    axes = range(len(shape)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-    if any(shape[number] == 0 for number in axes):
-        nothing = np.empty(shape, some._dtype())
-        found = ufunc.reduce(nothing, axis, keepdims=keepdims, initial=initial)
-        return like(view, node_from(found))
-    return cast(_Some, ufunc(_reduced(some, kind, axis, keepdims), initial))
+    mask = None if where is None or where is True else node_from(where)
+    return like(view, reduction_from(kind, node_of(view), axis, keepdims, initial, mask))
