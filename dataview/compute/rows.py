@@ -16,6 +16,7 @@ import numpy as np
 from numpy import ndarray
 
 from dataview.compute.kernel import Runner, run_small, whole_runner
+from dataview.compute.memory import memory_of, own_copy
 from dataview.compute.programs import leaves_of
 from dataview.compute.statistics import pending, take
 from dataview.compute.ways import aliases, is_divided
@@ -56,7 +57,6 @@ from dataview.plan.kinds import (
 from dataview.plan.node import Evaluate, Node
 from dataview.plan.places import operand_index
 from dataview.sizes import sizes
-from dataview.sources import Memo
 
 Taker: TypeAlias = "Callable[[Rows], Any]"
 """A function of rows; it returns PLAN where these need a plan."""
@@ -95,32 +95,12 @@ def reader_of(evaluate: Evaluate, node: Node) -> Callable[[Rows], Any]:
     return functools.partial(rows_of, evaluate, node) if memory is None else _of_memory(memory)
 
 
-def memory_of(node: Node) -> np.ndarray | None:
-    """Return a node's own memory, as the same array each time; None if evaluation must copy."""
-    if node.lent is None:
-        node.lent = _memory_of(node) if aliases(node) else False
-    return None if node.lent is False else node.lent
-
-
-def _memory_of(node: Node) -> np.ndarray:
-    index: Index | None = None
-    while not isinstance(node, Stored):
-        if isinstance(node, Select):
-            index = node.index if index is None else compose(node.index, index)
-        node = cast(Select | Driven, node).node
-    return read_stored(node, identity(node.source.shape) if index is None else index, {})
-
-
-def read_stored(node: Stored, index: Index, memo: Memo) -> np.ndarray:
-    """Return what an index selects from a store; memory as far as the node may change it."""
-    found = node.source.read(index, memo)
-    if node.source.memory is not None and index.is_box and not node.writable:
-        return gather.frozen(found) if found.flags.writeable else found
-    return found
-
-
 def read_as_rows_of(evaluate: Evaluate, part: Node, whole: Node, rows: Rows) -> None:
     """Have a part read as the rows of a whole that it is, if a function takes these."""
+    memory = memory_of(whole) if type(rows) is range else None
+    if memory is not None:
+        part.lent = memory[row_key(rows)] if part.lent is None else part.lent
+        return
     is_new = part is not whole and all(part is not below for below in whole.made_of())
     taker = taker_of(evaluate, whole) if type(part) is Select and is_new else None
     if taker is None:
@@ -134,13 +114,6 @@ def read_as_rows_of(evaluate: Evaluate, part: Node, whole: Node, rows: Rows) -> 
         return taker(rows) if is_all else PLAN
 
     part.reader = taken
-
-
-def own_copy(found: Any) -> Any:
-    """Return data that share no memory with others and can be written to."""
-    if not isinstance(found, ndarray) or (found.flags.owndata and found.flags.writeable):
-        return found
-    return np.array(found)
 
 
 def fields_at(evaluate: Evaluate, node: Node, rows: Rows) -> dict[str, Any] | None:

@@ -18,6 +18,7 @@ from dataview.compute import (
     compiled,
     leaves_of,
     operand_indices,
+    parts_of,
     passes_before,
     waiting_at,
     way_of,
@@ -67,6 +68,7 @@ class Pass(NamedTuple):
 
     statistics: tuple[str, ...]
     readings: tuple[Reading, ...]
+    blocks: int = 1
 
 
 class Step(NamedTuple):
@@ -288,7 +290,9 @@ _BELOW: dict[type[Node], Callable[[Any, Index | None], Sequence[_Part]]] = {
 def _passes(node: Node, index: Index | None) -> Iterator[Pass]:
     """Yield the passes for statistics that have no value yet, in their order."""
     for alike in passes_before(node, index):
-        yield Pass(tuple(map(formula_of, alike)), _read(alike[0].node))
+        node = alike[0].node
+        blocks = 1 if node.shape is None else len(parts_of(node))
+        yield Pass(tuple(map(formula_of, alike)), _read(node), blocks)
 
 
 def _name_of(photograph: Any) -> str:
@@ -359,6 +363,8 @@ def _lines(plan: Explanation) -> Iterator[str]:
         yield f"  = {plan.formula}"
     for number, one in enumerate(plan.passes):
         yield f"  {'then ' if number else 'first'}     one pass over {_readings_text(one.readings)}"
+        if one.blocks > 1:
+            yield f"            in {one.blocks} blocks of rows"
         yield f"            for {', '.join(one.statistics)}"
     if plan.readings:
         yield f"  reads     {_readings_text(plan.readings)}"
