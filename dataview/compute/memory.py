@@ -8,7 +8,7 @@ import numpy as np
 from numpy import ndarray
 
 from dataview.compute.ways import aliases
-from dataview.index import Index, compose, gather, identity
+from dataview.index import Index, Rows, compose, gather, identity, row_key
 from dataview.plan.kinds import Driven, Select, Stored
 from dataview.plan.node import Node
 from dataview.sources import Memo
@@ -19,6 +19,29 @@ def memory_of(node: Node) -> np.ndarray | None:
     if node.lent is None:
         node.lent = _memory_of(node) if aliases(node) else False
     return None if node.lent is False else node.lent
+
+
+_BASIC = frozenset({int, slice, type(...)})
+
+
+def lend_part(part: Node, whole: Node, rows: Rows | None, key: Any) -> None:
+    """Have a part lend the memory of the whole, of which it is what a key selects of rows.
+
+    NumPy's own slice is quicker than to find out from an index where the part lies.
+    """
+    items = key if type(key) is tuple else (key,)
+    for item in items:
+        if type(item) not in _BASIC:
+            return
+    memory = None if type(rows) is ndarray or part.lent is not None else memory_of(whole)
+    if memory is None:
+        return
+    if type(rows) is range:
+        memory = memory[row_key(rows)]
+    elif rows is not None:
+        items = (rows, *items)
+    # The ellipsis makes NumPy return a 0-d array, which aliases, and not a scalar.
+    part.lent = memory[items if items[-1] is ... else (*items, ...)]
 
 
 def _memory_of(node: Node) -> np.ndarray:

@@ -20,6 +20,7 @@ from dataview.compute import (
     evaluate,
     evaluate_into,
     fields_at,
+    lend_part,
     own_copy,
     rows_of,
 )
@@ -30,11 +31,10 @@ from dataview.index import (
     Index,
     Rows,
     Written,
-    compose,
     plain_index,
     row_key,
     rows_at,
-    rows_index,
+    rows_then,
     without_names,
 )
 from dataview.plan.build import columns, field, keyed, read_only, row_field, select, with_fields
@@ -543,8 +543,9 @@ def _part(view: View, key: Any) -> View:
     node, rows, *_ = view._state
     index = _index_of(node, rows, key)
     if index is not None:
-        part = _new(View)
-        set_node(part, select(node, index, key), view, key)
+        part, found = _new(View), select(node, index, key)
+        lend_part(found, node, rows, key)
+        set_node(part, found, view, key)
         return part
     whole, given = view, key
     node = node_of(view)
@@ -575,7 +576,7 @@ def _index_of(node: Node, rows: Rows | None, key: Any) -> Index | None:
     if rows is None or (type(rows) is range and rows == range(shape[0])):
         return plain_index(key, shape)
     within = plain_index(key, (len(rows), *shape[1:]))  # type: ignore[arg-type]
-    return None if within is None else compose(rows_index(shape, rows), within)
+    return None if within is None else rows_then(rows, within)  # type: ignore[arg-type]
 
 
 def _plain_key(key: Any) -> Any:
