@@ -219,23 +219,14 @@ class View(Operators, RaggedVerbs, RowVerbs, LabelVerbs, StatisticVerbs, Library
     # --- fields ----------------------------------------------------------------------------
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            if name.startswith("__"):  # protocols ask all the time
-                raise unknown_verb(name, ())
-            raise unknown_verb(name, dir(View), hints.advice(name, ()))
         state = self._state
-        node, rows = state[0], state[1]
-        followed = None if rows is None else node.followed.get(name) or row_field(node, name)
-        if followed is not None:
-            part = _new(View)
-            put_state(part, (followed, rows, None, name, clock[0]))
-        else:
-            whole = node_of(self)
-            if name not in whole.fields:
-                if name in _PROTOCOL:
-                    return _protocol(self, name)
-                raise _no_field(self, name)
-            part = viewed(field(whole, name), name)
+        if state[1] is None or name[0] == "_":
+            return _attribute(self, name)
+        followed = state[0].followed.get(name) or row_field(state[0], name)
+        if followed is None:
+            return _attribute(self, name)
+        part = _new(View)
+        put_state(part, (followed, state[1], None, name, clock[0]))
         self.__dict__[name] = part
         return part
 
@@ -605,6 +596,21 @@ def _assign(view: View, name: str, value: Any) -> None:
                 f"._set_field({name!r}, other) on a view of its own re-points the field"
             )
         view._set_field(name, value)
+
+
+def _attribute(view: View, name: str) -> Any:
+    """Return what a name stands for that is no field of rows; it is kept if it is a field."""
+    if name.startswith("_"):
+        if name.startswith("__"):  # protocols ask all the time
+            raise unknown_verb(name, ())
+        raise unknown_verb(name, dir(View), hints.advice(name, ()))
+    whole = node_of(view)
+    if name not in whole.fields:
+        if name in _PROTOCOL:
+            return _protocol(view, name)
+        raise _no_field(view, name)
+    part = view.__dict__[name] = viewed(field(whole, name), name)
+    return part
 
 
 def _no_field(view: View, name: str) -> Exception:
