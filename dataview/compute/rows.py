@@ -69,6 +69,9 @@ FEW = 4096
 """So many elements of memory may be copied besides those that are asked for, and so many rows of
 joined data have a number each."""
 
+SORTED = 8
+"""Rows of more joined parts than this are sorted by their parts; of fewer they are looked for."""
+
 NESTED = 8
 """Deeper plans are evaluated step by step, so that no plan is too deep for Python's stack."""
 
@@ -320,7 +323,7 @@ def _of_joined(evaluate: Evaluate, node: Concat, columns: Index | None = None) -
             return found  # long runs are divided among the parts without a number for each row
         numbers = as_array(rows)
         out = np.empty((len(numbers), *shape[1:]), dtype)
-        for number, places in _by_part(firsts.searchsorted(numbers, "right") - 1):
+        for number, places in _by_part(firsts.searchsorted(numbers, "right") - 1, len(starts)):
             found = of_part(number, numbers[places] - starts[number])
             if found is PLAN:
                 return PLAN
@@ -330,9 +333,13 @@ def _of_joined(evaluate: Evaluate, node: Concat, columns: Index | None = None) -
     return taken
 
 
-def _by_part(which: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Return the numbers that occur, each with the places where it does."""
-    if not len(which):
+def _by_part(which: np.ndarray, count: int) -> Iterator[tuple[int, np.ndarray]]:
+    """Return which of so many numbers occur, each with the places where it does."""
+    if count <= SORTED or not len(which):
+        for number in range(count):
+            places = (which == number).nonzero()[0]
+            if len(places):
+                yield number, places
         return
     order = which.argsort(kind="stable")
     numbers = which[order]
