@@ -28,13 +28,10 @@ from dataview.errors import UndeclaredError, unknown_field, unknown_verb
 from dataview.exchange import bind, packed_in_order, save
 from dataview.index import (
     NO_KEY,
-    Index,
     Rows,
     Written,
-    plain_index,
     row_key,
     rows_at,
-    rows_then,
     without_names,
 )
 from dataview.plan.build import columns, field, keyed, read_only, row_field, select, with_fields
@@ -42,7 +39,7 @@ from dataview.plan.fields import check_declared
 from dataview.plan.kinds import Sampled, Unbound, known_shape, nbytes_of, size_of
 from dataview.plan.node import Node
 from dataview.view import declare, face, hints, lengths, masks
-from dataview.view.face import node_from, node_of, put_state, set_node, unwrapped
+from dataview.view.face import index_of, node_from, node_of, put_state, set_node, unwrapped
 from dataview.view.label_verbs import LabelVerbs
 from dataview.view.library_verbs import LibraryVerbs
 from dataview.view.operators import Operators
@@ -532,7 +529,7 @@ __test__ = {
 def _part(view: View, key: Any) -> View:
     """Return the part for a key of any kind: names, views, and NumPy's keys."""
     node, rows, *_ = view._state
-    index = _index_of(node, rows, key)
+    index = index_of(node, rows, key)
     if index is not None:
         part, found = _new(View), select(node, index, key)
         lend_part(found, node, rows, key)
@@ -555,19 +552,6 @@ def _part(view: View, key: Any) -> View:
         return view._select(*names)
     node, seen, *_ = view._field(names)._state
     return cast(View, face.view_of_rows(node, seen, whole, given))
-
-
-def _index_of(node: Node, rows: Rows | None, key: Any) -> Index | None:
-    """Return the index of a basic key on rows of a node; None for other keys."""
-    shape = node.shape
-    if not shape or isinstance(node, Sampled):
-        return None
-    if type(rows) is int:
-        return plain_index((rows, *key) if type(key) is tuple else (rows, key), shape)
-    if rows is None or (type(rows) is range and rows == range(shape[0])):
-        return plain_index(key, shape)
-    within = plain_index(key, (len(rows), *shape[1:]))  # type: ignore[arg-type]
-    return None if within is None else rows_then(rows, within)  # type: ignore[arg-type]
 
 
 def _plain_key(key: Any) -> Any:
