@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import dataview as dv
 from counting import unmade
+from dataview.compute import ways
 from dataview.index import gather
 from dataview.plan import build
 from dataview.sizes import sizes
@@ -134,6 +135,18 @@ def test_a_plan_foretells_the_blocks_of_a_statistic(kind, axis):
         statistic()
     assert plan.passes[0].blocks == source.reads == 5
     assert "in 5 blocks of rows" in repr(plan)
+
+
+@pytest.mark.parametrize(
+    ("key", "blocks"), [(np.s_[:], 5), (np.s_[::-3], 2), (np.s_[4:6, 1], 1), (0, 1)]
+)
+def test_a_plan_foretells_the_blocks_of_a_product(key, blocks, monkeypatch):
+    source, x = counted(30, 4)
+    part = (x @ np.ones((4, 3)))[key]
+    monkeypatch.setattr(ways, "OPERAND_BYTES", 16 * 7)
+    assert part._explain().blocks == blocks
+    part()
+    assert source.reads == blocks
 
 
 KEYS = [

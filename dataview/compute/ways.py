@@ -18,6 +18,7 @@ from dataview.index import Index, block_index, identity
 from dataview.plan.kinds import (
     Driven,
     Elementwise,
+    MatMul,
     Select,
     Stored,
     known_dtype,
@@ -224,6 +225,21 @@ def parts_of(node: Node) -> list[Cut]:
     row = size_of(shape[1:]) * max(4, known_dtype(node).itemsize)
     count, step = shape[0] if shape else 0, max(1, sizes.part_bytes // max(1, row))
     return [Cut(0, 0, count)] if count <= step else cuts_along(0, count, step)
+
+
+OPERAND_BYTES = 1 << 24
+"""How much of the left operand of a product is read at a time."""
+
+
+def cuts_of_product(node: MatMul, rows: Sequence[int], columns: Sequence[int]) -> list[Cut]:
+    """Return the blocks of rows in which a product is computed, at least one.
+
+    `rows` and `columns` are the shapes of what is needed of the two operands.
+    """
+    count, step = rows[0], rows[0]
+    if len(rows) == 2 and len(columns) <= 2:
+        step = OPERAND_BYTES // max(1, rows[1] * known_dtype(node.args[0]).itemsize)
+    return [Cut(0, 0, count)] if count <= step else cuts_along(0, count, max(1, step))
 
 
 def reuses(node: Node) -> bool:

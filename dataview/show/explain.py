@@ -16,6 +16,7 @@ from dataview.compute import (
     aliases,
     chosen_engines,
     compiled,
+    cuts_of_product,
     leaves_of,
     operand_indices,
     parts_of,
@@ -23,7 +24,7 @@ from dataview.compute import (
     waiting_at,
     way_of,
 )
-from dataview.index import Constant, Index, axes_of, boxed, compose, extend, is_endless
+from dataview.index import Constant, Index, axes_of, boxed, compose, extend, identity, is_endless
 from dataview.plan.concat import split_rows
 from dataview.plan.kinds import (
     Comparison,
@@ -147,6 +148,8 @@ def explained(node: Node) -> Explanation:
         plan |= {"way": "lent: an alias of memory, nothing is copied", "result_bytes": 0}
     elif isinstance(core, Reduction):
         plan |= {"way": "a statistic, " + ("kept" if core.taken is not None else "not taken yet")}
+    elif isinstance(core, MatMul):
+        plan |= _blocks_of_product(core, index)
     else:
         plan |= {"way": "at once", "blocks": 1}
     return Explanation(title(node), **plan)
@@ -333,6 +336,23 @@ def _blocks_of(core: Elementwise, shape: Shape) -> dict[str, Any]:
         "block_rows": shape[0] if axis else step,
         "block_elements": elements,
         "thread_bytes": elements * (_buffered(compiled(core)) + held),
+    }
+
+
+def _blocks_of_product(core: MatMul, index: Index | None) -> dict[str, Any]:
+    """Return the blocks of rows of a product."""
+    shape = known_shape(core)
+    box, _ = boxed(identity(shape) if index is None else index, len(shape))
+    rows, columns = operand_indices(core, box)
+    cuts = cuts_of_product(core, rows.shape, columns.shape)
+    if len(cuts) == 1:
+        return {"way": "at once", "blocks": 1}
+    most = cuts[0].stop
+    return {
+        "way": "in blocks of rows",
+        "blocks": len(cuts),
+        "block_rows": most,
+        "block_elements": size_of(box.shape) // rows.shape[0] * most,
     }
 
 
