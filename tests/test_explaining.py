@@ -17,8 +17,10 @@ from hypothesis import strategies as st
 
 import dataview as dv
 from counting import unmade
+from dataview.compute import ways
 from dataview.index import gather
 from dataview.plan import build
+from dataview.sizes import sizes
 from dataview.sources import Source
 from oracle import examples
 from recorded import cases_of, check_files, check_text
@@ -30,11 +32,12 @@ class Counted(Source):
     def __init__(self, array):
         self.kept = array
         self.shape, self.dtype = array.shape, array.dtype
-        self.nbytes = 0
+        self.nbytes = self.reads = 0
 
     def read(self, index, memo):
         found = np.array(gather.read(self.kept, index))
         self.nbytes += found.nbytes
+        self.reads += 1
         return found
 
     def describe(self):
@@ -120,6 +123,30 @@ def test_a_plan_is_a_value():
     assert [one.statistics for one in plan.passes] == [("mean(float32(5, 4), axis=0)",)]
     assert plan.readings[0].nbytes == plan.passes[0].readings[0].nbytes == 80
     assert [step.engine for step in plan.steps] == ["numpy"]
+
+
+@given(st.sampled_from(["sum", "std", "max", "argmin"]), st.sampled_from([0, 1, None]))
+@examples(20)
+def test_a_plan_foretells_the_blocks_of_a_statistic(kind, axis):
+    source, x = counted(30, 4)
+    statistic = getattr(x, f"_{kind}")(axis=axis)
+    with sizes.set(part_bytes=16 * 7):
+        plan = statistic._explain()
+        statistic()
+    assert plan.passes[0].blocks == source.reads == 5
+    assert "in 5 blocks of rows" in repr(plan)
+
+
+@pytest.mark.parametrize(
+    ("key", "blocks"), [(np.s_[:], 5), (np.s_[::-3], 2), (np.s_[4:6, 1], 1), (0, 1)]
+)
+def test_a_plan_foretells_the_blocks_of_a_product(key, blocks, monkeypatch):
+    source, x = counted(30, 4)
+    part = (x @ np.ones((4, 3)))[key]
+    monkeypatch.setattr(ways, "OPERAND_BYTES", 16 * 7)
+    assert part._explain().blocks == blocks
+    part()
+    assert source.reads == blocks
 
 
 KEYS = [

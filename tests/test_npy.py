@@ -1098,3 +1098,28 @@ def test_a_read_only_file_is_not_opened_for_writing(path, x, monkeypatch):
     with pytest.raises(PermissionError, match="x\\.npy cannot be written"):
         dv.open(path, mode="r+")
     check_reads(dv.open(path), x)
+
+
+KEYS_NEAR = [
+    np.s_[3:60, ::2],
+    np.s_[::-7, 3],
+    np.s_[5:50, [3, 1, 3]],
+    np.s_[::400],
+    np.s_[::-900, 1:],
+]
+
+
+@pytest.mark.parametrize("key", KEYS_NEAR, ids=str)
+def test_columns_of_rows_near_each_other_are_read_in_one_call(tmp_path, key, monkeypatch):
+    x = np.arange(4096.0 * 4).reshape(4096, 4)
+    np.save(tmp_path / "x.npy", x)
+    asked = []
+    read = file_rows.read_runs
+
+    def noting(file, block, runs):
+        asked.extend(runs := list(runs))
+        read(file, block, runs)
+
+    monkeypatch.setattr(file_rows, "read_runs", noting)
+    assert_same(dv.open(tmp_path / "x.npy")[key](), x[key])
+    assert len(asked) == 1

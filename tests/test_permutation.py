@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dataview.index import permutation
 from dataview.index.permutation import Permutation
 
 SORTED = 2**16  # the most rows that are sorted by hash
@@ -468,3 +469,12 @@ def test_rows_tell_nothing_of_positions_neighbours_and_other_keys(n: int) -> Non
             tables[f"pair {other}"] = cells(parts // 2, in_64_parts(rows_of_other, n) // 2, 32)
         surprises = {name: surprise(counts) for name, counts in tables.items()}
         assert max(map(abs, surprises.values())) < 5, surprises
+
+
+@pytest.mark.parametrize("count", [0, 1, 999, 1000, 3000, 8191, 8192, 65_536])
+@pytest.mark.parametrize("lost", [0, 20, 40, 52])
+def test_words_are_sorted_by_all_of_their_bits(count, lost):
+    words = np.random.default_rng(count).integers(0, 2**64, count, dtype=np.uint64)
+    few_bits = words << np.uint64(lost) if lost == 40 else words >> np.uint64(lost)
+    words = np.random.default_rng(1).permutation(np.unique(few_bits))
+    assert permutation._sorted(words).tolist() == words.argsort().tolist()

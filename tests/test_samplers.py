@@ -9,11 +9,14 @@ from collections import Counter
 import h5py
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import dataview as dv
 from counting import Counting
 from dataview import samplers, tables
 from dataview.index.permutation import Draws
+from oracle import examples
 
 SIZES = [0, 1, 2, 3, 7, 13, 64, 65, 1000, 1009, 4096, 4097]
 
@@ -701,8 +704,8 @@ def test_b59_an_order_of_another_length():
 
 
 def test_names_classes_and_instances():
-    for given in ["permutation", samplers.permutation, samplers.permutation()]:
-        assert samplers.sampler_of(given).name == "permutation"
+    for chosen in ["permutation", samplers.permutation, samplers.permutation()]:
+        assert samplers.sampler_of(chosen).name == "permutation"
     assert repr(samplers.sampler_of("batchwise-permutation", batch_size=4)) == (
         "samplers.batchwise_permutation(batch_size=4)"
     )
@@ -873,3 +876,19 @@ def test_metadata_is_read_once_and_late():
     order.block(10**6, 10**6 + 5)
     assert data.asked["weight"] <= 2
     assert set(data.asked) == {"weight"}
+
+
+@given(st.integers(1, 4096), st.data())
+@examples(30)
+def test_an_order_of_few_rows_is_computed_once(length, data):
+    asked = []
+
+    def rows(positions):
+        asked.append(len(positions))
+        return positions * 3
+
+    order = samplers.Order(rows, length)
+    for _ in range(5):
+        start, stop = sorted(data.draw(st.tuples(*[st.integers(0, length)] * 2)))
+        assert order.block(start, stop).tolist() == list(range(3 * start, 3 * stop, 3))
+    assert asked in ([length], [])

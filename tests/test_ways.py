@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import dataview as dv
 from counting import Counting
-from oracle import assert_same, chains, check_same, examples, fill, follow
+from oracle import assert_same, attempt, chains, check_same, evaluated, examples, fill, follow
 from stores import Least
 
 DTYPES = ["i8", "f4", ">i2", "U3", "O", "i1,f4"]
@@ -225,6 +225,32 @@ def test_rows_of_rows_write_to_the_rows():
     part[1:] = -1
     part[[0]] += 100
     assert a.tolist() == [0, 1, -1, 3, 4, -1, 6, 107, 8, 9]
+
+
+SECOND = [..., np.s_[::2], -1, np.s_[:, 1], np.s_[1, ...], np.s_[::-1, 2:, ::2]]
+
+
+@pytest.mark.parametrize("of_others", [False, True])
+@pytest.mark.parametrize("called", [False, True])
+@pytest.mark.parametrize("second", SECOND, ids=str)
+@pytest.mark.parametrize("first", [np.s_[1:], np.s_[::-2], 3, np.s_[:], np.s_[0:0]], ids=str)
+def test_slices_of_memory_are_the_memory_itself(first, second, called, of_others):
+    array = np.arange(240.0).reshape(6, 5, 4, 2)
+    view = dv.View(array)
+    view = view._readonly() if of_others else view
+    if called:
+        view()
+
+    def asked(subject):
+        return subject[first][second][..., 1:]
+
+    found = evaluated(attempt(asked, view)[0])
+    expected, refusal = attempt(asked, array)
+    assert (found is None) == (refusal is not None)
+    if refusal is None:
+        assert_same(found, expected)
+        assert np.shares_memory(found, array) == np.shares_memory(expected, array)
+        assert found.flags.writeable is not of_others
 
 
 # ---------------------------------------------------------------- functions, objects, memory

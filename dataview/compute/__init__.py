@@ -10,6 +10,7 @@ from dataview.compute.engines import engine
 from dataview.compute.evaluation import evaluate, settle
 from dataview.compute.executors import executor, run_blocks, shares_memory
 from dataview.compute.kernel import FloatErrors
+from dataview.compute.memory import lend_part, memory_of, own_copy
 from dataview.compute.missing import KINDS
 from dataview.compute.photographs import (
     changing,
@@ -37,15 +38,16 @@ from dataview.compute.requests import (
     row_blocks,
     rows_of,
 )
-from dataview.compute.rows import memory_of, own_copy
 from dataview.compute.statistics import median, passes_before, reduction, reduction_where
 from dataview.compute.ways import (
     Cut,
     aliases,
     cuts_along,
+    cuts_of_product,
     have_makers_in_common,
     maker_of,
     making_together,
+    parts_of,
     rows_of_request,
     way_of,
 )
@@ -53,13 +55,13 @@ from dataview.plan.places import LatePlace, Place, Targets, into_places, operand
 
 __all__ = [
     "BEGUN", "CLOSE", "KINDS", "NEARLY", "Cut", "FloatErrors", "LatePlace", "Place", "Program",
-    "Targets",
-    "aliases", "as_tuples", "by_name", "changing", "changing_arrays", "chosen_engines", "compiled",
-    "cuts_along", "engine", "evaluate", "evaluate_all", "evaluate_into", "executor", "fields_at",
-    "have_makers_in_common", "in_own_arrays", "into_places", "is_equal", "leaves_of", "listen",
-    "maker_of", "making_together", "matmul", "median", "memory_of", "operand_index",
-    "operand_indices", "overwrite", "own_copy", "passes_before", "photographs_in", "place_of",
-    "read_as_rows_of", "reader_of", "reduction", "reduction_from", "reduction_where", "replacing",
-    "result_dtype", "row_blocks", "rows_of", "rows_of_request", "run_blocks", "sampled_rows",
-    "settle", "shares_memory", "waiting_at", "way_of",
+    "Targets", "aliases", "as_tuples", "by_name", "changing", "changing_arrays", "chosen_engines",
+    "compiled", "cuts_along", "cuts_of_product", "engine", "evaluate", "evaluate_all",
+    "evaluate_into", "executor", "fields_at", "have_makers_in_common", "in_own_arrays",
+    "into_places", "is_equal", "leaves_of", "lend_part", "listen", "maker_of", "making_together",
+    "matmul", "median", "memory_of", "operand_index", "operand_indices", "overwrite", "own_copy",
+    "parts_of", "passes_before", "photographs_in", "place_of", "read_as_rows_of", "reader_of",
+    "reduction", "reduction_from", "reduction_where", "replacing", "result_dtype", "row_blocks",
+    "rows_of", "rows_of_request", "run_blocks", "sampled_rows", "settle", "shares_memory",
+    "waiting_at", "way_of",
 ]  # fmt: skip

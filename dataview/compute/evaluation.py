@@ -12,8 +12,9 @@ import numpy as np
 from dataview.compute import products
 from dataview.compute.blocks import fused
 from dataview.compute.kernel import run_small, run_whole
+from dataview.compute.memory import memory_of, read_stored
 from dataview.compute.programs import leaves_of
-from dataview.compute.rows import NESTED, PLAN, memory_of, read_stored, taker_of
+from dataview.compute.rows import NESTED, PLAN, taker_of
 from dataview.compute.statistics import pending, some_rows, take
 from dataview.compute.ways import (
     aliases,
@@ -153,7 +154,7 @@ def _reduction(node: Reduction, index: Index | None, memo: Memo) -> np.ndarray:
     if node.taken is None and index is not None and node.node.count and 0 not in node.axes:
         return some_rows(node, index, evaluate)
     if node.taken is None:
-        settle(node)
+        take((node,) if node.node.settled else pending(node), evaluate)
     assert node.taken is not None
     return node.taken if index is None else gather.read(node.taken, index)
 

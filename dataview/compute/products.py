@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dataview.compute.ways import cuts_along
+from dataview.compute.ways import cuts_of_product
 from dataview.index import (
     LINE,
     Affine,
@@ -27,9 +27,6 @@ from dataview.plan.kinds import MatMul, Sampled, known_dtype, known_shape
 from dataview.plan.node import Argument, Node, Shape
 from dataview.plan.symbols import deferring
 from dataview.sources import Memo
-
-BLOCK_BYTES = 1 << 24
-"""How much of the left operand is read at a time."""
 
 Steps: TypeAlias = "Generator[tuple[Node, Index], np.ndarray, np.ndarray]"
 
@@ -82,11 +79,11 @@ def _product(node: MatMul, box: Index) -> Steps:
     left, right = node.args
     rows, columns = operand_indices(node, box)
     other = yield right, columns
-    if len(rows.shape) != 2 or len(columns.shape) > 2:
+    cuts = cuts_of_product(node, rows.shape, columns.shape)
+    if len(cuts) == 1:
         return np.asarray(np.matmul((yield left, rows), other), node.dtype)
     out = np.empty(box.shape, node.dtype)
-    step = max(1, BLOCK_BYTES // max(1, rows.shape[1] * known_dtype(left).itemsize))
-    for cut in cuts_along(0, rows.shape[0], step):
+    for cut in cuts:
         part = compose(rows, cut.within(rows.shape))
         np.matmul((yield left, part), other, out=cut.of(out))
     return out

@@ -16,6 +16,7 @@ import numpy as np
 from numpy import ndarray
 
 from dataview.compute.kernel import Runner, run_small, whole_runner
+from dataview.compute.memory import memory_of, own_copy
 from dataview.compute.programs import leaves_of
 from dataview.compute.statistics import pending, take
 from dataview.compute.ways import aliases, is_divided
@@ -56,7 +57,6 @@ from dataview.plan.kinds import (
 from dataview.plan.node import Evaluate, Node
 from dataview.plan.places import operand_index
 from dataview.sizes import sizes
-from dataview.sources import Memo
 
 Taker: TypeAlias = "Callable[[Rows], Any]"
 """A function of rows; it returns PLAN where these need a plan."""
@@ -68,6 +68,9 @@ PLAN: Any = object()
 FEW = 4096
 """So many elements of memory may be copied besides those that are asked for, and so many rows of
 joined data have a number each."""
+
+SORTED = 8
+"""Rows of more joined parts than this are sorted by their parts; of fewer they are looked for."""
 
 NESTED = 8
 """Deeper plans are evaluated step by step, so that no plan is too deep for Python's stack."""
@@ -95,32 +98,12 @@ def reader_of(evaluate: Evaluate, node: Node) -> Callable[[Rows], Any]:
     return functools.partial(rows_of, evaluate, node) if memory is None else _of_memory(memory)
 
 
-def memory_of(node: Node) -> np.ndarray | None:
-    """Return a node's own memory, as the same array each time; None if evaluation must copy."""
-    if node.lent is None:
-        node.lent = _memory_of(node) if aliases(node) else False
-    return None if node.lent is False else node.lent
-
-
-def _memory_of(node: Node) -> np.ndarray:
-    index: Index | None = None
-    while not isinstance(node, Stored):
-        if isinstance(node, Select):
-            index = node.index if index is None else compose(node.index, index)
-        node = cast(Select | Driven, node).node
-    return read_stored(node, identity(node.source.shape) if index is None else index, {})
-
-
-def read_stored(node: Stored, index: Index, memo: Memo) -> np.ndarray:
-    """Return what an index selects from a store; memory as far as the node may change it."""
-    found = node.source.read(index, memo)
-    if node.source.memory is not None and index.is_box and not node.writable:
-        return gather.frozen(found) if found.flags.writeable else found
-    return found
-
-
 def read_as_rows_of(evaluate: Evaluate, part: Node, whole: Node, rows: Rows) -> None:
     """Have a part read as the rows of a whole that it is, if a function takes these."""
+    memory = memory_of(whole) if type(rows) is range else None
+    if memory is not None:
+        part.lent = memory[row_key(rows)] if part.lent is None else part.lent
+        return
     is_new = part is not whole and all(part is not below for below in whole.made_of())
     taker = taker_of(evaluate, whole) if type(part) is Select and is_new else None
     if taker is None:
@@ -134,13 +117,6 @@ def read_as_rows_of(evaluate: Evaluate, part: Node, whole: Node, rows: Rows) -> 
         return taker(rows) if is_all else PLAN
 
     part.reader = taken
-
-
-def own_copy(found: Any) -> Any:
-    """Return data that share no memory with others and can be written to."""
-    if not isinstance(found, ndarray) or (found.flags.owndata and found.flags.writeable):
-        return found
-    return np.array(found)
 
 
 def fields_at(evaluate: Evaluate, node: Node, rows: Rows) -> dict[str, Any] | None:
@@ -347,7 +323,7 @@ def _of_joined(evaluate: Evaluate, node: Concat, columns: Index | None = None) -
             return found  # long runs are divided among the parts without a number for each row
         numbers = as_array(rows)
         out = np.empty((len(numbers), *shape[1:]), dtype)
-        for number, places in _by_part(firsts.searchsorted(numbers, "right") - 1):
+        for number, places in _by_part(firsts.searchsorted(numbers, "right") - 1, len(starts)):
             found = of_part(number, numbers[places] - starts[number])
             if found is PLAN:
                 return PLAN
@@ -357,9 +333,13 @@ def _of_joined(evaluate: Evaluate, node: Concat, columns: Index | None = None) -
     return taken
 
 
-def _by_part(which: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Return the numbers that occur, each with the places where it does."""
-    if not len(which):
+def _by_part(which: np.ndarray, count: int) -> Iterator[tuple[int, np.ndarray]]:
+    """Return which of so many numbers occur, each with the places where it does."""
+    if count <= SORTED or not len(which):
+        for number in range(count):
+            places = (which == number).nonzero()[0]
+            if len(places):
+                yield number, places
         return
     order = which.argsort(kind="stable")
     numbers = which[order]

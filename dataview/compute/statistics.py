@@ -6,6 +6,7 @@ or executor, so that the bits are the same everywhere.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
@@ -14,11 +15,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dataview.compute.executors import run_blocks
-from dataview.compute.kernel import FloatErrors, in_array
+from dataview.compute.kernel import FloatErrors, Position, in_array
+from dataview.compute.memory import memory_of
 from dataview.compute.missing import KINDS
 from dataview.compute.quantiles import quantile_dtype, quantiles_of, rows_at
 from dataview.compute.reductions import State, result_dtype
-from dataview.compute.ways import Cut, cuts_along, reuses, rows_of_request
+from dataview.compute.ways import Cut, parts_of, reuses, rows_of_request
 from dataview.errors import RaggedError, StreamError, warn
 from dataview.index import Index, gather
 from dataview.plan.build import elementwise, stored
@@ -353,39 +355,43 @@ def _values_of(
     """Return the values of statistics over the same axes, of data that are read once."""
     axes = wanted[0].axes
     if isinstance(node, Sampled) and node.passes:
-        return _finished(wanted, _in_one_pass(node, wanted, errors), errors)
+        return _of_totals(wanted, _in_one_pass(node, wanted, errors), errors)
     shape = known_shape(node)
     if made_so_far() is not None and shape and shape[0] > rows_of_request([node]):
         with making(None):  # it would remember too much
             return _values_of(wanted, node, evaluate, errors)
-    grid = _blocks_of_rows(node)
+    grid = parts_of(node)
+    is_alone = len(grid) == 1 or 0 not in axes
 
-    def states_of(cut: Cut) -> States:
+    def of_block(cut: Cut) -> Any:
+        """Return the values of a block, or what it contributes to those of all blocks."""
         reused: list[np.ndarray] = []
-        memo = {REUSED: reused} if reuses(node) else None
-        block = evaluate(node, cut.within(shape) if len(grid) > 1 else None, memo)
-        states: States = {}
-        name = ""
-        with errors.noting(lambda: (0, name)):
+        block = memory_of(node) if len(grid) == 1 else None
+        if block is None:
+            memo = {REUSED: reused} if reuses(node) else None
+            block = evaluate(node, cut.within(shape) if len(grid) > 1 else None, memo)
+        at, states = Position(), {}
+        with errors.noting(at.current_step):
             for other in wanted:
-                part, name = KINDS[other.kind].part, other.kind
+                part, at.name = KINDS[other.kind].part, other.kind
                 if part not in states:
                     states[part] = part(block, axes, cut.start)
+            found = _finished(wanted, states, at) if is_alone else states
         give_back(reused)
-        return states
+        return found
 
     if len(grid) == 1:
-        return _finished(wanted, states_of(grid[0]), errors)
-    if 0 not in axes:
-        outs = [np.empty(known_shape(other), other.dtype) for other in wanted]
+        return of_block(grid[0])  # type: ignore[no-any-return]
+    if not is_alone:
+        return _of_totals(wanted, _streamed(of_block, grid, errors), errors)
+    outs = [np.empty(known_shape(other), other.dtype) for other in wanted]
 
-        def done(cut: Cut) -> None:
-            for out, rows in zip(outs, _finished(wanted, states_of(cut), errors), strict=True):
-                out[cut.start : cut.stop] = rows
+    def done(cut: Cut) -> None:
+        for out, rows in zip(outs, of_block(cut), strict=True):
+            out[cut.start : cut.stop] = rows
 
-        run_blocks(done, grid)
-        return outs
-    return _finished(wanted, _streamed(states_of, grid, errors), errors)
+    run_blocks(done, grid)
+    return outs
 
 
 def _streamed(states_of: Callable[[Cut], States], grid: list[Cut], errors: FloatErrors) -> States:
@@ -416,26 +422,22 @@ def _in_one_pass(node: Sampled, wanted: list[Reduction], errors: FloatErrors) ->
     return totals
 
 
-def _blocks_of_rows(node: Node) -> list[Cut]:
-    shape = known_shape(node)
-    # A narrow result may come of wide operands, of which as many elements are read.
-    row = size_of(shape[1:]) * max(4, known_dtype(node).itemsize)
-    step = max(1, sizes.part_bytes // max(1, row))
-    return cuts_along(0, shape[0] if shape else 0, step) or [Cut(0, 0, 0)]
+def _of_totals(wanted: list[Reduction], totals: States, errors: FloatErrors) -> list[np.ndarray]:
+    at = Position()
+    with errors.noting(at.current_step):
+        return _finished(wanted, totals, at)
 
 
-def _finished(wanted: list[Reduction], states: States, errors: FloatErrors) -> list[np.ndarray]:
+def _finished(wanted: list[Reduction], states: States, at: Position) -> list[np.ndarray]:
     """Return the values of statistics from their combined parts, in NumPy's dtypes and shapes."""
     values = []
-    name = ""
-    with errors.noting(lambda: (0, name)):
-        for node in wanted:
-            kind, name = KINDS[node.kind], node.kind
-            found = kind.finish(states[kind.part], node.options)
-            value = in_array(found, node.dtype) if _is_bare(found, node) else np.asarray(found)
-            if value.dtype != node.dtype:
-                value = value.astype(known_dtype(node))
-            values.append(value if node.keepdims else value.squeeze(axis=node.axes))
+    for node in wanted:
+        kind, at.name = KINDS[node.kind], node.kind
+        found = kind.finish(states[kind.part], node.options)
+        value = in_array(found, node.dtype) if _is_bare(found, node) else np.asarray(found)
+        if value.dtype != node.dtype:
+            value = value.astype(known_dtype(node))
+        values.append(value if node.keepdims else value.squeeze(axis=node.axes))
     return values
 
 
@@ -463,10 +465,10 @@ def _warn_of_few(node: Reduction) -> None:
     """Warn of too few elements for a mean or a deviation, as NumPy does."""
     if node.kind not in ("mean", "var", "std"):  # others warn of what they find missing
         return
-    if isinstance(node.node, Sampled) and node.node.passes:
+    whole = node.node.shape
+    if whole is None:  # of a stream
         return
-    whole = known_shape(node.node)
-    count = size_of(tuple(whole[axis] for axis in node.axes))
+    count = math.prod([whole[axis] for axis in node.axes])
     if node.kind == "mean" and not count:
         warn("Mean of empty slice")
     if node.kind != "mean" and node.options.get("ddof", 0) >= count:

@@ -1,4 +1,4 @@
-"""How an expression will be computed: at once, as one block, or in blocks along an axis.
+"""How something will be computed: at once, as one block, or in blocks along an axis.
 
 This is decided here alone, before anything runs: evaluation carries it out, `_explain` prints it.
 """
@@ -18,6 +18,7 @@ from dataview.index import Index, block_index, identity
 from dataview.plan.kinds import (
     Driven,
     Elementwise,
+    MatMul,
     Select,
     Stored,
     known_dtype,
@@ -212,6 +213,33 @@ def way_of(node: Elementwise, shape: Sequence[int]) -> Way:
     step = min(step, shape[axis]) if divided else shape[axis]
     words = "in blocks, over threads" if step < shape[axis] else "in one block"
     return Way(words, axis, step, -(-shape[axis] // step), tuple(read))
+
+
+def parts_of(node: Node) -> list[Cut]:
+    """Return the blocks of rows in which the statistics of a node are computed, at least one.
+
+    They depend on shape and dtype alone, since they decide in which order numbers are added.
+    """
+    shape = known_shape(node)
+    # A narrow result may come of wide operands, of which as many elements are read.
+    row = size_of(shape[1:]) * max(4, known_dtype(node).itemsize)
+    count, step = shape[0] if shape else 0, max(1, sizes.part_bytes // max(1, row))
+    return [Cut(0, 0, count)] if count <= step else cuts_along(0, count, step)
+
+
+OPERAND_BYTES = 1 << 24
+"""How much of the left operand of a product is read at a time."""
+
+
+def cuts_of_product(node: MatMul, rows: Sequence[int], columns: Sequence[int]) -> list[Cut]:
+    """Return the blocks of rows in which a product is computed, at least one.
+
+    `rows` and `columns` are the shapes of what is needed of the two operands.
+    """
+    count, step = rows[0], rows[0]
+    if len(rows) == 2 and len(columns) <= 2:
+        step = OPERAND_BYTES // max(1, rows[1] * known_dtype(node.args[0]).itemsize)
+    return [Cut(0, 0, count)] if count <= step else cuts_along(0, count, max(1, step))
 
 
 def reuses(node: Node) -> bool:

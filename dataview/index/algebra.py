@@ -248,7 +248,7 @@ def compose(outer: Index, inner: Index) -> Index:
     >>> compose(rows, Index((2,), [Affine(2, ((0, -1),))])).maps
     (Affine(offset=14, strides=((0, -2),)),)
     """
-    return Index(inner.shape, [_through(map_, inner) for map_ in outer.maps])
+    return Index(inner.shape, [through(map_, inner) for map_ in outer.maps])
 
 
 def boxed(index: Index, axes: int) -> tuple[Index, Index]:
@@ -303,7 +303,7 @@ def renamed(map_: Map, place: dict[int, int]) -> Map:
     return _with_inner(map_, lambda inner: renamed(inner, place))
 
 
-def _through(map_: Map, inner: Index) -> Map:
+def through(map_: Map, inner: Index) -> Map:
     """Return the map that first goes through `inner`."""
     if isinstance(map_, Constant):
         return map_
@@ -311,7 +311,7 @@ def _through(map_: Map, inner: Index) -> Map:
         return _affine_through(map_, inner)
     if isinstance(map_, Array):
         return _array_through(map_, inner)
-    return _with_inner(map_, lambda innermost: _through(innermost, inner))
+    return _with_inner(map_, lambda innermost: through(innermost, inner))
 
 
 def _with_inner(map_: Computed, change: Callable[[Map], Map]) -> Map:

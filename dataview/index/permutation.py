@@ -34,6 +34,7 @@ A result of n or more goes through the eight rounds again, until it is less (cyc
 
 from __future__ import annotations
 
+import functools
 import operator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, SupportsIndex, TypeAlias
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 
 
 _SORTED: Final = 2**16  # sorting so many takes milliseconds, once
+_FEW: Final = 1000  # which are sorted faster at once than by their bits
+_MANY: Final = 2**13  # of which 32 bits seldom tell all apart
 _BLOCK: Final = 2**16  # its scratch fits in a core's cache, and the calls cost little per row
 _WORD: Final = 2**64 - 1
 _MIX: Final = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
@@ -126,7 +129,7 @@ class Permutation:
         order = self._order
         if order is None:  # two threads that make it both make the same
             kind = _Table if self.n <= _SORTED else _Network
-            order = kind(self.n, _round_keys((self.n, *self.key)))
+            order = kind(self.n, _round_keys((self.n, *self.key), kind.KEYS))
             object.__setattr__(self, "_order", order)
         flat = numbers.reshape(-1)
         for start in range(0, flat.size, _BLOCK):
@@ -156,13 +159,11 @@ class Draws:
 
     def __init__(self, *key: SupportsIndex | str) -> None:
         self.key = tuple(map(_key_part, key))
-        self._first, self._second = map(np.uint64, _round_keys(("words", *self.key))[:2])
+        self._first, self._second = map(np.uint64, _round_keys(("words", *self.key), 2))
 
     def __call__(self, positions: NDArray[Any]) -> NDArray[np.uint64]:
         """Return the word of each position."""
-        inner = _mixed(positions.astype(np.uint64) + self._first)
-        words: NDArray[np.uint64] = _mixed(inner ^ self._second)
-        return words
+        return _hashed(positions.astype(np.uint64), self._first, self._second)
 
     def below(self, positions: NDArray[Any], count: Any) -> Numbers:
         """Return a number below `count` for each position; all are as likely, within 2**-24."""
@@ -179,19 +180,44 @@ class Draws:
 class _Table:
     """The order of few rows: sorted once, then looked up."""
 
+    KEYS = 2
+
     def __init__(self, n: int, keys: tuple[int, ...]) -> None:
-        hashes = _mixed(_mixed(np.arange(n, dtype=np.uint64) + np.uint64(keys[0])) ^ keys[1])
-        self._rows = hashes.argsort().astype(np.int64)
-        self._positions = np.empty_like(self._rows)
-        self._positions[self._rows] = np.arange(n)
+        hashes = _hashed(np.arange(n, dtype=np.uint64), *map(np.uint64, keys))
+        self._rows = _sorted(hashes).astype(np.int64, copy=False)
+
+    @functools.cached_property
+    def _positions(self) -> Numbers:
+        positions = np.empty_like(self._rows)
+        positions[self._rows] = np.arange(len(positions))
+        return positions
 
     def turn(self, numbers: Numbers, back: bool) -> None:
         """Turn positions into rows, or back, in place."""
         numbers[...] = (self._positions if back else self._rows)[numbers]
 
 
+def _sorted(words: NDArray[np.uint64]) -> NDArray[np.intp]:
+    """Return what `argsort` does; NumPy sorts by 16 bits in a fraction of the time by all 64.
+
+    Equal words have any order.
+    """
+    if len(words) < _FEW:
+        return words.argsort()
+    lowest = 32 if len(words) < _MANY else 16
+    order = np.arange(len(words))
+    for shift in range(lowest, 64, 16):
+        digits = (words[order] >> shift).astype(np.uint16)
+        order = order[digits.argsort(kind="stable")]
+    known = words[order] >> lowest
+    # Bits that are left out seldom count, but then they do.
+    return words.argsort() if (known[1:] == known[:-1]).any() else order
+
+
 class _Network:
     """The order of many rows: eight alternating Feistel rounds and cycle walking."""
+
+    KEYS = 8
 
     def __init__(self, n: int, keys: tuple[int, ...]) -> None:
         bits = (n - 1).bit_length()
@@ -251,7 +277,7 @@ class _Network:
 
 def words(*key: SupportsIndex | str) -> tuple[int, ...]:
     """Return eight words of 64 bits that follow from all parts of a key of ints and strings."""
-    return _round_keys(tuple(map(_key_part, key)))
+    return _round_keys(tuple(map(_key_part, key)), 8)
 
 
 def _integer(value: object, rule: str) -> int:
@@ -266,8 +292,8 @@ def _key_part(part: object) -> int | str:
     return _integer(part, "a key must be made of integers and strings, such as a seed and an epoch")
 
 
-def _round_keys(parts: tuple[int | str, ...]) -> tuple[int, ...]:
-    """Return the eight keys of 64 bits that follow from all bits of all parts."""
+def _round_keys(parts: tuple[int | str, ...], count: int) -> tuple[int, ...]:
+    """Return the first of the keys of 64 bits that follow from all bits of all parts."""
     bodies = [f"s{part}" if isinstance(part, str) else f"i{part:x}" for part in parts]
     encoded = [body.encode("utf-8", "surrogatepass") for body in bodies]
     text = b"".join(b"%d:%b," % (len(body), body) for body in encoded)
@@ -276,12 +302,28 @@ def _round_keys(parts: tuple[int | str, ...]) -> tuple[int, ...]:
         first = _mixed(first ^ int.from_bytes(text[start : start + 8], "little"))
         second = _mixed(second + first & _WORD)
     return tuple(
-        _mixed(second ^ _mixed(first + step * 0x9E3779B97F4A7C15 & _WORD)) for step in range(1, 9)
+        _mixed(second ^ _mixed(first + step * 0x9E3779B97F4A7C15 & _WORD))
+        for step in range(1, count + 1)
     )
 
 
-def _mixed(word: Any) -> Any:
-    """Return a scrambled word of 64 bits, or an array of words; different ones stay different."""
+def _mixed(word: int) -> int:
+    """Return a scrambled word of 64 bits; different ones stay different."""
     word = (word ^ (word >> 30)) * _MIX[0] & _WORD
     word = (word ^ (word >> 27)) * _MIX[1] & _WORD
     return word ^ (word >> 31)
+
+
+def _hashed(words: NDArray[np.uint64], first: Any, second: Any) -> NDArray[np.uint64]:
+    """Return mix(second ^ mix(first + word)) of each word, computed over the words."""
+    words += first
+    spare = np.empty_like(words)
+    for key in (None, second):
+        if key is not None:
+            words ^= key
+        for shift, factor in ((30, _MIX[0]), (27, _MIX[1]), (31, None)):
+            np.right_shift(words, shift, out=spare)
+            words ^= spare
+            if factor is not None:
+                words *= factor
+    return words

@@ -19,6 +19,7 @@ from dataview.index.algebra import (
     Map,
     axes_of,
     axis_index,
+    through,
     whole_axes,
 )
 
@@ -54,8 +55,22 @@ def rows_index(shape: Sequence[int], rows: Rows) -> Index:
     if isinstance(rows, int):
         return Index(shape[1:], (Constant(rows), *whole_axes(0, len(shape) - 1)))
     if isinstance(rows, range):
-        return axis_index(shape, Affine(rows.start, ((0, rows.step),)), len(rows))
+        return axis_index(shape, _run(rows), len(rows))
     return axis_index(shape, map_of(rows), len(rows))
+
+
+def _run(rows: range) -> Affine:
+    return Affine(rows.start, ((0, rows.step),))
+
+
+def rows_then(rows: range | np.ndarray, within: Index) -> Index:
+    """Return the index that selects within rows of a source, whose other axes are as they were.
+
+    >>> rows_then(range(4, 8, 3), Index((1,), (Affine(1, ((0, 1),)), Constant(5)))).maps
+    (Affine(offset=7, strides=((0, 3),)), Constant(offset=5))
+    """
+    first = map_of(rows) if isinstance(rows, np.ndarray) else _run(rows)
+    return Index(within.shape, (through(first, within), *within.maps[1:]))
 
 
 def map_of(numbers: np.ndarray, axis: int = 0) -> Map:

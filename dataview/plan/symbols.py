@@ -61,6 +61,7 @@ def placeholder(name: str, shape: Any, dtype: Any, fields: Fields) -> Placeholde
 # --- steps of unknown length -------------------------------------------------------------------
 
 _Build = TypeVar("_Build", bound=Callable[..., Any])
+_MAY_BE_OPEN = (Unbound, tuple, list)
 
 
 def deferring(build: _Build) -> _Build:
@@ -68,7 +69,9 @@ def deferring(build: _Build) -> _Build:
 
     @functools.wraps(build)
     def built(*args: Any, **options: Any) -> Any:
-        if any(map(_has_open, args)):
+        for value in args:
+            if not isinstance(value, _MAY_BE_OPEN) or not _has_open(value):
+                continue
             return deferred(functools.partial(built, **options) if options else built, *args)
         return build(*args, **options)
 

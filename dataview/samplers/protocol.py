@@ -16,6 +16,9 @@ Function: TypeAlias = Callable[[np.ndarray], np.ndarray]
 AHEAD = 2**16
 """At most so many positions are computed ahead when rows are asked for in order."""
 
+SHORT = 2**12
+"""An order of so many positions is computed as a whole."""
+
 
 class Data(Protocol):
     """What a sampler may ask of a dataset."""
@@ -132,6 +135,8 @@ class Order:
         end = max(stop, start + min(max(ahead, 4 * (stop - start)), AHEAD))
         if self.forward:  # whose numbers are drawn no earlier than they are needed
             end = stop
+        elif self.length is not None and self.length <= SHORT:
+            start, end = 0, self.length
         elif self.length is not None:
             end = min(end, self.length)
         run = getattr(self.function, "block", None)  # quicker than to check each position

@@ -16,13 +16,15 @@ from dataview.compute import (
     aliases,
     chosen_engines,
     compiled,
+    cuts_of_product,
     leaves_of,
     operand_indices,
+    parts_of,
     passes_before,
     waiting_at,
     way_of,
 )
-from dataview.index import Constant, Index, axes_of, boxed, compose, extend, is_endless
+from dataview.index import Constant, Index, axes_of, boxed, compose, extend, identity, is_endless
 from dataview.plan.concat import split_rows
 from dataview.plan.kinds import (
     Comparison,
@@ -67,6 +69,7 @@ class Pass(NamedTuple):
 
     statistics: tuple[str, ...]
     readings: tuple[Reading, ...]
+    blocks: int = 1
 
 
 class Step(NamedTuple):
@@ -145,6 +148,8 @@ def explained(node: Node) -> Explanation:
         plan |= {"way": "lent: an alias of memory, nothing is copied", "result_bytes": 0}
     elif isinstance(core, Reduction):
         plan |= {"way": "a statistic, " + ("kept" if core.taken is not None else "not taken yet")}
+    elif isinstance(core, MatMul):
+        plan |= _blocks_of_product(core, index)
     else:
         plan |= {"way": "at once", "blocks": 1}
     return Explanation(title(node), **plan)
@@ -288,7 +293,9 @@ _BELOW: dict[type[Node], Callable[[Any, Index | None], Sequence[_Part]]] = {
 def _passes(node: Node, index: Index | None) -> Iterator[Pass]:
     """Yield the passes for statistics that have no value yet, in their order."""
     for alike in passes_before(node, index):
-        yield Pass(tuple(map(formula_of, alike)), _read(alike[0].node))
+        node = alike[0].node
+        blocks = 1 if node.shape is None else len(parts_of(node))
+        yield Pass(tuple(map(formula_of, alike)), _read(node), blocks)
 
 
 def _name_of(photograph: Any) -> str:
@@ -332,6 +339,23 @@ def _blocks_of(core: Elementwise, shape: Shape) -> dict[str, Any]:
     }
 
 
+def _blocks_of_product(core: MatMul, index: Index | None) -> dict[str, Any]:
+    """Return the blocks of rows of a product."""
+    shape = known_shape(core)
+    box, _ = boxed(identity(shape) if index is None else index, len(shape))
+    rows, columns = operand_indices(core, box)
+    cuts = cuts_of_product(core, rows.shape, columns.shape)
+    if len(cuts) == 1:
+        return {"way": "at once", "blocks": 1}
+    most = cuts[0].stop
+    return {
+        "way": "in blocks of rows",
+        "blocks": len(cuts),
+        "block_rows": most,
+        "block_elements": size_of(box.shape) // rows.shape[0] * most,
+    }
+
+
 def _buffered(program: Program) -> int:
     """Return how many bytes per element of a block the intermediate results need at most.
 
@@ -359,6 +383,8 @@ def _lines(plan: Explanation) -> Iterator[str]:
         yield f"  = {plan.formula}"
     for number, one in enumerate(plan.passes):
         yield f"  {'then ' if number else 'first'}     one pass over {_readings_text(one.readings)}"
+        if one.blocks > 1:
+            yield f"            in {one.blocks} blocks of rows"
         yield f"            for {', '.join(one.statistics)}"
     if plan.readings:
         yield f"  reads     {_readings_text(plan.readings)}"

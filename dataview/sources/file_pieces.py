@@ -33,6 +33,9 @@ MOST_NUMBERS = 1 << 19
 GAP = 1 << 13
 """Reading on over so many bytes takes as long as another call."""
 
+SHORT = 1 << 18
+"""Rows of so many bytes in all are read as they lie, before it is found out how many are needed."""
+
 WIDE = 4
 """Windows of which few pages are loaded may be so much larger."""
 
@@ -159,6 +162,12 @@ def pieces(block: Block, index: Index, array: np.ndarray, exact: bool) -> Iterat
     if 0 in index.shape:
         return
     first = index.maps[0]
+    if isinstance(first, Affine) and not exact and block.row_bytes <= GAP:
+        low, high = extent(first, index.shape) or (0, 0)
+        if (high - low + 1) * block.row_bytes <= min(SHORT, _most_bytes()):
+            band = Band(block, block.place, block.shape[1:])
+            yield Piece(band, index, range(low, high + 1), array)
+            return
     if not isinstance(first, Constant) and all(index.shape[axis] == 1 for axis in axes_of(first)):
         first = Constant(int(positions(first, index.shape).item()))
         index = Index(index.shape, (first, *index.maps[1:]))

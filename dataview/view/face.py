@@ -12,9 +12,18 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from dataview import exchange
 from dataview.compute import evaluate, read_as_rows_of
 from dataview.exchange import check_gradient, in_parts, is_foreign
-from dataview.index import ENDLESS, Rows, row_key, rows_at, rows_index
+from dataview.index import (
+    ENDLESS,
+    Index,
+    Rows,
+    plain_index,
+    row_key,
+    rows_at,
+    rows_index,
+    rows_then,
+)
 from dataview.plan.build import select
-from dataview.plan.kinds import known_shape, shape_for_rows
+from dataview.plan.kinds import Sampled, known_shape, shape_for_rows
 from dataview.plan.node import Node
 from dataview.write import Built, apply_to_rows, clock, write_rows, write_rows_of
 
@@ -135,6 +144,19 @@ def node_of(view: BaseView) -> Node:
     read_as_rows_of(part, node, seen)
     set_node(view, part, parent, key, built)
     return part
+
+
+def index_of(node: Node, rows: Rows | None, key: Any) -> Index | None:
+    """Return the index of a basic key on rows of a node; None for other keys."""
+    shape = node.shape
+    if not shape or isinstance(node, Sampled):
+        return None
+    if type(rows) is int:
+        return plain_index((rows, *key) if type(key) is tuple else (rows, key), shape)
+    if rows is None or (type(rows) is range and rows == range(shape[0])):
+        return plain_index(key, shape)
+    within = plain_index(key, (len(rows), *shape[1:]))  # type: ignore[arg-type]
+    return None if within is None else rows_then(rows, within)  # type: ignore[arg-type]
 
 
 def built(value: Any) -> Built | None:

@@ -19,6 +19,7 @@ from dataview.compute import (
     evaluate,
     evaluate_into,
     fields_at,
+    lend_part,
     own_copy,
     rows_of,
 )
@@ -26,14 +27,10 @@ from dataview.errors import UndeclaredError, unknown_field, unknown_verb
 from dataview.exchange import bind, packed_in_order
 from dataview.index import (
     NO_KEY,
-    Index,
     Rows,
     Written,
-    compose,
-    plain_index,
     row_key,
     rows_at,
-    rows_index,
     without_names,
 )
 from dataview.plan.build import columns, field, keyed, read_only, row_field, select, with_fields
@@ -41,7 +38,7 @@ from dataview.plan.fields import check_declared
 from dataview.plan.kinds import Sampled, Unbound, known_shape, nbytes_of, size_of
 from dataview.plan.node import Node
 from dataview.view import declare, face, hints, lengths, masks
-from dataview.view.face import node_from, node_of, put_state, set_node, unwrapped
+from dataview.view.face import index_of, node_from, node_of, put_state, set_node, unwrapped
 from dataview.view.label_verbs import LabelVerbs
 from dataview.view.library_verbs import LibraryVerbs
 from dataview.view.operators import Operators
@@ -210,23 +207,14 @@ class View(Operators, RaggedVerbs, RowVerbs, LabelVerbs, StatisticVerbs, Library
     # --- fields ----------------------------------------------------------------------------
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            if name.startswith("__"):  # protocols ask all the time
-                raise unknown_verb(name, ())
-            raise unknown_verb(name, dir(View), hints.advice(name, ()))
         state = self._state
-        node, rows = state[0], state[1]
-        followed = None if rows is None else node.followed.get(name) or row_field(node, name)
-        if followed is not None:
-            part = _new(View)
-            put_state(part, (followed, rows, None, name, clock[0]))
-        else:
-            whole = node_of(self)
-            if name not in whole.fields:
-                if name in _PROTOCOL:
-                    return _protocol(self, name)
-                raise _no_field(self, name)
-            part = viewed(field(whole, name), name)
+        if state[1] is None or name[0] == "_":
+            return _attribute(self, name)
+        followed = state[0].followed.get(name) or row_field(state[0], name)
+        if followed is None:
+            return _attribute(self, name)
+        part = _new(View)
+        put_state(part, (followed, state[1], None, name, clock[0]))
         self.__dict__[name] = part
         return part
 
@@ -526,10 +514,11 @@ __test__ = {
 def _part(view: View, key: Any) -> View:
     """Return the part for a key of any kind: names, views, and NumPy's keys."""
     node, rows, *_ = view._state
-    index = _index_of(node, rows, key)
+    index = index_of(node, rows, key)
     if index is not None:
-        part = _new(View)
-        set_node(part, select(node, index, key), view, key)
+        part, found = _new(View), select(node, index, key)
+        lend_part(found, node, rows, key)
+        set_node(part, found, view, key)
         return part
     whole, given = view, key
     node = node_of(view)
@@ -548,19 +537,6 @@ def _part(view: View, key: Any) -> View:
         return view._select(*names)
     node, seen, *_ = view._field(names)._state
     return cast(View, face.view_of_rows(node, seen, whole, given))
-
-
-def _index_of(node: Node, rows: Rows | None, key: Any) -> Index | None:
-    """Return the index of a basic key on rows of a node; None for other keys."""
-    shape = node.shape
-    if not shape or isinstance(node, Sampled):
-        return None
-    if type(rows) is int:
-        return plain_index((rows, *key) if type(key) is tuple else (rows, key), shape)
-    if rows is None or (type(rows) is range and rows == range(shape[0])):
-        return plain_index(key, shape)
-    within = plain_index(key, (len(rows), *shape[1:]))  # type: ignore[arg-type]
-    return None if within is None else compose(rows_index(shape, rows), within)
 
 
 def _plain_key(key: Any) -> Any:
@@ -589,6 +565,21 @@ def _assign(view: View, name: str, value: Any) -> None:
                 f"._set_field({name!r}, other) on a view of its own re-points the field"
             )
         view._set_field(name, value)
+
+
+def _attribute(view: View, name: str) -> Any:
+    """Return what a name stands for that is no field of rows; it is kept if it is a field."""
+    if name.startswith("_"):
+        if name.startswith("__"):  # protocols ask all the time
+            raise unknown_verb(name, ())
+        raise unknown_verb(name, dir(View), hints.advice(name, ()))
+    whole = node_of(view)
+    if name not in whole.fields:
+        if name in _PROTOCOL:
+            return _protocol(view, name)
+        raise _no_field(view, name)
+    part = view.__dict__[name] = viewed(field(whole, name), name)
+    return part
 
 
 def _no_field(view: View, name: str) -> Exception:

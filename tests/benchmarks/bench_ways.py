@@ -111,6 +111,15 @@ BATCHES = {
 }
 """The minibatches of which one after the other is read."""
 
+LOADERS: dict[str, Any] = {
+    "a loader, in order": {},
+    "a loader, permuted": {"sampler": "permutation"},
+    "a loader, straddling": {"sampler": "permutation", "straddle": True},
+    "a loader, padded": {"sampler": "permutation", "tail": "pad"},
+    "a loader of 3,000 rows, padded": {"sampler": "permutation", "tail": "pad"},
+}
+"""The loaders of which one batch after the other is read, with the time to make their orders."""
+
 
 def reading() -> None:
     """Print what each way of reading costs above NumPy."""
@@ -145,6 +154,13 @@ def reading() -> None:
         asked = _each(batches, "input" if "input" in batches._fields() else None)
         plain = _copies(x, names["order"] if "permuted" in text else None)
         found = timed({"NumPy": plain, text: asked}, None, ROUNDS_OF_LARGE)
+        rows.append(_above(text, found["NumPy"], found[text]))
+    for text, options in LOADERS.items():
+        own = x[:3000] if "3,000" in text else x
+        loader = dv.View(input=own)._loader(256, repeat=True, **options)
+        order = np.random.default_rng(2).permutation(len(own)) if "sampler" in options else None
+        ways = {"NumPy": _copies(own, order), text: lambda batches=loader: next(batches).input()}
+        found = timed(ways, None, ROUNDS_OF_LARGE)
         rows.append(_above(text, found["NumPy"], found[text]))
     print(heading("A minibatch of 256, one after the other"))
     print(table(["minibatches", "NumPy", "view", "above NumPy"], rows))
