@@ -33,7 +33,7 @@ def assert_rows(got, expected):
     got = got() if isinstance(got, dv.View) else got
     assert (got.dtype, got.shape) == (np.dtype(object), (len(expected),))
     for own, other in zip(got, expected, strict=True):
-        if other.dtype == np.dtype(object):
+        if other.dtype == np.dtype(object) and all(isinstance(part, np.ndarray) for part in other):
             assert_rows(own, other)
         else:
             assert_same(own, other)
@@ -1043,3 +1043,228 @@ def test_padding_of_a_record_reaches_its_batches_and_refuses_dense_fields():
     assert batches[0].t().tolist() == [[1, 2], [3, 0]]
     with pytest.raises(TypeError, match="'y' are of one shape already"):
         d._pad({"y": 0})
+
+
+# ---------------------------------------------------------------- samples of functions and streams
+
+
+class Rows:
+    """Gives rows by number or in order, and counts how often each was made."""
+
+    def __init__(self, rows):
+        self.rows = list(rows)
+        self.made = collections.Counter()
+
+    def __call__(self, number):
+        self.made[number] += 1
+        row = self.rows[number]
+        nested = row.dtype == object and all(isinstance(part, np.ndarray) for part in row)
+        return {"x": [part.tolist() for part in row] if nested else row, "y": number}
+
+    def of_row(self, row):
+        return self(int(row()))
+
+    def in_order(self):
+        return map(self, range(len(self.rows)))
+
+    def once(self, what):
+        """Assert that what is asked makes each sample once."""
+        self.made.clear()
+        found = what()
+        assert set(self.made.values()) <= {1}
+        return found
+
+
+BY_NUMBER = {
+    "function": lambda rows, **facts: dv.View(rows, _length=len(rows.rows), **facts),
+    "map": lambda rows: dv.View(np.arange(len(rows.rows)))._map(rows.of_row),
+}
+IN_ORDER = {
+    "factory": lambda rows, **facts: dv.View(rows.in_order, **facts),
+    "iterator": lambda rows, **facts: dv.View(rows.in_order(), **facts),
+    "map of a stream": lambda rows: dv.View(rows.in_order)._map(lambda s: {"x": s.x, "y": s.y}),
+}
+DECLARED = {"sentences": (None,), "vectors": (None, 2), "images": (None, None, 3)}
+MORE = LENGTHS.map(lambda lengths: [2, 3, *lengths])  # the first ones differ, and so tell
+
+
+def check_whole(rows, view, model, like):
+    """Assert that what takes all samples is that of ragged rows in memory, in one pass."""
+    assert_rows(rows.once(lambda: view()._freeze().x), model)
+    assert_same(rows.once(lambda: view().x._lengths()()), like._lengths()())
+    padded = rows.once(lambda: view()._pad(-1, mask=True))
+    assert_same(padded.x(), like._pad(-1)())
+    assert_same(padded.y(), np.arange(len(model)))
+    assert_same(padded.x_mask(), like._pad(-1, mask=True).mask())
+    assert_same(rows.once(lambda: view().x._mean()()), like._mean()())
+    assert_same(rows.once(lambda: view().x._sum(axis=1)()), like._sum(axis=1)())
+    assert_same(rows.once(lambda: view().x._unique()()), like._unique()())
+    described = rows.once(lambda: view()._describe())
+    assert described["x_length"]["mean"] == dv.View(x=like)._describe()["x_length"]["mean"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("source", BY_NUMBER)
+@examples(8)
+@given(data=st.data(), lengths=MORE)
+def test_samples_of_a_function_that_differ_in_length(source, kind, data, lengths):
+    model = shaped_rows(kind, lengths)
+    rows = Rows(model)
+    view = BY_NUMBER[source](rows)._probe()
+    assert set(rows.made) <= {0, 1, len(model) // 2, len(model) - 1}
+    assert (view.x._shape(), view.x._dtype()) == (made(kind, model)._shape(), np.dtype(int))
+    assert (len(view.x), view.x._ndim()) == (len(model), made(kind, model)._ndim())
+    rows.made.clear()
+    assert all([repr(view), dir(view), hasattr(view.x, "y") is False])
+    assert not rows.made
+    key = data.draw(row_keys(len(model)))
+    expected, refusal = attempt(lambda rows: rows[key], model)
+    if refusal is not None:
+        with pytest.raises(public_class(refusal)):
+            view.x[key]
+        assert not rows.made
+    elif isinstance(key, int):
+        assert_rows(objects([rows.once(view.x[key]), view[key].x()]), [expected, expected])
+    else:
+        assert_rows(rows.once(view.x[key]), expected)
+        assert sum(rows.made.values()) <= len(expected)
+        assert_rows(view[key].x, expected)
+    check_whole(rows, lambda: view, model, made(kind, model))
+    rows.once(lambda: [assert_rows(b.x, model[b.y()]) for b in view._loader(2)])
+    assert len(rows.made) == len(model)
+    rows.once(lambda: [assert_rows(b.x, model[b.y()]) for b in view._loader(3, workers=2)])
+    for number, batch in enumerate(view._minibatches(3, sampler="permutation", seed=1)):
+        assert_rows(batch.x, model[batch.y()])
+        assert_rows(view._minibatches(3).x[number], model[3 * number : 3 * number + 3])
+    assert_rows(view._shuffled(1).x, model[view.y._shuffled(1)()])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("source", IN_ORDER)
+@examples(5)
+@given(lengths=MORE)
+def test_samples_of_a_stream_that_differ_in_length(source, kind, lengths):
+    model = shaped_rows(kind, lengths)
+    rows, like = Rows(model), made(kind, model)
+
+    def view():
+        found = IN_ORDER[source](rows)._probe()
+        if source != "iterator":  # whose first samples are kept
+            rows.made.clear()
+        return found
+
+    assert view().x._shape() == (None, *like._shape()[1:])
+    assert_rows(objects([sample.x() for sample in view()]), model)
+    assert_rows(objects([sample() for sample in view().x]), model)
+    assert_rows(view()[1:4].x, model[1:4])
+    for batches in (view()._loader(2), view()._minibatches(2)):
+        found = [row for batch in batches for row in batch.x()]
+        assert_rows(objects(found), model)
+    check_whole(rows, view, model, like)
+
+
+@pytest.mark.parametrize("kind", DECLARED)
+@pytest.mark.parametrize("source", ["function", "factory", "iterator"])
+@examples(10)
+@given(lengths=LENGTHS)
+def test_samples_of_which_lengths_are_declared_to_differ(source, kind, lengths):
+    model = shaped_rows(kind, lengths, "i4")
+    rows = Rows(model)
+    facts = {"x": (DECLARED[kind], ">f8"), "y": int}
+    view = {**BY_NUMBER, **IN_ORDER}[source](rows, _fields=facts)
+    assert not rows.made
+    assert (view.x._shape()[1:], view.x._dtype()) == (DECLARED[kind], np.dtype(">f8"))
+    assert_rows(view._freeze().x, objects([row.astype(">f8") for row in model]))
+
+
+def test_a_map_may_declare_that_lengths_differ():
+    rows = Rows(shaped_rows("sentences", [0, 0, 0, 4]))
+    view = dv.View(np.arange(4))._map(rows.of_row, shape={"x": (None,), "y": ()}, dtype="i8")
+    assert not rows.made
+    assert_rows(rows.once(view.x), objects(rows.rows))
+    assert_same(rows.once(view._asdict)["y"], np.arange(4))
+    with pytest.raises(ValueError, match="a function of blocks makes rows of one shape"):
+        dv.View(np.arange(4))._map_batches(rows.of_row, shape=(None,), dtype=int)
+
+
+@pytest.mark.parametrize("dtype", [object, "U3", ">i4", "f2"])
+def test_samples_of_any_dtype_that_differ_in_length(dtype):
+    model = objects([np.array(values, dtype) for values in ([], ["1", "2"], ["3"], [])])
+    for make in (BY_NUMBER["function"], IN_ORDER["factory"]):
+        view = make(Rows(model))._probe()
+        assert view.x._dtype() == np.dtype(dtype)
+        assert_rows(view._freeze().x, model)
+        assert_rows(objects([row for batch in view._loader(3) for row in batch.x()]), model)
+
+
+def test_a_sample_that_is_unlike_the_others_is_named():
+    def odd(number):
+        return {"x": np.zeros((2, 2)) if number == 5 else np.zeros(number), "y": number}
+
+    for view in (dv.View(odd, _length=9), dv.View(lambda: map(odd, range(9)))):
+        with pytest.raises(
+            ValueError, match=r"sample 5, field 'x': the shape is \(2, 2\); .*\(\?,\)"
+        ):
+            view._probe().x._lengths()
+    texts = dv.View(lambda n: ["abcdef"] * n if n == 3 else ["a"] * n, _length=9)
+    with pytest.raises(TypeError, match=r"sample 3: the dtype is <U6; .*_fields= declares"):
+        texts._probe()()
+    assert texts._probe()[:3]()[2].tolist() == ["a", "a"]
+    declared = dv.View(odd, _length=9, _fields={"x": ((None,), float), "y": int})
+    with pytest.raises(ValueError, match=r"sample 5.*field 'x'.* is \(2, 2\); declared is \(\?,\)"):
+        declared.x()
+    with pytest.raises(ValueError, match="a length that differs is None"):
+        dv.View(odd, _length=9, _fields={"x": ((-1,), int)})
+
+
+def test_a_sample_that_fails_does_not_fail_the_probe():
+    def broken(number):
+        if number in (1, 8):
+            raise ValueError("no data")
+        return np.arange(number)
+
+    view = dv.View(broken, _length=9)._probe()
+    assert view._shape() == (9, None)
+    with pytest.raises(ValueError, match=r"sample 8.*no data"):
+        view[8]()
+    for source in (lambda: map(broken, range(9)), map(broken, range(9))):
+        stream = iter(dv.View(source)._probe())
+        next(stream)
+        with pytest.raises(ValueError, match="no data"):
+            next(stream)
+
+
+def test_what_takes_lengths_that_are_unknown_names_the_ways_out():
+    view = dv.View(np.arange, _length=9)._probe()
+    for ask in (lambda: view + 1, lambda: dv.concat(view, view), view._size):
+        with pytest.raises(
+            ValueError, match=r"\(9, \?\).*known when it has been made; _freeze\(\)"
+        ):
+            ask()
+    with pytest.raises(IndexError, match=r"view\[0\]\[:2\]"):
+        view[:, 0]
+    assert_rows(view[2:4, :], [np.arange(2), np.arange(3)])
+    assert_rows(view[[3, 1, 3]], [np.arange(3), np.arange(1), np.arange(3)])
+    with pytest.raises(dv.ReadOnlyError):
+        view[2] = 0
+
+
+def test_ragged_samples_inside_others():
+    view = dv.View(lambda n: {"a": {"x": np.arange(n)}, "y": n}, _length=5)._probe()
+    assert_rows(view.a.x, [np.arange(n) for n in range(5)])
+    batch = next(view._loader(4))
+    assert_rows(batch.a.x, [np.arange(n) for n in range(4)])
+
+
+def test_a_ragged_function_goes_to_processes():
+    view = pickle.loads(pickle.dumps(dv.View(np.arange, _length=6)._probe()))
+    with view._loader(4, workers=1, kind="process") as loader:
+        assert [batch().tolist() for batch in map(padded_with_zeros, loader)] == [
+            [[0, 0, 0], [0, 0, 0], [0, 1, 0], [0, 1, 2]],
+            [[0, 1, 2, 3, 0], [0, 1, 2, 3, 4]],
+        ]
+
+
+def padded_with_zeros(batch):
+    """Give a batch filled up."""
+    return batch._pad(0)

@@ -172,15 +172,22 @@ def layout_of(offsets: Any = None, lengths: Any = None, shapes: Any = None) -> L
     return shaped(found)
 
 
-def shaped(shapes: np.ndarray) -> Layout:
-    """Return the layout of rows of these shapes; axes of one length for all are not ragged."""
+def shaped(shapes: np.ndarray, axes: tuple[int | None, ...] | None = None) -> Layout:
+    """Return the layout of rows of these shapes; axes of one length for all are not ragged.
+
+    `axes` says which axes are ragged, however many rows there are.
+    """
+    axes = _ragged_axes(shapes) if axes is None else axes
+    offsets = _offsets(shapes.prod(axis=1))
+    return _frozen(Layout(offsets, shapes if shapes.shape[1] > 1 else None, axes))
+
+
+def _ragged_axes(shapes: np.ndarray) -> tuple[int | None, ...]:
     is_ragged = (shapes != shapes[:1]).any(axis=0)
     if not is_ragged.any():
         is_ragged[:] = True
     lengths = shapes[0].tolist() if len(shapes) else [None] * shapes.shape[1]
-    axes = [None if r else n for r, n in zip(is_ragged.tolist(), lengths, strict=True)]
-    offsets = _offsets(shapes.prod(axis=1))
-    return _frozen(Layout(offsets, shapes if shapes.shape[1] > 1 else None, tuple(axes)))
+    return tuple(None if r else n for r, n in zip(is_ragged.tolist(), lengths, strict=True))
 
 
 def _frozen(layout: Layout) -> Layout:
@@ -298,7 +305,7 @@ def packed(rows: Sequence[Any]) -> Packed:
     for number, row in enumerate(rows):
         if isinstance(row, (str, bytes)) or not hasattr(row, "__len__"):
             raise TypeError(f"row {number} is no list and no array: {row!r}")
-    is_deep = any(_has_arrays(row) for row in rows)
+    is_deep = any(is_of_arrays(row) for row in rows)
     if rows and all(isinstance(row, np.ndarray) for row in rows) and not is_deep:
         return _of_arrays(rows)
     inner = list(chain.from_iterable(rows))
@@ -312,7 +319,7 @@ def packed(rows: Sequence[Any]) -> Packed:
     return packed(inner), layout_of(lengths=[len(row) for row in rows])
 
 
-def _has_arrays(row: Any) -> bool:
+def is_of_arrays(row: Any) -> bool:
     """Whether a row is an array of arrays."""
     is_object = isinstance(row, np.ndarray) and row.dtype == object
     return is_object and all(isinstance(part, np.ndarray) for part in row.flat)

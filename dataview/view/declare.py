@@ -29,7 +29,7 @@ from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 from dataview.plan.symbols import placeholder
 from dataview.plan.walk import below, rebuilt
-from dataview.samples import Spec, declared, declared_spec, length_of
+from dataview.samples import Spec, declared, declared_spec, length_of, with_lengths
 from dataview.sources import ArraySource
 
 NOTHING: Any = ...
@@ -202,6 +202,7 @@ def with_meta(node: Node, meta: Mapping[str, Mapping[str, Any]]) -> Node:
 
 def freeze(node: Node) -> Node:
     """Return a read-only copy of a node's data in memory, with its fields."""
+    node = with_lengths(node)
     parts = [part for part in below([node], Node.attached) if not isinstance(part, Record)]
     data = dict(zip(map(id, parts), evaluate_all(parts), strict=True))
 

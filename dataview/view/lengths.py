@@ -11,7 +11,7 @@ from dataview.index import is_endless
 from dataview.plan.kinds import Comparison, Sampled, Unbound, known_shape, size_of
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
-from dataview.samples import NumberedSamples, Stream, length_of
+from dataview.samples import NumberedSamples, Stream, is_ragged, length_of
 
 
 def counted(node: Node) -> int:
@@ -37,7 +37,8 @@ def width(node: Node) -> int:
 
 def ndim(node: Node) -> int:
     """Return the number of axes."""
-    return len(node.extents if isinstance(node, Unbound | Ragged) else known_shape(node))
+    known = node.extents if isinstance(node, Unbound) or is_ragged(node) else None
+    return len(known_shape(node) if known is None else known)
 
 
 def iterable(node: Node) -> int:

@@ -7,7 +7,7 @@ from typing import Any, Self, TypeVar, cast
 import numpy as np
 
 from dataview.compute import evaluate, median, reduction, reduction_where
-from dataview.samples import collected
+from dataview.samples import collected, with_lengths
 from dataview.show import Description, described
 from dataview.tables import distinct, filled_in, whole_rows
 from dataview.view.face import BaseView, argument, evaluated, like, node_from, node_of
@@ -114,7 +114,7 @@ class StatisticVerbs(BaseView):
         >>> dv.View([3, 1, 2, 9])._median()()
         np.float64(2.5)
         """
-        return like(self, median(node_of(self), axis, keepdims))
+        return like(self, median(with_lengths(node_of(self)), axis, keepdims))
 
     # --- without what is missing --------------------------------------------------------------
 
@@ -161,7 +161,7 @@ class StatisticVerbs(BaseView):
 
     def _nanmedian(self, axis: Any = None, *, keepdims: bool = False) -> Self:
         """Return the median of what is not NaN or NaT."""
-        return like(self, median(node_of(self), axis, keepdims, present=True))
+        return like(self, median(with_lengths(node_of(self)), axis, keepdims, present=True))
 
     def _nanquantile(
         self, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
@@ -206,7 +206,7 @@ class StatisticVerbs(BaseView):
         >>> dv.View(["b", "a", "b"])._unique()()
         array(['a', 'b'], dtype='<U1')
         """
-        return like(self, distinct(node_of(self), counts))
+        return like(self, distinct(with_lengths(node_of(self)), counts))
 
     def _describe(self) -> Description:
         """Return statistics of each field, as a table and as a mapping by field.
@@ -217,7 +217,7 @@ class StatisticVerbs(BaseView):
         >>> dv.View(x=[1.0, 2.0, 3.0])._describe()["x"]["mean"]
         2.0
         """
-        return described(collected(node_of(self)))
+        return described(collected(with_lengths(node_of(self))))
 
 
 _Some = TypeVar("_Some", bound=BaseView)
@@ -226,7 +226,7 @@ _Some = TypeVar("_Some", bound=BaseView)
 def _reduced(
     view: _Some, kind: str, axis: Any, keepdims: bool, where: Any = None, **options: Any
 ) -> _Some:
-    node = node_of(view)
+    node = with_lengths(node_of(view))
     if where is None or where is True:
         return like(view, reduction(kind, node, axis, keepdims, options))
     mask = node_from(where)

@@ -362,7 +362,14 @@ class View(Operators, RaggedVerbs, RowVerbs, LabelVerbs, StatisticVerbs, Library
         return samples.deterministic(node_of(self))
 
     def _probe(self) -> View:
-        """Read one sample, and return a new view that knows shape, dtype and fields."""
+        """Read a few samples, and return a new view that knows shape, dtype and fields.
+
+        These are the first two, the middle and the last sample, and the first four of a stream. If
+        they differ in length, the field is ragged. All others have to be like them.
+
+        >>> View(lambda number: [number] * number, _length=9)._probe()
+        View (9, ?) int64, function
+        """
         return viewed(samples.probed(node_of(self)))
 
     def _explain(self) -> show.Explanation:
