@@ -7,6 +7,7 @@ import copy
 import functools
 import itertools
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -665,6 +666,72 @@ def test_statistics_that_are_refused():
             getattr(view, verb)(axis=1)
     with np.errstate(invalid="ignore"), pytest.warns(RuntimeWarning, match="Mean of empty slice"):
         assert np.isnan(view._mean(axis=1)()[1])
+
+
+WHERE = ["sum", "prod", "any", "all", "mean", "var", "std", "max", "min"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("statistic", WHERE)
+@examples(10)
+@given(data=st.data(), lengths=LENGTHS)
+def test_statistics_where_a_mask_is_true(kind, statistic, data, lengths):
+    model = shaped_rows(kind, lengths)
+    view = made(kind, model)
+    of_each = data.draw(st.booleans())
+    mask = np.arange(len(model)) % 2 == 0 if of_each else view % 3 > 0
+    words = list(map(words_of, model))
+    chosen = [np.full(w.shape, n % 2 == 0) if of_each else w % 3 > 0 for n, w in enumerate(words)]
+    options = {"initial": -4} if statistic in ("max", "min") else {}
+    axes = tuple(axis - 1 for axis, n in enumerate(view._shape()) if n is None)
+    axes = (0,) if kind == "documents" else axes
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        function = getattr(np, statistic)
+        expected = [
+            function(w, axis=axes, where=c, **options) for w, c in zip(words, chosen, strict=True)
+        ]
+        found = getattr(view, f"_{statistic}")(axis=1, where=mask, **options)
+        np.testing.assert_allclose(found(), np.array(expected).reshape(found._shape()), rtol=1e-12)
+        line = np.concatenate([np.empty(0, int), *(w.ravel() for w in words)])
+        marks = np.concatenate([np.empty(0, bool), *(c.ravel() for c in chosen)])
+        whole = getattr(view, f"_{statistic}")(where=mask, keepdims=True, **options)
+        expected = function(line, where=marks, **options)
+        assert whole._shape() == (1,) * view._ndim()
+        np.testing.assert_allclose(whole().ravel()[0], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("statistic", ["min", "max"])
+@examples(10)
+@given(lengths=LENGTHS, keepdims=st.booleans())
+def test_extremes_of_empty_rows_are_the_initial_value(kind, statistic, lengths, keepdims):
+    model = shaped_rows(kind, lengths)
+    view = made(kind, model)
+    verb, function = getattr(view, f"_{statistic}"), getattr(np, statistic)
+    axes = tuple(axis - 1 for axis, n in enumerate(view._shape()) if n is None)
+    axes = (0,) if kind == "documents" else axes
+    expected = [function(words_of(row), axis=axes, initial=5) for row in model]
+    found = verb(axis=1, initial=5, keepdims=keepdims)
+    assert found._ndim() == (view._ndim() if keepdims else np.ndim(expected[:1] or found()))
+    assert_same(found(), np.array(expected, int).reshape(found._shape()))
+    line = [word for row in model for word in words_of(row).ravel().tolist()]
+    assert_same(verb(initial=5)(), function(np.array(line, int), initial=5))
+    assert_same(verb(initial=5, axis=1)[::-1](), verb(initial=5, axis=1)()[::-1])
+
+
+def test_masks_of_ragged_statistics_that_do_not_fit():
+    view = dv.View([[1, 2], [], [3]])
+    with pytest.raises(ValueError, match=r"row 2 of the data has \(1,\), of the mask \(2,\)"):
+        view._sum(axis=1, where=dv.View([[True, False], [], [True, True]]))
+    with pytest.raises(dv.RaggedError, match=r"rows of shape \(3, \?\) take.*got \(2,\)"):
+        view._mean(where=np.array([True, False]))
+    with pytest.raises(TypeError, match="a mask of bools"):
+        view._sum(where=view)
+    with pytest.raises(ValueError, match="where= needs initial="):
+        view._min(axis=1, where=view > 1)
+    assert_same(view._sum(axis=1, where=[[True, False], [], [True]])(), np.array([1, 0, 3]))
+    assert view._sum(where=False)() == 0
 
 
 def test_a_statistic_of_rows_is_a_photograph():

@@ -21,6 +21,7 @@ from dataview.compute.photographs import (
 from dataview.compute.products import matmul, operand_indices
 from dataview.compute.programs import Program, compiled, leaves_of
 from dataview.compute.quantiles import sampled_rows
+from dataview.compute.ragged import ragged_extreme, ragged_where
 from dataview.compute.reductions import NEARLY, result_dtype
 from dataview.compute.requests import (
     as_tuples,
@@ -51,13 +52,14 @@ from dataview.compute.ways import (
 from dataview.plan.places import LatePlace, Place, Targets, into_places, operand_index, place_of
 
 __all__ = [
-    "KINDS", "NEARLY", "Cut", "FloatErrors", "LatePlace", "Place", "Program", "Targets", "aliases",
-    "as_tuples", "by_name", "changing", "changing_arrays", "chosen_engines", "compiled",
-    "cuts_along", "engine", "evaluate", "evaluate_all", "evaluate_into", "executor", "fields_at",
-    "have_makers_in_common", "in_own_arrays", "into_places", "is_equal", "leaves_of", "listen",
-    "maker_of", "making_together", "matmul", "median", "memory_of", "operand_index",
-    "operand_indices", "overwrite", "own_copy", "passes_before", "photographs_in", "place_of",
-    "read_as_rows_of", "reader_of", "reduction", "reduction_where", "replacing", "result_dtype",
-    "row_blocks", "rows_of", "rows_of_request", "run_blocks", "sampled_rows", "settle",
-    "shares_memory", "waiting_at", "way_of",
+    "KINDS", "NEARLY", "Cut", "FloatErrors", "LatePlace", "Place", "Program", "Targets",
+    "aliases", "as_tuples", "by_name", "changing", "changing_arrays", "chosen_engines",
+    "compiled", "cuts_along", "engine", "evaluate", "evaluate_all", "evaluate_into",
+    "executor", "fields_at", "have_makers_in_common", "in_own_arrays", "into_places",
+    "is_equal", "leaves_of", "listen", "maker_of", "making_together", "matmul", "median",
+    "memory_of", "operand_index", "operand_indices", "overwrite", "own_copy", "passes_before",
+    "photographs_in", "place_of", "ragged_extreme", "ragged_where", "read_as_rows_of",
+    "reader_of", "reduction", "reduction_where", "replacing", "result_dtype", "row_blocks",
+    "rows_of", "rows_of_request", "run_blocks", "sampled_rows", "settle", "shares_memory",
+    "waiting_at", "way_of",
 ]  # fmt: skip

@@ -52,7 +52,7 @@ def reduction(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[st
     """Return the node of a statistic; what NumPy refuses is refused here."""
     check_array(node, kind)
     if isinstance(node, Ragged):
-        return _of_ragged(kind, node, axis, keepdims, options)
+        return of_ragged(kind, node, axis, keepdims, options)
     return _of_array(_kind_for(kind, known_dtype(node)), node, axis, keepdims, options)
 
 
@@ -138,8 +138,7 @@ def reduction_where(
     """Return the node of a statistic of the elements where a mask is true."""
     check_array(node, kind)
     shape, dtype = known_shape(node), known_dtype(node)
-    if where.dtype != bool:
-        raise TypeError(f"where= is a mask of bools; got {where.dtype}")
+    check_mask(kind, where, dtype)
     if not is_broadcast_to(known_shape(where), shape):
         raise ValueError(
             f"where= of shape {where.shape} cannot be broadcast to the shape {shape} of the data"
@@ -148,10 +147,16 @@ def reduction_where(
         neutral = stored(ArraySource(np.array(NEUTRAL[kind], dtype)), False)
         (chosen,) = elementwise(NumpyFunction("where"), (where, node, neutral))
         return reduction(kind, chosen, axis, keepdims, options)
-    if dtype.kind not in "biufc":
-        raise TypeError(f"where= of {kind} is for numbers; got {dtype}")
     (pairs,) = elementwise(NumpyFunction("paired"), (node, where))
     return _of_array(f"nan{kind}", pairs, axis, keepdims, options)
+
+
+def check_mask(kind: str, where: Node, dtype: np.dtype[Any]) -> None:
+    """Raise if a mask is none, or what it chooses from is not counted."""
+    if where.dtype != bool:
+        raise TypeError(f"where= is a mask of bools; got {where.dtype}")
+    if kind in AVERAGES and dtype.kind not in "biufc":
+        raise TypeError(f"where= of {kind} is for numbers; got {dtype}")
 
 
 def _axes(axis: Any, ndim: int, kind: str) -> tuple[int, ...]:
@@ -163,7 +168,7 @@ def _axes(axis: Any, ndim: int, kind: str) -> tuple[int, ...]:
     return tuple(sorted(np.lib.array_utils.normalize_axis_tuple(given, ndim)))
 
 
-def _of_ragged(kind: str, node: Ragged, axis: Any, keepdims: bool, options: dict[str, Any]) -> Node:
+def of_ragged(kind: str, node: Ragged, axis: Any, keepdims: bool, options: dict[str, Any]) -> Node:
     """Return a statistic of ragged rows: of all values, of each row, or along axes that are alike.
 
     The first axis behind the rows stands for all that are ragged.
@@ -179,7 +184,8 @@ def _of_ragged(kind: str, node: Ragged, axis: Any, keepdims: bool, options: dict
     behind = ndim - len(known_shape(values)) + 1
     if min(axes, default=0) >= behind and not keepdims and "q" not in options:
         inner = tuple(number - behind + 1 for number in sorted(axes))
-        return node.over(reduction(kind, values, inner, False, options))
+        kind = _kind_for(kind, known_dtype(values))
+        return node.over(_of_array(kind, values, inner, False, options))
     if 0 in axes or not ragged <= axes:
         raise RaggedError(
             f"{kind} of ragged rows is taken of each row (axis=1), or of everything (axis=None); "
@@ -320,9 +326,8 @@ def _of_ragged_rows(node: Reduction, evaluate: Evaluate) -> np.ndarray:
         for alike in own.alike():
             lengths = own.lengths()[alike[0]].tolist()
             dense = values[own.part(alike)[0]].reshape(len(alike), *lengths, *values.shape[1:])
-            one = reduction(
-                node.kind, stored(ArraySource(dense)), over, node.keepdims, node.options
-            )
+            kind, data = _kind_for(node.kind, dense.dtype), stored(ArraySource(dense))
+            one = _of_array(kind, data, over, node.keepdims, node.options)
             found = np.moveaxis(evaluate(one), place, 0)
             out[start + alike] = found.reshape(len(alike), *out.shape[1:])
         start = stop

@@ -6,7 +6,15 @@ from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 
-from dataview.compute import evaluate, median, reduction, reduction_where
+from dataview.compute import (
+    evaluate,
+    median,
+    ragged_extreme,
+    ragged_where,
+    reduction,
+    reduction_where,
+)
+from dataview.plan.ragged import Ragged
 from dataview.samples import collected, with_lengths
 from dataview.show import Description, described
 from dataview.tables import distinct, filled_in, whole_rows
@@ -229,7 +237,9 @@ def _reduced(
     node = with_lengths(node_of(view))
     if where is None or where is True:
         return like(view, reduction(kind, node, axis, keepdims, options))
-    mask = node_from(where)
+    mask = with_lengths(node_from(where))
+    if isinstance(node, Ragged):
+        return like(view, ragged_where(kind, node, axis, keepdims, options, mask))
     return like(view, reduction_where(kind, node, axis, keepdims, options, mask))
 
 
@@ -241,6 +251,11 @@ def _extreme(view: _Some, kind: str, axis: Any, keepdims: bool, initial: Any, wh
         return _reduced(view, kind, axis, keepdims)
     initial = np.array(initial, cast(Any, view)._dtype())  # NumPy casts it so
     ufunc: Any = np.minimum if kind == "min" else np.maximum
+    node = with_lengths(node_of(view))
+    if isinstance(node, Ragged):
+        mask = None if where is None or where is True else with_lengths(node_from(where))
+        found = like(view, ragged_extreme(kind, node, axis, keepdims, initial, mask))
+        return cast(_Some, ufunc(found, initial))
     some: Any = (
         view if where is None or where is True else np.where(where, cast(Any, view), initial)
     )
@@ -248,6 +263,6 @@ def _extreme(view: _Some, kind: str, axis: Any, keepdims: bool, initial: Any, wh
     axes = range(len(shape)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     if any(shape[number] == 0 for number in axes):
         nothing = np.empty(shape, some._dtype())
-        found = ufunc.reduce(nothing, axis, keepdims=keepdims, initial=initial)
-        return like(view, node_from(found))
+        value = ufunc.reduce(nothing, axis, keepdims=keepdims, initial=initial)
+        return like(view, node_from(value))
     return cast(_Some, ufunc(_reduced(some, kind, axis, keepdims), initial))
