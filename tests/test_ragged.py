@@ -1335,3 +1335,172 @@ def test_a_ragged_function_goes_to_processes():
 def padded_with_zeros(batch):
     """Give a batch filled up."""
     return batch._pad(0)
+
+
+# ---------------------------------------------------------------- what tables do with ragged rows
+
+
+def as_lists(row):
+    """Give a row as lists in lists, whose text is compared."""
+    return [as_lists(part) for part in row] if row.dtype == object else row.tolist()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@examples(10)
+@given(lengths=LENGTHS, repeated=st.lists(st.integers(0, 5), max_size=6))
+def test_rows_that_stand_once(kind, lengths, repeated):
+    whole = shaped_rows(kind, lengths)
+    numbers = [number % len(whole) for number in repeated] if len(whole) else []
+    view, model = made(kind, whole)[numbers], whole[numbers]
+    seen, first = set(), []
+    for number, row in enumerate(model):
+        text = (row.shape, str(as_lists(row)))
+        if text not in seen:
+            first.append(number)
+        seen.add(text)
+    assert_rows(view._drop_duplicates(), model[first])
+    d = dv.View(x=view, y=np.zeros(len(model)), z=np.arange(len(model)))
+    assert_same(d._drop_duplicates(by=("x", "y")).z(), np.array(first, int))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@examples(10)
+@given(lengths=LENGTHS, value=st.integers(0, 40))
+def test_whether_a_value_is_in_ragged_rows(kind, lengths, value):
+    model = shaped_rows(kind, lengths)
+    values = [v for row in model for v in words_of(row).ravel().tolist()]
+    assert (value in made(kind, model)) is (value in values)
+
+
+def test_what_is_missing_in_ragged_rows():
+    nan = np.nan
+    d = dv.View(x=[[1.0, nan], [], [nan], [2.0]], y=[0, 1, 2, 3])
+    assert_same(d._dropna().y(), np.array([1, 3]))
+    assert_rows(d.x._dropna(), [np.array([], float), np.array([2.0])])
+    full = [np.array([1.0, 9.0]), np.array([], float), np.array([9.0]), np.array([2.0])]
+    assert_rows(d.x._fillna(9), full)
+    full[0][1], full[2][0] = 0, 2
+    assert_rows(d.x._fillna(d.y), full)
+    assert_rows(d.x[::-1]._fillna(d.y[::-1]), full[::-1])
+    images = [np.ones((2, 1, 3)), np.ones((1, 2, 3))]
+    images[0][1, 0, 2] = nan
+    assert_rows(dv.View(x=images).x._dropna(), images[1:])
+
+
+def test_a_ragged_cache_names_the_field_and_the_way_out():
+    d = dv.View(x=[[1], []], y=[0, 1])
+    made_later = dv.View(lambda n: {"x": [n] * n, "y": n}, _length=3)._probe()
+    for view in (d, made_later):
+        with pytest.raises(TypeError, match=r"field 'x': rows that differ.*_freeze.*_drop\(\)"):
+            view._cached(1000)
+
+
+def test_a_ragged_mask_is_no_key():
+    d = dv.View(x=[[1, 5], [], [1]], y=[0, 1, 2])
+    for key in (d.x > 1, (d.x > 1, "y")):
+        with pytest.raises(IndexError, match=r"d\[\(d.x > 1\)._any\(axis=1\)\]"):
+            d[key]
+    assert_same(d[(d.x > 1)._any(axis=1)].y(), np.array([0]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ragged_rows_are_joined_by_key(kind):
+    model = shaped_rows(kind, [2, 0, 3])
+    other = dv.View(k=[5, 6, 7], x=made(kind, model))
+    joined = dv.View(k=[7, 5, 7])._join(other, on="k")
+    assert_rows(joined.x, model[[2, 0, 2]])
+    joined = dv.View(k=[7, 1, 5])._join(other, on="k", missing="mask")
+    assert_same(joined.k_mask(), np.array([True, False, True]))
+    assert_rows(joined.x[::2], model[[2, 0]])
+    assert joined.x[1]._size() == 0
+
+
+def test_the_plan_of_ragged_rows_tells_what_is_read():
+    view = dv.View(x=[[1, 2], [3], [], [2, 9, 4]]).x
+    for part, nbytes in ((view, 48), (view[3:], 24), (view[[0, 0]], 32), (view * 2, 48)):
+        plan = part._explain()
+        assert "one by one" not in repr(plan)
+        assert "the values of all rows in a line" in plan.way
+        assert sum(reading.nbytes for reading in plan.readings) <= nbytes == plan.result_bytes
+    assert "one by one" not in repr(view._pad(0)._explain())
+    assert view._pad(0)._explain().readings[0].nbytes == 48
+
+
+def test_a_field_that_is_computed_of_each_sample_of_a_stream():
+    def source():
+        return ({"x": np.arange(2.0) + n, "y": n} for n in range(4))
+
+    stream = dv.View(source)._probe()
+    stream.w = stream.x * 2
+    assert stream._fields() == ("x", "y", "w")
+    assert [sample.w().tolist() for sample in stream] == [[2 * n, 2 * n + 2] for n in range(4)]
+    assert next(stream._loader(2)).w().tolist() == [[0, 2], [2, 4]]
+    assert next(iter(stream._minibatches(2))).w().tolist() == [[0, 2], [2, 4]]
+    assert stream.w._mean()() == 4
+    ragged = dv.View(lambda: map(words, range(4)))._probe()
+    for view, value in ((ragged, ragged.y + 1), (stream, np.arange(4)), (dv.View(source), 3)):
+        with pytest.raises(TypeError, match=r"'w' is no field of each.*_map\(function\)"):
+            view._set_field("w", value)
+
+
+def words(number):
+    """Give a sample that differs in length."""
+    return {"x": [number] * number, "y": number}
+
+
+# ---------------------------------------------------------------- batches by length, and computed
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@examples(15)
+@given(lengths=LENGTHS, size=st.integers(1, 4))
+def test_ragged_batches_compute_as_their_rows(kind, lengths, size):
+    model = shaped_rows(kind, lengths)
+    d = dv.View(x=made(kind, model), y=np.arange(len(model)))
+    batches = d._minibatches(size)
+    several = {
+        "plus": (batches.x + 1, d.x + 1),
+        "of each row": (batches.x * batches.y, d.x * d.y),
+        "turned round": (batches.y - batches.x, d.y - d.x),
+        "compared": (batches.x > 2, d.x > 2),
+        "equal": (batches.x == 2, d.x == 2),
+        "cast": (batches.x._astype(float), d.x._astype(float)),
+    }
+    for found, rows in several.values():
+        assert len(found) == len(batches)
+        for number in range(len(batches)):
+            assert_rows(found[number], rows[number * size : (number + 1) * size]())
+    for refused in (lambda: batches.x + batches.x, lambda: batches.x + np.arange(size + 7)):
+        with pytest.raises(dv.RaggedError, match=r"_pad\(value\).*_map\(function\)"):
+            refused()
+
+
+BY_LENGTH = {
+    "bucket": lambda n: dv.samplers.bucket(by=n),
+    "same_length": lambda n: dv.samplers.same_length(by=n),
+    "token_budget": lambda n: dv.samplers.token_budget(by=n, budget=12),
+}
+
+
+@pytest.mark.parametrize("name", BY_LENGTH)
+@examples(15)
+@given(lengths=st.lists(st.integers(0, 9), min_size=1, max_size=30), seed=st.integers(0, 3))
+def test_samplers_by_length_have_each_ragged_row_once(name, lengths, seed):
+    model = shaped_rows("sentences", lengths)
+    d = dv.View(x=made("sentences", model), y=np.arange(len(model)))
+    sampler = BY_LENGTH[name](d.x._lengths())
+    size = () if name == "token_budget" else (3,)
+    loader = list(d._loader(*size, sampler=sampler, seed=seed))
+    for batches in (list(d._minibatches(*size, sampler=sampler, seed=seed)), loader):
+        assert sorted(n for batch in batches for n in batch.y().tolist()) == [*range(len(model))]
+        for batch in batches:
+            assert_rows(batch.x, model[batch.y()])
+            own = list(map(len, model[batch.y()]))
+            if name == "same_length":
+                assert len(set(own)) == 1
+            if name == "token_budget":
+                assert len(own) == 1 or max(own) * len(own) <= 12
+    padded = d._loader(*size, sampler=sampler, seed=seed, pad={"x": dv.Pad(-1, length=True)})
+    for batch in padded:
+        assert_same(batch.x_length(), d.x._lengths()()[batch.y()])
+        assert batch.x._shape() == (len(batch), max(batch.x_length(), default=0))

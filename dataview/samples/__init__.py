@@ -2,7 +2,7 @@
 
 from dataview.samples.caching import cached
 from dataview.samples.collecting import collected, is_ragged, known_lengths, with_lengths
-from dataview.samples.declaring import declared, declared_spec
+from dataview.samples.declaring import declared, declared_spec, with_part
 from dataview.samples.in_order import DerivedSamples, Samples
 from dataview.samples.mapping import (
     BATCH,
@@ -76,6 +76,6 @@ __all__ = [
     "shuffled_stream",
     "stack",
     "stack_nodes",
-    "with_lengths",
+    "with_lengths", "with_part",
     "within_pool",
 ]  # fmt: skip

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataview.compute import evaluate
-from dataview.errors import FieldError, error_at
+from dataview.errors import FieldError, StreamError, error_at
 from dataview.index import is_integer
 from dataview.plan.build import field, record, stored
 from dataview.plan.casting import cast
 from dataview.plan.fields import check_name
 from dataview.plan.kinds import Extents, Record
 from dataview.plan.node import DType, Node
-from dataview.samples.in_order import DerivedSamples, Samples
+from dataview.samples.in_order import ComputedSamples, DerivedSamples, Samples
 from dataview.samples.numbered import NumberedSamples, ToNode
 from dataview.samples.ragged import AnyLength, as_declared
 from dataview.samples.row_functions import ArraySpec, Spec
@@ -66,6 +66,19 @@ def declared(node: Node, spec: Spec) -> Node:
     if isinstance(node, NumberedSamples):
         return node.replaced(to_node=_Fitting(node.to_node, spec)).all_like(like)
     raise TypeError("_fields= declares what a function, an iterator or a dataset returns; got data")
+
+
+def with_part(node: Stream, name: str, part: Node) -> Stream:
+    """Return a stream of the same samples with one more field, which is computed of each."""
+    parts = {other: field(node, other) for other in node.fields} | {name: part}
+    known = [p for p in parts.values() if isinstance(p, Stream) and p.passes]
+    if len(known) < len(parts) or not node.fields.named:
+        raise StreamError(
+            f"the samples of a stream have their fields when they come, and {name!r} is no field "
+            "of each that could be computed as they come; _map(function) makes samples of others"
+        )
+    whole = record({other: p.one for other, p in zip(parts, known, strict=True)}, 0)
+    return Stream(ComputedSamples(whole), whole)
 
 
 class _Fitting(NamedTuple):

@@ -7,8 +7,9 @@ from dataview.tables.absent import filled_in, whole_rows
 from dataview.tables.groups import Grouped
 from dataview.tables.joins import joined
 from dataview.tables.labels import coded
+from dataview.tables.ragged import numbers_of_rows
 from dataview.tables.unique import distinct
 
 __all__ = [
-    "Grouped", "coded", "distinct", "filled_in", "joined", "whole_rows",
+    "Grouped", "coded", "distinct", "filled_in", "joined", "numbers_of_rows", "whole_rows",
 ]  # fmt: skip

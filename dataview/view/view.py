@@ -475,7 +475,8 @@ class View(Operators, RaggedVerbs, RowVerbs, LabelVerbs, StatisticVerbs, Library
         return lengths.truth(node_of(self))
 
     def __contains__(self, value: Any) -> bool:
-        return bool(np.any(evaluate(node_of(self == value))))
+        whole = viewed(samples.with_lengths(node_of(self)))
+        return lengths.any_true(node_of(whole == value))
 
     def __float__(self) -> float:
         return float(self())
@@ -588,9 +589,9 @@ def _index_of(node: Node, rows: Rows | None, key: Any) -> Index | None:
 def _plain_key(key: Any) -> Any:
     """Return the key with its views evaluated: nothing else reads while a view is built."""
     if isinstance(key, View):
-        return np.asarray(key)
+        return lengths.as_key(node_of(key))
     if isinstance(key, tuple):
-        return tuple(np.asarray(part) if isinstance(part, View) else part for part in key)
+        return tuple(lengths.as_key(node_of(k)) if isinstance(k, View) else k for k in key)
     return key
 
 
