@@ -513,8 +513,10 @@ def test_samples_are_alike(d):
     assert [len(s()) for s in ragged[:3]] == [0, 1, 2]
     with pytest.raises(ValueError, match="shape"):
         ragged()
-    with pytest.raises(ValueError, match=r"sample 1: the shape is \(1,\); the first sample has"):
-        ragged._probe()()
+    assert [len(s) for s in ragged._probe()()] == list(range(12))
+    odd = d._map(lambda s: np.zeros(9 if s.row() == 5 else 1))
+    with pytest.raises(ValueError, match=r"sample 5: the shape is \(9,\); the first sample has"):
+        odd._probe()()
     changing = d._map(lambda s: 1 if s.row() < 5 else 0.5)._probe()
     with pytest.raises(TypeError, match="sample 5: the dtype is float64"):
         changing()

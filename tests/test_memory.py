@@ -1,6 +1,8 @@
 """The memory that a pass over a file takes, measured in subprocesses with a limit."""
 
+import json
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -205,6 +207,29 @@ def test_a_file_in_fortran_order_is_changed_in_little_memory(tmp_path):
     del data
     assert peak(tmp_path / "f.npy", 0, "d -= d._mean(axis=0)") < 100
     assert not np.load(tmp_path / "f.npy", mmap_mode="r").any()
+
+
+LOADERS = {"alone": (0, "thread"), "threads": (2, "thread"), "processes": (2, "process")}
+
+
+def check_long_loading(rows, how, most):
+    """Assert that a loader holds as much at its end as at its beginning, and leaves nothing."""
+    found = json.loads(printed(Path(__file__).with_name("loading_long.py"), rows, *LOADERS[how]))
+    tenth = len(found["held"]) // 10
+    first, last = np.mean(found["held"][:tenth]), np.mean(found["held"][-tenth:])
+    assert last < most * first, found["held"]
+    assert found["left"] == []
+
+
+@pytest.mark.parametrize("how", LOADERS)
+def test_a_loader_of_ragged_rows_holds_no_more_as_it_goes_on(how):
+    check_long_loading(8000, how, 1.1)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("how", LOADERS)
+def test_a_million_ragged_rows_are_loaded_in_the_same_memory(how):
+    check_long_loading(1_000_000, how, 1.05)
 
 
 @pytest.mark.soak

@@ -7,6 +7,7 @@ import copy
 import functools
 import itertools
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -33,7 +34,7 @@ def assert_rows(got, expected):
     got = got() if isinstance(got, dv.View) else got
     assert (got.dtype, got.shape) == (np.dtype(object), (len(expected),))
     for own, other in zip(got, expected, strict=True):
-        if other.dtype == np.dtype(object):
+        if other.dtype == np.dtype(object) and all(isinstance(part, np.ndarray) for part in other):
             assert_rows(own, other)
         else:
             assert_same(own, other)
@@ -667,6 +668,72 @@ def test_statistics_that_are_refused():
         assert np.isnan(view._mean(axis=1)()[1])
 
 
+WHERE = ["sum", "prod", "any", "all", "mean", "var", "std", "max", "min"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("statistic", WHERE)
+@examples(10)
+@given(data=st.data(), lengths=LENGTHS)
+def test_statistics_where_a_mask_is_true(kind, statistic, data, lengths):
+    model = shaped_rows(kind, lengths)
+    view = made(kind, model)
+    of_each = data.draw(st.booleans())
+    mask = np.arange(len(model)) % 2 == 0 if of_each else view % 3 > 0
+    words = list(map(words_of, model))
+    chosen = [np.full(w.shape, n % 2 == 0) if of_each else w % 3 > 0 for n, w in enumerate(words)]
+    options = {"initial": -4} if statistic in ("max", "min") else {}
+    axes = tuple(axis - 1 for axis, n in enumerate(view._shape()) if n is None)
+    axes = (0,) if kind == "documents" else axes
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        function = getattr(np, statistic)
+        expected = [
+            function(w, axis=axes, where=c, **options) for w, c in zip(words, chosen, strict=True)
+        ]
+        found = getattr(view, f"_{statistic}")(axis=1, where=mask, **options)
+        np.testing.assert_allclose(found(), np.array(expected).reshape(found._shape()), rtol=1e-12)
+        line = np.concatenate([np.empty(0, int), *(w.ravel() for w in words)])
+        marks = np.concatenate([np.empty(0, bool), *(c.ravel() for c in chosen)])
+        whole = getattr(view, f"_{statistic}")(where=mask, keepdims=True, **options)
+        expected = function(line, where=marks, **options)
+        assert whole._shape() == (1,) * view._ndim()
+        np.testing.assert_allclose(whole().ravel()[0], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("statistic", ["min", "max"])
+@examples(10)
+@given(lengths=LENGTHS, keepdims=st.booleans())
+def test_extremes_of_empty_rows_are_the_initial_value(kind, statistic, lengths, keepdims):
+    model = shaped_rows(kind, lengths)
+    view = made(kind, model)
+    verb, function = getattr(view, f"_{statistic}"), getattr(np, statistic)
+    axes = tuple(axis - 1 for axis, n in enumerate(view._shape()) if n is None)
+    axes = (0,) if kind == "documents" else axes
+    expected = [function(words_of(row), axis=axes, initial=5) for row in model]
+    found = verb(axis=1, initial=5, keepdims=keepdims)
+    assert found._ndim() == (view._ndim() if keepdims else np.ndim(expected[:1] or found()))
+    assert_same(found(), np.array(expected, int).reshape(found._shape()))
+    line = [word for row in model for word in words_of(row).ravel().tolist()]
+    assert_same(verb(initial=5)(), function(np.array(line, int), initial=5))
+    assert_same(verb(initial=5, axis=1)[::-1](), verb(initial=5, axis=1)()[::-1])
+
+
+def test_masks_of_ragged_statistics_that_do_not_fit():
+    view = dv.View([[1, 2], [], [3]])
+    with pytest.raises(ValueError, match=r"row 2 of the data has \(1,\), of the mask \(2,\)"):
+        view._sum(axis=1, where=dv.View([[True, False], [], [True, True]]))
+    with pytest.raises(dv.RaggedError, match=r"rows of shape \(3, \?\) take.*got \(2,\)"):
+        view._mean(where=np.array([True, False]))
+    with pytest.raises(TypeError, match="a mask of bools"):
+        view._sum(where=view)
+    with pytest.raises(ValueError, match="where= needs initial="):
+        view._min(axis=1, where=view > 1)
+    assert_same(view._sum(axis=1, where=[[True, False], [], [True]])(), np.array([1, 0, 3]))
+    assert view._sum(where=False)() == 0
+
+
 def test_a_statistic_of_rows_is_a_photograph():
     d = dv.View(x=[[1.0, 3.0], [5.0]])
     mean, total = d.x._mean(axis=1), d.x._sum()
@@ -1043,3 +1110,397 @@ def test_padding_of_a_record_reaches_its_batches_and_refuses_dense_fields():
     assert batches[0].t().tolist() == [[1, 2], [3, 0]]
     with pytest.raises(TypeError, match="'y' are of one shape already"):
         d._pad({"y": 0})
+
+
+# ---------------------------------------------------------------- samples of functions and streams
+
+
+class Rows:
+    """Gives rows by number or in order, and counts how often each was made."""
+
+    def __init__(self, rows):
+        self.rows = list(rows)
+        self.made = collections.Counter()
+
+    def __call__(self, number):
+        self.made[number] += 1
+        row = self.rows[number]
+        nested = row.dtype == object and all(isinstance(part, np.ndarray) for part in row)
+        return {"x": [part.tolist() for part in row] if nested else row, "y": number}
+
+    def of_row(self, row):
+        return self(int(row()))
+
+    def in_order(self):
+        return map(self, range(len(self.rows)))
+
+    def once(self, what):
+        """Assert that what is asked makes each sample once."""
+        self.made.clear()
+        found = what()
+        assert set(self.made.values()) <= {1}
+        return found
+
+
+BY_NUMBER = {
+    "function": lambda rows, **facts: dv.View(rows, _length=len(rows.rows), **facts),
+    "map": lambda rows: dv.View(np.arange(len(rows.rows)))._map(rows.of_row),
+}
+IN_ORDER = {
+    "factory": lambda rows, **facts: dv.View(rows.in_order, **facts),
+    "iterator": lambda rows, **facts: dv.View(rows.in_order(), **facts),
+    "map of a stream": lambda rows: dv.View(rows.in_order)._map(lambda s: {"x": s.x, "y": s.y}),
+}
+DECLARED = {"sentences": (None,), "vectors": (None, 2), "images": (None, None, 3)}
+MORE = LENGTHS.map(lambda lengths: [2, 3, *lengths])  # the first ones differ, and so tell
+
+
+def check_whole(rows, view, model, like):
+    """Assert that what takes all samples is that of ragged rows in memory, in one pass."""
+    assert_rows(rows.once(lambda: view()._freeze().x), model)
+    assert_same(rows.once(lambda: view().x._lengths()()), like._lengths()())
+    padded = rows.once(lambda: view()._pad(-1, mask=True))
+    assert_same(padded.x(), like._pad(-1)())
+    assert_same(padded.y(), np.arange(len(model)))
+    assert_same(padded.x_mask(), like._pad(-1, mask=True).mask())
+    assert_same(rows.once(lambda: view().x._mean()()), like._mean()())
+    assert_same(rows.once(lambda: view().x._sum(axis=1)()), like._sum(axis=1)())
+    assert_same(rows.once(lambda: view().x._unique()()), like._unique()())
+    described = rows.once(lambda: view()._describe())
+    assert described["x_length"]["mean"] == dv.View(x=like)._describe()["x_length"]["mean"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("source", BY_NUMBER)
+@examples(8)
+@given(data=st.data(), lengths=MORE)
+def test_samples_of_a_function_that_differ_in_length(source, kind, data, lengths):
+    model = shaped_rows(kind, lengths)
+    rows = Rows(model)
+    view = BY_NUMBER[source](rows)._probe()
+    assert set(rows.made) <= {0, 1, len(model) // 2, len(model) - 1}
+    assert (view.x._shape(), view.x._dtype()) == (made(kind, model)._shape(), np.dtype(int))
+    assert (len(view.x), view.x._ndim()) == (len(model), made(kind, model)._ndim())
+    rows.made.clear()
+    assert all([repr(view), dir(view), hasattr(view.x, "y") is False])
+    assert not rows.made
+    key = data.draw(row_keys(len(model)))
+    expected, refusal = attempt(lambda rows: rows[key], model)
+    if refusal is not None:
+        with pytest.raises(public_class(refusal)):
+            view.x[key]
+        assert not rows.made
+    elif isinstance(key, int):
+        assert_rows(objects([rows.once(view.x[key]), view[key].x()]), [expected, expected])
+    else:
+        assert_rows(rows.once(view.x[key]), expected)
+        assert sum(rows.made.values()) <= len(expected)
+        assert_rows(view[key].x, expected)
+    check_whole(rows, lambda: view, model, made(kind, model))
+    rows.once(lambda: [assert_rows(b.x, model[b.y()]) for b in view._loader(2)])
+    assert len(rows.made) == len(model)
+    rows.once(lambda: [assert_rows(b.x, model[b.y()]) for b in view._loader(3, workers=2)])
+    for number, batch in enumerate(view._minibatches(3, sampler="permutation", seed=1)):
+        assert_rows(batch.x, model[batch.y()])
+        assert_rows(view._minibatches(3).x[number], model[3 * number : 3 * number + 3])
+    assert_rows(view._shuffled(1).x, model[view.y._shuffled(1)()])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("source", IN_ORDER)
+@examples(5)
+@given(lengths=MORE)
+def test_samples_of_a_stream_that_differ_in_length(source, kind, lengths):
+    model = shaped_rows(kind, lengths)
+    rows, like = Rows(model), made(kind, model)
+
+    def view():
+        found = IN_ORDER[source](rows)._probe()
+        if source != "iterator":  # whose first samples are kept
+            rows.made.clear()
+        return found
+
+    assert view().x._shape() == (None, *like._shape()[1:])
+    assert_rows(objects([sample.x() for sample in view()]), model)
+    assert_rows(objects([sample() for sample in view().x]), model)
+    assert_rows(view()[1:4].x, model[1:4])
+    for batches in (view()._loader(2), view()._minibatches(2)):
+        found = [row for batch in batches for row in batch.x()]
+        assert_rows(objects(found), model)
+    check_whole(rows, view, model, like)
+
+
+@pytest.mark.parametrize("kind", DECLARED)
+@pytest.mark.parametrize("source", ["function", "factory", "iterator"])
+@examples(10)
+@given(lengths=LENGTHS)
+def test_samples_of_which_lengths_are_declared_to_differ(source, kind, lengths):
+    model = shaped_rows(kind, lengths, "i4")
+    rows = Rows(model)
+    facts = {"x": (DECLARED[kind], ">f8"), "y": int}
+    view = {**BY_NUMBER, **IN_ORDER}[source](rows, _fields=facts)
+    assert not rows.made
+    assert (view.x._shape()[1:], view.x._dtype()) == (DECLARED[kind], np.dtype(">f8"))
+    assert_rows(view._freeze().x, objects([row.astype(">f8") for row in model]))
+
+
+def test_a_map_may_declare_that_lengths_differ():
+    rows = Rows(shaped_rows("sentences", [0, 0, 0, 4]))
+    view = dv.View(np.arange(4))._map(rows.of_row, shape={"x": (None,), "y": ()}, dtype="i8")
+    assert not rows.made
+    assert_rows(rows.once(view.x), objects(rows.rows))
+    assert_same(rows.once(view._asdict)["y"], np.arange(4))
+    with pytest.raises(ValueError, match="a function of blocks makes rows of one shape"):
+        dv.View(np.arange(4))._map_batches(rows.of_row, shape=(None,), dtype=int)
+
+
+@pytest.mark.parametrize("dtype", [object, "U3", ">i4", "f2"])
+def test_samples_of_any_dtype_that_differ_in_length(dtype):
+    model = objects([np.array(values, dtype) for values in ([], ["1", "2"], ["3"], [])])
+    for make in (BY_NUMBER["function"], IN_ORDER["factory"]):
+        view = make(Rows(model))._probe()
+        assert view.x._dtype() == np.dtype(dtype)
+        assert_rows(view._freeze().x, model)
+        assert_rows(objects([row for batch in view._loader(3) for row in batch.x()]), model)
+
+
+def test_a_sample_that_is_unlike_the_others_is_named():
+    def odd(number):
+        return {"x": np.zeros((2, 2)) if number == 5 else np.zeros(number), "y": number}
+
+    for view in (dv.View(odd, _length=9), dv.View(lambda: map(odd, range(9)))):
+        with pytest.raises(
+            ValueError, match=r"sample 5, field 'x': the shape is \(2, 2\); .*\(\?,\)"
+        ):
+            view._probe().x._lengths()
+    texts = dv.View(lambda n: ["abcdef"] * n if n == 3 else ["a"] * n, _length=9)
+    with pytest.raises(TypeError, match=r"sample 3: the dtype is <U6; .*_fields= declares"):
+        texts._probe()()
+    assert texts._probe()[:3]()[2].tolist() == ["a", "a"]
+    declared = dv.View(odd, _length=9, _fields={"x": ((None,), float), "y": int})
+    with pytest.raises(ValueError, match=r"sample 5.*field 'x'.* is \(2, 2\); declared is \(\?,\)"):
+        declared.x()
+    with pytest.raises(ValueError, match="a length that differs is None"):
+        dv.View(odd, _length=9, _fields={"x": ((-1,), int)})
+
+
+def test_a_sample_that_fails_does_not_fail_the_probe():
+    def broken(number):
+        if number in (1, 8):
+            raise ValueError("no data")
+        return np.arange(number)
+
+    view = dv.View(broken, _length=9)._probe()
+    assert view._shape() == (9, None)
+    with pytest.raises(ValueError, match=r"sample 8.*no data"):
+        view[8]()
+    for source in (lambda: map(broken, range(9)), map(broken, range(9))):
+        stream = iter(dv.View(source)._probe())
+        next(stream)
+        with pytest.raises(ValueError, match="no data"):
+            next(stream)
+
+
+def test_what_takes_lengths_that_are_unknown_names_the_ways_out():
+    view = dv.View(np.arange, _length=9)._probe()
+    for ask in (lambda: view + 1, lambda: dv.concat(view, view), view._size):
+        with pytest.raises(
+            ValueError, match=r"\(9, \?\).*known when it has been made; _freeze\(\)"
+        ):
+            ask()
+    with pytest.raises(IndexError, match=r"view\[0\]\[:2\]"):
+        view[:, 0]
+    assert_rows(view[2:4, :], [np.arange(2), np.arange(3)])
+    assert_rows(view[[3, 1, 3]], [np.arange(3), np.arange(1), np.arange(3)])
+    with pytest.raises(dv.ReadOnlyError):
+        view[2] = 0
+
+
+def test_ragged_samples_inside_others():
+    view = dv.View(lambda n: {"a": {"x": np.arange(n)}, "y": n}, _length=5)._probe()
+    assert_rows(view.a.x, [np.arange(n) for n in range(5)])
+    batch = next(view._loader(4))
+    assert_rows(batch.a.x, [np.arange(n) for n in range(4)])
+
+
+def test_a_ragged_function_goes_to_processes():
+    view = pickle.loads(pickle.dumps(dv.View(np.arange, _length=6)._probe()))
+    with view._loader(4, workers=1, kind="process") as loader:
+        assert [batch().tolist() for batch in map(padded_with_zeros, loader)] == [
+            [[0, 0, 0], [0, 0, 0], [0, 1, 0], [0, 1, 2]],
+            [[0, 1, 2, 3, 0], [0, 1, 2, 3, 4]],
+        ]
+
+
+def padded_with_zeros(batch):
+    """Give a batch filled up."""
+    return batch._pad(0)
+
+
+# ---------------------------------------------------------------- what tables do with ragged rows
+
+
+def as_lists(row):
+    """Give a row as lists in lists, whose text is compared."""
+    return [as_lists(part) for part in row] if row.dtype == object else row.tolist()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@examples(10)
+@given(lengths=LENGTHS, repeated=st.lists(st.integers(0, 5), max_size=6))
+def test_rows_that_stand_once(kind, lengths, repeated):
+    whole = shaped_rows(kind, lengths)
+    numbers = [number % len(whole) for number in repeated] if len(whole) else []
+    view, model = made(kind, whole)[numbers], whole[numbers]
+    seen, first = set(), []
+    for number, row in enumerate(model):
+        text = (row.shape, str(as_lists(row)))
+        if text not in seen:
+            first.append(number)
+        seen.add(text)
+    assert_rows(view._drop_duplicates(), model[first])
+    d = dv.View(x=view, y=np.zeros(len(model)), z=np.arange(len(model)))
+    assert_same(d._drop_duplicates(by=("x", "y")).z(), np.array(first, int))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@examples(10)
+@given(lengths=LENGTHS, value=st.integers(0, 40))
+def test_whether_a_value_is_in_ragged_rows(kind, lengths, value):
+    model = shaped_rows(kind, lengths)
+    values = [v for row in model for v in words_of(row).ravel().tolist()]
+    assert (value in made(kind, model)) is (value in values)
+
+
+def test_what_is_missing_in_ragged_rows():
+    nan = np.nan
+    d = dv.View(x=[[1.0, nan], [], [nan], [2.0]], y=[0, 1, 2, 3])
+    assert_same(d._dropna().y(), np.array([1, 3]))
+    assert_rows(d.x._dropna(), [np.array([], float), np.array([2.0])])
+    full = [np.array([1.0, 9.0]), np.array([], float), np.array([9.0]), np.array([2.0])]
+    assert_rows(d.x._fillna(9), full)
+    full[0][1], full[2][0] = 0, 2
+    assert_rows(d.x._fillna(d.y), full)
+    assert_rows(d.x[::-1]._fillna(d.y[::-1]), full[::-1])
+    images = [np.ones((2, 1, 3)), np.ones((1, 2, 3))]
+    images[0][1, 0, 2] = nan
+    assert_rows(dv.View(x=images).x._dropna(), images[1:])
+
+
+def test_a_ragged_cache_names_the_field_and_the_way_out():
+    d = dv.View(x=[[1], []], y=[0, 1])
+    made_later = dv.View(lambda n: {"x": [n] * n, "y": n}, _length=3)._probe()
+    for view in (d, made_later):
+        with pytest.raises(TypeError, match=r"field 'x': rows that differ.*_freeze.*_drop\(\)"):
+            view._cached(1000)
+
+
+def test_a_ragged_mask_is_no_key():
+    d = dv.View(x=[[1, 5], [], [1]], y=[0, 1, 2])
+    for key in (d.x > 1, (d.x > 1, "y")):
+        with pytest.raises(IndexError, match=r"d\[\(d.x > 1\)._any\(axis=1\)\]"):
+            d[key]
+    assert_same(d[(d.x > 1)._any(axis=1)].y(), np.array([0]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ragged_rows_are_joined_by_key(kind):
+    model = shaped_rows(kind, [2, 0, 3])
+    other = dv.View(k=[5, 6, 7], x=made(kind, model))
+    joined = dv.View(k=[7, 5, 7])._join(other, on="k")
+    assert_rows(joined.x, model[[2, 0, 2]])
+    joined = dv.View(k=[7, 1, 5])._join(other, on="k", missing="mask")
+    assert_same(joined.k_mask(), np.array([True, False, True]))
+    assert_rows(joined.x[::2], model[[2, 0]])
+    assert joined.x[1]._size() == 0
+
+
+def test_the_plan_of_ragged_rows_tells_what_is_read():
+    view = dv.View(x=[[1, 2], [3], [], [2, 9, 4]]).x
+    for part, nbytes in ((view, 48), (view[3:], 24), (view[[0, 0]], 32), (view * 2, 48)):
+        plan = part._explain()
+        assert "one by one" not in repr(plan)
+        assert "the values of all rows in a line" in plan.way
+        assert sum(reading.nbytes for reading in plan.readings) <= nbytes == plan.result_bytes
+    assert "one by one" not in repr(view._pad(0)._explain())
+    assert view._pad(0)._explain().readings[0].nbytes == 48
+
+
+def test_a_field_that_is_computed_of_each_sample_of_a_stream():
+    def source():
+        return ({"x": np.arange(2.0) + n, "y": n} for n in range(4))
+
+    stream = dv.View(source)._probe()
+    stream.w = stream.x * 2
+    assert stream._fields() == ("x", "y", "w")
+    assert [sample.w().tolist() for sample in stream] == [[2 * n, 2 * n + 2] for n in range(4)]
+    assert next(stream._loader(2)).w().tolist() == [[0, 2], [2, 4]]
+    assert next(iter(stream._minibatches(2))).w().tolist() == [[0, 2], [2, 4]]
+    assert stream.w._mean()() == 4
+    ragged = dv.View(lambda: map(words, range(4)))._probe()
+    for view, value in ((ragged, ragged.y + 1), (stream, np.arange(4)), (dv.View(source), 3)):
+        with pytest.raises(TypeError, match=r"'w' is no field of each.*_map\(function\)"):
+            view._set_field("w", value)
+
+
+def words(number):
+    """Give a sample that differs in length."""
+    return {"x": [number] * number, "y": number}
+
+
+# ---------------------------------------------------------------- batches by length, and computed
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@examples(15)
+@given(lengths=LENGTHS, size=st.integers(1, 4))
+def test_ragged_batches_compute_as_their_rows(kind, lengths, size):
+    model = shaped_rows(kind, lengths)
+    d = dv.View(x=made(kind, model), y=np.arange(len(model)))
+    batches = d._minibatches(size)
+    several = {
+        "plus": (batches.x + 1, d.x + 1),
+        "of each row": (batches.x * batches.y, d.x * d.y),
+        "turned round": (batches.y - batches.x, d.y - d.x),
+        "compared": (batches.x > 2, d.x > 2),
+        "equal": (batches.x == 2, d.x == 2),
+        "cast": (batches.x._astype(float), d.x._astype(float)),
+    }
+    for found, rows in several.values():
+        assert len(found) == len(batches)
+        for number in range(len(batches)):
+            assert_rows(found[number], rows[number * size : (number + 1) * size]())
+    for refused in (lambda: batches.x + batches.x, lambda: batches.x + np.arange(size + 7)):
+        with pytest.raises(dv.RaggedError, match=r"_pad\(value\).*_map\(function\)"):
+            refused()
+
+
+BY_LENGTH = {
+    "bucket": lambda n: dv.samplers.bucket(by=n),
+    "same_length": lambda n: dv.samplers.same_length(by=n),
+    "token_budget": lambda n: dv.samplers.token_budget(by=n, budget=12),
+}
+
+
+@pytest.mark.parametrize("name", BY_LENGTH)
+@examples(15)
+@given(lengths=st.lists(st.integers(0, 9), min_size=1, max_size=30), seed=st.integers(0, 3))
+def test_samplers_by_length_have_each_ragged_row_once(name, lengths, seed):
+    model = shaped_rows("sentences", lengths)
+    d = dv.View(x=made("sentences", model), y=np.arange(len(model)))
+    sampler = BY_LENGTH[name](d.x._lengths())
+    size = () if name == "token_budget" else (3,)
+    loader = list(d._loader(*size, sampler=sampler, seed=seed))
+    for batches in (list(d._minibatches(*size, sampler=sampler, seed=seed)), loader):
+        assert sorted(n for batch in batches for n in batch.y().tolist()) == [*range(len(model))]
+        for batch in batches:
+            assert_rows(batch.x, model[batch.y()])
+            own = list(map(len, model[batch.y()]))
+            if name == "same_length":
+                assert len(set(own)) == 1
+            if name == "token_budget":
+                assert len(own) == 1 or max(own) * len(own) <= 12
+    padded = d._loader(*size, sampler=sampler, seed=seed, pad={"x": dv.Pad(-1, length=True)})
+    for batch in padded:
+        assert_same(batch.x_length(), d.x._lengths()()[batch.y()])
+        assert batch.x._shape() == (len(batch), max(batch.x_length(), default=0))

@@ -240,8 +240,13 @@ def test_samples_of_different_shapes_are_read_without_probing():
     batch = next(view._loader(3, pad={"x": -1}))
     assert_same(batch.x(), np.array([[0, -1, -1], [0, 1, -1], [0, 1, 2.0]]))
     assert_same(view[2]._probe().x(), np.arange(3.0))
-    with pytest.raises(ValueError, match=r"a loader with pad=, from the view without _probe\(\)"):
-        view._probe().x()
+    assert [row.tolist() for row in view._probe().x()] == [[0], [0, 1], [0, 1, 2]]
+
+
+def test_samples_of_one_shape_that_are_followed_by_others():
+    view = dv.View(lambda number: np.zeros(9 if number == 10 else 1), _length=99)
+    with pytest.raises(ValueError, match=r"\(9,\).*differ in length, _fields= declares a length"):
+        view._probe()()
 
 
 def test_datasets_go_to_processes():

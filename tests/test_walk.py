@@ -29,6 +29,10 @@ def numbers():
     return iter([np.array([1.0, 2.0]), np.array([3.0, 4.0])])
 
 
+def ragged_numbers():
+    return map(np.arange, range(3))
+
+
 def views():
     """A view with each kind of node, of samples and of functions of rows at its top."""
     d = dv.View(X, first=np.s_[:2], pos=dv.field(np.s_[1:], x=0))
@@ -78,6 +82,8 @@ def views():
         "joined": record._join(dv.View(b=[0], f=[1]), on="b", missing="mask").b_mask,
         "uneven": d._minibatches(3),
         "ragged": dv.View([[1, 2], [3], []])[::-1],
+        "ragged_function": dv.View(np.arange, _length=5)._probe(),
+        "ragged_stream": dv.View(ragged_numbers)._probe(),
         "padded": dv.View([[1, 2], [3], []])._pad(0),
         "even": d._minibatches(2),
     }

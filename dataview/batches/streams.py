@@ -16,13 +16,17 @@ from dataview.samples import DerivedSamples, Stream, stack_nodes
 class _BatchedSamples(DerivedSamples):
     """The samples of a stream in batches of `size`, made of its first `most` samples.
 
-    A last batch is filled up with its own samples, from its first one on.
+    `like` is what is known of a sample.  A last batch is filled up with its own samples, from its
+    first one on.
     """
 
-    __slots__ = ("most", "size", "tail")
+    __slots__ = ("like", "most", "size", "tail")
 
-    def __init__(self, samples: Any, size: int, tail: str, most: int | None) -> None:
+    def __init__(
+        self, samples: Any, size: int, tail: str, most: int | None, like: Node | None
+    ) -> None:
         super().__init__(samples)
+        self.like = like
         self.size = size
         self.tail = tail
         self.most = most
@@ -37,7 +41,7 @@ class _BatchedSamples(DerivedSamples):
             size = deal.end(0, count)
             if not size:
                 return
-            whole = stack_nodes([batch[number % count] for number in range(size)])
+            whole = stack_nodes([batch[number % count] for number in range(size)], self.like)
             yield whole if size == count else marked(whole, count)
 
 
@@ -56,4 +60,4 @@ def of_stream(
         raise ValueError("a stream needs a batch size")
     limits = [num_samples, None if num_batches is None else num_batches * size]
     most = min((limit for limit in limits if limit is not None), default=None)
-    return Stream(_BatchedSamples(node.samples, size, tail, most))
+    return Stream(_BatchedSamples(node.samples, size, tail, most, node.sample))

@@ -23,7 +23,8 @@ from dataview.plan.build import field
 from dataview.plan.fields import NO_FIELDS, Attached, Fields
 from dataview.plan.guards import endless
 from dataview.plan.kinds import Lifted, RowReader, Sampled, known_shape, size_of
-from dataview.plan.node import Argument, Evaluate, LateFields, Node
+from dataview.plan.node import Argument, Evaluate, LateFields, Node, Shape
+from dataview.plan.ragged import Ragged
 from dataview.samplers import Cuts, ordered, row_range, rows_by
 from dataview.samples import stack
 from dataview.sources import Memo
@@ -157,22 +158,31 @@ class Batches(Sampled):
         """Return the operands for the rows of all batches, None if one cannot follow the rows.
 
         Each operand is batches with the same cuts and as many axes, or is the same for all rows.
+        What ragged rows are combined with, is checked where it is done with the rows.
         """
-        if self.rows.shape is None:
+        batches = [operand for operand in operands if isinstance(operand, Batches)]
+        is_ragged = any(isinstance(operand.rows, Ragged) for operand in batches)
+        if self.rows.shape is None and not is_ragged:
             return None
-        axes = len(self.rows.shape)
+        axes = len(self.rows.shape or ())
         found: list[Argument] = []
         for operand in operands:
             if isinstance(operand, Batches):
-                if not self._is_cut_as(operand) or len(known_shape(operand.rows)) != axes:
+                if not self._is_cut_as(operand):
+                    return None
+                if not is_ragged and len(known_shape(operand.rows)) != axes:
                     return None
                 found.append(operand.rows)
                 continue
             shape = operand.shape if isinstance(operand, Node) else np.shape(operand)
-            if shape is None or len(shape) > axes or (len(shape) == axes and shape[0] != 1):
+            if shape != () and (is_ragged or not _is_of_sample(shape, axes)):
                 return None
             found.append(operand)
         return self, tuple(found)
+
+    def shapeless(self) -> Exception:
+        """Return the error for a question that takes batches of one shape."""
+        return self.rows.shapeless() if isinstance(self.rows, Ragged) else super().shapeless()
 
     def _is_cut_as(self, other: Batches) -> bool:
         if other.cuts != self.cuts or other.index.shape != self.index.shape:
@@ -207,6 +217,11 @@ class Batches(Sampled):
         if isinstance(value, (Mapping, tuple)) or axes > depth:
             raise ValueError(f"what is written to each row has one sample's shape. {UNEVEN}")
         return value
+
+
+def _is_of_sample(shape: Shape | None, axes: int) -> bool:
+    """Whether a shape is that of something that is the same for all rows with so many axes."""
+    return shape is not None and (len(shape) < axes or (len(shape) == axes and shape[0] == 1))
 
 
 def _fields_of(rows: Node, index: Index, key: Any) -> Fields:

@@ -4,7 +4,7 @@ Nodes go in and arrays come out: expressions block by block, statistics in strea
 products.
 """
 
-from dataview.compute.chosen import BEGUN, reduction_from
+from dataview.compute.chosen import BEGUN, reduction_from, reduction_where
 from dataview.compute.engines import chosen as chosen_engines
 from dataview.compute.engines import engine
 from dataview.compute.evaluation import evaluate, settle
@@ -23,6 +23,7 @@ from dataview.compute.photographs import (
 from dataview.compute.products import matmul, operand_indices
 from dataview.compute.programs import Program, compiled, leaves_of
 from dataview.compute.quantiles import sampled_rows
+from dataview.compute.ragged import ragged_extreme, ragged_where
 from dataview.compute.reductions import CLOSE, NEARLY, result_dtype
 from dataview.compute.requests import (
     as_tuples,
@@ -38,7 +39,7 @@ from dataview.compute.requests import (
     row_blocks,
     rows_of,
 )
-from dataview.compute.statistics import median, passes_before, reduction, reduction_where
+from dataview.compute.statistics import median, passes_before, reduction
 from dataview.compute.ways import (
     Cut,
     aliases,
@@ -60,8 +61,9 @@ __all__ = [
     "evaluate_into", "executor", "fields_at", "have_makers_in_common", "in_own_arrays",
     "into_places", "is_equal", "leaves_of", "lend_part", "listen", "maker_of", "making_together",
     "matmul", "median", "memory_of", "operand_index", "operand_indices", "overwrite", "own_copy",
-    "parts_of", "passes_before", "photographs_in", "place_of", "read_as_rows_of", "reader_of",
-    "reduction", "reduction_from", "reduction_where", "replacing", "result_dtype", "row_blocks",
+    "parts_of", "passes_before", "photographs_in", "place_of", "ragged_extreme", "ragged_where",
+    "read_as_rows_of", "reader_of", "reduction", "reduction_from", "reduction_where", "replacing",
+    "result_dtype", "row_blocks",
     "rows_of", "rows_of_request", "run_blocks", "sampled_rows", "settle", "shares_memory",
     "waiting_at", "way_of",
 ]  # fmt: skip

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from dataview.compute.reductions import result_dtype
-from dataview.compute.statistics import check_mask, reduction, reduction_where
+from dataview.compute.statistics import of_array, reduction
 from dataview.plan.build import elementwise, stored
-from dataview.plan.guards import check_array
+from dataview.plan.guards import check_array, is_broadcast_to
 from dataview.plan.kinds import known_dtype, known_shape
 from dataview.plan.layout import broadcast
 from dataview.plan.node import Node
@@ -22,6 +22,48 @@ BEGUN = {
     "min": np.minimum, "nanmin": np.minimum, "max": np.maximum, "nanmax": np.maximum,
 }  # fmt: skip
 """The statistics that can begin with an initial value, and how it is included."""
+
+
+NEUTRAL = {"sum": 0, "prod": 1, "any": 0, "all": 1}
+"""What an element that is left out is taken for."""
+
+
+@deferring
+def reduction_where(
+    kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str, Any], where: Node
+) -> Node:
+    """Return the node of a statistic of the elements where a mask is true."""
+    check_array(node, kind)
+    check_mask(where, node)
+    dtype = known_dtype(node)
+    plain = kind.removeprefix("nan")
+    if plain in NEUTRAL:
+        neutral = stored(ArraySource(np.array(NEUTRAL[plain], dtype)), False)
+        (chosen,) = elementwise(NumpyFunction("where"), (where, node, neutral))
+        return reduction(kind, chosen, axis, keepdims, options)
+    check_counted(kind, dtype)
+    if kind != plain and may_be_missing(dtype):
+        (present,) = elementwise(NumpyFunction("is_present"), (node,))
+        (where,) = elementwise(np.logical_and, (where, present))
+    (pairs,) = elementwise(NumpyFunction("paired"), (node, where))
+    return of_array(f"nan{plain}", pairs, axis, keepdims, options)
+
+
+def check_mask(where: Node, node: Node | None = None) -> None:
+    """Raise unless a mask is of bools, and fits the data if they are given."""
+    if where.dtype != bool:
+        raise TypeError(f"where= is a mask of bools; got {where.dtype}")
+    if node is not None and not is_broadcast_to(known_shape(where), known_shape(node)):
+        raise ValueError(
+            f"where= of shape {where.shape} cannot be broadcast to the shape {node.shape} of the "
+            "data"
+        )
+
+
+def check_counted(kind: str, dtype: np.dtype[Any]) -> None:
+    """Raise unless a statistic that counts what a mask chooses is of numbers."""
+    if dtype.kind not in "biufc":
+        raise TypeError(f"where= of {kind} is for numbers; got {dtype}")
 
 
 def reduction_from(

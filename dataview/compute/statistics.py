@@ -24,11 +24,11 @@ from dataview.compute.ways import Cut, parts_of, reuses, rows_of_request
 from dataview.errors import RaggedError, StreamError, warn
 from dataview.index import Index, gather
 from dataview.plan.build import elementwise, stored
-from dataview.plan.guards import check_array, check_ends, is_broadcast_to
+from dataview.plan.guards import check_array, check_ends
 from dataview.plan.kinds import Elementwise, Reduction, Sampled, known_dtype, known_shape, size_of
 from dataview.plan.layout import reshaped
 from dataview.plan.node import Evaluate, Node, Shape
-from dataview.plan.operations import NumpyFunction, may_be_missing
+from dataview.plan.operations import NumpyFunction
 from dataview.plan.ragged import WAYS_OUT, Ragged, places_of
 from dataview.plan.symbols import deferring
 from dataview.plan.walk import below, rebuilt
@@ -54,11 +54,11 @@ def reduction(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[st
     """Return the node of a statistic; what NumPy refuses is refused here."""
     check_array(node, kind)
     if isinstance(node, Ragged):
-        return _of_ragged(kind, node, axis, keepdims, options)
-    return _of_array(_kind_for(kind, known_dtype(node)), node, axis, keepdims, options)
+        return of_ragged(kind, node, axis, keepdims, options)
+    return of_array(_kind_for(kind, known_dtype(node)), node, axis, keepdims, options)
 
 
-def _of_array(
+def of_array(
     kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str, Any]
 ) -> Reduction:
     """Return the node of a statistic of an array, or of pairs of a value and whether it counts."""
@@ -129,43 +129,6 @@ def median(node: Node, axis: Any, keepdims: bool, present: bool = False) -> Node
     return reduction("quantile", node, axis, keepdims, options)
 
 
-NEUTRAL = {"sum": 0, "prod": 1, "any": 0, "all": 1}
-"""What an element that is left out is taken for."""
-
-
-@deferring
-def reduction_where(
-    kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str, Any], where: Node
-) -> Node:
-    """Return the node of a statistic of the elements where a mask is true."""
-    check_array(node, kind)
-    check_mask(where, node)
-    dtype = known_dtype(node)
-    plain = kind.removeprefix("nan")
-    if plain in NEUTRAL:
-        neutral = stored(ArraySource(np.array(NEUTRAL[plain], dtype)), False)
-        (chosen,) = elementwise(NumpyFunction("where"), (where, node, neutral))
-        return reduction(kind, chosen, axis, keepdims, options)
-    if dtype.kind not in "biufc":
-        raise TypeError(f"where= of {kind} is for numbers; got {dtype}")
-    if kind != plain and may_be_missing(dtype):
-        (present,) = elementwise(NumpyFunction("is_present"), (node,))
-        (where,) = elementwise(np.logical_and, (where, present))
-    (pairs,) = elementwise(NumpyFunction("paired"), (node, where))
-    return _of_array(f"nan{plain}", pairs, axis, keepdims, options)
-
-
-def check_mask(where: Node, node: Node) -> None:
-    """Raise unless a mask is of bools and fits the data."""
-    if where.dtype != bool:
-        raise TypeError(f"where= is a mask of bools; got {where.dtype}")
-    if not is_broadcast_to(known_shape(where), known_shape(node)):
-        raise ValueError(
-            f"where= of shape {where.shape} cannot be broadcast to the shape {node.shape} of the "
-            "data"
-        )
-
-
 def _axes(axis: Any, ndim: int, kind: str) -> tuple[int, ...]:
     if not ndim and axis in (0, -1) and kind not in (*AVERAGES, "quantile"):  # so does NumPy
         return ()
@@ -175,7 +138,7 @@ def _axes(axis: Any, ndim: int, kind: str) -> tuple[int, ...]:
     return tuple(sorted(np.lib.array_utils.normalize_axis_tuple(given, ndim)))
 
 
-def _of_ragged(kind: str, node: Ragged, axis: Any, keepdims: bool, options: dict[str, Any]) -> Node:
+def of_ragged(kind: str, node: Ragged, axis: Any, keepdims: bool, options: dict[str, Any]) -> Node:
     """Return a statistic of ragged rows: of all values, of each row, or along axes that are alike.
 
     The first axis behind the rows stands for all that are ragged.
@@ -191,7 +154,8 @@ def _of_ragged(kind: str, node: Ragged, axis: Any, keepdims: bool, options: dict
     behind = ndim - len(known_shape(values)) + 1
     if min(axes, default=0) >= behind and not keepdims and "q" not in options:
         inner = tuple(number - behind + 1 for number in sorted(axes))
-        return node.over(reduction(kind, values, inner, False, options))
+        kind = _kind_for(kind, known_dtype(values))
+        return node.over(of_array(kind, values, inner, False, options))
     if 0 in axes or not ragged <= axes:
         raise RaggedError(
             f"{kind} of ragged rows is taken of each row (axis=1), or of everything (axis=None); "
@@ -332,9 +296,8 @@ def _of_ragged_rows(node: Reduction, evaluate: Evaluate) -> np.ndarray:
         for alike in own.alike():
             lengths = own.lengths()[alike[0]].tolist()
             dense = values[own.part(alike)[0]].reshape(len(alike), *lengths, *values.shape[1:])
-            one = reduction(
-                node.kind, stored(ArraySource(dense)), over, node.keepdims, node.options
-            )
+            kind, data = _kind_for(node.kind, dense.dtype), stored(ArraySource(dense))
+            one = of_array(kind, data, over, node.keepdims, node.options)
             found = np.moveaxis(evaluate(one), place, 0)
             out[start + alike] = found.reshape(len(alike), *out.shape[1:])
         start = stop

@@ -74,7 +74,10 @@ class Layout:
 
     def lengths(self) -> np.ndarray:
         """Return the lengths of each row's axes, an array of two axes."""
-        return np.diff(self.offsets)[:, None] if self.shapes is None else self.shapes
+        if self.shapes is not None:
+            return self.shapes
+        lengths: np.ndarray = self.offsets[1:] - self.offsets[:-1]
+        return lengths[:, None]
 
     def is_like(self, other: Layout) -> bool:
         """Whether all rows have the shapes of another layout's rows."""
@@ -95,29 +98,31 @@ class Layout:
         cuts = np.flatnonzero((ordered[1:] != ordered[:-1]).any(axis=1)) + 1
         return np.split(order, cuts) if len(order) else []
 
-    def positions_in(self, shape: Sequence[int], at_end: bool) -> np.ndarray:
-        """Return where each value lies in a line of boxes of this shape, one for each row.
+    def mask_in(
+        self, shape: Sequence[int], at_end: bool, axes: Sequence[int] | None = None
+    ) -> np.ndarray:
+        """Return where the values lie in boxes of this shape, one for each row.
 
-        The rows fill the beginning of their box, or its end.
+        The rows fill the beginning of their box, or its end; of longer ones it holds a part.
+        `axes` leaves out the axes on which all rows fill their box.
 
-        >>> layout_of(lengths=[2, 1]).positions_in((3,), at_end=True)
-        array([1, 2, 5])
+        >>> layout_of(lengths=[2, 1]).mask_in((3,), at_end=True).astype(int)
+        array([[0, 1, 1],
+               [0, 0, 1]])
         """
-        sizes, box = np.diff(self.offsets), int(np.prod(shape))
-        if len(shape) == 1:
-            first = np.arange(self.count) * box - self.offsets[:-1]
-            if at_end:
-                first += box - sizes
-            places: np.ndarray = np.arange(self.offsets[-1]) + first.repeat(sizes)
-            return places
-        places = (np.arange(self.count) * box).repeat(sizes)
-        rest = np.arange(self.offsets[-1]) - self.offsets[:-1].repeat(sizes)
-        stride = 1
-        for lengths, room in zip(self.lengths().T[::-1], shape[::-1], strict=True):
-            rest, digit = np.divmod(rest, lengths.repeat(sizes))
-            places += stride * (digit + (room - lengths).repeat(sizes) * at_end)
-            stride *= room
-        return places
+        chosen = range(len(shape)) if axes is None else axes
+        lengths = self.lengths()
+        mask: np.ndarray | None = None
+        for place, axis in enumerate(chosen):
+            places = np.arange(shape[axis])
+            line = (places[::-1] if at_end else places) < lengths[:, axis, None]
+            if len(chosen) > 1:
+                line = line.reshape(
+                    len(line), *(shape[axis] if n == place else 1 for n in range(len(chosen)))
+                )
+            mask = line if mask is None else mask & line
+        assert mask is not None
+        return mask
 
     def within(self, shape: Sequence[int], from_end: bool) -> np.ndarray:
         """Return which values are among the first, or the last, of each axis of their row.
@@ -132,12 +137,6 @@ class Layout:
             rest, digit = np.divmod(rest, np.maximum(lengths, 1).repeat(sizes))
             kept &= digit >= (lengths - room).repeat(sizes) if from_end else digit < room
         return kept
-
-    def limited(self, shape: Sequence[int]) -> Layout:
-        """Return the layout of rows of which no axis is longer than these lengths."""
-        lengths = np.minimum(self.lengths(), np.asarray(shape))
-        shapes = None if self.shapes is None else lengths
-        return Layout(_offsets(lengths.prod(axis=1)), shapes, self.axes)
 
 
 def _offsets(sizes: np.ndarray) -> np.ndarray:
@@ -172,15 +171,22 @@ def layout_of(offsets: Any = None, lengths: Any = None, shapes: Any = None) -> L
     return shaped(found)
 
 
-def shaped(shapes: np.ndarray) -> Layout:
-    """Return the layout of rows of these shapes; axes of one length for all are not ragged."""
+def shaped(shapes: np.ndarray, axes: tuple[int | None, ...] | None = None) -> Layout:
+    """Return the layout of rows of these shapes; axes of one length for all are not ragged.
+
+    `axes` says which axes are ragged, however many rows there are.
+    """
+    axes = _ragged_axes(shapes) if axes is None else axes
+    offsets = _offsets(shapes.prod(axis=1))
+    return _frozen(Layout(offsets, shapes if shapes.shape[1] > 1 else None, axes))
+
+
+def _ragged_axes(shapes: np.ndarray) -> tuple[int | None, ...]:
     is_ragged = (shapes != shapes[:1]).any(axis=0)
     if not is_ragged.any():
         is_ragged[:] = True
     lengths = shapes[0].tolist() if len(shapes) else [None] * shapes.shape[1]
-    axes = [None if r else n for r, n in zip(is_ragged.tolist(), lengths, strict=True)]
-    offsets = _offsets(shapes.prod(axis=1))
-    return _frozen(Layout(offsets, shapes if shapes.shape[1] > 1 else None, tuple(axes)))
+    return tuple(None if r else n for r, n in zip(is_ragged.tolist(), lengths, strict=True))
 
 
 def _frozen(layout: Layout) -> Layout:
@@ -298,7 +304,7 @@ def packed(rows: Sequence[Any]) -> Packed:
     for number, row in enumerate(rows):
         if isinstance(row, (str, bytes)) or not hasattr(row, "__len__"):
             raise TypeError(f"row {number} is no list and no array: {row!r}")
-    is_deep = any(_has_arrays(row) for row in rows)
+    is_deep = any(is_of_arrays(row) for row in rows)
     if rows and all(isinstance(row, np.ndarray) for row in rows) and not is_deep:
         return _of_arrays(rows)
     inner = list(chain.from_iterable(rows))
@@ -312,7 +318,7 @@ def packed(rows: Sequence[Any]) -> Packed:
     return packed(inner), layout_of(lengths=[len(row) for row in rows])
 
 
-def _has_arrays(row: Any) -> bool:
+def is_of_arrays(row: Any) -> bool:
     """Whether a row is an array of arrays."""
     is_object = isinstance(row, np.ndarray) and row.dtype == object
     return is_object and all(isinstance(part, np.ndarray) for part in row.flat)

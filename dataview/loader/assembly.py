@@ -315,8 +315,7 @@ class Assembly:
             return self._of_nothing(task)
         numbers = task.rows[kept].tolist()
         if self.collate is None:
-            names = [name for name, part in self.parts.items() if isinstance(part, Ragged)]
-            pad = ragged.with_ragged(self.pad, names, samples[0], bool(self.steps))
+            pad = ragged.with_ragged(self.pad, self.parts, samples[0], bool(self.steps))
             return collated(samples, pad, None, numbers, self.unwrap)
         try:
             batch = self.unwrap(self.collate(samples))

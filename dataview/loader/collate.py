@@ -21,6 +21,7 @@ from dataview.plan.kinds import Record, members
 from dataview.plan.node import Node
 from dataview.plan.ragged import ragged_of
 from dataview.samplers import checked_number
+from dataview.samples import AnyLength
 
 RAGGED = "ragged"
 """The padding that adds nothing: samples keep their shapes, in a ragged field."""
@@ -83,7 +84,8 @@ class PaddedArray(NamedTuple):
     mask: Any = None
 
 
-Padding: TypeAlias = "Pad | str | None"
+Padding: TypeAlias = "Pad | AnyLength | str | None"
+"""What fills samples up, or that they stay ragged: as they are, or as is known of all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,8 @@ def _batch(samples: list[Any], pad: Any, place: _Place) -> Any:
     if kinds[0] is tuple:
         return _tuples(samples, pad, place)
     padding = _padding(pad, place)
+    if isinstance(padding, AnyLength):
+        return padding.rows_of([padding.fitted(_array(s, None, place)) for s in samples])
     if padding == RAGGED:
         arrays = [_array(sample, None, place) for sample in samples]
         alike = len({array.shape for array in arrays}) == 1
@@ -228,8 +232,8 @@ def _paddings(pad: Any, names: list[Any], place: _Place) -> Callable[[Any], Any]
 def _padding(pad: Any, place: _Place) -> Padding:
     if isinstance(pad, (Mapping, tuple)):
         raise TypeError(f"{place.where}pad= has parts, but the samples here are arrays: {pad!r}")
-    is_padding = pad is None or isinstance(pad, Pad) or (isinstance(pad, str) and pad == RAGGED)
-    return pad if is_padding else Pad(pad)
+    is_ragged = isinstance(pad, AnyLength) or (isinstance(pad, str) and pad == RAGGED)
+    return pad if pad is None or is_ragged or isinstance(pad, Pad) else Pad(pad)
 
 
 # --- arrays ----------------------------------------------------------------------------------

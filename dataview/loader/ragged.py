@@ -9,10 +9,20 @@ import numpy as np
 
 from dataview.compute import evaluate, rows_of
 from dataview.loader.collate import RAGGED, WHERE_NEEDED, Pad
+from dataview.plan.build import field
 from dataview.plan.concat import concat
+from dataview.plan.kinds import Record
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
-from dataview.samples import Padding, filled, lengths_filled, mask_of
+from dataview.samples import (
+    Padding,
+    Stream,
+    filled,
+    is_ragged,
+    known_lengths,
+    lengths_filled,
+    mask_of,
+)
 
 
 def reader(node: Ragged) -> Callable[[np.ndarray], Ragged]:
@@ -82,14 +92,28 @@ def _filled(rows: Ragged, name: str, pad: Pad) -> dict[str, Any]:
     return found
 
 
-def with_ragged(pad: Any, names: Sequence[str], sample: Any, is_changed: bool) -> Any:
+def with_ragged(pad: Any, parts: Mapping[str, Node], sample: Any, is_changed: bool) -> Any:
     """Return the padding of samples made one by one: ragged fields stay so, unless it is said.
 
     What a transform made of them is ragged only if it differs in shape: it may be a crop.
     """
-    if not names or not (pad is None or isinstance(pad, Mapping)):
+    if not (pad is None or isinstance(pad, Mapping)):
         return pad
-    own = WHERE_NEEDED if is_changed else RAGGED
+    found = _own_padding(parts, is_changed)
+    if not found:
+        return pad
     if not isinstance(sample, Mapping):
-        return own if pad is None else pad
-    return {**{name: own for name in names if name in sample}, **(pad or {})} or None
+        return next(iter(found.values())) if pad is None else pad
+    return {**{name: own for name, own in found.items() if name in sample}, **(pad or {})} or None
+
+
+def _own_padding(parts: Mapping[str, Node], is_changed: bool) -> dict[str, Any]:
+    """Return what keeps fields ragged, for those among these and for those inside others."""
+    found: dict[str, Any] = {}
+    for name, part in parts.items():
+        if is_ragged(part):
+            found[name] = WHERE_NEEDED if is_changed else known_lengths(part) or RAGGED
+        elif isinstance(part, (Record, Stream)):
+            inner = _own_padding({n: field(part, n) for n in part.fields}, is_changed)
+            found.update(inner if not name else {name: inner} if inner else {})
+    return found

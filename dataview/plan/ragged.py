@@ -128,7 +128,7 @@ class Ragged(Sampled):
     def part(self, index: Index) -> Node:
         """Return one row, an ordinary array, or some rows."""
         if len(index.maps) != 1 or len(index.shape) > 1:
-            raise self._no_key("rows are taken in a line, whole")
+            raise no_key("rows are taken in a line, whole")
         found = compose(self.index, index)
         if found.shape:
             part = Ragged(self.values, self.layout, found)  # quicker than `replaced`
@@ -156,26 +156,19 @@ class Ragged(Sampled):
             missing = axes - len(entries) + 1
             entries[dots[0] : dots[0] + 1] = [slice(None)] * missing
         if any(entry is None or entry is Ellipsis for entry in entries) or len(entries) > axes:
-            raise self._no_key(f"the key {key!r} does not fit its {axes} axes")
+            raise no_key(f"the key {key!r} does not fit its {axes} axes")
         first, *rest = entries or [slice(None)]
         if is_integer(first):
             row = self.part(parse(first, (self.count,)))
             return row if not rest else _keyed(row, tuple(rest))
         ragged, behind = rest[: len(self.layout.axes)], rest[len(self.layout.axes) :]
-        if any(not _is_whole(entry) for entry in ragged):
-            raise self._no_key(f"the key {key!r} is on an axis that each row lays out for itself")
+        if any(not is_whole(entry) for entry in ragged):
+            raise no_key(f"the key {key!r} is on an axis that each row lays out for itself")
         rows = cast(Ragged, self.part(parse(first, (self.count,))))
-        if all(map(_is_whole, behind)):
+        if all(map(is_whole, behind)):
             return rows
         values = _keyed(rows.values, (slice(None), *behind))
         return Ragged(values, rows.layout, rows.index)
-
-    def _no_key(self, why: str) -> Exception:
-        return IndexError(
-            f"{why}, and this view is ragged; take a row first, as in view[0][:2], or make rows of "
-            f"one length: _pad(value) fills them up, _windows(size, step) cuts a long row, "
-            "_map(function) does anything row by row"
-        )
 
     # --- its data --------------------------------------------------------------------------
 
@@ -251,7 +244,7 @@ class Ragged(Sampled):
     def windows(self, size: int, step: int) -> Node:
         """Return all windows of `size` values that lie in one row, `step` values apart."""
         if len(self.layout.axes) > 1 or self.is_nested:
-            raise self._no_key("windows are cut out of rows of one ragged axis")
+            raise no_key("windows are cut out of rows of one ragged axis")
         line, offsets = self.flat(), self.chosen()[1].offsets
         place = windows_of(offsets, size, step)
         shape = known_shape(line)
@@ -514,7 +507,17 @@ def _keyed(node: Node, key: tuple[Any, ...]) -> Node:
     return node.at(key) if isinstance(node, Ragged) else keyed(node, key)
 
 
-def _is_whole(entry: Any) -> bool:
+def no_key(why: str) -> Exception:
+    """Return the error for a key that ragged rows do not take."""
+    return IndexError(
+        f"{why}, and this view is ragged; take a row first, as in view[0][:2], or make rows of "
+        f"one length: _pad(value) fills them up, _windows(size, step) cuts a long row, "
+        "_map(function) does anything row by row"
+    )
+
+
+def is_whole(entry: Any) -> bool:
+    """Whether an entry of a key selects all of an axis."""
     return isinstance(entry, slice) and entry == slice(None)
 
 

@@ -1,8 +1,8 @@
 """Rows that a function makes by number, that arrive one by one, are mapped or cached."""
 
 from dataview.samples.caching import cached
-from dataview.samples.collecting import collected
-from dataview.samples.declaring import declared, declared_spec
+from dataview.samples.collecting import collected, is_ragged, known_lengths, with_lengths
+from dataview.samples.declaring import declared, declared_spec, with_part
 from dataview.samples.in_order import DerivedSamples, Samples
 from dataview.samples.mapping import (
     BATCH,
@@ -13,9 +13,10 @@ from dataview.samples.mapping import (
     probed,
     row_functions_of,
 )
-from dataview.samples.numbered import NumberedSamples, name_of, stack, stack_nodes
+from dataview.samples.numbered import NumberedSamples, RaggedSamples, name_of, stack, stack_nodes
 from dataview.samples.once import keeper
 from dataview.samples.padding import Padding, filled, lengths, lengths_filled, mask_of, padded
+from dataview.samples.ragged import AnyLength
 from dataview.samples.random_numbers import RandomKeys, random_keys
 from dataview.samples.row_functions import Spec, Undeclared
 from dataview.samples.streams import (
@@ -33,10 +34,48 @@ from dataview.samples.streams import (
 )
 
 __all__ = [
-    "BATCH", "DerivedSamples", "FilteredSamples", "IteratorSamples", "NumberedSamples", "Padding",
-    "RandomKeys", "Samples", "Spec", "Stream", "Undeclared", "all_at_epoch", "at_epoch", "cached",
-    "collected", "declared", "declared_spec", "deterministic", "filled", "filtered", "keeper",
-    "length_of", "lengths", "lengths_filled", "mapped", "mask_of", "name_of", "padded", "pool_of",
-    "probed", "random_keys", "repeated_stream", "row_functions_of", "samples_at", "samples_of",
-    "shuffled_stream", "stack", "stack_nodes", "within_pool",
+    "BATCH",
+    "AnyLength",
+    "DerivedSamples",
+    "FilteredSamples",
+    "IteratorSamples",
+    "NumberedSamples",
+    "Padding",
+    "RaggedSamples",
+    "RandomKeys",
+    "Samples",
+    "Spec",
+    "Stream",
+    "Undeclared",
+    "all_at_epoch",
+    "at_epoch",
+    "cached",
+    "collected",
+    "declared",
+    "declared_spec",
+    "deterministic",
+    "filled",
+    "filtered",
+    "is_ragged",
+    "keeper",
+    "known_lengths",
+    "length_of",
+    "lengths",
+    "lengths_filled",
+    "mapped",
+    "mask_of",
+    "name_of",
+    "padded",
+    "pool_of",
+    "probed",
+    "random_keys",
+    "repeated_stream",
+    "row_functions_of",
+    "samples_at",
+    "samples_of",
+    "shuffled_stream",
+    "stack",
+    "stack_nodes",
+    "with_lengths", "with_part",
+    "within_pool",
 ]  # fmt: skip

@@ -28,9 +28,11 @@ from dataview.plan.kinds import (
     Stored,
     known_dtype,
     known_shape,
+    members,
 )
 from dataview.plan.node import Node, Part
 from dataview.plan.walk import below, rebuilt
+from dataview.samples.collecting import is_ragged
 from dataview.samples.mapping import deterministic
 from dataview.samples.row_functions import guarded, key_of
 from dataview.samples.streams import Stream
@@ -201,6 +203,11 @@ def _leaves(node: Node) -> list[Node]:
     """Return the arrays of which a node is made, each with rows of a known kind."""
     leaves = [part for part in below([node], _members) if not _members(part)]
     for leaf in leaves:
+        if is_ragged(leaf):
+            raise TypeError(
+                f"{_named(leaf, node)}rows that differ in length are not kept one by one; "
+                "_freeze() keeps all of them in memory, _drop() leaves a field out"
+            )
         if isinstance(leaf, Sampled):
             raise UndeclaredError(
                 "rows are kept where their shape and dtype are known: declare shape= and dtype=, "
@@ -210,6 +217,13 @@ def _leaves(node: Node) -> list[Node]:
             raise TypeError("a cache keeps rows, and this view is a single element or sample")
         known_dtype(leaf)
     return leaves
+
+
+def _named(leaf: Node, node: Node) -> str:
+    """Return the name of a leaf for a message, "" if it has none."""
+    records = [part for part in below([node], _members) if isinstance(part, Record)]
+    names = [name for part in records for name, own in members(part).items() if own.node is leaf]
+    return f"field {names[0]!r}: " if names else ""
 
 
 def _origin(node: Node) -> Any:

@@ -1,23 +1,35 @@
-"""All samples of a stream as data that can be read in any order: they lie in a temporary file."""
+"""All samples of a stream as data that can be read in any order: they lie in a temporary file.
+
+So do samples of a function that differ in length, for what takes the lengths of all.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
 import tempfile
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 
+from dataview.compute import evaluate, maker_of
+from dataview.index.flat import shaped
 from dataview.plan.build import at_path, field, record, stored, with_fields
 from dataview.plan.guards import endless
 from dataview.plan.kinds import Record, known_dtype, known_shape, members, size_of
 from dataview.plan.node import Node
+from dataview.plan.ragged import Ragged
+from dataview.plan.walk import below
 from dataview.samples.in_order import block_of
-from dataview.samples.streams import Stream
+from dataview.samples.numbered import RaggedSamples
+from dataview.samples.ragged import AnyLength, fitted, is_unlike, without_data
+from dataview.samples.streams import Stream, samples_of
 from dataview.sizes import sizes
 from dataview.sources import ArraySource
+
+RAGGED_BYTES = 1 << 12
+"""What a sample of unknown length is taken for, where samples are counted out by their size."""
 
 Path = tuple[str, ...]
 
@@ -31,20 +43,78 @@ def collected(node: Node) -> Node:
         return node
     if node.samples.endless:
         raise endless("reading all samples")
-    leaves = dict(_leaves(node.sample, ()))
-    row = sum(size_of(known_shape(like)) * known_dtype(like).itemsize for like in leaves.values())
-    size = max(1, sizes.part_bytes // max(1, row))
-    passing = node.samples.iterate()
+    return _collected(node, node.sample)
+
+
+def known_lengths(node: Any) -> AnyLength | None:
+    """Return what is known of samples that differ in length, None for any others."""
+    like = node.sample if isinstance(node, Stream) else None
+    like = node.like if isinstance(node, RaggedSamples) else like
+    return like if isinstance(like, AnyLength) else None
+
+
+def is_ragged(node: Any) -> bool:
+    """Whether a node has rows that differ in length, which may be made one by one."""
+    return isinstance(node, Ragged) or known_lengths(node) is not None
+
+
+def with_lengths(node: Node) -> Node:
+    """Return samples that differ in length as rows whose lengths are known, any other node as is.
+
+    All of them are made to find out, each once for all its fields.
+    """
+    if isinstance(node, Stream):
+        return collected(node) if node.sample is not None and is_unlike(node.sample) else node
+    if isinstance(node, RaggedSamples):
+        return _collected(node, node.like)
+    if not isinstance(node, Record) or not any(map(known_lengths, below([node], _members))):
+        return node
+    parts = {name: part.node for name, part in members(node).items()}
+    made = {name: part for name, part in parts.items() if _is_made(part)}
+    whole = record(made, node.rank)
+    found = members(cast(Record, _collected(whole, _like(whole))))
+    return record({n: found[n].node if n in made else part for n, part in parts.items()}, node.rank)
+
+
+def _members(part: Any) -> list[Any]:
+    return part.attached() if isinstance(part, Record) else []
+
+
+def _is_made(node: Node) -> bool:
+    return any(maker_of(part) is not None for part in below([node]))
+
+
+def _like(node: Node) -> Node:
+    """Return what is known of a sample of a node, as a node without data."""
+    if isinstance(node, Record):
+        return record({name: _like(part.node) for name, part in members(node).items()}, 0)
+    if isinstance(node, RaggedSamples):
+        return node.like
+    if node.shape is None or node.dtype is None:
+        return node
+    return without_data(node.shape[1:], node.dtype)
+
+
+def _collected(node: Node, like: Node) -> Node:
+    """Return samples as data, reading them once; `like` is what is known of each."""
+    leaves = dict(_leaves(like, ()))
+    size = max(1, sizes.part_bytes // max(1, sum(map(_row_bytes, leaves.values()))))
+    passing = samples_of(node)
     with contextlib.ExitStack() as files:
         columns = {
-            path: _Column(like, files.enter_context(tempfile.TemporaryFile()))
+            path: _column(like, files.enter_context(tempfile.TemporaryFile()))
             for path, like in leaves.items()
         }
         while found := list(itertools.islice(passing, size)):
             for path, column in columns.items():
-                parts = (at_path(sample, path) for sample in found)
-                column.add(block_of(parts, len(found), column.like))
-        return _node(node.sample, (), columns)
+                column.add([at_path(sample, path) for sample in found])
+        return _node(like, (), columns)
+
+
+def _row_bytes(like: Node) -> int:
+    if isinstance(like, AnyLength):
+        return RAGGED_BYTES
+    return size_of(known_shape(like)) * known_dtype(like).itemsize
 
 
 def _leaves(sample: Node, path: Path) -> Iterator[tuple[Path, Node]]:
@@ -55,15 +125,19 @@ def _leaves(sample: Node, path: Path) -> Iterator[tuple[Path, Node]]:
         yield path, sample
 
 
-def _node(sample: Node, path: Path, columns: dict[Path, _Column]) -> Node:
+def _node(sample: Node, path: Path, columns: Mapping[Path, _Column | _RaggedColumn]) -> Node:
     if isinstance(sample, Record):
         parts = {
             name: _node(field(sample, name), (*path, name), columns) for name in members(sample)
         }
         return record(parts, 1)
-    rows = stored(ArraySource(columns[path].array()), False)
+    rows = columns[path].node()
     windows = sample.fields.windows_only(1, lambda axis: True)
     return with_fields(rows, windows) if windows.named else rows
+
+
+def _column(like: Node, file: Any) -> _Column | _RaggedColumn:
+    return _RaggedColumn(like, file) if isinstance(like, AnyLength) else _Column(like, file)
 
 
 class _Column:
@@ -75,18 +149,57 @@ class _Column:
         self.count = 0
         self.objects: list[np.ndarray] = []
 
-    def add(self, block: np.ndarray) -> None:
+    def add(self, samples: Sequence[Node]) -> None:
         """Add some samples."""
+        self.add_block(block_of(samples, len(samples), self.like))
+
+    def add_block(self, block: np.ndarray) -> None:
+        """Add the data of some samples."""
         self.count += len(block)
         if block.dtype.hasobject:
             self.objects.append(block)
         else:
             self.file.write(block.tobytes())
 
-    def array(self) -> np.ndarray:
-        """Return all samples as an array, which stays when the file is closed."""
+    def node(self) -> Node:
+        """Return all samples as data, which stay when the file is closed."""
+        return stored(ArraySource(self._array()), False)
+
+    def _array(self) -> np.ndarray:
         shape, dtype = (self.count, *known_shape(self.like)), known_dtype(self.like)
         if dtype.hasobject or not size_of(shape) * dtype.itemsize:
-            return np.concatenate([np.empty((0, *shape[1:]), dtype), *self.objects])
+            return np.concatenate([np.empty((0, *shape[1:]), dtype), *self.objects], dtype=dtype)
         self.file.flush()
         return np.asarray(np.memmap(self.file, dtype, "r", 0, shape))
+
+
+class _RaggedColumn:
+    """A field that differs in length: its values in a file, the lengths of its rows in memory."""
+
+    def __init__(self, like: AnyLength, file: Any) -> None:
+        self.likes = [like]
+        while (row := self.likes[-1].row) is not None:
+            self.likes.append(row)
+        self.lengths: list[list[np.ndarray]] = [[] for _ in self.likes]
+        self.values = _Column(without_data(self.likes[-1].rest, known_dtype(like)), file)
+        self.count = 0
+
+    def add(self, samples: Sequence[Node]) -> None:
+        """Add some samples."""
+        like, first = self.likes[0], self.count
+        found = [fitted(s, like, f"sample {first + n}") for n, s in enumerate(samples)]
+        rows: Node = like.rows_of(found)
+        for lengths in self.lengths:
+            assert isinstance(rows, Ragged)
+            lengths.append(rows.layout.lengths())
+            rows = rows.values
+        self.values.add_block(evaluate(rows))
+        self.count += len(samples)
+
+    def node(self) -> Node:
+        """Return all samples as ragged rows, whose values stay when the file is closed."""
+        found = self.values.node()
+        for like, lengths in zip(self.likes[::-1], self.lengths[::-1], strict=True):
+            none = np.empty((0, len(like.axes)), np.intp)
+            found = Ragged(found, shaped(np.concatenate([none, *lengths]), like.axes))
+        return found

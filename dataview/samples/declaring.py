@@ -8,21 +8,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataview.compute import evaluate
-from dataview.errors import FieldError, error_at
+from dataview.errors import FieldError, StreamError, error_at
+from dataview.index import is_integer
 from dataview.plan.build import field, record, stored
 from dataview.plan.casting import cast
 from dataview.plan.fields import check_name
-from dataview.plan.kinds import Record
-from dataview.plan.node import DType, Node, Shape
-from dataview.samples.in_order import DerivedSamples, Samples
+from dataview.plan.kinds import Extents, Record
+from dataview.plan.node import DType, Node
+from dataview.samples.in_order import ComputedSamples, DerivedSamples, Samples
 from dataview.samples.numbered import NumberedSamples, ToNode
+from dataview.samples.ragged import AnyLength, as_declared
 from dataview.samples.row_functions import ArraySpec, Spec
 from dataview.samples.streams import Stream
 from dataview.sources import ArraySource
 
 _FORM = (
     "_fields= gives shape and dtype of each part of a sample, as in "
-    "{'image': ((28, 28), 'f4'), 'label': int}"
+    "{'image': ((28, 28), 'f4'), 'label': int}; a length that differs is None"
 )
 
 
@@ -30,7 +32,7 @@ def declared_spec(given: Any) -> Spec:
     """Return what is declared: shape and dtype of a sample, or of each of its fields.
 
     >>> declared_spec({"x": ((3,), "f4"), "y": int})["x"]
-    ArraySpec(shape=(3,), dtype=dtype('float32'), exact=False)
+    ArraySpec(shape=(3,), dtype=dtype('float32'), exact=False, row=None)
     """
     if isinstance(given, Mapping):
         if not given:
@@ -40,12 +42,12 @@ def declared_spec(given: Any) -> Spec:
     return ArraySpec(_shape(shape, given), _dtype(dtype, given))
 
 
-def _shape(shape: Any, given: Any) -> Shape:
+def _shape(shape: Any, given: Any) -> Extents:
     lengths = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     for length in lengths:
-        if isinstance(length, bool) or not isinstance(length, (int, np.integer)) or length < 0:
+        if length is not None and (not is_integer(length) or length < 0):
             raise ValueError(f"{_FORM}; got {given!r}")
-    return tuple(map(int, lengths))
+    return tuple(None if length is None else int(length) for length in lengths)
 
 
 def _dtype(dtype: Any, given: Any) -> DType:
@@ -66,6 +68,19 @@ def declared(node: Node, spec: Spec) -> Node:
     raise TypeError("_fields= declares what a function, an iterator or a dataset returns; got data")
 
 
+def with_part(node: Stream, name: str, part: Node) -> Stream:
+    """Return a stream of the same samples with one more field, which is computed of each."""
+    parts = {other: field(node, other) for other in node.fields} | {name: part}
+    known = [p for p in parts.values() if isinstance(p, Stream) and p.passes]
+    if len(known) < len(parts) or not node.fields.named:
+        raise StreamError(
+            f"the samples of a stream have their fields when they come, and {name!r} is no field "
+            "of each that could be computed as they come; _map(function) makes samples of others"
+        )
+    whole = record({other: p.one for other, p in zip(parts, known, strict=True)}, 0)
+    return Stream(ComputedSamples(whole), whole)
+
+
 class _Fitting(NamedTuple):
     """Turns what a function returns into a sample that is as declared."""
 
@@ -82,7 +97,8 @@ def _like(spec: Spec) -> Node:
     if isinstance(spec, dict):
         return record({name: _like(inner) for name, inner in spec.items()}, 0)
     assert spec.shape is not None
-    return stored(ArraySource(np.broadcast_to(np.zeros((), spec.dtype), spec.shape)))
+    assert spec.dtype is not None
+    return as_declared(spec.shape, spec.dtype)
 
 
 class _FittedSamples(DerivedSamples):
@@ -114,9 +130,13 @@ def _fitted(sample: Node, spec: Spec) -> Node:
     if isinstance(sample, Record):
         raise FieldError(f"one array is declared; got the fields {', '.join(sample.fields)}")
     found = evaluate(sample)
+    assert spec.shape is not None
+    assert spec.dtype is not None
+    like = _like(spec)
+    if isinstance(like, AnyLength):
+        return stored(ArraySource(like.fitted(found)))
     if found.shape != spec.shape:
         raise ValueError(f"the shape is {found.shape}; declared is {spec.shape}")
-    assert spec.dtype is not None
     alone = not found.ndim and found.dtype.kind in "biufc"  # a number has a kind and no size
     return stored(ArraySource(cast(found.item() if alone else found, spec.dtype)))
 

@@ -14,6 +14,7 @@ from dataview.plan.build import at_path, field
 from dataview.plan.kinds import Reduction, Sampled, known_shape
 from dataview.plan.node import Node, Part
 from dataview.plan.walk import below, rebuilt
+from dataview.samples.ragged import sample_like
 from dataview.sources import made_so_far
 
 
@@ -84,6 +85,21 @@ def read_once(samples: Samples) -> Iterable[Node]:
         found = list(samples.iterate())
         made.keep(samples, (), found)
     return found
+
+
+class LikeSamples(DerivedSamples):
+    """The samples of a stream, of which the parts that differ in length have the same dtype."""
+
+    __slots__ = ("like",)
+
+    def __init__(self, samples: Samples, like: Node) -> None:
+        super().__init__(samples)
+        self.like = like
+
+    def iterate(self) -> Iterator[Node]:
+        """Return the samples."""
+        numbered = enumerate(self.samples.iterate())
+        return (sample_like(sample, self.like, f"sample {n}") for n, sample in numbered)
 
 
 class OneSample(Node):

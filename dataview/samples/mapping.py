@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from dataview.compute import rows_of
 from dataview.index import identity, is_integer, parse
 from dataview.plan.build import field, record, select, stored, with_fields
 from dataview.plan.fields import Attached, Fields, check_name
-from dataview.plan.kinds import Mapped, Record, Sampled, known_shape
+from dataview.plan.kinds import Extents, Mapped, Record, Sampled, known_shape
 from dataview.plan.node import DType, Node, Shape
+from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below, rebuilt
 from dataview.samples.in_order import DerivedSamples, FieldSamples, Samples
-from dataview.samples.numbered import NumberedSamples
+from dataview.samples.numbered import NumberedSamples, RaggedSamples, if_made
+from dataview.samples.ragged import AnyLength, as_declared, likeness
 from dataview.samples.random_numbers import RandomKeys, random_keys
 from dataview.samples.row_functions import (
     ArraySpec,
     Path,
+    Result,
     RowFunctions,
     Spec,
     ToView,
@@ -58,7 +62,20 @@ def row_functions_of(
     if batch is not None and (not is_integer(batch) or batch < 1):
         raise ValueError(f"batch_size is a number of rows, 1 or more; got {batch!r}")
     names = (reads,) if isinstance(reads, str) else None if reads is None else tuple(reads)
-    return RowFunctions(several, _spec(fields, shape, dtype), names, batch, to_view, to_node)
+    spec = _spec(fields, shape, dtype)
+    if batch is not None and _differs(spec):
+        raise ValueError(
+            "a function of blocks makes rows of one shape; _map(function, shape=...) makes those "
+            "of which shape= has the length None"
+        )
+    return RowFunctions(several, spec, names, batch, to_view, to_node)
+
+
+def _differs(spec: Spec) -> bool:
+    """Whether a length is declared to differ from row to row."""
+    if isinstance(spec, dict):
+        return any(map(_differs, spec.values()))
+    return None in (spec.shape or ())
 
 
 def _spec(fields: Any, shape: Any, dtype: Any) -> Spec:
@@ -94,13 +111,16 @@ def _names(fields: Any, shape: Any, dtype: Any) -> Mapping[str, Any] | None:
     return dict.fromkeys(names)
 
 
-def _shape(shape: Any) -> Shape | None:
+def _shape(shape: Any) -> Extents | None:
     if shape is None:
         return None
     lengths = tuple(shape) if isinstance(shape, Sequence) else (shape,)
-    if not all(isinstance(n, (int, np.integer)) and n >= 0 for n in lengths):
-        raise ValueError(f"shape= is that of one sample, a tuple of lengths; got {shape!r}")
-    return tuple(map(int, lengths))
+    if not all(n is None or (isinstance(n, (int, np.integer)) and n >= 0) for n in lengths):
+        raise ValueError(
+            "shape= is that of one sample, a tuple of lengths, with None for one that differs; got "
+            f"{shape!r}"
+        )
+    return tuple(None if n is None else int(n) for n in lengths)
 
 
 # --- building ----------------------------------------------------------------------------------
@@ -131,7 +151,11 @@ def _members(parent: Node, made: RowFunctions, spec: Spec, path: Path) -> Node:
         raise TypeError("the rows of a view are mapped, and this one is a single sample")
     if spec.shape is None or spec.dtype is None:
         return Undeclared(parent, made, path, spec, identity((count,)))
-    return _known(parent, made, path, (count, *spec.shape), spec.dtype)
+    like = as_declared(spec.shape, spec.dtype, spec.exact, spec.row)
+    if isinstance(like, AnyLength):
+        each = Undeclared(parent, made, path, spec._replace(shape=None), identity((count,)))
+        return RaggedSamples(each, (), like)
+    return _known(parent, made, path, (count, *known_shape(like)), spec.dtype)
 
 
 def _known(parent: Node, made: RowFunctions, path: Path, shape: Shape, dtype: DType) -> Node:
@@ -195,6 +219,8 @@ class _MappedSamples(DerivedSamples):
             if isinstance(spec, dict) or isinstance(node, Record):
                 parts = {n: fitted(field(node, n), names[n], (*path, n)) for n in names}
                 return record(parts, rank)
+            if isinstance(node, Ragged):
+                return node.compact(rows_of)
             return stored(ArraySource(self.step.value(result, path, spec, numbers)))
 
         return fitted(result.node, self.step.spec, ())
@@ -218,7 +244,7 @@ def _sample(spec: Spec) -> Node | None:
         return record(known, 0) if len(known) == len(parts) else None
     if spec.shape is None or spec.dtype is None:
         return None
-    return stored(ArraySource(np.broadcast_to(np.zeros((), spec.dtype), spec.shape)))
+    return as_declared(spec.shape, spec.dtype, spec.exact)
 
 
 # --- epochs ------------------------------------------------------------------------------------
@@ -271,19 +297,36 @@ def _known_rows(node: Undeclared, learnt: dict[Any, RowFunctions]) -> Node:
 
 
 def _learnt(node: Undeclared) -> RowFunctions:
-    """Return the step of a member with what its first sample tells of all members."""
+    """Return the step of a member with what a few samples tell of all members."""
     number = node.first_number()
     result = node.step.result(node.rows, (number,))
+    numbers = node.some_numbers()[1:] if node.step.batch is None else []
+    others = [*if_made(lambda other: node.step.result(node.rows, (other,)), numbers)]
 
     def seen(part: Node, spec: Spec, path: Path) -> Spec:
         if isinstance(spec, dict) or isinstance(part, Record):
             inner = spec if isinstance(spec, dict) else dict.fromkeys(part.fields, ArraySpec())
             return {name: seen(field(part, name), inner[name], (*path, name)) for name in inner}
         value = node.step.value(result, path, spec, (number,))
-        shape = value.shape if node.step.batch is None else value.shape[1:]
-        return ArraySpec(shape, value.dtype, spec.dtype is None or spec.exact)
+        exact = spec.dtype is None or spec.exact
+        if node.step.batch is not None:
+            return ArraySpec(value.shape[1:], value.dtype, exact)
+        like = likeness([part, *_parts_at(others, path)])
+        if isinstance(like, AnyLength):
+            return ArraySpec(like.extents, like.dtype if exact else spec.dtype, exact, like.row)
+        return ArraySpec(value.shape, value.dtype, exact)
 
     return node.step.replaced(spec=seen(result.node, node.step.spec, ()))
+
+
+def _parts_at(results: Iterable[Result], path: Path) -> Iterator[Node]:
+    """Return a member of those results that have it."""
+    for result in results:
+        part: Node | None = result.node
+        for name in path:
+            part = field(part, name) if part is not None and name in part.fields else None
+        if part is not None:
+            yield part
 
 
 def deterministic(node: Node) -> bool:

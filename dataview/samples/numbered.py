@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from dataview.compute import evaluate
-from dataview.errors import UndeclaredError, error_at
-from dataview.index import Index, compose, extend, is_endless, parse, positions
+from dataview.errors import RaggedError, UndeclaredError, error_at
+from dataview.index import (
+    Index,
+    compose,
+    extend,
+    identity,
+    is_endless,
+    is_integer,
+    parse,
+    positions,
+)
 from dataview.plan.build import at_path, field, record, select, stored, with_fields
 from dataview.plan.guards import endless
 from dataview.plan.kinds import (
@@ -25,11 +34,18 @@ from dataview.plan.kinds import (
     size_of,
 )
 from dataview.plan.node import Evaluate, Node
+from dataview.plan.ragged import Ragged, is_whole, no_key, text_of
 from dataview.plan.walk import below
+from dataview.samples.ragged import AnyLength, fitted, likeness
 from dataview.sources import ArraySource, FunctionSource, Made, Memo, made_so_far, making
+
+_T = TypeVar("_T")
 
 ToNode = Callable[[Any], Node]
 """Turns a sample that the user's code returns into a node."""
+
+SAMPLES_READ = 4
+"""So many samples are read to see whether all are alike: the first two, the middle, the last."""
 
 _PROBE = "{what} is unknown until one has been read; call _probe() to read one"
 
@@ -109,11 +125,20 @@ class NumberedSamples(Sampled):
         return stack([evaluate(self.sample(number)) for number in self.numbers().tolist()])
 
     def probed(self) -> Node:
-        """Return the samples as nodes that know shape, dtype and fields, reading the first."""
+        """Return the samples as nodes that know shape, dtype and fields, reading a few."""
         if self.count is None:
             with self.remembered():
                 return self.sample(int(self.numbers()))
-        return self.all_like(self.sample(self.first_number()))
+        first = self.sample(self.first_number())
+        others = if_made(self.sample, self.some_numbers()[1:])
+        return self.all_like(likeness([first, *others]))
+
+    def some_numbers(self) -> list[int]:
+        """Return the numbers of the few samples that tell what all are like."""
+        count = self.count or 0
+        places = range(SAMPLES_READ) if is_endless(count) else (0, 1, count // 2, count - 1)
+        wanted = dict.fromkeys(place for place in places if place < count)
+        return [int(self.part(parse(place, (count,))).numbers()) for place in wanted]
 
     def all_like(self, sample: Node) -> Node:
         """Return the samples as nodes with the shape, dtype and fields of the sample given."""
@@ -131,7 +156,104 @@ class NumberedSamples(Sampled):
 
     def rows_of(self, whole: Node) -> Node:
         """Return the rows of a node of `total` samples that are those of these samples."""
-        return select(whole, extend(self.index, known_shape(whole)[1:]))
+        rest = () if isinstance(whole, RaggedSamples) else known_shape(whole)[1:]
+        return select(whole, extend(self.index, rest))
+
+
+class RaggedSamples(NumberedSamples):
+    """One member of the samples of `node`, of which the lengths differ: `like` says what is known.
+
+    How long each is is known when it has been made.
+    """
+
+    __slots__ = ("like", "path")
+
+    def __init__(self, node: NumberedSamples, path: tuple[str, ...], like: AnyLength) -> None:
+        super().__init__(node.function, node.total, identity((node.total,)), node.to_node)
+        self.node = node
+        self.path = path
+        self.like = like
+        self.dtype = like.dtype
+
+    @property
+    def row_extents(self) -> Extents:
+        """The shape of each sample, with None for lengths that differ."""
+        return self.like.extents
+
+    @property
+    def extents(self) -> Extents:
+        """The number of samples and the shape of each, with None for lengths that differ."""
+        return self.row_extents if self.count is None else (self.count, *self.row_extents)
+
+    @property
+    def samples(self) -> NumberedSamples:
+        """The samples of which this is a member."""
+        assert isinstance(self.node, NumberedSamples)
+        return self.node
+
+    @property
+    def maker(self) -> Any:
+        """What other members of the same samples are made by."""
+        return self.samples.sample
+
+    def shapeless(self) -> Exception:
+        """Return the error for a question that takes the lengths of all samples."""
+        return super().shapeless() if self.count is None else lengths_unknown(self.extents)
+
+    def at(self, key: Any) -> Node | None:
+        """Return None for a key on rows alone, which others answer; refuse one on what differs."""
+        entries = key if isinstance(key, tuple) else (key,)
+        if len(entries) < 2 or is_integer(entries[0]):
+            return None
+        if all(entry is Ellipsis or is_whole(entry) for entry in entries[1:]):
+            return self.part(parse(entries[0], (self.count or 0,)))
+        raise no_key(f"the key {key!r} is on an axis that each row lays out for itself")
+
+    def sample(self, number: int) -> Node:
+        """Return the member of one sample; an error names it."""
+        return stored(ArraySource(self._values(number)), False)
+
+    def _values(self, number: int) -> np.ndarray:
+        found = at_path(self.samples.sample(number), self.path)
+        named = f", field {'.'.join(self.path)!r}" if self.path else ""
+        return fitted(found, self.like, f"sample {number}{named}")
+
+    def in_memory(self) -> Ragged:
+        """Return the samples as rows in memory."""
+        if is_endless(self.count or 0):
+            raise endless("making all samples")
+        numbers = self.numbers().tolist()
+        made = {number: self._values(number) for number in dict.fromkeys(numbers)}
+        return self.like.rows_of([made[number] for number in numbers])
+
+    def answer(self, evaluate: Evaluate, memo: Memo) -> np.ndarray:
+        """Return the one sample, or all of them as an array of arrays."""
+        if self.count is not None:
+            return evaluate(self.in_memory())
+        with self.remembered():
+            return self._values(int(self.numbers()))
+
+    def probed(self) -> Node:
+        """Return the samples, of which all is known that can be, or the one sample."""
+        return super().probed() if self.count is None else self
+
+
+def if_made(make: Callable[[int], _T], numbers: Iterable[int]) -> Iterator[_T]:
+    """Return what is made of some numbers, without those that fail: their turn comes later."""
+    for number in numbers:
+        try:
+            yield make(number)
+        except Exception:
+            continue
+
+
+def lengths_unknown(extents: Extents | None) -> Exception:
+    """Return the error for what takes the lengths of all samples."""
+    return RaggedError(
+        f"the samples of shape {text_of(extents or ())} differ in length, and how long each is is "
+        "known when it has been made; _freeze() makes all and keeps them in memory, _map(function) "
+        "and a loader go through them one by one"
+    )
 
 
 def _made_source(
@@ -144,6 +266,8 @@ def _made_source(
             for name in sample.fields
         }
         return record(named, 1)
+    if isinstance(sample, AnyLength):
+        return RaggedSamples(node, path, sample)
     shape, dtype = (node.total, *known_shape(sample)), known_dtype(sample)
     facts = path, _member, _members_read, node.deterministic, size
     return stored(FunctionSource(node.sample, shape, dtype, *facts))
@@ -175,16 +299,24 @@ def bytes_of(sample: Node) -> int:
     if isinstance(sample, Record):
         return sum(bytes_of(part.node) for part in members(sample).values())
     if sample.shape is None or sample.dtype is None:
-        return 0
+        return 0  # what differs in length, too
     return size_of(sample.shape) * sample.dtype.itemsize
 
 
-def stack_nodes(samples: Sequence[Node]) -> Node:
-    """Return samples as the rows of one node, with their fields."""
+def stack_nodes(samples: Sequence[Node], like: Node | None = None) -> Node:
+    """Return samples as the rows of one node, with their fields; `like` tells which are ragged."""
     first = samples[0]
     if isinstance(first, Record):
-        parts = {name: stack_nodes([field(s, name) for s in samples]) for name in first.fields}
+        likes = (
+            {n: part.node for n, part in members(like).items()} if isinstance(like, Record) else {}
+        )
+        parts = {
+            name: stack_nodes([field(s, name) for s in samples], likes.get(name))
+            for name in first.fields
+        }
         return record(parts, first.rank + 1)
+    if isinstance(like, AnyLength):
+        return like.rows_of([fitted(s, like, f"row {n}") for n, s in enumerate(samples)])
     rows = stored(ArraySource(stack([evaluate(sample) for sample in samples])))
     windows = first.fields.windows_only(1, lambda axis: True)
     return with_fields(rows, windows) if windows.named else rows

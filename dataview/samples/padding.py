@@ -96,44 +96,24 @@ class Filling(Part):
             values = self._data(rows.values.rows(places), dtype, depth + 1)
         else:
             values, layout = rows.gathered(rows_of)
-        box = self.lengths[depth]
-        places, kept = _places_in(layout, box, self.padding)
-        out = np.full(
-            (layout.count * int(np.prod(box)), *values.shape[1:]), self.padding.value, dtype
-        )
-        out[places] = values if kept is None else values[kept]
-        return out.reshape(layout.count, *box, *values.shape[1:])
+        box, padding = self.lengths[depth], self.padding
+        out = np.full((layout.count, *box, *values.shape[1:]), padding.value, dtype)
+        kept = layout.within(box, padding.cut == "left") if padding.cut is not None else ...
+        out[layout.mask_in(box, padding.side == "left")] = values[kept]
+        return out
 
     def _mask(self, rows: Ragged, depth: int = 0) -> np.ndarray:
         places, layout = rows.chosen()
-        ragged = [axis for axis, length in enumerate(layout.axes) if length is None]
-        box = tuple(self.lengths[depth][axis] for axis in ragged)
-        lengths = np.minimum(layout.lengths()[:, ragged], box)
-        mask = np.ones((layout.count, *box), bool)
-        for axis, room in enumerate(box):
-            found = np.arange(room) if self.padding.side == "right" else np.arange(room)[::-1]
-            line = found < lengths[:, axis, None]
-            mask &= line.reshape(layout.count, *(room if a == axis else 1 for a in range(len(box))))
+        box, padding = self.lengths[depth], self.padding
         if not isinstance(rows.values, Ragged):
-            return mask
+            ragged = [axis for axis, length in enumerate(layout.axes) if length is None]
+            return layout.mask_in(box, padding.side == "left", ragged)
+        mask = layout.mask_in(box, padding.side == "left")
         inner = self._mask(rows.values.rows(places), depth + 1)
+        kept = layout.within(box, padding.cut == "left") if padding.cut is not None else ...
         out = np.zeros((*mask.shape, *inner.shape[1:]), bool)
-        where, kept = _places_in(layout, self.lengths[depth], self.padding)
-        out.reshape(layout.count * int(np.prod(box)), *inner.shape[1:])[where] = (
-            inner if kept is None else inner[kept]
-        )
+        out[mask] = inner[kept]
         return out
-
-
-def _places_in(
-    layout: Layout, box: tuple[int, ...], padding: Padding
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return where values go in a line of boxes, and which of them fit (None: all)."""
-    if padding.cut is None:
-        return layout.positions_in(box, padding.side == "left"), None
-    kept = layout.within(box, padding.cut == "left")
-    cut = layout.limited(box)
-    return cut.positions_in(box, padding.side == "left"), kept
 
 
 def padded(node: Node, padding: Any, length: bool = False, mask: bool = False) -> Node:

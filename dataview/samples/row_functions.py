@@ -19,9 +19,10 @@ from dataview.plan.build import at_path, chosen, field, read_only, select, with_
 from dataview.plan.casting import cast
 from dataview.plan.fields import Fields
 from dataview.plan.kinds import Extents, Mapped, Record, Reduction, Sampled, known_shape, size_of
-from dataview.plan.node import DType, Evaluate, Node, Part, Shape
+from dataview.plan.node import DType, Evaluate, Node, Part
 from dataview.plan.walk import below
 from dataview.samples.numbered import NumberedSamples, is_deterministic, name_of, stack, stack_nodes
+from dataview.samples.ragged import AnyLength
 from dataview.samples.random_numbers import RandomKeys
 from dataview.sources import Made, Memo, made_so_far, making
 
@@ -30,15 +31,17 @@ ToView: TypeAlias = Callable[[Node], Any]
 
 
 class ArraySpec(NamedTuple):
-    """What is known of an array that each sample has; None for what is not.
+    """What is known of an array that each sample has; None for what is not, or for a length.
 
     A dtype that was declared is what values are cast to, as in writing; where an `exact` one was
-    learnt from a sample, a value that does not fit into it as it is is refused.
+    learnt from a sample, a value that does not fit into it as it is is refused.  `row` is what rows
+    of a sample are like that differ in length themselves.
     """
 
-    shape: Shape | None = None
+    shape: Extents | None = None
     dtype: DType | None = None
     exact: bool = False
+    row: AnyLength | None = None
 
 
 Spec: TypeAlias = "ArraySpec | dict[str, Any]"
@@ -252,6 +255,7 @@ class RowFunctions(Part):
     def rows(self, node: Mapped, numbers: np.ndarray, memo: Memo) -> np.ndarray:
         """Return one member of rows in ascending order; all members that are read are computed."""
         wanted = _wanted(memo).get((id(self), id(node.node)), {})
+        wanted = {path: like for path, like in wanted.items() if like.shape is not None}
         if len(wanted) < 2 or node.path not in wanted:
             return self._compute_rows(node.node, numbers, {node.path: self.like(node)})[node.path]
         key = ("rows", id(self), id(node.node))
@@ -305,7 +309,7 @@ class RowFunctions(Part):
 
 def _empty(likes: Mapping[Path, ArraySpec], count: int) -> dict[Path, np.ndarray]:
     """Return arrays for so many rows of members."""
-    shapes = {path: (count, *(like.shape or ())) for path, like in likes.items()}
+    shapes: dict[Path, Any] = {path: (count, *(like.shape or ())) for path, like in likes.items()}
     return {path: np.empty(shapes[path], like.dtype) for path, like in likes.items()}
 
 

@@ -29,13 +29,23 @@ from dataview.samples.in_order import (
     ComputedSamples,
     DerivedSamples,
     FieldSamples,
+    LikeSamples,
     OneSample,
     Samples,
     block_of,
     read_once,
 )
-from dataview.samples.numbered import ToNode, bytes_of, is_deterministic, name_of, stack
+from dataview.samples.numbered import (
+    SAMPLES_READ,
+    ToNode,
+    bytes_of,
+    is_deterministic,
+    lengths_unknown,
+    name_of,
+    stack,
+)
 from dataview.samples.once import keeper
+from dataview.samples.ragged import AnyLength, fitted, is_unlike, likeness
 from dataview.samples.row_functions import guarded
 from dataview.sources import Memo
 
@@ -75,6 +85,8 @@ class Stream(Sampled):
 
     def shapeless(self) -> Exception:
         """Return the error for a question that needs the number of samples, or what they are."""
+        if self.sample is not None and is_unlike(self.sample):
+            return lengths_unknown(self.extents)
         if not self.passes:
             return super().shapeless()
         return UndeclaredError(
@@ -137,8 +149,16 @@ class Stream(Sampled):
         rows = self._ragged_rows()
         if rows is not None:
             return evaluate(rows)
+        if isinstance(self.sample, AnyLength):
+            return evaluate(self.in_memory())
         found = list(map(evaluate, read_once(self.samples)))
         return stack(found) if found else self._no_samples()
+
+    def in_memory(self) -> Ragged:
+        """Return samples that differ in length as rows in memory."""
+        assert isinstance(self.sample, AnyLength)
+        numbered = enumerate(read_once(self.samples))
+        return self.sample.rows_of([fitted(s, self.sample, f"sample {n}") for n, s in numbered])
 
     def _ragged_rows(self) -> Node | None:
         """Return the samples as ragged rows, if they are chosen among such rows."""
@@ -152,8 +172,10 @@ class Stream(Sampled):
         return parent.rows(samples.numbers()) if isinstance(parent, Ragged) else None
 
     def probed(self) -> Node:
-        """Return the samples as nodes that know shape, dtype and fields, reading the first."""
+        """Return the samples as nodes that know shape, dtype and fields, reading a few."""
         samples = self.samples
+        if self.sample is not None and is_unlike(self.sample):
+            return self
         if (
             isinstance(samples, FilteredSamples)
             and samples.finite
@@ -164,12 +186,18 @@ class Stream(Sampled):
         if not samples.restarts and not isinstance(samples, IteratorSamples):
             raise StreamError("probing would lose a sample of an iterator; probe before slicing it")
         passing = samples.iterate()
-        first = next(passing, None)
-        if first is None:
+        first = list(itertools.islice(passing, 1))
+        if not first:
             raise StreamError("the stream is empty: there is no sample to learn from")
+        try:
+            first += itertools.islice(passing, SAMPLES_READ - 1)
+        except Exception as error:  # its turn comes later
+            passing = _failing(error)
         if not samples.restarts:
-            self.samples = IteratorSamples(itertools.chain([first], passing), _as_is)
-        return Stream(self.samples, first)
+            self.samples = IteratorSamples(itertools.chain(first, passing), _as_is)
+        like = likeness(first)
+        found = LikeSamples(self.samples, like) if is_unlike(like) else self.samples
+        return Stream(found, like)
 
     def _no_samples(self) -> np.ndarray:
         """Return no samples, of the shape and dtype that they would have."""
@@ -223,6 +251,11 @@ class IteratorSamples(Samples):
             )
         self.begun = True
         return map(self.to_node, self.origin)
+
+
+def _failing(error: Exception) -> Iterator[Node]:
+    raise error
+    yield
 
 
 def _unpickled(origin: Any, to_node: ToNode, begun: bool) -> IteratorSamples:

@@ -25,7 +25,7 @@ from dataview.plan.kinds import (
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 from dataview.samplers import Cycle, Order
-from dataview.samples import NumberedSamples, Stream, Undeclared, length_of
+from dataview.samples import NumberedSamples, RaggedSamples, Stream, Undeclared, length_of
 from dataview.show.formulas import formula_of
 from dataview.show.pictures import picture
 from dataview.show.words import (
@@ -89,7 +89,8 @@ def _what(node: Node) -> str:
     lengths = lengths_of(node)
     first = (lengths or (None,))[0]
     rows = "1 row" if first == 1 else f"{length_text(first)} rows"
-    if isinstance(node, NumberedSamples) or (isinstance(node, Stream) and node.sample is None):
+    unknown = isinstance(node, NumberedSamples) and not isinstance(node, RaggedSamples)
+    if unknown or (isinstance(node, Stream) and node.sample is None):
         return f"of {rows} of ?" if lengths else "of ?"
     if not _is_record(node):
         return f"{shape_text(lengths)} {dtype_text(node)}"
@@ -115,6 +116,7 @@ def _nbytes(node: Node) -> int | None:
 PLACES: dict[type[Node], Callable[[Any], str]] = {
     Stored: lambda node: node.source.describe(),
     NumberedSamples: lambda node: "function",
+    RaggedSamples: lambda node: "computed" if isinstance(node.node, Undeclared) else "function",
     Undeclared: lambda node: "computed",
     Placeholder: lambda node: f"symbol {harmless(node.name)}",
     Deferred: lambda node: f"of symbol {listing(node.names)}",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, NamedTuple, TypeAlias
 
@@ -47,6 +47,7 @@ from dataview.plan.kinds import (
     size_of,
 )
 from dataview.plan.node import Node, Shape
+from dataview.plan.ragged import Ragged
 from dataview.plan.symbols import symbols_of
 from dataview.plan.walk import below
 from dataview.samples import Stream, length_of
@@ -119,6 +120,11 @@ def explained(node: Node) -> Explanation:
     if isinstance(node, Stream):
         readings = (Reading("samples", "stream", None),)
         return Explanation(title(node), "in order, one by one", readings=readings)
+    if isinstance(node, Ragged):
+        line = explained(node.flat())
+        way = "copied" if line.way.startswith("lent") else line.way
+        facts: dict[str, Any] = {"title": title(node), "result_bytes": nbytes_of(node)}
+        return replace(line, **facts, formula="", way=f"the values of all rows in a line, {way}")
     if isinstance(node, Sampled):
         count = length_of(node)
         way = "without end" if count == math.inf else f"{length_text(count)} of them"
@@ -186,7 +192,9 @@ def _readings(node: Node, index: Index | None, name: str) -> Iterator[Reading]:
         node, index, name = waiting.pop()
         if not is_symbolic(node):
             name = name or term_of(node)[0]
-        if isinstance(node, Sampled):
+        if isinstance(node, Ragged):
+            waiting.append((node.flat(), None, name))
+        elif isinstance(node, Sampled):
             yield Reading(name, "made one by one", None)
         elif isinstance(node, Stored):
             yield Reading(name, node.source.describe(), _bytes_of(node, index))

@@ -51,8 +51,8 @@ class FunctionSource(Source):
         if values.shape != self.shape[1:] or not np.can_cast(values.dtype, self.dtype, "safe"):
             raise ValueError(
                 f"sample {number} is {values.dtype} of shape {values.shape}, the first one read "
-                f"was {self.dtype} of shape {self.shape[1:]}; samples of different shapes can be "
-                "taken one by one, or by a loader with pad=, from the view without _probe()"
+                f"was {self.dtype} of shape {self.shape[1:]}; for samples that differ in length, "
+                "_fields= declares a length of None"
             )
         return values
 

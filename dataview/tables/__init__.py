@@ -8,10 +8,11 @@ from dataview.tables.groups import Grouped
 from dataview.tables.joins import joined
 from dataview.tables.labels import coded
 from dataview.tables.missing import filled_in, whole_rows
+from dataview.tables.ragged import numbers_of_rows
 from dataview.tables.several import labels_of_rows, listed
 from dataview.tables.unique import distinct
 
 __all__ = [
     "Grouped", "classes", "coded", "distinct", "filled_in", "joined", "labels_of_rows", "listed",
-    "whole_rows",
+    "numbers_of_rows", "whole_rows",
 ]  # fmt: skip

@@ -9,6 +9,7 @@ import numpy as np
 from dataview.compute import evaluate, run_blocks
 from dataview.errors import FieldError
 from dataview.index import LINE, Computed, axis_index, parse
+from dataview.index.flat import shaped
 from dataview.plan.build import field, record, select, stored
 from dataview.plan.concat import concat
 from dataview.plan.guards import check_ends
@@ -62,7 +63,10 @@ def _key(node: Node, name: str) -> Node:
 
 def _looked_up(node: Node, lookup: Lookup, missing: str) -> Node:
     """Return the rows of a field that belong to the keys; the last one is for missing keys."""
-    if missing == "mask":
+    if missing == "mask" and isinstance(node, Ragged):
+        none = np.array([[length or 0 for length in node.layout.axes]])
+        node = concat([node, Ragged(node.values, shaped(none, node.layout.axes))])
+    elif missing == "mask":
         one = np.full((1, *known_shape(node)[1:]), _nothing(known_dtype(node)), known_dtype(node))
         node = concat([node, stored(ArraySource(one), False)])
     shape = (lookup.others,) if isinstance(node, Ragged) else known_shape(node)

@@ -13,6 +13,7 @@ from dataview.plan.guards import check_array
 from dataview.plan.kinds import Record, known_dtype, known_shape
 from dataview.plan.node import Node
 from dataview.plan.operations import NumpyFunction, may_be_missing
+from dataview.plan.ragged import Ragged
 from dataview.sources import ArraySource
 
 _PRESENT = NumpyFunction("is_present")
@@ -22,6 +23,10 @@ _WHERE = NumpyFunction("where")
 def filled_in(node: Node, value: Any) -> Node:
     """Return the elements of a node with a value where there is none, in the node's dtype."""
     check_array(node, "_fillna")
+    if isinstance(node, Ragged):
+        rows = node.relaid()
+        each = isinstance(value, Node) and value.shape != ()
+        return rows.over(filled_in(rows.leaf(), rows.per_row(value) if each else value))
     dtype = known_dtype(node)
     if isinstance(value, Node):
         options = (("dtype", dtype), ("casting", "same_kind"))
@@ -42,17 +47,17 @@ def filled_in(node: Node, value: Any) -> Node:
 
 def whole_rows(node: Node) -> Node:
     """Return the mask of the rows in which nothing is missing."""
-    shape = known_shape(node)
-    if not shape:
+    if node.count is None:
+        known_shape(node)  # raises where that is unknown
         raise TypeError("_dropna leaves out rows; the view is a single element")
     parts = [field(node, name) for name in node.fields] if isinstance(node, Record) else [node]
-    found: Node = stored(ArraySource(np.ones(shape[:1], bool)), False)
+    found: Node = stored(ArraySource(np.ones(node.count, bool)), False)
     for part in parts:
         if isinstance(part, Record):
             inner = whole_rows(part)
         elif may_be_missing(known_dtype(part)):
             (present,) = elementwise(_PRESENT, (part,))
-            axes = tuple(range(1, len(known_shape(part))))
+            axes = tuple(range(1, len(part.extents or known_shape(part))))
             inner = reduction("all", present, axes, False, {}) if axes else present
         else:
             continue

@@ -29,7 +29,15 @@ from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 from dataview.plan.symbols import placeholder
 from dataview.plan.walk import below, rebuilt
-from dataview.samples import Spec, declared, declared_spec, length_of
+from dataview.samples import (
+    Spec,
+    Stream,
+    declared,
+    declared_spec,
+    length_of,
+    with_lengths,
+    with_part,
+)
 from dataview.sources import ArraySource
 
 NOTHING: Any = ...
@@ -166,6 +174,8 @@ def attach(node: Node, name: str, part: Node) -> Node:
     if isinstance(node, Driven):
         fields = node.fields.with_field(name, Attached(part, None))
         return Driven(part if name == node.driver else node.node, fields, node.driver)
+    if isinstance(node, Stream):
+        return with_part(node, name, part)
     follows = (node.shape or ())[:1] == (part.shape or ())[:1] != ()
     axes = (0,) if follows else () if node.shape == () else None
     old = node.fields.named.get(name)
@@ -202,6 +212,7 @@ def with_meta(node: Node, meta: Mapping[str, Mapping[str, Any]]) -> Node:
 
 def freeze(node: Node) -> Node:
     """Return a read-only copy of a node's data in memory, with its fields."""
+    node = with_lengths(node)
     parts = [part for part in below([node], Node.attached) if not isinstance(part, Record)]
     data = dict(zip(map(id, parts), evaluate_all(parts), strict=True))
 

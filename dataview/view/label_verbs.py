@@ -8,6 +8,8 @@ from typing import Any, Self, cast
 import numpy as np
 
 from dataview import samplers, tables
+from dataview.plan.ragged import Ragged
+from dataview.samples import with_lengths
 from dataview.view.face import BaseView, like, node_from, node_of, viewed
 
 
@@ -116,7 +118,7 @@ class LabelVerbs(BaseView):
         node = node_of(self)
         names = (by,) if isinstance(by, str) else by
         parts = [cast(Any, self)._field(name) for name in names or cast(Any, self)._fields()]
-        rows = samplers.first_of_each([np.asarray(part()) for part in parts or [self]])
+        rows = samplers.first_of_each([_compared(part) for part in parts or [self]])
         return like(self, samplers.ordered(node, rows))
 
     def _drop(self, *names: str) -> Self:
@@ -130,3 +132,9 @@ class LabelVerbs(BaseView):
         for name in names:
             view._field(name)
         return cast(Self, view._select(*[name for name in view._fields() if name not in names]))
+
+
+def _compared(part: Any) -> np.ndarray:
+    """Return the data of a field, or numbers that are the same for equal ragged rows."""
+    node = with_lengths(node_of(part))
+    return tables.numbers_of_rows(node) if isinstance(node, Ragged) else np.asarray(part())

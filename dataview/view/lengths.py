@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from dataview.compute import evaluate, is_equal
 from dataview.errors import StreamError
 from dataview.index import is_endless
 from dataview.plan.kinds import Comparison, Sampled, Unbound, known_shape, size_of
 from dataview.plan.node import Node
-from dataview.plan.ragged import Ragged
-from dataview.samples import NumberedSamples, Stream, length_of
+from dataview.plan.ragged import Ragged, text_of
+from dataview.samples import NumberedSamples, Stream, is_ragged, length_of
 
 
 def counted(node: Node) -> int:
@@ -37,7 +39,8 @@ def width(node: Node) -> int:
 
 def ndim(node: Node) -> int:
     """Return the number of axes."""
-    return len(node.extents if isinstance(node, Unbound | Ragged) else known_shape(node))
+    known = node.extents if isinstance(node, Unbound) or is_ragged(node) else None
+    return len(known_shape(node) if known is None else known)
 
 
 def iterable(node: Node) -> int:
@@ -68,6 +71,21 @@ def truth(node: Node) -> bool:
             "numpy.any or numpy.all"
         )
     return bool(evaluate(node))
+
+
+def any_true(node: Node) -> bool:
+    """Whether any element is true."""
+    return bool(np.any(evaluate(node.flat() if isinstance(node, Ragged) else node)))
+
+
+def as_key(node: Node) -> np.ndarray:
+    """Return the data of a view that is a key."""
+    if is_ragged(node):
+        raise IndexError(
+            f"a key chooses rows, and this one is ragged, {text_of(node.extents)}: of a mask of "
+            "values, mask._any(axis=1) are the rows that have one, as in d[(d.x > 1)._any(axis=1)]"
+        )
+    return np.asarray(evaluate(node))
 
 
 def partial_shape(node: Node) -> tuple[Any, ...]:

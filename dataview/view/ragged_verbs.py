@@ -21,7 +21,7 @@ class RaggedVerbs(BaseView):
         >>> dv.View([[1, 2], [3], []])._lengths()()
         array([2, 1, 0])
         """
-        return like(self, samples.lengths(node_of(self)))
+        return like(self, samples.lengths(samples.with_lengths(node_of(self))))
 
     def _windows(self, size: int, step: int = 1) -> Self:
         """Return all windows of `size` rows, `step` rows apart; writes pass through them.
@@ -35,7 +35,7 @@ class RaggedVerbs(BaseView):
         array([[0, 1, 2],
                [2, 3, 4]])
         """
-        return like(self, layout.windows(node_of(self), size, step))
+        return like(self, layout.windows(samples.with_lengths(node_of(self)), size, step))
 
     def _pad(
         self,
@@ -63,4 +63,5 @@ class RaggedVerbs(BaseView):
         """
         cut = "right" if truncate is True else truncate or None
         padding = samples.Padding(value, to, side, multiple, cut)
-        return like(self, samples.padded(node_of(self), padding, length, mask))
+        node = samples.with_lengths(node_of(self))
+        return like(self, samples.padded(node, padding, length, mask))

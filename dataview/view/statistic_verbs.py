@@ -6,8 +6,18 @@ from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 
-from dataview.compute import evaluate, median, reduction, reduction_from, reduction_where
-from dataview.samples import collected
+from dataview.compute import (
+    BEGUN,
+    evaluate,
+    median,
+    ragged_extreme,
+    ragged_where,
+    reduction,
+    reduction_from,
+    reduction_where,
+)
+from dataview.plan.ragged import Ragged
+from dataview.samples import collected, with_lengths
 from dataview.show import Description, described
 from dataview.tables import distinct, filled_in, whole_rows
 from dataview.view.face import BaseView, argument, evaluated, like, node_from, node_of
@@ -114,7 +124,7 @@ class StatisticVerbs(BaseView):
         >>> dv.View([3, 1, 2, 9])._median()()
         np.float64(2.5)
         """
-        return like(self, median(node_of(self), axis, keepdims))
+        return like(self, median(with_lengths(node_of(self)), axis, keepdims))
 
     # --- without what is missing --------------------------------------------------------------
 
@@ -161,7 +171,7 @@ class StatisticVerbs(BaseView):
 
     def _nanmedian(self, axis: Any = None, *, keepdims: bool = False) -> Self:
         """Return the median of what is not NaN or NaT."""
-        return like(self, median(node_of(self), axis, keepdims, present=True))
+        return like(self, median(with_lengths(node_of(self)), axis, keepdims, present=True))
 
     def _nanquantile(
         self, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
@@ -207,7 +217,7 @@ class StatisticVerbs(BaseView):
         >>> dv.View(["b", "a", "b"])._unique()()
         array(['a', 'b'], dtype='<U1')
         """
-        return like(self, distinct(node_of(self), counts))
+        return like(self, distinct(with_lengths(node_of(self)), counts))
 
     def _describe(self) -> Description:
         """Return statistics of each field, as a table and as a mapping by field.
@@ -218,7 +228,7 @@ class StatisticVerbs(BaseView):
         >>> dv.View(x=[1.0, 2.0, 3.0])._describe()["x"]["mean"]
         2.0
         """
-        return described(collected(node_of(self)))
+        return described(collected(with_lengths(node_of(self))))
 
 
 _Some = TypeVar("_Some", bound=BaseView)
@@ -227,10 +237,12 @@ _Some = TypeVar("_Some", bound=BaseView)
 def _reduced(
     view: _Some, kind: str, axis: Any, keepdims: bool, where: Any = None, **options: Any
 ) -> _Some:
-    node = node_of(view)
+    node = with_lengths(node_of(view))
     if where is None or where is True:
         return like(view, reduction(kind, node, axis, keepdims, options))
-    mask = node_from(where)
+    mask = with_lengths(node_from(where))
+    if isinstance(node, Ragged):
+        return like(view, ragged_where(kind, node, axis, keepdims, options, mask))
     return like(view, reduction_where(kind, node, axis, keepdims, options, mask))
 
 
@@ -240,5 +252,12 @@ def _extreme(view: _Some, kind: str, axis: Any, keepdims: bool, initial: Any, wh
         if where is not None and where is not True:
             raise ValueError(f"{kind} of no elements has no value, so where= needs initial=")
         return _reduced(view, kind, axis, keepdims)
+    node = with_lengths(node_of(view))
     mask = None if where is None or where is True else node_from(where)
-    return like(view, reduction_from(kind, node_of(view), axis, keepdims, initial, mask))
+    if not isinstance(node, Ragged):
+        return like(view, reduction_from(kind, node, axis, keepdims, initial, mask))
+    start = np.array(initial, node.dtype)  # NumPy casts it so
+    mask = None if mask is None else with_lengths(mask)
+    found = like(view, ragged_extreme(kind, node, axis, keepdims, start, mask))
+    begun: Any = BEGUN[kind]
+    return cast(_Some, begun(found, start))

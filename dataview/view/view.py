@@ -341,7 +341,14 @@ class View(Operators, RaggedVerbs, RowVerbs, LabelVerbs, StatisticVerbs, Library
         return samples.deterministic(node_of(self))
 
     def _probe(self) -> View:
-        """Read one sample, and return a new view that knows shape, dtype and fields."""
+        """Read a few samples, and return a new view that knows shape, dtype and fields.
+
+        These are the first two, the middle and the last sample, and the first four of a stream. If
+        they differ in length, the field is ragged. All others have to be like them.
+
+        >>> View(lambda number: [number] * number, _length=9)._probe()
+        View (9, ?) int64, function
+        """
         return viewed(samples.probed(node_of(self)))
 
     def _explain(self) -> show.Explanation:
@@ -447,7 +454,8 @@ class View(Operators, RaggedVerbs, RowVerbs, LabelVerbs, StatisticVerbs, Library
         return lengths.truth(node_of(self))
 
     def __contains__(self, value: Any) -> bool:
-        return bool(np.any(evaluate(node_of(self == value))))
+        whole = viewed(samples.with_lengths(node_of(self)))
+        return lengths.any_true(node_of(whole == value))
 
     def __float__(self) -> float:
         return float(self())
@@ -542,9 +550,9 @@ def _part(view: View, key: Any) -> View:
 def _plain_key(key: Any) -> Any:
     """Return the key with its views evaluated: nothing else reads while a view is built."""
     if isinstance(key, View):
-        return np.asarray(key)
+        return lengths.as_key(node_of(key))
     if isinstance(key, tuple):
-        return tuple(np.asarray(part) if isinstance(part, View) else part for part in key)
+        return tuple(lengths.as_key(node_of(k)) if isinstance(k, View) else k for k in key)
     return key
 
 

@@ -1,0 +1,185 @@
+"""Samples whose lengths differ: what is known of all of them, and several as ragged rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dataview.compute import evaluate
+from dataview.errors import error_at
+from dataview.index.flat import is_of_arrays, layout_of, shaped
+from dataview.plan.build import field, record, stored
+from dataview.plan.casting import cast
+from dataview.plan.kinds import Extents, Record, known_dtype, known_shape, size_of
+from dataview.plan.node import DType, Node, Shape
+from dataview.plan.ragged import Ragged, text_of
+from dataview.sources import ArraySource
+
+
+class AnyLength(Node):
+    """What is known of samples that differ in length: such lengths are None.
+
+    If the rows of a sample differ in length, too, each of them is like `row`.  Samples are cast to
+    a dtype that was declared; an `exact` one was learnt from samples.
+    """
+
+    __slots__ = ("exact", "extents", "row")
+
+    extents: Extents
+
+    def __init__(
+        self, extents: Extents, dtype: DType, row: AnyLength | None = None, exact: bool = True
+    ) -> None:
+        super().__init__(None, dtype)
+        self.extents = extents
+        self.row = row
+        self.exact = exact
+
+    @property
+    def axes(self) -> Extents:
+        """The axes that each sample lays out for itself: up to the last that differs."""
+        if self.row is not None:
+            return (None,)
+        return self.extents[: 1 + max(n for n, length in enumerate(self.extents) if length is None)]
+
+    @property
+    def rest(self) -> Shape:
+        """The shape of the values of samples that stand in a line."""
+        return tuple(n or 0 for n in self.extents[len(self.axes) :])
+
+    def fitted(self, sample: np.ndarray) -> np.ndarray:
+        """Return the data of a sample as it stands among the others, or raise."""
+        if self.row is not None:
+            found = np.empty(len(sample), object)
+            for number, row in enumerate(sample):
+                found[number] = self.row.fitted(np.asarray(row))
+            return found
+        if not sample.size and sample.ndim == 1:  # an empty list has no more axes, and no dtype
+            return np.empty((0, *(n or 0 for n in self.extents[1:])), self.dtype)
+        dtype, shape = known_dtype(self), text_of(self.extents)
+        if not has_extents(sample.shape, self.extents):
+            known = "the first ones read were" if self.exact else "declared is"
+            raise ValueError(f"the shape is {sample.shape}; {known} {shape}")
+        if not self.exact:
+            return cast(sample, dtype)
+        if not np.can_cast(sample.dtype, dtype, "safe"):
+            raise TypeError(
+                f"the dtype is {sample.dtype}; the first ones read were {dtype}, _fields= declares "
+                "another one"
+            )
+        return sample.astype(dtype, copy=False)
+
+    def rows_of(self, samples: Sequence[np.ndarray]) -> Ragged:
+        """Return samples that were fitted as the rows of one node."""
+        if self.row is not None:
+            rows = self.row.rows_of([row for sample in samples for row in sample])
+            return Ragged(rows, layout_of(lengths=[len(sample) for sample in samples]))
+        axes, none = self.axes, np.empty((0, *self.rest), self.dtype)
+        own = len(axes)
+        shapes = np.array([sample.shape[:own] for sample in samples], np.intp).reshape(-1, own)
+        lines = [sample.reshape(size_of(sample.shape[:own]), *self.rest) for sample in samples]
+        values = np.concatenate([none, *lines], dtype=self.dtype)  # in its byte order
+        return Ragged(stored(ArraySource(values)), shaped(shapes, axes))
+
+
+def likeness(samples: Sequence[Node]) -> Node:
+    """Return the first of some samples, or what is known of all where they differ in length."""
+    first = samples[0]
+    if not isinstance(first, Record):
+        found = None if any(isinstance(s, Record) for s in samples) else _any_length(samples)
+        return first if found is None else found
+    if any(set(sample.fields) != set(first.fields) for sample in samples):
+        return first  # the other one is refused when its turn comes
+    own = {name: field(first, name) for name in first.fields}
+    parts = {name: likeness([field(sample, name) for sample in samples]) for name in own}
+    return first if all(parts[n] is own[n] for n in own) else record(parts, first.rank)
+
+
+def _any_length(samples: Sequence[Node]) -> AnyLength | None:
+    """Return what is known of arrays that differ in length, None if they do not."""
+    if any(isinstance(sample, Ragged) for sample in samples):
+        return _of_rows([evaluate(sample) for sample in samples])
+    if any(sample.shape is None or sample.dtype is None for sample in samples):
+        return None
+    return _of_shapes([(known_shape(sample), known_dtype(sample)) for sample in samples])
+
+
+def _of_rows(samples: Sequence[np.ndarray]) -> AnyLength:
+    """Return what is known of samples of which one has rows that differ in length."""
+    rows = [np.asarray(row) for sample in samples for row in sample]
+    if any(map(is_of_arrays, rows)):
+        row = _of_rows(rows)
+    else:
+        shapes = [(row.shape, row.dtype) for row in rows] or [((0,), np.dtype(float))]
+        alike = AnyLength((None, *shapes[0][0][1:]), shapes[0][1])
+        row = _of_shapes(shapes) or alike
+    return AnyLength((None, *row.extents), known_dtype(row), row)
+
+
+def _of_shapes(found: Sequence[tuple[Shape, DType]]) -> AnyLength | None:
+    """Return what is known of arrays of these shapes and dtypes, None if they do not differ."""
+    if len({shape for shape, _ in found}) < 2:
+        return None
+    full = [each for each in found if size_of(each[0])] or found
+    ndim = len(full[0][0])
+    if any(len(shape) != ndim for shape, _ in full):
+        return None
+    shapes = [shape for shape, _ in found if len(shape) == ndim]
+    lengths = [set(column) for column in zip(*shapes, strict=True)]
+    extents = tuple(own.pop() if len(own) == 1 else None for own in lengths)
+    if None not in extents:  # an empty list beside arrays of several axes
+        extents = (None, *extents[1:])
+    dtypes = {dtype for _, dtype in full}
+    return AnyLength(extents, dtypes.pop() if len(dtypes) == 1 else np.result_type(*dtypes))
+
+
+def has_extents(shape: Shape, extents: Extents) -> bool:
+    """Whether a shape is as known, where None is known of a length that differs."""
+    return len(shape) == len(extents) and all(
+        known in (None, length) for length, known in zip(shape, extents, strict=True)
+    )
+
+
+def fitted(sample: Node, like: AnyLength, where: str) -> np.ndarray:
+    """Return the data of a sample as it stands among the others, or raise saying which it is."""
+    try:
+        return like.fitted(evaluate(sample))
+    except (TypeError, ValueError) as error:
+        raise error_at(error, where) from error
+
+
+def sample_like(sample: Node, like: Node, where: str) -> Node:
+    """Return a sample with its parts that differ in length as they stand among the others."""
+    if isinstance(like, AnyLength):
+        return stored(ArraySource(fitted(sample, like, where)), False)
+    if not isinstance(like, Record) or not is_unlike(like):
+        return sample
+    parts = {name: field(sample, name) for name in sample.fields}
+    for name in like.fields:
+        at = f"{where}, field {name!r}"
+        parts[name] = sample_like(field(sample, name), field(like, name), at)
+    return record(parts, 0)
+
+
+def as_declared(
+    extents: Extents, dtype: DType, exact: bool = False, row: AnyLength | None = None
+) -> Node:
+    """Return what is known of a sample that is declared so; a length of None differs."""
+    shape = tuple(length for length in extents if length is not None)
+    if len(shape) == len(extents):
+        return without_data(shape, dtype)
+    return AnyLength(extents, dtype, row, exact)
+
+
+def without_data(shape: Shape, dtype: DType) -> Node:
+    """Return what is known of a sample as a node that has no memory of its own."""
+    return stored(ArraySource(np.broadcast_to(np.zeros((), dtype), shape)))
+
+
+def is_unlike(node: Any) -> bool:
+    """Whether samples that differ in length are in what a sample is like."""
+    if isinstance(node, Record):
+        return any(is_unlike(field(node, name)) for name in node.fields)
+    return isinstance(node, AnyLength)
