@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import dataview as dv
 from children import printed, python
-from dataview.compute import engines, programs
+from dataview.compute import programs
 from dataview.view.face import node_of
 from oracle import LAYOUTS, assert_same, examples, lay_out
 
@@ -29,7 +29,7 @@ def program_of(view):
 
 def computed_by_numexpr(view):
     """Give the names of the ufuncs that numexpr computes."""
-    choices = engines.chosen(program_of(view))
+    choices = programs.chosen_engines(program_of(view))
     return [choice.step.ufunc.__name__ for choice in choices if choice.engine == "numexpr"]
 
 
@@ -45,13 +45,13 @@ def both(make):
 
 
 def test_the_engine_is_chosen_for_a_context():
-    assert engines.current() == "auto"
+    assert programs.current_engine() == "auto"
     with dv.engine("numexpr") as name:
-        assert name == engines.current() == "numexpr"
+        assert name == programs.current_engine() == "numexpr"
         with dv.engine("numpy"):
-            assert engines.current() == "numpy"
-        assert engines.current() == "numexpr"
-    assert engines.current() == "auto"
+            assert programs.current_engine() == "numpy"
+        assert programs.current_engine() == "numexpr"
+    assert programs.current_engine() == "auto"
 
 
 @pytest.mark.parametrize("name", ["", "numba", None, 3])
@@ -67,8 +67,8 @@ v = dv.View(np.ones(99)) + 1
 v()
 print("numexpr" in sys.modules)
 with dv.engine("numpy"):
-    from dataview.compute import engines
-    print(engines.current())
+    from dataview.compute import programs
+    print(programs.current_engine())
 """
     for engine, imported in [("numexpr", "True"), ("numpy", "False"), ("auto", "False")]:
         assert printed("-c", code, DATAVIEW_ENGINE=engine).split() == [imported, "numpy"]
@@ -80,8 +80,8 @@ def test_auto_takes_numexpr_where_it_was_measured_faster(monkeypatch):
     a = dv.View(np.arange(9.0))
     view = (a + 1) * a
     assert computed_by_numexpr(view) == []
-    assert all(row.slower >= 1 for row in engines.VETTED.values())
-    monkeypatch.setattr(engines, "PAYING", frozenset([np.multiply]))
+    assert all(row.slower >= 1 for row in programs.VETTED.values())
+    monkeypatch.setattr(programs, "PAYING", frozenset([np.multiply]))
     assert computed_by_numexpr(view) == ["multiply"]
     with dv.engine("numpy"):
         assert computed_by_numexpr(view) == []
@@ -97,7 +97,7 @@ def test_every_choice_has_a_reason():
     with dv.engine("numexpr"):
         found = {
             choice.step.ufunc.__name__: (choice.engine, choice.why)
-            for choice in engines.chosen(program_of(view))
+            for choice in programs.chosen_engines(program_of(view))
         }
     assert found["exp"] == ("numpy", "not vetted")
     assert found["multiply"] == ("numexpr", "chosen")
@@ -165,11 +165,11 @@ def operands(draw, dtype, count):
     return found
 
 
-@pytest.mark.parametrize("ufunc", engines.VETTED, ids=lambda ufunc: ufunc.__name__)
+@pytest.mark.parametrize("ufunc", programs.VETTED, ids=lambda ufunc: ufunc.__name__)
 @examples(40)
 @given(st.data())
 def test_every_vetted_operation_gives_numpys_bits(ufunc, data):
-    dtype = data.draw(st.sampled_from(engines.VETTED[ufunc].dtypes.split()))
+    dtype = data.draw(st.sampled_from(programs.VETTED[ufunc].dtypes.split()))
     arrays = data.draw(operands(dtype, ufunc.nin))
     if ufunc.nin == 2 and data.draw(st.booleans()):
         arrays[1] = data.draw(st.sampled_from(SPECIAL[np.dtype(dtype).kind][:4]))
@@ -189,7 +189,7 @@ def test_every_vetted_operation_gives_numpys_bits(ufunc, data):
 def test_steps_are_joined_as_far_as_they_are_vetted():
     a, b = (dv.View(np.arange(1.0, 10)) for _ in range(2))
     with dv.engine("numexpr"):
-        joined = engines.with_joined_steps(program_of(np.exp((a - b) / b * 2 + 1) - a)).steps
+        joined = programs.with_joined_steps(program_of(np.exp((a - b) / b * 2 + 1) - a)).steps
     assert len(joined) == 3
     assert joined[0].ufunc.text == "((((v0 - v1) / v1) * v2) + v3)"
     assert joined[0].ufunc.kinds == ("f8",) * 4
@@ -207,7 +207,7 @@ def test_names_of_fields_never_reach_numexpr():
     d = dv.View({"sin": np.arange(5.0), "__import__('os')": np.ones(5)})
     view = d.sin + d["__import__('os')"]
     with dv.engine("numexpr"):
-        (step,) = engines.with_joined_steps(program_of(view)).steps
+        (step,) = programs.with_joined_steps(program_of(view)).steps
         assert step.ufunc.text == "(v0 + v1)"
         assert_same(view(), np.arange(1.0, 6))
 

@@ -6,7 +6,7 @@ import pytest
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 import dataview as dv
-from dataview.compute import engines, programs
+from dataview.compute import programs
 from dataview.plan.operations import ATOM, OPERATIONS
 from dataview.show.formulas import formula_of
 from dataview.view.face import node_of
@@ -112,7 +112,7 @@ def test_an_operator_is_the_operation_of_its_row(operation):
 
 @rows
 def test_an_engine_computes_what_its_text_says(operation):
-    row = engines.VETTED.get(operation.function)
+    row = programs.VETTED.get(operation.function)
     assert (row is None) == (operation.numexpr is None)
     if row is None:
         return
@@ -121,7 +121,7 @@ def test_an_engine_computes_what_its_text_says(operation):
         expected = operation.function(*arrays)
         with dv.engine("numexpr"):
             view = operation.function(*map(dv.View, arrays))
-            (choice,) = engines.chosen(programs.compiled(node_of(view)))
+            (choice,) = programs.chosen_engines(programs.compiled(node_of(view)))
             assert choice.engine == "numexpr"
             assert_same(view(), expected)
         named = dict(zip("ab", arrays, strict=False))

@@ -4,13 +4,16 @@ Nodes go in and arrays come out: expressions block by block, statistics in strea
 products.
 """
 
-from dataview.compute.chosen import BEGUN, reduction_from, reduction_where
-from dataview.compute.engines import chosen as chosen_engines
-from dataview.compute.engines import engine
+from dataview.compute.chosen import (
+    BEGUN,
+    ragged_extreme,
+    ragged_where,
+    reduction_from,
+    reduction_where,
+)
 from dataview.compute.evaluation import evaluate, settle
 from dataview.compute.executors import executor, run_blocks, shares_memory
 from dataview.compute.kernel import FloatErrors
-from dataview.compute.memory import lend_part, memory_of, own_copy
 from dataview.compute.missing import KINDS
 from dataview.compute.photographs import (
     changing,
@@ -21,9 +24,8 @@ from dataview.compute.photographs import (
     waiting_at,
 )
 from dataview.compute.products import matmul, operand_indices
-from dataview.compute.programs import Program, compiled, leaves_of
+from dataview.compute.programs import Program, chosen_engines, compiled, engine, leaves_of
 from dataview.compute.quantiles import sampled_rows
-from dataview.compute.ragged import ragged_extreme, ragged_where
 from dataview.compute.reductions import CLOSE, NEARLY, result_dtype
 from dataview.compute.requests import (
     as_tuples,
@@ -46,8 +48,11 @@ from dataview.compute.ways import (
     cuts_along,
     cuts_of_product,
     have_makers_in_common,
+    lend_part,
     maker_of,
     making_together,
+    memory_of,
+    own_copy,
     parts_of,
     rows_of_request,
     way_of,

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from dataview.compute import engines, executors, kernel
+from dataview.compute import executors, kernel, programs
 from dataview.compute.kernel import FloatErrors
 from dataview.compute.programs import compiled
 from dataview.compute.ways import Cut, block_elements, cuts, is_read_in_blocks, reuses
@@ -57,7 +57,7 @@ def fused(
         copy_context().run(_errors_of, nodes, index, outs, evaluate, spare, values).report()
         return outs
     blocks = cuts(shape, None, True)
-    caller = engines.current(), np.geterr()
+    caller = programs.current_engine(), np.geterr()
     task = functools.partial(_remote_block, nodes, index, shape, evaluate, caller)
     errors = FloatErrors()
     found = executors.run_blocks(task, blocks, portable=True)
@@ -86,7 +86,7 @@ def _remote_block(
     part = cut.within(shape)
     block = part if index is None else compose(index, part)
     name, modes = caller
-    with engines.engine(name), np.errstate(**modes):
+    with programs.engine(name), np.errstate(**modes):
         outs = [np.empty(block.shape, known_dtype(node)) for node in nodes]
         return outs, _Fusion(nodes, block, outs, evaluate).run()
 
@@ -113,7 +113,7 @@ class _Fusion:
     ) -> None:
         self.nodes = tuple(nodes)
         self.spare = spare
-        self.program = engines.with_joined_steps(compiled(*nodes))
+        self.program = programs.with_joined_steps(compiled(*nodes))
         self.outs = outs
         self.errors = FloatErrors()
         self.thread = _ThreadState()
@@ -142,7 +142,7 @@ class _Fusion:
 
     def run(self) -> FloatErrors:
         """Compute all blocks, and return the floating-point errors of all threads."""
-        with engines.one_thread(self.program), self._noting():
+        with programs.one_thread(self.program), self._noting():
             executors.run_blocks(self.block, self.blocks())
         for tape in self.tapes:
             tape.give_back()

@@ -12,7 +12,6 @@ import numpy as np
 from dataview.compute import products
 from dataview.compute.blocks import fused
 from dataview.compute.kernel import run_small, run_whole
-from dataview.compute.memory import memory_of, read_stored
 from dataview.compute.programs import leaves_of
 from dataview.compute.rows import NESTED, PLAN, taker_of
 from dataview.compute.statistics import pending, some_rows, take
@@ -22,6 +21,8 @@ from dataview.compute.ways import (
     cuts_of_request,
     is_divided,
     making_together,
+    memory_of,
+    read_stored,
 )
 from dataview.index import (
     ENDLESS,

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from dataview.compute.engines import Joined
 from dataview.compute.programs import (
+    Joined,
     Place,
     Program,
     ProgramStep,

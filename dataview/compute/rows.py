@@ -16,10 +16,9 @@ import numpy as np
 from numpy import ndarray
 
 from dataview.compute.kernel import Runner, run_small, whole_runner
-from dataview.compute.memory import memory_of, own_copy
 from dataview.compute.programs import leaves_of
 from dataview.compute.statistics import pending, take
-from dataview.compute.ways import aliases, is_divided
+from dataview.compute.ways import aliases, is_divided, memory_of, own_copy
 from dataview.index import (
     LINE,
     Affine,

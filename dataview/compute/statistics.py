@@ -16,11 +16,10 @@ import numpy as np
 
 from dataview.compute.executors import run_blocks
 from dataview.compute.kernel import FloatErrors, Position, in_array
-from dataview.compute.memory import memory_of
 from dataview.compute.missing import KINDS
 from dataview.compute.quantiles import quantile_dtype, quantiles_of, rows_at
 from dataview.compute.reductions import State, result_dtype
-from dataview.compute.ways import Cut, parts_of, reuses, rows_of_request
+from dataview.compute.ways import Cut, memory_of, parts_of, reuses, rows_of_request
 from dataview.errors import RaggedError, StreamError, warn
 from dataview.index import Index, gather
 from dataview.plan.build import elementwise, stored

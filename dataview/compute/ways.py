@@ -8,13 +8,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+from numpy import ndarray
 
-from dataview.compute import engines, executors
+from dataview.compute import executors, programs
 from dataview.compute.programs import Program, compiled, leaves_of
-from dataview.index import Index, block_index, identity
+from dataview.index import Index, Rows, block_index, compose, gather, identity, row_key
 from dataview.plan.kinds import (
     Driven,
     Elementwise,
@@ -28,7 +29,7 @@ from dataview.plan.kinds import (
 from dataview.plan.node import Node, Part
 from dataview.plan.walk import below
 from dataview.sizes import sizes
-from dataview.sources import AT_ONCE, made_once, made_so_far
+from dataview.sources import AT_ONCE, Memo, made_once, made_so_far
 
 LONGER = 8
 """The blocks of a single operation are up to this many times as long as others."""
@@ -123,7 +124,7 @@ def is_divided(elements: int, dtype: np.dtype[Any]) -> bool:
     threads wait for each other.  An engine takes blocks of any size.
     """
     large = elements * min(max(dtype.itemsize, 4), 8) > 64 * sizes.block_elements
-    return large or engines.current() == "numexpr"
+    return large or programs.current_engine() == "numexpr"
 
 
 def is_read_in_blocks(node: Node, size: int, is_box: bool) -> bool:
@@ -259,3 +260,60 @@ def aliases(node: Node) -> bool:
         return False
     # Read-only objects are copied: no buffer can describe them.
     return node.writable or not node.source.dtype.hasobject
+
+
+# --- what is in memory, and needs no way ---------------------------------------------------------
+
+
+def memory_of(node: Node) -> np.ndarray | None:
+    """Return a node's own memory, as the same array each time; None if evaluation must copy."""
+    if node.lent is None:
+        node.lent = _memory_of(node) if aliases(node) else False
+    return None if node.lent is False else node.lent
+
+
+_BASIC = frozenset({int, slice, type(...)})
+
+
+def lend_part(part: Node, whole: Node, rows: Rows | None, key: Any) -> None:
+    """Have a part lend the memory of the whole, of which it is what a key selects of rows.
+
+    NumPy's own slice is quicker than to find out from an index where the part lies.
+    """
+    items = key if type(key) is tuple else (key,)
+    for item in items:
+        if type(item) not in _BASIC:
+            return
+    memory = None if type(rows) is ndarray or part.lent is not None else memory_of(whole)
+    if memory is None:
+        return
+    if type(rows) is range:
+        memory = memory[row_key(rows)]
+    elif rows is not None:
+        items = (rows, *items)
+    # The ellipsis makes NumPy return a 0-d array, which aliases, and not a scalar.
+    part.lent = memory[items if items[-1] is ... else (*items, ...)]
+
+
+def _memory_of(node: Node) -> np.ndarray:
+    index: Index | None = None
+    while not isinstance(node, Stored):
+        if isinstance(node, Select):
+            index = node.index if index is None else compose(node.index, index)
+        node = cast(Select | Driven, node).node
+    return read_stored(node, identity(node.source.shape) if index is None else index, {})
+
+
+def read_stored(node: Stored, index: Index, memo: Memo) -> np.ndarray:
+    """Return what an index selects from a store; memory as far as the node may change it."""
+    found = node.source.read(index, memo)
+    if node.source.memory is not None and index.is_box and not node.writable:
+        return gather.frozen(found) if found.flags.writeable else found
+    return found
+
+
+def own_copy(found: Any) -> Any:
+    """Return data that share no memory with others and can be written to."""
+    if not isinstance(found, ndarray) or (found.flags.owndata and found.flags.writeable):
+        return found
+    return np.array(found)
