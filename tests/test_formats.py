@@ -49,8 +49,30 @@ def zarr_zip(folder):
     return path
 
 
-GROUPS = {"hdf5": hdf5, "zarr 2": zarr_group(2), "zarr 3": zarr_group(3), "zip": zarr_zip}
-WRITABLE = ["hdf5", "zarr 2", "zarr 3"]
+def npz(save):
+    def make(folder):
+        save(folder / "a.npz", **{"x": X, "part/y": Y})
+        return folder / "a.npz"
+
+    return make
+
+
+def npy_folder(folder):
+    path = folder / "arrays"
+    (path / "part").mkdir(parents=True)
+    np.save(path / "x.npy", X)
+    np.save(path / "part" / "y.npy", Y)
+    return path
+
+
+DESCRIBED = {"hdf5": hdf5, "zarr 2": zarr_group(2), "zarr 3": zarr_group(3), "zip": zarr_zip}
+GROUPS = {
+    **DESCRIBED,
+    "npz": npz(np.savez),
+    "packed npz": npz(np.savez_compressed),
+    "folder": npy_folder,
+}
+WRITABLE = ["hdf5", "zarr 2", "zarr 3", "folder"]
 
 
 @pytest.fixture(params=GROUPS)
@@ -76,6 +98,7 @@ def test_groups_are_nested_fields(group):
     np.testing.assert_array_equal(d[3:].part.y(), Y[3:])
 
 
+@pytest.mark.parametrize("group", DESCRIBED, indirect=True)
 def test_attributes_are_metadata(group):
     d = dv.open(group)
     assert d._meta["title"] == "some" and d.part._meta["unit"] == "m"

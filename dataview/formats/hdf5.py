@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 
 from dataview.errors import import_library, shortened
-from dataview.formats.contents import as_meta, described, tree
+from dataview.formats.contents import (
+    DEEPEST,
+    as_meta,
+    described,
+    tree,
+    with_arrays,
+    without_arrays,
+)
 from dataview.formats.handles import Claim, OpenFile
 from dataview.plan.build import stored
 from dataview.plan.node import Node
@@ -20,9 +27,6 @@ _LOCAL_DRIVERS = ("sec2", "stdio", "windows")
 
 CACHE = {"rdcc_nbytes": 1 << 25, "rdcc_nslots": 10_007}
 """Room for the chunks of a dataset: with h5py's 1 MB, larger ones are unpacked each time."""
-
-DEEPEST = 100
-"""So many groups inside groups are looked into; a file with more is taken for a broken one."""
 
 INTERNAL = frozenset({"CLASS", "DIMENSION_LIST", "NAME", "REFERENCE_LIST", "_Netcdf4Dimid"})
 """Attributes by which libraries hold a file together: they say nothing of the data."""
@@ -171,10 +175,7 @@ def open_hdf5(path: str, mode: str, claim: Claim | None = None, swmr: bool = Fal
         file = h5py.File(path, mode, swmr=swmr, **CACHE)
     except OSError as error:
         raise _not_opened(h5py, path, mode, error) from error
-    found = _Groups(h5py, OpenFile(path, mode, file, claim)).record(file)
-    if not found.fields:
-        raise ValueError(f"{path} holds no arrays{_reasons(found)}")
-    return found
+    return with_arrays(path, _Groups(h5py, OpenFile(path, mode, file, claim)).record(file))
 
 
 def _not_opened(h5py: Any, path: str, mode: str, error: OSError) -> OSError:
@@ -239,7 +240,7 @@ class _Groups:
             raise _NotData(f"lies more than {DEEPEST} groups deep")
         inside = self.record(found)
         if not inside.fields:
-            raise _NotData(f"is a group without arrays{_reasons(inside)}")
+            raise _NotData(without_arrays(inside))
         return inside
 
     def array(self, dataset: Any) -> Node:
@@ -278,10 +279,6 @@ class _Groups:
 
 class _NotData(Exception):
     """Why a part of a file is no field."""
-
-
-def _reasons(node: Node) -> str:
-    return "".join(f"; {name!r} {reason}" for name, reason in node.fields.lost.items())
 
 
 def _virtual_files(dataset: Any) -> list[tuple[str]]:

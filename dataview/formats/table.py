@@ -11,12 +11,14 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from dataview.errors import hint, unknown_option
-from dataview.formats.handles import Claim, claimed
+from dataview.formats.folder import has_arrays, open_folder
+from dataview.formats.handles import claimed
 from dataview.formats.hdf5 import open_hdf5
+from dataview.formats.npy import open_array
+from dataview.formats.npz import open_npz
 from dataview.formats.zarr import is_zarr, open_zarr
-from dataview.plan.build import stored
 from dataview.plan.node import Node
-from dataview.sources import open_npy, save_npy
+from dataview.sources import save_npy
 
 Open: TypeAlias = Callable[..., Node]
 """Return the node of a file, given its path, the mode, what is held until it is closed, options."""
@@ -35,20 +37,17 @@ class Format(NamedTuple):
     is_folder: Callable[[str], bool] | None = None
 
 
-def _open_npy(path: str, mode: str, claim: Claim | None) -> Node:
-    return stored(open_npy(path, mode, claim))
-
-
 FORMATS = {
-    "npy": Format((".npy",), _open_npy, save_npy, b"\x93NUMPY"),
+    "npy": Format((".npy",), open_array, save_npy, b"\x93NUMPY"),
+    "npz": Format((".npz",), open_npz, magic=b"PK\3\4"),
     "hdf5": Format((".h5", ".hdf5", ".hdf", ".he5"), open_hdf5, magic=b"\x89HDF\r\n\x1a\n"),
     "zarr": Format((".zarr", ".zarr.zip"), open_zarr, None, is_folder=is_zarr),
+    "folder": Format((), open_folder, is_folder=has_arrays),
 }
 """The formats by their names; a path is opened as the first that recognises it."""
 
 _OPENED_BY = {
     ".csv": "dv.View(pandas.read_csv(path))",
-    ".npz": "dv.View(**np.load(path))",
     ".parquet": "dv.View(pandas.read_parquet(path))",
 }
 """How files that other libraries open become views."""

@@ -24,29 +24,60 @@ from dataview.sources.protocol import Memo, Source
 from dataview.sources.sharing import Home, Reference, by_path, bytes_of_member
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import TypeAlias
+
+    FindHeader: TypeAlias = Callable[[str], tuple[Header, FileState]]
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class NpyFile:
-    """An `.npy` file with its header, which a source and its members share."""
+class Opening:
+    """That a path was opened, until it is closed: for all arrays there.
+
+    `claim` is what lets others wait until then.
+    """
 
     path: str
-    mode: str
-    header: Header
-    state: FileState | None = None
     claim: Any = None
     closed: bool = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return NpyFile, (self.path, self.mode, self.header)
+        return Opening, (self.path,)
 
     def check(self) -> None:
-        """Raise if the file is neither the one that was opened nor one with the same header."""
+        """Raise if it was closed."""
         if self.closed:
             raise ValueError(
                 f"{self.path} was closed, by _close() or by a with block; open it again"
             )
+
+    def close(self) -> None:
+        """Have all views say that it is closed; others may claim it."""
+        self.closed = True
+        if self.claim is not None:
+            self.claim.release()
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class NpyFile:
+    """A file with an array in it, by the header of `.npy`; a source and its members share it.
+
+    `find` reads the header of an array that is a part of the file.
+    """
+
+    path: str
+    mode: str
+    header: Header
+    opening: Opening
+    state: FileState | None = None
+    find: FindHeader | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return NpyFile, (self.path, self.mode, self.header, self.opening, None, self.find)
+
+    def check(self) -> None:
+        """Raise if the file is neither the one that was opened nor one with the same header."""
+        self.opening.check()
         now = os.stat(self.path)
         if self.state != (now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns):
             self._check_header()
@@ -54,7 +85,7 @@ class NpyFile:
     def _check_header(self) -> None:
         changed = f"{self.path} has changed since it was opened"
         try:
-            header, state = read_header(self.path)
+            header, state = (self.find or read_header)(self.path)
         except ValueError as error:
             raise ValueError(f"{changed}: {error}; open it again") from None
         if header != self.header:
@@ -196,8 +227,15 @@ class NpySource(Source):
     def reference(self) -> Reference:
         """Return what keeps the path and the header of the file, which nobody holds open."""
         file, members, shape = self.file, self.members, self.shape
-        key = self.path, members, shape, self.dtype
+        key = self.path, self.header.offset, members, shape, self.dtype
         return by_path(self, key, lambda: NpySource(file, members, shape))
+
+    def may_share(self, other: Source) -> bool:
+        """Whether a write may change the other: two arrays in one file have bytes of their own."""
+        if isinstance(other, NpySource) and other.path == self.path:
+            ours, theirs = self.header, other.header
+            return ours.offset < theirs.end and theirs.offset < ours.end
+        return super().may_share(other)
 
     @property
     def home(self) -> Home:
@@ -206,13 +244,13 @@ class NpySource(Source):
         if self.shape[: len(shape)] != shape:
             return found
         part = bytes_of_member(dtype, self.members)
-        return found._replace(layout=(NpySource, shape, dtype), axes=len(shape), part=part)
+        return found._replace(
+            layout=(NpySource, self.header.offset, shape, dtype), axes=len(shape), part=part
+        )
 
     def close(self) -> None:
-        """Have all views of the file say that it is closed; others may claim it."""
-        self.file.closed = True
-        if self.file.claim is not None:
-            self.file.claim.release()
+        """Have all views of what was opened say that it is closed; others may claim it."""
+        self.file.opening.close()
 
     def describe(self) -> str:
         """Name the file and how it was opened."""
@@ -228,9 +266,14 @@ def open_npy(path: str | os.PathLike[str], mode: str = "r", claim: Any = None) -
         raise ValueError(f"mode is 'r' (read) or 'r+' (read and write); got {mode!r}")
     place = os.path.abspath(path)
     header, state = read_header(place)
-    if mode == "r+" and not os.access(place, os.W_OK):
-        raise PermissionError(f"{place} cannot be written; open it with mode='r'")
-    return NpySource(NpyFile(place, mode, header, state, claim))
+    check_writable(place, mode)
+    return NpySource(NpyFile(place, mode, header, Opening(place, claim), state))
+
+
+def check_writable(path: str, mode: str) -> None:
+    """Raise if a file is to be changed and may not be."""
+    if mode == "r+" and not os.access(path, os.W_OK):
+        raise PermissionError(f"{path} cannot be written; open it with mode='r'")
 
 
 def save_npy(

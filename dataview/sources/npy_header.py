@@ -59,39 +59,62 @@ GROWTH = 21
 """The width that NumPy reserves for the first length, so that rows can be added in place."""
 
 
+class HoldsObjects(ValueError):
+    """An array of Python objects, which only a pickle can hold."""
+
+
 def read_header(path: str) -> tuple[Header, FileState]:
     """Return the header of a file, checked against its size, and the state of the file."""
     with open_regular(path) as file:
-        now = time.time_ns()
-        found = os.fstat(file.fileno())
-        # The next change of a file that has just changed may leave its time the same.
-        settled = abs(now - found.st_mtime_ns) > SETTLED_NS
-        modified = found.st_mtime_ns if settled else -1
-        seen = FileState(found.st_dev, found.st_ino, found.st_size, modified)
-        try:
-            start = file.read(12)
-            version = (start[6], start[7]) if len(start) == 12 else (0, 0)
-            if start[:6] != npy.MAGIC_PREFIX or version not in FORMATS:
-                raise ValueError("it does not begin as one of version 1, 2 or 3 does")
-            form, encoding = FORMATS[version]
-            begin = 8 + struct.calcsize(form)
-            (length,) = struct.unpack(form, start[8:begin])
-            if length > min(found.st_size - begin, LONGEST_HEADER):
-                raise ValueError(f"its header would have {length} bytes")
-            file.seek(begin)
-            header = Header(*_parsed(file.read(length), encoding), begin + length)
-        except ValueError as error:
-            raise ValueError(f"{path} is not an .npy file: {shortened(str(error))}") from None
+        seen = state_of(file)
+        return header_in(file, path, 0, seen.size), seen
+
+
+def state_of(file: Any) -> FileState:
+    """Return the state of an open file."""
+    now = time.time_ns()
+    found = os.fstat(file.fileno())
+    # The next change of a file that has just changed may leave its time the same.
+    settled = abs(now - found.st_mtime_ns) > SETTLED_NS
+    modified = found.st_mtime_ns if settled else -1
+    return FileState(found.st_dev, found.st_ino, found.st_size, modified)
+
+
+def header_in(file: Any, where: str, place: int, size: int) -> Header:
+    """Read the header of the array that begins here, at a place in a file, and has `size` bytes.
+
+    `where` says in errors which array it is.
+    """
+    try:
+        header = _header_at(file, place, size)
+    except ValueError as error:
+        raise ValueError(f"{where} is not an .npy file: {shortened(str(error))}") from None
     if header.dtype.hasobject:
-        raise ValueError(
-            f"{path} holds pickled Python objects, which are never loaded: they could run code; "
-            "load it with numpy.load(allow_pickle=True) if you trust it, and wrap the array"
+        raise HoldsObjects(
+            f"{where} holds pickled Python objects, which are loaded only if they are asked for: "
+            "they can run code; dv.open(path, pickle=True) loads them if you trust who made them"
         )
-    if seen.size < header.end:
+    if size < header.end - place:
         raise ValueError(
-            f"{path} is cut short: its header promises {header.end} bytes, it has {seen.size}"
+            f"{where} is cut short: its header promises {header.end - place} bytes, it has {size}"
         )
-    return header, seen
+    return header
+
+
+def _header_at(file: Any, place: int, size: int) -> Header:
+    start = file.read(8)
+    version = (start[6], start[7]) if len(start) == 8 else (0, 0)
+    if start[:6] != npy.MAGIC_PREFIX or version not in FORMATS:
+        raise ValueError("it does not begin as one of version 1, 2 or 3 does")
+    form, encoding = FORMATS[version]
+    begin = 8 + struct.calcsize(form)
+    counted = file.read(begin - 8)
+    if len(counted) < begin - 8:
+        raise ValueError("it ends before its header")
+    (length,) = struct.unpack(form, counted)
+    if length > min(size - begin, LONGEST_HEADER):
+        raise ValueError(f"its header would have {length} bytes")
+    return Header(*_parsed(file.read(length), encoding), place + begin + length)
 
 
 @functools.lru_cache(maxsize=64)
@@ -111,9 +134,14 @@ def _parsed(raw: bytes, encoding: str) -> tuple[tuple[int, ...], bool, np.dtype[
         raise ValueError(f"{found['descr']!r} is not a dtype: {error}") from None
     if dtype.subdtype is not None:
         raise ValueError(f"{found['descr']!r} is the dtype of arrays, not of elements")
+    check_array(shape, dtype)
+    return shape, fortran, dtype
+
+
+def check_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Raise if no array can have a shape and a dtype."""
     if len(shape) > 64 or math.prod(n or 1 for n in shape) * (dtype.itemsize or 1) >= ENDLESS:
         raise ValueError(f"no array can have the shape {shape} of {dtype}")
-    return shape, fortran, dtype
 
 
 def _literal(text: str) -> Any:

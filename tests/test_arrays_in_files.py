@@ -1,0 +1,197 @@
+"""What is particular to each format of arrays in files: what is read when, what is refused."""
+
+import io
+import os
+import pickle
+import struct
+import zipfile
+
+import numpy as np
+import pytest
+
+import dataview as dv
+from dataview.formats import npz
+from dataview.sizes import sizes
+
+X = np.arange(40.0).reshape(10, 4)
+Y = np.arange(10) * 3
+
+
+def npy_bytes(array, **options):
+    file = io.BytesIO()
+    np.lib.format.write_array(file, array, **options)
+    return file.getvalue()
+
+
+# -------------------- npz --------------------
+
+
+@pytest.fixture(params=[zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED], ids=["stored", "deflated"])
+def method(request):
+    return request.param
+
+
+def test_stored_members_are_read_in_place(tmp_path, monkeypatch):
+    np.savez(tmp_path / "a.npz", x=X, y=np.asfortranarray(X), table=np.array([(1, 2.5)], "i4,f8"))
+    d = dv.open(tmp_path / "a.npz")
+    monkeypatch.setattr(npz, "PackedSource", None)
+    np.testing.assert_array_equal(d.x[[3, 1], 1:](), X[[3, 1], 1:])
+    np.testing.assert_array_equal(d.y[::-3](), X[::-3])
+    assert d.table.f1().tolist() == [2.5]
+
+
+@pytest.mark.parametrize("file_bytes", [100, 1 << 20])
+def test_compressed_members_are_unpacked_once(tmp_path, monkeypatch, file_bytes):
+    np.savez_compressed(tmp_path / "a.npz", x=X, y=np.asfortranarray(X))
+    unpacked = []
+    real = npz.PackedSource._unpacked
+    monkeypatch.setattr(
+        npz.PackedSource, "_unpacked", lambda self: unpacked.append(self.name) or real(self)
+    )
+    with sizes.set(file_bytes=file_bytes):
+        d = dv.open(tmp_path / "a.npz")
+        assert unpacked == []
+        for _ in range(2):
+            np.testing.assert_array_equal(d.x[[3, 1], 1:](), X[[3, 1], 1:])
+            np.testing.assert_array_equal(d.y[::-3](), X[::-3])
+    assert unpacked == ["x.npy", "y.npy"]
+    assert os.listdir(tmp_path) == ["a.npz"]
+    d.x()[:] = 0
+    np.testing.assert_array_equal(d.x(), X)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(d.y))(), X)
+
+
+def test_nothing_stays_of_what_was_unpacked(tmp_path):
+    np.savez_compressed(tmp_path / "a.npz", x=X)
+    before = len(os.listdir("/proc/self/fd"))
+    with sizes.set(file_bytes=100):
+        d = dv.open(tmp_path / "a.npz")
+        d.x()
+        assert len(os.listdir("/proc/self/fd")) == before + 1
+        del d
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_an_npz_file_is_not_changed_in_place(tmp_path):
+    np.savez(tmp_path / "a.npz", x=X)
+    with pytest.raises(ValueError, match=r"a\.npz.* keep the arrays in a folder"):
+        dv.open(tmp_path / "a.npz", "r+")
+    with pytest.raises(dv.ReadOnlyError):
+        dv.open(tmp_path / "a.npz").x[0] = 1
+
+
+def test_names_of_members_that_cannot_be_nested_stay_as_they_are(tmp_path):
+    np.savez(tmp_path / "a.npz", **{"x/y": Y, "x": X, "z/": Y, "../up": Y, "/root": Y})
+    d = dv.open(tmp_path / "a.npz")
+    assert d._fields() == ("x", "x/y")
+    np.testing.assert_array_equal(d._field("x/y")(), Y)
+    for name in ("../up", "/root", "z/"):
+        with pytest.raises(dv.FieldError, match="leads out of its group"):
+            d._field(name)
+
+
+def test_a_broken_member_leaves_the_others(tmp_path, method):
+    with zipfile.ZipFile(tmp_path / "a.npz", "w", method) as file:
+        file.writestr("x.npy", npy_bytes(X))
+        file.writestr("cut.npy", npy_bytes(X)[:-8])
+        file.writestr("text.txt", "some text")
+        file.writestr("no.npy", "no array")
+        file.writestr("huge.npy", npy_bytes(X).replace(b"(10, 4), }     ", b"(99999999999, )", 1))
+    d = dv.open(tmp_path / "a.npz")
+    assert d._fields() == ("x",)
+    for name, text in [
+        ("cut", r"member 'cut\.npy' of .*a\.npz is cut short"),
+        ("text.txt", r"is not an \.npy file"),
+        ("no", r"member 'no\.npy' of .*a\.npz is not an \.npy file"),
+        ("huge", r"member 'huge\.npy' of .*a\.npz is (cut short|not)"),
+    ]:
+        with pytest.raises(dv.FieldError, match=text):
+            d._field(name)
+
+
+def test_a_member_that_promises_more_than_it_can_hold_is_refused(tmp_path):
+    raw = io.BytesIO()
+    with zipfile.ZipFile(raw, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("x.npy", npy_bytes(np.zeros(1000)))
+    size = struct.pack("<I", len(npy_bytes(np.zeros(1000))))
+    (tmp_path / "a.npz").write_bytes(raw.getvalue().replace(size, b"\xf0\xff\xff\xff"))
+    with pytest.raises(ValueError, match=r"'x\.npy' of .* cannot be unpacked to so many"):
+        dv.open(tmp_path / "a.npz")
+
+
+def test_a_changed_member_is_told(tmp_path, method):
+    path = tmp_path / "a.npz"
+    with zipfile.ZipFile(path, "w", method) as file:
+        file.writestr("x.npy", npy_bytes(X))
+    d = dv.open(path)
+    with zipfile.ZipFile(path, "w", method) as file:
+        file.writestr("x.npy", npy_bytes(Y))
+    with pytest.raises(ValueError, match=r"a\.npz has changed since it was opened"):
+        d.x()
+    path.write_bytes(b"PK")
+    with pytest.raises(ValueError, match=r"a\.npz"):
+        d.x()
+
+
+def test_damaged_data_are_told_where_the_file_tells_them(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez_compressed(path, x=np.random.default_rng(0).random(5000))
+    raw = bytearray(path.read_bytes())
+    raw[20000] ^= 255
+    path.write_bytes(raw)
+    with pytest.raises(ValueError, match=r"member 'x\.npy' of .*a\.npz is broken"):
+        dv.open(path).x()
+
+
+# -------------------- pickled objects --------------------
+
+
+class Bomb:
+    def __reduce__(self):
+        return os.mkdir, ("run",)
+
+
+def test_pickles_are_loaded_only_if_they_are_asked_for(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    objects = np.array([{"a": 1}, None, "text"], object)
+    bomb = np.array([Bomb()], object)
+    np.save("a.npy", bomb, allow_pickle=True)
+    np.savez("a.npz", x=bomb, y=Y)
+    with pytest.raises(ValueError, match="pickle=True"):
+        dv.open("a.npy")
+    with pytest.raises(dv.FieldError, match=r"'x' .* pickle=True"):
+        dv.open("a.npz").x  # noqa: B018
+    assert not os.path.exists("run")
+    np.save("a.npy", objects, allow_pickle=True)
+    np.savez_compressed("a.npz", x=objects, y=Y)
+    assert dv.open("a.npy", pickle=True)().tolist() == objects.tolist()
+    assert dv.open("a.npz", pickle=True).x[::2]().tolist() == [{"a": 1}, "text"]
+    with pytest.raises(dv.ReadOnlyError):
+        dv.open("a.npy", pickle=True)[0] = 1
+    with pytest.raises(ValueError, match="cannot be changed in place"):
+        dv.open("a.npy", "r+", pickle=True)
+    np.save("b.npy", X)
+    dv.open("b.npy", "r+", pickle=True)[0, 0] = 7
+    assert np.load("b.npy")[0, 0] == 7
+
+
+# -------------------- a folder --------------------
+
+
+def test_a_folder_shows_its_arrays_and_nothing_else(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / ".hidden.npy", X)
+    (tmp_path / "notes.txt").write_text("none")
+    (tmp_path / "bad.npy").write_bytes(b"no")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "loop").mkdir()
+    (tmp_path / "loop" / "again").symlink_to(tmp_path)
+    np.save(tmp_path / "loop" / "y.npy", Y)
+    d = dv.open(tmp_path)
+    assert d._fields() == ("x", "loop") and d.loop._fields() == ("y",)
+    with pytest.raises(dv.FieldError, match=r"'bad' .*bad\.npy is not an \.npy file"):
+        d.bad  # noqa: B018
+    with pytest.raises(ValueError, match="holds no arrays"):
+        dv.open(tmp_path / "empty", format="folder")
+    with pytest.raises(NotADirectoryError, match="is no folder"):
+        dv.open(tmp_path / "notes.txt", format="folder")
