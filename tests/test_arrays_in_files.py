@@ -1,13 +1,16 @@
 """What is particular to each format of arrays in files: what is read when, what is refused."""
 
 import io
+import json
 import os
 import pickle
 import struct
+import sys
 import zipfile
 
 import numpy as np
 import pytest
+import safetensors.numpy
 
 import dataview as dv
 from dataview.formats import npz
@@ -195,3 +198,118 @@ def test_a_folder_shows_its_arrays_and_nothing_else(tmp_path):
         dv.open(tmp_path / "empty", format="folder")
     with pytest.raises(NotADirectoryError, match="is no folder"):
         dv.open(tmp_path / "notes.txt", format="folder")
+
+
+# -------------------- safetensors --------------------
+
+
+def tensors(path, header, data=b""):
+    raw = header if isinstance(header, bytes) else json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(raw)) + raw + data)
+    return path
+
+
+def tensor(dtype="F32", shape=(2,), start=0, stop=8):
+    return {"dtype": dtype, "shape": list(shape), "data_offsets": [start, stop]}
+
+
+KINDS = ["?", "c8", "f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"]
+
+
+def test_tensors_of_all_types_are_read_in_place(tmp_path):
+    path = tmp_path / "a.safetensors"
+    arrays = {f"layer.{kind}": X.astype(kind) for kind in KINDS} | {"none": np.ones((0, 3))}
+    safetensors.numpy.save_file(arrays, path, {"format": "np", "epoch": "3"})
+    d = dv.open(path)
+    assert set(d._fields()) == set(arrays) and dict(d._meta) == {"format": "np", "epoch": "3"}
+    for name, array in arrays.items():
+        view = d._field(name)
+        assert view.dtype == array.dtype
+        np.testing.assert_array_equal(view[::-1](), array[::-1])
+    again = pickle.loads(pickle.dumps(d._field("layer.f4")[2:]))
+    np.testing.assert_array_equal(again(), X[2:].astype("f4"))
+
+
+@pytest.mark.parametrize("shift", range(4))
+def test_tensors_are_changed_in_place_where_they_lie(tmp_path, shift):
+    data = np.arange(400_000, dtype="f4")
+    one = tensor(shape=(200_000,), stop=800_000)
+    two = tensor(shape=(200_000,), start=800_000, stop=1_600_000)
+    header = json.dumps({"a": one, "b": two}).encode()
+    header += b" " * (-len(header) % 8 + shift)
+    path = tensors(tmp_path / "a.safetensors", header, data.tobytes())
+    with dv.open(path, "r+") as d:
+        d.a += d.b * 2
+        d.b[[5, 3]] = [7, 8]
+        d.a[1:] -= d.b[:-1]
+    a, b = data[:200_000] + data[200_000:] * 2, data[200_000:].copy()
+    b[[5, 3]] = 7, 8
+    a[1:] -= b[:-1]
+    found = np.frombuffer(path.read_bytes()[8 + len(header) :], "f4")
+    np.testing.assert_array_equal(found, np.concatenate([a, b]))
+
+
+def test_a_type_that_numpy_lacks_is_told(tmp_path, monkeypatch):
+    told = {
+        "a": tensor("BF16", (4,)),
+        "b": tensor("F4", (4,), 8, 10),
+        "c": tensor(start=12, stop=20),
+    }
+    path = tensors(tmp_path / "a.safetensors", told, bytes(20))
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    d = dv.open(path)
+    assert d._fields() == ("c",)
+    with pytest.raises(dv.FieldError, match=r"'a' has the type BF16, .*pip install ml_dtypes"):
+        d.a  # noqa: B018
+    with pytest.raises(dv.FieldError, match="'b' has the unknown type F4"):
+        d.b  # noqa: B018
+
+
+LYING = {
+    "empty": b"",
+    "no json": b"no",
+    "a list": [],
+    "a number": {"a": 3},
+    "an unknown key": {"a": tensor() | {"b": 1}},
+    "a length below zero": {"a": tensor(shape=(-2,))},
+    "a length that is no number": {"a": tensor(shape=("2",))},
+    "a length that is true": {"a": tensor(shape=(True,))},
+    "three ends": {"a": tensor() | {"data_offsets": [0, 8, 8]}},
+    "a huge shape": {"a": tensor(shape=(2**62, 2**62))},
+    "a huge shape without elements": {"a": tensor(shape=(0, 2**62), stop=0)},
+    "other bytes than its shape": {"a": tensor(shape=(3,))},
+    "turned": {"a": tensor(start=8, stop=0)},
+    "past the end": {"a": tensor(start=4, stop=12)},
+    "shared": {"a": tensor(), "b": tensor(shape=(1,), start=4, stop=8)},
+    "twice": b'{"a": 1, "a": 1}',
+    "deep": b"[" * 100_000,
+    "numbers as metadata": {"__metadata__": {"a": 1}},
+    "a list as metadata": {"__metadata__": []},
+    "a long number": b'{"a": ' + b"9" * 5000 + b"}",
+    "no text": b"\xff\xfe{}",
+}
+
+
+@pytest.mark.parametrize("name", LYING)
+def test_a_header_that_lies_is_refused(tmp_path, name):
+    path = tensors(tmp_path / "a.safetensors", LYING[name], bytes(8))
+    with pytest.raises(ValueError, match=r"a\.safetensors is not a \.safetensors file: "):
+        dv.open(path)
+
+
+@pytest.mark.parametrize("raw", [b"", b"1234567", b"\xff" * 20, struct.pack("<Q", 5) + b"{}"])
+def test_what_is_no_file_of_tensors_is_refused(tmp_path, raw):
+    (tmp_path / "a.safetensors").write_bytes(raw)
+    with pytest.raises(ValueError, match=r"a\.safetensors is not a \.safetensors file: "):
+        dv.open(tmp_path / "a.safetensors")
+
+
+def test_a_file_that_has_changed_is_told(tmp_path):
+    path = tensors(tmp_path / "a.safetensors", {"a": tensor()}, bytes(8))
+    d = dv.open(path)
+    tensors(path, {"a": tensor("I32")}, bytes(8))
+    with pytest.raises(ValueError, match="has changed since it was opened: it held float32"):
+        d.a()
+    tensors(path, {"b": tensor()}, bytes(8))
+    with pytest.raises(ValueError, match="there is no tensor 'a'"):
+        d.a()

@@ -6,6 +6,7 @@ import pickle
 import h5py
 import numpy as np
 import pytest
+import safetensors.numpy
 import zarr
 
 import dataview as dv
@@ -73,6 +74,7 @@ GROUPS = {
     "folder": npy_folder,
 }
 WRITABLE = ["hdf5", "zarr 2", "zarr 3", "folder"]
+LOCKABLE = ["npy", "safetensors", *WRITABLE]
 
 
 @pytest.fixture(params=GROUPS)
@@ -184,8 +186,11 @@ def test_nothing_is_left_open_by_views_that_are_gone(tmp_path):
 # -------------------- one writer at a time --------------------
 
 
-@pytest.fixture(params=["npy", *WRITABLE])
+@pytest.fixture(params=LOCKABLE)
 def lockable(request, tmp_path):
+    if request.param == "safetensors":
+        safetensors.numpy.save_file({"x": X}, tmp_path / "a.safetensors")
+        return tmp_path / "a.safetensors"
     if request.param == "npy":
         np.save(tmp_path / "a.npy", X)
         return tmp_path / "a.npy"

@@ -16,6 +16,7 @@ from dataview.formats.handles import claimed
 from dataview.formats.hdf5 import open_hdf5
 from dataview.formats.npy import open_array
 from dataview.formats.npz import open_npz
+from dataview.formats.tensors import open_safetensors, open_torch
 from dataview.formats.zarr import is_zarr, open_zarr
 from dataview.plan.node import Node
 from dataview.sources import save_npy
@@ -41,6 +42,8 @@ FORMATS = {
     "npy": Format((".npy",), open_array, save_npy, b"\x93NUMPY"),
     "npz": Format((".npz",), open_npz, magic=b"PK\3\4"),
     "hdf5": Format((".h5", ".hdf5", ".hdf", ".he5"), open_hdf5, magic=b"\x89HDF\r\n\x1a\n"),
+    "safetensors": Format((".safetensors",), open_safetensors),
+    "torch": Format((".pt", ".pth"), open_torch),
     "zarr": Format((".zarr", ".zarr.zip"), open_zarr, None, is_folder=is_zarr),
     "folder": Format((), open_folder, is_folder=has_arrays),
 }
