@@ -8,6 +8,7 @@ import struct
 import sys
 import zipfile
 
+import h5py
 import numpy as np
 import pytest
 import safetensors.numpy
@@ -313,3 +314,99 @@ def test_a_file_that_has_changed_is_told(tmp_path):
     tensors(path, {"b": tensor()}, bytes(8))
     with pytest.raises(ValueError, match="there is no tensor 'a'"):
         d.a()
+
+
+# -------------------- HDF5 --------------------
+
+
+def rows_file(path, rows, **options):
+    with h5py.File(path, "w") as file:
+        made = file.create_dataset("rows", (len(rows),), h5py.vlen_dtype("f4"), **options)
+        for number, row in enumerate(rows):
+            made[number] = row
+        made.attrs["unit"] = "m"
+        file["x"] = X[:7]
+    return path
+
+
+ROWS = [np.arange(n, dtype="f4") + 10 * n for n in (3, 0, 5, 1, 0, 2, 4)]
+
+
+def lists(rows):
+    return [np.asarray(row).tolist() for row in rows]
+
+
+@pytest.mark.parametrize("options", [{}, {"chunks": (2,), "compression": "gzip"}])
+@pytest.mark.parametrize("file_bytes", [8, 1 << 20])
+def test_rows_of_different_lengths_are_ragged(tmp_path, options, file_bytes):
+    path = rows_file(tmp_path / "a.h5", ROWS, **options)
+    with sizes.set(file_bytes=file_bytes):
+        d = dv.open(path)
+        assert d.rows._meta["unit"] == "m" and len(d.rows) == 7
+        assert lists(d.rows()) == lists(ROWS)
+        assert d.rows[2]().tolist() == ROWS[2].tolist() and d.rows[2][1:3]().tolist() == [51, 52]
+        assert lists(d.rows[[5, 0, 1, 5]]()) == lists([ROWS[n] for n in (5, 0, 1, 5)])
+        assert lists((d.rows[::-2] * 2)()) == lists([row * 2 for row in ROWS[::-2]])
+        assert d[2:4].rows._pad(-1)().tolist() == [ROWS[2].tolist(), [10, *4 * [-1]]]
+        again = pickle.loads(pickle.dumps(d.rows[3:]))
+    assert lists(again()) == lists(ROWS[3:])
+    for view in (d, again):
+        view._close()
+    with pytest.raises(ValueError, match="was closed"):
+        d.rows()
+    with pytest.raises(dv.ReadOnlyError):
+        dv.open(path, "r+").rows[0] = [1, 2, 3]
+
+
+def test_only_the_rows_that_are_needed_are_read(tmp_path, monkeypatch):
+    d = dv.open(rows_file(tmp_path / "a.h5", ROWS))
+    asked = []
+    real = h5py.Dataset.__getitem__
+    monkeypatch.setattr(
+        h5py.Dataset, "__getitem__", lambda self, key: asked.append(key) or real(self, key)
+    )
+    d.rows[2]()
+    assert [range(7)[key] for key in asked] == [range(2, 3)]
+
+
+def test_no_rows_and_rows_that_were_never_written(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("none", (0,), h5py.vlen_dtype("i4"))
+        file.create_dataset("unwritten", (3,), h5py.vlen_dtype("i4"))
+        file.create_dataset("table", (2, 2), h5py.vlen_dtype("i4"))
+        pairs = file.create_dataset("pairs", (2,), h5py.vlen_dtype([("a", "i4"), ("b", "f8")]))
+        pairs[1] = np.array([(1, 2.5)], [("a", "i4"), ("b", "f8")])
+        file.create_dataset("texts", (2,), h5py.vlen_dtype(h5py.string_dtype()))
+    d = dv.open(tmp_path / "a.h5")
+    assert lists(d.none()) == [] and lists(d.unwritten()) == [[], [], []]
+    assert lists(d.pairs()) == [[], [(1, 2.5)]]
+    with pytest.raises(dv.FieldError, match="'table' has rows of different lengths along 2 axes"):
+        d.table  # noqa: B018
+    with pytest.raises(dv.FieldError, match="'texts' has rows of different lengths, of"):
+        d.texts  # noqa: B018
+
+
+def test_a_filter_that_is_not_there_is_named(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = X
+        made = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        made.set_chunk((10,))
+        made.set_filter(32001, h5py.h5z.FLAG_OPTIONAL, (2, 2, 4, 40))
+        space = h5py.h5s.create_simple((10,))
+        h5py.h5d.create(file.id, b"packed", h5py.h5t.IEEE_F32LE, space, made)
+    d = dv.open(tmp_path / "a.h5")
+    with pytest.raises(dv.FieldError, match=r"'packed' .*filter 32001 .*pip install hdf5plugin"):
+        d.packed  # noqa: B018
+
+
+def test_links_that_double_at_each_step_end(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        group = file.create_group("g")
+        file["x"] = X
+        for _ in range(40):
+            inner = group.create_group("a")
+            group["b"] = inner
+            group = inner
+        group["x"] = X
+    d = dv.open(tmp_path / "a.h5")
+    np.testing.assert_array_equal(d.x(), X)

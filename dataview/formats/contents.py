@@ -19,6 +19,10 @@ LONGEST_META = 1 << 12
 """Longer arrays beside the data are no description of it; metadata has their shape and dtype."""
 
 
+class NotData(Exception):
+    """Why a part of a file is no field."""
+
+
 def tree(parts: Mapping[str, Node], lost: Mapping[str, str], meta: Mapping[str, Any]) -> Node:
     """Return the record of named parts; `lost` says of others why they cannot be viewed."""
     found = record(parts)

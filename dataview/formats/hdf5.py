@@ -11,6 +11,7 @@ import numpy as np
 from dataview.errors import import_library, shortened
 from dataview.formats.contents import (
     DEEPEST,
+    NotData,
     as_meta,
     described,
     tree,
@@ -18,6 +19,7 @@ from dataview.formats.contents import (
     without_arrays,
 )
 from dataview.formats.handles import Claim, OpenFile
+from dataview.formats.rows_in_hdf5 import ragged_rows
 from dataview.plan.build import stored
 from dataview.plan.node import Node
 from dataview.sources import ArrayLike, Reference, Source, by_path, key_of_file
@@ -27,6 +29,9 @@ _LOCAL_DRIVERS = ("sec2", "stdio", "windows")
 
 CACHE = {"rdcc_nbytes": 1 << 25, "rdcc_nslots": 10_007}
 """Room for the chunks of a dataset: with h5py's 1 MB, larger ones are unpacked each time."""
+
+MOST_REPEATS = 1000
+"""So often a group may be met again by other links; links that double at each step do not end."""
 
 INTERNAL = frozenset({"CLASS", "DIMENSION_LIST", "NAME", "REFERENCE_LIST", "_Netcdf4Dimid"})
 """Attributes by which libraries hold a file together: they say nothing of the data."""
@@ -175,7 +180,7 @@ def open_hdf5(path: str, mode: str, claim: Claim | None = None, swmr: bool = Fal
         file = h5py.File(path, mode, swmr=swmr, **CACHE)
     except OSError as error:
         raise _not_opened(h5py, path, mode, error) from error
-    return with_arrays(path, _Groups(h5py, OpenFile(path, mode, file, claim)).record(file))
+    return with_arrays(path, Groups(h5py, OpenFile(path, mode, file, claim)).record(file))
 
 
 def _not_opened(h5py: Any, path: str, mode: str, error: OSError) -> OSError:
@@ -198,13 +203,15 @@ def _not_opened(h5py: Any, path: str, mode: str, error: OSError) -> OSError:
     return OSError(f"{path} cannot be opened with mode {mode!r}: {text}")
 
 
-class _Groups:
+class Groups:
     """The groups of a file as records."""
 
     def __init__(self, h5py: Any, file: OpenFile) -> None:
         self.h5py, self.file = h5py, file
         self.folder = os.path.dirname(os.path.realpath(file.path))
         self.above: list[Any] = []
+        self.seen: set[int] = set()
+        self.repeats = 0
 
     def record(self, group: Any) -> Node:
         """Return the record of a group; what is no data is told where somebody asks for it."""
@@ -216,7 +223,7 @@ class _Groups:
                 found = self.part(group, name)
                 if found is not None:
                     parts[name] = found
-            except _NotData as reason:
+            except NotData as reason:
                 lost[name] = str(reason)
         self.above.pop()
         return tree(parts, lost, attributes(group))
@@ -229,18 +236,22 @@ class _Groups:
         try:
             found = group[name]
         except (KeyError, OSError, RuntimeError) as error:
-            raise _NotData(f"is a link that leads nowhere: {shortened(str(error))}") from error
+            raise NotData(f"is a link that leads nowhere: {shortened(str(error))}") from error
         if isinstance(found, self.h5py.Dataset):
             return self.array(found)
         if not isinstance(found, self.h5py.Group):  # a dtype with a name
             return None
         if found in self.above:
-            raise _NotData("is a group that contains itself")
+            raise NotData("is a group that contains itself")
         if len(self.above) > DEEPEST:
-            raise _NotData(f"lies more than {DEEPEST} groups deep")
+            raise NotData(f"lies more than {DEEPEST} groups deep")
+        self.repeats += hash(found) in self.seen
+        self.seen.add(hash(found))
+        if self.repeats > MOST_REPEATS:
+            raise NotData(f"is reached by a link, and more than {MOST_REPEATS} lead to groups")
         inside = self.record(found)
         if not inside.fields:
-            raise _NotData(without_arrays(inside))
+            raise NotData(without_arrays(inside))
         return inside
 
     def array(self, dataset: Any) -> Node:
@@ -251,13 +262,13 @@ class _Groups:
         try:
             dtype = dataset.dtype
         except (TypeError, ValueError) as error:
-            raise _NotData(f"has a type that NumPy has not: {shortened(str(error))}") from error
+            raise NotData(f"has a type that NumPy has not: {shortened(str(error))}") from error
         if check(ref=dtype) is not None:
-            raise _NotData("holds references to other parts of the file, which are no data")
+            raise NotData("holds references to other parts of the file, which are no data")
         if dataset.shape is None:
-            raise _NotData("is empty: it has a type and no shape")
-        kind = TextSource if self.h5py.check_string_dtype(dtype) and dtype.hasobject else H5pySource
-        node = stored(kind(dataset, self.file))
+            raise NotData("is empty: it has a type and no shape")
+        self._check_filters(dataset)
+        node = self.data(dataset, dtype)
         labels = check(enum=dtype) if dtype.kind != "b" else None
         names = [axis.label or _scale(axis) for axis in dataset.dims]
         meta = attributes(dataset)
@@ -267,18 +278,34 @@ class _Groups:
             meta["dimensions"] = names
         return described(node, meta)
 
+    def data(self, dataset: Any, dtype: np.dtype[Any]) -> Node:
+        """Return the node of what a dataset holds."""
+        if self.h5py.check_string_dtype(dtype) is not None and dtype.hasobject:
+            return stored(TextSource(dataset, self.file))
+        rows = H5pySource(dataset, self.file)
+        inner = self.h5py.check_vlen_dtype(dtype)
+        return stored(rows) if inner is None else ragged_rows(rows, inner)
+
+    def _check_filters(self, dataset: Any) -> None:
+        """Raise if a dataset is packed by what is not there to unpack it."""
+        made = dataset.id.get_create_plist()
+        for number in range(made.get_nfilters()):
+            code, _, _, name = made.get_filter(number)
+            if not self.h5py.h5z.filter_avail(code):
+                raise NotData(
+                    f"is packed by the filter {code} ({shortened(as_meta(name)) or 'no name'}), "
+                    "which HDF5 has not here; many are there after: pip install hdf5plugin, and "
+                    "import hdf5plugin before the file is opened"
+                )
+
     def _check_file(self, name: Any) -> None:
         """Raise if another file, of which this one has a part, is not beside it or below."""
         path = os.path.realpath(os.path.join(self.folder, os.fsdecode(name)))
         if os.path.commonpath([path, self.folder]) != self.folder:
-            raise _NotData(
+            raise NotData(
                 f"is in {shortened(os.fsdecode(name))}, outside of the folder of this file, which "
                 "a file from somebody else might use to show your data; open it with h5py"
             )
-
-
-class _NotData(Exception):
-    """Why a part of a file is no field."""
 
 
 def _virtual_files(dataset: Any) -> list[tuple[str]]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dataview.errors import import_library, shortened
-from dataview.formats.contents import DEEPEST, as_meta, tree, with_arrays, without_arrays
+from dataview.formats.contents import DEEPEST, NotData, as_meta, tree, with_arrays, without_arrays
 from dataview.formats.handles import Claim
 from dataview.plan.build import stored
 from dataview.plan.node import Node
@@ -48,16 +48,12 @@ LACKING = {
 """Types that NumPy has from ml_dtypes alone, and their names there."""
 
 
-class _NotData(Exception):
-    """Why a part of a file is no field."""
-
-
 def _lacking(name: str, asked: str) -> np.dtype[Any]:
     """Return a dtype of ml_dtypes, if it is there."""
     try:
         dtype: np.dtype[Any] = np.dtype(getattr(importlib.import_module("ml_dtypes"), name))
     except (ImportError, AttributeError):
-        raise _NotData(
+        raise NotData(
             f"has the type {asked}, which NumPy has not; pip install ml_dtypes brings it"
         ) from None
     return dtype
@@ -79,7 +75,7 @@ def open_safetensors(path: str, mode: str, claim: Claim | None = None) -> Node:
             continue
         try:
             header = _header(told, name, begin)
-        except _NotData as reason:
+        except NotData as reason:
             lost[name] = str(reason)
             continue
         found = NpyFile(path, mode, header, opening, state, functools.partial(_find, name))
@@ -93,7 +89,7 @@ def _find(name: str, path: str) -> tuple[Header, FileState]:
         told, begin, state = _told(file, path)
     try:
         return _header(told, name, begin), state
-    except (KeyError, _NotData) as error:
+    except (KeyError, NotData) as error:
         raise ValueError(f"there is no tensor {name!r} to be read: {error}") from None
 
 
@@ -178,9 +174,9 @@ def _header(told: Mapping[str, Any], name: str, begin: int) -> Header:
     elif asked in DTYPES:
         dtype = np.dtype(DTYPES[asked])
     else:
-        raise _NotData(f"has the unknown type {shortened(asked)}")
+        raise NotData(f"has the unknown type {shortened(asked)}")
     if dtype.itemsize * math.prod(shape) != stop - start:
-        raise _NotData(f"has {stop - start} bytes, which its shape {shape} does not take")
+        raise NotData(f"has {stop - start} bytes, which its shape {shape} does not take")
     return Header(shape, False, dtype, begin + start)
 
 
@@ -216,7 +212,7 @@ def open_torch(path: str, mode: str, claim: Claim | None = None) -> Node:
         )
     try:
         found = _Tensors(path).node(_loaded(path), ())
-    except _NotData as reason:
+    except NotData as reason:
         raise ValueError(f"{path} {reason}") from None
     return found if found.shape is not None else with_arrays(path, found)
 
@@ -229,10 +225,11 @@ def _loaded(path: str) -> Any:
     try:
         return torch.load(path, map_location="cpu", weights_only=True, mmap=is_zip)
     except Exception as error:  # of any class: the file may say anything
+        text = shortened(str(error).partition(". ")[0])
         raise ValueError(
-            f"{path} holds more than tensors, or is broken: {type(error).__name__}: "
-            f"{shortened(str(error).partition('. ')[0])}; what may run code is never loaded: if you trust who made "
-            "it, view a part of torch.load(path, weights_only=False)"
+            f"{path} holds more than tensors, or is broken: {type(error).__name__}: {text}; "
+            "what may run code is never loaded: if you trust who made it, "
+            "view a part of torch.load(path, weights_only=False)"
         ) from error
 
 
@@ -255,7 +252,7 @@ class _Tensors:
         if not isinstance(found, (Mapping, list, tuple)):
             return stored(TensorSource(_array(found), self.path, way))
         if len(way) > DEEPEST:
-            raise _NotData(f"lies more than {DEEPEST} groups deep")
+            raise NotData(f"lies more than {DEEPEST} groups deep")
         if id(found) not in self.known:
             self.known[id(found)] = self.record(found, way)
         return self.known[id(found)]
@@ -271,10 +268,10 @@ class _Tensors:
                 continue
             try:
                 parts[str(key)] = self.node(part, (*way, key))
-            except _NotData as reason:
+            except NotData as reason:
                 lost[str(key)] = str(reason)
         if way and not parts:
-            raise _NotData(without_arrays(tree(parts, lost, meta)))
+            raise NotData(without_arrays(tree(parts, lost, meta)))
         return tree(parts, lost, meta)
 
 
@@ -282,7 +279,7 @@ def _array(tensor: Any) -> np.ndarray:
     """Return a tensor as an array that cannot be changed."""
     torch = import_library("torch", "torch")
     if not isinstance(tensor, torch.Tensor):
-        raise _NotData(f"is no tensor: {type(tensor).__name__}")
+        raise NotData(f"is no tensor: {type(tensor).__name__}")
     name = str(tensor.dtype).removeprefix("torch.")
     try:
         plain = tensor.detach().resolve_conj().resolve_neg()
@@ -292,7 +289,7 @@ def _array(tensor: Any) -> np.ndarray:
         else:
             found = plain.numpy()
     except (TypeError, RuntimeError) as error:  # sparse, quantised, without data
-        raise _NotData(f"is no plain tensor: {shortened(str(error))}") from None
+        raise NotData(f"is no plain tensor: {shortened(str(error))}") from None
     frozen: np.ndarray = found.view()
     frozen.flags.writeable = False
     return frozen
