@@ -12,6 +12,8 @@ import h5py
 import numpy as np
 import pytest
 import safetensors.numpy
+import scipy.io
+import scipy.sparse
 
 import dataview as dv
 from dataview.formats import npz
@@ -48,9 +50,9 @@ def test_stored_members_are_read_in_place(tmp_path, monkeypatch):
 def test_compressed_members_are_unpacked_once(tmp_path, monkeypatch, file_bytes):
     np.savez_compressed(tmp_path / "a.npz", x=X, y=np.asfortranarray(X))
     unpacked = []
-    real = npz.PackedSource._unpacked
+    real = npz.PackedSource.loaded
     monkeypatch.setattr(
-        npz.PackedSource, "_unpacked", lambda self: unpacked.append(self.name) or real(self)
+        npz.PackedSource, "loaded", lambda self: unpacked.append(self.name) or real(self)
     )
     with sizes.set(file_bytes=file_bytes):
         d = dv.open(tmp_path / "a.npz")
@@ -410,3 +412,206 @@ def test_links_that_double_at_each_step_end(tmp_path):
         group["x"] = X
     d = dv.open(tmp_path / "a.h5")
     np.testing.assert_array_equal(d.x(), X)
+
+
+# -------------------- MATLAB --------------------
+
+MATLAB = {
+    "x": X,
+    "c": X[0] * (1 + 2j),
+    "f": X.astype("f4"),
+    "i": np.arange(-3, 3, dtype="i2"),
+    "truth": np.array([[True], [False]]),
+    "text": "some text",
+    "texts": np.array(["ab", "cde"]),
+    "s": {"a": 3.0, "b": {"c": X, "name": "é"}},
+    "empty": np.zeros((0, 3)),
+    "cell": np.array([1, "x"], object),
+    "sparse": scipy.sparse.eye(3, format="csc"),
+}
+
+
+@pytest.mark.parametrize("do_compression", [False, True])
+def test_variables_of_matlab_5_are_read_when_they_are_needed(tmp_path, do_compression, monkeypatch):
+    path = tmp_path / "a.mat"
+    scipy.io.savemat(path, MATLAB, do_compression=do_compression)
+    asked = []
+    real = scipy.io.loadmat
+
+    def loadmat(path, variable_names, **options):
+        asked.extend(variable_names)
+        return real(path, variable_names=variable_names, **options)
+
+    monkeypatch.setattr(scipy.io, "loadmat", loadmat)
+    d = dv.open(path)
+    assert set(d._fields()) == set(MATLAB) - {"cell"} and set(asked) == {"s", "sparse"}
+    for name in ("x", "c", "f", "i", "truth", "empty"):
+        expected = np.atleast_2d(MATLAB[name])
+        assert d._field(name).dtype == expected.dtype and d._field(name).shape == expected.shape
+        np.testing.assert_array_equal(d._field(name)[::-1](), expected[::-1])
+    assert d.text().tolist() == ["some text"] and d.texts().tolist() == ["ab ", "cde"]
+    assert d.s.a() == 3 and d.s.b.name().tolist() == ["é"]
+    np.testing.assert_array_equal(d.s.b.c[2:](), X[2:])
+    assert d.sparse.data().tolist() == [1, 1, 1] and d.sparse._meta["shape"] == [3, 3]
+    d.x()
+    assert asked.count("x") == 1
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(d.x[1:]))(), X[1:])
+    with pytest.raises(dv.FieldError, match="'cell' is a cell array"):
+        d.cell  # noqa: B018
+    with pytest.raises(dv.ReadOnlyError):
+        d.s.b.c[0] = 1
+    with pytest.raises(ValueError, match="cannot be changed in place"):
+        dv.open(path, "r+")
+    d._close()
+    with pytest.raises(ValueError, match=r"a\.mat was closed"):
+        d.x()
+
+
+def matlab_7(path):
+    """A file as MATLAB writes it with -v7.3."""
+    with h5py.File(path, "w", userblock_size=512) as file:
+        for name, array, kind in [
+            ("x", X, "double"),
+            ("truth", np.array([[1], [0]], "u1"), "logical"),
+            ("text", np.array([[ord(c) for c in "some é"]], "u2"), "char"),
+            ("texts", np.array([[97, 98], [99, 100], [101, 102]], "u2"), "char"),
+            ("s/a", np.array([[3.0]]), "double"),
+            ("s/b/c", X, "double"),
+            ("#refs#/a", X, "double"),
+        ]:
+            file[name] = array.T
+            file[name].attrs["MATLAB_class"] = np.bytes_(kind)
+        for group in ("s", "s/b"):
+            file[group].attrs["MATLAB_class"] = np.bytes_("struct")
+        file["c"] = np.array([[(1.0, 2.0)], [(3.0, 4.0)]], [("real", "f4"), ("imag", "f4")])
+        file["c"].attrs["MATLAB_class"] = np.bytes_("single")
+        file["empty"] = np.array([0, 3], "u8")
+        file["empty"].attrs["MATLAB_class"] = np.bytes_("double")
+        file["empty"].attrs["MATLAB_empty"] = np.uint8(1)
+        file["cell"] = np.array([[file["#refs#/a"].ref]], h5py.ref_dtype)
+        file["cell"].attrs["MATLAB_class"] = np.bytes_("cell")
+    with open(path, "r+b") as file:
+        file.write(b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(124) + b"\0\2IM")
+    return path
+
+
+def test_variables_of_matlab_7_3_have_the_shapes_that_matlab_shows(tmp_path):
+    path = matlab_7(tmp_path / "a.mat")
+    d = dv.open(path)
+    assert set(d._fields()) == {"x", "truth", "text", "texts", "s", "c", "empty"}
+    np.testing.assert_array_equal(d.x[[3, 1], 1:](), X[[3, 1], 1:])
+    assert d.truth().tolist() == [[True], [False]]
+    assert d.text().tolist() == ["some é"] and d.texts().tolist() == ["ab", "cd", "ef"]
+    assert d.s.a().tolist() == [[3]] and d.s.b.c.shape == X.shape
+    assert d.c().tolist() == [[1 + 2j, 3 + 4j]] and d.c.dtype == np.complex64
+    assert d.empty.shape == (0, 3)
+    assert pickle.loads(pickle.dumps(d.texts))().tolist() == ["ab", "cd", "ef"]
+    with pytest.raises(dv.FieldError, match="'cell' is a cell array"):
+        d.cell  # noqa: B018
+    d._close()
+    with pytest.raises(ValueError, match="was closed"):
+        d.texts()
+    with dv.open(path, "r+") as d:
+        d.x[2] = -1
+    assert dv.open(path).x[2]().tolist() == [-1] * 4
+
+
+def test_a_matlab_file_that_is_broken_is_told(tmp_path):
+    path = tmp_path / "a.mat"
+    scipy.io.savemat(path, MATLAB)
+    raw = path.read_bytes()
+    for broken in (b"", raw[:100], raw[:200], raw[:-8], raw[:128] + b"\1" + raw[129:]):
+        path.write_bytes(broken)
+        with pytest.raises(ValueError, match=r"a\.mat (is not a MATLAB file|holds no arrays)"):
+            dv.open(path)
+    scipy.io.savemat(path, {"x": X}, format="4")
+    with pytest.raises(ValueError, match=r"loadmat reads version 4"):
+        dv.open(path)
+
+
+# -------------------- NetCDF --------------------
+
+
+def netcdf_3(path, version=1):
+    with scipy.io.netcdf_file(path, "w", version=version) as file:
+        file.createDimension("time", None)
+        file.createDimension("place", 4)
+        file.title = "some"
+        place = file.createVariable("place", "f8", ("place",))
+        place[:] = X[0]
+        for name, dtype in [("t", "i2"), ("u", "f4")]:
+            made = file.createVariable(name, dtype, ("time", "place"))
+            made[:] = X.astype(dtype)
+            made.units = "K"
+        file.variables["t"].scale_factor = 0.5
+        file.variables["t"].add_offset = 273.0
+        file.variables["t"]._FillValue = np.int16(7)
+        flag = file.createVariable("flag", "i1", ("time",))
+        flag[:] = np.arange(10)
+    return path
+
+
+def netcdf_4(path):
+    with h5py.File(path, "w") as file:
+        file.attrs["title"] = "some"
+        file["time"] = np.zeros(10, "f4")
+        file["time"].make_scale("This is a netCDF dimension but not a netCDF variable.        10")
+        file["place"] = X[0]
+        file["place"].make_scale("place")
+        for name, dtype in [("t", "i2"), ("u", "f4")]:
+            file[name] = X.astype(dtype)
+            file[name].attrs["units"] = "K"
+            for axis, scale in enumerate(["time", "place"]):
+                file[name].dims[axis].attach_scale(file[scale])
+        file["t"].attrs["scale_factor"] = np.array([0.5])
+        file["t"].attrs["add_offset"] = np.array([273.0])
+        file["t"].attrs["_FillValue"] = np.array([7], "i2")
+        file["flag"] = np.arange(10, dtype="i1")
+        file["flag"].dims[0].attach_scale(file["time"])
+    return path
+
+
+@pytest.mark.parametrize(
+    "make", [netcdf_3, lambda path: netcdf_3(path, 2), netcdf_4], ids=["3", "3 64-bit", "4"]
+)
+def test_variables_of_netcdf_have_their_dimensions(tmp_path, make):
+    path = make(tmp_path / "a.nc")
+    d = dv.open(path)
+    assert set(d._fields()) == {"place", "t", "u", "flag"} and d._meta["title"] == "some"
+    assert d.t._meta["dimensions"] == ["time", "place"] and d.t._meta["units"] == "K"
+    assert d.place._meta["dimensions"] == ["place"]
+    np.testing.assert_array_equal(d.t[[3, 1], 1:](), X[[3, 1], 1:])
+    np.testing.assert_array_equal(d.u[::-2](), X[::-2])
+    np.testing.assert_array_equal(d.flag(), np.arange(10))
+    assert d.t.dtype.kind == "i"
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(d.u[2:]))(), X[2:])
+    scaled = dv.open(path, decode=True)
+    expected = np.where(X == 7, np.nan, X * 0.5 + 273)
+    np.testing.assert_array_equal(scaled.t[::3](), expected[::3])
+    assert scaled.t._meta["units"] == "K" and scaled.u._meta["dimensions"] == ["time", "place"]
+    np.testing.assert_array_equal(scaled.u(), X)
+    for view in (d, scaled):
+        view._close()
+    with pytest.raises(ValueError, match="was closed"):
+        d.t()
+    with dv.open(path, "r+") as d:
+        d.u[2] += 1
+        d.flag[0] = 9
+    d = dv.open(path)
+    assert d.u[2]().tolist() == (X[2] + 1).tolist() and d.flag[:2]().tolist() == [9, 1]
+    np.testing.assert_array_equal(d.t(), X)
+
+
+def test_a_netcdf_file_that_is_broken_is_told(tmp_path):
+    path = netcdf_3(tmp_path / "a.nc")
+    raw = path.read_bytes()
+    for broken in (
+        raw[:4],
+        raw[:40],
+        raw[:-50],
+        raw[:3] + b"\4" + raw[4:],
+        raw[:4] + b"\0\xff" * 9,
+    ):
+        path.write_bytes(broken)
+        with pytest.raises(ValueError, match=r"a\.nc is not a NetCDF file"):
+            dv.open(path)

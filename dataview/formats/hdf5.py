@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -175,12 +175,19 @@ def _reopened(
 
 def open_hdf5(path: str, mode: str, claim: Claim | None = None, swmr: bool = False) -> Node:
     """Return the record of an HDF5 file: its groups, shapes, dtypes and attributes are read."""
+    return record_of(Groups, path, mode, claim, swmr)
+
+
+def record_of(
+    kind: Callable[..., Groups], path: str, mode: str, claim: Claim | None, swmr: bool = False
+) -> Node:
+    """Return the record of an HDF5 file, as it is read by a kind of groups."""
     h5py = import_library("h5py", "dataview[hdf5]")
     try:
         file = h5py.File(path, mode, swmr=swmr, **CACHE)
     except OSError as error:
         raise _not_opened(h5py, path, mode, error) from error
-    return with_arrays(path, Groups(h5py, OpenFile(path, mode, file, claim)).record(file))
+    return with_arrays(path, kind(h5py, OpenFile(path, mode, file, claim)).record(file))
 
 
 def _not_opened(h5py: Any, path: str, mode: str, error: OSError) -> OSError:
@@ -254,8 +261,8 @@ class Groups:
             raise NotData(without_arrays(inside))
         return inside
 
-    def array(self, dataset: Any) -> Node:
-        """Return the node of a dataset."""
+    def array(self, dataset: Any) -> Node | None:
+        """Return the node of a dataset, None if there are no data."""
         check = self.h5py.check_dtype
         for file in [*(dataset.external or ()), *_virtual_files(dataset)]:
             self._check_file(file[0])
@@ -270,7 +277,7 @@ class Groups:
         self._check_filters(dataset)
         node = self.data(dataset, dtype)
         labels = check(enum=dtype) if dtype.kind != "b" else None
-        names = [axis.label or _scale(axis) for axis in dataset.dims]
+        names = self.dimensions(dataset)
         meta = attributes(dataset)
         if labels:
             meta["labels"] = labels
@@ -285,6 +292,10 @@ class Groups:
         rows = H5pySource(dataset, self.file)
         inner = self.h5py.check_vlen_dtype(dtype)
         return stored(rows) if inner is None else ragged_rows(rows, inner)
+
+    def dimensions(self, dataset: Any) -> list[str]:
+        """Return the names of the axes, '' where one has none."""
+        return [axis.label or _scale(axis) for axis in dataset.dims]
 
     def _check_filters(self, dataset: Any) -> None:
         """Raise if a dataset is packed by what is not there to unpack it."""

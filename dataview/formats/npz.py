@@ -12,7 +12,6 @@ import os
 import shutil
 import struct
 import tempfile
-import threading
 import weakref
 import zipfile
 import zlib
@@ -24,8 +23,8 @@ import numpy as np
 from dataview.errors import shortened
 from dataview.formats.contents import nested, with_arrays
 from dataview.formats.handles import Claim
+from dataview.formats.late import LateSource
 from dataview.formats.npy import objects_in
-from dataview.index import Index
 from dataview.plan.build import stored
 from dataview.plan.node import Node
 from dataview.sizes import sizes
@@ -34,7 +33,6 @@ from dataview.sources import (
     FileState,
     Header,
     HoldsObjects,
-    Memo,
     NpyFile,
     NpySource,
     Opening,
@@ -166,33 +164,23 @@ def _named_in_errors(path: str, name: str) -> Iterator[None]:
         ) from None
 
 
-class PackedSource(Source):
+class PackedSource(LateSource):
     """A compressed member, which is unpacked once, when its data are first needed.
 
     It is unpacked to memory if it is small, and else to a temporary file.
     """
 
-    __slots__ = ("_found", "_lock", "dtype", "header", "name", "opening", "shape", "zip")
+    __slots__ = ("header", "name", "zip")
 
     def __init__(self, path: str, name: str, header: Header, opening: Opening) -> None:
-        self.zip, self.name, self.header, self.opening = path, name, header, opening
-        self.shape, self.dtype = header.shape, header.dtype
-        self._found: Source | None = None
-        self._lock = threading.Lock()
+        super().__init__(header.shape, header.dtype, opening)
+        self.zip, self.name, self.header = path, name, header
 
     def __reduce__(self) -> tuple[Any, ...]:
         return PackedSource, (self.zip, self.name, self.header, self.opening)
 
-    def read(self, index: Index, memo: Memo) -> np.ndarray:
-        """Return what the index selects, in a new array."""
-        self.opening.check()
-        with self._lock:
-            if self._found is None:
-                self._found = self._unpacked()
-        found = self._found.read(index, {})
-        return found if self._found.memory is None else np.array(found)
-
-    def _unpacked(self) -> Source:
+    def loaded(self) -> Source:
+        """Unpack the member."""
         with _archive(self.zip) as archive, _named_in_errors(self.zip, self.name):
             info = archive.getinfo(self.name)
             if _header(archive, info, self.zip)[0] != self.header:
@@ -223,10 +211,6 @@ class PackedSource(Source):
         shutil.copyfileobj(stream, file, BLOCK)
         file.flush()
         return open_npy(place)
-
-    def close(self) -> None:
-        """Have all views of the file say that it is closed."""
-        self.opening.close()
 
     def describe(self) -> str:
         """Name the file and the member."""

@@ -14,6 +14,8 @@ from dataview.errors import hint, unknown_option
 from dataview.formats.folder import has_arrays, open_folder
 from dataview.formats.handles import claimed
 from dataview.formats.hdf5 import open_hdf5
+from dataview.formats.matlab import open_matlab
+from dataview.formats.netcdf import open_netcdf
 from dataview.formats.npy import open_array
 from dataview.formats.npz import open_npz
 from dataview.formats.tensors import open_safetensors, open_torch
@@ -44,6 +46,8 @@ FORMATS = {
     "hdf5": Format((".h5", ".hdf5", ".hdf", ".he5"), open_hdf5, magic=b"\x89HDF\r\n\x1a\n"),
     "safetensors": Format((".safetensors",), open_safetensors),
     "torch": Format((".pt", ".pth"), open_torch),
+    "matlab": Format((".mat",), open_matlab, magic=b"MATLAB "),
+    "netcdf": Format((".nc", ".nc4", ".cdf"), open_netcdf, magic=b"CDF"),
     "zarr": Format((".zarr", ".zarr.zip"), open_zarr, None, is_folder=is_zarr),
     "folder": Format((), open_folder, is_folder=has_arrays),
 }
