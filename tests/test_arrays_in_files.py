@@ -16,11 +16,10 @@ import scipy.io
 import scipy.sparse
 
 import dataview as dv
+import files
 from dataview.formats import npz
 from dataview.sizes import sizes
-
-X = np.arange(40.0).reshape(10, 4)
-Y = np.arange(10) * 3
+from files import X, Y
 
 
 def npy_bytes(array, **options):
@@ -467,36 +466,8 @@ def test_variables_of_matlab_5_are_read_when_they_are_needed(tmp_path, do_compre
         d.x()
 
 
-def matlab_7(path):
-    """A file as MATLAB writes it with -v7.3."""
-    with h5py.File(path, "w", userblock_size=512) as file:
-        for name, array, kind in [
-            ("x", X, "double"),
-            ("truth", np.array([[1], [0]], "u1"), "logical"),
-            ("text", np.array([[ord(c) for c in "some é"]], "u2"), "char"),
-            ("texts", np.array([[97, 98], [99, 100], [101, 102]], "u2"), "char"),
-            ("s/a", np.array([[3.0]]), "double"),
-            ("s/b/c", X, "double"),
-            ("#refs#/a", X, "double"),
-        ]:
-            file[name] = array.T
-            file[name].attrs["MATLAB_class"] = np.bytes_(kind)
-        for group in ("s", "s/b"):
-            file[group].attrs["MATLAB_class"] = np.bytes_("struct")
-        file["c"] = np.array([[(1.0, 2.0)], [(3.0, 4.0)]], [("real", "f4"), ("imag", "f4")])
-        file["c"].attrs["MATLAB_class"] = np.bytes_("single")
-        file["empty"] = np.array([0, 3], "u8")
-        file["empty"].attrs["MATLAB_class"] = np.bytes_("double")
-        file["empty"].attrs["MATLAB_empty"] = np.uint8(1)
-        file["cell"] = np.array([[file["#refs#/a"].ref]], h5py.ref_dtype)
-        file["cell"].attrs["MATLAB_class"] = np.bytes_("cell")
-    with open(path, "r+b") as file:
-        file.write(b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(124) + b"\0\2IM")
-    return path
-
-
 def test_variables_of_matlab_7_3_have_the_shapes_that_matlab_shows(tmp_path):
-    path = matlab_7(tmp_path / "a.mat")
+    path = files.matlab_7(tmp_path)
     d = dv.open(path)
     assert set(d._fields()) == {"x", "truth", "text", "texts", "s", "c", "empty"}
     np.testing.assert_array_equal(d.x[[3, 1], 1:](), X[[3, 1], 1:])
@@ -532,50 +503,9 @@ def test_a_matlab_file_that_is_broken_is_told(tmp_path):
 # -------------------- NetCDF --------------------
 
 
-def netcdf_3(path, version=1):
-    with scipy.io.netcdf_file(path, "w", version=version) as file:
-        file.createDimension("time", None)
-        file.createDimension("place", 4)
-        file.title = "some"
-        place = file.createVariable("place", "f8", ("place",))
-        place[:] = X[0]
-        for name, dtype in [("t", "i2"), ("u", "f4")]:
-            made = file.createVariable(name, dtype, ("time", "place"))
-            made[:] = X.astype(dtype)
-            made.units = "K"
-        file.variables["t"].scale_factor = 0.5
-        file.variables["t"].add_offset = 273.0
-        file.variables["t"]._FillValue = np.int16(7)
-        flag = file.createVariable("flag", "i1", ("time",))
-        flag[:] = np.arange(10)
-    return path
-
-
-def netcdf_4(path):
-    with h5py.File(path, "w") as file:
-        file.attrs["title"] = "some"
-        file["time"] = np.zeros(10, "f4")
-        file["time"].make_scale("This is a netCDF dimension but not a netCDF variable.        10")
-        file["place"] = X[0]
-        file["place"].make_scale("place")
-        for name, dtype in [("t", "i2"), ("u", "f4")]:
-            file[name] = X.astype(dtype)
-            file[name].attrs["units"] = "K"
-            for axis, scale in enumerate(["time", "place"]):
-                file[name].dims[axis].attach_scale(file[scale])
-        file["t"].attrs["scale_factor"] = np.array([0.5])
-        file["t"].attrs["add_offset"] = np.array([273.0])
-        file["t"].attrs["_FillValue"] = np.array([7], "i2")
-        file["flag"] = np.arange(10, dtype="i1")
-        file["flag"].dims[0].attach_scale(file["time"])
-    return path
-
-
-@pytest.mark.parametrize(
-    "make", [netcdf_3, lambda path: netcdf_3(path, 2), netcdf_4], ids=["3", "3 64-bit", "4"]
-)
+@pytest.mark.parametrize("make", [files.netcdf_3, files.netcdf_3_large, files.netcdf_4])
 def test_variables_of_netcdf_have_their_dimensions(tmp_path, make):
-    path = make(tmp_path / "a.nc")
+    path = make(tmp_path)
     d = dv.open(path)
     assert set(d._fields()) == {"place", "t", "u", "flag"} and d._meta["title"] == "some"
     assert d.t._meta["dimensions"] == ["time", "place"] and d.t._meta["units"] == "K"
@@ -603,7 +533,7 @@ def test_variables_of_netcdf_have_their_dimensions(tmp_path, make):
 
 
 def test_a_netcdf_file_that_is_broken_is_told(tmp_path):
-    path = netcdf_3(tmp_path / "a.nc")
+    path = files.netcdf_3(tmp_path)
     raw = path.read_bytes()
     for broken in (
         raw[:4],
@@ -613,5 +543,5 @@ def test_a_netcdf_file_that_is_broken_is_told(tmp_path):
         raw[:4] + b"\0\xff" * 9,
     ):
         path.write_bytes(broken)
-        with pytest.raises(ValueError, match=r"a\.nc is not a NetCDF file"):
+        with pytest.raises(ValueError, match=r"three\.nc is not a NetCDF file"):
             dv.open(path)
