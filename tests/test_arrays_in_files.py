@@ -17,6 +17,7 @@ import scipy.sparse
 
 import dataview as dv
 import files
+import fuzz_openers
 from dataview.formats import npz
 from dataview.sizes import sizes
 from files import X, Y
@@ -545,3 +546,43 @@ def test_a_netcdf_file_that_is_broken_is_told(tmp_path):
         path.write_bytes(broken)
         with pytest.raises(ValueError, match=r"three\.nc is not a NetCDF file"):
             dv.open(path)
+
+
+# -------------------- zarr --------------------
+
+
+def test_a_broken_member_of_a_zarr_group_leaves_the_others(tmp_path):
+    path = files.zarr_3(tmp_path)
+    (path / "x" / "zarr.json").write_text('{"zarr_format": 3, "node_type": "array"')
+    d = dv.open(path)
+    assert d._fields() == ("part",) and d._meta["title"] == "some"
+    with pytest.raises(dv.FieldError, match="'x' is broken"):
+        d.x  # noqa: B018
+    (path / "zarr.json").write_text("no")
+    with pytest.raises(ValueError, match=r"three\.zarr cannot be opened as zarr"):
+        dv.open(path)
+
+
+def test_a_broken_chunk_names_its_array(tmp_path):
+    path = files.zarr_3(tmp_path)
+    (path / "x" / "c" / "0" / "0").write_bytes(b"no chunk")
+    d = dv.open(path)
+    np.testing.assert_array_equal(d.x[3:](), X[3:])
+    with pytest.raises(ValueError, match=r"zarr .*three\.zarr/x cannot be read"):
+        d.x()
+
+
+# -------------------- any broken file --------------------
+
+
+@pytest.mark.parametrize("name", fuzz_openers.SEEDS)
+def test_broken_files_give_clean_errors(name):
+    _, problems = fuzz_openers.fuzzed(name, 300)
+    assert fuzz_openers.ours(name, problems) == []
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", fuzz_openers.SEEDS)
+def test_many_broken_files_give_clean_errors(name):
+    _, problems = fuzz_openers.fuzzed(name, 10_000, seed=1)
+    assert fuzz_openers.ours(name, problems) == []

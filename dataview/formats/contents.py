@@ -10,6 +10,7 @@ import numpy as np
 from dataview.errors import shortened
 from dataview.plan.build import record
 from dataview.plan.fields import Fields, read_only_meta
+from dataview.plan.kinds import Record
 from dataview.plan.node import Node
 
 DEEPEST = 100
@@ -73,8 +74,8 @@ def without_arrays(group: Node) -> str:
 
 
 def with_arrays(path: str, found: Node) -> Node:
-    """Return what was found in a file, or raise if it has no fields."""
-    if not found.fields:
+    """Return what was found in a file, or raise if that is a group without any."""
+    if isinstance(found, Record) and not found.fields:
         raise ValueError(f"{path} holds no arrays{_reasons(found)}")
     return found
 

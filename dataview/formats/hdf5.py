@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,12 @@ CACHE = {"rdcc_nbytes": 1 << 25, "rdcc_nslots": 10_007}
 
 MOST_REPEATS = 1000
 """So often a group may be met again by other links; links that double at each step do not end."""
+
+_RAISED = (
+    OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError, OverflowError,
+    MemoryError, SystemError,
+)  # fmt: skip
+"""What h5py raises where a file is broken: it finds that in many places, and says it as it can."""
 
 INTERNAL = frozenset({"CLASS", "DIMENSION_LIST", "NAME", "REFERENCE_LIST", "_Netcdf4Dimid"})
 """Attributes by which libraries hold a file together: they say nothing of the data."""
@@ -187,7 +194,12 @@ def record_of(
         file = h5py.File(path, mode, swmr=swmr, **CACHE)
     except OSError as error:
         raise _not_opened(h5py, path, mode, error) from error
-    return with_arrays(path, kind(h5py, OpenFile(path, mode, file, claim)).record(file))
+    opened = OpenFile(path, mode, file, claim)
+    try:
+        return with_arrays(path, kind(h5py, opened).record(file))
+    except NotData as reason:
+        opened.close()
+        raise ValueError(f"{path} {reason}") from reason
 
 
 def _not_opened(h5py: Any, path: str, mode: str, error: OSError) -> OSError:
@@ -225,9 +237,12 @@ class Groups:
         parts: dict[str, Node] = {}
         lost: dict[str, str] = {}
         self.above.append(group)
-        for name in group:
+        with _broken():
+            names = list(group)
+        for name in names:
             try:
-                found = self.part(group, name)
+                with _broken():
+                    found = self.part(group, name)
                 if found is not None:
                     parts[name] = found
             except NotData as reason:
@@ -319,6 +334,16 @@ class Groups:
             )
 
 
+@contextlib.contextmanager
+def _broken() -> Iterator[None]:
+    """Take what h5py raises for a part of a file as the reason why it is no field."""
+    try:
+        yield
+    except _RAISED as error:
+        text = f"{type(error).__name__}: {shortened(str(error))}"
+        raise NotData(f"is broken, or of a kind that h5py does not read: {text}") from error
+
+
 def _virtual_files(dataset: Any) -> list[tuple[str]]:
     """Return the names of the other files that a virtual dataset is made of."""
     if not dataset.is_virtual:
@@ -339,7 +364,7 @@ def attributes(item: Any) -> dict[str, Any]:
             continue
         try:
             value = item.attrs[name]
-        except (OSError, TypeError, ValueError, UnicodeError) as error:
+        except _RAISED as error:
             found[name] = f"not readable: {shortened(str(error))}"
             continue
         if type(value).__module__.partition(".")[0] != "h5py":  # a reference, or nothing

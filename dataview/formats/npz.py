@@ -86,7 +86,7 @@ def _archive(path: str) -> Iterator[zipfile.ZipFile]:
     with open_regular(path) as file:
         try:
             archive = zipfile.ZipFile(file)
-        except _BROKEN as error:
+        except (OSError, *_BROKEN) as error:
             raise ValueError(
                 f"{path} is not an .npz file, or is cut short: {shortened(str(error))}"
             ) from None
@@ -156,7 +156,9 @@ def _named_in_errors(path: str, name: str) -> Iterator[None]:
         yield
     except HoldsObjects:
         raise
-    except _BROKEN as error:
+    except (OSError, *_BROKEN) as error:
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:  # a place that is none
+            raise
         where = f"member {name!r} of {path}"
         text = shortened(str(error))
         raise ValueError(

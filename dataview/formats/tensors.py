@@ -211,10 +211,9 @@ def open_torch(path: str, mode: str, claim: Claim | None = None) -> Node:
             f"keep tensors in a .safetensors file; got {mode!r}"
         )
     try:
-        found = _Tensors(path).node(_loaded(path), ())
+        return with_arrays(path, _Tensors(path).node(_loaded(path), ()))
     except NotData as reason:
         raise ValueError(f"{path} {reason}") from None
-    return found if found.shape is not None else with_arrays(path, found)
 
 
 def _loaded(path: str) -> Any:
