@@ -10,6 +10,9 @@ import safetensors.numpy
 import zarr
 
 import dataview as dv
+from dataview.formats import FORMATS, overview
+from dataview.formats.table import ABILITIES
+from package import ROOT
 
 X = np.arange(40.0).reshape(10, 4)
 Y = np.arange(10) * 3
@@ -283,3 +286,18 @@ def test_a_file_that_is_something_else_is_told(tmp_path):
     for name in ("a.h5", "a.zarr", "a"):
         with pytest.raises(FileNotFoundError):
             dv.open(tmp_path / "none" / name)
+
+
+# -------------------- the page about them --------------------
+
+
+def test_the_page_has_the_table_of_formats_and_a_line_on_each():
+    page = (ROOT / "doc" / "formats.rst").read_text(encoding="utf-8")
+    assert f"\n\n{overview()}\n\n" in page
+    for name in FORMATS:
+        assert f"\n- {name}: " in page
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_table_tells_what_a_format_can_do(name):
+    assert FORMATS[name].can <= set(ABILITIES) - {"write"}

@@ -30,26 +30,55 @@ Save: TypeAlias = Callable[[str, tuple[int, ...], np.dtype[Any], Iterable[np.nda
 """Write a file, given its path, and an array by its shape, its dtype and blocks of its rows."""
 
 
+ABILITIES = ("random access", "write", "in place", "ragged", "missing values", "remote")
+"""What a format may do: have parts of its arrays read, have views saved, be changed where it is,
+hold rows of different lengths, say which values are missing, be read from elsewhere."""
+
+
 class Format(NamedTuple):
-    """How the files of a format are recognised, opened and saved; None if there is no way."""
+    """How the files of a format are recognised, opened and saved; None if there is no way.
+
+    `can` names those of its abilities that `save` does not tell; `needs` is the library that is
+    imported when a file is opened.
+    """
 
     suffixes: tuple[str, ...]
     open: Open | None
     save: Save | None = None
     magic: bytes = b""
     is_folder: Callable[[str], bool] | None = None
+    can: frozenset[str] = frozenset({"random access"})
+    needs: str = ""
 
+
+IN_PLACE = frozenset({"random access", "in place"})
 
 FORMATS = {
-    "npy": Format((".npy",), open_array, save_npy, b"\x93NUMPY"),
+    "npy": Format((".npy",), open_array, save_npy, b"\x93NUMPY", can=IN_PLACE),
     "npz": Format((".npz",), open_npz, magic=b"PK\3\4"),
-    "hdf5": Format((".h5", ".hdf5", ".hdf", ".he5"), open_hdf5, magic=b"\x89HDF\r\n\x1a\n"),
-    "safetensors": Format((".safetensors",), open_safetensors),
-    "torch": Format((".pt", ".pth"), open_torch),
-    "matlab": Format((".mat",), open_matlab, magic=b"MATLAB "),
-    "netcdf": Format((".nc", ".nc4", ".cdf"), open_netcdf, magic=b"CDF"),
-    "zarr": Format((".zarr", ".zarr.zip"), open_zarr, None, is_folder=is_zarr),
-    "folder": Format((), open_folder, is_folder=has_arrays),
+    "hdf5": Format(
+        (".h5", ".hdf5", ".hdf", ".he5", ".h5ad"),
+        open_hdf5,
+        magic=b"\x89HDF\r\n\x1a\n",
+        can=IN_PLACE | {"ragged"},
+        needs="h5py",
+    ),
+    "safetensors": Format((".safetensors",), open_safetensors, can=IN_PLACE),
+    "torch": Format((".pt", ".pth"), open_torch, needs="torch"),
+    "matlab": Format(
+        (".mat",), open_matlab, magic=b"MATLAB ", can=frozenset({"in place"}), needs="scipy, h5py"
+    ),
+    "netcdf": Format(
+        (".nc", ".nc4", ".cdf"),
+        open_netcdf,
+        magic=b"CDF",
+        can=IN_PLACE | {"ragged", "missing values"},
+        needs="h5py",
+    ),
+    "zarr": Format(
+        (".zarr", ".zarr.zip"), open_zarr, is_folder=is_zarr, can=IN_PLACE, needs="zarr"
+    ),
+    "folder": Format((), open_folder, is_folder=has_arrays, can=IN_PLACE),
 }
 """The formats by their names; a path is opened as the first that recognises it."""
 
