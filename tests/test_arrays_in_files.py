@@ -14,11 +14,13 @@ import pytest
 import safetensors.numpy
 import scipy.io
 import scipy.sparse
+import zarr
 
 import dataview as dv
 import files
 import fuzz_openers
-from dataview.formats import npz
+from children import printed
+from dataview.formats import FORMATS, npz
 from dataview.sizes import sizes
 from files import X, Y
 
@@ -573,6 +575,82 @@ def test_a_broken_chunk_names_its_array(tmp_path):
 
 
 # -------------------- any broken file --------------------
+
+BOMB = """
+import resource, sys
+import dataview as dv
+used = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+d = dv.open(sys.argv[1])
+before = used()
+print(d.x.shape, d.x[5](), d.x[-1](), used() - before)
+"""
+
+
+def test_a_member_that_is_unpacked_to_much_takes_little_memory(tmp_path):
+    np.savez_compressed(tmp_path / "a.npz", x=np.zeros(25_000_000))
+    assert os.path.getsize(tmp_path / "a.npz") < 1 << 20
+    *found, megabytes = printed("-c", BOMB, tmp_path / "a.npz", TMPDIR=str(tmp_path)).split()
+    assert found == ["(25000000,)", "0.0", "0.0"] and int(megabytes) < 60
+    assert os.listdir(tmp_path) == ["a.npz"]
+
+
+def huge_hdf5(path):
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", (1 << 50,), "f8", chunks=(1000,))
+
+
+def huge_zarr(path):
+    zarr.open_group(path, mode="w").create_array("x", shape=(1 << 50,), dtype="f8", chunks=(1000,))
+
+
+@pytest.mark.parametrize("make", [huge_hdf5, huge_zarr])
+def test_a_huge_shape_with_few_data_is_read_in_part(tmp_path, make):
+    make(tmp_path / ("a.h5" if make is huge_hdf5 else "a.zarr"))
+    (path,) = tmp_path.iterdir()
+    *found, megabytes = printed("-c", BOMB, path).split()
+    assert found == [f"({1 << 50},)", "0.0", "0.0"] and int(megabytes) < 60
+
+
+def deep_hdf5(folder):
+    with h5py.File(folder / "a.h5", "w") as file:
+        file["x"] = X
+        group = file
+        for _ in range(200):
+            group = group.create_group("g")
+        group["x"] = X
+    return folder / "a.h5"
+
+
+def deep_npz(folder):
+    np.savez(folder / "a.npz", **{"x": X, "g/" * 20_000 + "x": X[:2], "g/" * 90 + "y": X})
+    return folder / "a.npz"
+
+
+def deep_zarr(folder):
+    group = zarr.open_group(folder / "a.zarr", mode="w")
+    group.create_array("x", data=X)
+    inner = folder / "a.zarr"
+    for _ in range(150):
+        inner = inner / "g"
+        inner.mkdir()
+        (inner / "zarr.json").write_text('{"zarr_format": 3, "node_type": "group"}')
+    return folder / "a.zarr"
+
+
+@pytest.mark.parametrize("make", [deep_hdf5, deep_npz, deep_zarr])
+def test_groups_that_are_nested_too_deeply_leave_the_others(tmp_path, make):
+    d = dv.open(make(tmp_path))
+    np.testing.assert_array_equal(d.x(), X)
+    assert "g" not in d._fields() or make is deep_npz
+
+
+@pytest.mark.parametrize(
+    "suffix", [s for row in FORMATS.values() for s in row.suffixes if row.needs != "torch"]
+)
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path, suffix):
+    os.mkfifo(tmp_path / f"a{suffix}")
+    with pytest.raises(ValueError, match="is a pipe"):
+        dv.open(tmp_path / f"a{suffix}")
 
 
 @pytest.mark.parametrize("name", fuzz_openers.SEEDS)

@@ -23,7 +23,7 @@ from dataview.formats.handles import Claim, OpenFile
 from dataview.formats.rows_in_hdf5 import ragged_rows
 from dataview.plan.build import stored
 from dataview.plan.node import Node
-from dataview.sources import ArrayLike, Reference, Source, by_path, key_of_file
+from dataview.sources import ArrayLike, Reference, Source, by_path, key_of_file, open_regular
 
 _LOCAL_DRIVERS = ("sec2", "stdio", "windows")
 """The drivers of h5py whose files can be opened again by name."""
@@ -190,6 +190,8 @@ def record_of(
 ) -> Node:
     """Return the record of an HDF5 file, as it is read by a kind of groups."""
     h5py = import_library("h5py", "dataview[hdf5]")
+    with open_regular(path):  # a pipe would be waited for
+        pass
     try:
         file = h5py.File(path, mode, swmr=swmr, **CACHE)
     except OSError as error:

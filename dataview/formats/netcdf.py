@@ -16,6 +16,7 @@ from dataview.plan.build import elementwise
 from dataview.plan.kinds import Record, members
 from dataview.plan.node import Node
 from dataview.plan.operations import NumpyFunction
+from dataview.sources import open_regular
 
 ONLY_A_DIMENSION = b"This is a netCDF dimension but not a netCDF variable"
 """What version 4 calls a dataset that has the length of a dimension, and no data."""
@@ -26,7 +27,7 @@ def open_netcdf(path: str, mode: str, claim: Claim | None = None, decode: bool =
 
     With `decode`, numbers are scaled as their attributes say, and what is missing is NaN.
     """
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         is_old = file.read(3) == b"CDF"
     found = open_netcdf3(path, mode, claim) if is_old else record_of(_Groups, path, mode, claim)
     return _each(found, _decoded) if decode else found

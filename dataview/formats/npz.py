@@ -71,7 +71,7 @@ def open_npz(path: str, mode: str, claim: Claim | None = None, pickle: bool = Fa
     parts: dict[str, Node | str] = {}
     with _archive(path) as archive:
         for info in archive.infolist():
-            if info.is_dir() or info.filename == NOT_DATA:
+            if info.filename.endswith("/") or info.filename == NOT_DATA:  # a folder
                 continue
             name = info.filename.removesuffix(".npy")
             try:

@@ -25,7 +25,7 @@ from dataview.formats.handles import Claim, OpenFile
 from dataview.plan.build import stored
 from dataview.plan.kinds import Record
 from dataview.plan.node import Node
-from dataview.sources import ArrayLike, Reference, Source, by_path
+from dataview.sources import ArrayLike, Reference, Source, by_path, open_regular
 
 
 class ZarrSource(ArrayLike):
@@ -125,7 +125,7 @@ def open_zarr(path: str, mode: str, claim: Claim | None = None) -> Node:
 def _from_zip(zarr: Any, path: str, mode: str) -> Node:
     if mode != "r":
         raise ValueError(f"{path}: what is in a zip file cannot be changed in place; got {mode!r}")
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         if not zipfile.is_zipfile(file):
             raise ValueError(f"{path} is neither a folder of zarr nor a zip file with one")
     return _root(zarr, OpenFile(path, mode, zarr.storage.ZipStore(path, mode="r")), mode)
