@@ -74,7 +74,7 @@ def _described(path: str) -> tuple[dict[str, _Variable], dict[str, Any], FileSta
         try:
             header = _HeaderReader(file.read(LONGEST_HEADER), state.size)
             return (*header.read(), state)
-        except ValueError as error:
+        except (ValueError, TypeError, OverflowError) as error:
             raise ValueError(
                 f"{path} is not a NetCDF file, or is broken: {shortened(str(error))}"
             ) from None

@@ -66,7 +66,7 @@ FORMATS = {
     "safetensors": Format((".safetensors",), open_safetensors, can=IN_PLACE),
     "torch": Format((".pt", ".pth"), open_torch, needs="torch"),
     "matlab": Format(
-        (".mat",), open_matlab, magic=b"MATLAB ", can=frozenset({"in place"}), needs="scipy, h5py"
+        (".mat",), open_matlab, magic=b"MATLAB ", can=frozenset({"in place"}), needs="h5py"
     ),
     "netcdf": Format(
         (".nc", ".nc4", ".cdf"),
