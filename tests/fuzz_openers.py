@@ -109,7 +109,7 @@ def read_a_little(view, depth=0):
         with contextlib.suppress(FieldError):
             view._field(name)
     if node.dtype is None or node.shape is None:
-        if node.count:
+        if node.dtype is not None and node.count:
             view[:2]()
         return
     if 0 not in node.shape:

@@ -464,6 +464,17 @@ def test_a_filter_that_is_not_there_is_named(tmp_path):
         d.packed  # noqa: B018
 
 
+def test_a_name_that_is_no_text_is_told(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        h5py.h5g.create(file.id, b"g\xff")
+        file["x"] = X
+        file[b"g\xff"]["y"] = X
+    d = dv.open(tmp_path / "a.h5")
+    np.testing.assert_array_equal(d.x(), X)
+    with pytest.raises(dv.FieldError, match=r"'g\\\\xff' .*can't decode byte"):
+        d._field(r"g\xff")
+
+
 def test_links_that_double_at_each_step_end(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         group = file.create_group("g")

@@ -242,13 +242,14 @@ class Groups:
         with _broken():
             names = list(group)
         for name in names:
+            known = as_meta(name)  # h5py gives bytes if they are no text
             try:
                 with _broken():
                     found = self.part(group, name)
                 if found is not None:
-                    parts[name] = found
+                    parts[known] = found
             except NotData as reason:
-                lost[name] = str(reason)
+                lost[known] = str(reason)
         self.above.pop()
         return tree(parts, lost, attributes(group))
 
@@ -367,8 +368,8 @@ def attributes(item: Any) -> dict[str, Any]:
         try:
             value = item.attrs[name]
         except _RAISED as error:
-            found[name] = f"not readable: {shortened(str(error))}"
+            found[as_meta(name)] = f"not readable: {shortened(str(error))}"
             continue
         if type(value).__module__.partition(".")[0] != "h5py":  # a reference, or nothing
-            found[name] = as_meta(value)
+            found[as_meta(name)] = as_meta(value)
     return found

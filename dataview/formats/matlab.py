@@ -51,7 +51,7 @@ class _Groups(Groups):
 
     def part(self, group: Any, name: str) -> Node | None:
         """Return the node of what a group has under a name; MATLAB's own notes are no data."""
-        return None if name.startswith("#") else super().part(group, name)
+        return None if as_meta(name).startswith("#") else super().part(group, name)
 
     def array(self, dataset: Any) -> Node | None:
         """Return the node of an array."""
