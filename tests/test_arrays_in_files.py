@@ -54,7 +54,7 @@ def test_compressed_members_are_unpacked_once(tmp_path, monkeypatch, file_bytes)
     unpacked = []
     real = npz.PackedSource.loaded
     monkeypatch.setattr(
-        npz.PackedSource, "loaded", lambda self: unpacked.append(self.name) or real(self)
+        npz.PackedSource, "loaded", lambda self: unpacked.append(self.info.filename) or real(self)
     )
     with sizes.set(file_bytes=file_bytes):
         d = dv.open(tmp_path / "a.npz")
@@ -134,7 +134,7 @@ def test_a_changed_member_is_told(tmp_path, method):
     d = dv.open(path)
     with zipfile.ZipFile(path, "w", method) as file:
         file.writestr("x.npy", npy_bytes(Y))
-    with pytest.raises(ValueError, match=r"a\.npz has changed since it was opened"):
+    with pytest.raises(ValueError, match=r"a\.npz (has changed since|is broken or changed)"):
         d.x()
     path.write_bytes(b"PK")
     with pytest.raises(ValueError, match=r"a\.npz"):

@@ -102,14 +102,14 @@ def _source(
     if not name.endswith(".npy"):
         raise ValueError(f"member {name!r} of {path} is not an .npy file")
     try:
-        header, state = _header(archive, info, path)
+        header, state, begin = _header(archive, info, path)
     except HoldsObjects:
         if not pickle:
             raise
         with _named_in_errors(path, name), archive.open(info) as stream:
             return objects_in(stream)
     if info.compress_type != zipfile.ZIP_STORED:
-        return PackedSource(path, name, header, opening)
+        return PackedSource(path, info, begin, header, opening)
     find = functools.partial(_find, name)
     return NpySource(NpyFile(path, "r", header, opening, state, find))
 
@@ -119,11 +119,17 @@ def _find(name: str, path: str) -> tuple[Header, FileState]:
     with _archive(path) as archive:
         with _named_in_errors(path, name):
             info = archive.getinfo(name)
-        return _header(archive, info, path)
+        header, state, _ = _header(archive, info, path)
+    return header, state
 
 
-def _header(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str) -> tuple[Header, FileState]:
-    """Return the header of a member; places in it are those in the file if it is only stored."""
+def _header(
+    archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str
+) -> tuple[Header, FileState, int]:
+    """Return the header of a member, the state of the file, and where the member begins there.
+
+    Places in the header are those in the file if the member is only stored.
+    """
     where = f"member {info.filename!r} of {path}"
     if info.file_size > MOST_TIMES * (info.compress_size + 1):
         raise ValueError(
@@ -136,17 +142,17 @@ def _header(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str) -> tuple
             "deflated (8)"
         )
     file: Any = archive.fp
+    state = state_of(file)
     # Opening a member checks what the zip file says of it in two places.
     with _named_in_errors(path, info.filename), archive.open(info) as stream:
+        file.seek(info.header_offset + 26)
+        begin = info.header_offset + 30 + sum(struct.unpack("<HH", file.read(4)))
         if info.compress_type == zipfile.ZIP_DEFLATED:
-            return header_in(stream, where, 0, info.file_size), state_of(file)
-    state = state_of(file)
-    file.seek(info.header_offset + 26)
-    begin = info.header_offset + 30 + sum(struct.unpack("<HH", file.read(4)))
+            return header_in(stream, where, 0, info.file_size), state, begin
     if info.file_size != info.compress_size or begin + info.file_size > state.size:
         raise ValueError(f"{where} is cut short")
     file.seek(begin)
-    return header_in(file, where, begin, info.file_size), state
+    return header_in(file, where, begin, info.file_size), state, begin
 
 
 @contextlib.contextmanager
@@ -162,7 +168,9 @@ def _named_in_errors(path: str, name: str) -> Iterator[None]:
         where = f"member {name!r} of {path}"
         text = shortened(str(error))
         raise ValueError(
-            text if where in text else f"{where} is broken: {type(error).__name__}: {text}"
+            text
+            if where in text
+            else f"{where} is broken or changed: {type(error).__name__}: {text}"
         ) from None
 
 
@@ -172,29 +180,35 @@ class PackedSource(LateSource):
     It is unpacked to memory if it is small, and else to a temporary file.
     """
 
-    __slots__ = ("header", "name", "zip")
+    __slots__ = ("begin", "header", "info", "zip")
 
-    def __init__(self, path: str, name: str, header: Header, opening: Opening) -> None:
+    def __init__(
+        self, path: str, info: zipfile.ZipInfo, begin: int, header: Header, opening: Opening
+    ) -> None:
         super().__init__(header.shape, header.dtype, opening)
-        self.zip, self.name, self.header = path, name, header
+        self.zip, self.info, self.begin, self.header = path, info, begin, header
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return PackedSource, (self.zip, self.name, self.header, self.opening)
+        return PackedSource, (self.zip, self.info, self.begin, self.header, self.opening)
 
     def loaded(self) -> Source:
         """Unpack the member."""
-        with _archive(self.zip) as archive, _named_in_errors(self.zip, self.name):
-            info = archive.getinfo(self.name)
-            if _header(archive, info, self.zip)[0] != self.header:
-                raise ValueError(f"{self.zip} has changed since it was opened; open it again")
-            with archive.open(info) as stream:
-                if info.file_size > sizes.file_bytes:
-                    return self._on_disk(stream, info.file_size)
-                raw = stream.read()
+        name, size = self.info.filename, self.info.file_size
+        with open_regular(self.zip) as file, _named_in_errors(self.zip, name):
+            if header_in(self._stream(file), name, 0, size) != self.header:
+                raise ValueError("it has changed since it was opened; open the file again")
+            stream = self._stream(file)
+            if size > sizes.file_bytes:
+                return self._on_disk(stream, size)
+            raw = stream.read()
         header = self.header
         order: Literal["C", "F"] = "F" if header.fortran else "C"
-        elements = np.ndarray(self.shape, self.dtype, raw, header.offset, order=order)
-        return ArraySource(elements)
+        return ArraySource(np.ndarray(self.shape, self.dtype, raw, header.offset, order=order))
+
+    def _stream(self, file: Any) -> zipfile.ZipExtFile:
+        """Return the unpacked bytes, of which the zip file knows a sum to check."""
+        file.seek(self.begin)
+        return zipfile.ZipExtFile(file, "r", self.info)
 
     def _on_disk(self, stream: Any, size: int) -> Source:
         """Unpack to a temporary file, which lasts as long as this source."""
@@ -202,13 +216,13 @@ class PackedSource(LateSource):
         if shutil.disk_usage(folder).free < size:
             raise OSError(
                 errno.ENOSPC,
-                f"member {self.name!r} of {self.zip} is unpacked to {size} bytes, and the disk of "
-                "the folder of temporary files has less; TMPDIR= names another folder",
+                f"member {self.info.filename!r} of {self.zip} is unpacked to {size} bytes, and the "
+                "disk of the folder of temporary files has less; TMPDIR= names another folder",
                 folder,
             )
         held = contextlib.ExitStack()
         weakref.finalize(self, held.close)
-        name = f"{os.path.basename(self.zip)}.{os.path.basename(self.name)}"
+        name = f"{os.path.basename(self.zip)}.{os.path.basename(self.info.filename)}"
         file, place = held.enter_context(temporary_file(os.path.join(folder, name)))
         shutil.copyfileobj(stream, file, BLOCK)
         file.flush()
@@ -216,4 +230,4 @@ class PackedSource(LateSource):
 
     def describe(self) -> str:
         """Name the file and the member."""
-        return f"{os.path.basename(self.zip)}/{self.name} (r, compressed)"
+        return f"{os.path.basename(self.zip)}/{self.info.filename} (r, compressed)"

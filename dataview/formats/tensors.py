@@ -108,7 +108,7 @@ def _told(file: Any, path: str) -> tuple[Mapping[str, Any], int, FileState]:
         raise ValueError(f"{path} is not a .safetensors file: {shortened(str(error))}") from None
 
 
-@functools.lru_cache(maxsize=4)
+@functools.lru_cache(maxsize=2)
 def _checked(raw: bytes, size: int) -> Mapping[str, Any]:
     """Return what a header says, if each tensor has bytes of its own among so many."""
     try:
