@@ -125,13 +125,17 @@ def opened(path):
             try:
                 read_a_little(view)
             except CLEAN as error:
-                return f"read: {type(error).__name__}"
+                return f"read: {named(error, path)}"
         return "read"
     except CLEAN as error:
-        text = str(error)
-        if str(path) not in text and path.name not in text:
-            raise AssertionError(f"the error does not name the file: {text!r}") from error
-        return f"opened: {type(error).__name__}"
+        return f"opened: {named(error, path)}"
+
+
+def named(error, path):
+    """The class of an error, which has to name the file."""
+    if path.name not in str(error):
+        raise AssertionError(f"the error does not name the file: {error}") from error
+    return type(error).__name__
 
 
 def where(error):

@@ -475,6 +475,22 @@ def test_a_name_that_is_no_text_is_told(tmp_path):
         d._field(r"g\xff")
 
 
+def test_a_broken_dataset_names_itself(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("part/x", data=X, chunks=(5, 4), compression="gzip")
+        place = file["part/x"].id.get_chunk_info(1).byte_offset
+        file["texts"] = np.array([b"a", b"\xff"], h5py.string_dtype())
+    raw = bytearray((tmp_path / "a.h5").read_bytes())
+    raw[place : place + 8] = b"no chunk"
+    (tmp_path / "a.h5").write_bytes(raw)
+    d = dv.open(tmp_path / "a.h5")
+    np.testing.assert_array_equal(d.part.x[:5](), X[:5])
+    with pytest.raises(OSError, match=r"a\.h5/part/x cannot be read"):
+        d.part.x()
+    with pytest.raises(OSError, match=r"a\.h5/texts cannot be read: .*utf-8"):
+        d.texts()
+
+
 def test_links_that_double_at_each_step_end(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         group = file.create_group("g")

@@ -97,6 +97,21 @@ class H5pySource(ArrayLike):
             self.array.refresh()
         super()._check()
 
+    def _slab(self, key: Any) -> Any:
+        with self._named_in_errors():
+            return self._elements(key)
+
+    def _elements(self, key: Any) -> Any:
+        return self.array[key]
+
+    @contextlib.contextmanager
+    def _named_in_errors(self) -> Iterator[None]:
+        """Name the dataset in an error: HDF5 says what is broken, and not where."""
+        try:
+            yield
+        except (OSError, RuntimeError, KeyError, UnicodeError) as error:
+            raise OSError(f"{self.title} cannot be read: {shortened(str(error))}") from error
+
     def _put(self, asked: Sequence[slice | np.ndarray], value: np.ndarray) -> None:
         """Write one slab, in the dtype that the dataset has with h5py's notes."""
         noted = self.array.dtype
@@ -134,7 +149,7 @@ class TextSource(H5pySource):
 
     __slots__ = ()
 
-    def _slab(self, key: Any) -> Any:
+    def _elements(self, key: Any) -> Any:
         return self.array.asstr()[key]
 
 

@@ -40,7 +40,8 @@ class ZarrSource(ArrayLike):
     def __init__(self, array: Any, file: OpenFile | None = None) -> None:
         store = array.store
         self.file = file
-        root = getattr(getattr(store, "root", None), "name", None) or type(store).__name__
+        place = getattr(store, "root", None) or getattr(store, "path", None)  # of a zip file
+        root = getattr(place, "name", None) or type(store).__name__
         path = f"{root}/{array.path}".rstrip("/")
         super().__init__(array, f"zarr {path}", not array.read_only)
 
