@@ -7,15 +7,18 @@ from collections.abc import Iterator
 
 from dataview.formats.contents import DEEPEST, nested, with_arrays
 from dataview.formats.handles import Claim
+from dataview.formats.layout import LONGEST_TEXT, NAME, restored
 from dataview.plan.build import stored
 from dataview.plan.node import Node
-from dataview.sources import Opening, open_npy
+from dataview.sources import Opening, open_npy, open_regular
 
 SUFFIX = ".npy"
 
 
 def has_arrays(path: str) -> bool:
-    """Whether a folder has an array in it, or in one of its subfolders."""
+    """Whether a folder has an array in it, or in one of its subfolders, or was saved."""
+    if os.path.isfile(os.path.join(path, f"{NAME}.json")):
+        return True
     below = [entry.path for entry in _entries(path) if entry.is_dir()]
     return any(_is_array(entry) for folder in (path, *below) for entry in _entries(folder))
 
@@ -34,6 +37,10 @@ def open_folder(path: str, mode: str, claim: Claim | None = None) -> Node:
             continue
         source.file.opening = opening
         parts[name] = stored(source)
+    described = os.path.join(path, f"{NAME}.json")
+    if os.path.isfile(described):
+        with open_regular(described) as file:
+            return restored(parts, file.read(LONGEST_TEXT + 1), path)
     return with_arrays(path, nested(parts))
 
 

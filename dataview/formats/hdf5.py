@@ -20,6 +20,7 @@ from dataview.formats.contents import (
     without_arrays,
 )
 from dataview.formats.handles import Claim, OpenFile
+from dataview.formats.layout import NAME, restored_record
 from dataview.formats.rows_in_hdf5 import ragged_rows
 from dataview.plan.build import stored
 from dataview.plan.node import Node
@@ -197,7 +198,8 @@ def _reopened(
 
 def open_hdf5(path: str, mode: str, claim: Claim | None = None, swmr: bool = False) -> Node:
     """Return the record of an HDF5 file: its groups, shapes, dtypes and attributes are read."""
-    return record_of(Groups, path, mode, claim, swmr)
+    found = record_of(Groups, path, mode, claim, swmr)
+    return restored_record(found, found.meta.get(NAME), path)
 
 
 def record_of(

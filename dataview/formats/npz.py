@@ -24,6 +24,7 @@ from dataview.errors import shortened
 from dataview.formats.contents import nested, with_arrays
 from dataview.formats.handles import Claim
 from dataview.formats.late import LateSource
+from dataview.formats.layout import LONGEST_TEXT, NAME, restored
 from dataview.formats.npy import objects_in
 from dataview.plan.build import stored
 from dataview.plan.node import Node
@@ -50,9 +51,6 @@ MOST_TIMES = 1100
 BLOCK = 1 << 20
 """How many bytes are unpacked at a time to a file."""
 
-NOT_DATA = "dataview.json"
-"""The member that says how the others belong together."""
-
 _BROKEN = (
     zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, LookupError, ValueError,
     OverflowError,
@@ -69,16 +67,26 @@ def open_npz(path: str, mode: str, claim: Claim | None = None, pickle: bool = Fa
         )
     opening = Opening(path, claim)
     parts: dict[str, Node | str] = {}
+    text = None
     with _archive(path) as archive:
         for info in archive.infolist():
-            if info.filename.endswith("/") or info.filename == NOT_DATA:  # a folder
+            if info.filename.endswith("/"):  # a folder
+                continue
+            if info.filename == f"{NAME}.json":
+                text = _text(archive, info)
                 continue
             name = info.filename.removesuffix(".npy")
             try:
                 parts[name] = stored(_source(archive, info, opening, pickle))
             except ValueError as error:
                 parts[name] = f"cannot be read: {error}"
-    return with_arrays(path, nested(parts))
+    return with_arrays(path, nested(parts)) if text is None else restored(parts, text, path)
+
+
+def _text(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    """Return the text that describes how the arrays belong together."""
+    with archive.open(info) as file:
+        return file.read(LONGEST_TEXT + 1)
 
 
 @contextlib.contextmanager

@@ -22,6 +22,7 @@ from dataview.formats.contents import (
     without_arrays,
 )
 from dataview.formats.handles import Claim, OpenFile
+from dataview.formats.layout import NAME, restored_record
 from dataview.plan.build import stored
 from dataview.plan.kinds import Record
 from dataview.plan.node import Node
@@ -134,7 +135,8 @@ def _from_zip(zarr: Any, path: str, mode: str) -> Node:
 
 def _root(zarr: Any, file: OpenFile, mode: str) -> Node:
     try:
-        return with_arrays(file.path, _node(zarr, zarr.open(file.file, mode=mode), file))
+        found = with_arrays(file.path, _node(zarr, zarr.open(file.file, mode=mode), file))
+        return restored_record(found, found.meta.get(NAME), file.path)
     except Exception as error:  # of any class: metadata may say anything
         with contextlib.suppress(AttributeError):  # a zip file that was never opened has no close
             file.close()

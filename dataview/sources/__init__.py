@@ -13,14 +13,15 @@ from dataview.sources.functions import (
     making,
 )
 from dataview.sources.memory import ArraySource
-from dataview.sources.new_files import temporary_file
+from dataview.sources.new_files import new_file, new_place, temporary_file
+from dataview.sources.new_folders import new_folder
 from dataview.sources.npy import (
     NpyFile,
     NpySource,
     Opening,
     check_writable,
     open_npy,
-    save_npy,
+    raw_bytes,
     temporary_npy,
 )
 from dataview.sources.npy_header import (
@@ -28,6 +29,7 @@ from dataview.sources.npy_header import (
     Header,
     HoldsObjects,
     check_array,
+    header_bytes,
     header_in,
     state_of,
 )
@@ -48,7 +50,8 @@ __all__ = [
     "AT_ONCE", "FROM_OTHERS", "REUSED", "ArrayLike", "ArraySource", "DelayedSource", "FileState",
     "FunctionSource", "Header", "HoldsObjects", "Home", "Made", "Memo", "NpyFile", "NpySource",
     "Opening", "Reference", "Source", "are_together", "borrow", "by_path", "check_array",
-    "check_writable", "give_back", "header_in", "key_of_file", "made_once", "made_so_far", "making",
-    "open_npy", "open_regular", "packed_together", "save_npy", "state_of", "store_of_file",
-    "stores_meeting", "temporary_file", "temporary_npy",
+    "check_writable", "give_back", "header_bytes", "header_in", "key_of_file", "made_once",
+    "made_so_far", "making", "new_file", "new_folder", "new_place", "open_npy", "open_regular",
+    "packed_together", "raw_bytes", "state_of", "store_of_file", "stores_meeting",
+    "temporary_file", "temporary_npy",
 ]  # fmt: skip

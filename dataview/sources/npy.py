@@ -9,7 +9,7 @@ import contextlib
 import math
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from dataview.sizes import sizes
 from dataview.sources import file_rows, scratch
 from dataview.sources.file_access import map_window, read_at, write_at
 from dataview.sources.file_pieces import Block, steps_of
-from dataview.sources.new_files import new_file, temporary_file
+from dataview.sources.new_files import temporary_file
 from dataview.sources.npy_header import FileState, Header, header_bytes, header_text, read_header
 from dataview.sources.protocol import Memo, Source
 from dataview.sources.sharing import Home, Reference, by_path, bytes_of_member
@@ -276,34 +276,19 @@ def check_writable(path: str, mode: str) -> None:
         raise PermissionError(f"{path} cannot be written; open it with mode='r'")
 
 
-def save_npy(
-    path: str, shape: tuple[int, ...], dtype: np.dtype[Any], blocks: Iterable[np.ndarray]
-) -> None:
-    """Write blocks of rows, which make an array of this shape, to an `.npy` file."""
-    if dtype.hasobject:
-        raise TypeError(
-            "an .npy file holds numbers, dates and texts of fixed size, not Python objects; "
-            f"got {dtype}"
-        )
-    with new_file(path) as file:
-        _write_all(file, shape, dtype, blocks)
-
-
 @contextlib.contextmanager
 def temporary_npy(
     path: str, shape: tuple[int, ...], dtype: np.dtype[Any], blocks: Iterable[np.ndarray]
 ) -> Iterator[NpySource]:
     """Keep blocks of rows on disk, beside `path`, as long as the block lasts."""
     with temporary_file(path) as (file, place):
-        _write_all(file, shape, dtype, blocks)
+        file.write(header_bytes(shape, dtype))
+        for block in blocks if dtype.itemsize else ():
+            file.write(raw_bytes(block))
         file.flush()
         yield open_npy(place)
 
 
-def _write_all(
-    file: BinaryIO, shape: tuple[int, ...], dtype: np.dtype[Any], blocks: Iterable[np.ndarray]
-) -> None:
-    file.write(header_bytes(shape, dtype))
-    for block in blocks if dtype.itemsize else ():
-        raw: Any = np.ascontiguousarray(block).reshape(-1).view(np.uint8)
-        file.write(raw)
+def raw_bytes(block: np.ndarray) -> Any:
+    """Return the bytes of an array in C order."""
+    return np.ascontiguousarray(block).reshape(-1).view(np.uint8)
