@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -591,3 +592,202 @@ def test_a_new_file_is_claimed(tmp_path):
     assert first().tolist() == [0, 1, 0]
     first._close()
     assert dv.open(tmp_path / "a.npy", "w", lock="refuse", shape=2)().tolist() == [0, 0]
+
+
+# -------------------- rows that are added --------------------
+
+
+@pytest.fixture(params=NEW)
+def growing(request, tmp_path):
+    """Save a view in a format that can grow, and open it to be written."""
+
+    def grown(view):
+        path = tmp_path / NEW[request.param]
+        view._save(path, request.param)
+        return dv.open(path, "r+")
+
+    grown.path = tmp_path / NEW[request.param]
+    grown.format = request.param
+    return grown
+
+
+def test_rows_are_added_and_other_views_keep_their_length(growing):
+    d = growing(dv.View(X[:6]))
+    old, part, mean = d[:], d[2:4], d._mean(axis=0)
+    other = dv.open(growing.path)
+    d._append(X[6:])
+    assert_same(d(), X)
+    for view in (old, other, pickle.loads(pickle.dumps(old))):
+        assert_same(view(), X[:6])
+        assert_same(view[[5, 0, 5], 1:](), X[[5, 0, 5], 1:])
+    assert_same(part(), X[2:4])
+    assert_same(mean(), X[:6].mean(axis=0))
+    d[7] = -1
+    old[0] = -2
+    d._append([[1, 2, 3, 4]])
+    expected = np.concatenate([X, [[1, 2, 3, 4]]])
+    expected[7], expected[0] = -1, -2
+    assert_same(d(), expected)
+    assert_same(dv.open(growing.path)(), expected)
+
+
+def test_two_views_of_one_file_add_rows(growing):
+    growing(dv.View(X[:4]))._close()
+    one = dv.open(growing.path, "r+")
+    two = dv.open(growing.path, "r+") if growing.format != "zarr" else one
+    one._append(X[4:6])
+    two._append(X[6:])
+    assert_same(dv.open(growing.path)(), X)
+    assert_same(one(), X[:6] if two is not one else X)
+
+
+@examples(20)
+@given(data=st.data(), block=st.sampled_from([1, 70, 1 << 22]))
+def test_any_rows_are_added(data, block, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("rows")
+    for name, place in NEW.items():
+        expected = X[: data.draw(st.integers(0, 3))]
+        dv.View(expected)._save(folder / place, name)
+        d = dv.open(folder / place, "r+")
+        for _ in range(data.draw(st.integers(1, 4))):
+            rows = X[: data.draw(st.integers(0, 6))] + 1
+            with sizes.set(block_bytes=block):
+                d._append(data.draw(st.sampled_from([rows, rows.tolist(), dv.View(rows) * 1]))
+                          if len(rows) else rows)  # fmt: skip
+            expected = np.concatenate([expected, rows])
+            assert_same(d(), expected)
+        d._close()
+        assert_same(dv.open(folder / place)(), expected)
+
+
+def test_all_fields_get_rows(growing):
+    if growing.format == "npy":
+        structured = fill((4,), np.dtype(STRUCTURED))
+        d = growing(dv.View(structured))
+        d._append(structured[1:3])
+        assert_same(d(), structured[[0, 1, 2, 3, 1, 2]])
+        assert_same(d.e(), d()["e"])
+        return
+    view = dv.View(x=dv.View(X, a=np.s_[:2]), part=dv.View(y=Y), _meta={"": {"title": "t"}})
+    d = growing(view[:6])
+    d._append(view[6:])
+    check_equal(d, view)
+    d._append({"x": X[:1], "part": {"y": Y[:1]}})
+    d.x.a[-1] = 9
+    check_equal(dv.open(growing.path), d)
+    assert d.part.y().tolist() == [*Y, 0] and d.x[-1]().tolist() == [9, 9, 2, 3]
+
+
+REFUSED = {
+    "names": (lambda d: d._append({"x": X}), dv.FieldError, "rows are given for all fields"),
+    "lengths": (lambda d: d._append({"x": X, "y": Y[:3]}), ValueError, "as many rows"),
+    "shape": (lambda d: d._append({"x": X[:, :3], "y": Y}), ValueError, r"'x' have shape \(n, 4\)"),
+    "dtype": (lambda d: d._append({"x": X * 1j, "y": Y}), TypeError, "complex128"),
+    "view": (lambda d: d._append({"x": X, "y": dv.View(Y) / 2}), TypeError, "same_kind"),
+    "range": (
+        lambda d: d._append({"x": X, "y": [2**63] * 10}),
+        (OverflowError, TypeError),
+        "int64",
+    ),
+    "field": (lambda d: d.x._append(X), TypeError, r"'x' is a field or a part.*d\._append"),
+    "part": (lambda d: d[:3]._append(d[:1]), TypeError, "part"),
+    "computed": (lambda d: (d.x * 2)._append(X), TypeError, "computed"),
+}
+
+
+@pytest.mark.parametrize("wrong", REFUSED)
+@pytest.mark.parametrize("name", ["hdf5", "zarr", "folder"])
+def test_rows_that_do_not_fit_are_refused_before_the_first_byte(name, wrong, tmp_path):
+    path = tmp_path / NEW[name]
+    dv.View(x=X, y=Y)._save(path, name)
+    before = sizes_of(path)
+    d = dv.open(path, "r+")
+    action, error, text = REFUSED[wrong]
+    with pytest.raises(error, match=text):
+        action(d)
+    d._close()
+    assert sizes_of(path) == before
+    check_equal(dv.open(path), dv.View(x=X, y=Y))
+
+
+def sizes_of(path):
+    return {place: place.stat().st_size for place in [path, *path.rglob("*")] if place.is_file()}
+
+
+def test_files_that_cannot_grow_are_told(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = X
+    with pytest.raises(TypeError, match=r"fixed length \(maxshape= of h5py\).*_save"):
+        dv.open(tmp_path / "a.h5", "r+")._append({"x": X})
+    np.save(tmp_path / "f.npy", np.asfortranarray(X))
+    with pytest.raises(TypeError, match="one after the other"):
+        dv.open(tmp_path / "f.npy", "r+")._append(X)
+    np.save(tmp_path / "a.npy", X)
+    with pytest.raises(ValueError, match="read-only"):
+        dv.open(tmp_path / "a.npy")._append(X)
+    with pytest.raises(TypeError, match="no file that can grow"):
+        dv.View(X)._append(X)
+    with pytest.raises(ValueError, match=r"shape \(n, 4\); got \(4,\); give one row"):
+        dv.open(tmp_path / "a.npy", "r+")._append(X[0])
+    dv.ragged(Y, lengths=[4, 6])._save(tmp_path / "r.h5")
+    with pytest.raises(TypeError, match="is ragged"):
+        dv.open(tmp_path / "r.h5", "r+")._append(dv.ragged(Y, lengths=[4, 6]))
+    header = tmp_path / "full.npy"
+    np.save(header, X)
+    data = header.read_bytes()
+    text = b"{'descr': '<f8', 'fortran_order': False, 'shape': (10, 4)}\n"
+    header.write_bytes(b"\x93NUMPY\x01\0" + bytes([len(text), 0]) + text + data[128:])
+    with pytest.raises(ValueError, match="no room in its header"):
+        dv.open(header, "r+")._append(np.tile(X, (10**3, 1)))
+
+
+def test_a_failure_while_rows_are_added_leaves_all_as_it_was(growing):
+    is_one = growing.format == "npy"
+    d = growing(dv.View(X[:4]) if is_one else dv.View(x=X[:4], y=Y[:4]))
+    before = sizes_of(growing.path) if growing.format in ("npy", "folder") else None
+    rows = failing() if is_one else {"x": failing(), "y": Y}
+    with sizes.set(block_bytes=64), pytest.raises(RuntimeError, match="no more"):
+        d._append(rows)
+    assert before is None or sizes_of(growing.path) == before
+    model = dv.View(X[:4]) if is_one else dv.View(x=X[:4], y=Y[:4])
+    check_equal(d, model)
+    d._append(X[4:] if is_one else {"x": X[4:], "y": Y[4:]})
+    d._close()
+    assert dv.open(growing.path) == (dv.View(X) if is_one else dv.View(x=X, y=Y))
+
+
+def test_a_kill_while_rows_are_added_leaves_the_old_rows(tmp_path):
+    np.save(tmp_path / "a.npy", X)
+    code = """
+import os, signal, sys
+import numpy as np
+import dataview as dv
+from dataview.sources import npy
+real, count = npy.write_at, [0]
+def dying(*args):
+    count[0] += 1
+    if count[0] == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    real(*args)
+npy.write_at = dying
+from dataview.sizes import sizes
+with sizes.set(block_bytes=64):
+    dv.open(sys.argv[1], "r+")._append(np.ones((10, 4)))
+"""
+    done = subprocess.run([sys.executable, "-c", code, tmp_path / "a.npy"], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert_same(np.load(tmp_path / "a.npy"), X)
+    d = dv.open(tmp_path / "a.npy", "r+")
+    d._append(X + 1)
+    assert_same(np.load(tmp_path / "a.npy"), np.concatenate([X, X + 1]))
+
+
+def test_a_file_that_grew_elsewhere_is_read_on(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        data = file.create_dataset("x", data=X, maxshape=(None, None))
+        view = dv.View(data)
+        data.resize((12, 4))
+        assert_same(view(), X)
+        data.resize((12, 5))
+        with pytest.raises(ValueError, match=r"had the shape \(10, 4\).*now has \(12, 5\)"):
+            view()

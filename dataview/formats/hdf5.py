@@ -19,6 +19,7 @@ from dataview.formats.contents import (
     with_arrays,
     without_arrays,
 )
+from dataview.formats.growth import Resized
 from dataview.formats.handles import Claim, OpenFile
 from dataview.formats.layout import NAME, restored_record
 from dataview.formats.rows_in_hdf5 import ragged_rows
@@ -118,6 +119,15 @@ class H5pySource(ArrayLike):
         noted = self.array.dtype
         super()._put(asked, value if noted.metadata is None else value.astype(noted))
 
+    def growing(self, count: int) -> Resized:
+        """Begin to add rows, where the dataset was made such that it can grow."""
+        self._check()
+        most = self.array.maxshape[:1]
+        if not self.array.chunks or (most != (None,) and most[0] < self.array.shape[0] + count):
+            raise self.no_growth("its dataset has a fixed length (maxshape= of h5py)")
+        array, file, kind = self.array, self.file, type(self)
+        return Resized(array, count, lambda: kind(array, file), array.file.flush)
+
     def is_same(self, other: Source) -> bool:
         """Whether another source is of the same dataset, perhaps in a file opened again.
 
@@ -139,10 +149,10 @@ class H5pySource(ArrayLike):
 
     def reference(self) -> Reference:
         """Return what finds the dataset by its name, as long as somebody has the file open."""
-        path, name, _ = self.place
+        (path, name, _), shape = self.place, self.shape
         if name is None:
             return super().reference()
-        return by_path(self, self.place, lambda: _in_open_file(path, name))
+        return by_path(self, self.place, lambda: _in_open_file(path, name, shape))
 
 
 class TextSource(H5pySource):
@@ -154,13 +164,14 @@ class TextSource(H5pySource):
         return self.array.asstr()[key]
 
 
-def _in_open_file(path: str, name: str) -> H5pySource | None:
+def _in_open_file(path: str, name: str, shape: tuple[int, ...]) -> H5pySource | None:
     """Return a dataset of a file that is open now, None if nobody has it open."""
     h5py = import_library("h5py", "dataview[hdf5]")
     for file in h5py.h5f.get_obj_ids(h5py.h5f.OBJ_ALL, h5py.h5f.OBJ_FILE):
         if os.path.abspath(os.fsdecode(h5py.h5f.get_name(file))) == path:
             found = h5py.File(file).get(name)
-            return H5pySource(found) if isinstance(found, h5py.Dataset) else None
+            is_data = isinstance(found, h5py.Dataset)
+            return H5pySource(found).of_shape(shape) if is_data else None
     return None
 
 
@@ -184,7 +195,7 @@ def _reopened(
             f"be opened so again: {error}. HDF5 lets no other process open a file that one may "
             "write: for views in several processes, open it with mode 'r'"
         ) from error
-    source = kind(dataset, OpenFile(path, mode, file) if by_name else None)
+    source = kind(dataset, OpenFile(path, mode, file) if by_name else None).of_shape(shape)
     if (source.shape, source.dtype) != (shape, dtype):
         raise ValueError(
             f"{source.title} has changed since a view of it was pickled: it had {shape} {dtype}, "

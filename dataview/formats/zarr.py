@@ -21,6 +21,7 @@ from dataview.formats.contents import (
     with_arrays,
     without_arrays,
 )
+from dataview.formats.growth import Resized
 from dataview.formats.handles import Claim, OpenFile
 from dataview.formats.layout import NAME, restored_record
 from dataview.plan.build import stored
@@ -47,7 +48,7 @@ class ZarrSource(ArrayLike):
         super().__init__(array, f"zarr {path}", not array.read_only)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ZarrSource, (self.array,)
+        return _unpickled, (self.array, self.shape)
 
     def close(self) -> None:
         """Close the store if it was opened by its name."""
@@ -79,6 +80,14 @@ class ZarrSource(ArrayLike):
                 f"{self.title} cannot be {done}: {type(error).__name__}: {shortened(str(error))}"
             ) from error
 
+    def growing(self, count: int) -> Resized:
+        """Begin to add rows."""
+        self._check()
+        if not self.shape:
+            raise self.no_growth("it has no rows")
+        array, file = self.array, self.file
+        return Resized(array, count, lambda: ZarrSource(array, file))
+
     def is_same(self, other: Source) -> bool:
         """Whether another source is of the same path in the same store."""
         mine = self.array.store_path
@@ -87,17 +96,23 @@ class ZarrSource(ArrayLike):
     def reference(self) -> Reference:
         """Return what opens the array again as long as its store lives; a folder always does."""
         store, path = self.array.store, self.array.path
-        mode = "r+" if self.writable else "r"
+        mode, shape = "r+" if self.writable else "r", self.shape
         if getattr(store, "root", None) is None:
-            return Reference(self, weakref.ref(store), path, lambda held: _opened(held, path, mode))
-        return by_path(self, str(self.array.store_path), lambda: _opened(store, path, mode))
+            return Reference(
+                self, weakref.ref(store), path, lambda held: _opened(held, path, mode, shape)
+            )
+        return by_path(self, str(self.array.store_path), lambda: _opened(store, path, mode, shape))
 
 
-def _opened(store: Any, path: str, mode: str) -> ZarrSource | None:
+def _unpickled(array: Any, shape: tuple[int, ...]) -> ZarrSource:
+    return ZarrSource(array).of_shape(shape)
+
+
+def _opened(store: Any, path: str, mode: str, shape: tuple[int, ...]) -> ZarrSource | None:
     """Return an array in a store of zarr, None if it is there no more."""
     zarr = import_library("zarr", "dataview[zarr]")
     try:
-        return ZarrSource(zarr.open_array(store, path=path, mode=mode))
+        return ZarrSource(zarr.open_array(store, path=path, mode=mode)).of_shape(shape)
     except (OSError, KeyError, ValueError):
         return None
 

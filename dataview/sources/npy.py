@@ -16,15 +16,22 @@ import numpy as np
 from dataview.index import Affine, Constant, Index
 from dataview.sizes import sizes
 from dataview.sources import file_rows, scratch
-from dataview.sources.file_access import map_window, read_at, write_at
+from dataview.sources.file_access import cut_short, map_window, read_at, write_at
 from dataview.sources.file_pieces import Block, steps_of
 from dataview.sources.new_files import temporary_file
-from dataview.sources.npy_header import FileState, Header, header_bytes, header_text, read_header
+from dataview.sources.npy_header import (
+    FileState,
+    Header,
+    header_bytes,
+    header_in_place,
+    header_text,
+    read_header,
+)
 from dataview.sources.protocol import Memo, Source
 from dataview.sources.sharing import Home, Reference, by_path, bytes_of_member
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import TypeAlias
 
     FindHeader: TypeAlias = Callable[[str], tuple[Header, FileState]]
@@ -76,7 +83,7 @@ class NpyFile:
         return NpyFile, (self.path, self.mode, self.header, self.opening, None, self.find)
 
     def check(self) -> None:
-        """Raise if the file is neither the one that was opened nor one with the same header."""
+        """Raise if the file is neither the one that was opened nor has its header, or more rows."""
         self.opening.check()
         now = os.stat(self.path)
         if self.state != (now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns):
@@ -88,7 +95,7 @@ class NpyFile:
             header, state = (self.find or read_header)(self.path)
         except ValueError as error:
             raise ValueError(f"{changed}: {error}; open it again") from None
-        if header != self.header:
+        if not header.grew_from(self.header):
             raise ValueError(
                 f"{changed}: it held {header_text(self.header)}, now {header_text(header)}; "
                 "open it again"
@@ -248,6 +255,14 @@ class NpySource(Source):
             layout=(NpySource, self.header.offset, shape, dtype), axes=len(shape), part=part
         )
 
+    def growing(self, count: int) -> NpyGrowth:
+        """Begin to add rows; the views that there are keep their length."""
+        if self.members or self.file.find is not None or self.shape != self.header.shape:
+            raise self.no_growth("it is a part of a file")
+        if self.header.fortran or not self.shape:
+            raise self.no_growth("its rows do not lie one after the other")
+        return NpyGrowth(self.file, count)
+
     def close(self) -> None:
         """Have all views of what was opened say that it is closed; others may claim it."""
         self.file.opening.close()
@@ -255,6 +270,46 @@ class NpySource(Source):
     def describe(self) -> str:
         """Name the file and how it was opened."""
         return f"{os.path.basename(self.path)} ({self.file.mode})"
+
+
+class NpyGrowth:
+    """Rows that are being added to a file: data first, then the header that tells of them.
+
+    A process that is killed on the way leaves the old rows, and perhaps bytes that nobody reads.
+    """
+
+    def __init__(self, file: NpyFile, count: int) -> None:
+        file.check()
+        self.file = file
+        self.old = read_header(file.path)[0]
+        self.new = self.old._replace(shape=(self.old.shape[0] + count, *self.old.shape[1:]))
+        self.texts = [header_in_place(file.path, header) for header in (self.old, self.new)]
+        self.size = os.stat(file.path).st_size
+        sizes = [math.prod(self.old.shape[n + 1 :]) for n in range(len(self.old.shape))]
+        self.strides = [self.old.dtype.itemsize * size for size in sizes]
+
+    def write(self, key: Sequence[slice], block: np.ndarray) -> None:
+        """Write a part of the new rows, which lies in one run."""
+        starts = zip(key, self.strides, strict=False)
+        place = self.old.end + sum(part.start * stride for part, stride in starts)
+        with open(self.file.path, "r+b", buffering=0) as file:
+            write_at(file, np.ascontiguousarray(block, self.old.dtype), place)
+
+    def finish(self) -> NpySource:
+        """Tell of the new rows in the header, and return the source that has them."""
+        with open(self.file.path, "r+b", buffering=0) as file:
+            if os.fstat(file.fileno()).st_size < self.new.end:
+                raise cut_short(file)
+            os.fsync(file.fileno())
+            file.write(self.texts[1])
+            os.fsync(file.fileno())
+        return NpySource(NpyFile(self.file.path, self.file.mode, self.new, self.file.opening))
+
+    def undo(self) -> None:
+        """Leave the file as it was."""
+        with open(self.file.path, "r+b", buffering=0) as file:
+            file.write(self.texts[0])
+            file.truncate(self.size)
 
 
 def open_npy(path: str | os.PathLike[str], mode: str = "r", claim: Any = None) -> NpySource:

@@ -34,6 +34,14 @@ class Header(NamedTuple):
     dtype: np.dtype[Any]
     offset: int
 
+    def grew_from(self, other: Header) -> bool:
+        """Whether the file is one of the other header to which rows were added, perhaps none."""
+        if self.fortran or not self.shape or not other.shape:
+            return self == other
+        return self._replace(shape=other.shape) == other and (
+            self.shape[0] >= other.shape[0] and self.shape[1:] == other.shape[1:]
+        )
+
     @property
     def end(self) -> int:
         """Where the data ends in the file."""
@@ -168,19 +176,8 @@ def header_bytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
     >>> header_bytes((3, 2), np.dtype("f4"))[10:69]
     b"{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }"
     """
-    try:
-        described = npy.dtype_to_descr(dtype)
-        kept = npy.descr_to_dtype(ast.literal_eval(repr(described))) == dtype
-    except (ValueError, SyntaxError):
-        kept = False
-    if not kept:
-        raise TypeError(
-            f"an .npy file cannot describe {dtype}: its fields overlap, or are not in the order "
-            "of their places; save a copy with packed fields, or save the fields one by one"
-        )
-    lengths = tuple(map(int, shape))
-    text = f"{{'descr': {described!r}, 'fortran_order': False, 'shape': {lengths!r}, }}"
-    text += " " * (GROWTH - len(str(lengths[0])) if lengths else 0)
+    text = _text_of(shape, dtype)
+    text += " " * (GROWTH - len(str(int(shape[0]))) if shape else 0)
     for version in [(1, 0), (3, 0)]:
         form, encoding = FORMATS[version]
         begin = 8 + struct.calcsize(form)
@@ -193,3 +190,34 @@ def header_bytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
         except (UnicodeEncodeError, struct.error):
             continue
     raise TypeError(f"the names of the fields cannot be written as text: {dtype}")
+
+
+def header_in_place(path: str, header: Header) -> bytes:
+    """Return a header that takes the room of the one in a file, so that the data stay in place."""
+    with open_regular(path) as file:
+        start: bytes = file.read(8)
+    form, encoding = FORMATS[start[6], start[7]]
+    room = header.offset - len(start) - struct.calcsize(form)
+    raw = _text_of(header.shape, header.dtype).encode(encoding)
+    if len(raw) >= room:
+        raise ValueError(
+            f"{path} has no room in its header for the number of more rows; save the view anew by "
+            "_save, and append to that file"
+        )
+    return start + struct.pack(form, room) + raw.ljust(room - 1) + b"\n"
+
+
+def _text_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
+    """Return the text of a header, or raise if it would be read as another dtype."""
+    try:
+        described = npy.dtype_to_descr(dtype)
+        kept = npy.descr_to_dtype(ast.literal_eval(repr(described))) == dtype
+    except (ValueError, SyntaxError):
+        kept = False
+    if not kept:
+        raise TypeError(
+            f"an .npy file cannot describe {dtype}: its fields overlap, or are not in the order "
+            "of their places; save a copy with packed fields, or save the fields one by one"
+        )
+    lengths = tuple(map(int, shape))
+    return f"{{'descr': {described!r}, 'fortran_order': False, 'shape': {lengths!r}, }}"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from dataview import exchange, formats
-from dataview.view.face import BaseView, import_hooks, node_of
+from dataview.view.face import BaseView, import_hooks, node_of, set_node, unwrapped
 
 
 class LibraryVerbs(BaseView):
@@ -47,6 +47,16 @@ class LibraryVerbs(BaseView):
             rows_per_part=rows_per_part,
             progress=progress,
         )
+
+    def _append(self, rows: Any) -> None:
+        """Add rows to the files that `dv.open(path, "r+")` has opened; the view has them then, too.
+
+        `.npy`, HDF5 and zarr grow.  Rows of a view with fields are a mapping, or a view with the
+        same fields: all fields get them, or none if one fails.  Other views keep their length.
+        """
+        node = formats.appended(node_of(self), unwrapped(rows))
+        self.__dict__.clear()
+        set_node(self, node)
 
     def _close(self) -> None:
         """Close the files that `dv.open` has opened for this view, and for all other views of them.
