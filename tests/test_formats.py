@@ -7,13 +7,17 @@ from concurrent.futures import ThreadPoolExecutor
 import h5py
 import numpy as np
 import pytest
+import safetensors.numpy
 import zarr
 
 import dataview as dv
 from children import printed
+from dataview.formats import FORMATS, overview
+from dataview.formats.table import ABILITIES
 from dataview.index import gather, slabs
 from dataview.sizes import sizes
 from dataview.sources import Source
+from package import ROOT
 
 X = np.arange(40.0).reshape(10, 4)
 Y = np.arange(10) * 3
@@ -54,8 +58,31 @@ def zarr_zip(folder):
     return path
 
 
-GROUPS = {"hdf5": hdf5, "zarr 2": zarr_group(2), "zarr 3": zarr_group(3), "zip": zarr_zip}
-WRITABLE = ["hdf5", "zarr 2", "zarr 3"]
+def npz(save):
+    def make(folder):
+        save(folder / "a.npz", **{"x": X, "part/y": Y})
+        return folder / "a.npz"
+
+    return make
+
+
+def npy_folder(folder):
+    path = folder / "arrays"
+    (path / "part").mkdir(parents=True)
+    np.save(path / "x.npy", X)
+    np.save(path / "part" / "y.npy", Y)
+    return path
+
+
+DESCRIBED = {"hdf5": hdf5, "zarr 2": zarr_group(2), "zarr 3": zarr_group(3), "zip": zarr_zip}
+GROUPS = {
+    **DESCRIBED,
+    "npz": npz(np.savez),
+    "packed npz": npz(np.savez_compressed),
+    "folder": npy_folder,
+}
+WRITABLE = ["hdf5", "zarr 2", "zarr 3", "folder"]
+LOCKABLE = ["npy", "safetensors", *WRITABLE]
 
 
 @pytest.fixture(params=GROUPS)
@@ -81,6 +108,7 @@ def test_groups_are_nested_fields(group):
     np.testing.assert_array_equal(d[3:].part.y(), Y[3:])
 
 
+@pytest.mark.parametrize("group", DESCRIBED, indirect=True)
 def test_attributes_are_metadata(group):
     d = dv.open(group)
     assert d._meta["title"] == "some" and d.part._meta["unit"] == "m"
@@ -323,8 +351,11 @@ def test_worker_processes_open_the_file_for_themselves(group):
 # -------------------- one writer at a time --------------------
 
 
-@pytest.fixture(params=["npy", *WRITABLE])
+@pytest.fixture(params=LOCKABLE)
 def lockable(request, tmp_path):
+    if request.param == "safetensors":
+        safetensors.numpy.save_file({"x": X}, tmp_path / "a.safetensors")
+        return tmp_path / "a.safetensors"
     if request.param == "npy":
         np.save(tmp_path / "a.npy", X)
         return tmp_path / "a.npy"
@@ -417,3 +448,18 @@ def test_a_file_that_is_something_else_is_told(tmp_path):
     for name in ("a.h5", "a.zarr", "a"):
         with pytest.raises(FileNotFoundError):
             dv.open(tmp_path / "none" / name)
+
+
+# -------------------- the page about them --------------------
+
+
+def test_the_page_has_the_table_of_formats_and_a_line_on_each():
+    page = (ROOT / "doc" / "formats.rst").read_text(encoding="utf-8")
+    assert f"\n\n{overview()}\n\n" in page
+    for name in FORMATS:
+        assert f"\n- {name}: " in page
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_table_tells_what_a_format_can_do(name):
+    assert FORMATS[name].can <= set(ABILITIES) - {"write"}

@@ -131,7 +131,7 @@ def test_a_source_refuses_to_write_to_another_file(path):
         np.asfortranarray(np.arange(24.0).reshape(6, 4)),
         np.arange(24.0, dtype=">f8").reshape(6, 4),
         np.arange(4.0).reshape(1, 4),  # shorter: the map leads beyond the end
-        np.arange(4000.0).reshape(1000, 4),
+        np.arange(4000.0).reshape(800, 5),
         np.array(1.0),
     ],
     ids=["dtype", "shape", "fortran", "swapped", "shorter", "longer", "0-d"],

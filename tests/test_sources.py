@@ -78,6 +78,14 @@ def npy(mode, order="C"):
     return made
 
 
+def npz(save):
+    def made(array, folder):
+        save(folder / "data.npz", x=array)
+        return dv.open(folder / "data.npz").x
+
+    return made
+
+
 def raw(array, folder):
     path = folder / "data.raw"
     path.write_bytes(array.tobytes() or b" ")
@@ -142,6 +150,8 @@ STORES = {
     "npy": Store(npy("r"), writable=False),
     "npy to be written": Store(npy("r+")),
     "npy in Fortran order": Store(npy("r+", "F")),
+    "npz": Store(npz(np.savez), writable=False),
+    "packed npz": Store(npz(np.savez_compressed), writable=False),
     "delayed": Store(delayed, writable=False),
     "function": Store(function, writable=False, only_rows=True),
     "least": Store(lambda array, folder: Least(array), writable=False),

@@ -3,10 +3,15 @@
 There is one table of them.  A format's own library is imported when a file of it is opened.
 """
 
+from dataview.formats.growing import appended
 from dataview.formats.handles import close
 from dataview.formats.hdf5 import H5pySource
-from dataview.formats.saving import save
+from dataview.formats.overview import overview
+from dataview.formats.saving import created, save
 from dataview.formats.table import FORMATS, Format, opened
 from dataview.formats.zarr import ZarrSource
 
-__all__ = ["FORMATS", "Format", "H5pySource", "ZarrSource", "close", "opened", "save"]
+__all__ = [
+    "FORMATS", "Format", "H5pySource", "ZarrSource", "appended", "close", "created", "opened",
+    "overview", "save",
+]  # fmt: skip

@@ -7,18 +7,81 @@ from typing import Any
 
 import numpy as np
 
+from dataview.errors import shortened
 from dataview.plan.build import record
 from dataview.plan.fields import Fields, read_only_meta
+from dataview.plan.kinds import Record
 from dataview.plan.node import Node
+
+DEEPEST = 100
+"""So many groups inside groups are looked into; a file with more is taken for a broken one."""
 
 LONGEST_META = 1 << 12
 """Longer arrays beside the data are no description of it; metadata has their shape and dtype."""
+
+
+class NotData(Exception):
+    """Why a part of a file is no field."""
 
 
 def tree(parts: Mapping[str, Node], lost: Mapping[str, str], meta: Mapping[str, Any]) -> Node:
     """Return the record of named parts; `lost` says of others why they cannot be viewed."""
     found = record(parts)
     return described(found.replaced(fields=Fields(found.fields.named, lost)), meta)
+
+
+def nested(parts: Mapping[str, Node | str]) -> Node:
+    """Return the record of parts by their paths, of which "/" parts the groups.
+
+    A part is a node, or else why it cannot be viewed.  A path through an array is a name as it is.
+    """
+    groups: dict[str, Any] = {}
+    for path in sorted(parts, key=lambda path: path.count("/")):
+        *above, name = path.split("/")
+        place: Any = groups
+        if {"", ".", ".."}.intersection((*above, name)):
+            groups[path] = "has a name that leads out of its group"
+            continue
+        if len(above) > DEEPEST:
+            groups[path] = f"lies more than {DEEPEST} groups deep"
+            continue
+        for step in above:
+            place = place.setdefault(step, {}) if isinstance(place, dict) else None
+        if isinstance(place, dict) and name not in place:
+            place[name] = parts[path]
+        else:
+            groups[path] = parts[path]
+    return _grouped(groups)
+
+
+def _grouped(groups: Mapping[str, Any]) -> Node:
+    named: dict[str, Node] = {}
+    lost: dict[str, str] = {}
+    for name, part in groups.items():
+        found = _grouped(part) if isinstance(part, dict) else part
+        if isinstance(found, str):
+            lost[name] = found
+        elif isinstance(part, dict) and not found.fields:
+            lost[name] = without_arrays(found)
+        else:
+            named[name] = found
+    return tree(named, lost, {})
+
+
+def without_arrays(group: Node) -> str:
+    """Return why a group is no field if it has none itself."""
+    return f"is a group without arrays{_reasons(group)}"
+
+
+def with_arrays(path: str, found: Node) -> Node:
+    """Return what was found in a file, or raise if that is a group without any."""
+    if isinstance(found, Record) and not found.fields:
+        raise ValueError(f"{path} holds no arrays{_reasons(found)}")
+    return found
+
+
+def _reasons(node: Node) -> str:
+    return shortened("".join(f"; {name!r} {reason}" for name, reason in node.fields.lost.items()))
 
 
 def described(node: Node, meta: Mapping[str, Any]) -> Node:

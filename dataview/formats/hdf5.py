@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from dataview.errors import import_library, shortened
-from dataview.formats.contents import as_meta, described, tree
+from dataview.formats.contents import (
+    DEEPEST,
+    NotData,
+    as_meta,
+    described,
+    tree,
+    with_arrays,
+    without_arrays,
+)
+from dataview.formats.growth import Resized
 from dataview.formats.handles import Claim, OpenFile
+from dataview.formats.layout import NAME, restored_record
+from dataview.formats.rows_in_hdf5 import ragged_rows
 from dataview.index.slabs import Chunks
 from dataview.plan.build import stored
 from dataview.plan.node import Node
-from dataview.sources import ArrayLike, Reference, Source, by_path, key_of_file
+from dataview.sources import ArrayLike, Reference, Source, by_path, key_of_file, open_regular
 
 _LOCAL_DRIVERS = ("sec2", "stdio", "windows")
 """The drivers of h5py whose files can be opened again by name."""
@@ -22,8 +34,14 @@ _LOCAL_DRIVERS = ("sec2", "stdio", "windows")
 CACHE = {"rdcc_nbytes": 1 << 25, "rdcc_nslots": 10_007}
 """Room for the chunks of a dataset: with h5py's 1 MB, larger ones are unpacked each time."""
 
-DEEPEST = 100
-"""So many groups inside groups are looked into; a file with more is taken for a broken one."""
+MOST_REPEATS = 1000
+"""So often a group may be met again by other links; links that double at each step do not end."""
+
+_RAISED = (
+    OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError, OverflowError,
+    MemoryError, SystemError,
+)  # fmt: skip
+"""What h5py raises where a file is broken: it finds that in many places, and says it as it can."""
 
 INTERNAL = frozenset({"CLASS", "DIMENSION_LIST", "NAME", "REFERENCE_LIST", "_Netcdf4Dimid"})
 """Attributes by which libraries hold a file together: they say nothing of the data."""
@@ -85,10 +103,34 @@ class H5pySource(ArrayLike):
             self.array.refresh()
         super()._check()
 
+    def _slab(self, key: Any) -> Any:
+        with self._named_in_errors():
+            return self._elements(key)
+
+    def _elements(self, key: Any) -> Any:
+        return self.array[key]
+
+    @contextlib.contextmanager
+    def _named_in_errors(self) -> Iterator[None]:
+        """Name the dataset in an error: HDF5 says what is broken, and not where."""
+        try:
+            yield
+        except (OSError, RuntimeError, KeyError, UnicodeError) as error:
+            raise OSError(f"{self.title} cannot be read: {shortened(str(error))}") from error
+
     def _put(self, asked: Sequence[slice | np.ndarray], value: np.ndarray) -> None:
         """Write one slab, in the dtype that the dataset has with h5py's notes."""
         noted = self.array.dtype
         super()._put(asked, value if noted.metadata is None else value.astype(noted))
+
+    def growing(self, count: int) -> Resized:
+        """Begin to add rows, where the dataset was made such that it can grow."""
+        self._check()
+        most = self.array.maxshape[:1]
+        if not self.array.chunks or (most != (None,) and most[0] < self.array.shape[0] + count):
+            raise self.no_growth("its dataset has a fixed length (maxshape= of h5py)")
+        array, file, kind = self.array, self.file, type(self)
+        return Resized(array, count, lambda: kind(array, file), array.file.flush)
 
     def is_same(self, other: Source) -> bool:
         """Whether another source is of the same dataset, perhaps in a file opened again.
@@ -111,10 +153,10 @@ class H5pySource(ArrayLike):
 
     def reference(self) -> Reference:
         """Return what finds the dataset by its name, as long as somebody has the file open."""
-        path, name, _ = self.place
+        (path, name, _), shape = self.place, self.shape
         if name is None:
             return super().reference()
-        return by_path(self, self.place, lambda: _in_open_file(path, name))
+        return by_path(self, self.place, lambda: _in_open_file(path, name, shape))
 
 
 class TextSource(H5pySource):
@@ -122,17 +164,18 @@ class TextSource(H5pySource):
 
     __slots__ = ()
 
-    def _slab(self, key: Any) -> Any:
+    def _elements(self, key: Any) -> Any:
         return self.array.asstr()[key]
 
 
-def _in_open_file(path: str, name: str) -> H5pySource | None:
+def _in_open_file(path: str, name: str, shape: tuple[int, ...]) -> H5pySource | None:
     """Return a dataset of a file that is open now, None if nobody has it open."""
     h5py = import_library("h5py", "dataview[hdf5]")
     for file in h5py.h5f.get_obj_ids(h5py.h5f.OBJ_ALL, h5py.h5f.OBJ_FILE):
         if os.path.abspath(os.fsdecode(h5py.h5f.get_name(file))) == path:
             found = h5py.File(file).get(name)
-            return H5pySource(found) if isinstance(found, h5py.Dataset) else None
+            is_data = isinstance(found, h5py.Dataset)
+            return H5pySource(found).of_shape(shape) if is_data else None
     return None
 
 
@@ -156,7 +199,7 @@ def _reopened(
             f"be opened so again: {error}. HDF5 lets no other process open a file that one may "
             "write: for views in several processes, open it with mode 'r'"
         ) from error
-    source = kind(dataset, OpenFile(path, mode, file) if by_name else None)
+    source = kind(dataset, OpenFile(path, mode, file) if by_name else None).of_shape(shape)
     if (source.shape, source.dtype) != (shape, dtype):
         raise ValueError(
             f"{source.title} has changed since a view of it was pickled: it had {shape} {dtype}, "
@@ -170,15 +213,27 @@ def _reopened(
 
 def open_hdf5(path: str, mode: str, claim: Claim | None = None, swmr: bool = False) -> Node:
     """Return the record of an HDF5 file: its groups, shapes, dtypes and attributes are read."""
+    found = record_of(Groups, path, mode, claim, swmr)
+    return restored_record(found, found.meta.get(NAME), path)
+
+
+def record_of(
+    kind: Callable[..., Groups], path: str, mode: str, claim: Claim | None, swmr: bool = False
+) -> Node:
+    """Return the record of an HDF5 file, as it is read by a kind of groups."""
     h5py = import_library("h5py", "dataview[hdf5]")
+    with open_regular(path):  # a pipe would be waited for
+        pass
     try:
         file = h5py.File(path, mode, swmr=swmr, **CACHE)
     except OSError as error:
         raise _not_opened(h5py, path, mode, error) from error
-    found = _Groups(h5py, OpenFile(path, mode, file, claim)).record(file)
-    if not found.fields:
-        raise ValueError(f"{path} holds no arrays{_reasons(found)}")
-    return found
+    opened = OpenFile(path, mode, file, claim)
+    try:
+        return with_arrays(path, kind(h5py, opened).record(file))
+    except NotData as reason:
+        opened.close()
+        raise ValueError(f"{path} {reason}") from reason
 
 
 def _not_opened(h5py: Any, path: str, mode: str, error: OSError) -> OSError:
@@ -201,26 +256,32 @@ def _not_opened(h5py: Any, path: str, mode: str, error: OSError) -> OSError:
     return OSError(f"{path} cannot be opened with mode {mode!r}: {text}")
 
 
-class _Groups:
+class Groups:
     """The groups of a file as records."""
 
     def __init__(self, h5py: Any, file: OpenFile) -> None:
         self.h5py, self.file = h5py, file
         self.folder = os.path.dirname(os.path.realpath(file.path))
         self.above: list[Any] = []
+        self.seen: set[int] = set()
+        self.repeats = 0
 
     def record(self, group: Any) -> Node:
         """Return the record of a group; what is no data is told where somebody asks for it."""
         parts: dict[str, Node] = {}
         lost: dict[str, str] = {}
         self.above.append(group)
-        for name in group:
+        with _broken():
+            names = list(group)
+        for name in names:
+            known = as_meta(name)  # h5py gives bytes if they are no text
             try:
-                found = self.part(group, name)
+                with _broken():
+                    found = self.part(group, name)
                 if found is not None:
-                    parts[name] = found
-            except _NotData as reason:
-                lost[name] = str(reason)
+                    parts[known] = found
+            except NotData as reason:
+                lost[known] = str(reason)
         self.above.pop()
         return tree(parts, lost, attributes(group))
 
@@ -232,37 +293,41 @@ class _Groups:
         try:
             found = group[name]
         except (KeyError, OSError, RuntimeError) as error:
-            raise _NotData(f"is a link that leads nowhere: {shortened(str(error))}") from error
+            raise NotData(f"is a link that leads nowhere: {shortened(str(error))}") from error
         if isinstance(found, self.h5py.Dataset):
             return self.array(found)
         if not isinstance(found, self.h5py.Group):  # a dtype with a name
             return None
         if found in self.above:
-            raise _NotData("is a group that contains itself")
+            raise NotData("is a group that contains itself")
         if len(self.above) > DEEPEST:
-            raise _NotData(f"lies more than {DEEPEST} groups deep")
+            raise NotData(f"lies more than {DEEPEST} groups deep")
+        self.repeats += hash(found) in self.seen
+        self.seen.add(hash(found))
+        if self.repeats > MOST_REPEATS:
+            raise NotData(f"is reached by a link, and more than {MOST_REPEATS} lead to groups")
         inside = self.record(found)
         if not inside.fields:
-            raise _NotData(f"is a group without arrays{_reasons(inside)}")
+            raise NotData(without_arrays(inside))
         return inside
 
-    def array(self, dataset: Any) -> Node:
-        """Return the node of a dataset."""
+    def array(self, dataset: Any) -> Node | None:
+        """Return the node of a dataset, None if there are no data."""
         check = self.h5py.check_dtype
         for file in [*(dataset.external or ()), *_virtual_files(dataset)]:
             self._check_file(file[0])
         try:
             dtype = dataset.dtype
         except (TypeError, ValueError) as error:
-            raise _NotData(f"has a type that NumPy has not: {shortened(str(error))}") from error
+            raise NotData(f"has a type that NumPy has not: {shortened(str(error))}") from error
         if check(ref=dtype) is not None:
-            raise _NotData("holds references to other parts of the file, which are no data")
+            raise NotData("holds references to other parts of the file, which are no data")
         if dataset.shape is None:
-            raise _NotData("is empty: it has a type and no shape")
-        kind = TextSource if self.h5py.check_string_dtype(dtype) and dtype.hasobject else H5pySource
-        node = stored(kind(dataset, self.file))
+            raise NotData("is empty: it has a type and no shape")
+        self._check_filters(dataset)
+        node = self.data(dataset, dtype)
         labels = check(enum=dtype) if dtype.kind != "b" else None
-        names = [axis.label or _scale(axis) for axis in dataset.dims]
+        names = self.dimensions(dataset)
         meta = attributes(dataset)
         if labels:
             meta["labels"] = labels
@@ -270,22 +335,48 @@ class _Groups:
             meta["dimensions"] = names
         return described(node, meta)
 
+    def data(self, dataset: Any, dtype: np.dtype[Any]) -> Node:
+        """Return the node of what a dataset holds."""
+        if self.h5py.check_string_dtype(dtype) is not None and dtype.hasobject:
+            return stored(TextSource(dataset, self.file))
+        rows = H5pySource(dataset, self.file)
+        inner = self.h5py.check_vlen_dtype(dtype)
+        return stored(rows) if inner is None else ragged_rows(rows, inner)
+
+    def dimensions(self, dataset: Any) -> list[str]:
+        """Return the names of the axes, '' where one has none."""
+        return [axis.label or _scale(axis) for axis in dataset.dims]
+
+    def _check_filters(self, dataset: Any) -> None:
+        """Raise if a dataset is packed by what is not there to unpack it."""
+        made = dataset.id.get_create_plist()
+        for number in range(made.get_nfilters()):
+            code, _, _, name = made.get_filter(number)
+            if not self.h5py.h5z.filter_avail(code):
+                raise NotData(
+                    f"is packed by the filter {code} ({shortened(as_meta(name)) or 'no name'}), "
+                    "which HDF5 has not here; many are there after: pip install hdf5plugin, and "
+                    "import hdf5plugin before the file is opened"
+                )
+
     def _check_file(self, name: Any) -> None:
         """Raise if another file, of which this one has a part, is not beside it or below."""
         path = os.path.realpath(os.path.join(self.folder, os.fsdecode(name)))
         if os.path.commonpath([path, self.folder]) != self.folder:
-            raise _NotData(
+            raise NotData(
                 f"is in {shortened(os.fsdecode(name))}, outside of the folder of this file, which "
                 "a file from somebody else might use to show your data; open it with h5py"
             )
 
 
-class _NotData(Exception):
-    """Why a part of a file is no field."""
-
-
-def _reasons(node: Node) -> str:
-    return "".join(f"; {name!r} {reason}" for name, reason in node.fields.lost.items())
+@contextlib.contextmanager
+def _broken() -> Iterator[None]:
+    """Take what h5py raises for a part of a file as the reason why it is no field."""
+    try:
+        yield
+    except _RAISED as error:
+        text = f"{type(error).__name__}: {shortened(str(error))}"
+        raise NotData(f"is broken, or of a kind that h5py does not read: {text}") from error
 
 
 def _virtual_files(dataset: Any) -> list[tuple[str]]:
@@ -308,9 +399,9 @@ def attributes(item: Any) -> dict[str, Any]:
             continue
         try:
             value = item.attrs[name]
-        except (OSError, TypeError, ValueError, UnicodeError) as error:
-            found[name] = f"not readable: {shortened(str(error))}"
+        except _RAISED as error:
+            found[as_meta(name)] = f"not readable: {shortened(str(error))}"
             continue
         if type(value).__module__.partition(".")[0] != "h5py":  # a reference, or nothing
-            found[name] = as_meta(value)
+            found[as_meta(name)] = as_meta(value)
     return found

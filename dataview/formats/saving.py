@@ -1,33 +1,170 @@
-"""A node becomes a file, block by block."""
+"""A view becomes a file or a folder, block by block; or a file of zeros, to be filled by views."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from dataview.compute import evaluate, replacing, row_blocks
-from dataview.formats.table import saver_of
-from dataview.plan.build import with_fields
+from dataview.compute import replacing
+from dataview.errors import error_at, hint, unknown_option
+from dataview.formats.handles import claimed
+from dataview.formats.layout import Leaf, described
+from dataview.formats.passes import Passes, without_streams
+from dataview.formats.table import FORMATS, saved_as
+from dataview.formats.writers import Job, Writer
+from dataview.formats.zarr import ZarrSource
+from dataview.index import is_integer
+from dataview.plan.build import stored, with_fields
 from dataview.plan.fields import Attached
 from dataview.plan.guards import check_ends
-from dataview.plan.kinds import Record, known_dtype, known_shape, members
-from dataview.plan.node import Node
-from dataview.samples import collected
+from dataview.plan.kinds import Record, Stored, known_dtype, known_shape, members
+from dataview.plan.node import Node, Part
+from dataview.plan.walk import below
+from dataview.sources import ArraySource
 
 
-def save(node: Node, path: str | bytes | os.PathLike[str], format: str | None = None) -> None:
-    """Write a node's data to a file, which appears or is replaced once all is written."""
-    target = os.fsdecode(path)
-    write = saver_of(target, format)
+def save(
+    node: Node,
+    path: str | bytes | os.PathLike[str],
+    format: str | None = None,
+    *,
+    compression: str | None = None,
+    chunks: Any = None,
+    rows_per_part: int | None = None,
+    progress: Any = None,
+) -> None:
+    """Write a node to a file or a folder, which appears or is replaced once all is written."""
+    target = os.path.abspath(os.fsdecode(path))
+    name, writer = saved_as(target, format)
+    options = compression, chunks, rows_per_part
+    _check_options(name, writer, *options)
     check_ends(node, "saving")
-    _check_fields(node)
-    node = collected(node)
-    if isinstance(node, Record):  # columns of an array are saved without the gaps between them
-        node = with_fields(node, node.fields)
+    _check_not_read(node, target, name)
+    description, leaves = _tree(without_streams(node), name, writer, rows_per_part)
     with replacing(target):
-        write(target, known_shape(node), known_dtype(node), _blocks(node))
+        writer.write(target, Job(leaves, description, Passes(leaves, progress), *options))
+
+
+def created(path: str, format: str | None = None, lock: str | None = None, **options: Any) -> Node:
+    """Make a file of zeros, which appears or is replaced, and open it to be written."""
+    place = os.path.abspath(path)
+    name, writer = saved_as(place, format)
+    if not writer.takes_zeros:
+        raise ValueError(
+            f"{path}: a file of the format {name!r} is written whole, by _save, and cannot be "
+            "filled; use .h5, .zarr, .npy or a folder"
+        )
+    for option in options:
+        if option not in _OF_NEW:
+            raise unknown_option(option, ["mode", "format", "lock", *_OF_NEW], f"open of {path!r}")
+    how = options.get("compression"), options.get("chunks")
+    _check_options(name, writer, *how, None)
+    description, leaves = _tree(_of_zeros(options), name, writer)
+    filled = Passes([leaf for leaf in leaves if leaf.lays_out])
+    claim = claimed(place, "w", lock)
+    try:
+        with replacing(place):
+            writer.write(place, Job(leaves, description, filled, *how))
+        opener = FORMATS[name].open
+        assert opener is not None, "what is saved can be opened"
+        return opener(place, "r+", claim)
+    except BaseException:
+        if claim is not None:
+            claim.release()
+        raise
+
+
+_OF_NEW = ("shape", "dtype", "like", "chunks", "compression")
+"""The options of new files."""
+
+
+def _of_zeros(options: Mapping[str, Any]) -> Node:
+    """Return a node of the shape and the dtype that a new file is to have."""
+    shape, dtype, like = map(options.get, ("shape", "dtype", "like"))
+    if isinstance(like, Node):
+        if shape is not None or dtype is not None:
+            raise TypeError("like= has a shape and a dtype; give it, or shape= and dtype=")
+        return like
+    if shape is None:
+        raise TypeError("mode='w' makes a new file: give shape= and dtype=, or like= a view")
+    lengths = (shape,) if is_integer(shape) else tuple(shape)
+    one = np.zeros((), np.dtype(float if dtype is None else dtype))
+    return stored(ArraySource(np.broadcast_to(one, lengths)), False)
+
+
+def _tree(
+    node: Node, name: str, writer: Writer, rows_per_part: int | None = None
+) -> tuple[dict[str, Any], Sequence[Leaf]]:
+    """Return the description of a node and its arrays, all of which the format can hold."""
+    if writer.is_array:
+        _check_fields(node)
+        if isinstance(node, Record):  # columns of an array are saved without the gaps between them
+            node = with_fields(node, node.fields)
+        description: dict[str, Any] = {}
+        leaves = [Leaf("", node, "")]
+    else:
+        description, leaves = described(node, rows_per_part)
+    for leaf in leaves:
+        where = f"field {leaf.name!r}" if leaf.name else "the view"
+        try:
+            check_ends(leaf.node, "saving")
+            known_shape(leaf.node)
+            dtype = known_dtype(leaf.node)
+        except (TypeError, ValueError) as error:
+            raise (error_at(error, where) if leaf.name else error) from error
+        reason = writer.holds(leaf)
+        if reason is not None:
+            raise TypeError(
+                f"{where} is of dtype {dtype}, and {writer.title} {reason}; make it another "
+                "dtype by _astype, such as texts by _astype('U20'), or save as another format: "
+                f"{', '.join(name for name, row in FORMATS.items() if row.save)}"
+            )
+    return description, leaves
+
+
+def _check_options(
+    name: str, writer: Writer, compression: Any, chunks: Any, rows_per_part: Any
+) -> None:
+    """Raise if a format does not have what a user asks for."""
+    if compression is not None and compression not in writer.compressions:
+        known = ", ".join(map(repr, writer.compressions))
+        raise ValueError(
+            f"compression= of the format {name!r} is one of {known}; got {compression!r}"
+            f"{hint(str(compression), writer.compressions)}"
+        )
+    if chunks is not None:
+        if not writer.has_chunks:
+            raise TypeError(f"files of the format {name!r} have no chunks; leave chunks= out")
+        given = (chunks,) if is_integer(chunks) else tuple(chunks)
+        if not all(is_integer(length) and length > 0 for length in given):
+            raise ValueError(f"chunks= is a number of rows, or a shape; got {chunks!r}")
+    if rows_per_part is not None:
+        if not writer.has_parts:
+            raise TypeError(
+                f"a file of the format {name!r} is one file; rows_per_part= goes with "
+                "format='folder'"
+            )
+        if not is_integer(rows_per_part) or rows_per_part < 1:
+            raise ValueError(f"rows_per_part= is a number from 1 on; got {rows_per_part!r}")
+
+
+def _check_not_read(node: Node, target: str, name: str) -> None:
+    """Raise if a folder would be replaced whose chunks open arrays find by their numbers."""
+    if name != "zarr":
+        return
+    place = os.path.realpath(target)
+    for part in below([node], Part.held):
+        source = part.source.root if isinstance(part, Stored) else None
+        if isinstance(source, ZarrSource):
+            root = str(getattr(source.array.store, "root", "") or "")
+            if root and os.path.realpath(root) == place:
+                raise ValueError(
+                    f"the view reads {target}, and would find other chunks there once it is "
+                    "replaced; save to another place, and rename it when the view is closed"
+                )
 
 
 def _check_fields(node: Node) -> None:
@@ -44,13 +181,3 @@ def _check_fields(node: Node) -> None:
                 )
         if isinstance(part, Record):
             waiting.extend(place.node for place in members(part).values())
-
-
-def _blocks(node: Node) -> Iterator[np.ndarray]:
-    """Yield the data in blocks of rows; each is read when it is its turn."""
-    for index in row_blocks(node):
-        block = np.asarray(evaluate(node, index))
-        if block.shape != index.shape:
-            raise RuntimeError(f"rows of shape {index.shape} were evaluated as {block.shape}")
-        # Only the byte order may differ: the dtype has been promised.
-        yield block.astype(known_dtype(node), order="C", casting="equiv", copy=False)

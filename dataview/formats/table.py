@@ -1,54 +1,93 @@
-"""The formats of files: how each is recognised, opened and saved."""
+"""The formats of files: how each is recognised and opened."""
 
 from __future__ import annotations
 
 import errno
 import inspect
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
-
 from dataview.errors import hint, unknown_option
-from dataview.formats.handles import Claim, claimed
+from dataview.formats.folder import has_arrays, open_folder
+from dataview.formats.handles import claimed
 from dataview.formats.hdf5 import open_hdf5
+from dataview.formats.matlab import open_matlab
+from dataview.formats.netcdf import open_netcdf
+from dataview.formats.npy import open_array
+from dataview.formats.npz import open_npz
+from dataview.formats.tensors import open_safetensors, open_torch
+from dataview.formats.writers import WRITERS, Writer
 from dataview.formats.zarr import is_zarr, open_zarr
-from dataview.plan.build import stored
 from dataview.plan.node import Node
-from dataview.sources import open_npy, save_npy
 
 Open: TypeAlias = Callable[..., Node]
 """Return the node of a file, given its path, the mode, what is held until it is closed, options."""
 
-Save: TypeAlias = Callable[[str, tuple[int, ...], np.dtype[Any], Iterable[np.ndarray]], None]
-"""Write a file, given its path, and an array by its shape, its dtype and blocks of its rows."""
+
+ABILITIES = ("random access", "write", "in place", "ragged", "missing values", "remote")
+"""What a format may do: have parts of its arrays read, have views saved, be changed where it is,
+hold rows of different lengths, say which values are missing, be read from elsewhere."""
 
 
 class Format(NamedTuple):
-    """How the files of a format are recognised, opened and saved; None if there is no way."""
+    """How the files of a format are recognised, opened and saved; None if there is no way.
+
+    `can` names those of its abilities that `save` does not tell; `needs` is the library that is
+    imported when a file is opened.
+    """
 
     suffixes: tuple[str, ...]
     open: Open | None
-    save: Save | None = None
+    save: Writer | None = None
     magic: bytes = b""
     is_folder: Callable[[str], bool] | None = None
+    can: frozenset[str] = frozenset({"random access"})
+    needs: str = ""
 
 
-def _open_npy(path: str, mode: str, claim: Claim | None) -> Node:
-    return stored(open_npy(path, mode, claim))
-
+IN_PLACE = frozenset({"random access", "in place"})
+RAGGED = frozenset({"random access", "ragged"})
 
 FORMATS = {
-    "npy": Format((".npy",), _open_npy, save_npy, b"\x93NUMPY"),
-    "hdf5": Format((".h5", ".hdf5", ".hdf", ".he5"), open_hdf5, magic=b"\x89HDF\r\n\x1a\n"),
-    "zarr": Format((".zarr", ".zarr.zip"), open_zarr, None, is_folder=is_zarr),
+    "npy": Format((".npy",), open_array, WRITERS["npy"], b"\x93NUMPY", can=IN_PLACE),
+    "npz": Format((".npz",), open_npz, WRITERS["npz"], b"PK\3\4", can=RAGGED),
+    "hdf5": Format(
+        (".h5", ".hdf5", ".hdf", ".he5", ".h5ad"),
+        open_hdf5,
+        WRITERS["hdf5"],
+        b"\x89HDF\r\n\x1a\n",
+        can=IN_PLACE | RAGGED,
+        needs="h5py",
+    ),
+    "safetensors": Format((".safetensors",), open_safetensors, can=IN_PLACE),
+    "torch": Format((".pt", ".pth"), open_torch, needs="torch"),
+    "matlab": Format(
+        (".mat",), open_matlab, magic=b"MATLAB ", can=frozenset({"in place"}), needs="h5py"
+    ),
+    "netcdf": Format(
+        (".nc", ".nc4", ".cdf"),
+        open_netcdf,
+        magic=b"CDF",
+        can=IN_PLACE | {"ragged", "missing values"},
+        needs="h5py",
+    ),
+    "zarr": Format(
+        (".zarr", ".zarr.zip"),
+        open_zarr,
+        WRITERS["zarr"],
+        is_folder=is_zarr,
+        can=IN_PLACE | RAGGED,
+        needs="zarr",
+    ),
+    "folder": Format(
+        (), open_folder, WRITERS["folder"], is_folder=has_arrays, can=IN_PLACE | RAGGED
+    ),
 }
 """The formats by their names; a path is opened as the first that recognises it."""
 
 _OPENED_BY = {
     ".csv": "dv.View(pandas.read_csv(path))",
-    ".npz": "dv.View(**np.load(path))",
     ".parquet": "dv.View(pandas.read_parquet(path))",
 }
 """How files that other libraries open become views."""
@@ -61,7 +100,10 @@ def opened(
 ) -> Node:
     """Return the node of a file or a folder."""
     if mode not in MODES:
-        raise ValueError(f"mode is 'r' (read) or 'r+' (read and write); got {mode!r}")
+        raise ValueError(
+            "mode is 'r' (read), 'r+' (read and write) or 'w' (a new file, to be filled); got "
+            f"{mode!r}"
+        )
     found = FORMATS[_named(format)] if format is not None else recognised(path)
     if found.open is None:
         raise ValueError(f"files of the format {format!r} are saved, and cannot be opened")
@@ -104,13 +146,22 @@ def recognised(path: str) -> Format:
     )
 
 
-def saver_of(path: str, format: str | None) -> Save:
-    """Return the function that saves a file, by its format or else by its suffix."""
-    savers = {suffix: row.save for row in FORMATS.values() if row.save for suffix in row.suffixes}
-    suffix = os.path.splitext(path)[1] if format is None else FORMATS[_named(format)].suffixes[0]
-    if suffix not in savers:
-        raise ValueError(f"views are saved as {', '.join(savers)}; got {path!r} ({suffix!r})")
-    return savers[suffix]
+def saved_as(path: str, format: str | None) -> tuple[str, Writer]:
+    """Return the format in which a file is saved, given or by its suffix, and its writer."""
+    known = {name: row for name, row in FORMATS.items() if row.save is not None}
+    ends = [suffix for row in known.values() for suffix in row.suffixes if suffix[-4:] != ".zip"]
+    found = None if format is None else _named(format)
+    for name, row in known.items():
+        if format is None and path.lower().endswith(tuple({*row.suffixes}.intersection(ends))):
+            found = name
+    writer = None if found is None else FORMATS[found].save
+    if found is None or writer is None:
+        what = repr(format if format is not None else os.path.splitext(path)[1])
+        raise ValueError(
+            f"views are saved as {', '.join(ends)}, or with format= as one of {', '.join(known)}; "
+            f"got {path!r} ({what})"
+        )
+    return found, writer
 
 
 def _named(format: str) -> str:

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import weakref
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from dataview.errors import import_library, shortened
-from dataview.formats.contents import as_meta, described, tree
+from dataview.formats.contents import (
+    DEEPEST,
+    NotData,
+    as_meta,
+    described,
+    tree,
+    with_arrays,
+    without_arrays,
+)
+from dataview.formats.growth import Resized
 from dataview.formats.handles import Claim, OpenFile
+from dataview.formats.layout import NAME, restored_record
 from dataview.plan.build import stored
+from dataview.plan.kinds import Record
 from dataview.plan.node import Node
-from dataview.sources import ArrayLike, Reference, Source, by_path
+from dataview.sources import ArrayLike, Reference, Source, by_path, open_regular
 
 
 class ZarrSource(ArrayLike):
@@ -27,12 +43,13 @@ class ZarrSource(ArrayLike):
         store = array.store
         self.file = file
         self.chunk_rows = int(array.chunks[0]) if array.ndim else 1
-        root = getattr(getattr(store, "root", None), "name", None) or type(store).__name__
+        place = getattr(store, "root", None) or getattr(store, "path", None)  # of a zip file
+        root = getattr(place, "name", None) or type(store).__name__
         path = f"{root}/{array.path}".rstrip("/")
         super().__init__(array, f"zarr {path}", not array.read_only)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ZarrSource, (self.array,)
+        return _unpickled, (self.array, self.shape)
 
     def close(self) -> None:
         """Close the store if it was opened by its name."""
@@ -44,6 +61,34 @@ class ZarrSource(ArrayLike):
             self.file.check()
         super()._check()
 
+    def _slab(self, key: Any) -> Any:
+        with self._named_in_errors("read"):
+            return self.array[key]
+
+    def _put(self, asked: Sequence[slice | np.ndarray], value: np.ndarray) -> None:
+        with self._named_in_errors("written"):
+            super()._put(asked, value)
+
+    @contextlib.contextmanager
+    def _named_in_errors(self, done: str) -> Iterator[None]:
+        """Name the array in an error: what unpacks a broken chunk raises what it likes."""
+        try:
+            yield
+        except OSError:
+            raise
+        except Exception as error:
+            raise ValueError(
+                f"{self.title} cannot be {done}: {type(error).__name__}: {shortened(str(error))}"
+            ) from error
+
+    def growing(self, count: int) -> Resized:
+        """Begin to add rows."""
+        self._check()
+        if not self.shape:
+            raise self.no_growth("it has no rows")
+        array, file = self.array, self.file
+        return Resized(array, count, lambda: ZarrSource(array, file))
+
     def is_same(self, other: Source) -> bool:
         """Whether another source is of the same path in the same store."""
         mine = self.array.store_path
@@ -52,17 +97,23 @@ class ZarrSource(ArrayLike):
     def reference(self) -> Reference:
         """Return what opens the array again as long as its store lives; a folder always does."""
         store, path = self.array.store, self.array.path
-        mode = "r+" if self.writable else "r"
+        mode, shape = "r+" if self.writable else "r", self.shape
         if getattr(store, "root", None) is None:
-            return Reference(self, weakref.ref(store), path, lambda held: _opened(held, path, mode))
-        return by_path(self, str(self.array.store_path), lambda: _opened(store, path, mode))
+            return Reference(
+                self, weakref.ref(store), path, lambda held: _opened(held, path, mode, shape)
+            )
+        return by_path(self, str(self.array.store_path), lambda: _opened(store, path, mode, shape))
 
 
-def _opened(store: Any, path: str, mode: str) -> ZarrSource | None:
+def _unpickled(array: Any, shape: tuple[int, ...]) -> ZarrSource:
+    return ZarrSource(array).of_shape(shape)
+
+
+def _opened(store: Any, path: str, mode: str, shape: tuple[int, ...]) -> ZarrSource | None:
     """Return an array in a store of zarr, None if it is there no more."""
     zarr = import_library("zarr", "dataview[zarr]")
     try:
-        return ZarrSource(zarr.open_array(store, path=path, mode=mode))
+        return ZarrSource(zarr.open_array(store, path=path, mode=mode)).of_shape(shape)
     except (OSError, KeyError, ValueError):
         return None
 
@@ -92,21 +143,25 @@ def open_zarr(path: str, mode: str, claim: Claim | None = None) -> Node:
 def _from_zip(zarr: Any, path: str, mode: str) -> Node:
     if mode != "r":
         raise ValueError(f"{path}: what is in a zip file cannot be changed in place; got {mode!r}")
-    with open(path, "rb") as file:
-        if file.read(2) != b"PK":
+    with open_regular(path) as file:
+        if not zipfile.is_zipfile(file):
             raise ValueError(f"{path} is neither a folder of zarr nor a zip file with one")
     return _root(zarr, OpenFile(path, mode, zarr.storage.ZipStore(path, mode="r")), mode)
 
 
 def _root(zarr: Any, file: OpenFile, mode: str) -> Node:
     try:
-        found = zarr.open(file.file, mode=mode)
+        found = with_arrays(file.path, _node(zarr, zarr.open(file.file, mode=mode), file))
+        return restored_record(found, found.meta.get(NAME), file.path)
     except Exception as error:  # of any class: metadata may say anything
-        file.close()
+        with contextlib.suppress(AttributeError):  # a zip file that was never opened has no close
+            file.close()
+        text = shortened(str(error))
         raise ValueError(
-            f"{file.path} cannot be opened as zarr: {type(error).__name__}: {shortened(str(error))}"
+            text
+            if text.startswith(file.path)
+            else f"{file.path} cannot be opened as zarr: {type(error).__name__}: {text}"
         ) from error
-    return _node(zarr, found, file)
 
 
 def _node(zarr: Any, found: Any, file: OpenFile) -> Node:
@@ -118,5 +173,36 @@ def _node(zarr: Any, found: Any, file: OpenFile) -> Node:
         if names:
             meta["dimensions"] = list(names)
         return described(stored(ZarrSource(found, file)), meta)
-    parts = {name: _node(zarr, part, file) for name, part in sorted(found.members())}
-    return tree(parts, {}, meta)
+    parts: dict[str, Node] = {}
+    lost: dict[str, str] = {}
+    names, member = _members(found, file)
+    for name in names:
+        try:
+            if found.path.count("/") > DEEPEST:
+                raise NotData(f"lies more than {DEEPEST} groups deep")
+            part = _node(zarr, member(name), file)
+            if not isinstance(part, Record) or part.fields:
+                parts[name] = part
+            else:
+                lost[name] = without_arrays(part)
+        except Exception as error:  # of any class, as above
+            is_known = isinstance(error, NotData)
+            text = shortened(str(error))
+            lost[name] = text if is_known else f"is broken: {type(error).__name__}: {text}"
+    return tree(parts, lost, meta)
+
+
+def _members(group: Any, file: OpenFile) -> tuple[list[str], Callable[[str], Any]]:
+    """Return the names of the members of a group, and what opens one by its name.
+
+    zarr lists all members or none; if one is broken, they are looked up by their folders.
+    """
+    try:
+        known = dict(group.members())
+        return sorted(known), known.__getitem__
+    except Exception:
+        folder = os.path.join(file.path, group.path)
+        if not os.path.isdir(folder):
+            raise
+        names = [name for name in sorted(os.listdir(folder)) if is_zarr(f"{folder}/{name}")]
+        return names, group.__getitem__

@@ -2,6 +2,7 @@
 
 from dataview.sources.array_likes import ArrayLike
 from dataview.sources.dask_arrays import DelayedSource
+from dataview.sources.file_access import open_regular
 from dataview.sources.functions import (
     AT_ONCE,
     FROM_OTHERS,
@@ -12,7 +13,26 @@ from dataview.sources.functions import (
     making,
 )
 from dataview.sources.memory import ArraySource
-from dataview.sources.npy import open_npy, save_npy, temporary_npy
+from dataview.sources.new_files import new_file, new_place, temporary_file
+from dataview.sources.new_folders import new_folder
+from dataview.sources.npy import (
+    NpyFile,
+    NpySource,
+    Opening,
+    check_writable,
+    open_npy,
+    raw_bytes,
+    temporary_npy,
+)
+from dataview.sources.npy_header import (
+    FileState,
+    Header,
+    HoldsObjects,
+    check_array,
+    header_bytes,
+    header_in,
+    state_of,
+)
 from dataview.sources.packing import packed_together
 from dataview.sources.protocol import Memo, Source
 from dataview.sources.scratch import REUSED, borrow, give_back
@@ -27,8 +47,11 @@ from dataview.sources.sharing import (
 )
 
 __all__ = [
-    "AT_ONCE", "FROM_OTHERS", "REUSED", "ArrayLike", "ArraySource", "DelayedSource",
-    "FunctionSource", "Home", "Made", "Memo", "Reference", "Source", "are_together", "borrow",
-    "by_path", "give_back", "key_of_file", "made_once", "made_so_far", "making", "open_npy",
-    "packed_together", "save_npy", "store_of_file", "stores_meeting", "temporary_npy",
+    "AT_ONCE", "FROM_OTHERS", "REUSED", "ArrayLike", "ArraySource", "DelayedSource", "FileState",
+    "FunctionSource", "Header", "HoldsObjects", "Home", "Made", "Memo", "NpyFile", "NpySource",
+    "Opening", "Reference", "Source", "are_together", "borrow", "by_path", "check_array",
+    "check_writable", "give_back", "header_bytes", "header_in", "key_of_file", "made_once",
+    "made_so_far", "making", "new_file", "new_folder", "new_place", "open_npy", "open_regular",
+    "packed_together", "raw_bytes", "state_of", "store_of_file", "stores_meeting",
+    "temporary_file", "temporary_npy",
 ]  # fmt: skip

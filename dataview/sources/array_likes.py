@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -143,6 +143,12 @@ class ArrayLike(Source):
         axis = axes[0] if axes else 0
         return axis, self._step_bytes(index, axis)
 
+    def of_shape(self, shape: tuple[int, ...]) -> Self:
+        """Return the source of fewer rows, if some were added since it had this shape."""
+        if self.shape != shape and _has_more_rows(self.shape, shape):
+            self.shape = shape
+        return self
+
     def describe(self) -> str:
         """Say which object it is, and whether it can be written."""
         return f"{self.title} ({'r+' if self.writable else 'r'})"
@@ -165,7 +171,7 @@ class ArrayLike(Source):
     def _check(self) -> None:
         """Raise if the object is no longer as it was when the view was made."""
         shape = tuple(self.array.shape)
-        if shape != self.shape:
+        if shape != self.shape and not _has_more_rows(shape, self.shape):
             raise ValueError(
                 f"the data ({self.title}) had the shape {self.shape} when the view was made, and "
                 f"now has {shape}; make a view of it anew"
@@ -234,6 +240,11 @@ class ArrayLike(Source):
             f"the data ({self.title}) says that its dtype is {self.dtype}, and gave "
             f"{array.dtype} ({type(found).__name__})"
         )
+
+
+def _has_more_rows(shape: tuple[int, ...], old: tuple[int, ...]) -> bool:
+    """Whether rows were added to an array of the old shape, and nothing else was changed."""
+    return bool(old) and shape[1:] == old[1:] and shape[:1] > old[:1]
 
 
 def _without_metadata(dtype: np.dtype[Any]) -> np.dtype[Any]:

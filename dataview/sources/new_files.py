@@ -13,6 +13,7 @@ import glob
 import io
 import itertools
 import os
+import shutil
 import stat
 import sys
 from collections.abc import Callable, Iterator
@@ -34,23 +35,53 @@ LONGEST_NAME = 200
 @contextlib.contextmanager
 def new_file(path: str) -> Iterator[BinaryIO]:
     """Open a new file, which replaces what is at `path` if the block ends without an error."""
-    target = os.path.realpath(path)  # the file that a link leads to, not the link
-    mode = _mode_of(target)
-    _remove_abandoned(target)
-    what = f"a new file in the folder {os.path.dirname(target)}"
-    handle, temporary = _begun(target, 0o666 if mode is None else mode, what)
-    try:
-        with io.BufferedWriter(_Written(handle, target, what)) as file:
-            if mode is not None and sys.platform != "win32":  # the system took the umask off
-                os.fchmod(handle, mode)
+    with _replacing(path) as (handle, target, what, _):
+        file = io.BufferedWriter(_Written(handle, target, what, closefd=False))
+        try:
             yield file
             file.flush()
+        finally:
+            file.raw.close()
+
+
+@contextlib.contextmanager
+def new_place(path: str) -> Iterator[str]:
+    """Yield where another library writes a new file, which replaces what is at `path`.
+
+    It is there, empty and locked, so the library must not lock it.  It has a name: some libraries
+    ask for the real path of a file.
+    """
+    with _replacing(path, _with_name) as (_, _, _, temporary):
+        yield str(temporary)
+
+
+@contextlib.contextmanager
+def _replacing(
+    path: str, begin: Callable[[str, int], tuple[int, str | None]] | None = None
+) -> Iterator[tuple[int, str, str, str | None]]:
+    """Begin a new file, and put it in its place; yield its handle, target, title and name."""
+    target = os.path.realpath(path)  # the file that a link leads to, not the link
+    mode = _mode_of(target)
+    remove_abandoned(target)
+    what = f"a new file in the folder {os.path.dirname(target)}"
+    access = 0o666 if mode is None else mode | 0o600
+    if begin is None:
+        handle, temporary = _begun(target, access, what)
+    else:
+        handle, temporary = begin(target, access)
+    try:
+        try:
+            yield handle, target, what, temporary
+            if mode is not None and sys.platform != "win32":  # the system took the umask off
+                os.fchmod(handle, mode)
             with _saying(target, what):
                 os.fsync(handle)
             if temporary is None:
                 temporary = _named(handle, target)
             if sys.platform != "win32":  # while the lock is held
                 os.replace(temporary, target)
+        finally:
+            os.close(handle)
         if sys.platform == "win32":  # which renames no file that is open
             os.replace(temporary, target)
     except BaseException:
@@ -64,7 +95,7 @@ def new_file(path: str) -> Iterator[BinaryIO]:
 def temporary_file(path: str) -> Iterator[tuple[BinaryIO, str]]:
     """Open a file beside `path` that lasts as long as the block; yield where to read it, too."""
     target = os.path.realpath(path)
-    _remove_abandoned(target)
+    remove_abandoned(target)
     what = f"a temporary file in the folder {os.path.dirname(target)}"
     handle, temporary = _begun(target, 0o600, what)
     file = io.BufferedWriter(_Written(handle, target, what))
@@ -81,8 +112,8 @@ def temporary_file(path: str) -> Iterator[tuple[BinaryIO, str]]:
 class _Written(io.FileIO):
     """A file whose errors say what is written: those of the system name no file."""
 
-    def __init__(self, handle: int, target: str, what: str) -> None:
-        super().__init__(handle, "wb")
+    def __init__(self, handle: int, target: str, what: str, closefd: bool = True) -> None:
+        super().__init__(handle, "wb", closefd)
         self.target, self.what = target, what
 
     def write(self, data: Any) -> int:
@@ -125,7 +156,7 @@ def _begun(target: str, mode: int, what: str) -> tuple[int, str | None]:
         with contextlib.suppress(OSError):
             handle = os.open(folder, os.O_WRONLY | UNNAMED, mode)
             if os.path.exists(_place_of(handle)):
-                _lock(handle)
+                lock_unfinished(handle)
                 return handle, None
             os.close(handle)
     with _saying(target, what):
@@ -136,7 +167,7 @@ def _with_name(target: str, mode: int) -> tuple[int, str]:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY
     while True:
         handle, temporary = _first_free(target, lambda name: os.open(name, flags, mode))
-        _lock(handle)
+        lock_unfinished(handle)
         if sys.platform == "win32" or os.fstat(handle).st_nlink:
             return handle, temporary
         os.close(handle)  # another process took it for abandoned before it was locked
@@ -160,21 +191,22 @@ def _place_of(handle: int) -> str:
 
 def _first_free(target: str, make: Callable[[str], int | None]) -> tuple[int, str]:
     """Make a file of the first temporary name that is free."""
-    for name in _temporary_names(target):
+    for name in temporary_names(target):
         with contextlib.suppress(FileExistsError):
             return make(name) or 0, name
     raise AssertionError("numbers do not end")
 
 
-def _temporary_names(target: str) -> Iterator[str]:
+def temporary_names(target: str) -> Iterator[str]:
+    """Return the names that what is begun for a target may have beside it."""
     folder, name = os.path.split(target)
     start = os.fsencode(name)[:LONGEST_NAME].decode(errors="ignore")
     return (os.path.join(folder, f".{start}.saving{n or ''}") for n in itertools.count())
 
 
-def _remove_abandoned(target: str) -> None:
-    """Remove files that processes which were killed have begun for the same target."""
-    first = next(_temporary_names(target))
+def remove_abandoned(target: str) -> None:
+    """Remove files and folders that processes which were killed have begun for the same target."""
+    first = next(temporary_names(target))
     for name in glob.iglob(f"{glob.escape(first)}*"):
         if (name.removeprefix(first) or "0").isdecimal():
             with contextlib.suppress(OSError):  # it is in use, or another user's
@@ -182,19 +214,20 @@ def _remove_abandoned(target: str) -> None:
 
 
 def _remove_unlocked(name: str) -> None:
+    remove = shutil.rmtree if os.path.isdir(name) else os.unlink
     if sys.platform == "win32":  # which removes no file that is open
-        os.unlink(name)
+        remove(name)
         return
     handle = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.path.samestat(os.fstat(handle), os.stat(name)):  # no other has taken the name since
-            os.unlink(name)
+            remove(name)
     finally:
         os.close(handle)
 
 
-def _lock(handle: int) -> None:
+def lock_unfinished(handle: int) -> None:
     """Show other processes that the file is in use, until it is closed."""
     if sys.platform != "win32":
         with contextlib.suppress(OSError):  # without locks none is found abandoned either

@@ -9,44 +9,82 @@ import contextlib
 import math
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dataview.index import Affine, Constant, Index
 from dataview.sizes import sizes
 from dataview.sources import file_rows, scratch
-from dataview.sources.file_access import map_window, read_at, write_at
+from dataview.sources.file_access import cut_short, map_window, read_at, write_at
 from dataview.sources.file_pieces import Block, steps_of
-from dataview.sources.new_files import new_file, temporary_file
-from dataview.sources.npy_header import FileState, Header, header_bytes, header_text, read_header
+from dataview.sources.new_files import temporary_file
+from dataview.sources.npy_header import (
+    FileState,
+    Header,
+    header_bytes,
+    header_in_place,
+    header_text,
+    read_header,
+)
 from dataview.sources.protocol import Memo, Source
 from dataview.sources.sharing import Home, Reference, by_path, bytes_of_member
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import TypeAlias
+
+    FindHeader: TypeAlias = Callable[[str], tuple[Header, FileState]]
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class NpyFile:
-    """An `.npy` file with its header, which a source and its members share."""
+class Opening:
+    """That a path was opened, until it is closed: for all arrays there.
+
+    `claim` is what lets others wait until then.
+    """
 
     path: str
-    mode: str
-    header: Header
-    state: FileState | None = None
     claim: Any = None
     closed: bool = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return NpyFile, (self.path, self.mode, self.header)
+        return Opening, (self.path,)
 
     def check(self) -> None:
-        """Raise if the file is neither the one that was opened nor one with the same header."""
+        """Raise if it was closed."""
         if self.closed:
             raise ValueError(
                 f"{self.path} was closed, by _close() or by a with block; open it again"
             )
+
+    def close(self) -> None:
+        """Have all views say that it is closed; others may claim it."""
+        self.closed = True
+        if self.claim is not None:
+            self.claim.release()
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class NpyFile:
+    """A file with an array in it, by the header of `.npy`; a source and its members share it.
+
+    `find` reads the header of an array that is a part of the file.
+    """
+
+    path: str
+    mode: str
+    header: Header
+    opening: Opening
+    state: FileState | None = None
+    find: FindHeader | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return NpyFile, (self.path, self.mode, self.header, self.opening, None, self.find)
+
+    def check(self) -> None:
+        """Raise if the file is neither the one that was opened nor has its header, or more rows."""
+        self.opening.check()
         now = os.stat(self.path)
         if self.state != (now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns):
             self._check_header()
@@ -54,10 +92,10 @@ class NpyFile:
     def _check_header(self) -> None:
         changed = f"{self.path} has changed since it was opened"
         try:
-            header, state = read_header(self.path)
+            header, state = (self.find or read_header)(self.path)
         except ValueError as error:
             raise ValueError(f"{changed}: {error}; open it again") from None
-        if header != self.header:
+        if not header.grew_from(self.header):
             raise ValueError(
                 f"{changed}: it held {header_text(self.header)}, now {header_text(header)}; "
                 "open it again"
@@ -196,8 +234,15 @@ class NpySource(Source):
     def reference(self) -> Reference:
         """Return what keeps the path and the header of the file, which nobody holds open."""
         file, members, shape = self.file, self.members, self.shape
-        key = self.path, members, shape, self.dtype
+        key = self.path, self.header.offset, members, shape, self.dtype
         return by_path(self, key, lambda: NpySource(file, members, shape))
+
+    def may_share(self, other: Source) -> bool:
+        """Whether a write may change the other: two arrays in one file have bytes of their own."""
+        if isinstance(other, NpySource) and other.path == self.path:
+            ours, theirs = self.header, other.header
+            return ours.offset < theirs.end and theirs.offset < ours.end
+        return super().may_share(other)
 
     @property
     def home(self) -> Home:
@@ -206,17 +251,65 @@ class NpySource(Source):
         if self.shape[: len(shape)] != shape:
             return found
         part = bytes_of_member(dtype, self.members)
-        return found._replace(layout=(NpySource, shape, dtype), axes=len(shape), part=part)
+        return found._replace(
+            layout=(NpySource, self.header.offset, shape, dtype), axes=len(shape), part=part
+        )
+
+    def growing(self, count: int) -> NpyGrowth:
+        """Begin to add rows; the views that there are keep their length."""
+        if self.members or self.file.find is not None or self.shape != self.header.shape:
+            raise self.no_growth("it is a part of a file")
+        if self.header.fortran or not self.shape:
+            raise self.no_growth("its rows do not lie one after the other")
+        return NpyGrowth(self.file, count)
 
     def close(self) -> None:
-        """Have all views of the file say that it is closed; others may claim it."""
-        self.file.closed = True
-        if self.file.claim is not None:
-            self.file.claim.release()
+        """Have all views of what was opened say that it is closed; others may claim it."""
+        self.file.opening.close()
 
     def describe(self) -> str:
         """Name the file and how it was opened."""
         return f"{os.path.basename(self.path)} ({self.file.mode})"
+
+
+class NpyGrowth:
+    """Rows that are being added to a file: data first, then the header that tells of them.
+
+    A process that is killed on the way leaves the old rows, and perhaps bytes that nobody reads.
+    """
+
+    def __init__(self, file: NpyFile, count: int) -> None:
+        file.check()
+        self.file = file
+        self.old = read_header(file.path)[0]
+        self.new = self.old._replace(shape=(self.old.shape[0] + count, *self.old.shape[1:]))
+        self.texts = [header_in_place(file.path, header) for header in (self.old, self.new)]
+        self.size = os.stat(file.path).st_size
+        sizes = [math.prod(self.old.shape[n + 1 :]) for n in range(len(self.old.shape))]
+        self.strides = [self.old.dtype.itemsize * size for size in sizes]
+
+    def write(self, key: Sequence[slice], block: np.ndarray) -> None:
+        """Write a part of the new rows, which lies in one run."""
+        starts = zip(key, self.strides, strict=False)
+        place = self.old.end + sum(part.start * stride for part, stride in starts)
+        with open(self.file.path, "r+b", buffering=0) as file:
+            write_at(file, np.ascontiguousarray(block, self.old.dtype), place)
+
+    def finish(self) -> NpySource:
+        """Tell of the new rows in the header, and return the source that has them."""
+        with open(self.file.path, "r+b", buffering=0) as file:
+            if os.fstat(file.fileno()).st_size < self.new.end:
+                raise cut_short(file)
+            os.fsync(file.fileno())
+            file.write(self.texts[1])
+            os.fsync(file.fileno())
+        return NpySource(NpyFile(self.file.path, self.file.mode, self.new, self.file.opening))
+
+    def undo(self) -> None:
+        """Leave the file as it was."""
+        with open(self.file.path, "r+b", buffering=0) as file:
+            file.write(self.texts[0])
+            file.truncate(self.size)
 
 
 def open_npy(path: str | os.PathLike[str], mode: str = "r", claim: Any = None) -> NpySource:
@@ -228,22 +321,14 @@ def open_npy(path: str | os.PathLike[str], mode: str = "r", claim: Any = None) -
         raise ValueError(f"mode is 'r' (read) or 'r+' (read and write); got {mode!r}")
     place = os.path.abspath(path)
     header, state = read_header(place)
-    if mode == "r+" and not os.access(place, os.W_OK):
-        raise PermissionError(f"{place} cannot be written; open it with mode='r'")
-    return NpySource(NpyFile(place, mode, header, state, claim))
+    check_writable(place, mode)
+    return NpySource(NpyFile(place, mode, header, Opening(place, claim), state))
 
 
-def save_npy(
-    path: str, shape: tuple[int, ...], dtype: np.dtype[Any], blocks: Iterable[np.ndarray]
-) -> None:
-    """Write blocks of rows, which make an array of this shape, to an `.npy` file."""
-    if dtype.hasobject:
-        raise TypeError(
-            "an .npy file holds numbers, dates and texts of fixed size, not Python objects; "
-            f"got {dtype}"
-        )
-    with new_file(path) as file:
-        _write_all(file, shape, dtype, blocks)
+def check_writable(path: str, mode: str) -> None:
+    """Raise if a file is to be changed and may not be."""
+    if mode == "r+" and not os.access(path, os.W_OK):
+        raise PermissionError(f"{path} cannot be written; open it with mode='r'")
 
 
 @contextlib.contextmanager
@@ -252,15 +337,13 @@ def temporary_npy(
 ) -> Iterator[NpySource]:
     """Keep blocks of rows on disk, beside `path`, as long as the block lasts."""
     with temporary_file(path) as (file, place):
-        _write_all(file, shape, dtype, blocks)
+        file.write(header_bytes(shape, dtype))
+        for block in blocks if dtype.itemsize else ():
+            file.write(raw_bytes(block))
         file.flush()
         yield open_npy(place)
 
 
-def _write_all(
-    file: BinaryIO, shape: tuple[int, ...], dtype: np.dtype[Any], blocks: Iterable[np.ndarray]
-) -> None:
-    file.write(header_bytes(shape, dtype))
-    for block in blocks if dtype.itemsize else ():
-        raw: Any = np.ascontiguousarray(block).reshape(-1).view(np.uint8)
-        file.write(raw)
+def raw_bytes(block: np.ndarray) -> Any:
+    """Return the bytes of an array in C order."""
+    return np.ascontiguousarray(block).reshape(-1).view(np.uint8)

@@ -34,6 +34,14 @@ class Header(NamedTuple):
     dtype: np.dtype[Any]
     offset: int
 
+    def grew_from(self, other: Header) -> bool:
+        """Whether the file is one of the other header to which rows were added, perhaps none."""
+        if self.fortran or not self.shape or not other.shape:
+            return self == other
+        return self._replace(shape=other.shape) == other and (
+            self.shape[0] >= other.shape[0] and self.shape[1:] == other.shape[1:]
+        )
+
     @property
     def end(self) -> int:
         """Where the data ends in the file."""
@@ -59,39 +67,62 @@ GROWTH = 21
 """The width that NumPy reserves for the first length, so that rows can be added in place."""
 
 
+class HoldsObjects(ValueError):
+    """An array of Python objects, which only a pickle can hold."""
+
+
 def read_header(path: str) -> tuple[Header, FileState]:
     """Return the header of a file, checked against its size, and the state of the file."""
     with open_regular(path) as file:
-        now = time.time_ns()
-        found = os.fstat(file.fileno())
-        # The next change of a file that has just changed may leave its time the same.
-        settled = abs(now - found.st_mtime_ns) > SETTLED_NS
-        modified = found.st_mtime_ns if settled else -1
-        seen = FileState(found.st_dev, found.st_ino, found.st_size, modified)
-        try:
-            start = file.read(12)
-            version = (start[6], start[7]) if len(start) == 12 else (0, 0)
-            if start[:6] != npy.MAGIC_PREFIX or version not in FORMATS:
-                raise ValueError("it does not begin as one of version 1, 2 or 3 does")
-            form, encoding = FORMATS[version]
-            begin = 8 + struct.calcsize(form)
-            (length,) = struct.unpack(form, start[8:begin])
-            if length > min(found.st_size - begin, LONGEST_HEADER):
-                raise ValueError(f"its header would have {length} bytes")
-            file.seek(begin)
-            header = Header(*_parsed(file.read(length), encoding), begin + length)
-        except ValueError as error:
-            raise ValueError(f"{path} is not an .npy file: {shortened(str(error))}") from None
+        seen = state_of(file)
+        return header_in(file, path, 0, seen.size), seen
+
+
+def state_of(file: Any) -> FileState:
+    """Return the state of an open file."""
+    now = time.time_ns()
+    found = os.fstat(file.fileno())
+    # The next change of a file that has just changed may leave its time the same.
+    settled = abs(now - found.st_mtime_ns) > SETTLED_NS
+    modified = found.st_mtime_ns if settled else -1
+    return FileState(found.st_dev, found.st_ino, found.st_size, modified)
+
+
+def header_in(file: Any, where: str, place: int, size: int) -> Header:
+    """Read the header of the array that begins here, at a place in a file, and has `size` bytes.
+
+    `where` says in errors which array it is.
+    """
+    try:
+        header = _header_at(file, place, size)
+    except ValueError as error:
+        raise ValueError(f"{where} is not an .npy file: {shortened(str(error))}") from None
     if header.dtype.hasobject:
-        raise ValueError(
-            f"{path} holds pickled Python objects, which are never loaded: they could run code; "
-            "load it with numpy.load(allow_pickle=True) if you trust it, and wrap the array"
+        raise HoldsObjects(
+            f"{where} holds pickled Python objects, which are loaded only if they are asked for: "
+            "they can run code; dv.open(path, pickle=True) loads them if you trust who made them"
         )
-    if seen.size < header.end:
+    if size < header.end - place:
         raise ValueError(
-            f"{path} is cut short: its header promises {header.end} bytes, it has {seen.size}"
+            f"{where} is cut short: its header promises {header.end - place} bytes, it has {size}"
         )
-    return header, seen
+    return header
+
+
+def _header_at(file: Any, place: int, size: int) -> Header:
+    start = file.read(8)
+    version = (start[6], start[7]) if len(start) == 8 else (0, 0)
+    if start[:6] != npy.MAGIC_PREFIX or version not in FORMATS:
+        raise ValueError("it does not begin as one of version 1, 2 or 3 does")
+    form, encoding = FORMATS[version]
+    begin = 8 + struct.calcsize(form)
+    counted = file.read(begin - 8)
+    if len(counted) < begin - 8:
+        raise ValueError("it ends before its header")
+    (length,) = struct.unpack(form, counted)
+    if length > min(size - begin, LONGEST_HEADER):
+        raise ValueError(f"its header would have {length} bytes")
+    return Header(*_parsed(file.read(length), encoding), place + begin + length)
 
 
 @functools.lru_cache(maxsize=64)
@@ -111,9 +142,14 @@ def _parsed(raw: bytes, encoding: str) -> tuple[tuple[int, ...], bool, np.dtype[
         raise ValueError(f"{found['descr']!r} is not a dtype: {error}") from None
     if dtype.subdtype is not None:
         raise ValueError(f"{found['descr']!r} is the dtype of arrays, not of elements")
+    check_array(shape, dtype)
+    return shape, fortran, dtype
+
+
+def check_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Raise if no array can have a shape and a dtype."""
     if len(shape) > 64 or math.prod(n or 1 for n in shape) * (dtype.itemsize or 1) >= ENDLESS:
         raise ValueError(f"no array can have the shape {shape} of {dtype}")
-    return shape, fortran, dtype
 
 
 def _literal(text: str) -> Any:
@@ -140,19 +176,8 @@ def header_bytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
     >>> header_bytes((3, 2), np.dtype("f4"))[10:69]
     b"{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }"
     """
-    try:
-        described = npy.dtype_to_descr(dtype)
-        kept = npy.descr_to_dtype(ast.literal_eval(repr(described))) == dtype
-    except (ValueError, SyntaxError):
-        kept = False
-    if not kept:
-        raise TypeError(
-            f"an .npy file cannot describe {dtype}: its fields overlap, or are not in the order "
-            "of their places; save a copy with packed fields, or save the fields one by one"
-        )
-    lengths = tuple(map(int, shape))
-    text = f"{{'descr': {described!r}, 'fortran_order': False, 'shape': {lengths!r}, }}"
-    text += " " * (GROWTH - len(str(lengths[0])) if lengths else 0)
+    text = _text_of(shape, dtype)
+    text += " " * (GROWTH - len(str(int(shape[0]))) if shape else 0)
     for version in [(1, 0), (3, 0)]:
         form, encoding = FORMATS[version]
         begin = 8 + struct.calcsize(form)
@@ -165,3 +190,34 @@ def header_bytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
         except (UnicodeEncodeError, struct.error):
             continue
     raise TypeError(f"the names of the fields cannot be written as text: {dtype}")
+
+
+def header_in_place(path: str, header: Header) -> bytes:
+    """Return a header that takes the room of the one in a file, so that the data stay in place."""
+    with open_regular(path) as file:
+        start: bytes = file.read(8)
+    form, encoding = FORMATS[start[6], start[7]]
+    room = header.offset - len(start) - struct.calcsize(form)
+    raw = _text_of(header.shape, header.dtype).encode(encoding)
+    if len(raw) >= room:
+        raise ValueError(
+            f"{path} has no room in its header for the number of more rows; save the view anew by "
+            "_save, and append to that file"
+        )
+    return start + struct.pack(form, room) + raw.ljust(room - 1) + b"\n"
+
+
+def _text_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
+    """Return the text of a header, or raise if it would be read as another dtype."""
+    try:
+        described = npy.dtype_to_descr(dtype)
+        kept = npy.descr_to_dtype(ast.literal_eval(repr(described))) == dtype
+    except (ValueError, SyntaxError):
+        kept = False
+    if not kept:
+        raise TypeError(
+            f"an .npy file cannot describe {dtype}: its fields overlap, or are not in the order "
+            "of their places; save a copy with packed fields, or save the fields one by one"
+        )
+    lengths = tuple(map(int, shape))
+    return f"{{'descr': {described!r}, 'fortran_order': False, 'shape': {lengths!r}, }}"

@@ -104,6 +104,21 @@ class Source(ABC):
     def close(self) -> None:  # noqa: B027, nothing is open by default
         """Close the file that the data are in, if it was opened by its name for views."""
 
+    def growing(self, count: int) -> Any:
+        """Begin to add so many rows: what has `write(key, block)`, `finish()` and `undo()`.
+
+        A key has slices of the new rows, and perhaps of axes behind them.  `finish` returns a
+        source with all rows; this one keeps its length.
+        """
+        raise self.no_growth("it is no file that can grow")
+
+    def no_growth(self, why: str) -> TypeError:
+        """Return the error for rows that cannot be added."""
+        return TypeError(
+            f"no rows can be added to {self.describe()}: {why}; _append takes a view of a whole "
+            ".npy, HDF5 or zarr file opened with mode 'r+', and _save makes one of any view"
+        )
+
     def member(self, name: str) -> Source:
         """Return the source of one field of a structured dtype."""
         return Member(self, name)

@@ -28,10 +28,16 @@ def open(
     """Open a file or a folder as a view; no data are read.
 
     `mode="r+"` lets the view write to it; `lock="refuse"` then raises if another view has locked it
-    so, `lock="wait"` waits for that.  The name says which format it is, or else `format`.  Groups
-    are nested fields, and attributes metadata.  Options are those of the format: see "Files" in the
-    documentation.  `d._close()` closes it, and so does a `with` block.
+    so, `lock="wait"` waits for that.  `mode="w"` makes a new file of zeros to be filled, with the
+    `shape` and the `dtype` given, or `like` a view with all its fields; as NumPy's `open_memmap`
+    with "w+" does, it replaces a file that is there.  The name says which format it is, or else
+    `format`.  Groups are nested fields, and attributes metadata.  Options are those of the format:
+    see "Files" in the documentation.  `d._close()` closes it, and so does a `with` block.
     """
+    if mode == "w":
+        if "like" in options:
+            options["like"] = node_from(options["like"])
+        return viewed(formats.created(os.fsdecode(path), format, lock, **options))
     return viewed(formats.opened(os.fsdecode(path), mode, format, lock, **options))
 
 

@@ -6,7 +6,6 @@ from collections.abc import Container
 
 INSTEAD = {
     "abs": "abs(d)",
-    "append": "dv.concat(d, other)",
     "apply": "d._map(function)",
     "argsort": "np.argsort(d)",
     "batch": "d._minibatches(batch_size)",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from dataview import exchange, formats
-from dataview.view.face import BaseView, import_hooks, node_of
+from dataview.view.face import BaseView, import_hooks, node_of, set_node, unwrapped
 
 
 class LibraryVerbs(BaseView):
@@ -17,13 +17,46 @@ class LibraryVerbs(BaseView):
 
     # --- files -------------------------------------------------------------------------------
 
-    def _save(self, path: str | os.PathLike[str], format: str | None = None) -> None:
-        """Write the data to a file, in blocks; the file appears when all of it is written.
+    def _save(
+        self,
+        path: str | os.PathLike[str],
+        format: str | None = None,
+        *,
+        compression: str | None = None,
+        chunks: int | Sequence[int] | None = None,
+        rows_per_part: int | None = None,
+        progress: Any = None,
+    ) -> None:
+        """Write the view to a file or a folder, in blocks; it appears when all of it is written.
 
-        Of a view of an array this is the array: a field that was added is not in the file, and one
-        that was replaced is an error. `d._select("x", "y")._save(path)` saves fields.
+        The suffix says in which format: `.h5`, `.zarr`, `.npz`, or `format="folder"` for a folder
+        of `.npy` files, keep all fields and their metadata, so that `dv.open(path)` gives an equal
+        view.  A file `.npy` is the array alone: a field that was added is not in it, and one that
+        was replaced is an error.
+
+        `compression` is a name such as "gzip", `chunks` a number of rows or the shape of a chunk;
+        `rows_per_part` splits the files of a folder.  `progress=True` shows a bar; a function is
+        called with the bytes that are done, and with all.
         """
-        formats.save(node_of(self), path, format)
+        formats.save(
+            node_of(self),
+            path,
+            format,
+            compression=compression,
+            chunks=chunks,
+            rows_per_part=rows_per_part,
+            progress=progress,
+        )
+
+    def _append(self, rows: Any) -> None:
+        """Add rows to the files that `dv.open(path, "r+")` has opened; the view has them then, too.
+
+        `.npy`, HDF5 and zarr grow.  Rows of a view with fields are a mapping, or a view with the
+        same fields: all fields get them, or none if one fails.  Other views keep their length.
+        """
+        node = formats.appended(node_of(self), unwrapped(rows))
+        self.__dict__.clear()
+        set_node(self, node)
 
     def _close(self) -> None:
         """Close the files that `dv.open` has opened for this view, and for all other views of them.

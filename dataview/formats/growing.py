@@ -1,0 +1,130 @@
+"""Rows added to the files of a view: to all of its fields, or to none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from dataview.errors import ReadOnlyError, unknown_field
+from dataview.formats.layout import Leaf
+from dataview.formats.passes import Key, Passes, without_streams
+from dataview.plan.build import field, record, stored, with_fields
+from dataview.plan.casting import cast
+from dataview.plan.fields import Fields, Window
+from dataview.plan.kinds import Record, Stored, known_dtype, known_shape, members
+from dataview.plan.node import Node
+from dataview.plan.ragged import Ragged
+from dataview.sources import ArraySource
+
+_Target = tuple[Stored, Node, str]
+"""An array to which rows are added, the rows, and its name."""
+
+
+def appended(node: Node, rows: Any) -> Node:
+    """Write rows behind those of a node's files, and return the node that has them all."""
+    if node.label is not None:
+        raise TypeError(
+            f"{'.'.join(node.label.names)!r} is a field or a part, and rows are added to all "
+            "fields together; append to the view that was opened: d._append({name: rows, ...})"
+        )
+    given = without_streams(rows) if isinstance(rows, Node) else rows
+    targets = list(_targets(node, given, ""))
+    counts = {known_shape(value)[0] for _, value, _ in targets}
+    if len(counts) != 1:
+        text = ", ".join(f"{name} {known_shape(value)[0]}" for _, value, name in targets)
+        raise ValueError(f"all fields get as many rows; got {text}")
+    grown = _grow(targets, counts.pop())
+    return _with_sources(
+        node, {id(old): new for (old, _, _), new in zip(targets, grown, strict=True)}
+    )
+
+
+def _grow(targets: list[_Target], count: int) -> list[Any]:
+    """Write rows to all arrays, and return the sources that have them; undo it all on failure."""
+    growths: list[Any] = []
+    leaves = [Leaf(str(n), value, name) for n, (_, value, name) in enumerate(targets)]
+
+    def put(leaf: Leaf, key: Key, block: np.ndarray) -> None:
+        target = targets[int(leaf.at)][0]
+        growths[int(leaf.at)].write(key, cast(block, known_dtype(target)))
+
+    try:
+        growths.extend(target.source.growing(count) for target, _, _ in targets)
+        Passes(leaves).read(put)
+        return [growth.finish() for growth in growths]
+    except BaseException:
+        for growth in reversed(growths):
+            growth.undo()
+        raise
+
+
+def _targets(node: Node, rows: Any, name: str) -> Iterator[_Target]:
+    """Yield the arrays below a node with the rows for each, all of which fit."""
+    where = f"field {name!r}" if name else "the view"
+    if isinstance(node, Record):
+        own = members(node)
+        parts = _parts_of(rows, where)
+        for wrong in [*(parts.keys() - own.keys()), *(own.keys() - parts.keys())]:
+            raise unknown_field(wrong, own, "_append", "rows are given for all fields and no other")
+        for key, part in own.items():
+            yield from _targets(part.node, parts[key], f"{name}.{key}".lstrip("."))
+        return
+    if isinstance(node, Ragged):
+        raise TypeError(
+            f"{where} is ragged, and rows of their own lengths cannot be added in place; save "
+            "both, one after the other, as a new file: dv.concat(old, new)._save(path)"
+        )
+    if not isinstance(node, Stored):
+        raise TypeError(
+            f"{where} is a part of a file, or computed; rows are added to a view that dv.open gave"
+        )
+    if not node.writable:
+        raise ReadOnlyError(f"{where} ({node.source.describe()}) is read-only; open it with 'r+'")
+    if any(
+        not isinstance(part, Window) and name not in (node.source.dtype.names or ())
+        for name, part in node.fields.named.items()
+    ):
+        raise TypeError(f"{where} has a field with data of its own beside it; save the view anew")
+    yield node, _fitting(node, rows, where), name
+
+
+def _parts_of(rows: Any, where: str) -> Mapping[str, Any]:
+    """Return the rows for each field of a record."""
+    if isinstance(rows, Mapping):
+        return rows
+    if isinstance(rows, Node) and rows.fields:
+        return {name: field(rows, name) for name in rows.fields}
+    names = getattr(getattr(rows, "dtype", None), "names", None)
+    if names:
+        return {name: rows[name] for name in names}
+    raise TypeError(f"rows for {where} are a mapping, a record or a structured array; got {rows!r}")
+
+
+def _fitting(target: Stored, rows: Any, where: str) -> Node:
+    """Return rows as a node that can be written to an array, or raise."""
+    dtype, shape = known_dtype(target), known_shape(target)
+    value = rows if isinstance(rows, Node) else stored(ArraySource(cast(rows, dtype)), False)
+    found = known_shape(value)
+    if len(found) != len(shape) or not shape or found[1:] != shape[1:]:
+        raise ValueError(
+            f"rows for {where} have shape (n, {', '.join(map(str, shape[1:]))}); got {found}"
+            + ("; give one row as rows[None]" if shape and found == shape[1:] else "")
+        )
+    if not np.can_cast(known_dtype(value), dtype, "same_kind"):
+        raise TypeError(
+            f"rows for {where} are {known_dtype(value)}, which {dtype} cannot hold (NumPy's rule "
+            "'same_kind'); convert them first, by _astype"
+        )
+    return value
+
+
+def _with_sources(node: Node, grown: Mapping[int, Any]) -> Node:
+    """Return a node of the same fields over longer arrays."""
+    if isinstance(node, Record):
+        parts = {name: _with_sources(part.node, grown) for name, part in members(node).items()}
+        return record(parts, node.rank).replaced(meta=node.meta)
+    longer = stored(grown[id(node)]).replaced(meta=node.meta)
+    windows = {n: part for n, part in node.fields.named.items() if isinstance(part, Window)}
+    return with_fields(longer, Fields({**longer.fields.named, **windows})) if windows else longer

@@ -1,0 +1,49 @@
+"""Rows added to arrays of libraries, which are made longer first and then written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from dataview.index import block_index, compose, identity
+from dataview.sources import Source
+
+
+class Resized:
+    """Rows that are being added to an array that has `resize`; `source` makes a source of it.
+
+    Until they are written they are zeros; a process that is killed on the way leaves them so.
+    """
+
+    def __init__(
+        self,
+        array: Any,
+        count: int,
+        source: Callable[[], Source],
+        flush: Callable[[], Any] = lambda: None,
+    ) -> None:
+        self.array, self.flush = array, flush
+        self.shape = tuple(array.shape)
+        array.resize((self.shape[0] + count, *self.shape[1:]))
+        self.source = source()
+
+    def write(self, key: Sequence[slice], block: np.ndarray) -> None:
+        """Write a part of the new rows."""
+        index = identity(self.source.shape)
+        for axis, part in enumerate(key):
+            first = 0 if axis else self.shape[0]
+            start, stop = part.start + first, part.stop + first
+            index = compose(index, block_index(index.shape, start, stop, axis))
+        self.source.write(index, block)
+
+    def finish(self) -> Source:
+        """Return the source that has all rows."""
+        self.flush()
+        return self.source
+
+    def undo(self) -> None:
+        """Leave the array as it was."""
+        self.array.resize(self.shape)
+        self.flush()

@@ -1,0 +1,420 @@
+"""The tree of fields as text: written beside the arrays of a saved view, and laid on them again.
+
+The arrays are the leaves of the tree, each at a place in the file or folder.  The text is JSON.  It
+says nothing of lengths, so that rows can be added to the arrays.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dataview.compute import evaluate
+from dataview.errors import shortened
+from dataview.formats.contents import described as with_meta
+from dataview.index.flat import Layout, layout_of
+from dataview.plan.build import record, stored, with_fields
+from dataview.plan.concat import concat
+from dataview.plan.fields import (
+    NO_FIELDS,
+    Attached,
+    Field,
+    Fields,
+    Positions,
+    Window,
+    read_only_meta,
+)
+from dataview.plan.kinds import Driven, Record, Sampled, Select, Stored, known_shape, members
+from dataview.plan.node import Node
+from dataview.plan.ragged import Ragged, laid_out
+from dataview.sources import ArraySource
+
+NAME = "dataview"
+"""The attribute of a file that has the text; in a folder it is a file, `dataview.json`."""
+
+VERSION = 1
+
+LONGEST_TEXT = 1 << 26
+"""A longer description is taken for a broken one: to parse it could take all memory."""
+
+DEEPEST = 100
+"""Fields inside fields are saved so deep: Python reads text that is nested deeper with an error."""
+
+MOST_ROWS = 1 << 31
+"""Ragged rows of a file that says it has more are taken for a broken one: lengths are in memory."""
+
+
+class Leaf(NamedTuple):
+    """An array of a tree: its place in the file, its data, and what it is called in messages.
+
+    `lays_out` is true of the lengths of ragged rows, without which there are no rows.
+    """
+
+    at: str
+    node: Node
+    name: str
+    lays_out: bool = False
+
+
+def described(node: Node, step: int | None = None) -> tuple[dict[str, Any], list[Leaf]]:
+    """Return the tree of a node's fields, which JSON can hold, and the arrays in it.
+
+    Arrays are saved in parts of `step` rows, if that is given.
+    """
+    describer = _Describer(step)
+    tree = describer.tree(node, "", "", "")
+    return {"version": VERSION, "tree": tree}, describer.leaves
+
+
+def part_of(at: str, number: int) -> str:
+    """Return the place of a part of an array that is saved in several.
+
+    >>> part_of("x", 3)
+    'x/part-00003'
+    """
+    return f"{at}/part-{number:05d}".lstrip("/")
+
+
+def lengths_of_parts(count: int, step: int) -> list[int]:
+    """Return how many rows each part has; an array without rows has a part too.
+
+    >>> lengths_of_parts(5, 2), lengths_of_parts(0, 2)
+    ([2, 2, 1], [0])
+    """
+    return [min(step, count - start) for start in range(0, max(1, count), step)]
+
+
+class _Describer:
+    """Notes what a tree is made of, and gives each array a place of its own."""
+
+    def __init__(self, step: int | None) -> None:
+        self.step = step
+        self.leaves: list[Leaf] = []
+        self.taken = {f"{NAME}.json"}
+
+    def tree(self, node: Node, within: str, name: str, at: str, depth: int = 0) -> dict[str, Any]:
+        """Return the tree of a node called `name`, whose place is `at` inside `within`."""
+        if depth > DEEPEST:
+            raise ValueError(f"field {name!r} lies more than {DEEPEST} fields deep; rename it")
+        entry: dict[str, Any]
+        inside = self.place(within, at) if at else within
+        if isinstance(node, (Record, Driven)):
+            entry = {"kind": "record"}
+            entry |= {"rank": node.rank} if isinstance(node, Record) else {"driver": node.driver}
+        elif isinstance(node, Ragged):
+            rows = node.relaid()
+            entry = {"kind": "ragged", "row": list(rows.layout.axes)}
+            entry["values"] = self.tree(rows.values, inside, f"{name}.values", "values", depth + 1)
+            shapes = rows.layout.shapes
+            lengths = np.diff(rows.layout.offsets) if shapes is None else shapes
+            entry["lengths"] = self.place(inside, "lengths")
+            whole = stored(ArraySource(lengths.astype("i8")))
+            self.leaves.append(Leaf(entry["lengths"], whole, f"{name}.lengths", lays_out=True))
+        else:
+            own = "" if self.step is not None and node.shape else "data"
+            leaf = inside if at or not own else self.place(within, own)
+            entry = {"kind": "array", "at": leaf}
+            if self.step is not None and node.shape:
+                entry["parts"] = len(lengths_of_parts(node.shape[0], self.step))
+            self.leaves.append(Leaf(leaf, node, name))
+            inside = f"{leaf}_fields"
+        return self.noted(entry, node.fields, node.meta, inside, name, depth, node)
+
+    def noted(
+        self,
+        entry: dict[str, Any],
+        fields: Fields,
+        meta: Mapping[str, Any],
+        inside: str,
+        name: str,
+        depth: int,
+        node: Node | None = None,
+    ) -> dict[str, Any]:
+        """Return an entry with fields and metadata."""
+        if found := {
+            own: self.field(field, inside, f"{name}.{own}".lstrip("."), own, depth + 1)
+            for own, field in fields.named.items()
+            if node is None or not _is_member(node, own, field)
+        }:
+            entry["fields"] = found
+        for key, value in meta.items():
+            _check_meta(value, f"metadata {key!r} of {_called(name)}")
+        return entry | ({"meta": dict(meta)} if meta else {})
+
+    def field(self, field: Field, inside: str, name: str, own: str, depth: int) -> dict[str, Any]:
+        """Return the entry of a field."""
+        if isinstance(field, Attached):
+            entry = self.tree(field.node, inside, name, own, depth)
+            entry["axes"] = None if field.axes is None else list(field.axes)
+            return entry | ({"replaces": True} if field.replaces else {})
+        entry = {"kind": "window"}
+        entry["of"] = {str(axis): _as_json(place) for axis, place in field.positions.items()}
+        if depth > DEEPEST:
+            raise ValueError(f"field {name!r} lies more than {DEEPEST} fields deep; rename it")
+        return self.noted(entry, field.fields, field.meta, inside, name, depth)
+
+    def place(self, within: str, name: str) -> str:
+        """Return a place that is free, and a name in every file system and format."""
+        plain = re.sub(r"[^\w-]", "_", name).lstrip("_-")[:60] or "field"
+        found, number = f"{within}/{plain}".lstrip("/"), 1
+        while found.casefold() in self.taken:
+            number += 1
+            found = f"{within}/{plain}_{number}".lstrip("/")
+        self.taken.add(found.casefold())
+        return found
+
+
+def _called(name: str) -> str:
+    return f"field {name!r}" if name else "the view"
+
+
+def _is_member(node: Node, name: str, field: Field) -> bool:
+    """Whether a field is one of a structured dtype, which its array brings along."""
+    names = () if node.dtype is None else node.dtype.names or ()
+    if isinstance(node, (Record, Driven, Sampled)) or name not in names:
+        return False
+    if isinstance(field, Window) or field.replaces or node.dtype is None:
+        return False
+    own, part = node.dtype[name], field.node
+    if part.dtype != own.base or part.shape != (*known_shape(node), *own.shape):
+        return False
+    base, inner = _below(node), _below(part)
+    is_stored = isinstance(base, Stored) and isinstance(inner, Stored)
+    return not is_stored or inner.source.root is base.source.root
+
+
+def _below(node: Node) -> Any:
+    while isinstance(node, Select):
+        node = node.node
+    return node
+
+
+def _as_json(place: Positions) -> Any:
+    if isinstance(place, range):
+        return {"from": place.start, "to": place.stop, "step": place.step}
+    return place if isinstance(place, int) else np.asarray(place).tolist()
+
+
+def _check_meta(value: Any, where: str) -> None:
+    """Raise if JSON cannot give a value back as it is."""
+    if type(value) in (str, int, bool, float) or value is None:
+        return
+    if type(value) is list:
+        for inner in value:
+            _check_meta(inner, where)
+    elif type(value) is dict and all(type(key) is str for key in value):
+        for inner in value.values():
+            _check_meta(inner, where)
+    else:
+        raise TypeError(
+            f"{where} is saved as text, which holds numbers, texts, lists, None, and dicts with "
+            f"texts as keys; got {shortened(repr(value))} ({type(value).__name__}); convert it, or "
+            "leave it out: _with_meta"
+        )
+
+
+# --- a tree laid on arrays -----------------------------------------------------------------------
+
+
+def restored(parts: Mapping[str, Node | str], text: str | bytes, where: str) -> Node:
+    """Return the view that was saved: its arrays by their places, and the text that came with them.
+
+    Instead of an array there may be the reason why it cannot be viewed.  `where` names the file in
+    errors.  Arrays that the text does not know are told of as lost.
+    """
+    try:
+        _check(len(text) <= LONGEST_TEXT, f"it is longer than {LONGEST_TEXT} bytes")
+        found = json.loads(text)
+        version = found["version"]
+        if version != VERSION:
+            raise ValueError(
+                f"it has version {shortened(repr(version))}, and this dataview reads {VERSION}; "
+                "a newer dataview may read it"
+            )
+        builder = _Builder(parts)
+        node = builder.tree(found["tree"])
+    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{where}: the description of its fields does not fit its arrays, or is broken: "
+            f"{shortened(str(error) or type(error).__name__)}"
+        ) from error
+    others = {at.partition("/")[0] for at in parts.keys() - builder.used}
+    reason = "is in the file and not in the description of its fields; its own library opens it"
+    lost = dict.fromkeys(sorted(others - node.fields.named.keys()), reason)
+    return with_fields(node, Fields(node.fields.named, lost)) if lost else node
+
+
+def restored_record(found: Node, text: Any, where: str) -> Node:
+    """Return the same of a record of what a file holds; text that is none is left to its record."""
+    return restored(dict(_parts_of(found)), text, where) if isinstance(text, str) else found
+
+
+def _parts_of(node: Node, within: str = "") -> Iterator[tuple[str, Node | str]]:
+    for name, part in members(node).items() if isinstance(node, Record) else ():
+        place = f"{within}/{name}".lstrip("/")
+        if isinstance(part.node, Record):
+            yield from _parts_of(part.node, place)
+        else:
+            yield place, part.node
+    for name, reason in node.fields.lost.items() if isinstance(node, Record) else ():
+        yield f"{within}/{name}".lstrip("/"), reason
+
+
+@dataclass
+class _Builder:
+    """Builds a tree of what a text says, which may be anything."""
+
+    parts: Mapping[str, Node | str]
+
+    def __post_init__(self) -> None:
+        self.used: set[str] = set()
+
+    def part(self, at: str) -> Node:
+        """Return the array at a place."""
+        found = self.parts.get(at, "is missing")
+        if isinstance(found, str):
+            raise ValueError(f"the array {at!r} {found}")
+        self.used.add(at)
+        return found
+
+    def tree(self, entry: Any) -> Node:
+        """Return the node of an entry."""
+        _check(isinstance(entry, dict), f"{entry!r} is no entry")
+        kinds = {"record": self.record, "ragged": self.ragged, "array": self.array}
+        node = kinds[entry["kind"]](entry)
+        return with_meta(node, _meta(entry))
+
+    def array(self, entry: Any) -> Node:
+        """Return an array, which may be in several parts, with fields on it."""
+        at, count = entry["at"], entry.get("parts")
+        _check(isinstance(at, str) and isinstance(count, (int, type(None))), f"{at!r} is no place")
+        _check(count is None or 0 < count <= len(self.parts), f"{at!r} has {count} parts")
+        places = [at] if count is None else [part_of(at, number) for number in range(count)]
+        found = [self.part(place) for place in places]
+        node = found[0] if count is None else concat(found)
+        fields = self.fields(entry, node)
+        named = {**node.fields.named, **fields.named}
+        return with_fields(node, Fields(named, node.fields.lost)) if fields.named else node
+
+    def record(self, entry: Any) -> Node:
+        """Return a record, or fields of which one stands for the whole."""
+        inside = _inside(entry)
+        parts = {name: self.tree(part) for name, part in inside.items() if not _is_window(part)}
+        if "driver" not in entry:
+            rank = entry["rank"]
+            _check(type(rank) is int and rank >= 0, f"{rank!r} is no rank")
+            _check(len(parts) == len(inside), "a record has windows")
+            return record(parts, rank)
+        whole = parts[entry["driver"]]
+        named = {
+            name: self.window(part, whole)
+            if _is_window(part)
+            else Attached(parts[name], self.axes(part))
+            for name, part in inside.items()
+        }
+        return Driven(whole, Fields(named), entry["driver"])
+
+    def ragged(self, entry: Any) -> Node:
+        """Return ragged rows, whose lengths are read."""
+        values, lengths = self.tree(entry["values"]), self.part(entry["lengths"])
+        shape, dtype = known_shape(lengths), lengths.dtype
+        _check(dtype == np.dtype("i8") and len(shape) in (1, 2), "lengths are not 64-bit integers")
+        _check(math.prod(shape) < MOST_ROWS, f"there are {shape[0]} lengths")
+        found = evaluate(lengths)
+        layout = layout_of(lengths=found) if len(shape) == 1 else layout_of(shapes=found)
+        axes = tuple(entry["row"])
+        fits = len(axes) == len(layout.axes) and all(
+            length is None or (type(length) is int and (own == length).all())
+            for length, own in zip(axes, layout.lengths().T, strict=True)
+        )
+        _check(fits, f"the rows do not have the axes {axes}")
+        rows = laid_out(values, Layout(layout.offsets, layout.shapes, axes), exactly=True)
+        fields = self.fields(entry, rows)
+        return with_fields(rows, fields) if fields.named else rows
+
+    def fields(self, entry: Any, node: Node) -> Fields:
+        """Return the fields on a node: windows, and those with data of their own."""
+        named: dict[str, Field] = {}
+        for name, part in _inside(entry).items():
+            if _is_window(part):
+                named[name] = self.window(part, node)
+                continue
+            axes, own = self.axes(part), self.tree(part)
+            shape = node.shape or (() if node.count is None else (node.count,))
+            lengths = own.shape or (() if own.count is None else (own.count,))
+            fits = axes is None or all(
+                shape[axis] == lengths[place] for place, axis in enumerate(axes)
+            )
+            _check(fits, f"field {name!r} has {lengths}, what it lies on {shape}")
+            named[name] = Attached(own, axes, part.get("replaces") is True)
+        return Fields(named) if named else NO_FIELDS
+
+    def axes(self, entry: Any) -> tuple[int, ...] | None:
+        """Return the axes that a field shares with what it is a field of."""
+        axes = entry["axes"]
+        _check(axes is None or axes == list(range(len(axes))), f"{axes!r} are no axes")
+        return None if axes is None else tuple(axes)
+
+    def window(
+        self, entry: Any, node: Node, outer: Mapping[int, Positions] | None = None
+    ) -> Window:
+        """Return a window on a node, inside another one perhaps."""
+        shape = known_shape(node)
+        _check(isinstance(entry["of"], dict), "a window is on no axes")
+        places = {}
+        for axis, place in entry["of"].items():
+            _check(axis.isdecimal() and int(axis) < len(shape), f"there is no axis {axis}")
+            places[int(axis)] = _positions(place, shape[int(axis)])
+        for number, around in (outer or {}).items():
+            within = np.isin(np.atleast_1d(places[number]), np.atleast_1d(around))
+            _check(bool(within.all()), "a window reaches out of the one around it")
+        inside = {name: self.window(part, node, places) for name, part in _inside(entry).items()}
+        return Window(places, Fields(inside) if inside else NO_FIELDS, _window_meta(entry))
+
+
+def _positions(place: Any, length: int) -> Positions:
+    """Return positions on an axis of some length."""
+    found: Positions
+    if isinstance(place, dict):
+        found = range(place["from"], place["to"], place["step"])
+        ends: Any = (found[0], found[-1]) if found else ()
+    elif isinstance(place, list):
+        _check(all(type(one) is int for one in place), "positions are integers")
+        found = ends = np.array(place, np.intp)
+        _check(len(np.unique(found)) == len(found), "a window has a position twice")
+    else:
+        _check(type(place) is int, f"{place!r} is no position")
+        found, ends = place, (place,)
+    _check(all(0 <= one < length for one in ends), f"a window reaches out of {length} positions")
+    return found
+
+
+def _is_window(entry: Any) -> bool:
+    return isinstance(entry, dict) and entry.get("kind") == "window"
+
+
+def _inside(entry: Any) -> dict[str, Any]:
+    found = entry.get("fields", {})
+    _check(isinstance(found, dict) and all(found), "fields have no names")
+    return found  # type: ignore[no-any-return]
+
+
+def _meta(entry: Any) -> dict[str, Any]:
+    found = entry.get("meta", {})
+    _check(isinstance(found, dict), "metadata have no names")
+    return found  # type: ignore[no-any-return]
+
+
+def _window_meta(entry: Any) -> Mapping[str, Any]:
+    return read_only_meta(_meta(entry))
+
+
+def _check(is_right: bool, what: str) -> None:
+    if not is_right:
+        raise ValueError(what)

@@ -1,0 +1,201 @@
+"""The arrays that are saved together, read block by block: what makes their rows is asked once."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dataview.compute import evaluate, have_makers_in_common, making_together, rows_of_request
+from dataview.errors import import_library
+from dataview.formats.layout import Leaf
+from dataview.index import block_index, compose, identity
+from dataview.plan.build import record
+from dataview.plan.kinds import Record, known_dtype, known_shape, members, size_of
+from dataview.plan.node import Node
+from dataview.samples import Stream, collected
+from dataview.sizes import sizes
+from dataview.sources import made_so_far
+
+Key: TypeAlias = tuple[slice, ...]
+"""Which part of an array a block is; the blocks of an array come in C order."""
+
+Put: TypeAlias = Callable[[Leaf, Key, np.ndarray], Any]
+"""Writes a block of an array."""
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Is told how many bytes are done, of how many."""
+
+LONGEST_CHUNK = 1 << 20
+SHORTEST_CHUNK = 1 << 14
+"""Bytes of the chunks in which arrays are stored: short arrays may grow."""
+
+
+def without_streams(node: Node) -> Node:
+    """Return a node with the samples of its streams as data; they are read side by side, once."""
+    if _is_of_streams(node):
+        return collected(_side_by_side(node) if isinstance(node, Record) else node)
+    if isinstance(node, Record):
+        parts = {name: part.node for name, part in members(node).items()}
+        found = {name: without_streams(part) for name, part in parts.items()}
+        if any(found[name] is not part for name, part in parts.items()):
+            return record(found, node.rank).replaced(meta=node.meta)
+    return node
+
+
+def _is_of_streams(node: Node) -> bool:
+    if isinstance(node, Record):
+        return bool(node.fields) and all(
+            _is_of_streams(part.node) for part in members(node).values()
+        )
+    return isinstance(node, Stream)
+
+
+def _side_by_side(node: Node) -> Node:
+    """Return the stream of records of what one sample of each stream is."""
+
+    def one(part: Node) -> Node:
+        if isinstance(part, Record):
+            return record({name: one(inner.node) for name, inner in members(part).items()}, 0)
+        first.append(part)
+        return part.one  # type: ignore[attr-defined,no-any-return]
+
+    first: list[Any] = []
+    rows = one(node)
+    found: Node = first[0].of_rows(rows)
+    return found
+
+
+class Passes:
+    """The passes in which arrays are read; those that one function makes are read in one."""
+
+    def __init__(self, leaves: Sequence[Leaf], progress: Any = None) -> None:
+        self.groups = list(_groups(leaves))
+        self.total = sum(map(_bytes_of, leaves))
+        self.done = 0
+        self.progress = _reporting(progress)
+
+    def read(self, put: Put, steps: Callable[[Leaf], int] = lambda leaf: 1) -> None:
+        """Hand out all blocks; each is of a multiple of `steps(leaf)` rows, but for the last."""
+        for group in self.groups:
+            self.read_group(group, put, steps)
+
+    def read_group(
+        self, group: Sequence[Leaf], put: Put, steps: Callable[[Leaf], int] = lambda leaf: 1
+    ) -> None:
+        """Hand out the blocks of the arrays of one pass."""
+        if len(group) == 1:
+            (leaf,) = group
+            for key in keys_of(known_shape(leaf.node), known_dtype(leaf.node), steps(leaf)):
+                self._hand_out(leaf, key, put)
+            return
+        nodes = [leaf.node for leaf in group]
+        count = known_shape(nodes[0])[0]
+        with making_together(nodes):
+            most = rows_of_request(nodes)
+            together = max((step for leaf in group if (step := steps(leaf)) <= most), default=1)
+            rows = max(1, most // together) * together
+            for start in range(0, count, rows):
+                for leaf in group:
+                    self._hand_out(leaf, (slice(start, min(count, start + rows)),), put)
+                made = made_so_far()
+                if made is not None:
+                    made.forget()
+
+    def _hand_out(self, leaf: Leaf, key: Key, put: Put) -> None:
+        node = leaf.node
+        index = identity(known_shape(node))
+        for axis, part in enumerate(key):
+            index = compose(index, block_index(index.shape, part.start, part.stop, axis))
+        block = np.asarray(evaluate(node, index))
+        if block.shape != index.shape:
+            raise RuntimeError(f"rows of shape {index.shape} were evaluated as {block.shape}")
+        # Only the byte order may differ: the dtype has been promised.
+        put(leaf, key, block.astype(known_dtype(node), order="C", casting="equiv", copy=False))
+        self.done += block.nbytes
+        if self.progress is not None:
+            self.progress(self.done, self.total)
+
+
+def _groups(leaves: Sequence[Leaf]) -> Iterator[list[Leaf]]:
+    """Return the arrays that are read in one pass: of one length, and with a maker in common."""
+    alike: dict[Any, list[Leaf]] = {}
+    for leaf in leaves:
+        shape = known_shape(leaf.node)
+        alike.setdefault(shape[0] if shape else None, []).append(leaf)
+    for count, group in alike.items():
+        if count is not None and have_makers_in_common([leaf.node for leaf in group]):
+            yield group
+        else:
+            yield from ([leaf] for leaf in group)
+
+
+def keys_of(shape: Sequence[int], dtype: np.dtype[Any], step: int = 1) -> Iterator[Key]:
+    """Yield the parts of an array in C order, each of about as many bytes as a block has.
+
+    >>> list(keys_of((), np.dtype("f4"))), len(list(keys_of((3, 1 << 30), np.dtype("u1"))))
+    ([()], 768)
+    """
+    if not shape:
+        yield ()
+        return
+    if not size_of(tuple(shape)) or not dtype.itemsize:
+        return
+    axis, each = _cut(shape, dtype, sizes.block_bytes)
+    each = -(-each // step) * step if axis == 0 else each
+    for front in itertools.product(*map(range, shape[:axis])):
+        for start in range(0, shape[axis], each):
+            last = slice(start, min(shape[axis], start + each))
+            yield (*(slice(one, one + 1) for one in front), last)
+
+
+def _cut(shape: Sequence[int], dtype: np.dtype[Any], most: int) -> tuple[int, int]:
+    """Return the first axis of which one step has no more bytes, and how many steps these are."""
+    axis, size = 0, dtype.itemsize * size_of(tuple(shape[1:]))
+    while size > most and axis < len(shape) - 1:
+        axis += 1
+        size //= max(1, shape[axis])
+    return axis, max(1, most // max(1, size))
+
+
+def chunk_of(shape: Sequence[int], dtype: np.dtype[Any], chunks: Any = None) -> tuple[int, ...]:
+    """Return the shape of the chunks in which an array is stored: whole rows, about 1 MB.
+
+    >>> chunk_of((1_000_000, 64), np.dtype("f4")), chunk_of((9, 64), np.dtype("f4"))
+    ((4096, 64), (64, 64))
+    """
+    if not shape:
+        return ()
+    full = tuple(max(1, length) for length in shape)
+    if chunks is not None:
+        given = (chunks,) if isinstance(chunks, int) else tuple(chunks)
+        return (*given, *full[len(given) :])[: len(full)]
+    axis, most = _cut(full, dtype, LONGEST_CHUNK)
+    least = max(1, min(most, SHORTEST_CHUNK * most // LONGEST_CHUNK)) if axis == 0 else 1
+    return (*(1,) * axis, max(least, min(most, full[axis])), *full[axis + 1 :])
+
+
+def _bytes_of(leaf: Leaf) -> int:
+    return size_of(known_shape(leaf.node)) * known_dtype(leaf.node).itemsize
+
+
+def _reporting(progress: Any) -> Progress | None:
+    """Return what is told of the progress: a user's function, or a bar for True."""
+    if progress is None or progress is False:
+        return None
+    if callable(progress):
+        return progress  # type: ignore[no-any-return]
+    if progress is not True:
+        raise TypeError(f"progress= is True or a function of done and total; got {progress!r}")
+    tqdm = import_library("tqdm", "dataview[progress]").tqdm
+    bar = tqdm(desc="saving", unit="B", unit_scale=True)
+
+    def report(done: int, total: int) -> None:
+        bar.total = total
+        bar.update(done - bar.n)
+        if done == total:
+            bar.close()
+
+    return report

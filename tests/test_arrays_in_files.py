@@ -1,0 +1,753 @@
+"""What is particular to each format of arrays in files: what is read when, what is refused."""
+
+import io
+import json
+import os
+import pickle
+import struct
+import sys
+import zipfile
+
+import h5py
+import numpy as np
+import pytest
+import safetensors.numpy
+import scipy.io
+import scipy.sparse
+import zarr
+
+import dataview as dv
+import files
+import fuzz_openers
+from children import printed
+from dataview.formats import FORMATS, matlab5, npz
+from dataview.sizes import sizes
+from files import X, Y
+
+
+def npy_bytes(array, **options):
+    file = io.BytesIO()
+    np.lib.format.write_array(file, array, **options)
+    return file.getvalue()
+
+
+# -------------------- npz --------------------
+
+
+@pytest.fixture(params=[zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED], ids=["stored", "deflated"])
+def method(request):
+    return request.param
+
+
+def test_stored_members_are_read_in_place(tmp_path, monkeypatch):
+    np.savez(tmp_path / "a.npz", x=X, y=np.asfortranarray(X), table=np.array([(1, 2.5)], "i4,f8"))
+    d = dv.open(tmp_path / "a.npz")
+    monkeypatch.setattr(npz, "PackedSource", None)
+    np.testing.assert_array_equal(d.x[[3, 1], 1:](), X[[3, 1], 1:])
+    np.testing.assert_array_equal(d.y[::-3](), X[::-3])
+    assert d.table.f1().tolist() == [2.5]
+
+
+@pytest.mark.parametrize("file_bytes", [100, 1 << 20])
+def test_compressed_members_are_unpacked_once(tmp_path, monkeypatch, file_bytes):
+    np.savez_compressed(tmp_path / "a.npz", x=X, y=np.asfortranarray(X))
+    unpacked = []
+    real = npz.PackedSource.loaded
+    monkeypatch.setattr(
+        npz.PackedSource, "loaded", lambda self: unpacked.append(self.info.filename) or real(self)
+    )
+    with sizes.set(file_bytes=file_bytes):
+        d = dv.open(tmp_path / "a.npz")
+        assert unpacked == []
+        for _ in range(2):
+            np.testing.assert_array_equal(d.x[[3, 1], 1:](), X[[3, 1], 1:])
+            np.testing.assert_array_equal(d.y[::-3](), X[::-3])
+    assert unpacked == ["x.npy", "y.npy"]
+    assert os.listdir(tmp_path) == ["a.npz"]
+    d.x()[:] = 0
+    np.testing.assert_array_equal(d.x(), X)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(d.y))(), X)
+
+
+def test_nothing_stays_of_what_was_unpacked(tmp_path):
+    np.savez_compressed(tmp_path / "a.npz", x=X)
+    before = len(os.listdir("/proc/self/fd"))
+    with sizes.set(file_bytes=100):
+        d = dv.open(tmp_path / "a.npz")
+        d.x()
+        assert len(os.listdir("/proc/self/fd")) == before + 1
+        del d
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_an_npz_file_is_not_changed_in_place(tmp_path):
+    np.savez(tmp_path / "a.npz", x=X)
+    with pytest.raises(ValueError, match=r"a\.npz.* keep the arrays in a folder"):
+        dv.open(tmp_path / "a.npz", "r+")
+    with pytest.raises(dv.ReadOnlyError):
+        dv.open(tmp_path / "a.npz").x[0] = 1
+
+
+def test_names_of_members_that_cannot_be_nested_stay_as_they_are(tmp_path):
+    np.savez(tmp_path / "a.npz", **{"x/y": Y, "x": X, "z/": Y, "../up": Y, "/root": Y})
+    d = dv.open(tmp_path / "a.npz")
+    assert d._fields() == ("x", "x/y")
+    np.testing.assert_array_equal(d._field("x/y")(), Y)
+    for name in ("../up", "/root", "z/"):
+        with pytest.raises(dv.FieldError, match="leads out of its group"):
+            d._field(name)
+
+
+def test_a_broken_member_leaves_the_others(tmp_path, method):
+    with zipfile.ZipFile(tmp_path / "a.npz", "w", method) as file:
+        file.writestr("x.npy", npy_bytes(X))
+        file.writestr("cut.npy", npy_bytes(X)[:-8])
+        file.writestr("text.txt", "some text")
+        file.writestr("no.npy", "no array")
+        file.writestr("huge.npy", npy_bytes(X).replace(b"(10, 4), }     ", b"(99999999999, )", 1))
+    d = dv.open(tmp_path / "a.npz")
+    assert d._fields() == ("x",)
+    for name, text in [
+        ("cut", r"member 'cut\.npy' of .*a\.npz is cut short"),
+        ("text.txt", r"is not an \.npy file"),
+        ("no", r"member 'no\.npy' of .*a\.npz is not an \.npy file"),
+        ("huge", r"member 'huge\.npy' of .*a\.npz is (cut short|not)"),
+    ]:
+        with pytest.raises(dv.FieldError, match=text):
+            d._field(name)
+
+
+def test_a_member_that_promises_more_than_it_can_hold_is_refused(tmp_path):
+    raw = io.BytesIO()
+    with zipfile.ZipFile(raw, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("x.npy", npy_bytes(np.zeros(1000)))
+    size = struct.pack("<I", len(npy_bytes(np.zeros(1000))))
+    (tmp_path / "a.npz").write_bytes(raw.getvalue().replace(size, b"\xf0\xff\xff\xff"))
+    with pytest.raises(ValueError, match=r"'x\.npy' of .* cannot be unpacked to so many"):
+        dv.open(tmp_path / "a.npz")
+
+
+def test_a_changed_member_is_told(tmp_path, method):
+    path = tmp_path / "a.npz"
+    with zipfile.ZipFile(path, "w", method) as file:
+        file.writestr("x.npy", npy_bytes(X))
+    d = dv.open(path)
+    with zipfile.ZipFile(path, "w", method) as file:
+        file.writestr("x.npy", npy_bytes(Y))
+    with pytest.raises(ValueError, match=r"a\.npz (has changed since|is broken or changed)"):
+        d.x()
+    path.write_bytes(b"PK")
+    with pytest.raises(ValueError, match=r"a\.npz"):
+        d.x()
+
+
+def test_damaged_data_are_told_where_the_file_tells_them(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez_compressed(path, x=np.random.default_rng(0).random(5000))
+    raw = bytearray(path.read_bytes())
+    raw[20000] ^= 255
+    path.write_bytes(raw)
+    with pytest.raises(ValueError, match=r"member 'x\.npy' of .*a\.npz is broken"):
+        dv.open(path).x()
+
+
+# -------------------- pickled objects --------------------
+
+
+class Bomb:
+    def __reduce__(self):
+        return os.mkdir, ("run",)
+
+
+def test_pickles_are_loaded_only_if_they_are_asked_for(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    objects = np.array([{"a": 1}, None, "text"], object)
+    bomb = np.array([Bomb()], object)
+    np.save("a.npy", bomb, allow_pickle=True)
+    np.savez("a.npz", x=bomb, y=Y)
+    with pytest.raises(ValueError, match="pickle=True"):
+        dv.open("a.npy")
+    with pytest.raises(dv.FieldError, match=r"'x' .* pickle=True"):
+        dv.open("a.npz").x  # noqa: B018
+    assert not os.path.exists("run")
+    np.save("a.npy", objects, allow_pickle=True)
+    np.savez_compressed("a.npz", x=objects, y=Y)
+    assert dv.open("a.npy", pickle=True)().tolist() == objects.tolist()
+    assert dv.open("a.npz", pickle=True).x[::2]().tolist() == [{"a": 1}, "text"]
+    with pytest.raises(dv.ReadOnlyError):
+        dv.open("a.npy", pickle=True)[0] = 1
+    with pytest.raises(ValueError, match="cannot be changed in place"):
+        dv.open("a.npy", "r+", pickle=True)
+    np.save("b.npy", X)
+    dv.open("b.npy", "r+", pickle=True)[0, 0] = 7
+    assert np.load("b.npy")[0, 0] == 7
+
+
+# -------------------- a folder --------------------
+
+
+def test_a_folder_shows_its_arrays_and_nothing_else(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / ".hidden.npy", X)
+    (tmp_path / "notes.txt").write_text("none")
+    (tmp_path / "bad.npy").write_bytes(b"no")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "loop").mkdir()
+    (tmp_path / "loop" / "again").symlink_to(tmp_path)
+    np.save(tmp_path / "loop" / "y.npy", Y)
+    d = dv.open(tmp_path)
+    assert d._fields() == ("x", "loop") and d.loop._fields() == ("y",)
+    with pytest.raises(dv.FieldError, match=r"'bad' .*bad\.npy is not an \.npy file"):
+        d.bad  # noqa: B018
+    with pytest.raises(ValueError, match="holds no arrays"):
+        dv.open(tmp_path / "empty", format="folder")
+    with pytest.raises(NotADirectoryError, match="is no folder"):
+        dv.open(tmp_path / "notes.txt", format="folder")
+
+
+# -------------------- safetensors --------------------
+
+
+def tensors(path, header, data=b""):
+    raw = header if isinstance(header, bytes) else json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(raw)) + raw + data)
+    return path
+
+
+def tensor(dtype="F32", shape=(2,), start=0, stop=8):
+    return {"dtype": dtype, "shape": list(shape), "data_offsets": [start, stop]}
+
+
+KINDS = ["?", "c8", "f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"]
+
+
+def test_tensors_of_all_types_are_read_in_place(tmp_path):
+    path = tmp_path / "a.safetensors"
+    arrays = {f"layer.{kind}": X.astype(kind) for kind in KINDS} | {"none": np.ones((0, 3))}
+    safetensors.numpy.save_file(arrays, path, {"format": "np", "epoch": "3"})
+    d = dv.open(path)
+    assert set(d._fields()) == set(arrays) and dict(d._meta) == {"format": "np", "epoch": "3"}
+    for name, array in arrays.items():
+        view = d._field(name)
+        assert view.dtype == array.dtype
+        np.testing.assert_array_equal(view[::-1](), array[::-1])
+    again = pickle.loads(pickle.dumps(d._field("layer.f4")[2:]))
+    np.testing.assert_array_equal(again(), X[2:].astype("f4"))
+
+
+@pytest.mark.parametrize("shift", range(4))
+def test_tensors_are_changed_in_place_where_they_lie(tmp_path, shift):
+    data = np.arange(400_000, dtype="f4")
+    one = tensor(shape=(200_000,), stop=800_000)
+    two = tensor(shape=(200_000,), start=800_000, stop=1_600_000)
+    header = json.dumps({"a": one, "b": two}).encode()
+    header += b" " * (-len(header) % 8 + shift)
+    path = tensors(tmp_path / "a.safetensors", header, data.tobytes())
+    with dv.open(path, "r+") as d:
+        d.a += d.b * 2
+        d.b[[5, 3]] = [7, 8]
+        d.a[1:] -= d.b[:-1]
+    a, b = data[:200_000] + data[200_000:] * 2, data[200_000:].copy()
+    b[[5, 3]] = 7, 8
+    a[1:] -= b[:-1]
+    found = np.frombuffer(path.read_bytes()[8 + len(header) :], "f4")
+    np.testing.assert_array_equal(found, np.concatenate([a, b]))
+
+
+def test_a_type_that_numpy_lacks_is_told(tmp_path, monkeypatch):
+    told = {
+        "a": tensor("BF16", (4,)),
+        "b": tensor("F4", (4,), 8, 10),
+        "c": tensor(start=12, stop=20),
+    }
+    path = tensors(tmp_path / "a.safetensors", told, bytes(20))
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    d = dv.open(path)
+    assert d._fields() == ("c",)
+    with pytest.raises(dv.FieldError, match=r"'a' has the type BF16, .*pip install ml_dtypes"):
+        d.a  # noqa: B018
+    with pytest.raises(dv.FieldError, match="'b' has the unknown type F4"):
+        d.b  # noqa: B018
+
+
+LYING = {
+    "empty": b"",
+    "no json": b"no",
+    "a list": [],
+    "a number": {"a": 3},
+    "an unknown key": {"a": tensor() | {"b": 1}},
+    "a length below zero": {"a": tensor(shape=(-2,))},
+    "a length that is no number": {"a": tensor(shape=("2",))},
+    "a length that is true": {"a": tensor(shape=(True,))},
+    "three ends": {"a": tensor() | {"data_offsets": [0, 8, 8]}},
+    "a huge shape": {"a": tensor(shape=(2**62, 2**62))},
+    "a huge shape without elements": {"a": tensor(shape=(0, 2**62), stop=0)},
+    "other bytes than its shape": {"a": tensor(shape=(3,))},
+    "turned": {"a": tensor(start=8, stop=0)},
+    "past the end": {"a": tensor(start=4, stop=12)},
+    "shared": {"a": tensor(), "b": tensor(shape=(1,), start=4, stop=8)},
+    "twice": b'{"a": 1, "a": 1}',
+    "deep": b"[" * 100_000,
+    "numbers as metadata": {"__metadata__": {"a": 1}},
+    "a list as metadata": {"__metadata__": []},
+    "a long number": b'{"a": ' + b"9" * 5000 + b"}",
+    "no text": b"\xff\xfe{}",
+}
+
+
+@pytest.mark.parametrize("name", LYING)
+def test_a_header_that_lies_is_refused(tmp_path, name):
+    path = tensors(tmp_path / "a.safetensors", LYING[name], bytes(8))
+    with pytest.raises(ValueError, match=r"a\.safetensors is not a \.safetensors file: "):
+        dv.open(path)
+
+
+@pytest.mark.parametrize("raw", [b"", b"1234567", b"\xff" * 20, struct.pack("<Q", 5) + b"{}"])
+def test_what_is_no_file_of_tensors_is_refused(tmp_path, raw):
+    (tmp_path / "a.safetensors").write_bytes(raw)
+    with pytest.raises(ValueError, match=r"a\.safetensors is not a \.safetensors file: "):
+        dv.open(tmp_path / "a.safetensors")
+
+
+def test_a_file_that_has_changed_is_told(tmp_path):
+    path = tensors(tmp_path / "a.safetensors", {"a": tensor()}, bytes(8))
+    d = dv.open(path)
+    tensors(path, {"a": tensor("I32")}, bytes(8))
+    with pytest.raises(ValueError, match="has changed since it was opened: it held float32"):
+        d.a()
+    tensors(path, {"b": tensor()}, bytes(8))
+    with pytest.raises(ValueError, match="there is no tensor 'a'"):
+        d.a()
+
+
+# -------------------- torch --------------------
+
+
+@pytest.mark.clients
+def test_tensors_of_torch_are_fields_and_what_is_beside_them_metadata(tmp_path):
+    import torch
+
+    part = torch.arange(6.0)
+    found = {
+        "epoch": 3,
+        "model": {"w": torch.ones(3, 4), "part": part[2:], "half": part.to(torch.bfloat16)},
+        "steps": [{"m": torch.zeros(2)}, {"m": torch.ones(2)}],
+        "parameter": torch.nn.Parameter(torch.ones(2)),
+        "turned": (torch.ones(2, dtype=torch.complex64) * 1j).conj(),
+        "sparse": torch.eye(3).to_sparse(),
+    }
+    torch.save(found, tmp_path / "a.pt")
+    d = dv.open(tmp_path / "a.pt")
+    assert d._fields() == ("model", "steps", "parameter", "turned") and d._meta["epoch"] == 3
+    assert d.model.part().tolist() == [2, 3, 4, 5] and d.steps._field("1").m().tolist() == [1, 1]
+    assert d.turned().tolist() == [-1j, -1j] and d.parameter().tolist() == [1, 1]
+    assert d.model.half().astype("f4").tolist() == part.tolist()
+    sent = pickle.dumps(d.model.w[1:])
+    assert len(sent) < 2000 and pickle.loads(sent)().tolist() == [[1] * 4] * 2
+    with pytest.raises(dv.FieldError, match="'sparse' is no plain tensor"):
+        d.sparse  # noqa: B018
+    with pytest.raises(dv.ReadOnlyError):
+        d.model.w[0] = 2
+    with pytest.raises(ValueError, match="cannot be changed in place"):
+        dv.open(tmp_path / "a.pt", "r+")
+
+
+@pytest.mark.clients
+def test_what_may_run_code_is_never_loaded_by_torch(tmp_path, monkeypatch):
+    import torch
+
+    monkeypatch.chdir(tmp_path)
+    torch.save({"x": torch.ones(3), "bomb": Bomb()}, "a.pt")
+    with pytest.raises(ValueError, match=r"a\.pt holds more than tensors"):
+        dv.open("a.pt")
+    assert not os.path.exists("run")
+    for raw in (b"", b"no", b"PK\3\4aaa"):
+        (tmp_path / "b.pt").write_bytes(raw)
+        with pytest.raises(ValueError, match=r"b\.pt holds more than tensors, or is broken"):
+            dv.open("b.pt")
+
+
+@pytest.mark.clients
+def test_types_that_ml_dtypes_brings_are_read_and_changed(tmp_path):
+    import safetensors.torch
+    import torch
+
+    made = {"a": torch.arange(5).to(torch.bfloat16), "b": torch.ones(4).to(torch.float8_e4m3fn)}
+    safetensors.torch.save_file(made, tmp_path / "a.safetensors")
+    with dv.open(tmp_path / "a.safetensors", "r+") as d:
+        assert d.a().astype("f4").tolist() == [0, 1, 2, 3, 4]
+        d.a[1:3] = 7
+    found = safetensors.torch.load_file(tmp_path / "a.safetensors")
+    assert found["a"].tolist() == [0, 7, 7, 3, 4] and found["b"].tolist() == [1] * 4
+
+
+# -------------------- HDF5 --------------------
+
+
+def rows_file(path, rows, **options):
+    with h5py.File(path, "w") as file:
+        made = file.create_dataset("rows", (len(rows),), h5py.vlen_dtype("f4"), **options)
+        for number, row in enumerate(rows):
+            made[number] = row
+        made.attrs["unit"] = "m"
+        file["x"] = X[:7]
+    return path
+
+
+ROWS = [np.arange(n, dtype="f4") + 10 * n for n in (3, 0, 5, 1, 0, 2, 4)]
+
+
+def lists(rows):
+    return [np.asarray(row).tolist() for row in rows]
+
+
+@pytest.mark.parametrize("options", [{}, {"chunks": (2,), "compression": "gzip"}])
+@pytest.mark.parametrize("file_bytes", [8, 1 << 20])
+def test_rows_of_different_lengths_are_ragged(tmp_path, options, file_bytes):
+    path = rows_file(tmp_path / "a.h5", ROWS, **options)
+    with sizes.set(file_bytes=file_bytes):
+        d = dv.open(path)
+        assert d.rows._meta["unit"] == "m" and len(d.rows) == 7
+        assert lists(d.rows()) == lists(ROWS)
+        assert d.rows[2]().tolist() == ROWS[2].tolist() and d.rows[2][1:3]().tolist() == [51, 52]
+        assert lists(d.rows[[5, 0, 1, 5]]()) == lists([ROWS[n] for n in (5, 0, 1, 5)])
+        assert lists((d.rows[::-2] * 2)()) == lists([row * 2 for row in ROWS[::-2]])
+        assert d[2:4].rows._pad(-1)().tolist() == [ROWS[2].tolist(), [10, *4 * [-1]]]
+        again = pickle.loads(pickle.dumps(d.rows[3:]))
+    assert lists(again()) == lists(ROWS[3:])
+    for view in (d, again):
+        view._close()
+    with pytest.raises(ValueError, match="was closed"):
+        d.rows()
+    with pytest.raises(dv.ReadOnlyError):
+        dv.open(path, "r+").rows[0] = [1, 2, 3]
+
+
+def test_only_the_rows_that_are_needed_are_read(tmp_path, monkeypatch):
+    d = dv.open(rows_file(tmp_path / "a.h5", ROWS))
+    asked = []
+    real = h5py.Dataset.__getitem__
+    monkeypatch.setattr(
+        h5py.Dataset, "__getitem__", lambda self, key: asked.append(key) or real(self, key)
+    )
+    d.rows[2]()
+    assert [range(7)[key] for key in asked] == [range(2, 3)]
+
+
+def test_no_rows_and_rows_that_were_never_written(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("none", (0,), h5py.vlen_dtype("i4"))
+        file.create_dataset("unwritten", (3,), h5py.vlen_dtype("i4"))
+        file.create_dataset("table", (2, 2), h5py.vlen_dtype("i4"))
+        pairs = file.create_dataset("pairs", (2,), h5py.vlen_dtype([("a", "i4"), ("b", "f8")]))
+        pairs[1] = np.array([(1, 2.5)], [("a", "i4"), ("b", "f8")])
+        file.create_dataset("texts", (2,), h5py.vlen_dtype(h5py.string_dtype()))
+    d = dv.open(tmp_path / "a.h5")
+    assert lists(d.none()) == [] and lists(d.unwritten()) == [[], [], []]
+    assert lists(d.pairs()) == [[], [(1, 2.5)]]
+    with pytest.raises(dv.FieldError, match="'table' has rows of different lengths along 2 axes"):
+        d.table  # noqa: B018
+    with pytest.raises(dv.FieldError, match="'texts' has rows of different lengths, of"):
+        d.texts  # noqa: B018
+
+
+def test_a_filter_that_is_not_there_is_named(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = X
+        made = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        made.set_chunk((10,))
+        made.set_filter(32001, h5py.h5z.FLAG_OPTIONAL, (2, 2, 4, 40))
+        space = h5py.h5s.create_simple((10,))
+        h5py.h5d.create(file.id, b"packed", h5py.h5t.IEEE_F32LE, space, made)
+    d = dv.open(tmp_path / "a.h5")
+    with pytest.raises(dv.FieldError, match=r"'packed' .*filter 32001 .*pip install hdf5plugin"):
+        d.packed  # noqa: B018
+
+
+def test_a_name_that_is_no_text_is_told(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        h5py.h5g.create(file.id, b"g\xff")
+        file["x"] = X
+        file[b"g\xff"]["y"] = X
+    d = dv.open(tmp_path / "a.h5")
+    np.testing.assert_array_equal(d.x(), X)
+    with pytest.raises(dv.FieldError, match=r"'g\\\\xff' .*can't decode byte"):
+        d._field(r"g\xff")
+
+
+def test_a_broken_dataset_names_itself(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("part/x", data=X, chunks=(5, 4), compression="gzip")
+        place = file["part/x"].id.get_chunk_info(1).byte_offset
+        file["texts"] = np.array([b"a", b"\xff"], h5py.string_dtype())
+    raw = bytearray((tmp_path / "a.h5").read_bytes())
+    raw[place : place + 8] = b"no chunk"
+    (tmp_path / "a.h5").write_bytes(raw)
+    d = dv.open(tmp_path / "a.h5")
+    np.testing.assert_array_equal(d.part.x[:5](), X[:5])
+    with pytest.raises(OSError, match=r"a\.h5/part/x cannot be read"):
+        d.part.x()
+    with pytest.raises(OSError, match=r"a\.h5/texts cannot be read: .*utf-8"):
+        d.texts()
+
+
+def test_links_that_double_at_each_step_end(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        group = file.create_group("g")
+        file["x"] = X
+        for _ in range(40):
+            inner = group.create_group("a")
+            group["b"] = inner
+            group = inner
+        group["x"] = X
+    d = dv.open(tmp_path / "a.h5")
+    np.testing.assert_array_equal(d.x(), X)
+
+
+# -------------------- MATLAB --------------------
+
+MATLAB = {
+    "x": X,
+    "c": X[0] * (1 + 2j),
+    "f": X.astype("f4"),
+    "i": np.arange(-3, 3, dtype="i2"),
+    "truth": np.array([[True], [False]]),
+    "text": "some text",
+    "texts": np.array(["ab", "cde"]),
+    "s": {"a": 3.0, "b": {"c": X, "name": "é"}},
+    "empty": np.zeros((0, 3)),
+    "cell": np.array([1, "x"], object),
+    "sparse": scipy.sparse.eye(3, format="csc"),
+}
+
+
+@pytest.mark.parametrize("do_compression", [False, True])
+def test_variables_of_matlab_5_are_read_when_they_are_needed(tmp_path, do_compression, monkeypatch):
+    path = tmp_path / "a.mat"
+    scipy.io.savemat(path, MATLAB, do_compression=do_compression)
+    asked = []
+    real = matlab5.VariableSource.loaded
+    monkeypatch.setattr(
+        matlab5.VariableSource,
+        "loaded",
+        lambda self: asked.append(self.variable.name) or real(self),
+    )
+    d = dv.open(path)
+    assert set(d._fields()) == set(MATLAB) - {"cell"} and asked == []
+    for name in ("x", "c", "f", "i", "truth", "empty"):
+        expected = np.atleast_2d(MATLAB[name])
+        assert d._field(name).dtype == expected.dtype and d._field(name).shape == expected.shape
+        np.testing.assert_array_equal(d._field(name)[::-1](), expected[::-1])
+    assert d.text().tolist() == ["some text"] and d.texts().tolist() == ["ab ", "cde"]
+    assert d.s.a() == 3 and d.s.b.name().tolist() == ["é"]
+    np.testing.assert_array_equal(d.s.b.c[2:](), X[2:])
+    assert d.sparse.data().tolist() == [1, 1, 1] and d.sparse._meta["shape"] == [3, 3]
+    d.x()
+    assert asked.count("x") == 1
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(d.x[1:]))(), X[1:])
+    with pytest.raises(dv.FieldError, match="'cell' is a cell array"):
+        d.cell  # noqa: B018
+    with pytest.raises(dv.ReadOnlyError):
+        d.s.b.c[0] = 1
+    with pytest.raises(ValueError, match="cannot be changed in place"):
+        dv.open(path, "r+")
+    d._close()
+    with pytest.raises(ValueError, match=r"a\.mat was closed"):
+        d.x()
+
+
+def test_variables_of_matlab_7_3_have_the_shapes_that_matlab_shows(tmp_path):
+    path = files.matlab_7(tmp_path)
+    d = dv.open(path)
+    assert set(d._fields()) == {"x", "truth", "text", "texts", "s", "c", "empty"}
+    np.testing.assert_array_equal(d.x[[3, 1], 1:](), X[[3, 1], 1:])
+    assert d.truth().tolist() == [[True], [False]]
+    assert d.text().tolist() == ["some é"] and d.texts().tolist() == ["ab", "cd", "ef"]
+    assert d.s.a().tolist() == [[3]] and d.s.b.c.shape == X.shape
+    assert d.c().tolist() == [[1 + 2j, 3 + 4j]] and d.c.dtype == np.complex64
+    assert d.empty.shape == (0, 3)
+    assert pickle.loads(pickle.dumps(d.texts))().tolist() == ["ab", "cd", "ef"]
+    with pytest.raises(dv.FieldError, match="'cell' is a cell array"):
+        d.cell  # noqa: B018
+    d._close()
+    with pytest.raises(ValueError, match="was closed"):
+        d.texts()
+    with dv.open(path, "r+") as d:
+        d.x[2] = -1
+    assert dv.open(path).x[2]().tolist() == [-1] * 4
+
+
+def test_a_matlab_file_that_is_broken_is_told(tmp_path):
+    path = tmp_path / "a.mat"
+    scipy.io.savemat(path, MATLAB)
+    raw = path.read_bytes()
+    for broken in (b"", raw[:100], raw[:200], raw[:-8], raw[:128] + b"\1" + raw[129:]):
+        path.write_bytes(broken)
+        with pytest.raises(ValueError, match=r"a\.mat (is not a MATLAB file|holds no arrays)"):
+            dv.open(path)
+    scipy.io.savemat(path, {"x": X}, format="4")
+    with pytest.raises(ValueError, match=r"loadmat reads version 4"):
+        dv.open(path)
+
+
+# -------------------- NetCDF --------------------
+
+
+@pytest.mark.parametrize("make", [files.netcdf_3, files.netcdf_3_large, files.netcdf_4])
+def test_variables_of_netcdf_have_their_dimensions(tmp_path, make):
+    path = make(tmp_path)
+    d = dv.open(path)
+    assert set(d._fields()) == {"place", "t", "u", "flag"} and d._meta["title"] == "some"
+    assert d.t._meta["dimensions"] == ["time", "place"] and d.t._meta["units"] == "K"
+    assert d.place._meta["dimensions"] == ["place"]
+    np.testing.assert_array_equal(d.t[[3, 1], 1:](), X[[3, 1], 1:])
+    np.testing.assert_array_equal(d.u[::-2](), X[::-2])
+    np.testing.assert_array_equal(d.flag(), np.arange(10))
+    assert d.t.dtype.kind == "i"
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(d.u[2:]))(), X[2:])
+    scaled = dv.open(path, decode=True)
+    expected = np.where(X == 7, np.nan, X * 0.5 + 273)
+    np.testing.assert_array_equal(scaled.t[::3](), expected[::3])
+    assert scaled.t._meta["units"] == "K" and scaled.u._meta["dimensions"] == ["time", "place"]
+    np.testing.assert_array_equal(scaled.u(), X)
+    for view in (d, scaled):
+        view._close()
+    with pytest.raises(ValueError, match="was closed"):
+        d.t()
+    with dv.open(path, "r+") as d:
+        d.u[2] += 1
+        d.flag[0] = 9
+    d = dv.open(path)
+    assert d.u[2]().tolist() == (X[2] + 1).tolist() and d.flag[:2]().tolist() == [9, 1]
+    np.testing.assert_array_equal(d.t(), X)
+
+
+def test_a_netcdf_file_that_is_broken_is_told(tmp_path):
+    path = files.netcdf_3(tmp_path)
+    raw = path.read_bytes()
+    for broken in (
+        raw[:4],
+        raw[:40],
+        raw[:-50],
+        raw[:3] + b"\4" + raw[4:],
+        raw[:4] + b"\0\xff" * 9,
+    ):
+        path.write_bytes(broken)
+        with pytest.raises(ValueError, match=r"three\.nc is not a NetCDF file"):
+            dv.open(path)
+
+
+# -------------------- zarr --------------------
+
+
+def test_a_broken_member_of_a_zarr_group_leaves_the_others(tmp_path):
+    path = files.zarr_3(tmp_path)
+    (path / "x" / "zarr.json").write_text('{"zarr_format": 3, "node_type": "array"')
+    d = dv.open(path)
+    assert d._fields() == ("part",) and d._meta["title"] == "some"
+    with pytest.raises(dv.FieldError, match="'x' is broken"):
+        d.x  # noqa: B018
+    (path / "zarr.json").write_text("no")
+    with pytest.raises(ValueError, match=r"three\.zarr cannot be opened as zarr"):
+        dv.open(path)
+
+
+def test_a_broken_chunk_names_its_array(tmp_path):
+    path = files.zarr_3(tmp_path)
+    (path / "x" / "c" / "0" / "0").write_bytes(b"no chunk")
+    d = dv.open(path)
+    np.testing.assert_array_equal(d.x[3:](), X[3:])
+    with pytest.raises(ValueError, match=r"zarr .*three\.zarr/x cannot be read"):
+        d.x()
+
+
+# -------------------- any broken file --------------------
+
+BOMB = """
+import resource, sys
+import dataview as dv
+used = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+d = dv.open(sys.argv[1])
+before = used()
+print(d.x.shape, d.x[5](), d.x[-1](), used() - before)
+"""
+
+
+def test_a_member_that_is_unpacked_to_much_takes_little_memory(tmp_path):
+    np.savez_compressed(tmp_path / "a.npz", x=np.zeros(25_000_000))
+    assert os.path.getsize(tmp_path / "a.npz") < 1 << 20
+    *found, megabytes = printed("-c", BOMB, tmp_path / "a.npz", TMPDIR=str(tmp_path)).split()
+    assert found == ["(25000000,)", "0.0", "0.0"] and int(megabytes) < 60
+    assert os.listdir(tmp_path) == ["a.npz"]
+
+
+def huge_hdf5(path):
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", (1 << 50,), "f8", chunks=(1000,))
+
+
+def huge_zarr(path):
+    zarr.open_group(path, mode="w").create_array("x", shape=(1 << 50,), dtype="f8", chunks=(1000,))
+
+
+@pytest.mark.parametrize("make", [huge_hdf5, huge_zarr])
+def test_a_huge_shape_with_few_data_is_read_in_part(tmp_path, make):
+    make(tmp_path / ("a.h5" if make is huge_hdf5 else "a.zarr"))
+    (path,) = tmp_path.iterdir()
+    *found, megabytes = printed("-c", BOMB, path).split()
+    assert found == [f"({1 << 50},)", "0.0", "0.0"] and int(megabytes) < 60
+
+
+def deep_hdf5(folder):
+    with h5py.File(folder / "a.h5", "w") as file:
+        file["x"] = X
+        group = file
+        for _ in range(200):
+            group = group.create_group("g")
+        group["x"] = X
+    return folder / "a.h5"
+
+
+def deep_npz(folder):
+    np.savez(folder / "a.npz", **{"x": X, "g/" * 20_000 + "x": X[:2], "g/" * 90 + "y": X})
+    return folder / "a.npz"
+
+
+def deep_zarr(folder):
+    group = zarr.open_group(folder / "a.zarr", mode="w")
+    group.create_array("x", data=X)
+    inner = folder / "a.zarr"
+    for _ in range(150):
+        inner = inner / "g"
+        inner.mkdir()
+        (inner / "zarr.json").write_text('{"zarr_format": 3, "node_type": "group"}')
+    return folder / "a.zarr"
+
+
+@pytest.mark.parametrize("make", [deep_hdf5, deep_npz, deep_zarr])
+def test_groups_that_are_nested_too_deeply_leave_the_others(tmp_path, make):
+    d = dv.open(make(tmp_path))
+    np.testing.assert_array_equal(d.x(), X)
+    assert "g" not in d._fields() or make is deep_npz
+
+
+@pytest.mark.parametrize(
+    "suffix", [s for row in FORMATS.values() for s in row.suffixes if row.needs != "torch"]
+)
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path, suffix):
+    os.mkfifo(tmp_path / f"a{suffix}")
+    with pytest.raises(ValueError, match="is a pipe"):
+        dv.open(tmp_path / f"a{suffix}")
+
+
+@pytest.mark.parametrize("name", fuzz_openers.SEEDS)
+def test_broken_files_give_clean_errors(name):
+    _, problems = fuzz_openers.fuzzed(name, 300)
+    assert fuzz_openers.ours(name, problems) == []
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", fuzz_openers.SEEDS)
+def test_many_broken_files_give_clean_errors(name):
+    _, problems = fuzz_openers.fuzzed(name, 10_000, seed=1)
+    assert fuzz_openers.ours(name, problems) == []

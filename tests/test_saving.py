@@ -1,0 +1,793 @@
+"""Views saved as files and folders: opened again they are equal, and a failure leaves the old."""
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import zipfile
+
+import h5py
+import numpy as np
+import pytest
+import zarr
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dataview as dv
+from children import printed
+from dataview.errors import StreamError, UndeclaredError
+from dataview.plan.kinds import Record, Sampled
+from dataview.sizes import sizes
+from dataview.sources import new_folders
+from dataview.view.face import node_of
+from oracle import assert_same, examples, fill
+
+X = np.arange(40.0).reshape(10, 4)
+Y = np.arange(10) * 3
+FORMATS = {"hdf5": "a.h5", "zarr": "a.zarr", "npz": "a.npz", "folder": "a"}
+
+
+@pytest.fixture(params=FORMATS)
+def saved(request, tmp_path):
+    """Save a view in a format; give the path."""
+
+    def save(view, **options):
+        path = tmp_path / FORMATS[request.param]
+        view._save(path, request.param, **options)
+        return path
+
+    save.format = request.param
+    return save
+
+
+def tree():
+    return dv.View(
+        x=dv.View(X, a=np.s_[:2], b=dv.field(np.s_[2:], c=0, d=[1])),
+        part=dv.View(y=Y, rows=dv.ragged(np.arange(7.0), lengths=[1, 0, 2, 4, 0, 0, 0, 0, 0, 0])),
+        _meta={"x": {"unit": "m", "range": [0, 39.5], "more": {"ok": None}}, "": {"title": "some"}},
+    )
+
+
+def check_equal(found, view, depth=4):
+    """Check that two views have the same data, dtypes, fields and metadata, down to some depth."""
+    node, other = node_of(found), node_of(view)
+    assert repr(found._meta) == repr(view._meta)  # with NaN in it
+    assert found._fields() == view._fields()
+    assert node.extents == other.extents and node.dtype == other.dtype
+    assert getattr(node, "rank", None) == getattr(other, "rank", None)
+    assert getattr(node, "driver", None) == getattr(other, "driver", None)
+    for name in view._fields() if depth else ():
+        check_equal(found._field(name), view._field(name), depth - 1)
+    if not isinstance(other, Record):
+        for one, same in zip(rows_of(found), rows_of(view), strict=True):
+            assert_same(one, same)
+
+
+def rows_of(view):
+    """Give the data of a view: of ragged rows each by itself."""
+    if not isinstance(node_of(view), Sampled):
+        return [view()]
+    return [data for row in view for data in rows_of(row)]
+
+
+# -------------------- every view comes back --------------------
+
+
+def test_a_tree_of_fields_comes_back(saved):
+    check_equal(dv.open(saved(tree())), tree())
+
+
+HELD = [*"? i1 u2 >i4 f2 f4 >f8 c8 >c16 M8[s] >M8[D] m8[ms] U3 >U2 S3 V5".split()]
+STRUCTURED = [("a", "<f4"), ("b", "<i2"), ("e", ">u4")]
+
+
+@pytest.mark.parametrize("dtype", [*HELD, STRUCTURED], ids=str)
+def test_every_dtype_comes_back(saved, dtype):
+    for shape in [(7, 3), (0, 2), (2, 0), (5,)]:
+        view = dv.View(fill(shape, np.dtype(dtype)))
+        check_equal(dv.open(saved(view)), view)
+    single = dv.View(fill((), np.dtype(dtype)))
+    check_equal(dv.open(saved(single)), single)
+
+
+VIEWS = {
+    "computed": lambda: dv.View(X) * 2 - dv.View(X)._mean(axis=0),
+    "not contiguous": lambda: dv.View(X.T)[::-1, 1::3],
+    "minibatches": lambda: dv.View(X)._minibatches(5),
+    "one sample": lambda: dv.View(x=1.5, y=X, _rank=0),
+    "a row": lambda: tree()[3],
+    "rows": lambda: tree()[[5, 2, 2]],
+    "no rows": lambda: tree()[:0],
+    "a driver": lambda: dv.View(long=Y, short=X[:3], _driver="short"),
+    "part of a driver": lambda: dv.View(long=Y, short=dv.View(X, a=np.s_[:2]), _driver="short")[2:],
+    "other lengths": lambda: dv.View(long=Y, short=X[:3]),
+    "an added field": lambda: with_field(dv.View(X, a=np.s_[:2]), "y", Y),
+    "a replaced field": lambda: with_field(dv.View(X, a=np.s_[:2]), "a", Y),
+    "a beside one": lambda: with_field(dv.View(X), "y", np.arange(3)),
+    "names": lambda: names(),
+    "shapes": lambda: dv.ragged(np.arange(10.0), shapes=[(2, 3), (1, 4), (0, 2)]),
+    "one axis alike": lambda: dv.ragged(np.arange(9.0), shapes=[(2, 3), (1, 3)]),
+    "rows of rows": lambda: dv.ragged([[[1, 2], [3]], [], [[4, 5, 6]]]),
+    "some ragged rows": lambda: dv.ragged(np.arange(9), lengths=[2, 3, 4])[[2, 0]],
+    "no ragged rows": lambda: dv.ragged(np.arange(9), lengths=[2, 3, 4])[:0],
+    "texts": lambda: dv.View(name=np.array(["é", "", "abc"]), x=np.arange(3)),
+}
+
+
+def with_field(view, name, data):
+    view._set_field(name, dv.View(data))
+    return view
+
+
+def names():
+    view = dv.View(x=Y)
+    for name in ("x/y", "..", "a b", "A B", "a_b", "dataview", "é", "zarr.json", "n" * 300, "_id"):
+        view._set_field(name, dv.View(Y + len(name)))
+    return view
+
+
+@pytest.mark.parametrize("kind", VIEWS)
+def test_every_kind_of_view_comes_back(saved, kind):
+    check_equal(dv.open(saved(VIEWS[kind]())), VIEWS[kind]())
+
+
+def test_columns_of_a_structured_array_come_back_without_gaps(saved):
+    view = dv.View(fill((6,), np.dtype(STRUCTURED)))._select("b", "e")
+    assert dv.open(saved(view)) == view
+
+
+@st.composite
+def trees(draw, depth=2):
+    """Draw a view with fields of random kinds, all with the same rows."""
+    return draw(fields(draw(st.integers(0, 6)), depth))
+
+
+@st.composite
+def fields(draw, rows, depth):
+    kind = draw(st.sampled_from(["array", "windows", "ragged", *(["record"] * 3 if depth else [])]))
+    if kind == "record":
+        names = draw(st.lists(st.sampled_from(["a", "b/c", "x", "é ü"]), min_size=1, unique=True))
+        return dv.zip(**{name: draw(fields(rows, depth - 1)) for name in names})
+    if kind == "ragged":
+        lengths = draw(st.lists(st.integers(0, 3), min_size=rows, max_size=rows))
+        return dv.ragged(np.arange(sum(lengths)) * 1.5, lengths=np.array(lengths, int))
+    width = draw(st.integers(1, 4))
+    dtype = np.dtype(draw(st.sampled_from([*HELD, STRUCTURED])))
+    view = dv.View(fill((rows, width), dtype))
+    if kind == "windows" and dtype.names is None:
+        start = draw(st.integers(0, width - 1))
+        view = dv.View(view, w=dv.field(np.s_[start:], last=-1), i=start, all=[*range(width)][::-1])
+    return view._with_meta(**draw(st.dictionaries(st.sampled_from("uv"), st.floats() | st.text())))
+
+
+@examples(25)
+@given(view=trees(), block=st.sampled_from([1, 60, 1 << 22]))
+def test_random_trees_come_back(view, block, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trees")
+    for name, place in FORMATS.items():
+        with sizes.set(block_bytes=block):
+            view._save(folder / place, name)
+        found = dv.open(folder / place)
+        check_equal(found, view)
+    view._save(folder / "parts", "folder", rows_per_part=2)
+    assert dv.open(folder / "parts")._fields() == view._fields()
+
+
+# -------------------- streams --------------------
+
+
+def test_samples_of_a_function_are_made_once(saved):
+    made = []
+
+    def sample(number):
+        made.append(number)
+        return {"x": X[number], "y": Y[number]}
+
+    view = dv.View(sample, _length=10)._probe()
+    made.clear()
+    path = saved(view)
+    assert sorted(made) == list(range(10))
+    assert dv.open(path) == dv.View(x=X, y=Y)
+
+
+def test_streams_side_by_side_are_read_once(saved):
+    begun = []
+
+    def samples():
+        begun.append(1)
+        return iter([{"x": X[n], "y": Y[n]} for n in range(10)])
+
+    stream = dv.View(samples)._probe()
+    begun.clear()
+    assert dv.open(saved(stream)) == dv.View(x=X, y=Y)
+    both = dv.View(x=stream.x * 2, part=dv.View(y=stream.y))
+    begun.clear()
+    assert dv.open(saved(both)) == dv.View(x=X * 2, part=dv.View(y=Y))
+    assert len(begun) == 1
+
+
+def test_what_has_no_end_or_no_shape_is_refused(saved):
+    with pytest.raises(StreamError, match="never ends"):
+        saved(dv.View(lambda n: n, _length=np.inf)._probe())
+    with pytest.raises(UndeclaredError, match=r"'x'.*_probe"):
+        saved(dv.View(x=dv.View(lambda n: n, _length=3), y=np.arange(3)))
+
+
+# -------------------- what cannot be saved is refused before a byte --------------------
+
+
+def test_what_a_format_cannot_hold_names_the_field(saved, tmp_path):
+    with pytest.raises(TypeError, match=r"field 'part\.o' is of dtype object.*_astype"):
+        saved(dv.View(x=X, part=dv.View(o=np.array([1, "a"] * 5, object))))
+    if saved.format in ("zarr", "hdf5"):
+        odd = {"zarr": "g", "hdf5": [("t", "M8[s]")]}[saved.format]
+        with pytest.raises(TypeError, match=r"the view is of dtype .*, and an? (HDF5 file|zarr)"):
+            saved(dv.View(np.zeros(3, odd)))
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("value", [(1, 2), {1, 2}, np.float32(1), {"a": [object()]}, {1: "a"}])
+def test_metadata_that_is_no_text_names_field_and_key(saved, value, tmp_path):
+    with pytest.raises(TypeError, match=r"metadata 'odd' of field 'x'.*convert it"):
+        saved(dv.View(x=X, _meta={"x": {"odd": value}}))
+    assert os.listdir(tmp_path) == []
+
+
+WRONG = [
+    ("npy", {"chunks": 3}, TypeError, "no chunks"),
+    ("npz", {"compression": "zstd"}, ValueError, "one of 'none', 'gzip'"),
+    ("hdf5", {"compression": "gzp"}, ValueError, "did you mean 'gzip'"),
+    ("hdf5", {"chunks": (0, 1)}, ValueError, "number of rows"),
+    ("hdf5", {"rows_per_part": 3}, TypeError, "format='folder'"),
+    ("folder", {"rows_per_part": 0}, ValueError, "from 1 on"),
+    ("safetensors", {}, ValueError, "views are saved as"),
+    ("xlsx", {}, ValueError, "format is one of"),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "error", "text"), WRONG)
+def test_options_that_a_format_lacks_are_refused(name, options, error, text, tmp_path):
+    with pytest.raises(error, match=text):
+        dv.View(X)._save(tmp_path / "a", name, **options)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_name_without_a_known_suffix_is_refused(tmp_path):
+    for name in ("a.xyz", "a", "a.zarr.zip"):
+        with pytest.raises(ValueError, match=r"views are saved as \.npy, \.npz, \.h5"):
+            dv.View(X)._save(tmp_path / name)
+
+
+# -------------------- options --------------------
+
+
+def test_others_read_what_is_saved(tmp_path):
+    tree()._save(tmp_path / "a.h5")
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert_same(file["part/y"][:], Y)
+        assert file["x"].maxshape == (None, 4) and file["x"].chunks[1] == 4
+        assert json.loads(file.attrs["dataview"])["version"] == 1
+    tree()._save(tmp_path / "a.zarr")
+    assert_same(zarr.open_group(tmp_path / "a.zarr", mode="r")["part/y"][:], Y)
+    tree()._save(tmp_path / "a.npz")
+    assert_same(np.load(tmp_path / "a.npz")["part/y"], Y)
+    tree()._save(tmp_path / "a", "folder")
+    assert_same(np.load(tmp_path / "a" / "part" / "y.npy"), Y)
+
+
+@pytest.mark.parametrize(
+    ("name", "compression"),
+    [("hdf5", "gzip"), ("hdf5", "lzf"), ("npz", "gzip")]
+    + [("zarr", name) for name in ("gzip", "zstd", "blosc", "none")],
+)
+def test_compression(name, compression, tmp_path):
+    path = tmp_path / FORMATS[name]
+    for view in (dv.View(x=np.zeros((1000, 50))), dv.View(x=np.zeros((1000, 50), ">f8"))):
+        view._save(path, compression=compression)
+        assert dv.open(path) == view
+        size = sum(file.stat().st_size for file in path.rglob("*")) or path.stat().st_size
+        assert size < 100_000 or compression == "none"
+
+
+def test_chunks_are_whole_rows_or_as_asked(tmp_path):
+    view = dv.View(np.zeros((3000, 500)))
+    for chunks, expected in [(None, (262, 500)), (100, (100, 500)), ((7, 50), (7, 50))]:
+        view._save(tmp_path / "a.h5", chunks=chunks)
+        assert h5py.File(tmp_path / "a.h5")["data"].chunks == expected
+        view._save(tmp_path / "a.zarr", chunks=chunks)
+        assert zarr.open_group(tmp_path / "a.zarr", mode="r")["data"].chunks == expected
+
+
+def test_parts_of_so_many_rows(tmp_path):
+    dv.View(X)._save(tmp_path / "x", "folder", rows_per_part=4)
+    names = ["dataview.json", *(f"part-0000{n}.npy" for n in range(3))]
+    assert sorted(os.listdir(tmp_path / "x")) == names
+    check_equal(dv.open(tmp_path / "x"), dv.View(X))
+    tree()._save(tmp_path / "t", "folder", rows_per_part=3)
+    check_equal(dv.open(tmp_path / "t"), tree())
+    assert len(os.listdir(tmp_path / "t" / "x")) == 4
+    assert dv.open(tmp_path / "t", "r+").x[[0, 9], 1]().tolist() == [1, 37]
+
+
+def test_progress_is_told(saved):
+    told = []
+    with sizes.set(block_bytes=100):
+        saved(tree(), progress=lambda done, total: told.append((done, total)))
+    assert told[-1][0] == told[-1][1] == 320 + 80 + 56 + 80
+    assert [done for done, _ in told] == sorted({done for done, _ in told}) and len(told) > 3
+
+
+def test_a_bar_shows_the_progress(tmp_path, capsys):
+    dv.View(X)._save(tmp_path / "a.npy", progress=True)
+    assert "saving: 100%" in capsys.readouterr().err
+    with pytest.raises(TypeError, match="progress= is True or a function"):
+        dv.View(X)._save(tmp_path / "a.npy", progress="yes")
+
+
+# -------------------- all or nothing --------------------
+
+
+def failing(rows=10):
+    def sample(number):
+        if number > rows // 2:
+            raise RuntimeError("no more")
+        return X[number % 10]
+
+    return dv.View(sample, _length=rows)._probe()
+
+
+def left(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def test_a_failure_leaves_the_old_file_and_nothing_else(saved, tmp_path):
+    with sizes.set(block_bytes=64), pytest.raises(RuntimeError, match="no more"):
+        saved(dv.View(x=failing(), y=Y))
+    assert left(tmp_path) == []
+    path = saved(tree())
+    before = left(tmp_path)
+    with sizes.set(block_bytes=64), pytest.raises(RuntimeError, match="no more"):
+        saved(dv.View(x=failing(), y=Y))
+    assert left(tmp_path) == before
+    check_equal(dv.open(path), tree())
+
+
+def test_a_folder_with_other_files_is_not_replaced(tmp_path):
+    for name in ("zarr", "folder"):
+        place = tmp_path / FORMATS[name]
+        place.mkdir()
+        (place / "diary.txt").write_text("today")
+        with pytest.raises(FileExistsError, match="other files"):
+            tree()._save(place, name)
+        assert (place / "diary.txt").read_text() == "today"
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotADirectoryError):
+        tree()._save(tmp_path / "file", "folder")
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        tree()._save(tmp_path / "none" / "a", "folder")
+
+
+def test_folders_without_an_exchange_are_renamed(tmp_path, monkeypatch):
+    monkeypatch.setattr(new_folders, "_exchanger", lambda: None)
+    for rows in (10, 4):
+        tree()[:rows]._save(tmp_path / "a.zarr")
+        check_equal(dv.open(tmp_path / "a.zarr"), tree()[:rows])
+    assert os.listdir(tmp_path) == ["a.zarr"]
+    os.rename(tmp_path / "a.zarr", tmp_path / ".a.zarr.replaced")  # killed between two renames
+    with pytest.raises(RuntimeError, match="no more"):
+        failing()._save(tmp_path / "a.zarr")
+    check_equal(dv.open(tmp_path / "a.zarr"), tree()[:4])
+
+
+KILLED = """
+import sys, time
+import numpy as np
+import dataview as dv
+def sample(number):
+    if number > 5:
+        print("begun", flush=True)
+        time.sleep(60)
+    return np.zeros(1000)
+dv.sizes = __import__("dataview.sizes").sizes.sizes
+with dv.sizes.set(block_bytes=8000):
+    dv.View(x=np.ones(3), y=dv.View(sample, _length=10)._probe())._save(sys.argv[1], sys.argv[2])
+"""
+
+
+def test_a_killed_save_leaves_the_old_file(saved, tmp_path):
+    path = saved(tree())
+    before = left(tmp_path)
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(path), saved.format], stdout=subprocess.PIPE
+    )
+    assert process.stdout.readline() == b"begun\n"
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    check_equal(dv.open(path), tree())
+    saved(tree())
+    assert left(tmp_path) == before
+
+
+def test_a_view_is_saved_onto_its_own_file(saved):
+    path = saved(tree())
+    view = dv.open(path)
+    if saved.format == "zarr":
+        with pytest.raises(ValueError, match="save to another place"):
+            saved(view[::2])
+    else:
+        saved(view[::2])
+        check_equal(dv.open(path), tree()[::2])
+
+
+def test_a_statistic_is_of_the_file_as_it_was(tmp_path):
+    path = tmp_path / "a.h5"
+    dv.View(x=X)._save(path)
+    mean = dv.open(path).x._mean()
+    dv.View(x=X + 100)._save(path)
+    assert mean() == X.mean()
+
+
+# -------------------- descriptions that lie --------------------
+
+
+def edited(path, name, change):
+    """Change the description in a saved file."""
+    if name == "hdf5":
+        with h5py.File(path, "r+") as file:
+            file.attrs["dataview"] = change(file.attrs["dataview"])
+    elif name == "zarr":
+        group = zarr.open_group(path, mode="r+")
+        group.attrs["dataview"] = change(group.attrs["dataview"])
+    elif name == "folder":
+        text = (path / "dataview.json").read_text()
+        (path / "dataview.json").write_text(change(text))
+    else:
+        with zipfile.ZipFile(path) as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, data in members.items():
+                is_text = name == "dataview.json"
+                archive.writestr(name, change(data.decode()) if is_text else data)
+
+
+LIES = {
+    "no JSON": lambda text: text[:-5],
+    "deep": lambda text: "[" * 100_000,
+    "a number": lambda text: "3",
+    "newer": lambda text: text.replace('"version": 1', '"version": 2'),
+    "a missing array": lambda text: text.replace('"at": "x"', '"at": "z"'),
+    "a place outside": lambda text: text.replace('"at": "x"', '"at": "../../x"'),
+    "parts": lambda text: text.replace('"at": "x"', '"at": "x", "parts": 1000000000'),
+    "no rank": lambda text: text.replace('"rank": 1', '"rank": -1'),
+    "much rank": lambda text: text.replace('"rank": 1', '"rank": 7'),
+    "a window outside": lambda text: text.replace('"to": 2', '"to": 5'),
+    "a long window": lambda text: text.replace('"to": 2', '"to": 1000000000000'),
+    "a wider window inside": lambda text: text.replace('"c": {"kind": "window", "of": {"1": 2}',
+                                                       '"c": {"kind": "window", "of": {"1": 0}'),
+    "another axis": lambda text: text.replace('"of": {"1":', '"of": {"7":'),
+    "another kind": lambda text: text.replace('"kind": "ragged"', '"kind": "__import__"'),
+    "no lengths": lambda text: text.replace('"lengths": "part/rows/lengths"', '"lengths": "x"'),
+    "other rows": lambda text: text.replace('"row": [null]', '"row": [3]'),
+    "no metadata": lambda text: text.replace('{"title": "some"}', '7'),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_description_that_lies_is_told_with_the_file(saved, lie):
+    path = saved(tree())
+    edited(path, saved.format, LIES[lie])
+    with pytest.raises(ValueError, match=rf"{path.name}: the description of its fields"):
+        dv.open(path)
+
+
+@examples(60)
+@given(data=st.data())
+def test_broken_descriptions_raise_clean_errors(data, tmp_path_factory):
+    path = tmp_path_factory.mktemp("broken") / "a"
+    tree()._save(path, "folder")
+    text = (path / "dataview.json").read_text()
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(text)))
+        end = at + data.draw(st.integers(0, 8))
+        text = text[:at] + data.draw(st.text('{}[]",:0123x-', max_size=4)) + text[end:]
+    (path / "dataview.json").write_text(text)
+    said = ""
+    try:
+        dv.open(path)
+    except ValueError as error:
+        said = str(error)
+    assert not said or "the description of its fields" in said
+
+
+def test_what_is_added_by_others_is_told(tmp_path):
+    tree()._save(tmp_path / "a.h5")
+    with h5py.File(tmp_path / "a.h5", "r+") as file:
+        file["new"] = X
+    d = dv.open(tmp_path / "a.h5")
+    check_equal(d, tree())
+    with pytest.raises(dv.FieldError, match="'new' is in the file and not in the description"):
+        d._field("new")
+
+
+# -------------------- memory --------------------
+
+CAPPED = """
+import resource, sys
+import numpy as np
+import dataview as dv
+dv.View(np.zeros((3, 4)))._save(sys.argv[1], sys.argv[2])  # starts the threads of libraries
+x = dv.View(lambda n: {"x": np.full(75_000, n, "f4"), "y": n}, _length=1000)._probe()
+big = dv.View(np.broadcast_to(np.float32(1), (1, 75_000_000)))
+for options in (dict(x=x.x, y=x.y), dict(x=big * 2)):
+    view = dv.View(**options)
+    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (180 << 20), resource.RLIM_INFINITY))
+    view._save(sys.argv[1], sys.argv[2])
+    resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
+    print(dv.open(sys.argv[1]).x[-1, -1]())
+"""
+
+
+def test_300_mb_are_saved_in_little_memory(saved, tmp_path):
+    said = printed("-c", CAPPED, tmp_path / FORMATS[saved.format], saved.format)
+    assert said.split() == ["999.0", "2.0"]
+
+
+# -------------------- new files to be filled --------------------
+
+NEW = {"npy": "n.npy", **{name: FORMATS[name] for name in ("hdf5", "zarr", "folder")}}
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_a_new_file_is_filled_through_views(name, tmp_path):
+    path = tmp_path / NEW[name]
+    d = dv.open(path, "w", format=name, shape=(6, 4), dtype=">f4")
+    assert_same(d(), np.zeros((6, 4), ">f4"))
+    d[1:3] = X[1:3]
+    d[:, 0] -= 1
+    expected = np.zeros((6, 4), ">f4")
+    expected[1:3] = X[1:3]
+    expected[:, 0] -= 1
+    d._close()
+    assert_same(dv.open(path)(), expected)
+    with dv.open(path, "w", format=name, shape=3) as other:
+        assert_same(other(), np.zeros(3))
+    assert_same(dv.open(path)(), np.zeros(3))
+
+
+@pytest.mark.parametrize("name", ["hdf5", "zarr", "folder"])
+def test_a_new_file_like_a_view(name, tmp_path):
+    path = tmp_path / NEW[name]
+    with dv.open(path, "w", format=name, like=tree()) as d:
+        assert d._fields() == tree()._fields() and d.x.b._fields() == ("c", "d")
+        assert d.part.rows._lengths()().tolist() == tree().part.rows._lengths()().tolist()
+        assert d.x._sum()() == 0 and d.x._meta == tree().x._meta
+        d.x.a = 5
+        d.part.rows[3] = [1, 2, 3, 4]
+    d = dv.open(path)
+    assert d.x._sum()() == 100 and d.part.rows[3]().tolist() == [1, 2, 3, 4]
+
+
+def test_new_files_that_cannot_be_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="is written whole, by _save"):
+        dv.open(tmp_path / "a.npz", "w", shape=3)
+    with pytest.raises(TypeError, match="give shape= and dtype=, or like="):
+        dv.open(tmp_path / "a.h5", "w")
+    with pytest.raises(TypeError, match="like= has a shape"):
+        dv.open(tmp_path / "a.h5", "w", like=X, shape=3)
+    with pytest.raises(TypeError, match="'shap'"):
+        dv.open(tmp_path / "a.h5", "w", shap=3)
+    with pytest.raises(TypeError, match="is of dtype object"):
+        dv.open(tmp_path / "a.npy", "w", shape=3, dtype=object)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_new_file_is_claimed(tmp_path):
+    first = dv.open(tmp_path / "a.npy", "w", lock="refuse", shape=3)
+    first[1] = 1
+    with pytest.raises(BlockingIOError):
+        dv.open(tmp_path / "a.npy", "w", lock="refuse", shape=3)
+    assert first().tolist() == [0, 1, 0]
+    first._close()
+    assert dv.open(tmp_path / "a.npy", "w", lock="refuse", shape=2)().tolist() == [0, 0]
+
+
+# -------------------- rows that are added --------------------
+
+
+@pytest.fixture(params=NEW)
+def growing(request, tmp_path):
+    """Save a view in a format that can grow, and open it to be written."""
+
+    def grown(view):
+        path = tmp_path / NEW[request.param]
+        view._save(path, request.param)
+        return dv.open(path, "r+")
+
+    grown.path = tmp_path / NEW[request.param]
+    grown.format = request.param
+    return grown
+
+
+def test_rows_are_added_and_other_views_keep_their_length(growing):
+    d = growing(dv.View(X[:6]))
+    old, part, mean = d[:], d[2:4], d._mean(axis=0)
+    other = dv.open(growing.path)
+    d._append(X[6:])
+    assert_same(d(), X)
+    for view in (old, other, pickle.loads(pickle.dumps(old))):
+        assert_same(view(), X[:6])
+        assert_same(view[[5, 0, 5], 1:](), X[[5, 0, 5], 1:])
+    assert_same(part(), X[2:4])
+    assert_same(mean(), X[:6].mean(axis=0))
+    d[7] = -1
+    old[0] = -2
+    d._append([[1, 2, 3, 4]])
+    expected = np.concatenate([X, [[1, 2, 3, 4]]])
+    expected[7], expected[0] = -1, -2
+    assert_same(d(), expected)
+    assert_same(dv.open(growing.path)(), expected)
+
+
+def test_two_views_of_one_file_add_rows(growing):
+    growing(dv.View(X[:4]))._close()
+    one = dv.open(growing.path, "r+")
+    two = dv.open(growing.path, "r+") if growing.format != "zarr" else one
+    one._append(X[4:6])
+    two._append(X[6:])
+    assert_same(dv.open(growing.path)(), X)
+    assert_same(one(), X[:6] if two is not one else X)
+
+
+@examples(20)
+@given(data=st.data(), block=st.sampled_from([1, 70, 1 << 22]))
+def test_any_rows_are_added(data, block, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("rows")
+    for name, place in NEW.items():
+        expected = X[: data.draw(st.integers(0, 3))]
+        dv.View(expected)._save(folder / place, name)
+        d = dv.open(folder / place, "r+")
+        for _ in range(data.draw(st.integers(1, 4))):
+            rows = X[: data.draw(st.integers(0, 6))] + 1
+            with sizes.set(block_bytes=block):
+                d._append(data.draw(st.sampled_from([rows, rows.tolist(), dv.View(rows) * 1]))
+                          if len(rows) else rows)  # fmt: skip
+            expected = np.concatenate([expected, rows])
+            assert_same(d(), expected)
+        d._close()
+        assert_same(dv.open(folder / place)(), expected)
+
+
+def test_all_fields_get_rows(growing):
+    if growing.format == "npy":
+        structured = fill((4,), np.dtype(STRUCTURED))
+        d = growing(dv.View(structured))
+        d._append(structured[1:3])
+        assert_same(d(), structured[[0, 1, 2, 3, 1, 2]])
+        assert_same(d.e(), d()["e"])
+        return
+    view = dv.View(x=dv.View(X, a=np.s_[:2]), part=dv.View(y=Y), _meta={"": {"title": "t"}})
+    d = growing(view[:6])
+    d._append(view[6:])
+    check_equal(d, view)
+    d._append({"x": X[:1], "part": {"y": Y[:1]}})
+    d.x.a[-1] = 9
+    check_equal(dv.open(growing.path), d)
+    assert d.part.y().tolist() == [*Y, 0] and d.x[-1]().tolist() == [9, 9, 2, 3]
+
+
+REFUSED = {
+    "names": (lambda d: d._append({"x": X}), dv.FieldError, "rows are given for all fields"),
+    "lengths": (lambda d: d._append({"x": X, "y": Y[:3]}), ValueError, "as many rows"),
+    "shape": (lambda d: d._append({"x": X[:, :3], "y": Y}), ValueError, r"'x' have shape \(n, 4\)"),
+    "dtype": (lambda d: d._append({"x": X * 1j, "y": Y}), TypeError, "complex128"),
+    "view": (lambda d: d._append({"x": X, "y": dv.View(Y) / 2}), TypeError, "same_kind"),
+    "range": (
+        lambda d: d._append({"x": X, "y": [2**63] * 10}),
+        (OverflowError, TypeError),
+        "int64",
+    ),
+    "field": (lambda d: d.x._append(X), TypeError, r"'x' is a field or a part.*d\._append"),
+    "part": (lambda d: d[:3]._append(d[:1]), TypeError, "part"),
+    "computed": (lambda d: (d.x * 2)._append(X), TypeError, "computed"),
+}
+
+
+@pytest.mark.parametrize("wrong", REFUSED)
+@pytest.mark.parametrize("name", ["hdf5", "zarr", "folder"])
+def test_rows_that_do_not_fit_are_refused_before_the_first_byte(name, wrong, tmp_path):
+    path = tmp_path / NEW[name]
+    dv.View(x=X, y=Y)._save(path, name)
+    before = sizes_of(path)
+    d = dv.open(path, "r+")
+    action, error, text = REFUSED[wrong]
+    with pytest.raises(error, match=text):
+        action(d)
+    d._close()
+    assert sizes_of(path) == before
+    check_equal(dv.open(path), dv.View(x=X, y=Y))
+
+
+def sizes_of(path):
+    return {place: place.stat().st_size for place in [path, *path.rglob("*")] if place.is_file()}
+
+
+def test_files_that_cannot_grow_are_told(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = X
+    with pytest.raises(TypeError, match=r"fixed length \(maxshape= of h5py\).*_save"):
+        dv.open(tmp_path / "a.h5", "r+")._append({"x": X})
+    np.save(tmp_path / "f.npy", np.asfortranarray(X))
+    with pytest.raises(TypeError, match="one after the other"):
+        dv.open(tmp_path / "f.npy", "r+")._append(X)
+    np.save(tmp_path / "a.npy", X)
+    with pytest.raises(ValueError, match="read-only"):
+        dv.open(tmp_path / "a.npy")._append(X)
+    with pytest.raises(TypeError, match="no file that can grow"):
+        dv.View(X)._append(X)
+    with pytest.raises(ValueError, match=r"shape \(n, 4\); got \(4,\); give one row"):
+        dv.open(tmp_path / "a.npy", "r+")._append(X[0])
+    dv.ragged(Y, lengths=[4, 6])._save(tmp_path / "r.h5")
+    with pytest.raises(TypeError, match="is ragged"):
+        dv.open(tmp_path / "r.h5", "r+")._append(dv.ragged(Y, lengths=[4, 6]))
+    header = tmp_path / "full.npy"
+    np.save(header, X)
+    data = header.read_bytes()
+    text = b"{'descr': '<f8', 'fortran_order': False, 'shape': (10, 4)}\n"
+    header.write_bytes(b"\x93NUMPY\x01\0" + bytes([len(text), 0]) + text + data[128:])
+    with pytest.raises(ValueError, match="no room in its header"):
+        dv.open(header, "r+")._append(np.tile(X, (10**3, 1)))
+
+
+def test_a_failure_while_rows_are_added_leaves_all_as_it_was(growing):
+    is_one = growing.format == "npy"
+    d = growing(dv.View(X[:4]) if is_one else dv.View(x=X[:4], y=Y[:4]))
+    before = sizes_of(growing.path) if growing.format in ("npy", "folder") else None
+    rows = failing() if is_one else {"x": failing(), "y": Y}
+    with sizes.set(block_bytes=64), pytest.raises(RuntimeError, match="no more"):
+        d._append(rows)
+    assert before is None or sizes_of(growing.path) == before
+    model = dv.View(X[:4]) if is_one else dv.View(x=X[:4], y=Y[:4])
+    check_equal(d, model)
+    d._append(X[4:] if is_one else {"x": X[4:], "y": Y[4:]})
+    d._close()
+    assert dv.open(growing.path) == (dv.View(X) if is_one else dv.View(x=X, y=Y))
+
+
+def test_a_kill_while_rows_are_added_leaves_the_old_rows(tmp_path):
+    np.save(tmp_path / "a.npy", X)
+    code = """
+import os, signal, sys
+import numpy as np
+import dataview as dv
+from dataview.sources import npy
+real, count = npy.write_at, [0]
+def dying(*args):
+    count[0] += 1
+    if count[0] == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    real(*args)
+npy.write_at = dying
+from dataview.sizes import sizes
+with sizes.set(block_bytes=64):
+    dv.open(sys.argv[1], "r+")._append(np.ones((10, 4)))
+"""
+    done = subprocess.run([sys.executable, "-c", code, tmp_path / "a.npy"], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert_same(np.load(tmp_path / "a.npy"), X)
+    d = dv.open(tmp_path / "a.npy", "r+")
+    d._append(X + 1)
+    assert_same(np.load(tmp_path / "a.npy"), np.concatenate([X, X + 1]))
+
+
+def test_a_file_that_grew_elsewhere_is_read_on(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        data = file.create_dataset("x", data=X, maxshape=(None, None))
+        view = dv.View(data)
+        data.resize((12, 4))
+        assert_same(view(), X)
+        data.resize((12, 5))
+        with pytest.raises(ValueError, match=r"had the shape \(10, 4\).*now has \(12, 5\)"):
+            view()
