@@ -20,7 +20,8 @@ import dataview as dv
 import files
 import fuzz_openers
 from children import printed
-from dataview.formats import FORMATS, matlab5, npz
+from dataview.files import FORMATS
+from dataview.formats import matlab5, npz
 from dataview.sizes import sizes
 from files import X, Y
 

@@ -18,8 +18,8 @@ PAGE = (ROOT / "doc" / "developing.rst").read_text(encoding="utf-8")
 
 # Top to bottom: a wing imports only wings that stand below it.
 WINGS = """
-    __main__ demo __init__ view show loader spaces batches samplers exchange formats cache tables
-    samples write compute plan sources index sizes errors
+    __main__ demo __init__ view show loader spaces batches samplers exchange files formats
+    cache tables samples write compute plan sources index sizes errors
 """.split()
 
 # The rooms of these wings may be imported directly, of the others only the door, `__init__`.

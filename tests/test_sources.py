@@ -20,7 +20,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import dataview as dv
-from dataview.formats import FORMATS, Format
+from dataview.files import FORMATS, Format
 from dataview.index import identity
 from dataview.plan.build import stored
 from dataview.sources import DelayedSource, Source

@@ -1,17 +1,21 @@
-"""Formats: what is at a path becomes nodes, and nodes become files; one room for each format.
+"""What is in the files of each format, as nodes: one room for each, on the format's own library.
 
-There is one table of them.  A format's own library is imported when a file of it is opened.
+The library is imported when a file is opened.
 """
 
-from dataview.formats.growing import appended
-from dataview.formats.handles import close
-from dataview.formats.hdf5 import H5pySource
-from dataview.formats.overview import overview
-from dataview.formats.saving import created, save
-from dataview.formats.table import FORMATS, Format, opened
-from dataview.formats.zarr import ZarrSource
+from dataview.formats.folder import has_arrays, open_folder
+from dataview.formats.handles import claimed, close
+from dataview.formats.hdf5 import H5pySource, open_hdf5
+from dataview.formats.layout import NAME, Leaf, described, lengths_of_parts, part_of
+from dataview.formats.matlab import open_matlab
+from dataview.formats.netcdf import open_netcdf
+from dataview.formats.npy import open_array
+from dataview.formats.npz import open_npz
+from dataview.formats.tensors import open_safetensors, open_torch
+from dataview.formats.zarr import ZarrSource, is_zarr, open_zarr
 
 __all__ = [
-    "FORMATS", "Format", "H5pySource", "ZarrSource", "appended", "close", "created", "opened",
-    "overview", "save",
+    "NAME", "H5pySource", "Leaf", "ZarrSource", "claimed", "close", "described", "has_arrays",
+    "is_zarr", "lengths_of_parts", "open_array", "open_folder", "open_hdf5", "open_matlab",
+    "open_netcdf", "open_npz", "open_safetensors", "open_torch", "open_zarr", "part_of",
 ]  # fmt: skip

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import threading
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from dataview.errors import shortened
+from dataview.index import Index
 from dataview.plan.build import record
 from dataview.plan.fields import Fields, read_only_meta
 from dataview.plan.kinds import Record
 from dataview.plan.node import Node
+from dataview.sources import Memo, Source
 
 DEEPEST = 100
 """So many groups inside groups are looked into; a file with more is taken for a broken one."""
@@ -104,3 +108,34 @@ def as_meta(value: Any) -> Any:
     if value.size > LONGEST_META:
         return f"array of shape {value.shape}, {value.dtype}"
     return as_meta(value[()]) if not value.shape else [as_meta(part) for part in value]
+
+
+class LateSource(Source):
+    """An array that `loaded` reads, once, as a source of the same data.
+
+    `opening` says whether the file was closed, and closes it.
+    """
+
+    __slots__ = ("_found", "_lock", "dtype", "opening", "shape")
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], opening: Any) -> None:
+        self.shape, self.dtype, self.opening = shape, dtype, opening
+        self._found: Source | None = None
+        self._lock = threading.Lock()
+
+    @abstractmethod
+    def loaded(self) -> Source:
+        """Read the data."""
+
+    def read(self, index: Index, memo: Memo) -> np.ndarray:
+        """Return what the index selects, in a new array."""
+        self.opening.check()
+        with self._lock:
+            if self._found is None:
+                self._found = self.loaded()
+        found = self._found.read(index, {})
+        return found if self._found.memory is None else np.array(found)
+
+    def close(self) -> None:
+        """Have all views of the file say that it is closed."""
+        self.opening.close()

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from dataview.errors import shortened
-from dataview.formats.contents import NotData, as_meta
+from dataview.formats.contents import LateSource, NotData, as_meta
 from dataview.formats.handles import Claim
 from dataview.formats.hdf5 import Groups, H5pySource, record_of
-from dataview.formats.late import LateSource
 from dataview.formats.matlab5 import open_matlab5
 from dataview.index import identity
 from dataview.plan.build import elementwise, field, stored

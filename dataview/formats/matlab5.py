@@ -13,9 +13,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataview.errors import shortened
-from dataview.formats.contents import DEEPEST, NotData, tree, with_arrays, without_arrays
+from dataview.formats.contents import (
+    DEEPEST,
+    LateSource,
+    NotData,
+    tree,
+    with_arrays,
+    without_arrays,
+)
 from dataview.formats.handles import Claim
-from dataview.formats.late import LateSource
 from dataview.plan.build import stored
 from dataview.plan.node import Node
 from dataview.sources import ArraySource, Opening, Source, check_array, open_regular

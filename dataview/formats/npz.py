@@ -21,9 +21,8 @@ from typing import Any, Literal
 import numpy as np
 
 from dataview.errors import shortened
-from dataview.formats.contents import nested, with_arrays
+from dataview.formats.contents import LateSource, nested, with_arrays
 from dataview.formats.handles import Claim
-from dataview.formats.late import LateSource
 from dataview.formats.layout import LONGEST_TEXT, NAME, restored
 from dataview.formats.npy import objects_in
 from dataview.plan.build import stored

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from dataview import exchange, formats
+from dataview import exchange, files
 from dataview.compute import evaluate_all
 from dataview.exchange import Function, pack_like
 from dataview.loader import collated
@@ -37,8 +37,8 @@ def open(
     if mode == "w":
         if "like" in options:
             options["like"] = node_from(options["like"])
-        return viewed(formats.created(os.fsdecode(path), format, lock, **options))
-    return viewed(formats.opened(os.fsdecode(path), mode, format, lock, **options))
+        return viewed(files.created(os.fsdecode(path), format, lock, **options))
+    return viewed(files.opened(os.fsdecode(path), mode, format, lock, **options))
 
 
 def evaluate(*views: Any) -> Any:

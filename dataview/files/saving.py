@@ -10,12 +10,10 @@ import numpy as np
 
 from dataview.compute import replacing
 from dataview.errors import error_at, hint, unknown_option
-from dataview.formats.handles import claimed
-from dataview.formats.layout import Leaf, described
-from dataview.formats.passes import Passes, without_streams
-from dataview.formats.table import FORMATS, saved_as
-from dataview.formats.writers import Job, Writer
-from dataview.formats.zarr import ZarrSource
+from dataview.files.passes import Passes, without_streams
+from dataview.files.table import FORMATS, saved_as
+from dataview.files.writers import Job, Writer
+from dataview.formats import Leaf, ZarrSource, claimed, described
 from dataview.index import is_integer
 from dataview.plan.build import stored, with_fields
 from dataview.plan.fields import Attached

@@ -9,16 +9,21 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 from dataview.errors import hint, unknown_option
-from dataview.formats.folder import has_arrays, open_folder
-from dataview.formats.handles import claimed
-from dataview.formats.hdf5 import open_hdf5
-from dataview.formats.matlab import open_matlab
-from dataview.formats.netcdf import open_netcdf
-from dataview.formats.npy import open_array
-from dataview.formats.npz import open_npz
-from dataview.formats.tensors import open_safetensors, open_torch
-from dataview.formats.writers import WRITERS, Writer
-from dataview.formats.zarr import is_zarr, open_zarr
+from dataview.files.writers import WRITERS, Writer
+from dataview.formats import (
+    claimed,
+    has_arrays,
+    is_zarr,
+    open_array,
+    open_folder,
+    open_hdf5,
+    open_matlab,
+    open_netcdf,
+    open_npz,
+    open_safetensors,
+    open_torch,
+    open_zarr,
+)
 from dataview.plan.node import Node
 
 Open: TypeAlias = Callable[..., Node]

@@ -18,9 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataview.errors import import_library
-from dataview.formats.layout import NAME, Leaf, lengths_of_parts, part_of
-from dataview.formats.passes import Key, Passes, chunk_of
-from dataview.formats.zarr import is_zarr
+from dataview.files.passes import Key, Passes, chunk_of
+from dataview.formats import NAME, Leaf, is_zarr, lengths_of_parts, part_of
 from dataview.plan.kinds import known_dtype, known_shape, size_of
 from dataview.sources import header_bytes, new_file, new_folder, new_place, raw_bytes
 

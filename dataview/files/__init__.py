@@ -1,0 +1,11 @@
+"""Files by their paths: recognised, opened, saved, made to be filled, and grown.
+
+There is one table of formats, which says how files of each are opened and written.
+"""
+
+from dataview.files.growing import appended
+from dataview.files.overview import overview
+from dataview.files.saving import created, save
+from dataview.files.table import FORMATS, Format, opened
+
+__all__ = ["FORMATS", "Format", "appended", "created", "opened", "overview", "save"]
