@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.errors import import_library
+from dataview.errors import import_library, shortened
 from dataview.files.passes import Key, Passes, chunk_of
 from dataview.formats import NAME, Leaf, is_zarr, lengths_of_parts, part_of
 from dataview.plan.kinds import known_dtype, known_shape, size_of
@@ -200,8 +200,10 @@ def is_saved_folder(path: str) -> bool:
 def _in_hdf5(leaf: Leaf) -> str | None:
     h5py = import_library("h5py", "dataview[hdf5]")
     dtype = known_dtype(leaf.node)
+    if dtype.kind == "O":
+        return None  # if all are texts, which is seen when they are read
     if dtype.hasobject:
-        return "holds numbers, dates and texts of fixed size here, not Python objects"
+        return "takes texts of fixed size or as objects, and no records of objects"
     with h5py.File("tried", "w", driver="core", backing_store=False) as file:
         try:
             is_held = file.create_dataset("x", (0,), _for_hdf5(h5py, dtype)).dtype == dtype
@@ -212,6 +214,8 @@ def _in_hdf5(leaf: Leaf) -> str | None:
 
 def _for_hdf5(h5py: Any, dtype: np.dtype[Any]) -> Any:
     """Return a dtype as h5py takes it: dates and texts of NumPy's kind are opaque to others."""
+    if dtype.kind == "O":
+        return h5py.string_dtype()
     return h5py.opaque_dtype(dtype) if dtype.kind in "mMU" else dtype
 
 
@@ -233,9 +237,22 @@ def _write_hdf5(path: str, job: Job) -> None:
 
         def put(leaf: Leaf, key: Key, block: np.ndarray) -> None:
             noted = made[leaf.at].dtype
+            if block.dtype.kind == "O":
+                _check_texts(leaf, block)
             made[leaf.at][key] = block if noted.metadata is None else block.astype(noted)
 
         job.passes.read(put, lambda leaf: (made[leaf.at].chunks or (1,))[0])
+
+
+def _check_texts(leaf: Leaf, block: np.ndarray) -> None:
+    """Raise if an object is no text."""
+    for value in block.flat:
+        if type(value) is not str or "\0" in value:
+            what = f"field {leaf.name!r}" if leaf.name else "the view"
+            raise TypeError(
+                f"{what} has {shortened(repr(value))}, and of Python's objects HDF5 holds texts "
+                "without zeros alone; for what is missing, _fillna('') gives one"
+            )
 
 
 # --- zarr ----------------------------------------------------------------------------------------
