@@ -2,7 +2,9 @@
 
 import os
 import pickle
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from subprocess import PIPE, Popen
 
 import h5py
 import numpy as np
@@ -331,6 +333,36 @@ def test_a_forked_process_reads_on(group):
 def test_a_forked_process_does_not_use_a_file_that_is_written(tmp_path):
     found = printed("-W", "ignore", "-c", FORKED, hdf5(tmp_path), "r+").splitlines()
     assert len(found) == 5 and all("forked from" in line for line in found)
+
+
+GROWING = """
+import sys
+import dataview as dv
+
+try:
+    dv.open(sys.argv[1])
+except OSError as error:
+    print(error)
+view = dv.open(sys.argv[1], swmr=True).x
+print(len(view), view[-1](), flush=True)
+sys.stdin.readline()
+print(len(view), view[-1](), view[3](), len(dv.open(sys.argv[1], swmr=True).x))
+"""
+
+
+def test_a_file_is_read_while_another_process_writes_it(tmp_path):
+    path = tmp_path / "x.h5"
+    with h5py.File(path, "w", libver="latest") as file:
+        x = file.create_dataset("x", data=np.arange(10), maxshape=(None,), chunks=(4,))
+        file.swmr_mode = True
+        command = [sys.executable, "-c", GROWING, str(path)]
+        with Popen(command, stdin=PIPE, stdout=PIPE, text=True) as child:
+            assert "is written by another process" in child.stdout.readline()
+            assert child.stdout.readline() == "10 9\n"
+            x[3] = 99
+            x.resize((15,))
+            x.flush()
+            assert child.communicate("\n")[0] == "10 9 99 15\n"
 
 
 def test_threads_read_at_the_same_time(group):

@@ -243,6 +243,11 @@ def _not_opened(h5py: Any, path: str, mode: str, error: OSError) -> OSError:
         return error
     if not h5py.is_hdf5(path):
         return OSError(f"{path} is no HDF5 file, or has lost its beginning: {text}")
+    if "consistency flags" in text:
+        return OSError(
+            f"{path} is written by another process, or by one that was killed: {text}; if it is "
+            "in h5py's SWMR mode there, swmr=True reads it"
+        )
     if "already open" in text:
         return OSError(
             f"{path} is open in this process with another mode than {mode!r}: {text}; close the "
