@@ -407,6 +407,26 @@ def test_a_second_writer_is_refused(lockable):
     assert sorted(os.listdir(folder)) == before
 
 
+LOCKED = """
+import os, sys
+import dataview as dv
+
+view = dv.open(sys.argv[1], "r+", lock="refuse")
+if not os.fork():
+    del view
+    sys.exit()
+os.wait()
+try:
+    dv.open(sys.argv[1], "r+", lock="refuse")
+except BlockingIOError:
+    print("refused")
+"""
+
+
+def test_a_forked_process_that_ends_leaves_the_lock(lockable):
+    assert printed("-W", "ignore", "-c", LOCKED, lockable) == "refused\n"
+
+
 # -------------------- what is no data --------------------
 
 
@@ -465,6 +485,23 @@ def test_a_file_without_arrays_says_what_it_has(tmp_path):
         file["null"] = h5py.Empty("f4")
     with pytest.raises(ValueError, match=r"a\.h5 holds no arrays; 'null' is empty"):
         dv.open(tmp_path / "a.h5")
+
+
+def test_a_file_that_is_refused_is_closed(tmp_path):
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["null"] = h5py.Empty("f4")
+    with pytest.raises(ValueError, match="holds no arrays") as told:
+        dv.open(path)
+    with h5py.File(path, "r+") as file:  # which HDF5 refuses while it is open for reading
+        file["x"] = X
+    with h5py.File(path, "r+") as file:
+        file.attrs["dataview"] = "{"
+    with pytest.raises(ValueError, match="description") as told_too:
+        dv.open(path)
+    with h5py.File(path, "r+") as file:
+        del file.attrs["dataview"]
+    assert told.value is not told_too.value
 
 
 def test_a_file_that_is_something_else_is_told(tmp_path):

@@ -385,3 +385,8 @@ def test_the_median_is_numpys():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert dv.View([3, 1])._median()() == 2.0
+
+
+def test_an_extreme_with_an_initial_value_needs_no_memory_until_it_is_computed():
+    v = dv.View(np.broadcast_to(np.float32(3), (1 << 22, 1 << 22)))
+    assert v._min(axis=0, initial=1)[:2]._shape() == (2,)

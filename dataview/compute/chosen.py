@@ -11,7 +11,7 @@ from dataview.compute.statistics import of_array, of_ragged, reduction
 from dataview.plan.build import elementwise, stored
 from dataview.plan.concat import concat
 from dataview.plan.guards import check_array, is_broadcast_to
-from dataview.plan.kinds import known_dtype, known_shape
+from dataview.plan.kinds import known_dtype, known_shape, size_of
 from dataview.plan.layout import broadcast, reshaped
 from dataview.plan.node import Node
 from dataview.plan.operations import NumpyFunction, may_be_missing
@@ -98,9 +98,9 @@ def _extreme_of(
         (where,) = (present,) if where is None else elementwise(np.logical_and, (where, present))
     if where is not None:
         (node,) = elementwise(NumpyFunction("where"), (where, node, start))
-    nothing = np.empty(known_shape(node), bool)
-    if nothing.size:
+    if size_of(known_shape(node)):
         return reduction(kind.removeprefix("nan"), node, axis, keepdims, {})
+    nothing = np.empty(known_shape(node), bool)
     return broadcast(start, np.any(nothing, axis, keepdims=keepdims).shape)
 
 

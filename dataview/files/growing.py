@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -55,8 +56,9 @@ def _grow(targets: list[_Target], count: int) -> list[Any]:
         Passes(leaves).read(put)
         return [growth.finish() for growth in growths]
     except BaseException:
-        for growth in reversed(growths):
-            growth.undo()
+        with contextlib.ExitStack() as undone:  # all of them, even if one fails
+            for growth in growths:
+                undone.callback(growth.undo)
         raise
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -190,12 +191,18 @@ def _reporting(progress: Any) -> Progress | None:
     if progress is not True:
         raise TypeError(f"progress= is True or a function of done and total; got {progress!r}")
     tqdm = import_library("tqdm", "dataview[progress]").tqdm
-    bar = tqdm(desc="saving", unit="B", unit_scale=True)
+    return _Bar(tqdm(desc="saving", unit="B", unit_scale=True))
 
-    def report(done: int, total: int) -> None:
-        bar.total = total
-        bar.update(done - bar.n)
+
+class _Bar:
+    """A bar that shows how many bytes are done; it is closed when nobody holds it any more."""
+
+    def __init__(self, bar: Any) -> None:
+        self.bar = bar
+        weakref.finalize(self, bar.close)
+
+    def __call__(self, done: int, total: int) -> None:
+        self.bar.total = total
+        self.bar.update(done - self.bar.n)
         if done == total:
-            bar.close()
-
-    return report
+            self.bar.close()

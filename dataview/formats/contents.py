@@ -137,5 +137,7 @@ class LateSource(Source):
         return found if self._found.memory is None else np.array(found)
 
     def close(self) -> None:
-        """Have all views of the file say that it is closed."""
+        """Have all views of the file say that it is closed, and keep nothing of it."""
         self.opening.close()
+        with self._lock:
+            self._found = None

@@ -27,7 +27,11 @@ class Resized:
         self.array, self.flush = array, flush
         self.shape = tuple(array.shape)
         array.resize((self.shape[0] + count, *self.shape[1:]))
-        self.source = source()
+        try:
+            self.source = source()
+        except BaseException:
+            self.undo()
+            raise
 
     def write(self, key: Sequence[slice], block: np.ndarray) -> None:
         """Write a part of the new rows."""

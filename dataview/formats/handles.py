@@ -73,7 +73,7 @@ class Claim:
     __slots__ = ("__weakref__", "release")
 
     def __init__(self, place: str, handle: int) -> None:
-        self.release = weakref.finalize(self, _give_up, place, handle)
+        self.release = weakref.finalize(self, _give_up, os.getpid(), place, handle)
 
 
 def claimed(path: str, mode: str, lock: str | None) -> Claim | None:
@@ -107,7 +107,10 @@ def claimed(path: str, mode: str, lock: str | None) -> Claim | None:
         os.close(handle)
 
 
-def _give_up(place: str, handle: int) -> None:
+def _give_up(owner: int, place: str, handle: int) -> None:
+    if os.getpid() != owner:  # a forked process, whose parent has the lock still
+        os.close(handle)
+        return
     with contextlib.suppress(FileNotFoundError):
         os.unlink(place)  # while the lock is held, so that nobody else has taken it
     os.close(handle)

@@ -213,8 +213,7 @@ def _reopened(
 
 def open_hdf5(path: str, mode: str, claim: Claim | None = None, swmr: bool = False) -> Node:
     """Return the record of an HDF5 file: its groups, shapes, dtypes and attributes are read."""
-    found = record_of(Groups, path, mode, claim, swmr)
-    return restored_record(found, found.meta.get(NAME), path)
+    return record_of(Groups, path, mode, claim, swmr)
 
 
 def record_of(
@@ -230,10 +229,14 @@ def record_of(
         raise _not_opened(h5py, path, mode, error) from error
     opened = OpenFile(path, mode, file, claim)
     try:
-        return with_arrays(path, kind(h5py, opened).record(file))
+        found = with_arrays(path, kind(h5py, opened).record(file))
+        return restored_record(found, found.meta.get(NAME), path)
     except NotData as reason:
         opened.close()
         raise ValueError(f"{path} {reason}") from reason
+    except BaseException:  # or it would stay open as long as the error is held
+        opened.close()
+        raise
 
 
 def _not_opened(h5py: Any, path: str, mode: str, error: OSError) -> OSError:

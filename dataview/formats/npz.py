@@ -227,13 +227,14 @@ class PackedSource(LateSource):
                 "disk of the folder of temporary files has less; TMPDIR= names another folder",
                 folder,
             )
-        held = contextlib.ExitStack()
-        weakref.finalize(self, held.close)
         name = f"{os.path.basename(self.zip)}.{os.path.basename(self.info.filename)}"
-        file, place = held.enter_context(temporary_file(os.path.join(folder, name)))
-        shutil.copyfileobj(stream, file, BLOCK)
-        file.flush()
-        return open_npy(place)
+        with contextlib.ExitStack() as held:
+            file, place = held.enter_context(temporary_file(os.path.join(folder, name)))
+            shutil.copyfileobj(stream, file, BLOCK)
+            file.flush()
+            found = open_npy(place)
+            weakref.finalize(found, held.pop_all().close)
+        return found
 
     def describe(self) -> str:
         """Name the file and the member."""
