@@ -37,6 +37,10 @@ def close(got, expected):
     """Compare a statistic with NumPy's."""
     assert got.dtype == expected.dtype and got.shape == expected.shape
     tolerance = {"e": 1e-2, "f": 1e-5, "F": 1e-5}.get(expected.dtype.char, 1e-10)
+    if expected.dtype.kind == "c":  # which part of an infinite product is NaN, its order decides
+        infinite = ~np.isfinite(expected)
+        assert not np.isfinite(got[infinite]).any()
+        got, expected = got[~infinite], expected[~infinite]
     np.testing.assert_allclose(got, expected, tolerance, tolerance)
 
 

@@ -35,48 +35,65 @@ def reduction_where(
     kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str, Any], where: Node
 ) -> Node:
     """Return the node of a statistic of the elements where a mask is true."""
+    if isinstance(node, Ragged):
+        return _ragged_where(kind, node, axis, keepdims, options, where)
     check_array(node, kind)
-    check_mask(where, node)
-    dtype = known_dtype(node)
+    _check_fits(where, node)
+    data, paired = _without_others(kind, node, where)
+    if paired is None:
+        return reduction(kind, data, axis, keepdims, options)
+    return of_array(paired, data, axis, keepdims, options)
+
+
+def _without_others(kind: str, node: Node, where: Node) -> tuple[Node, str | None]:
+    """Return data in which what a mask leaves out does not count.
+
+    Where no number counts for nothing, as in a mean, each is paired with its mask; the statistic of
+    such pairs is returned, too.
+    """
     plain = kind.removeprefix("nan")
     if plain in NEUTRAL:
-        neutral = stored(ArraySource(np.array(NEUTRAL[plain], dtype)), False)
+        neutral = stored(ArraySource(np.array(NEUTRAL[plain], node.dtype)), False)
         (chosen,) = elementwise(NumpyFunction("where"), (where, node, neutral))
-        return reduction(kind, chosen, axis, keepdims, options)
-    check_counted(kind, dtype)
+        return chosen, None
+    dtype = known_dtype(node)
+    if dtype.kind not in "biufc":
+        raise TypeError(f"where= of {kind} is for numbers; got {dtype}")
     if kind != plain and may_be_missing(dtype):
         (present,) = elementwise(NumpyFunction("is_present"), (node,))
         (where,) = elementwise(np.logical_and, (where, present))
     (pairs,) = elementwise(NumpyFunction("paired"), (node, where))
-    return of_array(f"nan{plain}", pairs, axis, keepdims, options)
+    return pairs, f"nan{plain}"
 
 
-def check_mask(where: Node, node: Node | None = None) -> None:
-    """Raise unless a mask is of bools, and fits the data if they are given."""
+def _check_mask(where: Node) -> None:
     if where.dtype != bool:
         raise TypeError(f"where= is a mask of bools; got {where.dtype}")
-    if node is not None and not is_broadcast_to(known_shape(where), known_shape(node)):
+
+
+def _check_fits(where: Node, node: Node) -> None:
+    """Raise unless a mask is of bools, and fits the data."""
+    _check_mask(where)
+    if not is_broadcast_to(known_shape(where), known_shape(node)):
         raise ValueError(
             f"where= of shape {where.shape} cannot be broadcast to the shape {node.shape} of the "
             "data"
         )
 
 
-def check_counted(kind: str, dtype: np.dtype[Any]) -> None:
-    """Raise unless a statistic that counts what a mask chooses is of numbers."""
-    if dtype.kind not in "biufc":
-        raise TypeError(f"where= of {kind} is for numbers; got {dtype}")
-
-
 def reduction_from(
     kind: str, node: Node, axis: Any, keepdims: bool, initial: Any, where: Node | None = None
 ) -> Node:
     """Return a sum, product or extreme of the elements where a mask is true and of a value."""
-    check_array(node, kind)
+    if not isinstance(node, Ragged):
+        check_array(node, kind)
     dtype = result_dtype(kind, known_dtype(node))
     start = stored(ArraySource(np.array(initial, dtype)), False)  # NumPy casts it so
     found: Node
-    if kind.removeprefix("nan") in ("min", "max"):
+    is_extreme = kind.removeprefix("nan") in ("min", "max")
+    if is_extreme and isinstance(node, Ragged):
+        found = _ragged_extreme(kind, node, axis, keepdims, start, where)
+    elif is_extreme:
         found = _extreme_of(kind, node, axis, keepdims, start, where)
     elif where is None:
         found = reduction(kind, node, axis, keepdims, {})
@@ -92,7 +109,7 @@ def _extreme_of(
 ) -> Node:
     """Return the extreme of the elements, of which those that are left out count as `start`."""
     if where is not None:
-        check_mask(where, node)
+        _check_fits(where, node)
     if kind.startswith("nan") and may_be_missing(known_dtype(node)):
         (present,) = elementwise(NumpyFunction("is_present"), (node,))
         (where,) = (present,) if where is None else elementwise(np.logical_and, (where, present))
@@ -107,47 +124,43 @@ def _extreme_of(
 # --- ragged rows -----------------------------------------------------------------------------
 
 
-def ragged_where(
+def _ragged_where(
     kind: str, node: Ragged, axis: Any, keepdims: bool, options: dict[str, Any], where: Node
 ) -> Node:
     """Return the node of a statistic of the values where a mask is true."""
-    check_mask(where)
+    _check_mask(where)
     rows, mask = _beside(node, where)
     line = rows.leaf()
     if axis is None:
         found = reduction_where(kind, line, None, False, options, mask)
         return reshaped(found, (1,) * len(node.extents)) if keepdims else found
-    if kind in NEUTRAL:
-        neutral = stored(ArraySource(np.array(NEUTRAL[kind], node.dtype)), False)
-        chosen = _chosen(rows, mask, neutral)
-        return reduction(kind, chosen, axis, keepdims, options)
-    check_counted(kind, known_dtype(node))
-    (pairs,) = elementwise(NumpyFunction("paired"), (line, mask))
-    return of_ragged(f"nan{kind}", rows.over(pairs), axis, keepdims, options)
+    values, paired = _without_others(kind, line, mask)
+    if paired is None:
+        return reduction(kind, rows.over(values), axis, keepdims, options)
+    return of_ragged(paired, rows.over(values), axis, keepdims, options)
 
 
-def ragged_extreme(
-    kind: str, node: Ragged, axis: Any, keepdims: bool, initial: np.ndarray, where: Node | None
+def _ragged_extreme(
+    kind: str, node: Ragged, axis: Any, keepdims: bool, start: Node, where: Node | None
 ) -> Node:
-    """Return the node of an extreme, which of a row without values is the initial value.
+    """Return the node of an extreme, which of a row without values is `start`.
 
     So it is of values where a mask is false.
     """
-    first = stored(ArraySource(initial), False)
     if where is not None:
-        check_mask(where)
-        node = _chosen(*_beside(node, where), first)
+        _check_mask(where)
+        node = _chosen(*_beside(node, where), start)
     if axis is None and not node.size:
-        return reshaped(first, (1,) * len(node.extents)) if keepdims else first
+        return reshaped(start, (1,) * len(node.extents)) if keepdims else start
     has_values = np.diff(node.merged().chosen()[1].offsets) > 0
     if axis is None or has_values.all():
         return reduction(kind, node, axis, keepdims, {})
     some = reduction(kind, node.rows(np.flatnonzero(has_values)), axis, keepdims, {})
     if isinstance(some, Ragged):  # along axes that all rows have alike
         return reduction(kind, node, axis, keepdims, {})
-    others = np.broadcast_to(initial, (1, *known_shape(some)[1:]))
+    others = broadcast(start, (1, *known_shape(some)[1:]))
     places = np.where(has_values, has_values.cumsum() - 1, known_shape(some)[0])
-    return places_of(concat([some, stored(ArraySource(others), False)]), places)
+    return places_of(concat([some, others]), places)
 
 
 def _chosen(rows: Ragged, mask: Node, other: Node) -> Ragged:

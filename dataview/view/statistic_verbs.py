@@ -7,16 +7,12 @@ from typing import Any, Self, TypeVar, cast
 import numpy as np
 
 from dataview.compute import (
-    BEGUN,
     evaluate,
     median,
-    ragged_extreme,
-    ragged_where,
     reduction,
     reduction_from,
     reduction_where,
 )
-from dataview.plan.ragged import Ragged
 from dataview.samples import collected, with_lengths
 from dataview.show import Description, described
 from dataview.tables import distinct, filled_in, whole_rows
@@ -241,8 +237,6 @@ def _reduced(
     if where is None or where is True:
         return like(view, reduction(kind, node, axis, keepdims, options))
     mask = with_lengths(node_from(where))
-    if isinstance(node, Ragged):
-        return like(view, ragged_where(kind, node, axis, keepdims, options, mask))
     return like(view, reduction_where(kind, node, axis, keepdims, options, mask))
 
 
@@ -253,11 +247,5 @@ def _extreme(view: _Some, kind: str, axis: Any, keepdims: bool, initial: Any, wh
             raise ValueError(f"{kind} of no elements has no value, so where= needs initial=")
         return _reduced(view, kind, axis, keepdims)
     node = with_lengths(node_of(view))
-    mask = None if where is None or where is True else node_from(where)
-    if not isinstance(node, Ragged):
-        return like(view, reduction_from(kind, node, axis, keepdims, initial, mask))
-    start = np.array(initial, node.dtype)  # NumPy casts it so
-    mask = None if mask is None else with_lengths(mask)
-    found = like(view, ragged_extreme(kind, node, axis, keepdims, start, mask))
-    begun: Any = BEGUN[kind]
-    return cast(_Some, begun(found, start))
+    mask = None if where is None or where is True else with_lengths(node_from(where))
+    return like(view, reduction_from(kind, node, axis, keepdims, initial, mask))
