@@ -380,6 +380,18 @@ def test_worker_processes_open_the_file_for_themselves(group):
         np.testing.assert_array_equal(np.concatenate([batch.x() for batch in loader]), X)
 
 
+def test_a_file_that_was_replaced_is_written_no_more(tmp_path):
+    path = tmp_path / "a.h5"
+    dv.View(X)._save(path)
+    with dv.open(path, "r+") as old:
+        (old + 1)._save(path)
+        with pytest.raises(ValueError, match="was replaced since it was opened"):
+            old[0] = 5
+        with pytest.raises(ValueError, match="was replaced since it was opened"):
+            old._append(X)
+    np.testing.assert_array_equal(dv.open(path)(), X + 1)
+
+
 # -------------------- one writer at a time --------------------
 
 
@@ -421,6 +433,17 @@ try:
 except BlockingIOError:
     print("refused")
 """
+
+
+@pytest.mark.parametrize("name", ["a.npy", "a.h5", "a.zarr", "a"])
+def test_a_file_that_is_claimed_is_not_replaced(name, tmp_path):
+    path, format = tmp_path / name, None if "." in name else "folder"
+    dv.View(X)._save(path, format)
+    with dv.open(path, "r+", lock="refuse") as d, pytest.raises(BlockingIOError):
+        dv.View(Y)._save(path, format)
+    assert len(d) == 10
+    dv.View(Y)._save(path, format)
+    assert dv.open(path)._shape() == (10,)
 
 
 def test_a_forked_process_that_ends_leaves_the_lock(lockable):

@@ -324,3 +324,13 @@ def test_a_file_of_another_format_is_told_with_the_way_to_open_it(name):
         dv.open(name)
     with pytest.raises(ValueError, match=r"got 'a\.txt'; format= says what it is"):
         dv.open("a.txt")
+
+
+def test_what_is_open_already_is_no_path():
+    with pytest.raises(TypeError, match=r"takes the path .*; got list; dv\.View\(…\) is a view"):
+        dv.open([1, 2])
+
+
+def test_a_field_is_not_asked_for_as_a_sample():
+    with pytest.raises(TypeError, match=r"'x' in d\._fields\(\) asks for a field"):
+        "x" in dv.View(x=[1], y=[2])  # noqa: B015

@@ -52,9 +52,33 @@ _lock = threading.Lock()
 def reduction(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str, Any]) -> Node:
     """Return the node of a statistic; what NumPy refuses is refused here."""
     check_array(node, kind)
+    if kind in ROUNDED and _is_narrow(node):
+        return _in_single_precision(kind, node, axis, keepdims, options)
     if isinstance(node, Ragged):
         return of_ragged(kind, node, axis, keepdims, options)
     return of_array(_kind_for(kind, known_dtype(node)), node, axis, keepdims, options)
+
+
+ROUNDED = frozenset(
+    f"{nan}{kind}" for nan in ("", "nan") for kind in ("sum", "prod", "mean", "std", "var")
+)
+"""The statistics that add or multiply, in which each step may round."""
+
+
+def _is_narrow(node: Node) -> bool:
+    """Whether data are floats of another library's, such as bfloat16, that add in few bits."""
+    dtype = known_dtype(node)
+    return dtype.isbuiltin == 2 and np.can_cast(dtype, np.float32)
+
+
+def _in_single_precision(kind: str, node: Node, *how: Any) -> Node:
+    """Return a statistic that is rounded to the dtype of the data in the end alone."""
+
+    def cast(part: Node, dtype: Any) -> Node:
+        as_dtype = NumpyFunction("astype", (("dtype", np.dtype(dtype)), ("casting", "unsafe")))
+        return elementwise(as_dtype, (part,))[0]  # type: ignore[no-any-return]
+
+    return cast(reduction(kind, cast(node, np.float32), *how), known_dtype(node))
 
 
 def of_array(

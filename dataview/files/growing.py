@@ -68,8 +68,13 @@ def _targets(node: Node, rows: Any, name: str) -> Iterator[_Target]:
     if isinstance(node, Record):
         own = members(node)
         parts = _parts_of(rows, where)
-        for wrong in [*(parts.keys() - own.keys()), *(own.keys() - parts.keys())]:
+        for wrong in parts.keys() - own.keys():
             raise unknown_field(wrong, own, "_append", "rows are given for all fields and no other")
+        if missing := [name for name in own if name not in parts]:
+            told = ", ".join(map(repr, missing))
+            raise ValueError(
+                f"_append adds rows to all fields of {where}; there are none for {told}"
+            )
         for key, part in own.items():
             yield from _targets(part.node, parts[key], f"{name}.{key}".lstrip("."))
         return

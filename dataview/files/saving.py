@@ -13,7 +13,7 @@ from dataview.errors import error_at, hint, unknown_option
 from dataview.files.passes import Passes, without_streams
 from dataview.files.table import FORMATS, saved_as
 from dataview.files.writers import Job, Writer
-from dataview.formats import Leaf, ZarrSource, claimed, described
+from dataview.formats import Leaf, ZarrSource, claimed, described, is_claimed
 from dataview.index import is_integer
 from dataview.plan.build import stored, with_fields
 from dataview.plan.fields import Attached
@@ -42,8 +42,13 @@ def save(
     check_ends(node, "saving")
     _check_not_read(node, target, name)
     description, leaves = _tree(without_streams(node), name, writer, rows_per_part)
-    with replacing(target):
-        writer.write(target, Job(leaves, description, Passes(leaves, progress), *options))
+    claim = claimed(target, "w", "refuse") if is_claimed(target) else None
+    try:
+        with replacing(target):
+            writer.write(target, Job(leaves, description, Passes(leaves, progress), *options))
+    finally:
+        if claim is not None:
+            claim.release()
 
 
 def created(path: str, format: str | None = None, lock: str | None = None, **options: Any) -> Node:
@@ -115,10 +120,15 @@ def _tree(
             raise (error_at(error, where) if leaf.name else error) from error
         reason = writer.holds(leaf)
         if reason is not None:
+            others = [
+                other
+                for other, row in FORMATS.items()
+                if row.save and row.save is not writer and not row.save.holds(leaf)
+            ]
             raise TypeError(
                 f"{where} is of dtype {dtype}, and {writer.title} {reason}; make it another "
-                "dtype by _astype, such as texts by _astype('U20'), or save as another format: "
-                f"{', '.join(name for name, row in FORMATS.items() if row.save)}"
+                "dtype by _astype, such as texts by _astype('U20')"
+                + (f", or save in a format that takes it: {', '.join(others)}" if others else "")
             )
     return description, leaves
 
@@ -136,7 +146,8 @@ def _check_options(
     if chunks is not None:
         if not writer.has_chunks:
             raise TypeError(f"files of the format {name!r} have no chunks; leave chunks= out")
-        given = (chunks,) if is_integer(chunks) else tuple(chunks)
+        is_shape = isinstance(chunks, Sequence)
+        given = tuple(chunks) if is_shape else (chunks,)
         if not all(is_integer(length) and length > 0 for length in given):
             raise ValueError(f"chunks= is a number of rows, or a shape; got {chunks!r}")
     if rows_per_part is not None:

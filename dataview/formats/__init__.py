@@ -4,7 +4,7 @@ The library is imported when a file is opened.
 """
 
 from dataview.formats.folder import has_arrays, open_folder
-from dataview.formats.handles import claimed, close
+from dataview.formats.handles import claimed, close, is_claimed
 from dataview.formats.hdf5 import H5pySource, open_hdf5
 from dataview.formats.layout import NAME, Leaf, described, lengths_of_parts, part_of
 from dataview.formats.matlab import open_matlab
@@ -16,6 +16,7 @@ from dataview.formats.zarr import ZarrSource, is_zarr, open_zarr
 
 __all__ = [
     "NAME", "H5pySource", "Leaf", "ZarrSource", "claimed", "close", "described", "has_arrays",
-    "is_zarr", "lengths_of_parts", "open_array", "open_folder", "open_hdf5", "open_matlab",
-    "open_netcdf", "open_npz", "open_safetensors", "open_torch", "open_zarr", "part_of",
+    "is_claimed", "is_zarr", "lengths_of_parts", "open_array", "open_folder", "open_hdf5",
+    "open_matlab", "open_netcdf", "open_npz", "open_safetensors", "open_torch", "open_zarr",
+    "part_of",
 ]  # fmt: skip

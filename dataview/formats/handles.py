@@ -27,11 +27,12 @@ class OpenFile:
     remembers parts of the file, and two processes would each change what they remember.
     """
 
-    __slots__ = ("__weakref__", "claim", "file", "mode", "path", "process")
+    __slots__ = ("__weakref__", "claim", "file", "mode", "path", "process", "seen")
 
     def __init__(self, path: str, mode: str, file: Any, claim: Claim | None = None) -> None:
         self.path, self.mode, self.file, self.claim = path, mode, file, claim
         self.process = os.getpid()
+        self.seen = _seen(path)
 
     def check(self) -> None:
         """Raise if the file was closed, or may be written by the process alone that opened it."""
@@ -43,6 +44,11 @@ class OpenFile:
                 "forked from, and only that one may use it; open it with mode 'r'"
             )
 
+    def check_place(self) -> None:
+        """Raise if another file has the path by now: what is written here would be lost."""
+        if self.seen != _seen(self.path):
+            raise ValueError(f"{self.path} was replaced since it was opened; open it again")
+
     def close(self) -> None:
         """Close the file; whoever uses it from now on is told so."""
         file, self.file = self.file, None
@@ -50,6 +56,15 @@ class OpenFile:
             file.close()
         if self.claim is not None:
             self.claim.release()
+
+
+def _seen(path: str) -> tuple[int, int] | None:
+    """Return what tells the file at a path from others, None if there is none."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def close(node: Node) -> None:
@@ -84,8 +99,7 @@ def claimed(path: str, mode: str, lock: str | None) -> Claim | None:
         return None
     if sys.platform == "win32":
         raise NotImplementedError("lock= needs the locks of files that Windows does not have")
-    folder, name = os.path.split(os.path.realpath(path))
-    place = os.path.join(folder, f".{name}.writing")
+    place = _beside(path)
     while True:
         handle = os.open(place, os.O_RDWR | os.O_CREAT, 0o666)
         try:
@@ -105,6 +119,17 @@ def claimed(path: str, mode: str, lock: str | None) -> Claim | None:
                 path,
             ) from None
         os.close(handle)
+
+
+def is_claimed(path: str) -> bool:
+    """Whether somebody may have claimed a file."""
+    return os.path.exists(_beside(path))
+
+
+def _beside(path: str) -> str:
+    """Return the place of the file that is locked."""
+    folder, name = os.path.split(os.path.realpath(path))
+    return os.path.join(folder, f".{name}.writing")
 
 
 def _give_up(owner: int, place: str, handle: int) -> None:

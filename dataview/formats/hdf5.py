@@ -120,6 +120,8 @@ class H5pySource(ArrayLike):
 
     def _put(self, asked: Sequence[slice | np.ndarray], value: np.ndarray) -> None:
         """Write one slab, in the dtype that the dataset has with h5py's notes."""
+        if self.file is not None:
+            self.file.check_place()
         noted = self.array.dtype
         super()._put(asked, value if noted.metadata is None else value.astype(noted))
 
@@ -246,6 +248,8 @@ def _not_opened(h5py: Any, path: str, mode: str, error: OSError) -> OSError:
         return error
     if not h5py.is_hdf5(path):
         return OSError(f"{path} is no HDF5 file, or has lost its beginning: {text}")
+    if "truncated" in text:
+        return OSError(f"{path} is cut short: {text}")
     if "consistency flags" in text:
         return OSError(
             f"{path} is written by another process, or by one that was killed: {text}; if it is "

@@ -13,6 +13,7 @@ from dataview.formats.handles import Claim
 from dataview.formats.hdf5 import Groups, record_of
 from dataview.formats.netcdf3 import open_netcdf3
 from dataview.plan.build import elementwise
+from dataview.plan.fields import NO_META
 from dataview.plan.kinds import Record, members
 from dataview.plan.node import Node
 from dataview.plan.operations import NumpyFunction
@@ -71,7 +72,14 @@ def _decoded(node: Node) -> Node:
             if not math.isnan(number):  # which is missing as it is
                 absent = elementwise(np.equal, (node, number))[0]
                 value = elementwise(NumpyFunction("where"), (absent, math.nan, value))[0]
-    return node if value is node else described(value, node.meta)
+    if value is node:
+        return node
+    left = {name: told for name, told in node.meta.items() if name not in _APPLIED}
+    return described(value.replaced(meta=NO_META), left)
+
+
+_APPLIED = ("scale_factor", "add_offset", "_FillValue", "missing_value")
+"""What is applied once: who found it beside the numbers would apply it again."""
 
 
 def _numbers(meta: Mapping[str, Any], name: str) -> list[Any]:

@@ -34,6 +34,11 @@ def open(
     `format`.  Groups are nested fields, and attributes metadata.  Options are those of the format:
     see "Files" in the documentation.  `d._close()` closes it, and so does a `with` block.
     """
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise TypeError(
+            f"open takes the path of a file or a folder; got {type(path).__name__}; dv.View(…) is "
+            "a view of what is open already"
+        )
     if mode == "w":
         if "like" in options:
             options["like"] = node_from(options["like"])

@@ -35,7 +35,7 @@ from dataview.index import (
 )
 from dataview.plan.build import columns, field, keyed, read_only, row_field, select, with_fields
 from dataview.plan.fields import check_declared
-from dataview.plan.kinds import Sampled, Unbound, known_shape, nbytes_of, size_of
+from dataview.plan.kinds import Record, Sampled, Unbound, known_shape, nbytes_of, size_of
 from dataview.plan.node import Node
 from dataview.view import declare, face, hints, lengths, masks
 from dataview.view.face import index_of, node_from, node_of, put_state, set_node, unwrapped
@@ -454,6 +454,8 @@ class View(Operators, RaggedVerbs, RowVerbs, LabelVerbs, StatisticVerbs, Library
         return lengths.truth(node_of(self))
 
     def __contains__(self, value: Any) -> bool:
+        if isinstance(value, str) and isinstance(node_of(self), Record):
+            raise TypeError(f"`in` asks for a sample; {value!r} in d._fields() asks for a field")
         whole = viewed(samples.with_lengths(node_of(self)))
         return lengths.any_true(node_of(whole == value))
 

@@ -168,7 +168,11 @@ def _shown(node: Node) -> list[Any]:
 
 def _refusal_of_part(node: Node) -> str:
     if isinstance(node, Stored):
-        return "" if node.writable else f"the data ({node.source.describe()}) is read-only"
+        if node.writable:
+            return ""
+        is_file = getattr(node.source, "file", None) is not None and not node.source.writable
+        more = "; dv.open(path, 'r+') lets it be written" if is_file else ""
+        return f"the data ({node.source.describe()}) is read-only{more}"
     if isinstance(node, (Select, Driven, Concat)):
         return ""  # what it shows is asked
     if isinstance(node, Unbound):
