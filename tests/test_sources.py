@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 import dataview as dv
 from dataview.files import FORMATS, Format
+from dataview.files.writers import Writer
 from dataview.index import identity
 from dataview.plan.build import stored
 from dataview.sources import DelayedSource, Source
@@ -650,19 +651,19 @@ def test_a_new_format_is_one_row(monkeypatch, tmp_path):
         rows = os.path.getsize(path) // 8
         return stored(Raw(path, (rows,), np.float64))
 
-    def saved(path, shape, dtype, blocks):
+    def saved(path, job):
         with new_file(path) as file:
-            for block in blocks:
-                file.write(block.tobytes())
+            job.passes.read(lambda leaf, key, block: file.write(block.tobytes()))
 
-    monkeypatch.setitem(FORMATS, "raw", Format((".raw",), opened, saved))
+    writer = Writer("a raw file", saved, lambda leaf: None, is_array=True)
+    monkeypatch.setitem(FORMATS, "raw", Format((".raw",), opened, writer))
     monkeypatch.setitem(FORMATS, "log", Format((".log",), opened))
     array = counting(300_000)
     (dv.View(array) * 2)._save(tmp_path / "x.raw")
     dv.View(array)._save(tmp_path / "x.log", format="raw")
     assert_same(dv.open(tmp_path / "x.raw")(), array * 2)
     assert_same(dv.open(str(tmp_path / "x.log"))(), array)
-    with pytest.raises(ValueError, match=r"end in \.npy, \.h5.* \.raw, \.log; got 'x.csv'"):
+    with pytest.raises(ValueError, match=r"end in \.npy, \.npz.* \.raw, \.log; got 'x.csv'"):
         dv.open("x.csv")
     with pytest.raises(ValueError, match=r"as \.npy,.* \.raw; got .* \('\.log'\)"):
         dv.View(array)._save(tmp_path / "y.log")
