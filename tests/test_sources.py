@@ -665,5 +665,5 @@ def test_a_new_format_is_one_row(monkeypatch, tmp_path):
     assert_same(dv.open(str(tmp_path / "x.log"))(), array)
     with pytest.raises(ValueError, match=r"end in \.npy, \.npz.* \.raw, \.log; got 'x.csv'"):
         dv.open("x.csv")
-    with pytest.raises(ValueError, match=r"as \.npy,.* \.raw; got .* \('\.log'\)"):
+    with pytest.raises(ValueError, match=r"as \.npy,.* \.raw, or .*; got .* \('\.log'\)"):
         dv.View(array)._save(tmp_path / "y.log")
