@@ -67,13 +67,11 @@ def created(path: str, format: str | None = None, lock: str | None = None, **opt
     _check_options(name, writer, *how, None)
     description, leaves = _tree(_of_zeros(options), name, writer)
     filled = Passes([leaf for leaf in leaves if leaf.lays_out])
-    claim = claimed(place, "w", lock)
+    claim = claimed(place, "w", "refuse" if lock is None and is_claimed(place) else lock)
     try:
         with replacing(place):
             writer.write(place, Job(leaves, description, filled, *how))
-        opener = FORMATS[name].open
-        assert opener is not None, "what is saved can be opened"
-        return opener(place, "r+", claim)
+        return FORMATS[name].open(place, "r+", claim)
     except BaseException:
         if claim is not None:
             claim.release()

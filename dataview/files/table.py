@@ -36,14 +36,14 @@ hold rows of different lengths, say which values are missing, be read from elsew
 
 
 class Format(NamedTuple):
-    """How the files of a format are recognised, opened and saved; None if there is no way.
+    """How the files of a format are recognised, opened, and saved if there is a way.
 
     `can` names those of its abilities that `save` does not tell; `needs` is the library that is
     imported when a file is opened.
     """
 
     suffixes: tuple[str, ...]
-    open: Open | None
+    open: Open
     save: Writer | None = None
     magic: bytes = b""
     is_folder: Callable[[str], bool] | None = None
@@ -110,8 +110,6 @@ def opened(
             f"{mode!r}"
         )
     found = FORMATS[_named(format)] if format is not None else recognised(path)
-    if found.open is None:
-        raise ValueError(f"files of the format {format!r} are saved, and cannot be opened")
     known = list(inspect.signature(found.open).parameters)[3:]
     for name in options:
         if name not in known:
@@ -129,21 +127,21 @@ def opened(
 def recognised(path: str) -> Format:
     """Return the format of what is at a path: by its name, or else by what it begins with."""
     for found in FORMATS.values():
-        if found.open and path.lower().endswith(found.suffixes):
+        if path.lower().endswith(found.suffixes):
             return found
     if os.path.isdir(path):
         for found in FORMATS.values():
-            if found.open and found.is_folder and found.is_folder(path):
+            if found.is_folder and found.is_folder(path):
                 return found
     elif os.path.isfile(path):
         with open(path, "rb") as file:
             start = file.read(16)
         for found in FORMATS.values():
-            if found.open and found.magic and start.startswith(found.magic):
+            if found.magic and start.startswith(found.magic):
                 return found
     elif not os.path.exists(path) and os.path.splitext(path)[1] == "":
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-    ends = [suffix for found in FORMATS.values() if found.open for suffix in found.suffixes]
+    ends = [suffix for found in FORMATS.values() for suffix in found.suffixes]
     way = _OPENED_BY.get(os.path.splitext(path)[1], "")
     raise ValueError(
         f"files that can be opened end in {', '.join(ends)}; got {path!r}"
