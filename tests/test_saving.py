@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 
 import h5py
 import numpy as np
@@ -697,7 +698,11 @@ def test_all_fields_get_rows(growing):
 
 
 REFUSED = {
-    "names": (lambda d: d._append({"x": X}), dv.FieldError, "rows are given for all fields"),
+    "names": (
+        lambda d: d._append({"x": X}),
+        ValueError,
+        "to all fields of the view; there are none for 'y'",
+    ),
     "lengths": (lambda d: d._append({"x": X, "y": Y[:3]}), ValueError, "as many rows"),
     "shape": (lambda d: d._append({"x": X[:, :3], "y": Y}), ValueError, r"'x' have shape \(n, 4\)"),
     "dtype": (lambda d: d._append({"x": X * 1j, "y": Y}), TypeError, "complex128"),
@@ -809,3 +814,94 @@ def test_a_file_that_grew_elsewhere_is_read_on(tmp_path):
         data.resize((12, 5))
         with pytest.raises(ValueError, match=r"had the shape \(10, 4\).*now has \(12, 5\)"):
             view()
+
+
+# -------------------- nothing is lost --------------------
+
+RECORDS = np.array([(1, 1.0), (2, 2.0), (3, 3.0)], [("a", "i4"), ("b", "f4")])
+
+
+def test_fields_of_records_are_saved_with_them_alone(tmp_path):
+    np.save(tmp_path / "a.npy", RECORDS)
+    for number, view in enumerate([dv.View(RECORDS), dv.open(tmp_path / "a.npy")]):
+        path = tmp_path / f"{number}.h5"
+        view._save(path)
+        with dv.open(path, "r+") as d:
+            d.a[...] = 9
+            assert d()["a"].tolist() == [9, 9, 9]
+            d._append(RECORDS[:1])
+        assert dv.open(path).a().tolist() == [9, 9, 9, 1]
+
+
+@pytest.mark.parametrize("name", ["a.npy", "a.h5", "a.zarr"])
+def test_rows_added_by_two_views_or_threads_are_all_there(name, tmp_path):
+    dv.View(X)._save(tmp_path / name)
+    with dv.open(tmp_path / name, "r+") as first, dv.open(tmp_path / name, "r+") as second:
+        first._append(X[:2])
+        second._append(X[:1])
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda n: first._append(np.full((1, 4), n)), range(12)))
+    found = dv.open(tmp_path / name)()
+    assert len(found) == 10 + 3 + 12
+    assert sorted(found[13:, 0].tolist()) == list(range(12))
+
+
+def test_an_array_behind_another_is_not_written_over(tmp_path):
+    with open(tmp_path / "a.npy", "wb") as file:
+        np.save(file, X)
+        np.save(file, Y)
+    before = (tmp_path / "a.npy").read_bytes()
+    with pytest.raises(TypeError, match="has another array behind the first"):
+        dv.open(tmp_path / "a.npy", "r+")._append(X)
+    assert (tmp_path / "a.npy").read_bytes() == before
+
+
+@pytest.mark.parametrize("own", ["notes.txt", "mine.npy", "x/part-0.npy.bak"])
+@pytest.mark.parametrize("name", ["a.zarr", "a"])
+def test_files_of_the_user_in_a_saved_folder_are_kept(name, own, tmp_path):
+    format = None if "." in name else "folder"
+    view = dv.View(x=X, y=Y)
+    view._save(tmp_path / name, format)
+    view._save(tmp_path / name, format)
+    (tmp_path / name / own).parent.mkdir(exist_ok=True)
+    (tmp_path / name / own).write_text("mine")
+    with pytest.raises(FileExistsError, match="a folder with other files"):
+        view._save(tmp_path / name, format)
+    assert (tmp_path / name / own).read_text() == "mine"
+
+
+def test_parts_are_replaced_by_a_whole(tmp_path):
+    dv.View(x=X)._save(tmp_path / "a", "folder", rows_per_part=3)
+    dv.View(x=X)._save(tmp_path / "a", "folder")
+    assert_same(dv.open(tmp_path / "a").x(), X)
+
+
+@pytest.mark.parametrize("name", ["a.zarr", "a", "a.h5"])
+def test_a_statistic_is_of_the_files_that_were_replaced(name, tmp_path):
+    format = None if "." in name else "folder"
+    dv.View(x=X)._save(tmp_path / name, format)
+    mean = dv.open(tmp_path / name).x._mean()
+    dv.View(x=X * 0)._save(tmp_path / name, format)
+    assert mean() == X.mean()
+
+
+def test_a_zarr_folder_under_two_names_is_one(tmp_path):
+    data = np.arange(3000.0)
+    dv.View(data)._save(tmp_path / "a.zarr")
+    os.symlink(tmp_path / "a.zarr", tmp_path / "b.zarr")
+    d, other = dv.open(tmp_path / "a.zarr", "r+"), dv.open(tmp_path / "b.zarr")
+    total = other[:10]._sum()
+    d[...] = other[::-1]
+    assert_same(d(), data[::-1])
+    assert total() == 45
+
+
+def test_rows_by_number_are_written_into_shards(tmp_path):
+    array = zarr.create_array(
+        tmp_path / "a.zarr", shape=(8, 6), chunks=(2, 3), shards=(4, 6), dtype="f8"
+    )
+    array[...] = 0
+    with dv.open(tmp_path / "a.zarr", "r+") as d:
+        d[[0, 5, 2]] = 1
+        assert d[[5, 1, 5]]()[:, 0].tolist() == [1, 0, 1]
+    assert zarr.open_array(tmp_path / "a.zarr")[:, 0].tolist() == [1, 0, 1, 0, 0, 1, 0, 0]

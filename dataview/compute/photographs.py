@@ -9,6 +9,7 @@ forget these.
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -74,13 +75,26 @@ def take_before(changes: Iterable[Place | LatePlace]) -> None:
 
 
 def take_before_replacing(path: str) -> None:
-    """Take what was asked of a file that is about to be replaced."""
+    """Take what was asked of a file or a folder that is about to be replaced."""
+    is_folder = os.path.isdir(path)
     with _lock:
         _bring_up_to_date()
-        near = stores_meeting(store_of_file(path), _waiting)
+        every = [lines for by_key in _waiting.values() for lines in by_key.values()]
+        near = every if is_folder else stores_meeting(store_of_file(path), _waiting)
         filed = [one for lines in near for sizes in lines.values() for one in _within(sizes, None)]
-        found = {id(part): part for part, _ in _untaken(filed)}
+        there = _untaken(filed)
+        if is_folder:
+            there = ((part, place) for part, place in there if _lies_in(place.source, path))
+        found = {id(part): part for part, _ in there}
     _take(list(found.values()))
+
+
+def _lies_in(source: Source, path: str) -> bool:
+    """Whether a source is a file or a folder inside another folder, or that itself."""
+    root = source.root
+    place = root.folder if root.path is None else os.path.realpath(os.fsdecode(root.path))
+    top = os.path.realpath(path)
+    return place is not None and (place == top or place.startswith(top + os.sep))
 
 
 def waiting_at(changes: Iterable[Place | LatePlace]) -> list[Any]:
@@ -276,7 +290,7 @@ def replacing(path: str) -> Iterator[None]:
         yield
     finally:
         store = store_of_file(path)
-        _tell(lambda source: are_together(source.home.store, store))
+        _tell(lambda source: are_together(source.home.store, store) or _lies_in(source, path))
 
 
 def _tell(is_changed: Callable[[Source], bool]) -> None:

@@ -3,9 +3,18 @@
 There is one table of formats, which says how files of each are opened and written.
 """
 
-from dataview.files.growing import appended
+from dataview.files.growing import appended, one_at_a_time
 from dataview.files.overview import overview
 from dataview.files.saving import created, save
 from dataview.files.table import FORMATS, Format, opened
 
-__all__ = ["FORMATS", "Format", "appended", "created", "opened", "overview", "save"]
+__all__ = [
+    "FORMATS",
+    "Format",
+    "appended",
+    "created",
+    "one_at_a_time",
+    "opened",
+    "overview",
+    "save",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -21,6 +22,10 @@ from dataview.sources import ArraySource
 
 _Target = tuple[Stored, Node, str]
 """An array to which rows are added, the rows, and its name."""
+
+
+one_at_a_time = threading.RLock()
+"""Held while rows are added: two threads would write theirs to the same place."""
 
 
 def appended(node: Node, rows: Any) -> Node:

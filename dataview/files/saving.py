@@ -146,7 +146,7 @@ def _check_options(
             raise TypeError(f"files of the format {name!r} have no chunks; leave chunks= out")
         is_shape = isinstance(chunks, Sequence)
         given = tuple(chunks) if is_shape else (chunks,)
-        if not all(is_integer(length) and length > 0 for length in given):
+        if not given or not all(is_integer(length) and length > 0 for length in given):
             raise ValueError(f"chunks= is a number of rows, or a shape; got {chunks!r}")
     if rows_per_part is not None:
         if not writer.has_parts:
@@ -166,8 +166,8 @@ def _check_not_read(node: Node, target: str, name: str) -> None:
     for part in below([node], Part.held):
         source = part.source.root if isinstance(part, Stored) else None
         if isinstance(source, ZarrSource):
-            root = str(getattr(source.array.store, "root", "") or "")
-            if root and os.path.realpath(root) == place:
+            own = f"{source.folder}{os.sep}"
+            if own.startswith(place + os.sep) or place.startswith(own):
                 raise ValueError(
                     f"the view reads {target}, and would find other chunks there once it is "
                     "replaced; save to another place, and rename it when the view is closed"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import tempfile
 import warnings
@@ -19,7 +20,7 @@ import numpy as np
 
 from dataview.errors import import_library, shortened
 from dataview.files.passes import Key, Passes, chunk_of
-from dataview.formats import NAME, Leaf, is_zarr, lengths_of_parts, part_of
+from dataview.formats import NAME, Leaf, is_zarr_alone, lengths_of_parts, part_of
 from dataview.plan.kinds import known_dtype, known_shape, size_of
 from dataview.sources import header_bytes, new_file, new_folder, new_place, raw_bytes
 
@@ -188,10 +189,29 @@ def _finish(place: str, end: int) -> None:
 
 def is_saved_folder(path: str) -> bool:
     """Whether a folder is one that was saved, and nothing else was put there."""
-    if not os.path.isfile(os.path.join(path, f"{NAME}.json")):
+    place = os.path.join(path, f"{NAME}.json")
+    if not os.path.isfile(place):
         return False
-    files = (name for _, _, names in os.walk(path) for name in names)
-    return all(name.endswith(".npy") or name == f"{NAME}.json" for name in files)
+    try:
+        with open(place, "rb") as file:
+            known = _places_in(json.load(file))
+    except (ValueError, RecursionError):
+        return False
+    for folder, _, names in os.walk(path):
+        for name in names:
+            at = os.path.relpath(os.path.join(folder, name), path).replace(os.sep, "/")
+            own = re.sub(r"(^|/)part-\d+$", "", at.removesuffix(".npy"))
+            if at != f"{NAME}.json" and own not in known:
+                return False
+    return True
+
+
+def _places_in(tree: Any) -> set[str]:
+    """Return the places of all arrays that a description names."""
+    if not isinstance(tree, dict):
+        return set()
+    own = {tree[key] for key in ("at", "lengths") if isinstance(tree.get(key), str)}
+    return own.union(*map(_places_in, tree.values()))
 
 
 # --- HDF5 ----------------------------------------------------------------------------------------
@@ -289,7 +309,7 @@ def _made(group: Any, at: str, shape: tuple[int, ...], dtype: Any, chunks: Any, 
 def _write_zarr(path: str, job: Job) -> None:
     zarr = import_library("zarr", "dataview[zarr]")
     version = _version_for(job.leaves) or 2
-    with new_folder(path, is_zarr) as folder:
+    with new_folder(path, is_zarr_alone) as folder:
         group = zarr.create_group(folder, zarr_format=version)
         group.attrs[NAME] = job.text
         how = _compressors(version, job.compression)

@@ -12,11 +12,11 @@ from dataview.formats.netcdf import open_netcdf
 from dataview.formats.npy import open_array
 from dataview.formats.npz import open_npz
 from dataview.formats.tensors import open_safetensors, open_torch
-from dataview.formats.zarr import ZarrSource, is_zarr, open_zarr
+from dataview.formats.zarr import ZarrSource, is_zarr, is_zarr_alone, open_zarr
 
 __all__ = [
     "NAME", "H5pySource", "Leaf", "ZarrSource", "claimed", "close", "described", "has_arrays",
-    "is_claimed", "is_zarr", "lengths_of_parts", "open_array", "open_folder", "open_hdf5",
-    "open_matlab", "open_netcdf", "open_npz", "open_safetensors", "open_torch", "open_zarr",
-    "part_of",
+    "is_claimed", "is_zarr", "is_zarr_alone", "lengths_of_parts", "open_array", "open_folder",
+    "open_hdf5", "open_matlab", "open_netcdf", "open_npz", "open_safetensors", "open_torch",
+    "open_zarr", "part_of",
 ]  # fmt: skip

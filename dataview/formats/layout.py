@@ -186,7 +186,7 @@ def _is_member(node: Node, name: str, field: Field) -> bool:
         return False
     base, inner = _below(node), _below(part)
     is_stored = isinstance(base, Stored) and isinstance(inner, Stored)
-    return not is_stored or inner.source.root is base.source.root
+    return not is_stored or inner.source.home == base.source.member(name).home
 
 
 def _below(node: Node) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import weakref
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
@@ -33,8 +34,13 @@ from dataview.sources import ArrayLike, Reference, Source, by_path, open_regular
 class ZarrSource(ArrayLike):
     """An array of zarr, in a folder or in another store."""
 
-    __slots__ = ("chunk_rows", "file")
-    takes_a_list = True  # with it, each chunk is decompressed once
+    __slots__ = (
+        "chunk_rows",
+        "file",
+        "folder",
+        "process",
+        "takes_a_list",
+    )  # a list: each chunk once
     span_times = 4
     spare_bytes = 1 << 20  # whole chunks are read in any case
     fresh = True
@@ -42,9 +48,14 @@ class ZarrSource(ArrayLike):
     def __init__(self, array: Any, file: OpenFile | None = None) -> None:
         store = array.store
         self.file = file
+        self.process = os.getpid()
         self.chunk_rows = int(array.chunks[0]) if array.ndim else 1
         place = getattr(store, "root", None) or getattr(store, "path", None)  # of a zip file
         root = getattr(place, "name", None) or type(store).__name__
+        if place is not None and os.path.isdir(place):
+            self.folder = os.path.join(os.path.realpath(place), array.path).rstrip("/")
+        # A list for chunks in shards is refused, also by zarr's own oindex.
+        self.takes_a_list = getattr(array, "shards", None) is None
         path = f"{root}/{array.path}".rstrip("/")
         super().__init__(array, f"zarr {path}", not array.read_only)
 
@@ -59,6 +70,8 @@ class ZarrSource(ArrayLike):
     def _check(self) -> None:
         if self.file is not None:
             self.file.check()
+            if self.process != os.getpid():
+                self._open_in_fork(self.file.path)
         super()._check()
 
     def _slab(self, key: Any) -> Any:
@@ -81,18 +94,31 @@ class ZarrSource(ArrayLike):
                 f"{self.title} cannot be {done}: {type(error).__name__}: {shortened(str(error))}"
             ) from error
 
+    def _open_in_fork(self, path: str) -> None:
+        """Open a zip file anew: its lock may have been held by a thread of the parent."""
+        zarr = import_library("zarr", "dataview[zarr]")
+        self.process = os.getpid()
+        if isinstance(self.array.store, zarr.storage.ZipStore):
+            store = zarr.storage.ZipStore(path, mode="r")
+            self.array = zarr.open_array(store, path=self.array.path, mode="r")
+
     def growing(self, count: int) -> Resized:
         """Begin to add rows."""
         self._check()
         if not self.shape:
             raise self.no_growth("it has no rows")
-        array, file = self.array, self.file
+        zarr = import_library("zarr", "dataview[zarr]")
+        # Anew, since rows may have been added since: an array remembers the length that it had.
+        array, file = zarr.open_array(self.array.store, path=self.array.path, mode="r+"), self.file
         return Resized(array, count, lambda: ZarrSource(array, file))
 
     def is_same(self, other: Source) -> bool:
         """Whether another source is of the same path in the same store."""
-        mine = self.array.store_path
-        return isinstance(other, ZarrSource) and bool(mine == other.array.store_path)
+        if not isinstance(other, ZarrSource):
+            return False
+        if self.folder is None or other.folder is None:
+            return bool(self.array.store_path == other.array.store_path)
+        return self.folder == other.folder
 
     def reference(self) -> Reference:
         """Return what opens the array again as long as its store lives; a folder always does."""
@@ -124,9 +150,19 @@ MARKS = ("zarr.json", ".zgroup", ".zarray")
 """The files of which a folder of zarr has one: of version 3, or of version 2."""
 
 
+OF_ZARR = re.compile(r"zarr\.json|\.z(array|group|attrs|metadata)|c|(c\.)?\d+(\.\d+)*")
+"""The names of zarr's own files: metadata and chunks."""
+
+
 def is_zarr(path: str) -> bool:
     """Whether a folder is one of zarr."""
     return any(os.path.isfile(os.path.join(path, mark)) for mark in MARKS)
+
+
+def is_zarr_alone(path: str) -> bool:
+    """Whether a folder is one of zarr, and nobody has put other files there."""
+    files = (name for _, _, names in os.walk(path) for name in names)
+    return is_zarr(path) and all(map(OF_ZARR.fullmatch, files))
 
 
 def open_zarr(path: str, mode: str, claim: Claim | None = None) -> Node:

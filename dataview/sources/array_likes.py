@@ -50,7 +50,7 @@ class ArrayLike(Source):
     chunks: Chunks | None = None
     """In which chunks the data are read, where many places of one are best taken from a slice."""
 
-    takes_a_list: ClassVar[bool] = False
+    takes_a_list: bool = False
     """Whether one ascending list of positions may stand in a key."""
 
     span_times: ClassVar[int] = 1

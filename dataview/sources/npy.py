@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.lib import format as npy
 
 from dataview.index import Affine, Constant, Index
 from dataview.sizes import sizes
@@ -285,6 +286,12 @@ class NpyGrowth:
         self.new = self.old._replace(shape=(self.old.shape[0] + count, *self.old.shape[1:]))
         self.texts = [header_in_place(file.path, header) for header in (self.old, self.new)]
         self.size = os.stat(file.path).st_size
+        with open(file.path, "rb") as held:
+            held.seek(self.old.end)
+            if held.read(len(npy.MAGIC_PREFIX)) == npy.MAGIC_PREFIX:
+                raise TypeError(
+                    f"{file.path} has another array behind the first, so that no rows can be added"
+                )
         sizes = [math.prod(self.old.shape[n + 1 :]) for n in range(len(self.old.shape))]
         self.strides = [self.old.dtype.itemsize * size for size in sizes]
 

@@ -69,6 +69,9 @@ class Source(ABC):
     path: str | os.PathLike[str] | None = None
     """The local file that holds the data, so that two sources of one file can be recognised."""
 
+    folder: str | None = None
+    """The local folder that holds the data, without links in its path, if they are in no file."""
+
     deterministic: bool = True
     """Whether reading the same place twice returns the same."""
 

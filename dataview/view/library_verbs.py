@@ -54,9 +54,10 @@ class LibraryVerbs(BaseView):
         `.npy`, HDF5 and zarr grow.  Rows of a view with fields are a mapping, or a view with the
         same fields: all fields get them, or none if one fails.  Other views keep their length.
         """
-        node = files.appended(node_of(self), unwrapped(rows))
-        self.__dict__.clear()
-        set_node(self, node)
+        with files.one_at_a_time:
+            node = files.appended(node_of(self), unwrapped(rows))
+            self.__dict__.clear()
+            set_node(self, node)
 
     def _close(self) -> None:
         """Close the files that `dv.open` has opened for this view, and for all other views of them.
