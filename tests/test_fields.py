@@ -829,3 +829,18 @@ def test_a_window_must_be_a_window(x):
 
 def test_the_size_of_a_field_is_that_of_its_data(d):
     assert d.input._size() == math.prod(d.input._shape()) == d.input().size
+
+
+def test_names_with_an_underscore_are_refused_wherever_they_are_declared():
+    v = dv.View(x=[1, 2])
+    with pytest.raises(TypeError, match="no leading underscore"):
+        v._set_field("_q", v.x)
+    with pytest.raises(TypeError, match="no leading underscore"):
+        v["_q"] = v.x
+    with pytest.raises(TypeError, match="no leading underscore"):
+        v._map(lambda sample: {"_z": 1}, fields=["_z"])
+    with pytest.raises(TypeError, match="no leading underscore"):
+        dv.View(lambda number: {"_z": 1}, _length=2, _fields={"_z": int})
+    brought = dv.View(np.zeros(2, [("_id", "i4")]))
+    brought["_id"] = brought["_id"] + 1
+    assert brought["_id"]().tolist() == [1, 1]

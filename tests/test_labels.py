@@ -577,3 +577,15 @@ def test_codes_of_a_batch_do_not_sort_all_labels_again(monkeypatch):
     assert codes().tolist() == [1, 0, 2]
     monkeypatch.setattr(labels, "coder", None)
     assert codes[1:]().tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("kinds", ["UT", "TU", "TT"])
+def test_texts_of_any_length_are_found_among_texts_of_one(kinds):
+    dtypes = {"U": np.dtype("U3"), "T": np.dtypes.StringDType()}
+    texts = np.array(["b", "a", "new", "b"], dtypes[kinds[0]])
+    known = np.array(["a", "b", "c"], dtypes[kinds[1]])
+    v = dv.View(k=texts)
+    assert v.k._codes(labels=known)().tolist() == [1, 0, -1, 1]
+    assert v.k._codes(labels=["b", "a"])().tolist() == [0, 1, -1, 0]
+    found = v._join(dv.View(k=known, z=[5, 6, 7]), on="k", missing="mask")
+    assert found.z()[[0, 1, 3]].tolist() == [6, 5, 6] and found.k_mask().tolist() == [1, 1, 0, 1]

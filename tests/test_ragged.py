@@ -1504,3 +1504,9 @@ def test_samplers_by_length_have_each_ragged_row_once(name, lengths, seed):
     for batch in padded:
         assert_same(batch.x_length(), d.x._lengths()()[batch.y()])
         assert batch.x._shape() == (len(batch), max(batch.x_length(), default=0))
+
+
+def test_padded_masks_are_masks():
+    rows = dv.ragged([[True, False], [True]])
+    assert_same(rows._pad()(), np.array([[True, False], [True, False]]))
+    assert_same(rows._pad(2)(), np.array([[1, 0], [1, 2]]))

@@ -12,7 +12,7 @@ from dataview.errors import FieldError, StreamError, error_at
 from dataview.index import is_integer
 from dataview.plan.build import field, record, stored
 from dataview.plan.casting import cast
-from dataview.plan.fields import check_name
+from dataview.plan.fields import check_declared
 from dataview.plan.kinds import Extents, Record
 from dataview.plan.node import DType, Node
 from dataview.samples.in_order import ComputedSamples, DerivedSamples, Samples
@@ -37,7 +37,7 @@ def declared_spec(given: Any) -> Spec:
     if isinstance(given, Mapping):
         if not given:
             raise ValueError(f"{_FORM}; got no field")
-        return {check_name(name): declared_spec(inner) for name, inner in given.items()}
+        return {check_declared(name): declared_spec(inner) for name, inner in given.items()}
     shape, dtype = given if isinstance(given, tuple) and len(given) == 2 else ((), given)
     return ArraySpec(_shape(shape, given), _dtype(dtype, given))
 

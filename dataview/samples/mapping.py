@@ -11,7 +11,7 @@ import numpy as np
 from dataview.compute import rows_of
 from dataview.index import identity, is_integer, parse
 from dataview.plan.build import field, record, select, stored, with_fields
-from dataview.plan.fields import Attached, Fields, check_name
+from dataview.plan.fields import Attached, Fields, check_declared
 from dataview.plan.kinds import Extents, Mapped, Record, Sampled, known_shape
 from dataview.plan.node import DType, Node, Shape
 from dataview.plan.ragged import Ragged
@@ -93,7 +93,7 @@ def _spec(fields: Any, shape: Any, dtype: Any) -> Spec:
         return given.get(name) if isinstance(given, Mapping) else given
 
     return {
-        check_name(name): _spec(inner, of(shape, name), of(dtype, name))
+        check_declared(name): _spec(inner, of(shape, name), of(dtype, name))
         for name, inner in names.items()
     }
 

@@ -152,6 +152,8 @@ def filled(node: Ragged, padding: Padding, where: str = "") -> Mapped:
         rows = rows.values.rows(places) if isinstance(rows.values, Ragged) else rows.values
     if given:
         raise ValueError(f"{where}to= has {len(given)} lengths more than there are ragged axes")
+    if node.dtype == bool and type(padding.value) is int and padding.value in (0, 1):
+        padding = replace(padding, value=bool(padding.value))  # a mask stays one
     dtype = holding(node.dtype, padding.value, where)
     shape = (node.count, *(n for box in boxes for n in box), *known_shape(rows)[1:])
     return Mapped(node, Filling(padding, tuple(boxes)), (), shape, dtype, meta=node.meta)

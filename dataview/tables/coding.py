@@ -137,6 +137,10 @@ def _searched(labels: np.ndarray, order: np.ndarray, values: np.ndarray) -> np.n
 
 
 def _found(labels: np.ndarray, order: np.ndarray, values: np.ndarray) -> np.ndarray:
+    if labels.dtype.kind == "T" and values.dtype.kind == "U":  # which NumPy does not compare
+        values = values.astype(labels.dtype)
+    elif labels.dtype.kind == "U" and values.dtype.kind == "T":
+        labels = labels.astype(values.dtype)
     places = np.searchsorted(labels, values)
     places[places == len(labels)] = 0
     return np.asarray(np.where(labels[places] == values, order[places], MISSING))

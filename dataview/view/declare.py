@@ -168,6 +168,8 @@ def symbol(name: str, shape: Any, dtype: Any, windows: Mapping[str, Any]) -> Nod
 
 def attach(node: Node, name: str, part: Node) -> Node:
     """Return the node with one more field, as a member of a record or beside any other data."""
+    if name not in node.fields:  # one that came with data may have any name
+        check_declared(name)
     if isinstance(node, Record):
         others = {other: place.node for other, place in members(node).items()}
         return record(others | {name: part}, node.rank)
