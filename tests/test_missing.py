@@ -382,6 +382,33 @@ def test_the_median_of_complex_numbers_is_left_to_numpy():
     assert np.median(dv.View(z)) == np.median(z)
 
 
+@pytest.mark.parametrize("kind", ["_median", "_nanmedian"])
+@examples(300)
+@given(st.data())
+def test_medians_are_numpys_beside_infinities_too(kind, data):
+    shape = tuple(data.draw(st.lists(st.integers(0, 6), min_size=1, max_size=3)))
+    dtype = np.dtype(data.draw(st.sampled_from(["f8", "f4", "f2", ">f4", "i8", "u1", ">i4", "?"])))
+    draws = np.random.default_rng(data.draw(st.integers(0, 1000)))
+    x = draws.normal(0, 5, shape)
+    if dtype.kind == "f":
+        odd = draws.choice([np.inf, -np.inf, np.nan, 0, 3], shape)
+        x = np.where(draws.random(shape) < 0.4, odd, x)
+    x = x.astype(dtype)
+    axis = data.draw(st.sampled_from([None, 0, -1, tuple(range(len(shape)))]))
+    with silence():
+        expected = getattr(np, kind.replace("_nan", "nan").lstrip("_"))(x, axis=axis)
+        found = getattr(dv.View(x), kind)(axis=axis)()
+    assert_same(found, expected)
+
+
+def test_medians_of_large_numbers_and_of_times():
+    large = np.array([2**53 + 1, 2**53 + 3])
+    assert dv.View(large)._median()() == np.median(large)
+    assert dv.View([1.7e308, 1.7e308])._median()() == 1.7e308
+    times = np.array([0, 1], "m8[s]")
+    assert dv.View(times)._median()() == np.median(times)
+
+
 def test_the_median_is_numpys():
     x = np.random.default_rng(0).normal(size=(101, 4))
     assert_same(dv.View(x)._median(axis=0)(), np.median(x, axis=0))

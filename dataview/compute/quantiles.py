@@ -29,6 +29,9 @@ DIGITS = (8, 16)
 
 Axes = tuple[int, ...]
 
+MEDIAN = "median"
+"""Beside NumPy's methods: the middle value, or the mean of the two in the middle, as its median."""
+
 
 def quantile_dtype(
     shape: Shape, axes: Axes, dtype: np.dtype[Any], options: Mapping[str, Any]
@@ -38,8 +41,13 @@ def quantile_dtype(
     >>> quantile_dtype((9,), (0,), np.dtype("f4"), {"q": 0.5, "method": "linear"})
     dtype('float32')
     """
-    q, method = options["q"], options["method"]
-    if not options.get("present") and not size_of(tuple(shape[axis] for axis in axes)):
+    q, is_median = options["q"], options["method"] == MEDIAN
+    method: Any = "linear" if is_median else options["method"]
+    if (
+        not options.get("present")
+        and not is_median
+        and not size_of(tuple(shape[axis] for axis in axes))
+    ):
         np.quantile(np.empty(shape, dtype), q, axis=axes, method=method)
     one = np.zeros(1 if len(axes) == len(shape) else (1, 1), dtype)
     with np.errstate(all="ignore"):
@@ -147,6 +155,7 @@ _DISCRETE: dict[str, Callable[[int, np.ndarray], np.ndarray]] = {
 }
 _CONTINUOUS: dict[str, Callable[[int, np.ndarray], np.ndarray]] = {
     "linear": lambda n, q: (n - 1) * q,
+    MEDIAN: lambda n, q: (n - 1) * q,
     "midpoint": lambda n, q: (np.floor((n - 1) * q) + np.ceil((n - 1) * q)) / 2,
     "averaged_inverted_cdf": lambda n, q: n * q - 1,
     "interpolated_inverted_cdf": _by_plotting(0, 1),
@@ -206,6 +215,8 @@ def _interpolated(found: _RankValues, places: _Places, request: _Request) -> np.
         # Arrays without axes, because NumPy 2.0 takes an np.float64 for a Python number.
 
         def between(one: np.ndarray, other: np.ndarray, share: float) -> np.ndarray:
+            if request.method == MEDIAN:
+                return _mean_of(one, other) if share else one
             return _between(one, other, share if weak else np.array(share, kind))
 
         rows = zip(low, high, places.share.tolist(), strict=True)
@@ -231,6 +242,18 @@ def _by_share(
     for number, part in enumerate(parts):
         found[owner == number] = part
     return found
+
+
+def _mean_of(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Return the mean of two values, which is right even if their sum overflows."""
+    if low.dtype.kind == "M":  # dates have no sum
+        return _between(low, high, 0.5)
+    with np.errstate(over="ignore"):
+        value = np.asarray(np.mean(np.stack([low, high]), axis=0))
+    if low.dtype.kind != "f":
+        return value
+    far = np.isinf(value) & np.isfinite(low) & np.isfinite(high)
+    return np.where(far, low / 2 + high / 2, value) if far.any() else value
 
 
 def _between(low: np.ndarray, high: np.ndarray, share: Any) -> np.ndarray:

@@ -17,7 +17,7 @@ import numpy as np
 from dataview.compute.executors import run_blocks
 from dataview.compute.kernel import FloatErrors, Position, in_array
 from dataview.compute.missing import KINDS
-from dataview.compute.quantiles import quantile_dtype, quantiles_of, rows_at
+from dataview.compute.quantiles import MEDIAN, quantile_dtype, quantiles_of, rows_at
 from dataview.compute.reductions import State, result_dtype
 from dataview.compute.ways import Cut, memory_of, parts_of, reuses, rows_of_request
 from dataview.errors import RaggedError, StreamError, warn
@@ -146,7 +146,7 @@ def median(node: Node, axis: Any, keepdims: bool, present: bool = False) -> Node
     if node.dtype == bool:
         as_float = NumpyFunction("astype", (("dtype", np.dtype(float)), ("casting", "unsafe")))
         (node,) = elementwise(as_float, (node,))
-    options = {"q": 0.5, "method": "linear", "approx": False}
+    options = {"q": 0.5, "method": MEDIAN, "approx": False}
     if present:
         options["present"] = True
     return reduction("quantile", node, axis, keepdims, options)
