@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import dataview as dv
 from children import printed
 from dataview.errors import StreamError, UndeclaredError
+from dataview.files import saving, writers
 from dataview.plan.kinds import Record, Sampled
 from dataview.sizes import sizes
 from dataview.sources import new_folders
@@ -227,6 +228,13 @@ def test_what_a_format_cannot_hold_names_the_field(saved, tmp_path):
         with pytest.raises(TypeError, match=r"the view is of dtype .*, and an? (HDF5 file|zarr)"):
             saved(dv.View(np.zeros(3, odd)))
     assert os.listdir(tmp_path) == []
+
+
+def test_formats_whose_library_is_missing_are_not_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(saving, "find_spec", lambda library: None)
+    monkeypatch.setattr(writers, "import_library", None)
+    with pytest.raises(TypeError, match=r"field 'o' is of dtype object.*_astype\('U20'\)$"):
+        dv.View(o=np.array([1, "a"], object))._save(tmp_path / "a.npz")
 
 
 def test_texts_of_any_length_are_held_by_hdf5(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -118,17 +119,22 @@ def _tree(
             raise (error_at(error, where) if leaf.name else error) from error
         reason = writer.holds(leaf)
         if reason is not None:
-            others = [
-                other
-                for other, row in FORMATS.items()
-                if row.save and row.save is not writer and not row.save.holds(leaf)
-            ]
+            others = [name for name, other in _at_hand(writer) if not other.holds(leaf)]
             raise TypeError(
                 f"{where} is of dtype {dtype}, and {writer.title} {reason}; make it another "
                 "dtype by _astype, such as texts by _astype('U20')"
                 + (f", or save in a format that takes it: {', '.join(others)}" if others else "")
             )
     return description, leaves
+
+
+def _at_hand(writer: Writer) -> list[tuple[str, Writer]]:
+    """Return the other ways to save, by format: those whose libraries are installed."""
+    return [
+        (name, row.save)
+        for name, row in FORMATS.items()
+        if row.save and row.save is not writer and (not row.needs or find_spec(row.needs))
+    ]
 
 
 def _check_options(
