@@ -1337,6 +1337,60 @@ def padded_with_zeros(batch):
     return batch._pad(0)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("source", ["function", "map", "factory", "iterator"])
+@examples(2)
+@given(lengths=MORE)
+def test_the_truth_of_samples_that_differ_in_length_is_that_of_their_data(source, kind, lengths):
+    model = shaped_rows(kind, lengths)
+    changed = copy.deepcopy(model)
+    first = changed[0][0] if kind == "documents" else changed[0]
+    first.flat[0] = -5
+
+    def view(rows):
+        return {**BY_NUMBER, **IN_ORDER}[source](Rows(rows))._probe()
+
+    like = dv.View(x=made(kind, model), y=np.arange(len(model)))
+    for same in (lambda: like, lambda: view(copy.deepcopy(model))):
+        assert bool(view(model) == same()) is bool(same() == view(model)) is True
+        assert bool(view(model) != same()) is bool(same().x != view(model).x) is False
+    for rows in (shaped_rows(kind, [*lengths[:-1], lengths[-1] + 1]), changed, model[:-1]):
+        for unlike in (made(kind, rows), view(rows).x):
+            assert bool(view(model).x == unlike) is False
+        for unlike in (made(kind, rows), view(rows).x):
+            assert bool(unlike != view(model).x) is True
+
+
+def test_the_truth_of_samples_beside_arrays_and_lists():
+    view = dv.View(np.arange, _length=4)._probe()
+    assert view == [[], [0], [0, 1], [0, 1, 2]]
+    assert view == view()
+    assert view() == view
+    assert view[1:3] == [[0], [0, 1]]
+    assert view[2] == [0, 1]
+    assert view[2] != [0, 1, 2]
+    assert bool(view == np.zeros((4, 2))) is False
+    assert bool(np.zeros(4) == view) is False
+    assert view._minibatches(2) == view._freeze()._minibatches(2)
+    assert view._minibatches(2) != view._minibatches(3)
+    alike = dv.View(lambda n: np.ones(3), _length=4, _fields=((None,), float))
+    assert alike == np.ones((4, 3))
+    assert dv.View(np.ones((4, 3))) == alike
+    assert alike != np.ones((4, 2))
+    with pytest.raises(dv.RaggedError, match=r"\(4, \?\) differ in length.*_freeze\(\)"):
+        (view == view)()
+    with pytest.raises(dv.RaggedError, match=r"\(4, \?\) differ in length.*_freeze\(\)"):
+        bool(view == 3)
+
+
+def test_the_truth_of_samples_that_were_not_looked_at():
+    one, same, other = (dv.View(f, _length=3) for f in (int, abs, lambda n: n + n))
+    assert one == same
+    assert bool(one == other) is False
+    assert one == [0, 1, 2]
+    assert bool(dv.View(range(3)) == other) is False
+
+
 # ---------------------------------------------------------------- what tables do with ragged rows
 
 

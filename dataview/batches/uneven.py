@@ -162,7 +162,7 @@ class Batches(Sampled):
         """
         batches = [operand for operand in operands if isinstance(operand, Batches)]
         is_ragged = any(isinstance(operand.rows, Ragged) for operand in batches)
-        if self.rows.shape is None and not is_ragged:
+        if any(b.rows.shape is None and not isinstance(b.rows, Ragged) for b in batches):
             return None
         axes = len(self.rows.shape or ())
         found: list[Argument] = []

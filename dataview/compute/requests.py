@@ -23,7 +23,8 @@ from dataview.compute.ways import (
     is_divided,
     making_together,
 )
-from dataview.index import Constant, Index, identity
+from dataview.index import Constant, Index, identity, parse
+from dataview.index.flat import is_of_arrays
 from dataview.plan.build import field, select
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import (
@@ -206,14 +207,11 @@ def is_equal(left: Argument, right: Argument) -> bool:
     if isinstance(left, Record) or isinstance(right, Record):
         return _equal_records(left, right)
     for side, other in ((left, right), (right, left)):
-        if isinstance(side, Ragged):
-            rows = side.rows_given(other)
-            return rows is not None and side.is_like(rows) and is_equal(side.flat(), rows.flat())
-    if isinstance(left, Sampled) and isinstance(right, Sampled):
-        return left.count == right.count and all(
-            is_equal(left.part(one), right.part(one))
-            for one in (Index((), [Constant(number)]) for number in range(left.count or 0))
-        )
+        rows = side.rows_given(other) if isinstance(side, Ragged) else None
+        if isinstance(side, Ragged) and rows is not None:
+            return side.is_like(rows) and is_equal(side.flat(), rows.flat())
+    if isinstance(left, Sampled) or isinstance(right, Sampled):
+        return _equal_samples(left, right)
     if known_shape(left) != known_shape(right):
         return False
     if left.dtype is None or right.dtype is None:
@@ -223,6 +221,41 @@ def is_equal(left: Argument, right: Argument) -> bool:
         bool(np.all(np.asarray(operator.eq(evaluate(left, index), evaluate(right, index)))))
         for index in row_blocks(wider)
     )
+
+
+def _equal_samples(left: Node, right: Node) -> bool:
+    """Whether samples are equal, of which at least one side is made one by one."""
+    if any(isinstance(side, Sampled) and side.count is None for side in (left, right)):
+        return _equal_arrays(evaluate(left), evaluate(right))
+    return left.count == right.count and all(
+        is_equal(_sample_of(left, number), _sample_of(right, number))
+        for number in range(left.count or 0)
+    )
+
+
+def _sample_of(node: Node, number: int) -> Node:
+    one = Index((), [Constant(number)])
+    return (
+        node.part(one)
+        if isinstance(node, Sampled)
+        else select(node, parse(number, known_shape(node)))
+    )
+
+
+def _equal_arrays(left: Any, right: Any) -> bool:
+    """Whether two arrays, which may be arrays of arrays, have the same shapes and values."""
+    left, right = (_unwrapped(side) for side in (left, right))
+    if left.shape != right.shape:
+        return False
+    if is_of_arrays(left) or is_of_arrays(right):
+        return all(map(_equal_arrays, left.flat, right.flat))
+    return bool(np.all(np.asarray(operator.eq(left, right))))
+
+
+def _unwrapped(value: Any) -> np.ndarray:
+    """Return an array, also one that is an element of an array of arrays."""
+    inner = value[()] if isinstance(value, np.ndarray) and not value.ndim else value
+    return np.asarray(inner)
 
 
 def _equal_records(left: Node, right: Node) -> bool:

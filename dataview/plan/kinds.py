@@ -500,6 +500,8 @@ def known_shape(node: Node) -> Shape:
             f"own: {lengths}; name the field that stands for it with _driver="
         )
     if isinstance(node, Comparison):
+        for side in (arg for arg in node.args if isinstance(arg, Sampled) and not arg.is_sized):
+            known_shape(side)  # raises if it is unknown
         sides = [arg.extents if isinstance(arg, Node) else shape_of(arg) for arg in node.args]
         shapes = " and ".join(str(each).replace("None", "?") for each in sides)
         raise ValueError(f"the sides of the comparison do not broadcast together: {shapes}")

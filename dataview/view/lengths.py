@@ -13,7 +13,7 @@ from dataview.index import is_endless
 from dataview.plan.kinds import Comparison, Sampled, Unbound, known_shape, size_of
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged, text_of
-from dataview.samples import NumberedSamples, Stream, is_ragged, length_of
+from dataview.samples import NumberedSamples, Stream, collected, is_ragged, length_of
 
 
 def counted(node: Node) -> int:
@@ -54,7 +54,8 @@ def iterable(node: Node) -> int:
 def truth(node: Node) -> bool:
     """Return the truth of a comparison as a whole, or of a view's only element."""
     if isinstance(node, Comparison) and node.wholes:
-        return is_equal(*node.args) is not node.negated
+        left, right = (collected(arg) if isinstance(arg, Node) else arg for arg in node.args)
+        return is_equal(left, right) is not node.negated
     compared = node.compared() if isinstance(node, Ragged) else getattr(node, "node", None)
     if isinstance(node, Sampled) and isinstance(compared, Comparison) and compared.wholes:
         rows = evaluate(node.writable(())[0])
