@@ -249,6 +249,62 @@ def test_samples_of_one_shape_that_are_followed_by_others():
         view._probe()()
 
 
+PROBED = {
+    "function": lambda make, n: dv.View(make, _length=n)._probe(),
+    "map": lambda make, n: dv.View(np.arange(n))._map(lambda row: make(int(row())))._probe(),
+    "stream": lambda make, n: dv.View(lambda: map(make, range(n)))._probe(),
+}
+
+
+@pytest.mark.parametrize("made", PROBED)
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [
+        (["a", "bb", "ccc", "dddd"], "U4"),
+        ([b"aaa", b"b", b"", b"c"], "S3"),
+        ([1, 2.5, 3, 4], float),
+        ([True, 2, 3, 4], int),
+        ([1.5, 2j, 3, 4], complex),
+    ],
+)
+def test_a_dtype_holds_all_samples_that_were_read(made, values, dtype):
+    view = PROBED[made](lambda n: {"n": values[n], "y": n}, 4)
+    assert view.n._dtype() == np.dtype(dtype)
+    assert_same(next(view._loader(4)).n(), np.array(values, dtype))
+    assert [sample.n() for sample in view] == values
+
+
+@pytest.mark.parametrize("made", PROBED)
+@pytest.mark.parametrize(
+    ("usual", "odd", "dtypes"),
+    [
+        ("ab", "abc", "the dtype is <U3; .* <U2"),
+        (1, 2.5, "the dtype is float64; .* int64"),
+        (np.float32(1), 0.1, "the dtype is float64; .* float32"),
+        (1, "2", "the dtype is <U1; .* int64"),
+        ("1", 2, "the dtype is int64; .* <U1"),
+    ],
+)
+def test_a_sample_of_a_wider_dtype_is_named_with_the_remedy(made, usual, odd, dtypes):
+    remedy = "dtype=" if made == "map" else "_fields="
+    for place in (1, 6) if "2" in str(odd) and len(str(odd)) == 1 else (6,):
+        view = PROBED[made](lambda n, place=place: {"n": odd if n == place else usual}, 9)
+        wrong = rf"sample {place}, field 'n': {dtypes}.*{remedy}.* declare"
+        with pytest.raises(TypeError, match=wrong):
+            view._describe() if made == "stream" else view.n()
+        if made != "stream":
+            with pytest.raises(TypeError, match=wrong):
+                view[place].n()
+
+
+def test_texts_of_any_width_are_declared():
+    texts = ["a" * n for n in range(5)]
+    view = dv.View(lambda n: texts[n], _length=5, _fields="T")
+    assert view().tolist() == texts
+    with pytest.raises(TypeError, match=r"of which width.*'U20'.*'T'"):
+        dv.View(lambda n: {"n": texts[n]}, _length=5, _fields={"n": str})
+
+
 def test_datasets_go_to_processes():
     with dv.View(ByNumber(pair))._loader(2, workers=1, kind="process") as loader:
         assert [batch["1"]().tolist() for batch in loader] == [[0, 1], [2, 3], [4]]

@@ -120,7 +120,9 @@ def test_a_stream_without_end_or_samples_has_no_statistic():
 
 def test_a_sample_unlike_the_first_is_refused_by_a_statistic():
     stream = dv.View(lambda: iter([*[np.zeros(2)] * 9, np.zeros(3)]))._probe()
-    with pytest.raises(ValueError, match=r"of shape \(3,\), the first one read was"):
+    with pytest.raises(
+        ValueError, match=r"sample 9: the shape is \(3,\); the first ones read were"
+    ):
         stream._sum()()
 
 

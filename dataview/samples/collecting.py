@@ -102,7 +102,7 @@ def _collected(node: Node, like: Node) -> Node:
     passing = samples_of(node)
     with contextlib.ExitStack() as files:
         columns = {
-            path: _column(like, files.enter_context(tempfile.TemporaryFile()))
+            path: _column(like, files.enter_context(tempfile.TemporaryFile()), path)
             for path, like in leaves.items()
         }
         while found := list(itertools.islice(passing, size)):
@@ -136,22 +136,25 @@ def _node(sample: Node, path: Path, columns: Mapping[Path, _Column | _RaggedColu
     return with_fields(rows, windows) if windows.named else rows
 
 
-def _column(like: Node, file: Any) -> _Column | _RaggedColumn:
-    return _RaggedColumn(like, file) if isinstance(like, AnyLength) else _Column(like, file)
+def _column(like: Node, file: Any, path: Path) -> _Column | _RaggedColumn:
+    if isinstance(like, AnyLength):
+        return _RaggedColumn(like, file, path)
+    return _Column(like, file, path)
 
 
 class _Column:
     """One field of all samples, in a file; objects, which a file cannot hold, stay in memory."""
 
-    def __init__(self, like: Node, file: Any) -> None:
+    def __init__(self, like: Node, file: Any, path: Path) -> None:
         self.like = like
         self.file = file
+        self.path = path
         self.count = 0
         self.objects: list[np.ndarray] = []
 
     def add(self, samples: Sequence[Node]) -> None:
         """Add some samples."""
-        self.add_block(block_of(samples, len(samples), self.like))
+        self.add_block(block_of(samples, len(samples), self.like, self.count, self.path))
 
     def add_block(self, block: np.ndarray) -> None:
         """Add the data of some samples."""
@@ -176,18 +179,19 @@ class _Column:
 class _RaggedColumn:
     """A field that differs in length: its values in a file, the lengths of its rows in memory."""
 
-    def __init__(self, like: AnyLength, file: Any) -> None:
+    def __init__(self, like: AnyLength, file: Any, path: Path) -> None:
         self.likes = [like]
+        self.named = f", field {'.'.join(path)!r}" if path else ""
         while (row := self.likes[-1].row) is not None:
             self.likes.append(row)
         self.lengths: list[list[np.ndarray]] = [[] for _ in self.likes]
-        self.values = _Column(without_data(self.likes[-1].rest, known_dtype(like)), file)
+        self.values = _Column(without_data(self.likes[-1].rest, known_dtype(like)), file, path)
         self.count = 0
 
     def add(self, samples: Sequence[Node]) -> None:
         """Add some samples."""
         like, first = self.likes[0], self.count
-        found = [fitted(s, like, f"sample {first + n}") for n, s in enumerate(samples)]
+        found = [fitted(s, like, f"sample {first + n}{self.named}") for n, s in enumerate(samples)]
         rows: Node = like.rows_of(found)
         for lengths in self.lengths:
             assert isinstance(rows, Ragged)

@@ -53,9 +53,14 @@ def _shape(shape: Any, given: Any) -> Extents:
 def _dtype(dtype: Any, given: Any) -> DType:
     try:
         found: DType = np.dtype(dtype)
-        return found
     except TypeError:
         raise TypeError(f"{_FORM}; got {given!r}") from None
+    if found.kind in "SUV" and not found.itemsize:
+        raise TypeError(
+            f"{_FORM}; got {given!r}, of which width is unknown: 'U20' is a text of 20 characters "
+            "at most, 'T' one of any width"
+        )
+    return found
 
 
 def declared(node: Node, spec: Spec) -> Node:

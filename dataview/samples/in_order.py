@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dataview.compute import evaluate
-from dataview.errors import StreamError
+from dataview.errors import StreamError, error_at
 from dataview.plan.build import at_path, field
 from dataview.plan.kinds import Reduction, Sampled, known_shape
 from dataview.plan.node import Node, Part
 from dataview.plan.walk import below, rebuilt
 from dataview.samples.ragged import sample_like
-from dataview.sources import made_so_far
+from dataview.sources import check_like, made_so_far
 
 
 class Samples(Part):
@@ -184,17 +184,22 @@ def _replaced(expression: Node, parts: dict[int, Node]) -> Node:
     return found
 
 
-def block_of(samples: Iterable[Node], most: int, like: Node) -> np.ndarray:
-    """Return at most so many samples as one array of the shape and dtype of the first."""
+def block_of(
+    samples: Iterable[Node], most: int, like: Node, start: int, path: tuple[str, ...] = ()
+) -> np.ndarray:
+    """Return at most so many samples as one array of what they are like.
+
+    `start` is the number of the first, `path` leads to the field that they are of.
+    """
     block = np.empty((most, *known_shape(like)), like.dtype)
     count = 0
     for place, sample in enumerate(samples):
         found = evaluate(sample)
-        if found.shape != like.shape or not np.can_cast(found.dtype, block.dtype, "safe"):
-            raise ValueError(
-                f"a sample of the stream is {found.dtype} of shape {found.shape}, the first one "
-                f"read was {like.dtype} of shape {like.shape}"
-            )
+        try:
+            check_like(found, known_shape(like), block.dtype)
+        except (TypeError, ValueError) as error:
+            named = f", field {'.'.join(path)!r}" if path else ""
+            raise error_at(error, f"sample {start + place}{named}") from error
         block[place, ...] = found
         count += 1
     return block[:count]

@@ -312,9 +312,10 @@ def _learnt(node: Undeclared) -> RowFunctions:
         if node.step.batch is not None:
             return ArraySpec(value.shape[1:], value.dtype, exact)
         like = likeness([part, *_parts_at(others, path)])
+        dtype = like.dtype if exact and like.dtype is not None else value.dtype
         if isinstance(like, AnyLength):
-            return ArraySpec(like.extents, like.dtype if exact else spec.dtype, exact, like.row)
-        return ArraySpec(value.shape, value.dtype, exact)
+            return ArraySpec(like.extents, dtype, exact, like.row)
+        return ArraySpec(value.shape, dtype, exact)
 
     return node.step.replaced(spec=seen(result.node, node.step.spec, ()))
 

@@ -10,12 +10,12 @@ import numpy as np
 from dataview.compute import evaluate
 from dataview.errors import error_at
 from dataview.index.flat import is_of_arrays, layout_of, shaped
-from dataview.plan.build import field, record, stored
+from dataview.plan.build import field, record, stored, with_fields
 from dataview.plan.casting import cast
 from dataview.plan.kinds import Extents, Record, known_dtype, known_shape, size_of
 from dataview.plan.node import DType, Node, Shape
 from dataview.plan.ragged import Ragged, text_of
-from dataview.sources import ArraySource
+from dataview.sources import ArraySource, check_held, holds
 
 
 class AnyLength(Node):
@@ -64,11 +64,7 @@ class AnyLength(Node):
             raise ValueError(f"the shape is {sample.shape}; {known} {shape}")
         if not self.exact:
             return cast(sample, dtype)
-        if not np.can_cast(sample.dtype, dtype, "safe"):
-            raise TypeError(
-                f"the dtype is {sample.dtype}; the first ones read were {dtype}, _fields= declares "
-                "another one"
-            )
+        check_held(dtype, sample.dtype)
         return sample.astype(dtype, copy=False)
 
     def rows_of(self, samples: Sequence[np.ndarray]) -> Ragged:
@@ -88,13 +84,40 @@ def likeness(samples: Sequence[Node]) -> Node:
     """Return the first of some samples, or what is known of all where they differ in length."""
     first = samples[0]
     if not isinstance(first, Record):
-        found = None if any(isinstance(s, Record) for s in samples) else _any_length(samples)
-        return first if found is None else found
+        if any(isinstance(sample, Record) for sample in samples):
+            return first
+        return _any_length(samples) or _of_one_shape(samples)
     if any(set(sample.fields) != set(first.fields) for sample in samples):
         return first  # the other one is refused when its turn comes
     own = {name: field(first, name) for name in first.fields}
     parts = {name: likeness([field(sample, name) for sample in samples]) for name in own}
     return first if all(parts[n] is own[n] for n in own) else record(parts, first.rank)
+
+
+def _of_one_shape(samples: Sequence[Node]) -> Node:
+    """Return the first of some samples, in the dtype that holds all of them."""
+    first = samples[0]
+    if first.dtype is None or any(s.shape != first.shape or s.dtype is None for s in samples):
+        return first
+    dtype = common_dtype([known_dtype(sample) for sample in samples])
+    if dtype == first.dtype:
+        return first
+    return with_fields(stored(ArraySource(evaluate(first).astype(dtype)), False), first.fields)
+
+
+def common_dtype(dtypes: Sequence[DType]) -> DType:
+    """Return the dtype that holds all values as they are, the first where none does.
+
+    Numbers do not become texts, and no number loses digits: others are refused in their turn.
+
+    >>> common_dtype([np.dtype("U2"), np.dtype("U5")])
+    dtype('<U5')
+    """
+    first = dtypes[0]
+    if all(dtype == first for dtype in dtypes):
+        return first
+    found = np.result_type(*dtypes)
+    return found if all(holds(found, dtype) for dtype in dtypes) else first
 
 
 def _any_length(samples: Sequence[Node]) -> AnyLength | None:
@@ -131,8 +154,7 @@ def _of_shapes(found: Sequence[tuple[Shape, DType]]) -> AnyLength | None:
     extents = tuple(own.pop() if len(own) == 1 else None for own in lengths)
     if None not in extents:  # an empty list beside arrays of several axes
         extents = (None, *extents[1:])
-    dtypes = {dtype for _, dtype in full}
-    return AnyLength(extents, dtypes.pop() if len(dtypes) == 1 else np.result_type(*dtypes))
+    return AnyLength(extents, common_dtype([dtype for _, dtype in full]))
 
 
 def has_extents(shape: Shape, extents: Extents) -> bool:

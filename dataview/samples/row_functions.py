@@ -24,7 +24,7 @@ from dataview.plan.walk import below
 from dataview.samples.numbered import NumberedSamples, is_deterministic, name_of, stack, stack_nodes
 from dataview.samples.ragged import AnyLength
 from dataview.samples.random_numbers import RandomKeys
-from dataview.sources import Made, Memo, made_so_far, making
+from dataview.sources import Made, Memo, holds, made_so_far, making
 
 Path: TypeAlias = "tuple[str, ...]"
 ToView: TypeAlias = Callable[[Node], Any]
@@ -381,7 +381,7 @@ def _bytes_of(spec: Spec) -> int:
 
 
 def _origin(like: ArraySpec) -> str:
-    return "the first sample has" if like.exact else "declared is"
+    return "the first ones read were" if like.exact else "declared is"
 
 
 def _cast(found: np.ndarray, like: ArraySpec) -> np.ndarray:
@@ -390,8 +390,11 @@ def _cast(found: np.ndarray, like: ArraySpec) -> np.ndarray:
         # One number has a kind and no size, as Python's have.
         alone = not found.ndim and found.dtype.kind in "biufc"
         return cast(found.item() if alone else found, like.dtype)
-    if not np.can_cast(found.dtype, like.dtype, "safe"):
-        raise TypeError(f"the dtype is {found.dtype}; {_origin(like)} {like.dtype}")
+    if not holds(like.dtype, found.dtype):
+        raise TypeError(
+            f"the dtype is {found.dtype}; {_origin(like)} {like.dtype}; shape=, dtype= of the map "
+            "declare another one"
+        )
     return found
 
 

@@ -131,9 +131,10 @@ class Stream(Sampled):
         if self.samples.endless:
             raise endless("a statistic")
         assert self.sample is not None
-        like, passing = self.sample, self.samples.iterate()
-        while len(block := block_of(itertools.islice(passing, size), size, like)):
+        like, passing, start = self.sample, self.samples.iterate(), 0
+        while len(block := block_of(itertools.islice(passing, size), size, like, start)):
             yield block
+            start += len(block)
 
     def part(self, index: Index) -> Node:
         """Refuse: a stream has no rows to choose from."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dataview.errors import error_at
 from dataview.index import Index, gather
 from dataview.sources.protocol import Memo, Source
 
@@ -48,12 +49,11 @@ class FunctionSource(Source):
         if len(found) > 1:  # the other members are read later
             memo[key] = found
         values = found[self.members]
-        if values.shape != self.shape[1:] or not np.can_cast(values.dtype, self.dtype, "safe"):
-            raise ValueError(
-                f"sample {number} is {values.dtype} of shape {values.shape}, the first one read "
-                f"was {self.dtype} of shape {self.shape[1:]}; for samples that differ in length, "
-                "_fields= declares a length of None"
-            )
+        try:
+            check_like(values, self.shape[1:], self.dtype)
+        except (TypeError, ValueError) as error:
+            named = f", field {'.'.join(self.members)!r}" if self.members else ""
+            raise error_at(error, f"sample {number}{named}") from error
         return values
 
     def _made(self, number: int, memo: Memo) -> dict[tuple[str, ...], np.ndarray]:
@@ -70,6 +70,32 @@ class FunctionSource(Source):
     def describe(self) -> str:
         """Say that a function makes the data."""
         return "function"
+
+
+def holds(known: np.dtype[Any], given: np.dtype[Any]) -> bool:
+    """Whether an array takes all values of another dtype as they are; a number is no text."""
+    if given == known:
+        return True
+    is_text = known.kind in "SU"
+    return np.can_cast(given, known, "safe") and (not is_text or given.kind == known.kind)
+
+
+def check_like(sample: np.ndarray, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Raise if a sample is not of the shape and dtype of those that were read first."""
+    if sample.shape != shape:
+        raise ValueError(
+            f"the shape is {sample.shape}; the first ones read were {shape}; for samples that "
+            "differ in length, _fields= declares a length of None"
+        )
+    check_held(dtype, sample.dtype)
+
+
+def check_held(known: np.dtype[Any], given: np.dtype[Any]) -> None:
+    """Raise if the dtype of the samples that were read first does not hold that of another."""
+    if not holds(known, given):
+        raise TypeError(
+            f"the dtype is {given}; the first ones read were {known}, _fields= declares another one"
+        )
 
 
 # --- what has been made ----------------------------------------------------------------------

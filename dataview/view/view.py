@@ -344,7 +344,8 @@ class View(Operators, RaggedVerbs, RowVerbs, LabelVerbs, StatisticVerbs, Library
         """Read a few samples, and return a new view that knows shape, dtype and fields.
 
         These are the first two, the middle and the last sample, and the first four of a stream. If
-        they differ in length, the field is ragged. All others have to be like them.
+        they differ in length, the field is ragged; the dtype is one that holds them all, if there
+        is one. All others have to be like them; `_fields=` declares what else there is.
 
         >>> View(lambda number: [number] * number, _length=9)._probe()
         View (9, ?) int64, function
