@@ -1272,7 +1272,7 @@ def test_a_sample_that_is_unlike_the_others_is_named():
         with pytest.raises(
             ValueError, match=r"sample 5, field 'x': the shape is \(2, 2\); .*\(\?,\)"
         ):
-            view._probe().x._lengths()
+            view._probe().x._lengths()()
     texts = dv.View(lambda n: ["abcdef"] * n if n == 3 else ["a"] * n, _length=9)
     with pytest.raises(TypeError, match=r"sample 3: the dtype is <U6; .*_fields= declares"):
         texts._probe()()
@@ -1389,6 +1389,188 @@ def test_the_truth_of_samples_that_were_not_looked_at():
     assert bool(one == other) is False
     assert one == [0, 1, 2]
     assert bool(dv.View(range(3)) == other) is False
+
+
+ASKED = {
+    "mean": lambda x: x._mean(),
+    "sums": lambda x: x._sum(axis=1),
+    "one": lambda x: x._max(keepdims=True),
+    "least": lambda x: x._min(axis=1, initial=-3),
+    "median": lambda x: x._median(),
+    "quantiles": lambda x: x._quantile([0, 0.5], axis=1),
+    "deviation": lambda x: x._nanstd(),
+    "of numpy": lambda x: np.mean(x, axis=1),
+    "distinct": lambda x: x._unique(),
+    "counts": lambda x: x._counts(),
+    "labels": lambda x: x._labels(),
+}
+
+
+def full(kind, count=6):
+    """Give rows that all have values, such that each has an extreme."""
+    return shaped_rows(kind, ([2, 3, 1, 5] * count)[:count])
+
+
+def watched(rows, source="function"):
+    """Give samples that were probed, and of which none counts as made."""
+    view = BY_NUMBER[source](rows)._probe()
+    rows.made.clear()
+    return view
+
+
+@pytest.mark.parametrize("kind", ["sentences", "images", "documents"])
+@pytest.mark.parametrize("source", BY_NUMBER)
+@pytest.mark.parametrize("name", ASKED)
+def test_a_statistic_of_samples_makes_them_when_it_is_needed(name, source, kind):
+    model = full(kind)
+    rows, like = Rows(model), made(kind, model)
+    found = ASKED[name](watched(rows, source).x)
+    expected = ASKED[name](like)
+    assert (found._shape(), found._dtype()) == (expected._shape(), expected._dtype())
+    repr(found), pickle.loads(pickle.dumps(found))
+    assert not rows.made
+    assert_same(rows.once(found), expected())
+    assert len(rows.made) == len(model)
+    rows.made.clear()
+    assert_same(found(), expected())
+    assert not rows.made
+
+
+def test_statistics_of_samples_share_a_pass():
+    rows = Rows(full("sentences"))
+    x = watched(rows).x
+    several = [ASKED[name](x) for name in ("mean", "sums", "median", "least")]
+    expected = [ASKED[name](x._freeze()) for name in ("mean", "sums", "median", "least")]
+    rows.made.clear()
+    for found, own in zip(several, expected, strict=True):
+        assert_same(found(), own())
+    assert set(rows.made.values()) == {1}
+    x._mean()()
+    assert set(rows.made.values()) == {2}
+
+
+def test_a_statistic_of_samples_is_a_photograph():
+    d = dv.View(n=np.array([1, 2, 3]))
+    x = d._map(lambda s: np.arange(s.n()))._probe()
+    sums, again = x._sum(axis=1), x._sum(axis=1)
+    d.n += 1
+    assert_same(sums(), np.array([0, 1, 3]))
+    assert_same(again(), np.array([0, 1, 3]))
+    assert_same(x._sum(axis=1)(), np.array([1, 3, 6]))
+
+
+PADDED = {
+    "to the longest": ({}, 5),
+    "to a length": ({"to": 7}, 7),
+    "at the left": ({"side": "left", "multiple": 4}, 8),
+    "cut": ({"to": 2, "truncate": True}, 2),
+}
+
+
+@pytest.mark.parametrize("source", BY_NUMBER)
+@pytest.mark.parametrize("name", PADDED)
+def test_padded_samples_are_made_when_they_are_needed(name, source):
+    options, length = PADDED[name]
+    model = full("sentences", 10)
+    rows, like = Rows(model), made("sentences", model)
+    view = watched(rows, source)
+    padded = view._pad(-1, **options, mask=True, length=True)
+    expected = like._pad(-1, **options, mask=True, length=True)
+    known = length if "to" in options else None
+    assert padded._fields() == ("x", "x_length", "x_mask", "y")
+    assert padded.x._shape() == padded.x_mask._shape() == (10, known)
+    assert padded.x_length._shape() == (10,)
+    assert (padded.x._dtype(), padded.x_mask._dtype()) == (np.dtype(int), np.dtype(bool))
+    repr(padded), len(padded), padded[3], padded[2:5].x, pickle.loads(pickle.dumps(padded))
+    assert not rows.made
+    assert_same(padded.x_length[2:4](), expected.length[2:4]())
+    assert set(rows.made) == {2, 3}
+    rows.made.clear()
+    assert_same(padded.x[4](), expected[4]())
+    assert padded.x._shape() == padded.x_mask._shape() == (10, length)
+    assert sum(rows.made.values()) == (1 if known else 11)
+    for key in (slice(2, 6), slice(None, None, -3), [5, 1, 5], 7):
+        rows.made.clear()
+        assert_same(padded[key].x(), expected[key]())
+        assert_same(padded.x_mask[key](), expected.mask[key]())
+        assert sum(rows.made.values()) <= 8
+    rows.made.clear()
+    assert_same(padded._asdict()["x"], expected())
+    assert set(rows.made.values()) == {1}
+    rows.made.clear()
+    assert [row.x().tolist() for row in padded] == expected().tolist()
+    assert set(rows.made.values()) == {1}
+    rows.made.clear()
+    batches = list(padded._loader(4))
+    assert [row for batch in batches for row in batch.x().tolist()] == expected().tolist()
+    assert set(rows.made.values()) == {1}
+    known = padded._probe()
+    assert_same((known.x * 2)[:, :2](), (expected * 2)[:, :2]())
+
+
+def test_the_longest_of_all_fields_are_found_in_one_pass():
+    rows = Rows(full("sentences", 9))
+
+    def pair(number):
+        row = rows(number)["x"]
+        return {"a": row, "b": {"c": np.concatenate([row, row])}}
+
+    padded = dv.View(pair, _length=9)._probe()._pad(0)
+    rows.made.clear()
+    assert (padded.a[1]._probe()._shape(), padded.b.c[1]._probe()._shape()) == ((5,), (10,))
+    assert set(rows.made.values()) == {1}
+
+
+def test_nested_samples_are_padded_when_they_are_needed():
+    for kind in ("documents", "images", "spectrograms"):
+        model = full(kind)
+        rows, like = Rows(model), made(kind, model)
+        padded = watched(rows).x._pad(-1, mask=True)
+        assert not rows.made
+        assert padded._shape() == watched(rows).x._shape()
+        assert_same(padded(), like._pad(-1)())
+        assert_same(padded.x_mask(), like._pad(-1, mask=True).mask())
+        assert_same(watched(rows).x._lengths()(), like._lengths()())
+
+
+def test_padded_samples_and_lengths_see_later_data():
+    rows = Rows(full("sentences"))
+    x = watched(rows).x
+    padded, given, lengths = x._pad(-1), x._pad(-1, to=6), x._lengths()
+    for show in (padded, given, lengths):
+        show()
+    rows.rows[2] = np.array([7, 7])
+    assert padded[2]().tolist() == [7, 7, -1, -1, -1]
+    assert given()[2].tolist() == [7, 7, -1, -1, -1, -1]
+    assert lengths()[2] == 2
+    rows.rows[2] = np.arange(8)
+    with pytest.raises(ValueError, match=r"row 2 has length 8, more than 5.*_pad\(\) was asked"):
+        padded()
+    with pytest.raises(ValueError, match=r"row 2 has length 8, more than to=6; truncate=True"):
+        given()
+    assert x._pad(-1)().shape == (6, 8)
+
+
+def test_samples_are_padded_to_the_longest_of_each_epoch():
+    def crop(row, rng):
+        return np.arange(int(rng.integers(1, 30)))
+
+    padded = dv.View(np.arange(8))._map(crop, seed=3)._probe()._pad(-1)
+    loader = padded._loader(8, repeat=True)
+    widths = [batch().shape[1] for batch in itertools.islice(loader, 3)]
+    assert len(set(widths)) > 1
+    assert widths[0] == padded().shape[1]
+
+
+def test_what_needs_the_length_of_padded_samples_asks_for_it():
+    padded = dv.View(np.arange, _length=5)._probe()._pad()
+    assert repr(padded) == "View (5, ?) int64, computed"
+    for ask in (lambda: padded + 1, lambda: padded[:, 0], lambda: padded._mean()):
+        with pytest.raises(dv.UndeclaredError, match=r"\(5, \?\).*_probe\(\).*to="):
+            ask()
+    assert padded._probe()._mean()() == 0.5
+    with pytest.raises(ValueError, match=r"to=5 is no multiple of 2"):
+        dv.View(np.arange, _length=5)._probe()._pad(to=5, multiple=2)
 
 
 # ---------------------------------------------------------------- what tables do with ragged rows

@@ -20,9 +20,9 @@ import numpy as np
 from dataview.compute.evaluation import evaluate
 from dataview.compute.statistics import pending, take_each
 from dataview.index import Computed, Index, extent, identity
-from dataview.plan.kinds import Reduction
+from dataview.plan.kinds import Reduction, Stored
 from dataview.plan.node import Node, Part
-from dataview.plan.photographs import Photograph, noted
+from dataview.plan.photographs import Photograph, PhotographSource, noted
 from dataview.plan.places import LatePlace, Place, places_read
 from dataview.plan.walk import below
 from dataview.sources import ArraySource, Home, Source, are_together, store_of_file, stores_meeting
@@ -240,6 +240,8 @@ def photographs_in(node: Node) -> Iterator[Photograph]:
     for part in below([node], Part.held):
         if isinstance(part, Photograph):
             yield part
+        if isinstance(part, Stored) and isinstance(part.source, PhotographSource):
+            yield part.source.photograph
         index = getattr(part, "index", None)
         for map_ in index.maps if isinstance(index, Index) else ():
             while isinstance(map_, Computed):

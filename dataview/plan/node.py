@@ -285,7 +285,7 @@ def fields_of_operands(args: Iterable[Argument], shape: Shape) -> Fields:
     return NO_FIELDS
 
 
-REMEMBERED = ("lent", "reader", "followed", "program", "settled", "laid")
+REMEMBERED = ("lent", "reader", "followed", "program", "settled", "laid", "next_pass")
 """The slots of nodes that are caches."""
 
 

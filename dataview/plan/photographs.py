@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import threading
 import weakref
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from dataview.index import Index, gather
 from dataview.plan.node import Node, Part, slots_of
+from dataview.sources import Memo, Source
 
 _lock = threading.Lock()
 _new: dict[int, weakref.ref[Any]] = {}
@@ -105,6 +108,23 @@ class Photograph(Part):
             if self.taken is None:
                 self.taken = found
                 self.node = None
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class PhotographSource(Source):
+    """What a photograph found, as data that are read when they are needed."""
+
+    photograph: Photograph
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def read(self, index: Index, memo: Memo) -> np.ndarray:
+        """Return part of what was found."""
+        return gather.read(self.photograph.array(), index)
+
+    def describe(self) -> str:
+        """Say that the data are computed."""
+        return "computed"
 
 
 def _unpickled(kind: Any, state: dict[str, Any]) -> Photograph:

@@ -1,5 +1,6 @@
 """Rows that a function makes by number, that arrive one by one, are mapped or cached."""
 
+from dataview.samples.asking import asked, statistic
 from dataview.samples.caching import cached
 from dataview.samples.collecting import collected, is_ragged, known_lengths, with_lengths
 from dataview.samples.declaring import declared, declared_spec, with_part
@@ -15,7 +16,15 @@ from dataview.samples.mapping import (
 )
 from dataview.samples.numbered import NumberedSamples, RaggedSamples, name_of, stack, stack_nodes
 from dataview.samples.once import keeper
-from dataview.samples.padding import Padding, filled, lengths, lengths_filled, mask_of, padded
+from dataview.samples.padding import (
+    PaddedSamples,
+    Padding,
+    filled,
+    lengths,
+    lengths_filled,
+    mask_of,
+    padded,
+)
 from dataview.samples.ragged import AnyLength
 from dataview.samples.random_numbers import RandomKeys, random_keys
 from dataview.samples.row_functions import Spec, Undeclared
@@ -40,6 +49,7 @@ __all__ = [
     "FilteredSamples",
     "IteratorSamples",
     "NumberedSamples",
+    "PaddedSamples",
     "Padding",
     "RaggedSamples",
     "RandomKeys",
@@ -48,6 +58,7 @@ __all__ = [
     "Stream",
     "Undeclared",
     "all_at_epoch",
+    "asked",
     "at_epoch",
     "cached",
     "collected",
@@ -76,6 +87,7 @@ __all__ = [
     "shuffled_stream",
     "stack",
     "stack_nodes",
+    "statistic",
     "with_lengths", "with_part",
     "within_pool",
 ]  # fmt: skip

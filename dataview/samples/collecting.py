@@ -23,7 +23,7 @@ from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below
 from dataview.samples.in_order import block_of
 from dataview.samples.numbered import RaggedSamples
-from dataview.samples.ragged import AnyLength, fitted, is_unlike, without_data
+from dataview.samples.ragged import AnyLength, fitted, is_unlike, levels_of, without_data
 from dataview.samples.streams import Stream, samples_of
 from dataview.sizes import sizes
 from dataview.sources import ArraySource
@@ -74,6 +74,29 @@ def with_lengths(node: Node) -> Node:
     whole = record(made, node.rank)
     found = members(cast(Record, _collected(whole, _like(whole))))
     return record({n: found[n].node if n in made else part for n, part in parts.items()}, node.rank)
+
+
+def longest(node: Node) -> np.ndarray:
+    """Return the greatest length of each axis that samples lay out for themselves, by field."""
+    leaves = [
+        (path, like) for path, like in _leaves(_like(node), ()) if isinstance(like, AnyLength)
+    ]
+    found = np.zeros(sum(len(axes) for _, like in leaves for axes in levels_of(like)), np.intp)
+    for number, sample in enumerate(samples_of(node)):
+        own: list[int] = []
+        for path, like in leaves:
+            own += _lengths_in(fitted(at_path(sample, path), like, f"sample {number}"), like)
+        np.maximum(found, own, out=found)
+    return found
+
+
+def _lengths_in(sample: np.ndarray, like: AnyLength) -> list[int]:
+    """Return the lengths that a sample lays out, of those of its rows the greatest."""
+    if like.row is None:
+        return list(sample.shape[: len(like.axes)])
+    rows = [_lengths_in(row, like.row) for row in sample]
+    none = [0] * sum(map(len, levels_of(like.row)))
+    return [len(sample), *map(max, zip(none, *rows, strict=True))]
 
 
 def _members(part: Any) -> list[Any]:

@@ -166,7 +166,7 @@ class RaggedSamples(NumberedSamples):
     How long each is is known when it has been made.
     """
 
-    __slots__ = ("like", "path")
+    __slots__ = ("like", "next_pass", "path")
 
     def __init__(self, node: NumberedSamples, path: tuple[str, ...], like: AnyLength) -> None:
         super().__init__(node.function, node.total, identity((node.total,)), node.to_node)
@@ -174,6 +174,12 @@ class RaggedSamples(NumberedSamples):
         self.path = path
         self.like = like
         self.dtype = like.dtype
+        self.next_pass: Any = None
+
+    def forget(self) -> None:
+        """Forget what has been remembered, and who waits for all samples to be made."""
+        super().forget()
+        self.next_pass = None
 
     @property
     def row_extents(self) -> Extents:
@@ -222,7 +228,14 @@ class RaggedSamples(NumberedSamples):
         """Return the samples as rows in memory."""
         if is_endless(self.count or 0):
             raise endless("making all samples")
-        numbers = self.numbers().tolist()
+        return self._rows_of(self.numbers())
+
+    def rows(self, numbers: np.ndarray) -> Ragged:
+        """Return some of the samples, by their numbers among those there are, as rows in memory."""
+        return self._rows_of(self.numbers()[numbers])
+
+    def _rows_of(self, chosen: np.ndarray) -> Ragged:
+        numbers = chosen.tolist()
         made = {number: self._values(number) for number in dict.fromkeys(numbers)}
         return self.like.rows_of([made[number] for number in numbers])
 

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 
 from dataview.compute import rows_of
-from dataview.errors import unknown_field
-from dataview.index import as_array, is_integer
-from dataview.index.flat import Layout
-from dataview.plan.build import record, stored, with_fields
+from dataview.errors import UndeclaredError, unknown_field
+from dataview.index import as_array, identity, is_integer, parse
+from dataview.plan.build import keyed, record, select, stored, with_fields
 from dataview.plan.casting import holding
-from dataview.plan.fields import Attached, Fields
-from dataview.plan.kinds import Mapped, Record, Sampled, known_shape, members
-from dataview.plan.node import Node, Part
-from dataview.plan.ragged import Ragged
+from dataview.plan.fields import NO_META, Attached, Fields
+from dataview.plan.kinds import Extents, Mapped, Record, Sampled, known_dtype, members
+from dataview.plan.node import DType, Evaluate, Node, Part
+from dataview.plan.ragged import Ragged, text_of
+from dataview.samples.asking import Longest, longest_in
+from dataview.samples.collecting import with_lengths
+from dataview.samples.numbered import NumberedSamples, RaggedSamples
+from dataview.samples.ragged import levels_of
+from dataview.samples.streams import Stream
 from dataview.sources import ArraySource, Memo
 
 SIDES = ("left", "right")
+
+MOST = np.iinfo(np.intp).max
+"""No row is longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,31 +54,44 @@ class Padding:
         if self.cut is not None and self.to is None:
             raise ValueError("truncate= needs a length to cut rows to: give to=")
 
-    def lengths(self, layout: Layout, where: str) -> tuple[int, ...]:
-        """Return the lengths of all axes of the layout once its rows are filled up."""
-        found = layout.lengths()
-        longest = found.max(axis=0, initial=0).tolist()
-        longest = [n if own is None else own for n, own in zip(longest, layout.axes, strict=True)]
-        ragged = [axis for axis, length in enumerate(layout.axes) if length is None]
+    def box(self, axes: Extents, longest: Sequence[int | None], where: str) -> Extents:
+        """Return the lengths of these axes once rows are filled up, None where that is unknown."""
+        found = [
+            own if length is None else length for own, length in zip(longest, axes, strict=True)
+        ]
+        ragged = [axis for axis, length in enumerate(axes) if length is None]
         given = self.to if isinstance(self.to, (tuple, list)) else (self.to,) * len(ragged)
         if len(given) != len(ragged):
             raise ValueError(f"{where}to= has {len(given)} lengths, and {len(ragged)} axes differ")
         for axis, length in zip(ragged, given, strict=True):
+            own = found[axis]
             if length is None:
-                longest[axis] = -(-longest[axis] // self.multiple) * self.multiple
+                found[axis] = None if own is None else -(-own // self.multiple) * self.multiple
                 continue
             if not is_integer(length) or length < 0:
                 raise TypeError(f"{where}to= is a length; got {length!r}")
-            if self.cut is None and longest[axis] > length:
-                row = int(found[:, axis].argmax())
-                raise ValueError(
-                    f"{where}row {row} has length {longest[axis]}, more than to={length}; "
-                    "truncate=True cuts it"
-                )
             if length % self.multiple:
                 raise ValueError(f"{where}to={length} is no multiple of {self.multiple}")
-            longest[axis] = int(length)
-        return tuple(longest)
+            found[axis] = int(length)
+        return tuple(found)
+
+    def each(self, levels: Sequence[Extents], where: str) -> list[Padding]:
+        """Return the padding of rows with these axes, of the rows inside these, and so on."""
+        if not isinstance(self.to, (tuple, list)):
+            return [self] * len(levels)
+        found, given = [], self.to
+        for axes in levels:
+            count = axes.count(None)
+            found.append(replace(self, to=given[:count]))
+            given = given[count:]
+        if given:
+            raise ValueError(f"{where}to= has {len(given)} lengths more than there are ragged axes")
+        return found
+
+    def of(self, dtype: DType) -> Padding:
+        """Return the padding for values of a dtype: a mask stays one."""
+        is_truth = type(self.value) is int and self.value in (0, 1)
+        return replace(self, value=bool(self.value)) if dtype.kind == "b" and is_truth else self
 
 
 class Filling(Part):
@@ -86,9 +106,35 @@ class Filling(Part):
 
     def rows(self, node: Any, numbers: np.ndarray, memo: Memo) -> np.ndarray:
         """Return rows filled up, or the mask that is true where there are data."""
-        rows: Ragged = node.node
-        rows = rows if len(numbers) == rows.count else rows.rows(numbers)
+        rows: Any = node.node
+        if isinstance(rows, RaggedSamples):
+            rows = rows.rows(numbers)
+            self.check(rows, numbers, "")
+        elif len(numbers) != rows.count:
+            rows = rows.rows(numbers)
         return self._mask(rows) if node.path else self._data(rows, node.dtype)
+
+    def check(self, rows: Any, numbers: np.ndarray, where: str) -> None:
+        """Raise if a row, or a row inside it, is longer than what rows are filled up to."""
+        for box in self.lengths if self.padding.cut is None else ():
+            layout = rows.chosen()[1]
+            longer = np.argwhere(layout.lengths() > box)
+            if len(longer):
+                place, axis = longer[0].tolist()
+                raise ValueError(
+                    f"{where}row {numbers[place]} has length {layout.lengths()[place, axis]}, more "
+                    f"than {self._limit(box[axis])}"
+                )
+            numbers = numbers.repeat(np.diff(layout.offsets)) if rows.is_nested else numbers
+            rows = rows.values
+
+    def _limit(self, length: int) -> str:
+        if self.padding.to is not None:
+            return f"to={length}; truncate=True cuts it"
+        return (
+            f"{length}, the length of the longest when _pad() was asked for; ask for it again, or "
+            "give to="
+        )
 
     def _data(self, rows: Ragged, dtype: Any, depth: int = 0) -> np.ndarray:
         if isinstance(rows.values, Ragged):
@@ -116,13 +162,94 @@ class Filling(Part):
         return out
 
 
+class PaddedSamples(NumberedSamples):
+    """Samples that differ in length, filled up to the longest: this is known once it is needed.
+
+    `longest` finds it, and it is the one from `start` on there; `path` leads to the data or the
+    mask.  The samples are those of `node`, made when they are needed.
+    """
+
+    __slots__ = ("longest", "padding", "path", "start", "where")
+    parts = ("node", "longest")
+
+    def __init__(
+        self, node: RaggedSamples, padding: Padding, longest: Longest, start: int, where: str
+    ) -> None:
+        count = node.count or 0
+        super().__init__(node.function, count, identity((count,)), node.to_node)
+        self.node = node
+        self.dtype = holding(node.dtype, padding.value, where)
+        self.meta = node.meta
+        self.padding = padding
+        self.longest = longest
+        self.start = start
+        self.where = where
+        self.path: tuple[str, ...] = ()
+
+    @property
+    def maker(self) -> Any:
+        """What makes the samples."""
+        assert self.node is not None
+        return self.node.maker
+
+    @property
+    def row_extents(self) -> Extents:
+        """The shape of each row, with None for a length that is not known yet."""
+        return _shape_of_row(cast(RaggedSamples, self.node), self._boxes(), bool(self.path))
+
+    def _boxes(self) -> list[Extents]:
+        """Return what rows are filled up to, as far as it is known."""
+        levels = levels_of(cast(RaggedSamples, self.node).like)
+        return _boxes_of(self.padding, levels, self.where, self.longest.taken, self.start)
+
+    def known(self) -> Node:
+        """Return the rows, of which the shape is known: if need be, all samples are made for it."""
+        self.longest.array()
+        return self.rows_of(
+            _filled_to(cast(RaggedSamples, self.node), self.padding, self._boxes(), self.path)
+        )
+
+    def sample(self, number: int) -> Node:
+        """Return one row."""
+        return select(
+            self.replaced(index=identity((self.total,))).known(), parse(number, (self.total,))
+        )
+
+    def answer(self, evaluate: Evaluate, memo: Memo) -> np.ndarray:
+        """Return the rows."""
+        with self.remembered():
+            return evaluate(self.known())
+
+    def probed(self) -> Node:
+        """Return the rows, of which the shape is known."""
+        return self.known()
+
+    def at(self, key: Any) -> Node | None:
+        """Return the part for a key that is not on rows alone, if the shape is known."""
+        entries = key if isinstance(key, tuple) else (key,)
+        if self.count is not None and len(entries) < 2:
+            return None
+        if None in self.row_extents:
+            raise self.shapeless()
+        return keyed(self.known(), key)
+
+    def shapeless(self) -> Exception:
+        """Return the error for a question that takes the length of the longest row."""
+        return UndeclaredError(
+            f"rows of shape {text_of(self.extents or ())} are filled up to the longest, which is "
+            "known when all samples have been made; _probe() makes them to find out, and to= gives "
+            "the length"
+        )
+
+
 def padded(node: Node, padding: Any, length: bool = False, mask: bool = False) -> Node:
     """Return ragged rows filled up to one shape; of a record, those of its ragged fields."""
+    node = with_lengths(node) if isinstance(node, Stream) else node
     if isinstance(node, Record):
-        return _padded_fields(node, padding, length, mask)
+        return _padded_fields(node, padding, length, mask, longest_in(node))
     if isinstance(node, Sampled) and node.lifts and not isinstance(node, Ragged):  # batches
         return node.of_rows(padded(cast(Node, node.node), padding, length, mask))
-    if not isinstance(node, Ragged):
+    if not isinstance(node, (Ragged, RaggedSamples)) or not node.count is not None:
         raise TypeError(
             "_pad makes rows of different lengths alike, and these are of one shape already; "
             "numpy.pad(view(), ...) puts a frame around an array"
@@ -130,61 +257,127 @@ def padded(node: Node, padding: Any, length: bool = False, mask: bool = False) -
     if isinstance(padding.value, Mapping):
         raise TypeError(f"the values by field are for a record; got {padding.value!r}")
     data = filled(node, padding)
-    name = node.label.names[-1] + "_" if node.label is not None else ""
+    name = "".join(f"{own}_" for own in _names_of(node)[-1:])
     beside = {f"{name}length": lengths_filled(data) if length else None}
     beside[f"{name}mask"] = mask_of(data) if mask else None
     more = {key: Attached(part, (0,)) for key, part in beside.items() if part is not None}
     return with_fields(data, Fields(more)) if more else data
 
 
-def filled(node: Ragged, padding: Padding, where: str = "") -> Mapped:
-    """Return rows filled up to one shape."""
-    boxes: list[tuple[int, ...]] = []
-    rows: Node = node
-    given = padding.to if isinstance(padding.to, (tuple, list)) else None
-    while isinstance(rows, Ragged):
-        places, layout = rows.chosen()
-        own = padding
-        if given is not None:
-            count = layout.axes.count(None)
-            own, given = replace(padding, to=given[:count]), given[count:]
-        boxes.append(own.lengths(layout, where))
-        rows = rows.values.rows(places) if isinstance(rows.values, Ragged) else rows.values
-    if given:
-        raise ValueError(f"{where}to= has {len(given)} lengths more than there are ragged axes")
-    if node.dtype == bool and type(padding.value) is int and padding.value in (0, 1):
-        padding = replace(padding, value=bool(padding.value))  # a mask stays one
-    dtype = holding(node.dtype, padding.value, where)
-    shape = (node.count, *(n for box in boxes for n in box), *known_shape(rows)[1:])
-    return Mapped(node, Filling(padding, tuple(boxes)), (), shape, dtype, meta=node.meta)
+def _names_of(node: Any) -> tuple[str, ...]:
+    """Return the names that lead to a ragged field, none if it is no field."""
+    if node.label is not None:
+        return node.label.names  # type: ignore[no-any-return]
+    return node.path or getattr(node.node, "path", ()) if isinstance(node, RaggedSamples) else ()
 
 
-def mask_of(filled: Mapped) -> Node:
+def filled(
+    node: Ragged | RaggedSamples, padding: Padding, where: str = "", longest: Any = None
+) -> Mapped | PaddedSamples:
+    """Return rows filled up to one shape; samples that are not made yet when this is needed.
+
+    `longest` tells where the longest of these is found.
+    """
+    padding = padding.of(known_dtype(node))
+    if isinstance(node, Ragged):
+        found = _longest_of(node)
+        boxes = _boxes_of(padding, _levels(node), where, found, 0)
+        data = _filled_to(node, padding, boxes, (), where)
+        if padding.to is not None:
+            cast(Filling, data.step).check(node, np.arange(node.count), where)
+        return data
+    boxes = _boxes_of(padding, _levels(node), where, None, 0)
+    if any(None in box for box in boxes):
+        photograph, start = longest or (Longest(node), 0)
+        return PaddedSamples(node, padding, photograph, start, where)
+    return _filled_to(node, padding, boxes, (), where)
+
+
+def _levels(node: Any) -> list[Extents]:
+    """Return the axes that rows lay out, and those that rows inside them lay out, and so on."""
+    if isinstance(node, RaggedSamples):
+        return levels_of(node.like)
+    return [node.layout.axes, *_levels(node.values)] if isinstance(node, Ragged) else []
+
+
+def _longest_of(node: Ragged) -> np.ndarray:
+    """Return the greatest length of each axis that rows lay out, and that rows inside them do."""
+    places, layout = node.chosen()
+    own = layout.lengths().max(axis=0, initial=0)
+    inner = node.values
+    return (
+        np.concatenate([own, _longest_of(inner.rows(places))]) if isinstance(inner, Ragged) else own
+    )
+
+
+def _boxes_of(
+    padding: Padding, levels: list[Extents], where: str, longest: np.ndarray | None, start: int
+) -> list[Extents]:
+    """Return what rows are filled up to, given the longest of them, or as far as it is known."""
+    found: list[Extents] = []
+    for axes, own in zip(levels, padding.each(levels, where), strict=True):
+        stop = start + len(axes)
+        lengths = [None] * len(axes) if longest is None else longest[start:stop].tolist()
+        found.append(own.box(axes, lengths, where))
+        start = stop
+    return found
+
+
+def _filled_to(
+    node: Ragged | RaggedSamples,
+    padding: Padding,
+    boxes: list[Any],
+    path: tuple[str, ...],
+    where: str = "",
+) -> Mapped:
+    """Return rows filled up to these lengths, or their mask."""
+    dtype = np.dtype(bool) if path else holding(node.dtype, padding.value, where)
+    shape: Any = (node.count, *_shape_of_row(node, boxes, bool(path)))
+    meta = NO_META if path else node.meta
+    return Mapped(node, Filling(padding, tuple(boxes)), path, shape, dtype, meta=meta)
+
+
+def _shape_of_row(node: Any, boxes: list[Extents], is_mask: bool) -> Extents:
+    """Return the shape of a row that is filled up; a mask has the axes that differ alone."""
+    if is_mask:
+        return tuple(
+            n
+            for level, box in zip(_levels(node), boxes, strict=True)
+            for n in _of_ragged(level, box)
+        )
+    lengths = tuple(n for box in boxes for n in box)
+    return (*lengths, *node.row_extents[len(lengths) :])
+
+
+def mask_of(filled: Mapped | PaddedSamples) -> Node:
     """Return the mask that is true where rows that are filled up have data."""
-    lengths: list[int] = []
-    rows, step = filled.node, cast(Filling, filled.step)
-    for box in step.lengths:
-        assert isinstance(rows, Ragged)
-        lengths += _of_ragged(rows.layout, box)
-        rows = rows.values
-    shape = (filled.node.count or 0, *lengths)
-    return Mapped(filled.node, step, ("mask",), shape, np.dtype(bool))
+    if isinstance(filled, PaddedSamples):
+        return filled.replaced(path=("mask",), dtype=np.dtype(bool), meta=NO_META)
+    step = cast(Filling, filled.step)
+    return _filled_to(cast(Ragged, filled.node), step.padding, list(step.lengths), ("mask",))
 
 
-def lengths_filled(filled: Mapped) -> Node:
+def lengths_filled(filled: Mapped | PaddedSamples) -> Node:
     """Return the lengths that the rows have in what they are filled up to."""
-    rows, step = filled.node, cast(Filling, filled.step)
+    rows = filled.node
+    step = filled if isinstance(filled, PaddedSamples) else cast(Filling, filled.step)
+    levels = _levels(rows)
+    boxes = _boxes_of(step.padding, levels, "", None, 0)
+    most = [MOST if n is None else n for n in _of_ragged(levels[0], boxes[0])]
+    if isinstance(rows, RaggedSamples):
+        return _lengths_later(rows, tuple(most))
     assert isinstance(rows, Ragged)
-    found = np.minimum(lengths_of(rows), _of_ragged(rows.layout, step.lengths[0]))
-    return stored(ArraySource(_alone(found)), False)
+    return stored(ArraySource(_alone(np.minimum(lengths_of(rows), most))), False)
 
 
-def _of_ragged(layout: Layout, lengths: tuple[int, ...]) -> list[int]:
+def _of_ragged(axes: Extents, lengths: Extents) -> Extents:
     """Return the lengths of the axes that are ragged."""
-    return [n for n, length in zip(lengths, layout.axes, strict=True) if length is None]
+    return tuple(n for n, length in zip(lengths, axes, strict=True) if length is None)
 
 
-def _padded_fields(node: Record, padding: Any, length: bool, mask: bool) -> Node:
+def _padded_fields(
+    node: Record, padding: Any, length: bool, mask: bool, longest: Mapping[int, Any]
+) -> Node:
     """Return a record with its ragged fields filled up, and with what that brings beside them."""
     by_name = padding.value if isinstance(padding.value, Mapping) else None
     parts = {name: part.node for name, part in members(node).items()}
@@ -198,14 +391,14 @@ def _padded_fields(node: Record, padding: Any, length: bool, mask: bool) -> Node
             continue
         own = padding if by_name is None else replace(padding, value=by_name[name])
         if isinstance(part, Record):
-            found[name] = _padded_fields(part, own, length, mask)
+            found[name] = _padded_fields(part, own, length, mask, longest)
             continue
-        if not isinstance(part, Ragged):
+        if not isinstance(part, (Ragged, RaggedSamples)):
             if by_name is not None:
                 raise TypeError(f"_pad: the rows of field {name!r} are of one shape already")
             found[name] = part
             continue
-        found[name] = data = filled(part, own, f"field {name!r}: ")
+        found[name] = data = filled(part, own, f"field {name!r}: ", longest.get(id(part)))
         for key, beside in (
             (f"{name}_length", lengths_filled(data) if length else None),
             (f"{name}_mask", mask_of(data) if mask else None),
@@ -229,8 +422,31 @@ def lengths_of(node: Ragged) -> np.ndarray:
     return shapes
 
 
+class _Measuring(Part):
+    """The step from samples that differ in length to their lengths, `most` at most."""
+
+    __slots__ = ("most",)
+    title = "lengths"
+
+    def __init__(self, most: tuple[int, ...]) -> None:
+        self.most = most
+
+    def rows(self, node: Any, numbers: np.ndarray, memo: Memo) -> np.ndarray:
+        """Return the lengths of these rows."""
+        return _alone(np.minimum(lengths_of(node.node.rows(numbers)), self.most))
+
+
+def _lengths_later(node: RaggedSamples, most: tuple[int, ...]) -> Node:
+    """Return the lengths of samples, each of which is made when its length is needed."""
+    shape = (node.count or 0, *((len(most),) if len(most) > 1 else ()))
+    return Mapped(node, _Measuring(most), (), shape, np.dtype(np.intp))
+
+
 def lengths(node: Node) -> Node:
     """Return the length of each row, or the lengths of its axes, if several differ."""
+    node = with_lengths(node) if isinstance(node, Stream) else node
+    if isinstance(node, RaggedSamples) and node.count is not None:
+        return _lengths_later(node, (MOST,) * levels_of(node.like)[0].count(None))
     if isinstance(node, Sampled) and node.lifts and not isinstance(node, Ragged):
         return node.of_rows(lengths(cast(Node, node.node)))
     if not isinstance(node, Ragged):

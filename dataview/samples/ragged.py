@@ -157,6 +157,11 @@ def _of_shapes(found: Sequence[tuple[Shape, DType]]) -> AnyLength | None:
     return AnyLength(extents, common_dtype([dtype for _, dtype in full]))
 
 
+def levels_of(like: AnyLength) -> list[Extents]:
+    """Return the axes that samples lay out, and those that their rows lay out, and so on."""
+    return [like.axes, *(levels_of(like.row) if like.row is not None else ())]
+
+
 def has_extents(shape: Shape, extents: Extents) -> bool:
     """Whether a shape is as known, where None is known of a length that differs."""
     return len(shape) == len(extents) and all(

@@ -376,7 +376,7 @@ def members_read(roots: Sequence[Node]) -> Iterator[Any]:
 def _bytes_of(spec: Spec) -> int:
     if isinstance(spec, dict):
         return sum(map(_bytes_of, spec.values()))
-    known = spec.shape is not None and spec.dtype is not None
+    known = spec.shape is not None and None not in spec.shape and spec.dtype is not None
     return size_of(spec.shape) * spec.dtype.itemsize if known else 0  # type: ignore[arg-type,union-attr]
 
 

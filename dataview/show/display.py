@@ -89,7 +89,7 @@ def _what(node: Node) -> str:
     lengths = lengths_of(node)
     first = (lengths or (None,))[0]
     rows = "1 row" if first == 1 else f"{length_text(first)} rows"
-    unknown = isinstance(node, NumberedSamples) and not isinstance(node, RaggedSamples)
+    unknown = isinstance(node, NumberedSamples) and (node.row_extents is None or node.dtype is None)
     if unknown or (isinstance(node, Stream) and node.sample is None):
         return f"of {rows} of ?" if lengths else "of ?"
     if not _is_record(node):

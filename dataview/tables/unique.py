@@ -16,7 +16,7 @@ from dataview.plan.node import DType, Evaluate, Node
 from dataview.plan.operations import is_present, may_be_missing
 from dataview.plan.photographs import Photograph
 from dataview.plan.ragged import Ragged
-from dataview.samples import Samples, Stream
+from dataview.samples import RaggedSamples, Samples, Stream, with_lengths
 from dataview.sources import ArraySource, Memo
 from dataview.tables.coding import NARROW, above, classes
 
@@ -35,9 +35,16 @@ def distinct(node: Node, counts: bool, labels: bool = False) -> Distinct:
     what = "_labels" if labels else "_unique"
     check_no_record(node, what)
     check_ends(node, what)
-    node = node.flat() if isinstance(node, Ragged) else node
-    known_shape(node)
+    if not isinstance(node, RaggedSamples):  # which are made when the values are needed
+        node = _values_of(node)
+        known_shape(node)
     return Distinct(Values(node, counts, labels))
+
+
+def _values_of(node: Node) -> Node:
+    """Return the values of ragged rows in a line, any other node as it is."""
+    rows = with_lengths(node)
+    return rows.flat() if isinstance(rows, Ragged) else rows
 
 
 def _counted(array: np.ndarray) -> Counted:
@@ -101,7 +108,7 @@ class Values(Table):
 
     def find(self, node: Node) -> np.ndarray:
         """Count the values."""
-        values, counts = count_values(node, self.labels)
+        values, counts = count_values(_values_of(node), self.labels)
         found = np.empty(len(values), self.dtype)
         if self.counts:
             found["value"], found["count"] = values, counts

@@ -37,6 +37,7 @@ from dataview.plan.node import Node
 from dataview.plan.operations import OPERATIONS, NumpyFunction, Operation, Ufunc
 from dataview.plan.symbols import deferring
 from dataview.samplers import as_numbers
+from dataview.samples import asked, statistic
 from dataview.tables import distinct
 from dataview.view import lengths, masks, outputs
 from dataview.view.face import (
@@ -391,7 +392,7 @@ def _reduced(
     if kind.startswith("nan") and known_dtype(node).hasobject:
         return _LEFT  # type: ignore[no-any-return]
     if where is True:
-        return reduction(kind, node, axis, keepdims, options)
+        return statistic(kind, node, axis, keepdims, options)
     mask = node_from(where)
     if kind.removeprefix("nan") not in _OF_SOME or known_dtype(node).kind not in "biufc":
         return _LEFT  # type: ignore[no-any-return]
@@ -404,7 +405,8 @@ def _median(present: bool, a: Any, axis: Any = None, *, keepdims: bool = False) 
     node = node_from(a)
     if known_dtype(node).kind not in "biufmM":
         return _LEFT  # type: ignore[no-any-return]
-    return median(node, _as_axes(axis), keepdims, present)
+    of_all = partial(median, axis=_as_axes(axis), keepdims=keepdims, present=present)
+    return asked(of_all, node)
 
 
 def _as_axes(axis: Any) -> Any:
@@ -430,7 +432,7 @@ def _quantile(
         return _LEFT  # type: ignore[no-any-return]
     q = q if type(q) in (int, float) else np.array(evaluated(q))
     options = {"q": q, "method": method, "approx": False, **({"present": True} if present else {})}
-    return reduction("quantile", node, _as_axes(axis), keepdims, options)
+    return statistic("quantile", node, _as_axes(axis), keepdims, options)
 
 
 def _percentile(
@@ -459,6 +461,10 @@ def _count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Node:
     node = node_from(a)
     if known_dtype(node).kind == "V":
         return _LEFT  # type: ignore[no-any-return]
+    return asked(partial(_sum_of_true, axis=axis, keepdims=keepdims), node)
+
+
+def _sum_of_true(node: Node, axis: Any, keepdims: bool) -> Node:
     return reduction("sum", astype(node, bool), axis, keepdims, {})
 
 

@@ -21,7 +21,7 @@ class RaggedVerbs(BaseView):
         >>> dv.View([[1, 2], [3], []])._lengths()()
         array([2, 1, 0])
         """
-        return like(self, samples.lengths(samples.with_lengths(node_of(self))))
+        return like(self, samples.lengths(node_of(self)))
 
     def _windows(self, size: int, step: int = 1) -> Self:
         """Return all windows of `size` rows, `step` rows apart; writes pass through them.
@@ -63,5 +63,4 @@ class RaggedVerbs(BaseView):
         """
         cut = "right" if truncate is True else truncate or None
         padding = samples.Padding(value, to, side, multiple, cut)
-        node = samples.with_lengths(node_of(self))
-        return like(self, samples.padded(node, padding, length, mask))
+        return like(self, samples.padded(node_of(self), padding, length, mask))

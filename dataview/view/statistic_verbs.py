@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Self, TypeVar, cast
 
 import numpy as np
@@ -9,11 +10,10 @@ import numpy as np
 from dataview.compute import (
     evaluate,
     median,
-    reduction,
     reduction_from,
     reduction_where,
 )
-from dataview.samples import collected, with_lengths
+from dataview.samples import asked, collected, statistic, with_lengths
 from dataview.show import Description, described
 from dataview.tables import distinct, filled_in, whole_rows
 from dataview.view.face import BaseView, argument, evaluated, like, node_from, node_of
@@ -120,7 +120,7 @@ class StatisticVerbs(BaseView):
         >>> dv.View([3, 1, 2, 9])._median()()
         np.float64(2.5)
         """
-        return like(self, median(with_lengths(node_of(self)), axis, keepdims))
+        return like(self, asked(partial(median, axis=axis, keepdims=keepdims), node_of(self)))
 
     # --- without what is missing --------------------------------------------------------------
 
@@ -167,7 +167,8 @@ class StatisticVerbs(BaseView):
 
     def _nanmedian(self, axis: Any = None, *, keepdims: bool = False) -> Self:
         """Return the median of what is not NaN or NaT."""
-        return like(self, median(with_lengths(node_of(self)), axis, keepdims, present=True))
+        of_present = partial(median, axis=axis, keepdims=keepdims, present=True)
+        return like(self, asked(of_present, node_of(self)))
 
     def _nanquantile(
         self, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
@@ -213,7 +214,7 @@ class StatisticVerbs(BaseView):
         >>> dv.View(["b", "a", "b"])._unique()()
         array(['a', 'b'], dtype='<U1')
         """
-        return like(self, distinct(with_lengths(node_of(self)), counts))
+        return like(self, distinct(node_of(self), counts))
 
     def _describe(self) -> Description:
         """Return statistics of each field, as a table and as a mapping by field.
@@ -233,10 +234,9 @@ _Some = TypeVar("_Some", bound=BaseView)
 def _reduced(
     view: _Some, kind: str, axis: Any, keepdims: bool, where: Any = None, **options: Any
 ) -> _Some:
-    node = with_lengths(node_of(view))
     if where is None or where is True:
-        return like(view, reduction(kind, node, axis, keepdims, options))
-    mask = with_lengths(node_from(where))
+        return like(view, statistic(kind, node_of(view), axis, keepdims, options))
+    node, mask = with_lengths(node_of(view)), with_lengths(node_from(where))
     return like(view, reduction_where(kind, node, axis, keepdims, options, mask))
 
 
@@ -246,6 +246,8 @@ def _extreme(view: _Some, kind: str, axis: Any, keepdims: bool, initial: Any, wh
         if where is not None and where is not True:
             raise ValueError(f"{kind} of no elements has no value, so where= needs initial=")
         return _reduced(view, kind, axis, keepdims)
-    node = with_lengths(node_of(view))
-    mask = None if where is None or where is True else with_lengths(node_from(where))
-    return like(view, reduction_from(kind, node, axis, keepdims, initial, mask))
+    how = {"axis": axis, "keepdims": keepdims, "initial": initial}
+    if where is None or where is True:
+        return like(view, asked(partial(reduction_from, kind, **how), node_of(view)))
+    node, mask = with_lengths(node_of(view)), with_lengths(node_from(where))
+    return like(view, reduction_from(kind, node, **how, where=mask))

@@ -1,0 +1,143 @@
+"""What is asked of all samples of a function that differ in length: found when it is needed."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+
+from dataview.compute import evaluate, reduction
+from dataview.index.flat import layout_of, shaped
+from dataview.plan.build import record, stored
+from dataview.plan.guards import check_ends
+from dataview.plan.kinds import Record, Sampled, known_dtype, known_shape, size_of
+from dataview.plan.node import Node
+from dataview.plan.photographs import Photograph, PhotographSource
+from dataview.plan.ragged import Ragged
+from dataview.plan.walk import below
+from dataview.samples.collecting import longest, with_lengths
+from dataview.samples.numbered import RaggedSamples
+from dataview.samples.ragged import AnyLength, levels_of, without_data
+
+Build = Callable[[Node], Node]
+"""Makes a statistic of rows whose lengths are known; it can be pickled."""
+
+
+class OnePass:
+    """All samples of a node, which are made once for all that was asked of them before."""
+
+    __slots__ = ("__weakref__", "node", "rows")
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.rows: Node | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return OnePass, (self.node,)
+
+    def collected(self) -> Node:
+        """Return the samples as rows whose lengths are known."""
+        if self.rows is None:
+            self.rows = with_lengths(self.node)
+        return self.rows
+
+
+class Asked(Photograph):
+    """A statistic of samples, as they are when it is asked for."""
+
+    __slots__ = ("build", "samples")
+    about = "a statistic of samples that differ in length"
+
+    def __init__(self, node: RaggedSamples, build: Build) -> None:
+        super().__init__(node)
+        self.build = build
+        self.samples: OnePass | None = _next_pass(node)
+
+    def find(self, node: Node) -> np.ndarray:
+        """Make the samples, unless this was done for what was asked before, and take it."""
+        samples = self.samples or OnePass(node)
+        return np.array(evaluate(self.build(samples.collected())))
+
+    def keep(self, found: np.ndarray) -> None:
+        """Keep the statistic, and let go of the samples."""
+        super().keep(found)
+        self.samples = None
+
+
+class Longest(Photograph):
+    """The greatest lengths of samples, which rows are filled up to; other samples have others."""
+
+    __slots__ = ()
+    about = "the longest rows"
+
+    def find(self, node: Node) -> np.ndarray:
+        """Make all samples to see how long they are."""
+        return longest(node)
+
+    def keep(self, found: np.ndarray) -> None:
+        """Keep the lengths, and whose they are."""
+        node = self.node
+        super().keep(found)
+        self.node = node
+
+    def replaced(self, **changes: Any) -> Self:
+        """Return the photograph of other samples, such as those of another epoch: not taken."""
+        return super().replaced(taken=None, failed=None, **changes)
+
+
+def longest_in(node: Record) -> dict[int, tuple[Longest, int]]:
+    """Return where the longest rows of each ragged field are found, by the identity of the node.
+
+    Fields that are made together are looked at in one pass.
+    """
+    makers: dict[Any, dict[str, RaggedSamples]] = {}
+    for part in below([node], lambda part: part.attached() if isinstance(part, Record) else []):
+        if isinstance(part, RaggedSamples):
+            together = makers.setdefault(part.maker, {})
+            together[str(len(together))] = part
+    found: dict[int, tuple[Longest, int]] = {}
+    for together in makers.values():
+        photograph, start = Longest(record(together, 1)), 0
+        for part in together.values():
+            found[id(part)] = photograph, start
+            start += sum(map(len, levels_of(part.like)))
+    return found
+
+
+def _next_pass(node: RaggedSamples) -> OnePass:
+    """Return the next pass over samples, which all share that ask before it."""
+    found: OnePass | None = None if node.next_pass is None else node.next_pass()
+    if found is None or found.rows is not None:
+        found = OnePass(node)
+        node.next_pass = weakref.ref(found)
+    return found
+
+
+def asked(build: Build, node: Node) -> Node:
+    """Return a statistic of a node; samples whose lengths are unknown are not made for it yet."""
+    if not isinstance(node, RaggedSamples):
+        return build(with_lengths(node))
+    check_ends(node, "reading all samples")
+    known = build(_stand_in(node.like, node.count or 0))
+    if isinstance(known, Sampled):  # it has a value for each place of a row
+        return build(with_lengths(node))
+    source = PhotographSource(Asked(node, build), known_shape(known), known_dtype(known))
+    return stored(source, False)
+
+
+def statistic(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str, Any]) -> Node:
+    """Return a statistic of a node as `asked` does."""
+    return asked(partial(reduction, kind, axis=axis, keepdims=keepdims, options=options), node)
+
+
+def _stand_in(like: AnyLength, count: int) -> Ragged:
+    """Return so many rows of which each length that differs is 1: of these all is checked."""
+    if like.row is not None:
+        return Ragged(_stand_in(like.row, count), layout_of(lengths=np.ones(count, np.intp)))
+    one = [1 if length is None else length for length in like.axes]
+    values = without_data((count * size_of(tuple(one)), *like.rest), known_dtype(like))
+    shapes = np.broadcast_to(np.array(one, np.intp), (count, len(one)))
+    return Ragged(values, shaped(shapes, like.axes))
