@@ -1094,6 +1094,25 @@ def test_rows_without_width_keep_their_lengths():
     assert d.a._pad(0)().shape == (2, 3, 0)
 
 
+@pytest.mark.parametrize("rest", [(0,), (2, 0)])
+def test_rows_without_width_are_written(rest):
+    rows = [np.zeros((length, *rest)) for length in (1, 2, 3)]
+    v = dv.ragged(np.zeros((6, *rest)), lengths=[1, 2, 3])
+    v += 1
+    v *= v
+    v[1:] -= np.zeros(2)
+    v[:2] = rows[:2]
+    v[:] = v + 1
+    v._write(rows)
+    v[2] = rows[2]
+    assert_rows(v, rows)
+    for unlike in (rows[::-1], [np.zeros((1, *rest))] * 3):
+        with pytest.raises(ValueError, match=r"row \d has \(\d,\), the value \(\d,\)"):
+            v[:] = unlike
+    with pytest.raises(ValueError, match=r"\(2,\)"):
+        v += np.zeros(2)
+
+
 def test_functions_are_mapped_over_ragged_rows_and_filter_them():
     v = dv.ragged([[1, 2], [3], []])
     assert v._map(lambda row: row().sum())().tolist() == [3, 3, 0]

@@ -444,12 +444,14 @@ class Ragged(Sampled):
         if _is_number(node):
             return node
         given = self.rows_given(node)
-        if not self.size and node.count == self.count and not (given and given.size):
-            nothing = np.empty((0, *known_shape(self.leaf())[1:]), self.dtype)
-            return stored(ArraySource(nothing))
+        line = known_shape(self.leaf())
+        is_alike = given is not None and self.is_like(given)
+        is_nothing = given is None or (not given.size and (is_alike or not line[0]))
+        if not self.size and node.count == self.count and is_nothing:  # of whatever dtype
+            return stored(ArraySource(np.empty(line, self.dtype)))
         if given is None:
             return self.per_row(node)
-        if not self.is_like(given):
+        if not is_alike:
             raise self._misfit(given)
         return given.flat()
 
