@@ -89,11 +89,11 @@ def unknown_field(
     >>> print(unknown_field("lable", ["input", "label"], "View(10)"))
     no field 'lable' in View(10); did you mean 'label'? The fields are: input, label
     """
+    more = f"; {advice}" if advice else ""
     if reason is not None:
-        return FieldError(f"field {name!r} {reason}, in {where}")
+        return FieldError(f"field {name!r} {reason}, in {where}{more}")
     names = list(known)
     listing = f" The fields are: {', '.join(names)}" if names else " It has no fields"
-    more = f"; {advice}" if advice else ""
     return FieldError(f"no field {name!r} in {where}{hint(name, names) or '.'}{listing}{more}")
 
 

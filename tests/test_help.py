@@ -256,6 +256,38 @@ def test_what_to_write_instead_gives_what_numpy_gives(name):
     np.testing.assert_allclose(np.asarray(eval(last, known)), expected)
 
 
+RAGGED = {
+    "in memory": lambda: dv.View([[1, 2], [3]]),
+    "of a function": lambda: dv.View(np.arange, _length=4)._probe(),
+    "of a stream": lambda: dv.View(lambda: map(np.arange, range(4)))._probe(),
+    "batches": lambda: dv.View([[1, 2], [3]])._minibatches(2),
+}
+
+
+@pytest.mark.parametrize("name", RAGGED)
+def test_a_name_of_an_array_is_explained_for_ragged_rows_too(name):
+    view = RAGGED[name]()
+    with pytest.raises(AttributeError, match=r"no field 'sum' in .* no fields; the verb is _sum$"):
+        view.sum()
+    with pytest.raises(AttributeError, match=r"write d._reshape\(-1\)$"):
+        view.ravel()
+    with pytest.raises(AttributeError, match=r"no field 'label' in .*It has no fields$"):
+        view.label()
+    assert view._asdict() == {}
+
+
+def test_a_name_of_an_array_is_explained_before_fields_are_known():
+    view = dv.View(np.arange, _length=4)
+    with pytest.raises(
+        AttributeError, match=r"'sum' is unknown .*_probe\(\),.*; the verb is _sum$"
+    ):
+        view.sum()
+    with pytest.raises(
+        AttributeError, match=r"'label' is unknown .*call _probe\(\), in View[^;]*$"
+    ):
+        view.label()
+
+
 @pytest.mark.parametrize("name", sorted(hints.INSTEAD))
 def test_what_to_write_instead_names_verbs_that_there_are(name):
     assert f"_{name}" not in verbs()

@@ -508,9 +508,14 @@ _new = object.__new__
 def _with_known_fields(view: View) -> Node:
     """Return the node of a view; raise if its fields are unknown."""
     node = node_of(view)
-    if isinstance(node, Sampled) and not node.fields.named:
+    if _is_unknown(node):
         raise UndeclaredError("the fields are unknown until a sample has been read; call _probe()")
     return node
+
+
+def _is_unknown(node: Node) -> bool:
+    """Whether the fields are unknown until a sample has been read."""
+    return isinstance(node, Sampled) and node.dtype is None and not node.fields.named
 
 
 # For doctest, which skips the examples of a class whose __module__ is another module.
@@ -596,7 +601,7 @@ def _attribute(view: View, name: str) -> Any:
 def _no_field(view: View, name: str) -> Exception:
     node = node_of(view)
     reason = node.fields.lost.get(name)
-    if isinstance(node, Sampled) and not node.fields.named:
+    if _is_unknown(node):
         reason = "is unknown until a sample has been read; call _probe()"
     error = unknown_field(
         name, node.fields, show.title(node), reason, hints.advice(name, vars(View))
