@@ -1592,6 +1592,92 @@ def test_what_needs_the_length_of_padded_samples_asks_for_it():
         dv.View(np.arange, _length=5)._probe()._pad(to=5, multiple=2)
 
 
+# ---------------------------------------------------------------- NumPy's functions
+
+OF_ALL_VALUES = {
+    "histogram": lambda x: np.histogram(x, bins=3, range=(0, 40)),
+    "edges": lambda x: np.histogram_bin_edges(x, 4),
+    "bincount": lambda x: np.bincount(x, minlength=3),
+    "ptp": np.ptp,
+    "mean": np.mean,
+    "unique": lambda x: np.unique(x, return_counts=True),
+}
+OF_EACH_VALUE = {
+    "isin": lambda x: np.isin(x, [7, 14, 15]),
+    "not in": lambda x: np.isin(x, dv.View([7, 14, 15]), invert=True),
+    "digitize": lambda x: np.digitize(x, [3, 9]),
+    "interp": lambda x: np.interp(x, [0, 40], [0, 1]),
+    "clip": lambda x: np.clip(x, 3, 9),
+}
+REFUSED = {
+    "sort": np.sort,
+    "argsort": lambda x: np.argsort(x, axis=0),
+    "cumsum": np.cumsum,
+    "cumprod": lambda x: np.cumprod(x, axis=1),
+    "diff": np.diff,
+    "nonzero": np.nonzero,
+    "where": lambda x: np.where(x > 1),
+    "pad": lambda x: np.pad(x, 1),
+    "average": np.average,
+    "norm": np.linalg.norm,
+    "stack": lambda x: np.stack([x, x]),
+    "partition": lambda x: np.partition(x, 1),
+    "union1d": lambda x: np.union1d([1], x),
+    "add.reduce": np.add.reduce,
+    "add.accumulate": np.add.accumulate,
+    "add.outer": lambda x: np.add.outer(x, 1),
+    "average of weights": lambda x: np.average(np.ones(6), weights=x),
+}
+
+
+def in_line(rows):
+    """Give the values of rows of any kind in one line."""
+    return np.concatenate([in_line(r) if r.dtype == object else r.ravel() for r in rows])
+
+
+@pytest.mark.parametrize("kind", ["sentences", "images", "documents"])
+@pytest.mark.parametrize("source", [None, *BY_NUMBER])
+def test_numpy_functions_of_ragged_values(source, kind):
+    model = full(kind)
+    view = made(kind, model) if source is None else BY_NUMBER[source](Rows(model))._probe().x
+    for function in OF_ALL_VALUES.values():
+        found, expected = function(view), function(in_line(model))
+        several = isinstance(found, tuple)
+        for own, other in zip(
+            *((found, expected) if several else ([found], [expected])), strict=True
+        ):
+            assert_same(own() if isinstance(own, dv.View) else own, other)
+    width = 3 if kind == "images" else 1
+    each = [np.ptp(in_line([row]).reshape(-1, width), axis=0) for row in model]
+    assert_same(np.ptp(view, axis=1)().reshape(-1, width), np.array(each))
+    for name, function in OF_EACH_VALUE.items():
+        if source is None or name != "clip":
+            assert_rows(function(view), each_of(model, function))
+
+
+def each_of(rows, function):
+    """Give what a function makes of each row."""
+    found = [each_of(row, function) if row.dtype == object else function(row) for row in rows]
+    return objects([part() if isinstance(part, dv.View) else part for part in found])
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_numpy_functions_of_ragged_rows_are_refused_with_advice(name):
+    view = dv.View([[3, 1, 2], [5, 4], [], [9]])
+    made_later = dv.View(np.arange, _length=4)._probe()
+    for rows, advice in ((view, r"_pad\(value\).*_map\(function\)"), (made_later, r"_freeze\(\)")):
+        with pytest.raises(dv.RaggedError, match=rf"\(4, \?\).*{advice}"):
+            REFUSED[name](rows)
+
+
+def test_numpy_functions_of_whole_rows():
+    view = dv.View([[3, 1], [5], []])
+    assert_rows(np.roll(view, 1), [np.array([], int), np.array([3, 1]), np.array([5])])
+    assert_rows(np.repeat(view[:1], 2), [np.array([3, 1])] * 2)
+    assert_rows(np.copy(view), [np.array([3, 1]), np.array([5]), np.array([], int)])
+    assert np.array_equal(view, [[3, 1], [5], []])
+
+
 # ---------------------------------------------------------------- what tables do with ragged rows
 
 

@@ -48,10 +48,9 @@ from dataview.view.face import (
     node_of,
     viewed,
 )
+from dataview.view.ragged_functions import LEFT as _LEFT
+from dataview.view.ragged_functions import ROWS, whole
 from dataview.write import check_writable, write
-
-_LEFT: Any = object()
-"""A row returns this to leave the call to NumPy."""
 
 
 def called(function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -66,8 +65,9 @@ def called(function: Callable[..., Any], args: tuple[Any, ...], options: dict[st
     found = _from_row(*rest)
     if found is not _LEFT:
         return viewed(found) if isinstance(found, Node) else found
+    data = partial(whole, function=function)
     with changing_arrays(args[:1]) if function in masks.ROWS else nullcontext():
-        return function(*_each(evaluated, args), **_each(evaluated, options))
+        return function(*_each(data, args), **_each(data, options))
 
 
 def _from_row(function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -477,6 +477,7 @@ _KINDS = (
 )  # fmt: skip
 _STATISTICS = {getattr(np, kind): kind for kind in _KINDS} | {np.amin: "min", np.amax: "max"}
 _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
+    **ROWS,
     np.allclose: _allclose,
     np.array_equal: lambda a1, a2: lengths.truth(comparison(node_from(a1), node_from(a2), False)),
     np.broadcast_to: _laid(layout.broadcast),

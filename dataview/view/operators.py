@@ -29,6 +29,7 @@ from dataview.view.face import (
     unwrapped,
     viewed,
 )
+from dataview.view.ragged_functions import whole
 from dataview.write import apply_in_place, apply_where, check_writable, put_in_place, write
 
 
@@ -285,7 +286,7 @@ def _left_to_numpy(
         if isinstance(view, BaseView):
             check_writable(node_of(view))
     data = [np.array(evaluated(view)) if isinstance(view, BaseView) else view for view in changed]
-    values = [evaluated(value) for value in inputs]
+    values = [whole(value, ufunc) for value in inputs]
     if method == "at":
         values[0] = data[0]
     elif data:

@@ -1,0 +1,90 @@
+"""NumPy's functions of ragged rows: of each value, of all values, of whole rows, or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from dataview.compute import evaluate
+from dataview.errors import RaggedError
+from dataview.plan.build import elementwise, stored
+from dataview.plan.node import Node
+from dataview.plan.ragged import Ragged
+from dataview.samples import is_ragged, statistic, with_lengths
+from dataview.sources import ArraySource
+from dataview.view.face import BaseView, evaluated, node_of
+
+LEFT: Any = object()
+"""A row returns this to leave the call to NumPy."""
+
+OF_ROWS = frozenset((
+    np.append, np.array_repr, np.array_split, np.array_str, np.copy, np.delete, np.repeat, np.roll,
+    np.save, np.savez, np.savez_compressed, np.split, np.tile,
+))  # fmt: skip
+"""The functions that look at no value: they get an array of the arrays of rows."""
+
+
+def whole(value: Any, function: Any) -> Any:
+    """Return the data of a view, and any other value as it is; refuse ragged rows where due."""
+    if isinstance(value, BaseView) and function not in OF_ROWS and is_ragged(node_of(value)):
+        name = getattr(function, "__name__", str(function))
+        refusal: Any = node_of(value)
+        raise RaggedError(f"numpy.{name} takes an array of one shape: {refusal.shapeless()}")
+    return evaluated(value)
+
+
+def _rows_of(value: Any) -> Ragged | None:
+    """Return ragged rows such that their values stand in a line, None for any other value."""
+    node = node_of(value) if isinstance(value, BaseView) else None
+    rows = with_lengths(node) if node is not None and is_ragged(node) else None
+    return rows.relaid() if isinstance(rows, Ragged) else None
+
+
+def _of_all_values(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the row of a function to which it does not matter how values are arranged."""
+
+    def row(a: Any, *args: Any, **options: Any) -> Any:
+        rows = _rows_of(a)
+        if rows is None:
+            return LEFT
+        return _called(function, evaluate(rows.leaf()).reshape(-1), args, options)
+
+    return row
+
+
+def _of_each_value(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the row of a function that has a value for each value."""
+
+    def row(a: Any, *args: Any, **options: Any) -> Any:
+        rows = _rows_of(a)
+        if rows is None:
+            return LEFT
+        found = _called(function, evaluate(rows.leaf()), args, options)
+        return rows.over(stored(ArraySource(found), False))
+
+    return row
+
+
+def _called(function: Callable[..., Any], values: np.ndarray, args: Any, options: Any) -> Any:
+    given = [whole(value, function) for value in args]
+    named = {name: whole(value, function) for name, value in options.items()}
+    return function(values, *given, **named)
+
+
+def _ptp(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    node = node_of(a) if isinstance(a, BaseView) else None
+    if node is None or not is_ragged(node):
+        return LEFT
+    ends = [statistic(kind, node, axis, keepdims, {}) for kind in ("max", "min")]
+    found: Node = elementwise(np.subtract, tuple(ends))[0]
+    return found
+
+
+ROWS: Mapping[Any, Callable[..., Any]] = {
+    **{name: _of_each_value(name) for name in (np.digitize, np.interp, np.isin)},
+    **{name: _of_all_values(name) for name in (np.bincount, np.histogram, np.histogram_bin_edges)},
+    np.ptp: _ptp,
+}
+"""By function of NumPy's, what makes its value of ragged rows."""
