@@ -1322,7 +1322,7 @@ def test_a_sample_that_fails_does_not_fail_the_probe():
 
 def test_what_takes_lengths_that_are_unknown_names_the_ways_out():
     view = dv.View(np.arange, _length=9)._probe()
-    for ask in (lambda: view + 1, lambda: dv.concat(view, view), view._size):
+    for ask in (lambda: view + 1, view._size):
         with pytest.raises(
             ValueError, match=r"\(9, \?\).*known when it has been made; _freeze\(\)"
         ):
@@ -1676,6 +1676,85 @@ def test_numpy_functions_of_whole_rows():
     assert_rows(np.repeat(view[:1], 2), [np.array([3, 1])] * 2)
     assert_rows(np.copy(view), [np.array([3, 1]), np.array([5]), np.array([], int)])
     assert np.array_equal(view, [[3, 1], [5], []])
+
+
+@pytest.mark.parametrize("source", BY_NUMBER)
+def test_functions_of_samples_see_their_lengths(source):
+    rows = Rows(full("sentences", 9))
+    view = BY_NUMBER[source](rows)._probe()
+    lengths = np.array([2, 3, 1, 5, 2, 3, 1, 5, 2])
+    assert_same(rows.once(lambda: view._map(lambda s: len(s.x))()), lengths)
+    assert_same(rows.once(lambda: view._map(lambda s: s.x._shape()[0])()), lengths)
+    assert_same(view.x._map(len)(), lengths)
+    long = objects([row for row in rows.rows if len(row) > 2])
+    for kept in (view._filter(lambda s: len(s.x) > 2), view._filter(lambda s: s.x._size() > 2)):
+        assert_same(kept.y(), np.flatnonzero(lengths > 2))
+        assert_rows(kept.x, long)
+        assert_rows(kept._probe().x, long)
+        assert_rows(objects([sample.x() for sample in kept]), long)
+    assert_rows(view.x._filter(lambda row: len(row) > 2), long)
+    assert_rows(view._filter(view.x._lengths() > 2).x, long)
+    unprobed = dv.View(rows, _length=9)
+    assert len(list(unprobed._filter(lambda s: len(s.x) > 2))) == len(long)
+
+
+@pytest.mark.parametrize("source", BY_NUMBER)
+@pytest.mark.parametrize("kind", KINDS)
+def test_samples_are_joined_as_their_rows(source, kind):
+    model, other = full(kind, 3), full(kind, 5)
+    rows = [Rows(model), Rows(other)]
+    views = [BY_NUMBER[source](each)._probe() for each in rows]
+    memory = dv.View(x=made(kind, model), y=np.arange(3))
+    for each in rows:
+        each.made.clear()
+    joined = dv.concat(*views, memory)
+    whole = objects([*model, *other, *model])
+    assert joined._fields() == ("x", "y")
+    assert (joined.x._shape(), joined.x._dtype()) == ((11, *views[0].x._shape()[1:]), np.dtype(int))
+    assert not rows[0].made
+    assert not rows[1].made
+    assert_rows(joined.x[2:5], whole[2:5])
+    assert sum(rows[0].made.values()) == 1
+    assert sum(rows[1].made.values()) == 2
+    assert_rows(joined.x, whole)
+    assert_rows(joined[::-3].x, whole[::-3])
+    assert_same(joined.y(), np.array([*range(3), *range(5), *range(3)]))
+    assert_rows(objects([sample.x() for sample in joined]), whole)
+    assert_rows(joined._freeze().x, whole)
+    like = dv.concat(made(kind, model), made(kind, other), made(kind, model))
+    assert_same(joined.x._lengths()(), like._lengths()())
+    assert_same(joined.x._pad(-1)(), like._pad(-1)())
+    assert_same(joined.x._sum()(), like._sum()())
+    assert joined.x == like
+    for batch in joined._loader(4):
+        assert set(batch._fields()) == {"x", "y"}
+    assert_rows(pickle.loads(pickle.dumps(joined)).x[-1:], whole[-1:])
+
+
+def test_samples_that_are_joined_are_alike():
+    one = dv.View(np.arange, _length=4)._probe()
+    texts = dv.View(lambda n: ["a"] * n, _length=4)._probe()
+    pairs = dv.View(lambda n: np.zeros((n, 2)), _length=4)._probe()
+    floats = dv.View(lambda n: np.arange(n * 1.5), _length=4)._probe()
+    assert dv.concat(one, floats)._dtype() == np.dtype(float)
+    with pytest.raises(ValueError, match=r"view 1 have shape \(\?, 2\), those of view 0 \(\?,\)"):
+        dv.concat(one, pairs)
+    with pytest.raises(TypeError, match=r"view 1 .*<U1.*view 0 .*int64"):
+        dv.concat(one, texts)
+
+
+def test_what_needs_all_samples_of_a_stream_says_how_to_keep_them():
+    stream = dv.View(lambda: ({"x": n, "y": n % 2} for n in range(6)))._probe()
+    other = dv.View(x=np.arange(6), z=np.arange(6))
+    asks = (
+        stream.y._codes, stream.y._labels, stream.y._unique, lambda: stream._join(other, on="x"),
+        lambda: other._join(stream, on="x"), lambda: stream._group(by="y"),
+        lambda: dv.concat(stream, stream), lambda: stream._sorted(by="y"),
+    )  # fmt: skip
+    for ask in asks:
+        with pytest.raises(TypeError, match=r"view\[:n\]\._freeze\(\)"):
+            ask()
+    assert_same(stream[:9]._freeze()._join(other, on="x").z(), np.arange(6))
 
 
 # ---------------------------------------------------------------- what tables do with ragged rows

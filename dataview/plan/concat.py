@@ -27,7 +27,7 @@ from dataview.index import (
 from dataview.index.flat import shaped
 from dataview.plan.build import record
 from dataview.plan.fields import Attached, Field, Fields, Window
-from dataview.plan.kinds import Concat, Record, known_dtype, known_shape
+from dataview.plan.kinds import Concat, Record, Sampled, known_dtype, known_shape
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged, as_ragged, places_of, text_of
 from dataview.plan.symbols import deferring
@@ -74,6 +74,9 @@ def _fields_to_join(nodes: list[Node]) -> dict[str, list[Node]]:
 @deferring
 def _concat(nodes: Sequence[Node], parts: Mapping[str, Node]) -> Node:
     """Return arrays one after the other, with their fields, of which `parts` are joined already."""
+    for node in nodes:
+        if isinstance(node, Sampled) and (found := node.joined(nodes)) is not None:
+            return found
     if any(isinstance(node, Ragged) for node in nodes):
         return _joined_rows(nodes)
     shapes = [known_shape(node) for node in nodes]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Protocol, TypeAlias, cast
 
 import numpy as np
@@ -102,6 +102,10 @@ class Sampled(Node):
 
     def at(self, key: Any) -> Node | None:
         """Return the part for a key that is not on rows alone, None if it has no such parts."""
+        return None
+
+    def joined(self, nodes: Sequence[Node]) -> Node | None:
+        """Return the samples of several nodes one after the other, None if others join them."""
         return None
 
     def as_rows(self, operands: tuple[Argument, ...]) -> Lifted:
@@ -519,9 +523,8 @@ def known_shape(node: Node) -> Shape:
 
 def shape_for_rows(node: Node) -> Shape | None:
     """Return the shape as far as a choice of rows needs it, None if rows cannot be chosen so."""
-    if node.shape is None and isinstance(node, Sampled) and node.is_sized:
-        return (node.count or 0,)
-    return node.shape
+    is_sized = node.shape is None and isinstance(node, Sampled) and node.is_sized
+    return (node.count or 0,) if is_sized else node.shape
 
 
 def bind_text(names: Iterable[str]) -> str:
@@ -533,9 +536,7 @@ def reduced_extents(node: Node, axes: tuple[int, ...]) -> Extents:
     """Return the lengths of a node's axes, None for the length of a stream that is reduced."""
     known = node.extents
     is_known = isinstance(node, Sampled) and (node.is_sized or (node.passes and 0 in axes))
-    if is_known and known is not None:
-        return known
-    return known_shape(node)
+    return known if is_known and known is not None else known_shape(node)
 
 
 def is_open(argument: Any) -> bool:

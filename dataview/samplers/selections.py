@@ -55,7 +55,10 @@ def shape_by_rows(node: Node) -> tuple[int, ...]:
     if isinstance(node, Sampled) and node.count is not None:
         return (node.count,)
     if isinstance(node, Sampled):
-        raise StreamError("rows are chosen and ordered by number, which a stream does not allow")
+        raise StreamError(
+            "rows are chosen and ordered by number, which a stream does not allow; "
+            "view[:n]._freeze() keeps so many of its samples"
+        )
     return known_shape(node)
 
 

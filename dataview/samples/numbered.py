@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -35,9 +35,9 @@ from dataview.plan.kinds import (
 )
 from dataview.plan.node import Evaluate, Node
 from dataview.plan.ragged import Ragged, is_whole, no_key, text_of
-from dataview.plan.walk import below
-from dataview.samples.ragged import AnyLength, fitted, likeness
-from dataview.sources import ArraySource, FunctionSource, Made, Memo, made_so_far, making
+from dataview.plan.walk import below, rebuilt
+from dataview.samples.ragged import AnyLength, common_dtype, fitted, likeness
+from dataview.sources import ArraySource, FunctionSource, Made, Memo, holds, made_so_far, making
 
 _T = TypeVar("_T")
 
@@ -230,6 +230,11 @@ class RaggedSamples(NumberedSamples):
             raise endless("making all samples")
         return self._rows_of(self.numbers())
 
+    def joined(self, nodes: Sequence[Node]) -> Node | None:
+        """Return the rows of several nodes one after the other, made when they are needed."""
+        like = _joined_likeness([_likeness_of(node) for node in nodes])
+        return RaggedSamples(JoinedSamples(tuple(nodes)), (), like)
+
     def rows(self, numbers: np.ndarray) -> Ragged:
         """Return some of the samples, by their numbers among those there are, as rows in memory."""
         return self._rows_of(self.numbers()[numbers])
@@ -249,6 +254,79 @@ class RaggedSamples(NumberedSamples):
     def probed(self) -> Node:
         """Return the samples, of which all is known that can be, or the one sample."""
         return super().probed() if self.count is None else self
+
+
+class JoinedSamples(NumberedSamples):
+    """The rows of several nodes one after the other, as samples that are made by number."""
+
+    __slots__ = ("nodes", "starts")
+    parts: ClassVar[tuple[str, ...]] = ("nodes",)
+
+    def __init__(self, nodes: tuple[Node, ...]) -> None:
+        self.starts = np.cumsum([0, *(node.count or 0 for node in nodes)])
+        total = int(self.starts[-1])
+        super().__init__(_fail, total, identity((total,)), _fail)
+        self.nodes = nodes
+
+    def sample(self, number: int) -> Node:
+        """Return one row of one of the nodes."""
+        which = int(self.starts.searchsorted(number, "right")) - 1
+        node = self.nodes[which]
+        shape = known_shape(node) if node.shape is not None else (node.count or 0,)
+        one = select(node, parse(number - int(self.starts[which]), shape))
+        return one.sample(int(one.numbers())) if isinstance(one, RaggedSamples) else one
+
+
+def _fail(number: Any) -> Any:
+    raise AssertionError("joined samples are made by those that are joined")
+
+
+def _likeness_of(node: Node) -> AnyLength:
+    """Return what is known of the rows of a node."""
+    if isinstance(node, RaggedSamples):
+        return node.like
+    row = _likeness_of(node.values) if isinstance(node, Ragged) and node.is_nested else None
+    return AnyLength((node.extents or ())[1:], known_dtype(node), row)
+
+
+def _joined_likeness(likes: Sequence[AnyLength]) -> AnyLength:
+    """Return what is known of rows of several kinds together, or raise if they are not alike."""
+    first = likes[0]
+    dtype = common_dtype([known_dtype(like) for like in likes])
+    for number, like in enumerate(likes):
+        have = text_of(like.extents), text_of(first.extents)
+        if len(like.extents) != len(first.extents) or bool(like.row) is not bool(first.row):
+            raise ValueError(
+                f"the rows of view {number} have shape {have[0]}, those of view 0 {have[1]}; rows "
+                "to be joined are alike"
+            )
+        if not holds(dtype, known_dtype(like)):
+            raise TypeError(
+                f"the rows of view {number} are {like.dtype}, those of view 0 {first.dtype}; "
+                "_fields= declares a dtype for both"
+            )
+    lengths = zip(*(like.extents for like in likes), strict=True)
+    rows = [like.row for like in likes if like.row is not None]
+    return AnyLength(
+        tuple(own[0] if len({*own}) == 1 else None for own in lengths),
+        dtype,
+        _joined_likeness(rows) if rows else None,
+    )
+
+
+def made_sample(sample: Node) -> Node:
+    """Return a sample for a function of it: how long its parts are is known there."""
+    if isinstance(sample, NumberedSamples) and not isinstance(sample, RaggedSamples):
+        return sample.probed()
+
+    def made(part: Node, old: Node) -> Node:
+        if isinstance(part, RaggedSamples) and part.count is None:
+            with part.remembered():
+                return part.sample(int(part.numbers()))
+        return part if part is old else with_fields(part, part.fields)
+
+    found: Node = rebuilt([sample], made, Node.attached)[0]
+    return found
 
 
 def if_made(make: Callable[[int], _T], numbers: Iterable[int]) -> Iterator[_T]:

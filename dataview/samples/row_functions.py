@@ -18,10 +18,27 @@ from dataview.index import Index, is_endless, parse
 from dataview.plan.build import at_path, chosen, field, read_only, select, with_fields
 from dataview.plan.casting import cast
 from dataview.plan.fields import Fields
-from dataview.plan.kinds import Extents, Mapped, Record, Reduction, Sampled, known_shape, size_of
+from dataview.plan.kinds import (
+    Extents,
+    Mapped,
+    Record,
+    Reduction,
+    Sampled,
+    known_shape,
+    members,
+    size_of,
+)
 from dataview.plan.node import DType, Evaluate, Node, Part
 from dataview.plan.walk import below
-from dataview.samples.numbered import NumberedSamples, is_deterministic, name_of, stack, stack_nodes
+from dataview.samples.numbered import (
+    NumberedSamples,
+    RaggedSamples,
+    is_deterministic,
+    made_sample,
+    name_of,
+    stack,
+    stack_nodes,
+)
 from dataview.samples.ragged import AnyLength
 from dataview.samples.random_numbers import RandomKeys
 from dataview.sources import Made, Memo, holds, made_so_far, making
@@ -160,6 +177,9 @@ class RowFunctions(Part):
             assert count is not None
             ones = [parent.part(parse(number, (count,))) for number in numbers]
             return self.shown([one.sample(int(one.numbers())) for one in ones])
+        if isinstance(parent, Record) and self.batch is None and _is_ragged(parent):
+            one = select(parent, parse(numbers[0], known_shape(parent)), numbers[0])
+            return self.to_view(made_sample(one))
         if self.batch is None:
             return self.to_view(parent)[numbers[0]]
         return self.to_view(parent)[key_of(numbers)]
@@ -305,6 +325,14 @@ class RowFunctions(Part):
         """Return slices of so many rows, each for one thread."""
         size = self.batch or max(16, count // 64)
         return [slice(start, start + size) for start in range(0, count, size)]
+
+
+def _is_ragged(node: Record) -> bool:
+    """Whether a record has samples that differ in length and are made one by one."""
+    parts = (part.node for part in members(node).values())
+    return any(
+        isinstance(p, RaggedSamples) or (isinstance(p, Record) and _is_ragged(p)) for p in parts
+    )
 
 
 def _empty(likes: Mapping[Path, ArraySpec], count: int) -> dict[Path, np.ndarray]:

@@ -37,10 +37,12 @@ from dataview.samples.in_order import (
 )
 from dataview.samples.numbered import (
     SAMPLES_READ,
+    RaggedSamples,
     ToNode,
     bytes_of,
     is_deterministic,
     lengths_unknown,
+    made_sample,
     name_of,
     stack,
 )
@@ -91,7 +93,8 @@ class Stream(Sampled):
             return super().shapeless()
         return UndeclaredError(
             "the number of samples of a stream is unknown until all have been read; each sample is "
-            "computed with what fits one sample, or with another stream"
+            "computed with what fits one sample, or with another stream; what needs all of them is "
+            "asked of view[:n]._freeze(), which keeps so many"
         )
 
     @property
@@ -169,21 +172,17 @@ class Stream(Sampled):
             samples, path = samples.samples, (samples.name, *path)
         if not isinstance(samples, FilteredSamples) or isinstance(samples.node, Stream):
             return None
-        parent = at_path(samples.node, path)
-        return parent.rows(samples.numbers()) if isinstance(parent, Ragged) else None
+        parent: Any = at_path(samples.node, path)
+        is_ragged = isinstance(parent, (Ragged, RaggedSamples))
+        return parent.rows(samples.numbers()) if is_ragged else None
 
     def probed(self) -> Node:
         """Return the samples as nodes that know shape, dtype and fields, reading a few."""
         samples = self.samples
         if self.sample is not None and is_unlike(self.sample):
             return self
-        if (
-            isinstance(samples, FilteredSamples)
-            and samples.finite
-            and samples.node.shape is not None
-        ):
-            parent = samples.node
-            return select(parent, parse(samples.numbers(), known_shape(parent)))
+        if isinstance(samples, FilteredSamples) and samples.finite and samples.node.shape:
+            return select(samples.node, parse(samples.numbers(), samples.node.shape))
         if not samples.restarts and not isinstance(samples, IteratorSamples):
             raise StreamError("probing would lose a sample of an iterator; probe before slicing it")
         passing = samples.iterate()
@@ -294,7 +293,7 @@ class _Test(NamedTuple):
     def accepts(self, number: int, sample: Node) -> bool:
         """Whether the function accepts a sample; an error names the sample."""
         try:
-            return bool(self.function(self.to_view(guarded(sample))))
+            return bool(self.function(self.to_view(guarded(made_sample(sample)))))
         except Exception as error:
             raise error_at(error, f"filter {name_of(self.function)}, sample {number}") from error
 
