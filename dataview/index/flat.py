@@ -6,6 +6,7 @@ row.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
@@ -111,18 +112,13 @@ class Layout:
                [0, 0, 1]])
         """
         chosen = range(len(shape)) if axes is None else axes
-        lengths = self.lengths()
-        mask: np.ndarray | None = None
+        lines: list[np.ndarray] = []
         for place, axis in enumerate(chosen):
-            places = np.arange(shape[axis])
-            line = (places[::-1] if at_end else places) < lengths[:, axis, None]
-            if len(chosen) > 1:
-                line = line.reshape(
-                    len(line), *(shape[axis] if n == place else 1 for n in range(len(chosen)))
-                )
-            mask = line if mask is None else mask & line
-        assert mask is not None
-        return mask
+            places = np.arange(shape[axis])[:: -1 if at_end else 1]
+            line = places < self.lengths()[:, axis, None]
+            apart = len(chosen) - place - 1
+            lines.append(line.reshape(len(line), *[1] * place, shape[axis], *[1] * apart))
+        return functools.reduce(np.logical_and, lines)
 
     def within(self, shape: Sequence[int], from_end: bool) -> np.ndarray:
         """Return which values are among the first, or the last, of each axis of their row.

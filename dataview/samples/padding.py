@@ -143,7 +143,8 @@ class Filling(Part):
         else:
             values, layout = rows.gathered(rows_of)
         box, padding = self.lengths[depth], self.padding
-        out = np.full((layout.count, *box, *values.shape[1:]), padding.value, dtype)
+        out = np.empty((layout.count, *box, *values.shape[1:]), dtype)
+        out.fill(padding.value)  # which takes half the time of `numpy.full`
         kept = layout.within(box, padding.cut == "left") if padding.cut is not None else ...
         out[layout.mask_in(box, padding.side == "left")] = values[kept]
         return out
@@ -257,11 +258,13 @@ def padded(node: Node, padding: Any, length: bool = False, mask: bool = False) -
     if isinstance(padding.value, Mapping):
         raise TypeError(f"the values by field are for a record; got {padding.value!r}")
     data = filled(node, padding)
+    if not (length or mask):
+        return data
     name = "".join(f"{own}_" for own in _names_of(node)[-1:])
     beside = {f"{name}length": lengths_filled(data) if length else None}
     beside[f"{name}mask"] = mask_of(data) if mask else None
     more = {key: Attached(part, (0,)) for key, part in beside.items() if part is not None}
-    return with_fields(data, Fields(more)) if more else data
+    return with_fields(data, Fields(more))
 
 
 def _names_of(node: Any) -> tuple[str, ...]:
@@ -314,12 +317,11 @@ def _boxes_of(
     padding: Padding, levels: list[Extents], where: str, longest: np.ndarray | None, start: int
 ) -> list[Extents]:
     """Return what rows are filled up to, given the longest of them, or as far as it is known."""
+    ends = [None] * sum(map(len, levels)) if longest is None else longest[start:].tolist()
     found: list[Extents] = []
     for axes, own in zip(levels, padding.each(levels, where), strict=True):
-        stop = start + len(axes)
-        lengths = [None] * len(axes) if longest is None else longest[start:stop].tolist()
-        found.append(own.box(axes, lengths, where))
-        start = stop
+        found.append(own.box(axes, ends[: len(axes)], where))
+        ends = ends[len(axes) :]
     return found
 
 
