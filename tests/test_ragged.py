@@ -1592,6 +1592,18 @@ def test_what_needs_the_length_of_padded_samples_asks_for_it():
         dv.View(np.arange, _length=5)._probe()._pad(to=5, multiple=2)
 
 
+def test_one_sample_and_samples_without_end_are_padded():
+    view = dv.View(lambda n: {"x": np.arange(n), "y": n}, _length=5)._probe()
+    assert_same(view[2]._pad(-1).x(), np.arange(2))
+    assert view.x._pad()._ndim() == 2
+    endless = dv.View(lambda n: np.arange(n % 7), _length=np.inf)._probe()
+    assert_same(endless._pad(-1, to=4)[3:5](), np.array([[0, 1, 2, -1], [0, 1, 2, 3]]))
+    assert_same(endless._lengths()[5:9](), np.array([5, 6, 0, 1]))
+    for ask in (endless._pad, endless._mean, lambda: endless._sum(axis=1)):
+        with pytest.raises(dv.StreamError, match="never ends; slice it first"):
+            ask()
+
+
 # ---------------------------------------------------------------- NumPy's functions
 
 OF_ALL_VALUES = {

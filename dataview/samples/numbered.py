@@ -17,6 +17,7 @@ from dataview.index import (
     identity,
     is_endless,
     is_integer,
+    numbers_map,
     parse,
     positions,
 )
@@ -228,7 +229,9 @@ class RaggedSamples(NumberedSamples):
         """Return the samples as rows in memory."""
         if is_endless(self.count or 0):
             raise endless("making all samples")
-        return self._rows_of(self.numbers())
+        numbers = self.numbers().tolist()
+        made = {number: self._values(number) for number in dict.fromkeys(numbers)}
+        return self.like.rows_of([made[number] for number in numbers])
 
     def joined(self, nodes: Sequence[Node]) -> Node | None:
         """Return the rows of several nodes one after the other, made when they are needed."""
@@ -237,12 +240,8 @@ class RaggedSamples(NumberedSamples):
 
     def rows(self, numbers: np.ndarray) -> Ragged:
         """Return some of the samples, by their numbers among those there are, as rows in memory."""
-        return self._rows_of(self.numbers()[numbers])
-
-    def _rows_of(self, chosen: np.ndarray) -> Ragged:
-        numbers = chosen.tolist()
-        made = {number: self._values(number) for number in dict.fromkeys(numbers)}
-        return self.like.rows_of([made[number] for number in numbers])
+        some: Any = self.part(Index((len(numbers),), [numbers_map(numbers)]))
+        return some.in_memory()  # type: ignore[no-any-return]
 
     def answer(self, evaluate: Evaluate, memo: Memo) -> np.ndarray:
         """Return the one sample, or all of them as an array of arrays."""

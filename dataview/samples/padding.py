@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from dataview.index import as_array, identity, is_integer, parse
 from dataview.plan.build import keyed, record, select, stored, with_fields
 from dataview.plan.casting import holding
 from dataview.plan.fields import NO_META, Attached, Fields
+from dataview.plan.guards import check_ends
 from dataview.plan.kinds import Extents, Mapped, Record, Sampled, known_dtype, members
 from dataview.plan.node import DType, Evaluate, Node, Part
 from dataview.plan.ragged import Ragged, text_of
@@ -250,7 +251,7 @@ def padded(node: Node, padding: Any, length: bool = False, mask: bool = False) -
         return _padded_fields(node, padding, length, mask, longest_in(node))
     if isinstance(node, Sampled) and node.lifts and not isinstance(node, Ragged):  # batches
         return node.of_rows(padded(cast(Node, node.node), padding, length, mask))
-    if not isinstance(node, (Ragged, RaggedSamples)) or not node.count is not None:
+    if not _is_ragged(node):
         raise TypeError(
             "_pad makes rows of different lengths alike, and these are of one shape already; "
             "numpy.pad(view(), ...) puts a frame around an array"
@@ -265,6 +266,11 @@ def padded(node: Node, padding: Any, length: bool = False, mask: bool = False) -
     beside[f"{name}mask"] = mask_of(data) if mask else None
     more = {key: Attached(part, (0,)) for key, part in beside.items() if part is not None}
     return with_fields(data, Fields(more))
+
+
+def _is_ragged(node: Any) -> TypeGuard[Ragged | RaggedSamples]:
+    """Whether a node is of rows that differ in length, and not one of them."""
+    return isinstance(node, (Ragged, RaggedSamples)) and node.count is not None
 
 
 def _names_of(node: Any) -> tuple[str, ...]:
@@ -291,6 +297,7 @@ def filled(
         return data
     boxes = _boxes_of(padding, _levels(node), where, None, 0)
     if any(None in box for box in boxes):
+        check_ends(node, "the longest of all rows")
         photograph, start = longest or (Longest(node), 0)
         return PaddedSamples(node, padding, photograph, start, where)
     return _filled_to(node, padding, boxes, (), where)
@@ -395,7 +402,7 @@ def _padded_fields(
         if isinstance(part, Record):
             found[name] = _padded_fields(part, own, length, mask, longest)
             continue
-        if not isinstance(part, (Ragged, RaggedSamples)):
+        if not _is_ragged(part):
             if by_name is not None:
                 raise TypeError(f"_pad: the rows of field {name!r} are of one shape already")
             found[name] = part

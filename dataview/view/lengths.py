@@ -39,7 +39,9 @@ def width(node: Node) -> int:
 
 def ndim(node: Node) -> int:
     """Return the number of axes."""
-    known = node.extents if isinstance(node, Unbound) or is_ragged(node) else None
+    is_made_later = isinstance(node, NumberedSamples) and node.row_extents is not None
+    is_partial = isinstance(node, Unbound) or is_ragged(node) or is_made_later
+    known = node.extents if is_partial else None
     return len(known_shape(node) if known is None else known)
 
 
