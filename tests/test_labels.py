@@ -569,6 +569,55 @@ def test_means_of_groups_do_not_overflow_where_they_are_finite():
     assert d._group(by="label")._mean().x().tolist() == [1e308, 1.0]
 
 
+FAR = {
+    "f2": [60000, 60000, -60000, -50000],
+    "f4": [3e38, 3e38, -3e38, -2e38],
+    "f8": [1.7e308, 1.7e308, -1.7e308, -1.6e308],
+    "c8": [2.5e38 + 2.5e38j, 2.5e38 + 2.5e38j, -2.5e38, -2.5e38j],
+    "c16": [1.3e308 + 1.3e308j, 1.3e308 + 1.3e308j, -1.3e308, -1.3e308j],
+}
+
+
+@pytest.mark.parametrize("size", [1, 1 << 22])
+@pytest.mark.parametrize("columns", [1, 2, 9])
+@pytest.mark.parametrize("dtype", FAR)
+def test_sums_of_groups_that_overflow_on_the_way_are_right_in_the_end(dtype, columns, size):
+    a = np.array([*FAR[dtype], 5, *FAR[dtype], 7, np.nan, np.inf, 9], dtype)
+    label = np.array([0] * 4 + [3] + [1] * 4 + [2] * 2 + [4] * 2)
+    x = np.repeat(a[:, None], columns, axis=1)
+    groups = dv.View(x=x, label=label)._group(by="label")
+    exact = a.astype(np.clongdouble)[:4]
+    scale = np.abs(exact).max()
+    eps = np.finfo(dtype).eps
+    with sizes.set(part_bytes=size):
+        total, mean, spread = groups._sum().x(), groups._mean().x(), groups._std().x()
+    assert (np.abs(total[:2] - exact.sum()) <= 8 * eps * scale).all()
+    assert (np.abs(mean[:2] - exact.mean()) <= 4 * eps * scale).all()
+    distance = np.abs(exact - exact.mean()) / scale
+    expected = (np.sqrt((distance**2).mean()) * scale).astype(spread.dtype)
+    np.testing.assert_allclose(spread[:2], np.full((2, columns), expected), 16 * eps)
+    assert (total[3] == 5).all() and np.isnan(total[2].real).all() and np.isinf(total[4]).all()
+    assert (spread[3] == 0).all()
+
+
+def test_a_variance_of_groups_that_is_finite_does_not_overflow_on_the_way():
+    x = np.array([1e200, -1e200, 3.0, 4e160, 4e160, 1e300])
+    label = np.array([0, 0, 1, 1, 2, 2])
+    for size in (1, 1 << 22):
+        with sizes.set(part_bytes=size):
+            found = dv.View(x=x, label=label)._group(by="label")._std().x()
+        np.testing.assert_allclose(found, [1e200, 2e160, 5e299], 1e-12)
+
+
+def test_a_sum_of_a_group_that_is_too_large_warns_as_that_of_all_rows():
+    groups = dv.View(x=np.array([1.5e308, 1.5e308, 1.0]), label=[0, 0, 1])._group(by="label")
+    with pytest.warns(RuntimeWarning, match="overflow encountered in sum"):
+        found = groups._sum().x()
+    assert found.tolist() == [np.inf, 1.0]
+    with np.errstate(over="ignore"):
+        assert groups._sum().x().tolist() == [np.inf, 1.0]
+
+
 def test_codes_of_a_batch_do_not_sort_all_labels_again(monkeypatch):
     from dataview.tables import labels
 

@@ -258,6 +258,13 @@ def test_infinities_and_sums_past_the_range_of_many_numbers_without_nan(dtype):
         assert_same(dv.View(x)._nanmean(axis=0)(), means)
 
 
+@pytest.mark.parametrize("size", [8, 24, 1 << 22])
+def test_deviations_without_nan_do_not_overflow_on_the_way(size):
+    for a in ([1e200, -1e200, np.nan], [1.5e308, np.nan, -1.5e308, -1.5e308, 1.5e308]):
+        with sizes.set(part_bytes=size):
+            assert dv.View(np.array(a))._nanstd()() == pytest.approx(a[0], rel=1e-12)
+
+
 def test_a_large_offset_loses_nothing():
     x = np.random.default_rng(0).normal(1e9, 1, 50_000)
     x[::7] = np.nan

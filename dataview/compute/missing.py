@@ -21,6 +21,7 @@ from dataview.compute.reductions import (
     State,
     arg_part,
     better_of,
+    distance_of,
     exact_sum,
     mean_part,
     moments_part,
@@ -268,8 +269,9 @@ def _merge_moments(left: State, right: State) -> State:
     (count, near, off, squares), (more, other, beyond, further) = left, right
     total = count + more
     share = more / np.maximum(total, 1)
+    apart = distance_of((near, off), (other, beyond))
     with np.errstate(all="ignore"):
-        apart = np.where((count > 0) & (more > 0), (other - near) + (beyond - off), 0)
+        apart = np.where((count > 0) & (more > 0), apart, 0)
         spread = squares + further + (apart * np.conj(apart)).real * (count * share)
     empty = count == 0
     return total, np.where(empty, other, near), np.where(empty, beyond, off + apart * share), spread

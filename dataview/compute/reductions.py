@@ -375,14 +375,23 @@ def _merge_moments(left: State, right: State) -> State:
         apart = other - near
         spread = squares + further + _square(apart) * (count * more) / total
         return total, near + apart * more / total, None, spread
-    with np.errstate(all="ignore"):
-        apart = (other - near) + (beyond - off)
-        far = not np.isfinite(_square(apart)).all()
-    if far:
-        apart = (widest(np.asarray(other)) - near) + (beyond - off)
+    apart = distance_of((near, off), (other, beyond))
     some = max(total, 1)  # blocks may have no elements
     spread = squares + further + _square(apart) * (count * more / some)
     return total, near, off + apart * (more / some), spread
+
+
+def distance_of(mean: tuple[Any, Any], other: tuple[Any, Any]) -> Any:
+    """Return how much one mean has more than the other, in a range in which its square is finite.
+
+    Each mean is a number near to it, and what it has more.
+    """
+    (near, off), (further, beyond) = mean, other
+    with np.errstate(all="ignore"):
+        apart = (further - near) + (beyond - off)
+        if np.isfinite(_square(apart)).all():
+            return apart
+        return (widest(np.asarray(further)) - near) + (beyond - off)
 
 
 def _deviation(state: State, options: dict[str, Any]) -> Any:

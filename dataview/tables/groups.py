@@ -11,7 +11,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.compute import CLOSE, KINDS, NEARLY, evaluate, result_dtype, run_blocks, settle
+from dataview.compute import (
+    CLOSE,
+    KINDS,
+    NEARLY,
+    FloatErrors,
+    evaluate,
+    result_dtype,
+    run_blocks,
+    settle,
+)
 from dataview.errors import RaggedError
 from dataview.index import Array, axis_index, parse
 from dataview.plan.build import field, record, select
@@ -185,11 +194,13 @@ class _Statistics(Table):
         there = counts > 0
         found = np.empty(np.count_nonzero(there), self.dtype)
         found[self.by] = labels[there]
+        errors = FloatErrors()
         for name, state in states.items():
             own = tuple(part[there] for part in state)
-            with np.errstate(all="ignore"):
+            with errors.noting_in(self.kind):
                 value = np.asarray(GROUPINGS[self.kind].finish(own, {"ddof": self.ddof}))
-            found[name] = value.reshape(found[name].shape)
+                found[name] = value.reshape(found[name].shape)
+        errors.report()
         return found
 
     def _states(self, node: Node, labels: np.ndarray) -> tuple[np.ndarray, dict[str, State]]:
@@ -291,13 +302,30 @@ class _Block:
         if values.dtype.kind in "biu":
             dtype = result_dtype("sum", values.dtype)
             return self.reduced(np.add, values, np.zeros((self.count, values.shape[1]), dtype))
+        if values.dtype.kind == "c":
+            parts = self.sums(np.ascontiguousarray(values).view(values.real.dtype))
+            return parts.view(widest_of(values.dtype))
         found = np.zeros((self.count, values.shape[1]), widest_of(values.dtype))
-        if values.dtype.kind != "f" or values.dtype.itemsize > 8 or values.shape[1] > FEW:
+        if values.dtype.itemsize > 8 or values.shape[1] > FEW:
             _add_sorted(self.codes, values, found)
-            return found
-        for column in range(values.shape[1]):
-            self._add_column(values[:, column], found[:, column])
+        else:
+            for column in range(values.shape[1]):
+                self._add_column(values[:, column], found[:, column])
+        far = self.left_range(values, found)
+        if far.any():
+            again = np.logical_or.reduce(far, axis=1)
+            found[again], rows = 0, again[self.codes]
+            _add_sorted(self.codes[rows], values[rows].astype(found.dtype), found)
         return found
+
+    def left_range(self, values: np.ndarray, found: np.ndarray) -> np.ndarray:
+        """Return which results are not finite because of a step, and not because of the values."""
+        far: np.ndarray = ~np.isfinite(found)
+        for column in np.flatnonzero(far.any(axis=0)):
+            for odd in (np.isnan, np.isinf):
+                given = np.bincount(self.codes, odd(values[:, column]), self.count) > 0
+                far[:, column] &= ~(given & odd(found[:, column]))
+        return far
 
     def _add_column(self, values: np.ndarray, out: np.ndarray) -> None:
         shape = self._lanes, self.count
@@ -369,12 +397,13 @@ def _mean_part(block: _Block, values: np.ndarray) -> State:
 
     The sum of many equal numbers is rounded, so that their mean would not be one of them.
     """
-    values = block.columns(values)
+    return _means(block, block.columns(values))
+
+
+def _means(block: _Block, values: np.ndarray) -> State:
     wide = np.result_type(values.dtype, np.float64)
     floats = values.astype(np.float64) if values.dtype.kind in "biu" else values
     sums, counts = block.sums(floats), block.sizes[:, None]
-    if not np.isfinite(sums).all():  # the sum may be too large where the mean is not
-        sums = block.reduced(np.add, floats, np.zeros(sums.shape, sums.dtype))
     one = block.some_of_each(values, wide)
     means = sums / np.maximum(counts, 1)
     near = (counts > 1) & (np.abs(means - one) <= np.abs(one) * NEARLY)
@@ -387,10 +416,18 @@ def _mean_part(block: _Block, values: np.ndarray) -> State:
 
 def _moments_part(block: _Block, values: np.ndarray) -> State:
     """Return counts, numbers near the means, what the means have more, and the spreads."""
-    sums, counts, same = _mean_part(block, values)
+    values = block.columns(values)
+    state = _moments(block, values)
+    if block.left_range(values, state[3]).any():
+        return _moments(block, values.astype(widest_of(values.dtype)))
+    return state
+
+
+def _moments(block: _Block, values: np.ndarray) -> State:
+    sums, counts, same = _means(block, values)
     some = np.maximum(counts, 1)
     near = np.where(np.isnan(same), (sums / some).astype(same.dtype), same)
-    distance = block.columns(values) - near[block.codes]
+    distance = values - near[block.codes]
     squares = block.sums((distance * np.conj(distance)).real)
     off = np.zeros_like(sums)
     if (squares < CLOSE * some * (near * np.conj(near)).real).any():
