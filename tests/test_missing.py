@@ -1,6 +1,9 @@
 """Statistics without what is missing, statistics of some elements, and missing values filled."""
 
 import warnings
+from decimal import Decimal
+from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -423,6 +426,101 @@ def test_the_median_is_numpys():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert dv.View([3, 1])._median()() == 2.0
+
+
+OBJECTS = {
+    "decimals": [Decimal(1), Decimal(3), Decimal(8), Decimal(2)],
+    "fractions": [Fraction(1, 3), Fraction(2), Fraction(1, 7)],
+    "integers": [3, 1, 2],
+    "floats with NaN": [1.0, np.nan, 2.0, 5.0],
+    "mixed": [True, 2, 3.5, Fraction(1, 2)],
+    "texts": ["a", "b", "c"],
+    "None": [1, None, 2],
+}
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, (0, 1)])
+@pytest.mark.parametrize("kind", ["median", "nanmedian", "quantile", "nanquantile"])
+@pytest.mark.parametrize("name", OBJECTS)
+def test_medians_and_quantiles_of_objects_are_numpys(name, kind, axis):
+    a = np.array(OBJECTS[name], object)
+    a = np.stack([a, a[::-1], a], axis=1)
+    for q in [{}] if kind.endswith("median") else [{"q": 0.5}, {"q": [0, 1]}, {"q": 1}]:
+        with silence():
+            expected, refusal = attempt(partial(getattr(np, kind), axis=axis, **q), a)
+            view = getattr(dv.View(a), f"_{kind}")(axis=axis, **q)
+            found, error = attempt(dv.View.__call__, view)
+        assert type(error) is type(refusal), (error, refusal)
+        assert repr(np.asarray(found, object)) == repr(np.asarray(expected, object))
+
+
+@pytest.mark.parametrize("method", ["linear", "lower", "nearest", "midpoint", "hazen"])
+@pytest.mark.parametrize("dtype", ["i8", "u1", "?", "f4", "m8[s]"])
+@pytest.mark.parametrize(("shape", "axis"), [((0,), None), ((0, 3), 0), ((3, 0), 0), ((3, 0), 1)])
+def test_quantiles_of_nothing_without_nan_are_numpys(method, dtype, shape, axis):
+    a = np.empty(shape, dtype)
+    for q in (0.5, 0, 1):
+        with silence():
+            expected = np.nanquantile(a, q, axis=axis, method=method)
+            found = dv.View(a)._nanquantile(q, axis=axis, method=method)()
+            median = dv.View(a)._nanmedian(axis=axis)()
+        assert_same(np.asarray(found), np.asarray(expected))
+        assert_same(np.asarray(median), np.asarray(expected))
+    if a.size == 0 and shape != (3, 0):
+        with pytest.warns(RuntimeWarning, match="Mean of empty slice"):
+            dv.View(a)._nanmedian(axis=axis)()
+
+
+@pytest.mark.parametrize("size", [8, 1 << 22])
+def test_an_initial_value_counts_before_a_result_is_out_of_range(size):
+    large = np.array([1e200, np.nan, 1e200])
+    with sizes.set(part_bytes=size):
+        assert np.nanprod(dv.View(large), initial=0)() == 0
+        assert np.nanprod(dv.View(large), initial=1e-300)() == 1e-300 * 1e200 * 1e200
+        assert np.prod(dv.View(large[::2]), initial=-1e-300)() == -1e-300 * 1e200 * 1e200
+        assert np.prod(dv.View(large), initial=0, where=[True, False, True])() == 0
+        assert np.sum(dv.View([1e308, 1e308]), initial=-1.5e308)() == 5e307
+        rows = dv.ragged([[1e200, 1e200], [3.0]])
+        assert np.prod(rows, axis=1, initial=1e-300)().tolist() == [1e-300 * 1e200 * 1e200, 3e-300]
+    assert repr(np.prod(dv.View([2, 3]), initial=5)).endswith("prod(int64(2,), initial=5)")
+
+
+@pytest.mark.parametrize("kind", ["var", "std", "nanvar", "nanstd", "mean", "nanmean"])
+@pytest.mark.parametrize("ddof", [0, 1, 2, 3])
+@pytest.mark.parametrize("dtype", ["f8", "f4", "c16", "i4", "?"])
+@pytest.mark.parametrize("constant", [True, False])
+def test_too_few_elements_where_a_mask_is_true_are_as_numpys(kind, ddof, dtype, constant):
+    x = np.ones((3, 4), dtype) if constant else np.arange(12).reshape(3, 4).astype(dtype)
+    mask = np.array([[1, 1, 1, 0], [0, 1, 1, 0], [0, 0, 1, 0]], bool)
+    options = {} if kind.endswith("mean") else {"ddof": ddof}
+    for axis in (0, None):
+        with warnings.catch_warnings(record=True) as numpys:
+            warnings.simplefilter("always")
+            expected = getattr(np, kind)(x, axis=axis, where=mask, **options)
+        with warnings.catch_warnings(record=True) as ours:
+            warnings.simplefilter("always")
+            found = getattr(np, kind)(dv.View(x), axis=axis, where=mask, **options)()
+        close(np.asarray(found), np.asarray(expected))
+        first = [
+            {str(w.message).split(" in ")[0].rstrip(".") for w in told} for told in (numpys, ours)
+        ]
+        assert first[0] == first[1]
+
+
+@pytest.mark.parametrize("size", [8, 1 << 22])
+def test_means_of_some_durations_are_numpys(size):
+    a = np.array([[1, 4, 9], [2, -7, 5], ["NaT", 1, 6], [3, 3, 3]], "m8[s]")
+    mask = np.array([[1, 1, 0], [0, 1, 0], [0, 1, 0], [1, 0, 0]], bool)
+    for kind in ("mean", "nanmean"):
+        for by, axis in [(mask, 0), (mask, 1), (mask, None), (~mask, 0), (~mask, None)]:
+            with silence(), sizes.set(part_bytes=size):
+                expected = np.asarray(getattr(np, kind)(a, axis=axis, where=by))
+                found = getattr(np, kind)(dv.View(a), axis=axis, where=by)
+                assert isinstance(found, dv.View)
+                assert_same(np.asarray(found()), expected)
+    assert dv.View(a)._mean(0, where=mask[:, :2].any(axis=1)[:, None])().dtype == "m8[s]"
+    with pytest.raises(TypeError, match="where= of var is for numbers; got timedelta64"):
+        dv.View(a)._var(where=mask)
 
 
 def test_an_extreme_with_an_initial_value_needs_no_memory_until_it_is_computed():

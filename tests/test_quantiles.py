@@ -80,7 +80,8 @@ def test_a_quantile_is_numpys(question, size):
         known = view._shape(), view._dtype()
         got = as_array(view())
     expected = as_array(expected)
-    assert known == (expected.shape, got.dtype) and got.shape == expected.shape
+    dtype = array.dtype if array.dtype.kind == "O" else got.dtype  # one object may be a number
+    assert known == (expected.shape, dtype) and got.shape == expected.shape
     if array.dtype.kind == "O":
         assert got.tolist() == expected.tolist()
         return

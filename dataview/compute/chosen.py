@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dataview.compute.reductions import result_dtype
-from dataview.compute.statistics import of_array, of_ragged, reduction
+from dataview.compute.statistics import kind_for, of_array, of_ragged, reduction
 from dataview.plan.build import elementwise, stored
 from dataview.plan.concat import concat
 from dataview.plan.guards import check_array, is_broadcast_to
@@ -19,12 +19,13 @@ from dataview.plan.ragged import Ragged, places_of
 from dataview.plan.symbols import deferring
 from dataview.sources import ArraySource
 
-BEGUN = {
-    "sum": np.add, "nansum": np.add, "prod": np.multiply, "nanprod": np.multiply,
+EXTREMES = {
     "min": np.minimum, "nanmin": np.minimum, "max": np.maximum, "nanmax": np.maximum,
 }  # fmt: skip
-"""The statistics that can begin with an initial value, and how it is included."""
+"""The statistics that have no value of no elements, and how an initial value is included."""
 
+BEGUN = frozenset(["sum", "nansum", "prod", "nanprod", *EXTREMES])
+"""The statistics that can begin with an initial value."""
 
 NEUTRAL = {"sum": 0, "prod": 1, "any": 0, "all": 1}
 """What an element that is left out is taken for."""
@@ -51,19 +52,19 @@ def _without_others(kind: str, node: Node, where: Node) -> tuple[Node, str | Non
     Where no number counts for nothing, as in a mean, each is paired with its mask; the statistic of
     such pairs is returned, too.
     """
-    plain = kind.removeprefix("nan")
+    dtype, plain = known_dtype(node), kind.removeprefix("nan")
     if plain in NEUTRAL:
         neutral = stored(ArraySource(np.array(NEUTRAL[plain], node.dtype)), False)
         (chosen,) = elementwise(NumpyFunction("where"), (where, node, neutral))
         return chosen, None
-    dtype = known_dtype(node)
-    if dtype.kind not in "biufc":
+    if dtype.kind not in ("biufcm" if plain == "mean" else "biufc"):
         raise TypeError(f"where= of {kind} is for numbers; got {dtype}")
-    if kind != plain and may_be_missing(dtype):
+    kind = kind_for(kind, dtype)
+    if kind != plain:
         (present,) = elementwise(NumpyFunction("is_present"), (node,))
         (where,) = elementwise(np.logical_and, (where, present))
     (pairs,) = elementwise(NumpyFunction("paired"), (node, where))
-    return pairs, f"nan{plain}"
+    return pairs, kind
 
 
 def _check_mask(where: Node) -> None:
@@ -88,18 +89,16 @@ def reduction_from(
     if not isinstance(node, Ragged):
         check_array(node, kind)
     dtype = result_dtype(kind, known_dtype(node))
-    start = stored(ArraySource(np.array(initial, dtype)), False)  # NumPy casts it so
-    found: Node
-    is_extreme = kind.removeprefix("nan") in ("min", "max")
-    if is_extreme and isinstance(node, Ragged):
-        found = _ragged_extreme(kind, node, axis, keepdims, start, where)
-    elif is_extreme:
-        found = _extreme_of(kind, node, axis, keepdims, start, where)
-    elif where is None:
-        found = reduction(kind, node, axis, keepdims, {})
-    else:
-        found = reduction_where(kind, node, axis, keepdims, {}, where)
-    (begun,) = elementwise(BEGUN[kind], (found, start))
+    value = np.array(initial, dtype)  # NumPy casts it so
+    if kind not in EXTREMES:
+        options = {"initial": value[()]}
+        if where is None:
+            return reduction(kind, node, axis, keepdims, options)
+        return reduction_where(kind, node, axis, keepdims, options, where)
+    start = stored(ArraySource(value), False)
+    extreme: Any = _ragged_extreme if isinstance(node, Ragged) else _extreme_of
+    found = extreme(kind, node, axis, keepdims, start, where)
+    (begun,) = elementwise(EXTREMES[kind], (found, start))
     return begun  # type: ignore[no-any-return]
 
 

@@ -180,6 +180,8 @@ def _mean_part(block: np.ndarray, axes: Axes, first: int) -> State:
         values = values.astype(np.float64)
     counts = _count(present, axes)
     total = _sum_of_present(values, present, axes, [])
+    if values.dtype.kind == "m":  # the sum is exact
+        return total, counts, None
     known = values if values is block else np.where(present, values, np.nan)
     return total, counts, _common(known, axes, total / np.maximum(counts, 1), counts)
 
@@ -223,11 +225,15 @@ def _add_means(left: State, right: State) -> State:
 
 
 def _mean(state: State, options: dict[str, Any]) -> Any:
+    with np.errstate(invalid="ignore"):
+        return _mean_of_some(state, options)
+
+
+def _mean_of_some(state: State, options: dict[str, Any]) -> Any:
     total, count, common = state
     if not np.all(count):
         warn("Mean of empty slice")
-    with np.errstate(invalid="ignore"):
-        mean = total / count
+    mean = total / count
     return mean if common is None else np.where(np.isnan(common) | (count == 0), mean, common)
 
 
@@ -286,6 +292,21 @@ def _variance(state: State, options: dict[str, Any]) -> Any:
         return np.where(free > 0, squares / np.maximum(free, 1), np.nan)
 
 
+def _variance_of_some(state: State, options: dict[str, Any]) -> Any:
+    free = state[0] - options.get("ddof", 0)
+    if np.any(free <= 0):
+        warn("Degrees of freedom <= 0 for slice")
+    return np.divide(state[3], np.maximum(free, 0))
+
+
+def _deviation(state: State, options: dict[str, Any]) -> Any:
+    return np.sqrt(_variance(state, options))
+
+
+def _deviation_of_some(state: State, options: dict[str, Any]) -> Any:
+    return np.sqrt(_variance_of_some(state, options))
+
+
 # --- extremes ------------------------------------------------------------------------------------
 
 
@@ -325,17 +346,9 @@ def _place(state: State, options: dict[str, Any]) -> Any:
     return state[1]
 
 
-def _first(state: State, options: dict[str, Any]) -> Any:
-    return state[0]
-
-
-def _deviation(state: State, options: dict[str, Any]) -> Any:
-    return np.sqrt(_variance(state, options))
-
-
 KINDS = {
     **PLAIN,
-    "nansum": Kind(_sum_part, PLAIN["sum"].combine, _first, True),
+    "nansum": Kind(_sum_part, PLAIN["sum"].combine, PLAIN["sum"].finish, True),
     "nanprod": Kind(_prod_part, PLAIN["prod"].combine, PLAIN["prod"].finish, True),
     "nanmean": Kind(_mean_part, _add_means, _mean, False),
     "nanvar": Kind(_moments_part, _merge_moments, _variance, False),
@@ -346,3 +359,16 @@ KINDS = {
     "nanargmax": Kind(_arg_part(np.argmax, -np.inf), _arg_of(False), _place, False),
 }
 """Every statistic that streams, by NumPy's name for it."""
+
+OF_SOME = {
+    **KINDS,
+    "mean": Kind(_mean_part, _add_means, _mean_of_some, False),
+    "var": Kind(_moments_part, _merge_moments, _variance_of_some, False),
+    "std": Kind(_moments_part, _merge_moments, _deviation_of_some, False),
+}
+"""The same of pairs of a value and whether it counts."""
+
+
+def kind_of(name: str, dtype: np.dtype[Any]) -> Kind:
+    """Return how a statistic of blocks of this dtype is computed."""
+    return (OF_SOME if dtype.names else KINDS)[name]

@@ -49,6 +49,8 @@ def quantile_dtype(
         and not size_of(tuple(shape[axis] for axis in axes))
     ):
         np.quantile(np.empty(shape, dtype), q, axis=axes, method=method)
+    if options.get("present") and not size_of(shape) and dtype.kind in "biu":
+        dtype = np.dtype(float)  # of nothing it is NaN
     one = np.zeros(1 if len(axes) == len(shape) else (1, 1), dtype)
     with np.errstate(all="ignore"):
         found = np.quantile(one, q, axis=0, method=method)
@@ -63,7 +65,7 @@ def quantiles_of(node: Reduction, evaluate: Evaluate) -> np.ndarray:
     if not size_of(known_shape(node.node)):  # else it is an error when it is built
         warn("Mean of empty slice")
         return np.full(known_shape(node), np.nan, known_dtype(node))
-    present = options.get("present", False) and known_dtype(node.node).kind in "fmM"
+    present = options.get("present", False) and known_dtype(node.node).kind in "fmMO"
     request = _Request(options["q"], options["method"], options["approx"], present, evaluate)
     found = _quantiles(node.node, node.axes, request)
     return found.astype(known_dtype(node)).reshape(known_shape(node))
@@ -333,6 +335,8 @@ def _in_halves(node: Node, axes: Axes, axis: int, request: _Request) -> np.ndarr
 
 def _of_array(array: np.ndarray, axes: Axes, request: _Request) -> np.ndarray:
     """Return the quantiles of data in memory."""
+    if array.dtype.hasobject:
+        return _of_objects(array, axes, request)
     kept = tuple(n for axis, n in enumerate(array.shape) if axis not in axes)
     lines = _as_columns(array, axes)
     if not lines.size:
@@ -350,6 +354,15 @@ def _of_array(array: np.ndarray, axes: Axes, request: _Request) -> np.ndarray:
     unknown = np.isnan(ordered[-1]) if may_be_unknown else None
     found = _interpolated(_RankValues(ordered[places.ranks[:, 0]], unknown), places, request)
     return found.reshape(np.shape(request.q) + kept)
+
+
+def _of_objects(array: np.ndarray, axes: Axes, request: _Request) -> np.ndarray:
+    """Return the quantiles of objects, which NumPy finds by their own order and arithmetic."""
+    if request.method == MEDIAN:
+        median = np.nanmedian if request.present else np.median
+        return np.asarray(median(array, axis=axes), object)
+    quantile: Any = np.nanquantile if request.present else np.quantile
+    return np.asarray(quantile(array, request.q, axis=axes, method=request.method), object)
 
 
 def _as_columns(array: np.ndarray, axes: Axes) -> np.ndarray:

@@ -156,6 +156,11 @@ def widest(values: np.ndarray) -> np.ndarray:
     return values.astype(np.clongdouble if values.dtype.kind == "c" else np.longdouble)
 
 
+def _sum_value(state: State, options: dict[str, Any]) -> Any:
+    """Return a sum, with an initial value that counts before the sum has its own dtype."""
+    return _in_range(np.add, state[0], options["initial"]) if "initial" in options else state[0]
+
+
 def _first(state: State, options: dict[str, Any]) -> Any:
     return state[0]
 
@@ -289,6 +294,10 @@ def _multiply(left: State, right: State) -> State:
 
 
 def _product_value(state: State, options: dict[str, Any]) -> Any:
+    """Return a product, with an initial value that counts before the product is out of range."""
+    if "initial" in options:
+        initial = np.asarray(options["initial"], state[0].dtype)
+        state = _multiply(state, (initial,) if len(state) == 1 else _scaled(initial))
     return state[0] if len(state) == 1 else _times_power(*state)
 
 
@@ -449,7 +458,7 @@ def better_of(less: bool) -> Callable[[State, State], State]:
 
 
 PLAIN: dict[str, Kind] = {
-    "sum": Kind(lambda block, axes, first: (exact_sum(block, axes),), _add, _first, True),
+    "sum": Kind(lambda block, axes, first: (exact_sum(block, axes),), _add, _sum_value, True),
     "prod": Kind(_prod_part, _multiply, _product_value, True),
     "mean": Kind(mean_part, _add_means, _mean, False),
     "var": Kind(moments_part, _merge_moments, _variance, False),

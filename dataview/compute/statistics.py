@@ -16,9 +16,9 @@ import numpy as np
 
 from dataview.compute.executors import run_blocks
 from dataview.compute.kernel import FloatErrors, Position, in_array
-from dataview.compute.missing import KINDS
+from dataview.compute.missing import KINDS, kind_of
 from dataview.compute.quantiles import MEDIAN, quantile_dtype, quantiles_of, rows_at
-from dataview.compute.reductions import State, result_dtype
+from dataview.compute.reductions import Kind, State, result_dtype
 from dataview.compute.ways import Cut, memory_of, parts_of, reuses, rows_of_request
 from dataview.errors import RaggedError, StreamError, warn
 from dataview.index import Index, gather
@@ -56,7 +56,7 @@ def reduction(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[st
         return _in_single_precision(kind, node, axis, keepdims, options)
     if isinstance(node, Ragged):
         return of_ragged(kind, node, axis, keepdims, options)
-    return of_array(_kind_for(kind, known_dtype(node)), node, axis, keepdims, options)
+    return of_array(kind_for(kind, known_dtype(node)), node, axis, keepdims, options)
 
 
 ROUNDED = frozenset(
@@ -122,7 +122,7 @@ def _check_one_pass(kind: str, axes: tuple[int, ...]) -> None:
         )
 
 
-def _kind_for(kind: str, dtype: np.dtype[Any]) -> str:
+def kind_for(kind: str, dtype: np.dtype[Any]) -> str:
     """Return the kind of statistic that does what is asked for data of this dtype.
 
     Where nothing can be missing, what leaves out the missing is the plain statistic.  Of times
@@ -177,7 +177,7 @@ def of_ragged(kind: str, node: Ragged, axis: Any, keepdims: bool, options: dict[
     behind = ndim - len(known_shape(values)) + 1
     if min(axes, default=0) >= behind and not keepdims and "q" not in options:
         inner = tuple(number - behind + 1 for number in sorted(axes))
-        kind = _kind_for(kind, known_dtype(values))
+        kind = kind_for(kind, known_dtype(values))
         return node.over(of_array(kind, values, inner, False, options))
     if 0 in axes or not ragged <= axes:
         raise RaggedError(
@@ -319,7 +319,7 @@ def _of_ragged_rows(node: Reduction, evaluate: Evaluate) -> np.ndarray:
         for alike in own.alike():
             lengths = own.lengths()[alike[0]].tolist()
             dense = values[own.part(alike)[0]].reshape(len(alike), *lengths, *values.shape[1:])
-            kind, data = _kind_for(node.kind, dense.dtype), stored(ArraySource(dense))
+            kind, data = kind_for(node.kind, dense.dtype), stored(ArraySource(dense))
             one = of_array(kind, data, over, node.keepdims, node.options)
             found = np.moveaxis(evaluate(one), place, 0)
             out[start + alike] = found.reshape(len(alike), *out.shape[1:])
@@ -330,6 +330,11 @@ def _of_ragged_rows(node: Reduction, evaluate: Evaluate) -> np.ndarray:
 _NAMES = {kind.part: name for name, kind in KINDS.items()}
 _COMBINE = {kind.part: kind.combine for kind in KINDS.values()}
 """By the function that makes a part: the name of its statistic, and what combines two parts."""
+
+
+def _kind_of(node: Reduction) -> Kind:
+    return kind_of(node.kind, known_dtype(node.node))
+
 
 States: TypeAlias = "dict[Callable[..., State], State]"
 """What a block contributes to each part."""
@@ -359,7 +364,7 @@ def _values_of(
         at, states = Position(), {}
         with errors.noting(at.current_step):
             for other in wanted:
-                part, at.name = KINDS[other.kind].part, other.kind
+                part, at.name = _kind_of(other).part, other.kind
                 if part not in states:
                     states[part] = part(block, axes, cut.start)
             found = _finished(wanted, states, at) if is_alone else states
@@ -398,7 +403,7 @@ def _in_one_pass(node: Sampled, wanted: list[Reduction], errors: FloatErrors) ->
     totals: States = {}
     start = 0
     for block in node.blocks(size):
-        for part in {KINDS[other.kind].part: None for other in wanted}:
+        for part in {_kind_of(other).part: None for other in wanted}:
             with errors.noting_in(_NAMES[part]):
                 state = part(block, wanted[0].axes, start)
                 totals[part] = _COMBINE[part](totals[part], state) if part in totals else state
@@ -418,7 +423,7 @@ def _finished(wanted: list[Reduction], states: States, at: Position) -> list[np.
     """Return the values of statistics from their combined parts, in NumPy's dtypes and shapes."""
     values = []
     for node in wanted:
-        kind, at.name = KINDS[node.kind], node.kind
+        kind, at.name = _kind_of(node), node.kind
         found = kind.finish(states[kind.part], node.options)
         value = in_array(found, node.dtype) if _is_bare(found, node) else np.asarray(found)
         if value.dtype != node.dtype:
@@ -449,10 +454,10 @@ def _set_value(node: Reduction, value: np.ndarray) -> None:
 
 def _warn_of_few(node: Reduction) -> None:
     """Warn of too few elements for a mean or a deviation, as NumPy does."""
-    if node.kind not in ("mean", "var", "std"):  # others warn of what they find missing
-        return
     whole = node.node.shape
-    if whole is None:  # of a stream
+    if whole is None or known_dtype(node.node).names:  # of a stream; of pairs they are counted
+        return
+    if node.kind not in ("mean", "var", "std"):  # others warn of what they find missing
         return
     count = math.prod([whole[axis] for axis in node.axes])
     if node.kind == "mean" and not count:

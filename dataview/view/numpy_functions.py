@@ -394,7 +394,8 @@ def _reduced(
     if where is True:
         return statistic(kind, node, axis, keepdims, options)
     mask = node_from(where)
-    if kind.removeprefix("nan") not in _OF_SOME or known_dtype(node).kind not in "biufc":
+    kinds = "biufcm" if kind.endswith(("sum", "mean")) else "biufc"
+    if kind.removeprefix("nan") not in _OF_SOME or known_dtype(node).kind not in kinds:
         return _LEFT  # type: ignore[no-any-return]
     if mask.dtype != bool:
         return _LEFT  # type: ignore[no-any-return]
