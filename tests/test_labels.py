@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import dataview as dv
 from counting import Counting
 from dataview.sizes import sizes
-from dataview.tables.groups import DEPTH
+from dataview.tables.groupings import DEPTH
 from oracle import assert_same, examples
 
 DAY = np.datetime64("2020-01-01")

@@ -63,6 +63,11 @@ def classes(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.unique(values, return_inverse=True)
 
 
+def narrowed(codes: np.ndarray, count: int) -> np.ndarray:
+    """Return codes in a dtype that is sorted in few passes."""
+    return codes.astype(np.int16) if count < 1 << 15 else codes
+
+
 Code = Callable[[np.ndarray], np.ndarray]
 """A function that returns the codes of values."""
 
