@@ -3,6 +3,8 @@
 import copy
 import math
 import pickle
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ import dataview as dv
 from counting import Counting
 from dataview.sizes import sizes
 from dataview.tables.groupings import DEPTH
-from oracle import assert_same, examples
+from oracle import assert_same, attempt, examples
 
 DAY = np.datetime64("2020-01-01")
 
@@ -616,6 +618,47 @@ def test_a_sum_of_a_group_that_is_too_large_warns_as_that_of_all_rows():
     assert found.tolist() == [np.inf, 1.0]
     with np.errstate(over="ignore"):
         assert groups._sum().x().tolist() == [np.inf, 1.0]
+
+
+EACH = {
+    "durations": np.array([5, 1, 8, 3, 3, 2, 9], "m8[s]"),
+    "durations with NaT": np.array([5, "NaT", 8, 3, 3, 2, 9], "m8[s]"),
+    "dates": np.array([5, 1, 8, 3, 3, 2, 9], "M8[s]"),
+    "decimals": np.array([Decimal(n) / 7 for n in (5, 1, 8, 3, 3, 2, 9)], object),
+    "fractions": np.array([Fraction(n, 7) for n in (5, 1, 8, 3, 3, 2, 9)], object),
+    "mixed": np.array([5, 1.5, 7, 3, 3, 2, True], object),
+    "complex": np.array([5, 1j, 8, 3, 3, 2 + 1j, 9]),
+    "texts": np.array(["b", "a", "d", "c", "e", "c", "f"]),
+    "texts of any length": np.array([*"badcecf"], np.dtypes.StringDType()),
+}
+
+
+@pytest.mark.parametrize("size", [1, 24, 1 << 22])
+@pytest.mark.parametrize("kind", ["sum", "mean", "var", "std", "min", "max"])
+@pytest.mark.parametrize("name", EACH)
+def test_statistics_of_groups_are_of_whatever_those_of_all_rows_are(name, kind, size):
+    x = EACH[name]
+    label = np.array([*"bababcc"])
+    for rows in (x, np.stack([x, x[::-1]], axis=1)):
+        groups = dv.View(x=rows, label=label)._group(by="label")
+        whole = [dv.View(rows[label == letter]) for letter in "abc"]
+        with sizes.set(part_bytes=size):
+            expected, refusal = attempt(
+                lambda all_rows: [getattr(v, f"_{kind}")(axis=0)() for v in all_rows], whole
+            )
+            found, error = attempt(lambda some: getattr(some, f"_{kind}")().x(), groups)
+        if refusal is not None:
+            assert isinstance(error, TypeError), error
+            assert x.dtype == object or "choose other fields" in str(error)
+            continue
+        assert error is None, error
+        expected = np.asarray(expected, object if x.dtype.hasobject else None)
+        assert found.dtype == expected.dtype
+        if x.dtype.kind == "c" or (x.dtype == object and kind in ("mean", "var", "std")):
+            plain = np.result_type(x.dtype if x.dtype.kind == "c" else float)
+            np.testing.assert_allclose(found.astype(plain), expected.astype(plain), 1e-12)
+        else:
+            assert repr(found.tolist()) == repr(np.asarray(expected, found.dtype).tolist())
 
 
 def test_codes_of_a_batch_do_not_sort_all_labels_again(monkeypatch):

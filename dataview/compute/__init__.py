@@ -24,7 +24,7 @@ from dataview.compute.photographs import (
 from dataview.compute.products import matmul, operand_indices
 from dataview.compute.programs import Program, chosen_engines, compiled, engine, leaves_of
 from dataview.compute.quantiles import sampled_rows
-from dataview.compute.reductions import CLOSE, NEARLY, result_dtype
+from dataview.compute.reductions import CLOSE, NEARLY, Kind, result_dtype
 from dataview.compute.requests import (
     as_tuples,
     by_name,
@@ -58,8 +58,9 @@ from dataview.compute.ways import (
 from dataview.plan.places import LatePlace, Place, Targets, into_places, operand_index, place_of
 
 __all__ = [
-    "BEGUN", "CLOSE", "KINDS", "NEARLY", "Cut", "FloatErrors", "LatePlace", "Place", "Program",
-    "Targets", "aliases", "as_tuples", "by_name", "changing", "changing_arrays", "chosen_engines",
+    "BEGUN", "CLOSE", "KINDS", "NEARLY", "Cut", "FloatErrors", "Kind", "LatePlace", "Place",
+    "Program", "Targets", "aliases", "as_tuples", "by_name", "changing", "changing_arrays",
+    "chosen_engines",
     "compiled", "cuts_along", "cuts_of_product", "engine", "evaluate", "evaluate_all",
     "evaluate_into", "executor", "fields_at", "have_makers_in_common", "in_own_arrays",
     "into_places", "is_equal", "leaves_of", "lend_part", "listen", "maker_of", "making_together",

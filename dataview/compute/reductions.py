@@ -38,9 +38,13 @@ def result_dtype(kind: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
     """
     if dtype.names:  # pairs of a value and whether it is present
         dtype = dtype["value"]
-    if dtype.hasobject and kind in ("sum", "prod", "mean", "var", "std", "min", "max"):
+    kinds = ("sum", "min", "max") if dtype.kind == "T" else _OF_OBJECTS
+    if dtype.hasobject and kind in kinds:
         return dtype
     return _asked_dtype(kind, dtype)
+
+
+_OF_OBJECTS = ("sum", "prod", "mean", "var", "std", "min", "max")
 
 
 @functools.lru_cache(maxsize=1024)

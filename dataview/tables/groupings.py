@@ -1,13 +1,16 @@
-"""How each statistic of groups is computed from blocks of rows: for all labels together."""
+"""How each statistic of groups is computed from blocks of rows, for all labels together.
+
+Of objects and of other values that are not numbers it is that of the rows of each label.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.compute import CLOSE, KINDS, NEARLY, result_dtype
+from dataview.compute import CLOSE, KINDS, NEARLY, Kind, result_dtype
 from dataview.plan.kinds import size_of
 from dataview.plan.node import DType
 from dataview.tables.coding import MISSING, narrowed
@@ -61,7 +64,8 @@ class Block:
 
     def columns(self, values: np.ndarray) -> np.ndarray:
         """Return the values of the rows that have a label, each as a row of columns."""
-        values = values.astype(values.dtype.newbyteorder("="), copy=False)
+        if not values.dtype.isnative:
+            values = values.astype(values.dtype.newbyteorder("="))
         values = values if self.kept is None else values[self.kept]
         return values.reshape(len(values), size_of(values.shape[1:]))
 
@@ -115,14 +119,25 @@ class Block:
             found[self.codes] = values
         return found
 
-    def reduced(self, ufunc: np.ufunc, values: np.ndarray, out: np.ndarray) -> np.ndarray:
-        """Reduce the rows of each label; a label without rows keeps what is in `out`."""
+    def rows_of_each(self, values: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield each label that has rows, and these rows."""
+        ordered = values[self._sorted()]
+        stops = np.cumsum(self.sizes)
+        for label in np.flatnonzero(self.sizes).tolist():
+            yield label, ordered[stops[label] - self.sizes[label] : stops[label]]
+
+    def _sorted(self) -> np.ndarray:
+        """Return the rows in the order of their labels."""
         if self._order is None:
             self._order = np.argsort(narrowed(self.codes, self.count), kind="stable")
+        return self._order
+
+    def reduced(self, ufunc: np.ufunc, values: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """Reduce the rows of each label; a label without rows keeps what is in `out`."""
         (present,) = np.nonzero(self.sizes)
         if len(present):
             starts = (np.cumsum(self.sizes) - self.sizes)[present]
-            ordered = values[self._order].astype(out.dtype, copy=False)
+            ordered = values[self._sorted()].astype(out.dtype, copy=False)
             out[present] = ufunc.reduceat(ordered, starts, axis=0)
         return out
 
@@ -238,6 +253,36 @@ def _as_of_all(part: Callable[[Block, np.ndarray], State], kind: str) -> Groupin
 
 def _extreme(ufunc: np.ufunc) -> Grouping:
     return Grouping(_extreme_part(ufunc), _extreme_of(ufunc), lambda state, options: state[1])
+
+
+def _each(kind: Kind) -> Grouping:
+    """Return a grouping that takes a statistic of the rows of each label by themselves.
+
+    So it is whatever that of all rows is: of objects by their own arithmetic, of times.
+    """
+
+    def part(block: Block, values: np.ndarray) -> State:
+        found = np.full(block.count, None, object)
+        for label, rows in block.rows_of_each(block.columns(values)):
+            found[label] = kind.part(rows, (0,), 0)
+        return (found,)
+
+    def both(one: State | None, other: State | None) -> State | None:
+        return kind.combine(one, other) if one and other else one or other
+
+    def finish(state: State, options: dict[str, Any]) -> Any:
+        values = [np.asarray(kind.finish(one, options)) for one in state[0]]
+        return np.concatenate(values) if values else np.empty(0)
+
+    combine = np.frompyfunc(both, 2, 1)
+    return Grouping(part, lambda left, right: (combine(left[0], right[0]),), finish)
+
+
+def grouping_of(kind: str, dtype: DType) -> Grouping:
+    """Return how a statistic of groups of data of this dtype is computed."""
+    is_extreme = kind in ("min", "max")
+    together = dtype.kind in ("biufcmM" if is_extreme else "biufc")
+    return GROUPINGS[kind] if together else _each(KINDS[kind])
 
 
 GROUPINGS = {

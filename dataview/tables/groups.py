@@ -23,12 +23,12 @@ from dataview.index import Array, axis_index, parse
 from dataview.plan.build import field, record, select
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import known_dtype, known_shape, size_of
-from dataview.plan.node import Node
+from dataview.plan.node import DType, Node
 from dataview.plan.photographs import Photograph
 from dataview.plan.ragged import Ragged
 from dataview.sizes import sizes
 from dataview.tables.coding import MISSING, coder, narrowed
-from dataview.tables.groupings import GROUPINGS, Block, State
+from dataview.tables.groupings import Block, State, grouping_of
 from dataview.tables.unique import (
     Distinct,
     Table,
@@ -137,16 +137,27 @@ class Grouped:
                     f"{kind} of groups: the rows of field {other!r} differ in length; choose other "
                     "fields with _select(...) before _group, or fill them up with _pad(value)"
                 )
-            if known_dtype(part).kind not in _ORDERED[kind in ("min", "max")]:
-                raise TypeError(
-                    f"{kind} of groups: field {other!r} holds {part.dtype}; choose other fields "
-                    f"with _select(...) before _group"
-                )
+            _dtype_of(kind, other, part)
         return self._to_view(Distinct(_Statistics(self._by, name, parts, kind, ddof)))
 
 
-_ORDERED = {False: "biufc", True: "biufmM"}
-"""The kinds of dtype of which there are sums, and of which there are extremes."""
+def _dtype_of(kind: str, name: str, part: Node) -> DType:
+    """Return the dtype of a statistic of a field, that of all rows; raise if there is none."""
+    dtype = known_dtype(part)
+    try:
+        found = result_dtype(kind, dtype) if dtype.kind != "V" else None
+    except TypeError as error:
+        raise _without_statistic(kind, name, dtype) from error
+    if found is None:
+        raise _without_statistic(kind, name, dtype)
+    return in_records(found)
+
+
+def _without_statistic(kind: str, name: str, dtype: DType) -> TypeError:
+    return TypeError(
+        f"{kind} of groups: field {name!r} holds {dtype}; choose other fields with _select(...) "
+        "before _group"
+    )
 
 
 class _Order(Photograph):
@@ -172,9 +183,7 @@ class _Statistics(Table):
     def __init__(self, by: Node, name: str, parts: dict[str, Node], kind: str, ddof: int) -> None:
         fields = [(name, in_records(known_dtype(by)))]
         for other, part in parts.items():
-            fields.append(
-                (other, result_dtype(kind, known_dtype(part)), known_shape(part)[1:])  # type: ignore[arg-type]
-            )
+            fields.append((other, _dtype_of(kind, other, part), known_shape(part)[1:]))  # type: ignore[arg-type]
         super().__init__(record({name: by, **parts}, 1), np.dtype(fields))
         self.by = name
         self.kind = kind
@@ -191,7 +200,8 @@ class _Statistics(Table):
         for name, state in states.items():
             own = tuple(part[there] for part in state)
             with errors.noting_in(self.kind):
-                value = np.asarray(GROUPINGS[self.kind].finish(own, {"ddof": self.ddof}))
+                grouping = grouping_of(self.kind, known_dtype(field(node, name)))
+                value = np.asarray(grouping.finish(own, {"ddof": self.ddof}))
                 found[name] = value.reshape(found[name].shape)
         errors.report()
         return found
@@ -200,12 +210,15 @@ class _Statistics(Table):
         """Return how many rows each label has, and of each field what they contribute."""
         settle(node)
         code = coder(labels)
-        kind, names = GROUPINGS[self.kind], [name for name in node.fields if name != self.by]
+        parts = {name: field(node, name) for name in node.fields if name != self.by}
+        kinds = {name: grouping_of(self.kind, known_dtype(part)) for name, part in parts.items()}
 
         def grouped(rows: slice) -> tuple[np.ndarray, dict[str, State]]:
             block = Block(code(_rows(field(node, self.by), rows)), len(labels))
             with np.errstate(all="ignore"):
-                states = {name: kind.part(block, _rows(field(node, name), rows)) for name in names}
+                states = {
+                    name: kind.part(block, _rows(parts[name], rows)) for name, kind in kinds.items()
+                }
             return block.sizes, states
 
         counts, totals = np.zeros(len(labels), np.int64), dict[str, State]()
@@ -215,7 +228,7 @@ class _Statistics(Table):
                 counts += some
                 with np.errstate(all="ignore"):
                     totals = (
-                        {name: kind.combine(totals[name], states[name]) for name in names}
+                        {n: kind.combine(totals[n], states[n]) for n, kind in kinds.items()}
                         if totals
                         else states
                     )
