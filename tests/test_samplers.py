@@ -860,6 +860,54 @@ def test_bucket_reads_when_the_order_is_first_needed():
     assert [b.x().tolist() for b in loader] == rows
 
 
+CUTTING = {
+    "token budget": ({}, lambda by: samplers.token_budget(by=by, budget=25, window=8)),
+    "same length": ({"batch_size": 3}, lambda by: samplers.same_length(3, by=by)),
+}
+
+
+@pytest.mark.parametrize("name", CUTTING)
+def test_a_loader_whose_sampler_cuts_by_length_reads_when_its_first_batch_is_needed(name):
+    made = Counting(lambda number: {"x": float(number), "length": number * 7 % 11})
+    d = made.probed(20)
+    size, sampler = CUTTING[name]
+    loader = d._loader(**size, sampler=sampler("length"))
+    again = d._loader(**size, sampler=sampler("length"), repeat=True)
+    assert repr(loader) and loader.epoch == 0 and not made.asked
+    rows = [b.x().tolist() for b in loader]
+    assert sorted(np.concatenate(rows).tolist()) == list(range(20))
+    assert [b.x().tolist() for b, _ in zip(again, rows, strict=False)] == rows
+    assert [b.x().tolist() for b in d._minibatches(**size, sampler=sampler("length"))] == rows
+
+
+@pytest.mark.parametrize("name", CUTTING)
+@pytest.mark.parametrize("how", ["name", "view"])
+def test_batches_by_length_are_of_the_data_when_they_were_asked_for(name, how):
+    lengths = np.arange(20) * 7 % 11 + 1
+    d = dv.View(x=np.arange(20), length=lengths.copy())
+    by = "length" if how == "name" else d.length
+    size, sampler = CUTTING[name]
+    expected = [b.x().tolist() for b in d._loader(**size, sampler=sampler("length"))]
+    loader = d._loader(**size, sampler=sampler(by))
+    batches = d._minibatches(**size, sampler=sampler(by))
+    copied = pickle.loads(pickle.dumps(batches))
+    d.length[:] = lengths[::-1] + np.arange(20) % 2
+    assert [b.x().tolist() for b in loader] == expected
+    assert [b.x().tolist() for b in batches] == expected
+    assert [b.x().tolist() for b in copied] == expected
+    assert [b.x().tolist() for b in d._loader(**size, sampler=sampler(by))] != expected
+
+
+def test_a_row_past_the_budget_is_told_when_the_order_is_needed():
+    d = dv.View(x=np.arange(3), length=[2, 9, 30])
+    sampler = samplers.token_budget(by="length", budget=5)
+    loader = d._loader(sampler=sampler)
+    with pytest.raises(ValueError, match="row 1 has the length 9, more than the budget of 5"):
+        next(iter(loader))
+    with pytest.raises(ValueError, match="leave out the 2 such rows"):
+        d._minibatches(sampler=sampler)
+
+
 def test_an_order_travels_before_and_after_it_is_known():
     d = dv.View(x=np.arange(20), length=np.arange(20) * 7 % 11)
     batches = d._minibatches(3, sampler=samplers.bucket(by="length", window=2))

@@ -154,6 +154,8 @@ class RowDealer:
         limits = self.dealing.num_samples, self.dealing.num_batches
         if driver.cuts is None:
             total = samples_of_epoch(driver, self.count, self.dealing.group, *limits)
+        elif driver.length is not None and limits == (None, None):
+            total = driver.length  # without asking for the cuts, which may have to be found
         else:
             batches = batches_of_epoch(driver.cuts, *limits)
             total = driver.cuts.bounds(batches - 1)[1] if batches else 0
@@ -188,6 +190,10 @@ class RowDealer:
                 rows = None if order.sure else kept_rows(order, kept.get(name), cursor.position)
                 given[name] = order if rows is None else rows
             self._known = {cursor.epoch: self._make_orders(cursor.epoch, given)}
+
+    def is_counted(self, epoch: int) -> bool:
+        """Whether the number of batches is known without reading data."""
+        return getattr(self.of(epoch).driver.cuts, "is_counted", True)
 
     def total(self, epoch: int) -> int:
         """Return the number of samples of an epoch, over all ranks."""

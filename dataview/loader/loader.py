@@ -318,7 +318,7 @@ class Loader:
         return self._dealer.batches(Cursor(state.cursor.epoch))
 
     def __repr__(self) -> str:
-        known = self._known_batches()
+        known = self._known_batches() if self._dealer.is_counted(self.epoch) else None
         of = "" if known is None else f" of {known}"
         failed = f", {self._state.failed} samples failed" if self._state.failed else ""
         where = "closed" if self._closed else f"epoch {self.epoch}, position {self.position}"

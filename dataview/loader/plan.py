@@ -164,5 +164,6 @@ def _check_batches(dealer: RowDealer, sampler: samplers.Sampler, options: Loader
             raise ValueError(f"{sampler!r} decides about the batches, so none is filled up")
     elif options.tail == "error":
         dealer.dealing.end(0, found.total)
-    if options.repeat and not (found.total if options.straddle else dealer.batches(Cursor())):
+    is_whole = options.straddle or (found.driver.cuts is not None and dealer.dealing.ranks == 1)
+    if options.repeat and not (found.total if is_whole else dealer.batches(Cursor())):
         raise ValueError("an epoch has no batches, so it cannot be repeated")

@@ -48,6 +48,10 @@ class StreamDealer:
     def go_on(self, cursor: Cursor, kept: Any) -> None:
         """Do nothing: a stream is read again to its place when the next batch is asked for."""
 
+    def is_counted(self, epoch: int) -> bool:
+        """Whether the number of batches is told without reading data: None while it is unknown."""
+        return True
+
     def total(self, epoch: int) -> int | None:
         """Return the number of samples of an epoch, None while it is unknown."""
         return self.known

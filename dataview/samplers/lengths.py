@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from bisect import bisect_right
 from typing import Any, ClassVar
 
@@ -25,24 +26,35 @@ def _checked_lengths(values: np.ndarray) -> np.ndarray:
 
 
 class _Lengths:
-    """The lengths of the rows, read when they are first needed."""
+    """The lengths of the rows, read when they are first needed; none is more than a budget."""
 
-    __slots__ = ("by", "data", "known")
+    __slots__ = ("budget", "by", "data", "known")
 
-    def __init__(self, data: Data, by: Any) -> None:
+    def __init__(self, data: Data, by: Any, budget: float = math.inf) -> None:
         data.expect(by)
         self.data = data
         self.by = by
+        self.budget = budget
         self.known: np.ndarray | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _Lengths, (self.data, self.by)
+        return _Lengths, (self.data, self.by, self.budget)
 
     def array(self) -> np.ndarray:
         """Return the length of each row."""
         if self.known is None:
-            self.known = _checked_lengths(self.data.values(self.by))
+            found = _checked_lengths(self.data.values(self.by))
+            self._check_budget(found)
+            self.known = found
         return self.known
+
+    def _check_budget(self, lengths: np.ndarray) -> None:
+        over = np.flatnonzero(lengths > self.budget)
+        if len(over):
+            raise ValueError(
+                f"row {over[0]} has the length {lengths[over[0]]}, more than the budget of "
+                f"{self.budget}; give a larger one, or leave out the {len(over)} such rows"
+            )
 
 
 class _Windows:
@@ -135,6 +147,11 @@ class _Windows:
         return self._firsts
 
     @property
+    def is_counted(self) -> bool:
+        """Whether the number of batches is known without the lengths."""
+        return self.cutter.blind or self._firsts is not None
+
+    @property
     def count(self) -> int:
         """The number of batches."""
         return int(self.firsts[-1])
@@ -153,6 +170,72 @@ class _Windows:
         within = position - self.slices.bounds(place)[0]
         batch = np.searchsorted(self.ends(place), within, side="right")
         return int(self.firsts[place] + batch)
+
+
+class _Alike:
+    """Rows in batches of one length each, planned when a row or a cut is first needed."""
+
+    __slots__ = ("_plan", "key", "lengths", "size")
+
+    def __init__(self, lengths: _Lengths, size: int, key: Key) -> None:
+        self.lengths = lengths
+        self.size = size
+        self.key = key
+        self._plan: tuple[np.ndarray, Ends] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Alike, (self.lengths, self.size, self.key)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other cuts at the same positions."""
+        return isinstance(other, _Alike) and self.plan[1] == other.plan[1]
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def plan(self) -> tuple[np.ndarray, Ends]:
+        """The rows in their order, and where the batches end."""
+        if self._plan is None:  # two threads may both make it: they make the same
+            self._plan = self._planned()
+        return self._plan
+
+    def _planned(self) -> tuple[np.ndarray, Ends]:
+        lengths, count = self.lengths.array(), self.lengths.data.count
+        rows = Permutation(count, *self.key, "rows").block(0, count)
+        rows = rows[np.argsort(lengths[rows], kind="stable")]
+        changes = np.flatnonzero(np.diff(lengths[rows])) + 1
+        batches = [
+            group[start : start + self.size]
+            for group in np.split(rows, changes)
+            for start in range(0, len(group), self.size)
+        ]
+        order = Permutation(len(batches), *self.key, "batches").block(0, len(batches)).tolist()
+        batches = [batches[batch] for batch in order]
+        ends = np.cumsum([len(batch) for batch in batches], dtype=np.intp)
+        return np.concatenate([rows[:0], *batches]), Ends(ends)
+
+    def __call__(self, positions: np.ndarray) -> np.ndarray:
+        """Return the rows at these positions."""
+        found: np.ndarray = self.plan[0][positions]
+        return found
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the number of batches is known without the lengths."""
+        return self._plan is not None
+
+    @property
+    def count(self) -> int:
+        """The number of batches."""
+        return self.plan[1].count
+
+    def bounds(self, number: int) -> tuple[int, int]:
+        """Return the first position of a batch, and the one past its last."""
+        return self.plan[1].bounds(number)
+
+    def number(self, position: int) -> int:
+        """Return the number of the batch that has a position."""
+        return self.plan[1].number(position)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -216,14 +299,8 @@ class TokenBudget(Sampler):
             raise ValueError(f"budget= is more than 0; got {self.budget}")
 
     def order(self, data: Data, seed: Seed = 0, epoch: int = 0) -> Order:
-        """Return the order of one epoch."""
-        lengths = _Lengths(data, self.by)
-        over = np.flatnonzero(lengths.array() > self.budget)
-        if len(over):
-            raise ValueError(
-                f"row {over[0]} has the length {lengths.array()[over[0]]}, more than the budget of "
-                f"{self.budget}; give a larger one, or leave out the {len(over)} such rows"
-            )
+        """Return the order of one epoch; the lengths are read when a row or a cut is needed."""
+        lengths = _Lengths(data, self.by, self.budget)
         plan = _Windows(lengths, self.window, self.key(seed, epoch), self)
         return Order(plan, data.count, plan)
 
@@ -262,18 +339,6 @@ class SameLength(Sized):
     by: Any = None
 
     def order(self, data: Data, seed: Seed = 0, epoch: int = 0) -> Order:
-        """Return the order of one epoch."""
-        key = self.key(seed, epoch)
-        lengths = _checked_lengths(data.values(self.by))
-        rows = Permutation(data.count, *key, "rows").block(0, data.count)
-        rows = rows[np.argsort(lengths[rows], kind="stable")]
-        changes = np.flatnonzero(np.diff(lengths[rows])) + 1
-        batches = [
-            group[start : start + self.size]
-            for group in np.split(rows, changes)
-            for start in range(0, len(group), self.size)
-        ]
-        order = Permutation(len(batches), *key, "batches").block(0, len(batches)).tolist()
-        batches = [batches[batch] for batch in order]
-        ends = np.cumsum([len(batch) for batch in batches], dtype=np.intp)
-        return Order(np.concatenate([rows[:0], *batches]).__getitem__, data.count, Ends(ends))
+        """Return the order of one epoch; the lengths are read when a row or a cut is needed."""
+        plan = _Alike(_Lengths(data, self.by), self.size, self.key(seed, epoch))
+        return Order(plan, data.count, plan)
