@@ -495,7 +495,7 @@ def test_a_pool_of_processes_gives_the_same():
     view = sample_expression(dv.View(a), dv.View(b))
     default = view()
     context = multiprocessing.get_context("spawn")
-    with thresholds(10, 100), ProcessPoolExecutor(1, context) as pool, dv.executor(pool):
+    with thresholds(10, 10), ProcessPoolExecutor(1, context) as pool, dv.executor(pool):
         assert_same(view(), default)
         assert_same(view[::2](), default[::2])
         buffer = np.empty((100, 3))

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import warnings
+from concurrent.futures import ProcessPoolExecutor
 from multiprocessing.shared_memory import SharedMemory
 
 import numpy as np
@@ -17,6 +18,7 @@ import pytest
 
 import dataview as dv
 from children import python
+from dataview.sizes import sizes
 from loading import dataset, flat, room_for_shared_memory, shared_memory
 
 N = 11
@@ -200,6 +202,63 @@ def test_a_stuck_thread_is_an_error_with_its_stack(monkeypatch):
     monkeypatch.undo()
     assert next(loader)().tolist() == [5, 6, 7, 8, 9]  # with new threads
     loader.close()
+
+
+class TellsWho:
+    """A function of row numbers that notes in a file which process has asked it."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __call__(self, number):
+        with open(self.path, "a") as file:
+            file.write(f"{os.getpid()} ")
+        return number * 7 % 5
+
+
+ASKED = {
+    "sorted": lambda d: d._sorted(by="label")._minibatches(4),
+    "sorted codes": lambda d: d._sorted(by=d.label._codes())._minibatches(4),
+    "labels": lambda d: d._minibatches(
+        4, sampler=dv.samplers.label_permutation(by=d.label._codes()), num_batches=3
+    ),
+    "bucket": lambda d: d._minibatches(4, sampler=dv.samplers.bucket(by=d.label, window=2))[1],
+    "restricted": lambda d: d._minibatches(
+        2, sampler=dv.samplers.restricted(dv.samplers.bucket(by=d.label), [0, 1] * 6, 0)
+    )[1],
+}
+
+
+@pytest.mark.usefixtures("tidy")
+@pytest.mark.parametrize("name", ASKED)
+def test_what_an_order_waits_for_is_taken_before_work_is_sent(name, tmp_path):
+    labels = dv.View(TellsWho(tmp_path / "asked"), _length=12)._probe()
+    d = dv.View(x=np.arange(12), label=labels)
+    (tmp_path / "asked").unlink()
+    batches = ASKED[name](d)
+    assert not (tmp_path / "asked").exists()
+    expected = [np.ravel(batch.x()).tolist() for batch in ASKED[name](d)]
+    (tmp_path / "asked").unlink()
+    with batches.x._loader(1, workers=1, kind="process") as loader:
+        assert [batch().reshape(-1).tolist() for batch in loader] == expected
+    assert set((tmp_path / "asked").read_text().split()) == {str(os.getpid())}
+
+
+def test_what_an_order_waits_for_is_taken_before_blocks_are_sent(tmp_path):
+    labels = dv.View(TellsWho(tmp_path / "asked"), _length=120)._probe()
+    d = dv.View(x=np.arange(120.0), label=labels)
+    (tmp_path / "asked").unlink()
+    found = np.sqrt(d._sorted(by=d.label._codes()).x) * 2 + 1
+    context = multiprocessing.get_context("spawn")
+    with (
+        sizes.set(small_elements=2, block_elements=4),
+        ProcessPoolExecutor(1, context) as pool,
+        dv.executor(pool),
+    ):
+        values = found()
+    assert set((tmp_path / "asked").read_text().split()) == {str(os.getpid())}
+    order = np.argsort(np.arange(120) * 7 % 5, kind="stable")
+    assert values.tolist() == (np.sqrt(order) * 2 + 1).tolist()
 
 
 @pytest.mark.usefixtures("tidy")

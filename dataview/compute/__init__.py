@@ -17,7 +17,6 @@ from dataview.compute.photographs import (
     changing,
     changing_arrays,
     listen,
-    photographs_in,
     replacing,
     waiting_at,
 )
@@ -65,7 +64,7 @@ __all__ = [
     "evaluate_into", "executor", "fields_at", "have_makers_in_common", "in_own_arrays",
     "into_places", "is_equal", "leaves_of", "lend_part", "listen", "maker_of", "making_together",
     "matmul", "median", "memory_of", "operand_index", "operand_indices", "overwrite", "own_copy",
-    "parts_of", "passes_before", "photographs_in", "place_of",
+    "parts_of", "passes_before", "place_of",
     "read_as_rows_of", "reader_of", "reduction", "reduction_from", "reduction_where", "replacing",
     "result_dtype", "row_blocks",
     "rows_of", "rows_of_request", "run_blocks", "sampled_rows", "settle", "shares_memory",

@@ -27,6 +27,7 @@ from dataview.plan.kinds import (
     size_of,
 )
 from dataview.plan.node import Evaluate, Node
+from dataview.plan.photographs import photographs_in
 from dataview.plan.places import operand_index
 from dataview.sizes import sizes
 from dataview.sources import REUSED, Memo, give_back
@@ -57,6 +58,8 @@ def fused(
         copy_context().run(_errors_of, nodes, index, outs, evaluate, spare, values).report()
         return outs
     blocks = cuts(shape, None, True)
+    for photograph in photographs_in(*nodes):
+        photograph.take()  # each process would take it for itself
     caller = programs.current_engine(), np.geterr()
     task = functools.partial(_remote_block, nodes, index, shape, evaluate, caller)
     errors = FloatErrors()

@@ -19,12 +19,10 @@ import numpy as np
 
 from dataview.compute.evaluation import evaluate
 from dataview.compute.statistics import pending, take_each
-from dataview.index import Computed, Index, extent, identity
-from dataview.plan.kinds import Reduction, Stored
-from dataview.plan.node import Node, Part
-from dataview.plan.photographs import Photograph, PhotographSource, noted
+from dataview.index import extent, identity
+from dataview.plan.kinds import Reduction
+from dataview.plan.photographs import noted
 from dataview.plan.places import LatePlace, Place, places_read
-from dataview.plan.walk import below
 from dataview.sources import ArraySource, Home, Source, are_together, store_of_file, stores_meeting
 
 Span: TypeAlias = tuple[int, int]
@@ -233,21 +231,6 @@ def _span(place: Place | LatePlace, home: Home, line: Any) -> Span | None:
         low += start * stride
         high += stop * stride
     return low, high
-
-
-def photographs_in(node: Node) -> Iterator[Photograph]:
-    """Return what was asked of data below a node: labels, orders, lookups, kept rows."""
-    for part in below([node], Part.held):
-        if isinstance(part, Photograph):
-            yield part
-        if isinstance(part, Stored) and isinstance(part.source, PhotographSource):
-            yield part.source.photograph
-        index = getattr(part, "index", None)
-        for map_ in index.maps if isinstance(index, Index) else ():
-            while isinstance(map_, Computed):
-                if isinstance(map_.function, Photograph):
-                    yield map_.function
-                map_ = map_.inner
 
 
 _listeners: weakref.WeakSet[Any] = weakref.WeakSet()

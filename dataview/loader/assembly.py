@@ -17,7 +17,6 @@ import numpy as np
 from dataview.compute import (
     have_makers_in_common,
     maker_of,
-    photographs_in,
     reader_of,
     rows_of,
     settle,
@@ -33,6 +32,7 @@ from dataview.plan.build import record, stored, with_fields
 from dataview.plan.fields import Attached, Fields
 from dataview.plan.kinds import Driven, Record, Sampled, members
 from dataview.plan.node import Node
+from dataview.plan.photographs import photographs_in
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below
 from dataview.samples import NumberedSamples, RandomKeys, all_at_epoch, name_of, random_keys

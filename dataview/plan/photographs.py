@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from dataview.index import Index, gather
+from dataview.index import Computed, Index, gather
 from dataview.plan.node import Node, Part, slots_of
+from dataview.plan.walk import below
 from dataview.sources import Memo, Source
 
 _lock = threading.Lock()
@@ -125,6 +127,27 @@ class PhotographSource(Source):
     def describe(self) -> str:
         """Say that the data are computed."""
         return "computed"
+
+
+def photographs_in(*nodes: Node) -> list[Photograph]:
+    """Return what was asked of data below nodes, the innermost first: labels, orders, kept rows."""
+    return [part for part in below(nodes, _held) if isinstance(part, Photograph)]
+
+
+def _held(part: Any) -> list[Any]:
+    """Return all parts that a part holds, and those that find its positions in other data."""
+    index = getattr(part, "index", None)
+    maps = index.maps if isinstance(index, Index) else ()
+    source = getattr(part, "source", None)
+    own = [source.photograph] if isinstance(source, PhotographSource) else []
+    return [*part.held(), *own, *(found for map_ in maps for found in _functions_of(map_))]
+
+
+def _functions_of(map_: Any) -> Iterator[Part]:
+    while isinstance(map_, Computed):
+        if isinstance(map_.function, Part):
+            yield map_.function
+        map_ = map_.inner
 
 
 def _unpickled(kind: Any, state: dict[str, Any]) -> Photograph:

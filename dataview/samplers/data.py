@@ -30,6 +30,11 @@ class RowsOf:
         return _rows_of, (self.node, self.count, self.asked)
 
     @property
+    def columns(self) -> list[Column]:
+        """What it has been asked for."""
+        return [column for _, column in self.asked]
+
+    @property
     def parts(self) -> tuple[int, ...]:
         """The lengths of the parts in which the rows are stored."""
         return parts_of(self.node) or (self.count,)

@@ -10,9 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dataview.index import Permutation
+from dataview.plan.node import Part
 from dataview.samplers.given import Ends
 from dataview.samplers.labelled import dealt
-from dataview.samplers.protocol import Data, Key, Order, Sampler, Seed, checked_number
+from dataview.samplers.protocol import Data, Key, Order, Sampler, Seed, asked_of, checked_number
 from dataview.samplers.simple import Sized, Slices
 
 
@@ -25,7 +26,7 @@ def _checked_lengths(values: np.ndarray) -> np.ndarray:
     return values
 
 
-class _Lengths:
+class _Lengths(Part):
     """The lengths of the rows, read when they are first needed; none is more than a budget."""
 
     __slots__ = ("budget", "by", "data", "known")
@@ -36,6 +37,10 @@ class _Lengths:
         self.by = by
         self.budget = budget
         self.known: np.ndarray | None = None
+
+    def held(self) -> list[Any]:
+        """Return what the data were asked for."""
+        return asked_of(self.data)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _Lengths, (self.data, self.by, self.budget)
@@ -57,7 +62,7 @@ class _Lengths:
             )
 
 
-class _Windows:
+class _Windows(Part):
     """Rows in windows: permuted, cut into windows, each sorted by length and cut into batches.
 
     The windows come in random order, and so do the batches of each.  A window follows from
@@ -65,6 +70,7 @@ class _Windows:
     """
 
     __slots__ = ("_firsts", "_plan", "cutter", "key", "lengths", "order", "slices")
+    parts = ("lengths",)
 
     def __init__(
         self, lengths: _Lengths, window: int, key: Key, cutter: Bucket | TokenBudget
@@ -172,10 +178,11 @@ class _Windows:
         return int(self.firsts[place] + batch)
 
 
-class _Alike:
+class _Alike(Part):
     """Rows in batches of one length each, planned when a row or a cut is first needed."""
 
     __slots__ = ("_plan", "key", "lengths", "size")
+    parts = ("lengths",)
 
     def __init__(self, lengths: _Lengths, size: int, key: Key) -> None:
         self.lengths = lengths

@@ -9,6 +9,8 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
+from dataview.plan.node import Part
+
 Seed: TypeAlias = int | str | Sequence[int | str]
 Key: TypeAlias = tuple[int | str, ...]
 Function: TypeAlias = Callable[[np.ndarray], np.ndarray]
@@ -71,7 +73,7 @@ class Cuts(Protocol):
         ...
 
 
-class Order:
+class Order(Part):
     """The rows of one epoch: `length` positions (None: endless), each with its row number.
 
     `function` gives the rows at any positions.  `cuts` is None where the batch size decides about
@@ -83,6 +85,7 @@ class Order:
     """
 
     __slots__ = ("_ahead", "cuts", "epoch", "forward", "function", "length", "sure", "then")
+    parts = ("function",)
 
     def __init__(
         self,
@@ -243,7 +246,7 @@ def on_nodes(sampler: Any, unwrapped: Callable[[Any], Any]) -> Any:
     return dataclasses.replace(sampler, **changes) if changes else sampler
 
 
-class _LateFunction:
+class _LateFunction(Part):
     """The function of an order, built when the first row is asked for; a pickle builds it again."""
 
     __slots__ = ("data", "function", "key", "sampler")
@@ -260,10 +263,19 @@ class _LateFunction:
             self.function = self.sampler.at(self.data, self.key)
         return self.function(positions)
 
+    def held(self) -> list[Any]:
+        """Return what the data were asked for."""
+        return asked_of(self.data)
+
     def __reduce__(self) -> tuple[Any, ...]:
         data = self.data
         kept = data if self.sampler.reads else _RowCounts(data.count, data.parts)
         return _LateFunction, (self.sampler, kept, self.key)
+
+
+def asked_of(data: Data) -> list[Any]:
+    """Return the photographs of what data were asked for, none of data that take no photographs."""
+    return list(getattr(data, "columns", ()))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -11,7 +10,17 @@ import numpy as np
 
 from dataview.index import Draws
 from dataview.index import Permutation as Keyed
-from dataview.samplers.protocol import Data, Function, Key, Order, Sampler, Seed, checked_number
+from dataview.plan.node import Part
+from dataview.samplers.protocol import (
+    Data,
+    Function,
+    Key,
+    Order,
+    Sampler,
+    Seed,
+    asked_of,
+    checked_number,
+)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -49,6 +58,11 @@ class Chosen:
     def count(self) -> int:
         """The number of rows."""
         return len(self.rows)
+
+    @property
+    def columns(self) -> list[Any]:
+        """What the dataset has been asked for."""
+        return asked_of(self.data)
 
     @property
     def parts(self) -> tuple[int, ...]:
@@ -89,13 +103,29 @@ def rows_with(data: Data, by: Any, label: Any) -> np.ndarray:
 
 def order_of_rows(rows: np.ndarray, order: Order) -> Order:
     """Return the order of these rows that an order of places in their list gives."""
-    function = functools.partial(_listed_rows, rows, order.function)
-    return Order(function, order.length, order.cuts, order.forward, len(rows), order.sure)
+    return Order(
+        _Listed(rows, order.function),
+        order.length,
+        order.cuts,
+        order.forward,
+        len(rows),
+        order.sure,
+    )
 
 
-def _listed_rows(rows: np.ndarray, places: Function, positions: np.ndarray) -> np.ndarray:
-    """Return the rows that stand in a list at the places that a function gives."""
-    return rows[places(positions)]
+class _Listed(Part):
+    """The rows that stand in a list at the places that a function gives."""
+
+    __slots__ = ("places", "rows")
+    parts = ("places",)
+
+    def __init__(self, rows: np.ndarray, places: Function) -> None:
+        self.rows = rows
+        self.places = places
+
+    def __call__(self, positions: np.ndarray) -> np.ndarray:
+        """Return the rows at these positions."""
+        return self.rows[self.places(positions)]
 
 
 class Linear(Restrictable):
@@ -161,7 +191,7 @@ class Subset(Sampler):
         rows = numbered(self.rows, data.count)
         if not self.permute:
             return rows.__getitem__
-        return functools.partial(_listed_rows, rows, Keyed(len(rows), *key))
+        return _Listed(rows, Keyed(len(rows), *key))
 
 
 def numbered(rows: np.ndarray, count: int) -> np.ndarray:
