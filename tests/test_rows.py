@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -380,11 +381,51 @@ def test_what_is_learned_from_training_rows_knows_nothing_of_the_others():
         assert np.allclose(mean(), train().mean(axis=0))
 
 
+SHARING = {
+    "split": lambda d, by, seed: d._split([0.5, 0.3], by=by, seed=seed),
+    "folds": lambda d, by, seed: sum(d._folds(3, by=by, seed=seed), ()),
+    "validation": lambda d, by, seed: sum(d._folds(3, by=by, seed=seed, validation=True), ()),
+}
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+@pytest.mark.parametrize("name", SHARING)
+def test_parts_by_label_read_the_labels_when_the_first_row_is_needed(name, seed):
+    labels = np.arange(31) * 7 % 5
+    made = Counting(lambda number: {"x": number, "label": int(labels[number])})
+    d = made.probed(31)
+    parts = SHARING[name](d, "label", seed)
+    built = [(repr(part), len(part), part.x[1:3], part[::2], part[[1, 0]].x) for part in parts]
+    assert not made.asked
+    rows = [part.x().tolist() for part in parts]
+    told = made.asked.count(0)
+    assert [one[2]().tolist() for one in built] == [found[1:3] for found in rows]
+    assert [one[3].x().tolist() for one in built] == [found[::2] for found in rows]
+    assert [one[4]().tolist() for one in built] == [[found[1], found[0]] for found in rows]
+    assert told <= len(parts) + 1  # the labels are read once
+    by_array = SHARING[name](d, labels, seed)
+    assert [part.x().tolist() for part in by_array] == rows
+
+
+@pytest.mark.parametrize("name", SHARING)
+def test_parts_by_label_are_of_the_labels_when_they_were_asked_for(name):
+    labels = np.array([*"aabbabcc" * 3])
+    d = dv.View(x=np.arange(24), label=labels.copy())
+    expected = [part.x().tolist() for part in SHARING[name](d, labels, None)]
+    parts = SHARING[name](d, "label", None)
+    copied = pickle.loads(pickle.dumps(parts))
+    d.label[:] = "b"
+    assert [part.x().tolist() for part in parts] == expected
+    assert [part.x().tolist() for part in copied] == expected
+    parts[0].x[:] = -1  # through the part
+    assert (d.x() == -1).sum() == len(parts[0])
+
+
 def test_labels_of_several_kinds_are_refused():
     d, labels = dv.View(np.arange(6)), np.array([1, "a"] * 3, object)
     for cut in (
-        lambda: d._split(0.5, by=labels),
-        lambda: d._folds(2, by=labels),
+        lambda: d._split(0.5, by=labels)[0](),
+        lambda: d._folds(2, by=labels)[0][1](),
         lambda: d._folds(groups=labels),
     ):
         with pytest.raises(TypeError, match="all texts or all numbers"):

@@ -6,24 +6,34 @@ import functools
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from dataview.compute import evaluate
 from dataview.index import LINE, Computed, Permutation, is_integer
-from dataview.plan.node import Node
-from dataview.samplers.selections import coded, length_for, ordered, row_range, rows_by, shuffled
+from dataview.plan.node import Node, Part
+from dataview.plan.photographs import Photograph
+from dataview.samplers.selections import (
+    check_one_each,
+    coded,
+    length_for,
+    ordered,
+    row_range,
+    rows_by,
+    shuffled,
+)
 
 
 def split(
-    node: Node, sizes: Any, seed: int | None = None, labels: np.ndarray | None = None
+    node: Node, sizes: Any, seed: int | None = None, labels: Node | None = None
 ) -> tuple[Node, ...]:
     """Return consecutive parts of these sizes; the remaining rows are the last part."""
     count = length_for(node, "_split")
     bounds = _bounds(sizes, count)
     if labels is not None:
         order = _interleaved(labels, count, seed)
-        return tuple(_part(node, order[start:stop], seed, start) for start, stop in bounds)
+        return tuple(_share(node, order, [part], part[0]) for part in bounds)
     if seed is not None:
         node = shuffled(node, seed)
     return tuple(row_range(node, start, stop) for start, stop in bounds)
@@ -33,7 +43,7 @@ def folds(
     node: Node,
     number: int,
     seed: int | None = None,
-    labels: np.ndarray | None = None,
+    labels: Node | None = None,
     validation: bool = False,
 ) -> Iterator[tuple[Node, ...]]:
     """Return pairs (training rows, test rows); the test parts cover all rows, the last first.
@@ -52,9 +62,8 @@ def folds(
         if order is None:
             yield _without(node, count, ranges), *(row_range(node, *part) for part in ranges)
         else:
-            rest = np.delete(order, np.concatenate([np.arange(*part) for part in ranges]))
-            tests = (_part(node, order[start:stop], seed, start) for start, stop in ranges)
-            yield _part(node, rest, seed), *tests
+            tests = (_share(node, order, [part], part[0]) for part in ranges)
+            yield _share(node, order, _between(ranges, count)), *tests
 
 
 def group_folds(
@@ -83,7 +92,7 @@ def group_folds(
     fold = fold_of[codes]
     for held in _held_out(number_of_folds, validation):
         rows = [np.flatnonzero(~np.isin(fold, held)), *(np.flatnonzero(fold == n) for n in held)]
-        yield tuple(_part(node, numbers, seed) for numbers in rows)
+        yield tuple(ordered(node, _arranged(numbers, seed)) for numbers in rows)
 
 
 def _held_out(number: int, validation: bool) -> list[tuple[int, ...]]:
@@ -151,22 +160,100 @@ def _ends(given: list[Any], count: int) -> list[int]:
     return ends
 
 
-def _interleaved(labels: np.ndarray, count: int, seed: int | None) -> np.ndarray:
-    """Return an order in which each label is spread evenly, so any run holds its share of each."""
-    if labels.shape != (count,):
-        raise ValueError(f"there are {count} rows, but labels of shape {labels.shape}")
-    rows = np.arange(count) if seed is None else Permutation(count, seed).block(0, count)
-    _, codes, counts = coded(labels[rows])
-    by_label = np.argsort(codes, kind="stable")
-    first = np.cumsum(counts) - counts
-    rank = np.empty(count)
-    rank[by_label] = np.arange(count) - np.repeat(first, counts) + 0.5
-    return rows[np.argsort(rank / counts[codes], kind="stable")]
+def _interleaved(labels: Node, count: int, seed: int | None) -> _Interleaved:
+    check_one_each(labels.shape, labels.dtype, count)
+    return _Interleaved(labels, seed)
 
 
-def _part(node: Node, rows: np.ndarray, seed: int | None, part: int = 0) -> Node:
+class _Interleaved(Photograph):
+    """An order in which each label is spread evenly, so any run holds its share of each."""
+
+    __slots__ = ("seed",)
+    about = "the labels of _split and _folds"
+
+    def __init__(self, labels: Node, seed: int | None) -> None:
+        super().__init__(labels)
+        self.seed = seed
+
+    def find(self, node: Node) -> np.ndarray:
+        """Read the labels."""
+        labels = evaluate(node)
+        count = len(labels)
+        rows = np.arange(count)
+        if self.seed is not None:
+            rows = Permutation(count, self.seed).block(0, count)
+        _, codes, counts = coded(labels[rows])
+        by_label = np.argsort(codes, kind="stable")
+        first = np.cumsum(counts) - counts
+        rank = np.empty(count)
+        rank[by_label] = np.arange(count) - np.repeat(first, counts) + 0.5
+        return rows[np.argsort(rank / counts[codes], kind="stable")]
+
+
+Ranges: TypeAlias = Sequence[tuple[int, int]]
+
+
+def _between(ranges: Ranges, count: int) -> Ranges:
+    """Return what is outside of some ranges of so many numbers.
+
+    >>> _between([(4, 6), (0, 1)], 9)
+    [(1, 4), (6, 9)]
+    """
+    ends = [0, *itertools.chain(*sorted(ranges)), count]
+    return [(a, b) for a, b in zip(ends[::2], ends[1::2], strict=True) if a < b]
+
+
+class _Share(Part):
+    """The rows of some ranges of an order, found when the first of them is needed.
+
+    It is called with positions, as the function of a computed map.
+    """
+
+    __slots__ = ("number", "order", "ranges", "rows")
+    parts = ("order",)
+    reads: ClassVar[bool] = True
+
+    def __init__(self, order: _Interleaved, ranges: Ranges, number: int) -> None:
+        self.order: _Interleaved | None = order
+        self.ranges = ranges
+        self.number = number
+        self.rows: np.ndarray | None = None
+
+    def __call__(self, positions: np.ndarray) -> np.ndarray:
+        """Return the rows at these positions."""
+        rows = self.rows
+        found: np.ndarray = (self._found() if rows is None else rows)[positions]
+        return found
+
+    def block(self, start: int, stop: int) -> np.ndarray:
+        """Return the rows at the positions from `start` to `stop`, not to be written to."""
+        rows = self.rows
+        return (self._found() if rows is None else rows)[start:stop]
+
+    def _found(self) -> np.ndarray:
+        """Find the rows; two threads that find them both find the same."""
+        order, rows = self.order, self.rows
+        if order is None:
+            assert rows is not None
+            return rows
+        parts = [order.array()[start:stop] for start, stop in self.ranges]
+        rows = _arranged(np.concatenate(parts), order.seed, self.number)
+        rows.flags.writeable = False
+        self.rows, self.order = rows, None
+        return rows
+
+
+def _share(node: Node, order: _Interleaved, ranges: Ranges, number: int = 0) -> Node:
+    """Return the rows of some ranges of an order, as the part of this number."""
+    count = sum(stop - start for start, stop in ranges)
+    if not count:
+        return row_range(node, 0, 0)
+    return rows_by(node, Computed(_Share(order, ranges, number), LINE), count)
+
+
+def _arranged(rows: np.ndarray, seed: int | None, part: int = 0) -> np.ndarray:
     """Return rows in ascending order, or with a seed in random order, another one for each part."""
     rows = np.sort(rows)
     if seed is not None and len(rows) > 1:
         rows = rows[Permutation(len(rows), seed, part).block(0, len(rows))]
-    return ordered(node, rows)
+    return rows

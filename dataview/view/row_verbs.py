@@ -9,6 +9,7 @@ from typing import Any, Self, cast
 import numpy as np
 
 from dataview import batches, loader, samplers, samples
+from dataview.plan.node import Node
 from dataview.view import face
 from dataview.view.face import BaseView, evaluated, like, node_from, node_of, viewed
 
@@ -71,13 +72,14 @@ class RowVerbs(BaseView):
         """Split the rows into parts of these sizes or fractions; the rest is one more part.
 
         Without a `seed` the rows keep their order, so sorted rows need one. `by` names a field of
-        labels of which each part gets its share, and so of the rows without a label.
+        labels of which each part gets its share, and so of the rows without a label; they are read
+        when a row is first needed.
 
         >>> import dataview as dv
         >>> [len(part) for part in dv.View(np.arange(10))._split(0.8)]
         [8, 2]
         """
-        labels = None if by is None else _labels(self, by)
+        labels = None if by is None else _late_labels(self, by)
         return tuple(map(viewed, samplers.split(node_of(self), sizes, seed, labels)))
 
     def _folds(
@@ -92,7 +94,8 @@ class RowVerbs(BaseView):
 
         With `validation` they are triples: the validation rows, those of the next test, stand
         between. `by` names a field of labels of which each part gets its share; with `groups` no
-        group is in two parts, and without k each pair leaves one group out.
+        group is in two parts, and without k each pair leaves one group out. The groups are read
+        now, since the lengths of the parts follow from them.
 
         >>> import dataview as dv
         >>> [test().tolist() for _, test in dv.View(np.arange(7))._folds(3)]
@@ -106,7 +109,7 @@ class RowVerbs(BaseView):
                 "give _folds a number k, optionally with by=, or give groups= without by="
             )
         else:
-            labels = None if by is None else _labels(self, by)
+            labels = None if by is None else _late_labels(self, by)
             parts = samplers.folds(node_of(self), k, seed, labels, validation)
         return [tuple(map(viewed, fold)) for fold in parts]
 
@@ -144,6 +147,12 @@ class RowVerbs(BaseView):
     def _valid(self) -> Self:
         """Return a mask: true for real rows, false for those that `tail="pad"` added."""
         return like(self, batches.valid(node_of(self)))
+
+
+def _late_labels(view: Any, by: Any) -> Node:
+    """Return what to split by; what has no known shape is read now."""
+    node = node_from(_column(view, by))
+    return node_from(_labels(view, by)) if node.shape is None else node
 
 
 def _labels(view: Any, by: Any) -> np.ndarray:
