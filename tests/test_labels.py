@@ -671,6 +671,19 @@ def test_codes_of_a_batch_do_not_sort_all_labels_again(monkeypatch):
     assert codes[1:]().tolist() == [0, 2]
 
 
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u4", "i8", "u8", ">i4"])
+def test_integers_around_a_range_of_labels_have_no_code(dtype):
+    ends = np.iinfo(dtype)
+    for low in (ends.min, 5, ends.max - 4):
+        labels = np.arange(5).astype(dtype) + np.dtype(dtype).type(low)
+        values = np.array([ends.min, ends.max, low, low + 4, max(low - 1, 0), 100], dtype)
+        codes = dv.View(values)._codes(labels=labels)()
+        known = labels.tolist()
+        expected = [known.index(n) if n in known else -1 for n in values.tolist()]
+        assert codes.tolist() == expected
+        assert dv.View(labels)._codes(labels=labels)().tolist() == [0, 1, 2, 3, 4]
+
+
 @pytest.mark.parametrize("kinds", ["UT", "TU", "TT"])
 def test_texts_of_any_length_are_found_among_texts_of_one(kinds):
     dtypes = {"U": np.dtype("U3"), "T": np.dtypes.StringDType()}

@@ -115,14 +115,17 @@ PIECE = 1 << 14
 
 def _looked_up(table: np.ndarray | None, low: int, high: int, values: np.ndarray) -> np.ndarray:
     """Return the codes of integers, by a table of all integers near the labels, if it needs one."""
+    if table is None and values.size:
+        far = above(values, low)  # what is below the least of them wraps around to a large number
+        if int(far.view(np.uintp).max()) <= high - low:
+            return far
     if not values.size or low > int(values.min()) or int(values.max()) > high:
         within = (values >= low) & (values <= high)
         found = np.full(values.shape, MISSING)
         if within.any():
             found[within] = _looked_up(table, low, high, values[within])
         return found
-    if table is None:
-        return above(values, low)
+    assert table is not None
     found, flat = np.empty(values.shape, np.intp), values.reshape(-1)
     line = found.reshape(-1)
     for start in range(0, len(flat), PIECE):

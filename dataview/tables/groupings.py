@@ -30,6 +30,10 @@ PIECE = 1 << 14
 """So many rows are added at a time, or more of many labels: all of them stay in a near cache."""
 
 
+AMONG = 16
+"""Among so many rows for each label there is most often one of each."""
+
+
 class Block:
     """The rows of a block, by their codes, and how many rows each label has.
 
@@ -51,7 +55,7 @@ class Block:
         self._deep: list[bool] = []
         for piece in self._pieces():
             counts = np.bincount(self._keys(piece), minlength=self._lanes * count)
-            self.sizes += counts.reshape(self._lanes, count).sum(axis=0)
+            self.sizes += counts if self._lanes == 1 else self._of_lanes(counts, np.int64)
             self._deep.append(counts.max(initial=0) > DEPTH)
 
     def _pieces(self) -> list[slice]:
@@ -100,18 +104,22 @@ class Block:
         return far
 
     def _add_column(self, values: np.ndarray, out: np.ndarray) -> None:
-        shape = self._lanes, self.count
         for piece, deep in zip(self._pieces(), self._deep, strict=True):
             if deep:
                 _add_sorted(self.codes[piece], values[piece, None], out[:, None])
                 continue
             found = np.bincount(self._keys(piece), values[piece], self._lanes * self.count)
-            out += found if self._lanes == 1 else found.reshape(shape).sum(axis=0, dtype=out.dtype)
+            out += found if self._lanes == 1 else self._of_lanes(found, out.dtype)
+
+    def _of_lanes(self, found: np.ndarray, dtype: Any) -> np.ndarray:
+        """Return the sums of the labels, from those of each lane."""
+        total: np.ndarray = found.reshape(self._lanes, self.count).sum(axis=0, dtype=dtype)
+        return total
 
     def some_of_each(self, values: np.ndarray, dtype: DType) -> np.ndarray:
         """Return the values of a row of each label, 0 for a label without rows."""
         found = np.zeros((self.count, values.shape[1]), dtype)
-        some = slice(-2 * PIECE, None)  # most often every label has a row among the last ones
+        some = slice(-AMONG * self.count, None)  # most often every label has a row among the last
         found[self.codes[some]] = values[some]
         seen = np.zeros(self.count, bool)
         seen[self.codes[some]] = True
