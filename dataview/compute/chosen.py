@@ -61,8 +61,8 @@ def _without_others(kind: str, node: Node, where: Node) -> tuple[Node, str | Non
         raise TypeError(f"where= of {kind} is for numbers; got {dtype}")
     kind = kind_for(kind, dtype)
     if kind != plain:
-        (present,) = elementwise(NumpyFunction("is_present"), (node,))
-        (where,) = elementwise(np.logical_and, (where, present))
+        (mask,) = elementwise(NumpyFunction("is_present"), (node,))
+        (where,) = elementwise(np.logical_and, (where, mask))
     (pairs,) = elementwise(NumpyFunction("paired"), (node, where))
     return pairs, kind
 
@@ -110,8 +110,8 @@ def _extreme_of(
     if where is not None:
         _check_fits(where, node)
     if kind.startswith("nan") and may_be_missing(known_dtype(node)):
-        (present,) = elementwise(NumpyFunction("is_present"), (node,))
-        (where,) = (present,) if where is None else elementwise(np.logical_and, (where, present))
+        (mask,) = elementwise(NumpyFunction("is_present"), (node,))
+        (where,) = (mask,) if where is None else elementwise(np.logical_and, (where, mask))
     if where is not None:
         (node,) = elementwise(NumpyFunction("where"), (where, node, start))
     if size_of(known_shape(node)):

@@ -1,7 +1,7 @@
 """Statistics of what is present: NaN is left out, or what a mask leaves out.
 
-A block is an array, of which NaN is missing, or pairs of a value and whether it is present.  Most
-blocks have nothing missing; the sum of a block tells, at no further cost.
+A block is an array, of which NaN is missing, or pairs of a value and its mask, which is true where
+it counts.  Most blocks have nothing missing; the sum of a block tells, at no further cost.
 """
 
 from __future__ import annotations
@@ -31,43 +31,35 @@ from dataview.compute.reductions import (
 from dataview.errors import warn
 from dataview.sources import borrow, give_back
 
-PRESENT = "present"
-"""The field of pairs that tells whether the value is present."""
-
-
-def pairs_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype of pairs of a value and whether it is present."""
-    return np.dtype([("value", dtype), (PRESENT, bool)])
-
 
 def _parted(block: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the values of a block, and which of them are present."""
+    """Return the values of a block, and the mask that is true where there are data."""
     if block.dtype.names:
-        return block["value"], block[PRESENT]
+        return block["value"], block["mask"]
     return block, ~np.isnan(block)
 
 
-def _filled(values: np.ndarray, present: np.ndarray, fill: Any) -> np.ndarray:
+def _filled(values: np.ndarray, mask: np.ndarray, fill: Any) -> np.ndarray:
     """Return the values with a number where they are missing."""
     found = values.copy()
-    np.copyto(found, values.dtype.type(fill), where=~present)
+    np.copyto(found, values.dtype.type(fill), where=~mask)
     return found
 
 
-def _sum_of_present(
-    values: np.ndarray, present: np.ndarray, axes: Axes, pieces: list[np.ndarray]
+def _sum_by_mask(
+    values: np.ndarray, mask: np.ndarray, axes: Axes, pieces: list[np.ndarray]
 ) -> np.ndarray:
     """Return the sum of what is present, from a copy in memory that was used before."""
     found = borrow(values.shape, values.dtype.newbyteorder("="), pieces)
     np.copyto(found, values)
-    np.copyto(found, found.dtype.type(0), where=~present)
+    np.copyto(found, found.dtype.type(0), where=~mask)
     total = exact_sum(found, axes)
     give_back(pieces)
     return total
 
 
-def _count(present: np.ndarray, axes: Axes) -> np.ndarray:
-    return np.asarray(np.add.reduce(present, axis=axes, dtype=np.int64, keepdims=True))
+def _count(mask: np.ndarray, axes: Axes) -> np.ndarray:
+    return np.asarray(np.add.reduce(mask, axis=axes, dtype=np.int64, keepdims=True))
 
 
 def _is_whole(block: np.ndarray, total: np.ndarray) -> bool:
@@ -106,9 +98,9 @@ def _tall(block: np.ndarray, axes: Axes) -> tuple[np.ndarray, np.ndarray] | None
                 found = _added(part, scratch)
                 has_gaps = bool(np.isnan(found).any())
             if has_gaps:
-                present = np.equal(part, part, out=marks[: len(part)])
-                counts += np.add.reduce(present.view(np.uint8), axis=0, dtype=np.uint8)
-                found = _added(_zeroed(part, present, scratch[: len(part)]), scratch)
+                mask = np.equal(part, part, out=marks[: len(part)])
+                counts += np.add.reduce(mask.view(np.uint8), axis=0, dtype=np.uint8)
+                found = _added(_zeroed(part, mask, scratch[: len(part)]), scratch)
             else:
                 counts += len(part)
             total += found
@@ -132,13 +124,13 @@ def _added(part: np.ndarray, scratch: np.ndarray) -> np.ndarray:
     return np.add.reduce(part, axis=0, dtype=np.float64)  # type: ignore[no-any-return]
 
 
-def _zeroed(values: np.ndarray, present: np.ndarray, out: np.ndarray) -> np.ndarray:
+def _zeroed(values: np.ndarray, mask: np.ndarray, out: np.ndarray) -> np.ndarray:
     """Return floats with zeros where they are missing: each is kept by a mask of its bits.
 
-    It takes the place of `present`.
+    It takes the place of `mask`.
     """
     bits = np.dtype(f"i{values.dtype.itemsize}")
-    every = present.view(np.int8)
+    every = mask.view(np.int8)
     np.negative(every, out=every)  # all bits are set, or none is
     np.bitwise_and(values.view(bits), every, out=out.view(bits))
     return out
@@ -155,7 +147,7 @@ def _sum_part(block: np.ndarray, axes: Axes, first: int) -> State:
         total = exact_sum(block, axes)
         if _is_whole(block, total):
             return (total,)
-    return (_sum_of_present(*_parted(block), axes, []),)
+    return (_sum_by_mask(*_parted(block), axes, []),)
 
 
 def _prod_part(block: np.ndarray, axes: Axes, first: int) -> State:
@@ -175,14 +167,14 @@ def _mean_part(block: np.ndarray, axes: Axes, first: int) -> State:
         total, count, common = mean_part(block, axes, first)
         if _is_whole(block, total):
             return total, np.full(total.shape, count), common
-    values, present = _parted(block)
+    values, mask = _parted(block)
     if values.dtype.kind in "biu":
         values = values.astype(np.float64)
-    counts = _count(present, axes)
-    total = _sum_of_present(values, present, axes, [])
+    counts = _count(mask, axes)
+    total = _sum_by_mask(values, mask, axes, [])
     if values.dtype.kind == "m":  # the sum is exact
         return total, counts, None
-    known = values if values is block else np.where(present, values, np.nan)
+    known = values if values is block else np.where(mask, values, np.nan)
     return total, counts, _common(known, axes, total / np.maximum(counts, 1), counts)
 
 
@@ -246,24 +238,24 @@ def _moments_part(block: np.ndarray, axes: Axes, first: int) -> State:
         count, near, off, squares = moments_part(block, axes, first)
         if not np.isnan(squares).any():
             return np.full(squares.shape, count), near, off, squares
-    values, present = _parted(block)
+    values, mask = _parted(block)
     least = np.float64 if values.dtype.kind in "biu" else np.float32
     values = values.astype(np.result_type(values.dtype, least))
     with np.errstate(all="ignore"):
-        state = _moments(values, present, axes)
+        state = _moments(values, mask, axes)
         if not np.isfinite(state[3]).all():
-            return _moments(widest(values), present, axes)
+            return _moments(widest(values), mask, axes)
     return state
 
 
-def _moments(values: np.ndarray, present: np.ndarray, axes: Axes) -> State:
-    counts = _count(present, axes)
+def _moments(values: np.ndarray, mask: np.ndarray, axes: Axes) -> State:
+    counts = _count(mask, axes)
     some = np.maximum(counts, 1)
-    mean = _sum_of_present(values, present, axes, []) / some
-    common = _common(np.where(present, values, np.nan), axes, mean, counts)
+    mean = _sum_by_mask(values, mask, axes, []) / some
+    common = _common(np.where(mask, values, np.nan), axes, mean, counts)
     mean = mean if common is None else np.where(np.isnan(common), mean, common)
     near = mean.astype(values.dtype)
-    distance = _filled(values - near, present, 0)
+    distance = _filled(values - near, mask, 0)
     off = exact_sum(distance, axes) / some
     squares = exact_sum((distance * np.conj(distance)).real, axes)
     off = np.where(squares > 0, off, 0)
@@ -328,9 +320,9 @@ def _arg_part(find: Callable[..., Any], fill: float) -> Callable[[np.ndarray, Ax
     part = arg_part(find)
 
     def found(block: np.ndarray, axes: Axes, first: int) -> State:
-        values, present = _parted(block)
-        state = part(_filled(values, present, fill), axes, first)
-        return *state, np.any(present, axis=axes, keepdims=True)
+        values, mask = _parted(block)
+        state = part(_filled(values, mask, fill), axes, first)
+        return *state, np.any(mask, axis=axes, keepdims=True)
 
     return found
 
@@ -366,7 +358,7 @@ OF_SOME = {
     "var": Kind(_moments_part, _merge_moments, _variance_of_some, False),
     "std": Kind(_moments_part, _merge_moments, _deviation_of_some, False),
 }
-"""The same of pairs of a value and whether it counts."""
+"""The same of pairs of a value and its mask."""
 
 
 def kind_of(name: str, dtype: np.dtype[Any]) -> Kind:

@@ -44,12 +44,12 @@ def quantile_dtype(
     q, is_median = options["q"], options["method"] == MEDIAN
     method: Any = "linear" if is_median else options["method"]
     if (
-        not options.get("present")
+        not options.get("without_missing")
         and not is_median
         and not size_of(tuple(shape[axis] for axis in axes))
     ):
         np.quantile(np.empty(shape, dtype), q, axis=axes, method=method)
-    if options.get("present") and not size_of(shape) and dtype.kind in "biu":
+    if options.get("without_missing") and not size_of(shape) and dtype.kind in "biu":
         dtype = np.dtype(float)  # of nothing it is NaN
     one = np.zeros(1 if len(axes) == len(shape) else (1, 1), dtype)
     with np.errstate(all="ignore"):
@@ -65,8 +65,8 @@ def quantiles_of(node: Reduction, evaluate: Evaluate) -> np.ndarray:
     if not size_of(known_shape(node.node)):  # else it is an error when it is built
         warn("Mean of empty slice")
         return np.full(known_shape(node), np.nan, known_dtype(node))
-    present = options.get("present", False) and known_dtype(node.node).kind in "fmMO"
-    request = _Request(options["q"], options["method"], options["approx"], present, evaluate)
+    some = options.get("without_missing", False) and known_dtype(node.node).kind in "fmMO"
+    request = _Request(options["q"], options["method"], options["approx"], some, evaluate)
     found = _quantiles(node.node, node.axes, request)
     return found.astype(known_dtype(node)).reshape(known_shape(node))
 
@@ -95,12 +95,12 @@ def rows_at(node: Node, numbers: np.ndarray, axis: int = 0) -> Node:
 
 
 class _Request(NamedTuple):
-    """Which quantiles are needed, of what is `present` or of all, and how data is read."""
+    """Which quantiles are needed, of all or `without_missing` values, and how data is read."""
 
     q: Any
     method: str
     approx: bool
-    present: bool
+    without_missing: bool
     evaluate: Evaluate
 
 
@@ -223,10 +223,10 @@ def _interpolated(found: _RankValues, places: _Places, request: _Request) -> np.
 
         rows = zip(low, high, places.share.tolist(), strict=True)
         value = np.stack([_by_share(one, other, row, between) for one, other, row in rows])
-    if found.unknown is None or not found.unknown.any():
+    if found.missing is None or not found.missing.any():
         return value
-    unknown = np.array("NaT" if value.dtype.kind in "mM" else "nan", value.dtype)
-    return np.where(found.unknown, unknown, value)
+    missing = np.array("NaT" if value.dtype.kind in "mM" else "nan", value.dtype)
+    return np.where(found.missing, missing, value)
 
 
 def _by_share(
@@ -293,10 +293,10 @@ def _quantiles(node: Node, axes: Axes, request: _Request) -> np.ndarray:
     if not _has_keys(dtype):  # there are no keys: all of it is read
         return _of_array(request.evaluate(node, None), axes, request)
     search = _Search(node, axes, long, request.evaluate)
-    if request.present:
+    if request.without_missing:
         counts = search.counts()
         places = _places_of_each(counts, request)
-        found = search.found(places.ranks)._replace(unknown=_none_of(counts))
+        found = search.found(places.ranks)._replace(missing=_none_of(counts))
     else:
         places = _places(size // columns, request)
         found = search.found(places.ranks)
@@ -341,27 +341,27 @@ def _of_array(array: np.ndarray, axes: Axes, request: _Request) -> np.ndarray:
     lines = _as_columns(array, axes)
     if not lines.size:
         return np.empty(np.shape(request.q) + kept)
-    if request.present:
+    if request.without_missing:
         counts = len(lines) - np.isnan(lines).sum(axis=0)
         places = _places_of_each(counts, request)
         values = np.take_along_axis(np.sort(lines, axis=0), places.ranks, 0)
         of_ranks = _RankValues(values, _none_of(counts))
         return _interpolated(of_ranks, places, request).reshape(np.shape(request.q) + kept)
     places = _places(len(lines), request)
-    may_be_unknown = lines.dtype.kind in "fmM"
-    ends = [len(lines) - 1] if may_be_unknown else []
+    may_be_missing = lines.dtype.kind in "fmM"
+    ends = [len(lines) - 1] if may_be_missing else []
     ordered = np.partition(lines, [*places.ranks[:, 0].tolist(), *ends], axis=0)
-    unknown = np.isnan(ordered[-1]) if may_be_unknown else None
-    found = _interpolated(_RankValues(ordered[places.ranks[:, 0]], unknown), places, request)
+    missing = np.isnan(ordered[-1]) if may_be_missing else None
+    found = _interpolated(_RankValues(ordered[places.ranks[:, 0]], missing), places, request)
     return found.reshape(np.shape(request.q) + kept)
 
 
 def _of_objects(array: np.ndarray, axes: Axes, request: _Request) -> np.ndarray:
     """Return the quantiles of objects, which NumPy finds by their own order and arithmetic."""
     if request.method == MEDIAN:
-        median = np.nanmedian if request.present else np.median
+        median = np.nanmedian if request.without_missing else np.median
         return np.asarray(median(array, axis=axes), object)
-    quantile: Any = np.nanquantile if request.present else np.quantile
+    quantile: Any = np.nanquantile if request.without_missing else np.quantile
     return np.asarray(quantile(array, request.q, axis=axes, method=request.method), object)
 
 
@@ -419,7 +419,7 @@ class _RankValues(NamedTuple):
     """The values at some ranks, a row for each, and which columns have a NaN."""
 
     values: np.ndarray
-    unknown: np.ndarray | None
+    missing: np.ndarray | None
 
 
 class _Search:
@@ -442,7 +442,7 @@ class _Search:
         self.blocks = cuts_along(along, shape[along], step)
         columns = size_of(tuple(n for axis, n in enumerate(shape) if axis not in axes))
         self.column = np.arange(columns)
-        self.unknown = np.zeros(columns, bool)
+        self.missing = np.zeros(columns, bool)
         self.lock = threading.Lock()
 
     def counts(self) -> np.ndarray:
@@ -460,7 +460,7 @@ class _Search:
         while self.left and alive > sizes.quantile_bytes // 64:
             alive = self._narrow()
         keys = self._collected_keys() if self.left else self.known
-        return _RankValues(_values(keys, self.dtype), self.unknown)
+        return _RankValues(_values(keys, self.dtype), self.missing)
 
     def _find_slots(self) -> None:
         """List the beginnings that occur in each column, each once; they ascend with the ranks."""
@@ -509,7 +509,7 @@ class _Search:
     def _count(self, keys: np.ndarray, bits: int, counts: np.ndarray) -> None:
         last = np.iinfo(keys.dtype).max
         first_pass = self.left == 8 * keys.itemsize
-        unknown = (keys == last).any(axis=0) if first_pass and self.dtype.kind in "fmM" else False
+        missing = (keys == last).any(axis=0) if first_pass and self.dtype.kind in "fmM" else False
         digits = (keys >> (self.left - bits)).astype(np.intp) & ((1 << bits) - 1)
         digits += self.column << bits
         for slot in range(len(self.starts)):
@@ -517,7 +517,7 @@ class _Search:
             with self.lock:
                 np.add.at(counts[slot * len(self.column) << bits :], places, 1)
         with self.lock:
-            self.unknown |= unknown
+            self.missing |= missing
 
     def _collected_keys(self) -> np.ndarray:
         """Return the keys at the ranks, from all keys that begin with the known bits."""

@@ -36,7 +36,7 @@ def result_dtype(kind: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
     >>> result_dtype("mean", np.dtype("int8")), result_dtype("sum", np.dtype("int8"))
     (dtype('float64'), dtype('int64'))
     """
-    if dtype.names:  # pairs of a value and whether it is present
+    if dtype.names:  # pairs of a value and its mask
         dtype = dtype["value"]
     kinds = ("sum", "min", "max") if dtype.kind == "T" else _OF_OBJECTS
     if dtype.hasobject and kind in kinds:
@@ -106,12 +106,12 @@ def _left_range(block: np.ndarray, axes: Axes, found: np.ndarray) -> bool:
     if not block.size:
         return False
     parts = [block.real, block.imag] if block.dtype.kind == "c" else [block]
-    far, unknown = ~np.isfinite(found), np.isnan(found)
+    far, missing = ~np.isfinite(found), np.isnan(found)
     for part in parts:
         high, low = (end(part, axis=axes, keepdims=True) for end in (np.max, np.min))
         far &= np.isfinite(high) & np.isfinite(low)
-        unknown &= ~np.isnan(high)
-    return bool(far.any() or unknown.any())
+        missing &= ~np.isnan(high)
+    return bool(far.any() or missing.any())
 
 
 def _tall_sum(rows: np.ndarray, wider: np.dtype[Any]) -> np.ndarray:
@@ -454,8 +454,8 @@ def better_of(less: bool) -> Callable[[State, State], State]:
         with np.errstate(invalid="ignore"):
             wins = other < value if less else other > value
         if value.dtype.kind in "fcmM":  # the first NaN wins, as in NumPy
-            unknown = np.isnan(value)
-            wins = ~unknown & (wins | np.isnan(other))
+            missing = np.isnan(value)
+            wins = ~missing & (wins | np.isnan(other))
         return np.where(wins, other, value), np.where(wins, where, place)
 
     return combine

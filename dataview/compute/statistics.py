@@ -136,8 +136,8 @@ def kind_for(kind: str, dtype: np.dtype[Any]) -> str:
     return kind[3:] if dtype.kind in "biu" or of_times else kind
 
 
-def median(node: Node, axis: Any, keepdims: bool, present: bool = False) -> Node:
-    """Return the node of a median, of what is present if asked; bools are taken for numbers."""
+def median(node: Node, axis: Any, keepdims: bool, without_missing: bool = False) -> Node:
+    """Return the node of a median, `without_missing` if asked; bools are taken for numbers."""
     check_array(node, "median")
     if known_dtype(node).kind == "c":
         raise TypeError(
@@ -147,8 +147,8 @@ def median(node: Node, axis: Any, keepdims: bool, present: bool = False) -> Node
         as_float = NumpyFunction("astype", (("dtype", np.dtype(float)), ("casting", "unsafe")))
         (node,) = elementwise(as_float, (node,))
     options = {"q": 0.5, "method": MEDIAN, "approx": False}
-    if present:
-        options["present"] = True
+    if without_missing:
+        options["without_missing"] = True
     return reduction("quantile", node, axis, keepdims, options)
 
 

@@ -124,11 +124,11 @@ def may_be_missing(dtype: np.dtype[Any]) -> bool:
     return dtype.kind not in "biuSUV"
 
 
-def _paired(values: Any, present: Any) -> np.ndarray:
-    """Return pairs of a value and whether it is present."""
-    values, present = np.broadcast_arrays(values, present)
-    found = np.empty(values.shape, [("value", values.dtype), ("present", bool)])
-    found["value"], found["present"] = values, present
+def _paired(values: Any, mask: Any) -> np.ndarray:
+    """Return pairs of a value and whether there are data."""
+    values, mask = np.broadcast_arrays(values, mask)
+    found = np.empty(values.shape, [("value", values.dtype), ("mask", bool)])
+    found["value"], found["mask"] = values, mask
     return found
 
 
@@ -278,7 +278,7 @@ OPERATIONS = (
     Operation(np.isposinf, operands="x"),
     Operation(np.isreal, operands="x"),
     Operation(np.nan_to_num, operands="x", options={"nan": 0.0, "posinf": None, "neginf": None}),
-    Operation(_paired, operands="values present"),
+    Operation(_paired, operands="values mask"),
     Operation(_real, operands="val", numpy=np.real),
     Operation(np.round, operands="a", options={"decimals": 0}, into=np.round),
     Operation(np.sinc, operands="x"),

@@ -73,7 +73,7 @@ def _statistic(node: Reduction, terms: Sequence[Term]) -> Term:
     some = len(node.axes) < ndim
     axes = {"axis": node.axes[0] if len(node.axes) == 1 else node.axes} if some else {}
     options = {**axes, **node.options, "keepdims": node.keepdims}
-    kind = "nanquantile" if options.pop("present", False) else node.kind
+    kind = "nanquantile" if options.pop("without_missing", False) else node.kind
     return _call(kind, terms, options, DEFAULTS)
 
 

@@ -402,12 +402,12 @@ def _reduced(
     return reduction_where(kind, node, axis, keepdims, options, mask)
 
 
-def _median(present: bool, a: Any, axis: Any = None, *, keepdims: bool = False) -> Node:
+def _median(without_missing: bool, a: Any, axis: Any = None, *, keepdims: bool = False) -> Node:
     node = node_from(a)
     if known_dtype(node).kind not in "biufmM":
         return _LEFT  # type: ignore[no-any-return]
-    of_all = partial(median, axis=_as_axes(axis), keepdims=keepdims, present=present)
-    return asked(of_all, node)
+    options = {"axis": _as_axes(axis), "keepdims": keepdims, "without_missing": without_missing}
+    return asked(partial(median, **options), node)
 
 
 def _as_axes(axis: Any) -> Any:
@@ -426,13 +426,15 @@ def _quantile(
     *,
     method: str = "linear",
     keepdims: bool = False,
-    present: bool = False,
+    without_missing: bool = False,
 ) -> Node:
     node = node_from(a)
-    if present and known_dtype(node).hasobject:
+    if without_missing and known_dtype(node).hasobject:
         return _LEFT  # type: ignore[no-any-return]
     q = q if type(q) in (int, float) else np.array(evaluated(q))
-    options = {"q": q, "method": method, "approx": False, **({"present": True} if present else {})}
+    options = {"q": q, "method": method, "approx": False}
+    if without_missing:
+        options["without_missing"] = True
     return statistic("quantile", node, _as_axes(axis), keepdims, options)
 
 
@@ -443,10 +445,10 @@ def _percentile(
     *,
     method: str = "linear",
     keepdims: bool = False,
-    present: bool = False,
+    without_missing: bool = False,
 ) -> Node:
     q = q / 100 if type(q) in (int, float) else np.true_divide(evaluated(q), 100)
-    return _quantile(a, q, axis, method=method, keepdims=keepdims, present=present)
+    return _quantile(a, q, axis, method=method, keepdims=keepdims, without_missing=without_missing)
 
 
 def _unique(ar: Any, *, return_counts: bool = False) -> Any:
@@ -499,8 +501,8 @@ _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.stack: lambda arrays, axis=0: _stacked([*map(node_from, arrays)], axis),
     np.median: partial(_median, False),
     np.nanmedian: partial(_median, True),
-    np.nanpercentile: partial(_percentile, present=True),
-    np.nanquantile: partial(_quantile, present=True),
+    np.nanpercentile: partial(_percentile, without_missing=True),
+    np.nanquantile: partial(_quantile, without_missing=True),
     np.nanstd: partial(_spread, "nanstd"),
     np.nanvar: partial(_spread, "nanvar"),
     np.std: partial(_spread, "std"),

@@ -167,7 +167,7 @@ class StatisticVerbs(BaseView):
 
     def _nanmedian(self, axis: Any = None, *, keepdims: bool = False) -> Self:
         """Return the median of what is not NaN or NaT."""
-        of_present = partial(median, axis=axis, keepdims=keepdims, present=True)
+        of_present = partial(median, axis=axis, keepdims=keepdims, without_missing=True)
         return like(self, asked(of_present, node_of(self)))
 
     def _nanquantile(
@@ -180,7 +180,7 @@ class StatisticVerbs(BaseView):
         array([1., 2.])
         """
         q = q if type(q) in (int, float) else np.array(evaluated(q))
-        options = {"q": q, "method": method, "approx": False, "present": True}
+        options = {"q": q, "method": method, "approx": False, "without_missing": True}
         return _reduced(self, "quantile", axis, keepdims, **options)
 
     def _fillna(self, value: Any) -> Self:
