@@ -421,6 +421,39 @@ def test_parts_by_label_are_of_the_labels_when_they_were_asked_for(name):
     assert (d.x() == -1).sum() == len(parts[0])
 
 
+CHOOSING = {
+    "take": lambda b: b._take([1, 0]).x + 1,
+    "pairs": lambda b: b.x[[1, 0], [0, 1]],
+    "reshape": lambda b: b.x._reshape(-1),
+    "shuffled": lambda b: b._shuffled(0).x,
+    "sorted": lambda b: b._sorted(by=[2, 0, 1]).x,
+    "repeated": lambda b: b._repeat(2).x,
+    "list": lambda b: b[[2, 0]].x[:, ::-1],
+}
+ORDERED = {
+    "sorted": lambda d: d._sorted(by="label")._minibatches(4),
+    "split": lambda d: d._split([12], by="label")[0]._minibatches(4),
+    "labels": lambda d: d._minibatches(
+        4, sampler=dv.samplers.label_permutation(by="label"), num_batches=3
+    ),
+    "weighted": lambda d: d._minibatches(4, sampler=dv.samplers.weighted(by="label")),
+}
+
+
+@pytest.mark.parametrize("name", CHOOSING)
+@pytest.mark.parametrize("order", ORDERED)
+def test_choosing_batches_of_an_order_that_reads_does_not_read(order, name):
+    made = Counting(lambda number: {"x": float(number), "label": number * 7 % 5})
+    d = made.probed(12)
+    chosen = CHOOSING[name](ORDERED[order](d))
+    assert repr(chosen) and chosen._shape() and not made.asked
+    whole = ORDERED[order](d)
+    model = dv.View(x=whole.x())
+    expected = np.asarray(CHOOSING[name](model)())
+    assert_same(chosen(), expected)
+    assert_same(chosen[1:](), expected[1:])
+
+
 def test_labels_of_several_kinds_are_refused():
     d, labels = dv.View(np.arange(6)), np.array([1, "a"] * 3, object)
     for cut in (

@@ -223,6 +223,9 @@ ASKED = {
         4, sampler=dv.samplers.label_permutation(by=d.label._codes()), num_batches=3
     ),
     "bucket": lambda d: d._minibatches(4, sampler=dv.samplers.bucket(by=d.label, window=2))[1],
+    "shuffled batches": lambda d: d._minibatches(
+        4, sampler=dv.samplers.weighted(by=d.label._codes())
+    )._shuffled(0),
     "restricted": lambda d: d._minibatches(
         2, sampler=dv.samplers.restricted(dv.samplers.bucket(by=d.label), [0, 1] * 6, 0)
     )[1],

@@ -8,6 +8,7 @@ affine map.  The four kinds are closed under composition, so a chain of keys of 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -330,7 +331,22 @@ def _computed(map_: Computed, reached: Map) -> Map:
     if isinstance(reached, Constant):
         found = map_.function(np.array([reached.offset], np.intp))
         return Constant(map_.offset + map_.stride * int(found[0]))
+    if _reads(map_):  # so not yet
+        return Computed(map_.function, _looked_up(reached), map_.offset, map_.stride)
     return Array(_line(map_.function(reached.values), map_.stride, map_.offset), reached.axes)
+
+
+def _looked_up(map_: Array) -> Computed:
+    """Return an array's positions as those of a function, which looks them up.
+
+    >>> looked_up = _looked_up(Array(np.array([[4, 5, 6], [7, 8, 9]]), (0, 2)))
+    >>> looked_up.inner, looked_up.function(np.array([3]))
+    (Affine(offset=0, strides=((0, 3), (2, 1))), array([7]))
+    """
+    lengths = map_.values.shape
+    strides = [math.prod(lengths[place + 1 :]) for place in range(len(lengths))]
+    inner = Affine(0, tuple(zip(map_.axes, strides, strict=True)))
+    return Computed(map_.values.reshape(-1).__getitem__, inner)
 
 
 def _functions_of(map_: Computed) -> tuple[list[Computed], Map]:

@@ -71,6 +71,7 @@ class _Windows(Part):
 
     __slots__ = ("_firsts", "_plan", "cutter", "key", "lengths", "order", "slices")
     parts = ("lengths",)
+    reads: ClassVar[bool] = True
 
     def __init__(
         self, lengths: _Lengths, window: int, key: Key, cutter: Bucket | TokenBudget
@@ -183,6 +184,7 @@ class _Alike(Part):
 
     __slots__ = ("_plan", "key", "lengths", "size")
     parts = ("lengths",)
+    reads: ClassVar[bool] = True
 
     def __init__(self, lengths: _Lengths, size: int, key: Key) -> None:
         self.lengths = lengths

@@ -106,6 +106,11 @@ class Order(Part):
         self.epoch = epoch
         self._ahead = (0, np.empty(0, np.intp))
 
+    @property
+    def reads(self) -> bool:
+        """Whether data may have to be read to know the rows."""
+        return getattr(self.function, "reads", False)
+
     def __reduce__(self) -> tuple[Any, ...]:
         facts = self.length, self.cuts, self.forward, self.epoch, self.sure
         return Order, (self.function, *facts)
@@ -262,6 +267,11 @@ class _LateFunction(Part):
         if self.function is None:  # two threads may both build it: they build the same
             self.function = self.sampler.at(self.data, self.key)
         return self.function(positions)
+
+    @property
+    def reads(self) -> bool:
+        """Whether data may have to be read to know the rows."""
+        return self.sampler.reads
 
     def held(self) -> list[Any]:
         """Return what the data were asked for."""

@@ -119,6 +119,11 @@ class _Listed(Part):
     __slots__ = ("places", "rows")
     parts = ("places",)
 
+    @property
+    def reads(self) -> bool:
+        """Whether data may have to be read to know the rows."""
+        return getattr(self.places, "reads", False)
+
     def __init__(self, rows: np.ndarray, places: Function) -> None:
         self.rows = rows
         self.places = places
