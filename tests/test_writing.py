@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import operator
+import time
 
 import numpy as np
 import pytest
@@ -375,6 +377,130 @@ def test_the_last_of_repeated_rows_wins(x):
     v[[0, 0, 1]] = np.array([[1.0], [2.0], [3.0]])
     assert (x[0] == 2).all()
     assert (x[1] == 3).all()
+
+
+ROW_KEYS = [
+    np.s_[:], np.s_[::-1], np.s_[::2], np.s_[1:], np.s_[::-3],
+    [0], [2, 0, 1, 2], [1, 1, 0], np.s_[::-1, ::-1], np.s_[[2, 0, 2, 1], [1, 0, 1, 2]],
+]  # fmt: skip
+LAYOUTS = {
+    "as it is": lambda joined: joined,
+    "transposed": lambda joined: (
+        joined.T if isinstance(joined, np.ndarray) else joined._transpose()
+    ),
+    "a minibatch": lambda joined: (
+        joined[: len(joined) // 2 * 2].reshape(-1, 2, *joined.shape[1:])
+        if isinstance(joined, np.ndarray)
+        else joined[: len(joined) // 2 * 2]._reshape(-1, 2, *joined._shape()[1:])
+    ),
+}
+
+
+@given(st.data())
+@examples(120)
+def test_the_last_of_places_joined_twice_wins(data):
+    width = data.draw(st.sampled_from([(), (3,)]))
+    keys = [key for key in ROW_KEYS if width or not isinstance(key, tuple)]
+    whole = np.zeros((4, *width))
+    numbers = np.arange(whole.size).reshape(whole.shape)
+
+    def joined(members):
+        """Draw joined views of the same data, and their numbers."""
+        found = []
+        for _ in range(data.draw(st.integers(2, 3))):
+            key = data.draw(st.sampled_from([key for key in keys if not isinstance(key, tuple)]))
+            part, own = data.draw(st.sampled_from(members))
+            found.append((part[key], own[key]))
+        views, parts = zip(*found, strict=True)
+        return dv.concat(*views), np.concatenate(parts)
+
+    one = dv.View(whole)
+    members = [(one, numbers), (dv.View(whole), numbers), (dv.View(whole[1:]), numbers[1:])]
+    members = members[: data.draw(st.integers(1, 3))]
+    for _ in range(data.draw(st.integers(1, 2))):
+        members.append(joined(members))
+    view, places = members[-1]
+    for layout in data.draw(st.lists(st.sampled_from([*LAYOUTS]), max_size=2)):
+        view, places = LAYOUTS[layout](view), LAYOUTS[layout](places)
+    order = data.draw(st.permutations(range(len(places))))
+    for key in [
+        order,
+        *data.draw(st.lists(st.sampled_from([np.s_[::-1], np.s_[::2]]), max_size=1)),
+    ]:
+        view, places = view[key], places[key]
+    value = np.arange(1.0, places.size + 1).reshape(places.shape)
+    if data.draw(st.booleans()) and len(value):
+        value = value[:, ..., :1] if value.ndim > 1 else value
+    expected = np.zeros_like(whole)
+    expected.reshape(-1)[places] = value
+    view[...] = dv.View(value) * 1 if data.draw(st.booleans()) else value
+    assert_same(whole, expected)
+
+
+@pytest.mark.parametrize("rows", [np.s_[::-1], np.s_[::-2], [0, 4, 1, 3, 2, 5]])
+@pytest.mark.parametrize("suffix", [".npy", ".h5", ".zarr"])
+def test_the_last_of_rows_of_a_file_joined_twice_wins(tmp_path, suffix, rows):
+    path = tmp_path / f"a{suffix}"
+    dv.View(np.zeros((3, 2)))._save(path)
+    with dv.open(path, mode="r+") as opened:
+        v = opened.data if opened._fields() else opened
+        value = np.arange(12.0).reshape(6, 2)[rows]
+        dv.concat(v, v)[rows][...] = value
+        expected = np.zeros((3, 2))
+        expected[np.array([0, 1, 2, 0, 1, 2])[rows]] = value
+        assert_same(v(), expected)
+
+
+def test_large_values_go_to_places_joined_twice_one_after_the_other(monkeypatch):
+    from dataview.sources import ArraySource
+
+    monkeypatch.setattr(sizes, "streamed_elements", 4)
+    write = ArraySource.write
+
+    def slow_at_first(self, index, value):
+        if (value < 2000).all():
+            time.sleep(0.1)
+        write(self, index, value)
+
+    monkeypatch.setattr(ArraySource, "write", slow_at_first)
+    for block in (1 << 10, 1 << 20):
+        monkeypatch.setattr(sizes, "block_bytes", block)
+        a = np.zeros(2000)
+        v = dv.View(a)
+        with concurrent.futures.ThreadPoolExecutor(4) as pool, dv.executor(pool):
+            dv.concat(v, v)[...] = np.arange(4000.0)
+        assert_same(a, np.arange(2000.0, 4000.0))
+
+
+def test_joined_rows_that_share_no_place_are_written_as_they_were(monkeypatch):
+    a, b = np.zeros((1000, 3)), np.zeros((1000, 3))
+    joined = dv.concat(dv.View(a), dv.View(b))._shuffled(0)
+    written = counted_writes(monkeypatch)
+    joined[...] = np.arange(6000.0).reshape(2000, 3)
+    assert written == [(1000, 3), (1000, 3)]
+
+
+def test_rows_of_one_source_joined_twice_are_written_together(monkeypatch):
+    v = dv.View(np.zeros((1000, 3)))
+    joined = dv.concat(v, v)._shuffled(0)
+    written = counted_writes(monkeypatch)
+    joined *= 2
+    assert written == [(2000, 3)]
+
+
+def counted_writes(monkeypatch):
+    """Note the shape of each write to a source in memory."""
+    from dataview.sources import ArraySource
+
+    written = []
+    write = ArraySource.write
+
+    def noted(self, index, value):
+        written.append(index.shape)
+        write(self, index, value)
+
+    monkeypatch.setattr(ArraySource, "write", noted)
+    return written
 
 
 # ---------------------------------------------------------------- statements

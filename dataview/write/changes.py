@@ -10,25 +10,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.compute import Place, evaluate, operand_index
+from dataview.compute import Place, evaluate
 from dataview.errors import FieldError, ReadOnlyError
 from dataview.index import (
-    Affine,
     Index,
-    Map,
-    axis_index,
-    compose,
-    extent,
     identity,
     is_endless,
-    numbers_map,
     parse,
-    shifted,
 )
 from dataview.plan.build import field, select
 from dataview.plan.casting import cast
-from dataview.plan.concat import Piece, split_rows
-from dataview.plan.fields import NO_FIELDS
 from dataview.plan.guards import endless, is_broadcast_to
 from dataview.plan.kinds import (
     Comparison,
@@ -48,8 +39,9 @@ from dataview.plan.kinds import (
 )
 from dataview.plan.node import DType, Node
 from dataview.plan.sequences import listed
-from dataview.plan.walk import below, rebuilt
+from dataview.plan.walk import below
 from dataview.sources import Source
+from dataview.write.targets import is_of_source, targets_of
 
 
 class Change(NamedTuple):
@@ -152,13 +144,8 @@ def check_writable(node: Node) -> None:
 def _refusal(node: Node) -> str:
     """Return why a node cannot be written, an empty text if it can."""
     one: Any = node
-    parts = [one.node] if _is_of_source(node) else below([node], _shown)
+    parts = [one.node] if is_of_source(node) else below([node], _shown)
     return next(filter(None, map(_refusal_of_part, parts)), "")
-
-
-def _is_of_source(node: Any) -> bool:
-    """Whether a node is an index of a source, as most that are written."""
-    return type(node) is Select and type(node.node) is Stored
 
 
 def _shown(node: Node) -> list[Any]:
@@ -245,39 +232,14 @@ def _check_shape(given: tuple[int, ...], shape: tuple[int, ...]) -> None:
 def places_written(node: Node) -> Iterator[Place]:
     """Yield the places that a write through a node changes, none if it cannot be written."""
     if not _refusal(node):
-        for target, _ in _targets(node, None):
+        for target, _ in targets_of(node, None):
             yield Change(target, None).place
 
 
 def _split(node: Node, given: Any, value: Any, is_checked: bool) -> Iterator[Change]:
     """Yield the parts of sources that a node shows, each with its part of the value."""
-    for target, part in _targets(node, value):
+    for target, part in targets_of(node, value):
         yield Change(target, _narrow(given, part, known_dtype(target), is_checked), is_checked)
-
-
-def _targets(node: Node, value: Any) -> Iterator[tuple[Node, Any]]:
-    """Yield the parts of sources that a node shows, each with its part of a value, if there is one.
-
-    Each is a source's node, or an index of one.
-    """
-    if _is_of_source(node):
-        yield node, value
-        return
-    waiting = [(node, identity(known_shape(node)), value)]
-    while waiting:  # not by recursion, since nodes may be joined deeper than Python's stack
-        node, index, value = waiting.pop()
-        if isinstance(node, Stored):
-            yield select(node, index), value
-        elif isinstance(node, Select):
-            waiting.append((node.node, compose(node.index, index), value))
-        elif isinstance(node, Driven):
-            waiting.append((node.node, index, value))
-        elif isinstance(node, Concat):
-            pieces = [
-                (piece.node, piece.where, _part_of(value, index.shape, piece))
-                for piece in split_rows(node, index)
-            ]
-            waiting.extend(reversed(pieces))
 
 
 def _narrow(given: Any, value: Any, dtype: np.dtype[Any], is_checked: bool) -> Any:
@@ -285,56 +247,3 @@ def _narrow(given: Any, value: Any, dtype: np.dtype[Any], is_checked: bool) -> A
     if not isinstance(value, np.ndarray) or value.dtype == dtype or not is_checked:
         return value
     return cast(given if is_scalar(given) else value, dtype)
-
-
-def _part_of(value: Any, shape: tuple[int, ...], piece: Piece) -> Any:
-    """Return what of a value, if there is one, belongs to one of several joined nodes."""
-    if value is None:
-        return None
-    if isinstance(value, Node):
-        own = known_shape(value)
-        if piece.axes == (0,):
-            if len(own) < len(shape) or own[0] == 1 != shape[0]:
-                return value  # the same for all rows
-            rows = piece.where.shape[0]
-            return _rows_of(value, axis_index(own, _map_of(piece.places[0]), rows))
-        value = evaluate(value)
-    return piece.of(np.broadcast_to(value, shape))[piece.places]
-
-
-def _map_of(places: slice | np.ndarray) -> Map:
-    """Return the map of some positions on the first axis."""
-    return Affine(places.start, ((0, 1),)) if isinstance(places, slice) else numbers_map(places)
-
-
-def _rows_of(value: Node, index: Index) -> Node:
-    """Return a part of a value, such that an expression reads its operands' parts alone."""
-    whole = known_shape(value)
-
-    def into(part: Any) -> list[Any]:
-        return part.made_of() if isinstance(part, Elementwise) else []
-
-    def in_rows(part: Node, old: Node) -> Node:
-        if isinstance(part, Elementwise):
-            shapes = [known_shape(arg) for arg in part.args if isinstance(arg, Node)]
-            return part.replaced(shape=np.broadcast_shapes(*shapes), fields=NO_FIELDS)
-        place = operand_index(index, whole, known_shape(part))
-        return _one_of_joined(part if place is None else select(part, place))
-
-    return rebuilt([value], in_rows, into)[0]  # type: ignore[no-any-return]
-
-
-def _one_of_joined(node: Node) -> Node:
-    """Return the one of several joined nodes that is read, if it is one."""
-    if not isinstance(node, Select) or not isinstance(node.node, Concat):
-        return node
-    index, joined = node.index, node.node
-    rows = extent(index.maps[0], index.shape)
-    if rows is None:
-        return node
-    first, last = np.searchsorted(joined.starts, rows, side="right") - 1
-    part = joined.nodes[first]
-    if first != last or part.dtype != joined.dtype:
-        return node
-    start = shifted(index.maps[0], int(joined.starts[first]))
-    return select(part, Index(index.shape, [start, *index.maps[1:]]))

@@ -98,7 +98,8 @@ def separated(changes: Sequence[Change], kept: contextlib.ExitStack) -> Separate
             value = value.copy()
         found.append(change._replace(value=value))
     # Of a row that is written several times, the last value stays.
-    return Separated(found, 0 if all(is_one_box(change.target) for change in found) else 1)
+    once = all(is_one_box(one.target) and not targets.meet(one.place, one.place) for one in found)
+    return Separated(found, 0 if once else 1)
 
 
 def _one(change: Change, targets: Targets, kept: contextlib.ExitStack) -> Separated:
