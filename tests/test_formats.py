@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from subprocess import PIPE, Popen
@@ -501,6 +502,55 @@ def test_texts_enums_and_records_are_read_as_such(tmp_path):
     assert d.table.b().tolist() == [2.5]
     again = pickle.loads(pickle.dumps(d.texts))
     assert again().tolist() == ["a", "é", ""]
+
+
+UNREAD = LOST.keys() - {"empty"}  # an empty group has nothing to be read
+
+
+def test_what_cannot_be_read_is_shown_with_the_reason(tmp_path):
+    d = dv.open(odd(tmp_path))
+    for text in (repr(d), d._repr_html_()):
+        for name in UNREAD - {"up"}:
+            assert re.search(rf"{name}\b.*not readable: .*{LOST[name][:12]}", text), name
+        assert "… 1 more not readable" in text
+        assert "empty" not in text.replace("is empty", "")
+    assert "not readable" not in repr(d._select("x", "texts"))
+
+
+def test_what_cannot_be_read_is_not_left_out_of_a_copy_unsaid(tmp_path):
+    d = dv.open(odd(tmp_path))
+    names = sorted(UNREAD)
+    for view in (d, d._rename(x="z"), d._drop("x")):
+        with pytest.raises(ValueError, match=r"'gone'.*leads nowhere.*_drop\('gone', ") as told:
+            view._save(tmp_path / "copy.h5")
+        assert all(repr(name) in str(told.value) for name in names)
+    assert not (tmp_path / "copy.h5").exists()
+    with pytest.raises(ValueError, match=r"not readable.*'loop'"):
+        d._drop(*[name for name in names if name != "loop"])._save(tmp_path / "copy.h5")
+    d._drop(*names)._save(tmp_path / "copy.h5")
+    copy = dv.open(tmp_path / "copy.h5")
+    assert copy._fields() == d._fields()
+    copy._save(tmp_path / "again.h5")
+    d.table._save(tmp_path / "table.npy")
+    with pytest.raises(dv.FieldError, match="'empty' is a group without arrays"):
+        d._drop("empty")
+
+
+def test_what_cannot_be_read_of_a_group_inside_is_told_with_its_remedy(tmp_path):
+    path = hdf5(tmp_path)
+    with h5py.File(path, "r+") as file:
+        file["part/reference"] = file["x"].ref
+    d = dv.open(path)
+    assert re.search(r"\n    reference .*not readable: holds references", repr(d))
+    remedy = r"d\._set_field\('part', d\['part'\]\._drop\('reference'\)\)"
+    with pytest.raises(ValueError, match=rf"'part\.reference'.*{remedy}"):
+        d._save(tmp_path / "copy.zarr")
+    d.z = d.x * 2
+    assert "not readable" in repr(d[1:]) and d._meta["title"] == "some"
+    d._set_field("part", d.part._drop("reference"))
+    d._save(tmp_path / "copy.zarr")
+    copy = dv.open(tmp_path / "copy.zarr")
+    assert copy._meta["title"] == "some" and copy.part._meta["unit"] == "m"
 
 
 def test_a_file_without_arrays_says_what_it_has(tmp_path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -42,6 +42,7 @@ def save(
     _check_options(name, writer, *options)
     check_ends(node, "saving")
     _check_not_read(node, target, name)
+    _check_whole(node)
     description, leaves = _tree(without_streams(node), name, writer, rows_per_part)
     claim = claimed(target, "w", "refuse") if is_claimed(target) else None
     try:
@@ -178,6 +179,41 @@ def _check_not_read(node: Node, target: str, name: str) -> None:
                     f"the view reads {target}, and would find other chunks there once it is "
                     "replaced; save to another place, and rename it when the view is closed"
                 )
+
+
+def _check_whole(node: Node) -> None:
+    """Raise if the view is of a file with parts that cannot be read, which a copy would lack."""
+    told: list[str] = []
+    remedies: list[str] = []
+    waiting: list[tuple[Node, tuple[str, ...]]] = [(node, ())]
+    while waiting:
+        part, path = waiting.pop()
+        unread = part.fields.unread
+        told.extend(f"{'.'.join([*path, name])!r} {why}" for name, why in unread.items())
+        remedies.extend([_left_out(path, unread)] if unread else [])
+        if isinstance(part, Record):
+            inside = [(place.node, (*path, name)) for name, place in members(part).items()]
+            waiting.extend(reversed(inside))
+    if told:
+        raise ValueError(
+            f"a part of the opened file is not readable, and a copy would lack it: "
+            f"{'; '.join(told[:MOST_TOLD])}{'; …' if len(told) > MOST_TOLD else ''}. To save the "
+            f"rest, leave it out by its name: {'; '.join(dict.fromkeys(remedies))}"
+        )
+
+
+def _left_out(path: Sequence[str], names: Iterable[str]) -> str:
+    """Return the call that leaves out parts of a group, or all of one that lies deeper."""
+    given = ", ".join(map(repr, names))
+    if not path:
+        return f"d._drop({given})"
+    if len(path) > 1:
+        return f"d._drop({path[0]!r})"
+    return f"d._set_field({path[0]!r}, d[{path[0]!r}]._drop({given}))"
+
+
+MOST_TOLD = 20
+"""Of more parts that cannot be read, an error names these."""
 
 
 def _check_fields(node: Node) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from dataview.errors import shortened
 from dataview.index import Index
 from dataview.plan.build import record
-from dataview.plan.fields import Fields, read_only_meta
+from dataview.plan.fields import Fields, Unread, read_only_meta
 from dataview.plan.kinds import Record
 from dataview.plan.node import Node
 from dataview.sources import Memo, Source
@@ -24,6 +24,10 @@ LONGEST_META = 1 << 12
 """Longer arrays beside the data are no description of it; metadata has their shape and dtype."""
 
 
+EMPTY = "is a group without arrays"
+"""Why a group in which there is nothing is no field; a copy of the file is whole without it."""
+
+
 class NotData(Exception):
     """Why a part of a file is no field."""
 
@@ -31,7 +35,8 @@ class NotData(Exception):
 def tree(parts: Mapping[str, Node], lost: Mapping[str, str], meta: Mapping[str, Any]) -> Node:
     """Return the record of named parts; `lost` says of others why they cannot be viewed."""
     found = record(parts)
-    return described(found.replaced(fields=Fields(found.fields.named, lost)), meta)
+    told = {name: why if why == EMPTY else Unread(why) for name, why in lost.items()}
+    return described(found.replaced(fields=Fields(found.fields.named, told)), meta)
 
 
 def nested(parts: Mapping[str, Node | str]) -> Node:
@@ -74,7 +79,7 @@ def _grouped(groups: Mapping[str, Any]) -> Node:
 
 def without_arrays(group: Node) -> str:
     """Return why a group is no field if it has none itself."""
-    return f"is a group without arrays{_reasons(group)}"
+    return f"{EMPTY}{_reasons(group)}"
 
 
 def with_arrays(path: str, found: Node) -> Node:

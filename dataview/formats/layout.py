@@ -27,6 +27,7 @@ from dataview.plan.fields import (
     Field,
     Fields,
     Positions,
+    Unread,
     Window,
     read_only_meta,
 )
@@ -245,7 +246,9 @@ def restored(parts: Mapping[str, Node | str], text: str | bytes, where: str) -> 
             f"{shortened(str(error) or type(error).__name__)}"
         ) from error
     others = {at.partition("/")[0] for at in parts.keys() - builder.used}
-    reason = "is in the file and not in the description of its fields; its own library opens it"
+    reason = Unread(
+        "is in the file and not in the description of its fields; its own library opens it"
+    )
     lost = dict.fromkeys(sorted(others - node.fields.named.keys()), reason)
     return with_fields(node, Fields(node.fields.named, lost)) if lost else node
 

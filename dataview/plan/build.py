@@ -198,6 +198,13 @@ def columns(node: Node, names: Sequence[str]) -> Record:
     return Record(fields, len(axes), node.meta, node.shape, dtype[[*names]], are_columns=True)
 
 
+def without(node: Node, names: Sequence[str]) -> Record:
+    """Return the record of all fields but some; parts that cannot be read may be among these."""
+    found = columns(node, [name for name in node.fields if name not in names])
+    left = {name: why for name, why in node.fields.unread.items() if name not in names}
+    return found.replaced(fields=Fields(found.fields.named, left)) if left else found
+
+
 def chosen(node: Node, names: Sequence[str]) -> Record:
     """Return the record of some fields; one that is named again stands again, numbered.
 
@@ -209,7 +216,7 @@ def chosen(node: Node, names: Sequence[str]) -> Record:
         parts[f"{name}_{count + 1}" if name in parts else name] = field(node, name)
     whole = node.shape
     if isinstance(node, Record):
-        return Record(record(parts, node.rank).fields, node.rank, shape=whole)
+        return Record(record(parts, node.rank).fields, node.rank, node.meta, whole)
     rows = whole[:1] if whole else ()
     follow = rows and all(part.shape and part.shape[:1] == rows for part in parts.values())
     on_rows = any(

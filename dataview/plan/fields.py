@@ -35,6 +35,12 @@ Select: TypeAlias = Callable[[Any, Index], Any]
 NO_META: Mapping[str, Any] = MappingProxyType({})
 
 
+class Unread(str):
+    """Why a part of a file is no field although something is there, which a copy would lack."""
+
+    __slots__ = ()
+
+
 class Fields:
     """An ordered mapping from names to fields, and why names that once were there are gone."""
 
@@ -58,9 +64,15 @@ class Fields:
         lost = {other: reason for other, reason in self.lost.items() if other != name}
         return Fields(self.named | {name: field}, lost)
 
+    @property
+    def unread(self) -> dict[str, Unread]:
+        """The parts of a file that cannot be read, each with the reason."""
+        return {name: why for name, why in self.lost.items() if isinstance(why, Unread)}
+
     def renamed(self, names: Mapping[str, str]) -> Fields:
         """Return the tree with some fields under new names, in their old places."""
-        return Fields({names.get(name, name): field for name, field in self.named.items()})
+        named = {names.get(name, name): field for name, field in self.named.items()}
+        return Fields(named, {name: why for name, why in self.lost.items() if name not in named})
 
     def with_nodes(self, new: Callable[[Any], Any]) -> Fields:
         """Return the tree with other nodes in its fields; the same if they are the same."""

@@ -46,6 +46,7 @@ from dataview.show.words import (
 
 FIELDS_SHOWN = 20
 HTML_BYTES = 5000
+UNREAD_SHOWN = 5
 NODES_ASKED = 500
 
 
@@ -212,10 +213,16 @@ class _Part:
     parts: Sequence[_Part] = ()
 
     @property
-    def hidden(self) -> list[str]:
-        """How many fields inside are not shown, if any."""
-        rest = len(self.fields) - len(self.parts)
-        return [f"… {rest} more"] if rest else []
+    def others(self) -> Sequence[tuple[str, ...]]:
+        """What is told below the fields inside: how many are not shown, which cannot be read."""
+        rest, unread = len(self.fields) - len(self.parts), self.fields.unread
+        hidden = [(f"… {rest} more", "", "", "")] if rest else []
+        told = [
+            (harmless(name), "?", "", f"not readable: {harmless(reason, 100)}")
+            for name, reason in islice(unread.items(), UNREAD_SHOWN)
+        ]
+        more = len(unread) - len(told)
+        return [*hidden, *told] + ([(f"… {more} more not readable", "", "", "")] if more else [])
 
 
 def _outline(node: Node, room: int) -> _Part:
@@ -267,8 +274,8 @@ def _cells(part: _Part, indent: str) -> Iterator[tuple[str, ...]]:
     for inner in part.parts:
         yield (indent + inner.cells[0], *inner.cells[1:])
         yield from _cells(inner, indent + "  ")
-    for line in part.hidden:
-        yield indent + line, "", "", ""
+    for name, *cells in part.others:
+        yield (indent + name, *cells)
 
 
 # --- HTML ------------------------------------------------------------------------------------
@@ -288,7 +295,7 @@ def _page(node: Node, shown: int, drawn: str) -> str:
     lines = [f'<div style="{FRAME}">', f"<div>{first}</div>"]
     if formula:
         lines.append(f"<div>= {escape(formula)}</div>")
-    if node.fields.named:
+    if node.fields.named or node.fields.unread:
         table = '<table style="color:inherit;margin:0">'
         lines += [f"<details open><summary>fields</summary>{table}", *_rows(whole)]
         lines.append("</table></details>")
@@ -301,9 +308,13 @@ def _rows(part: _Part, depth: int = 0) -> Iterator[str]:
     """Yield the rows of one table, so that its columns are aligned; inner names are indented."""
     name = f'<td style="text-align:left;padding-left:{depth * 1.5 + 0.5:g}em">'
     for inner in part.parts:
-        word, *cells = [escape(cell) for cell in inner.cells if cell]
-        rest = "".join(f"<td {LEFT}>{cell}</td>" for cell in cells)
-        yield f"<tr>{name}{word}</td>{rest}</tr>"
+        yield _row(name, inner.cells)
         yield from _rows(inner, depth + 1)
-    for line in part.hidden:
-        yield f"<tr>{name}{line}</td></tr>"
+    for cells in part.others:
+        yield _row(name, cells)
+
+
+def _row(name: str, cells: Sequence[str]) -> str:
+    word, *others = [escape(cell) for cell in cells if cell]
+    rest = "".join(f"<td {LEFT}>{cell}</td>" for cell in others)
+    return f"<tr>{name}{word}</td>{rest}</tr>"

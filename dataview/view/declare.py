@@ -172,7 +172,9 @@ def attach(node: Node, name: str, part: Node) -> Node:
         check_declared(name)
     if isinstance(node, Record):
         others = {other: place.node for other, place in members(node).items()}
-        return record(others | {name: part}, node.rank)
+        found = record(others | {name: part}, node.rank)
+        lost = {other: why for other, why in node.fields.lost.items() if other != name}
+        return found.replaced(meta=node.meta, fields=Fields(found.fields.named, lost))
     if isinstance(node, Driven):
         fields = node.fields.with_field(name, Attached(part, None))
         return Driven(part if name == node.driver else node.node, fields, node.driver)

@@ -8,6 +8,7 @@ from typing import Any, Self, cast
 import numpy as np
 
 from dataview import samplers, tables
+from dataview.plan.build import without
 from dataview.plan.ragged import Ragged
 from dataview.samples import with_lengths
 from dataview.view.face import BaseView, like, node_from, node_of, viewed
@@ -122,16 +123,17 @@ class LabelVerbs(BaseView):
         return like(self, samplers.ordered(node, rows))
 
     def _drop(self, *names: str) -> Self:
-        """Return the record of all fields but these.
+        """Return the record of all fields but these, which may be parts that cannot be read.
 
         >>> import dataview as dv
         >>> dv.View(x=[1], y=[2], z=[3])._drop("y")._fields()
         ('x', 'z')
         """
-        view = cast(Any, self)
+        node = node_of(self)
         for name in names:
-            view._field(name)
-        return cast(Self, view._select(*[name for name in view._fields() if name not in names]))
+            if name not in node.fields.unread:
+                cast(Any, self)._field(name)
+        return like(self, without(node, names))
 
 
 def _compared(part: Any) -> np.ndarray:
