@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import resource
+
 import numpy as np
 
 from dataview.index import gather
 from dataview.sources import Source
+
+
+@contextlib.contextmanager
+def no_file_beyond(size):
+    """Let the system refuse to write more than so many bytes to a file."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 class Least(Source):

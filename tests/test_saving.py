@@ -1,11 +1,14 @@
 """Views saved as files and folders: opened again they are equal, and a failure leaves the old."""
 
+import errno
+import gc
 import json
 import os
 import pickle
 import signal
 import subprocess
 import sys
+import time
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 
@@ -25,6 +28,7 @@ from dataview.sizes import sizes
 from dataview.sources import new_folders
 from dataview.view.face import node_of
 from oracle import assert_same, examples, fill
+from stores import no_file_beyond
 
 X = np.arange(40.0).reshape(10, 4)
 Y = np.arange(10) * 3
@@ -822,6 +826,109 @@ def test_a_file_that_grew_elsewhere_is_read_on(tmp_path):
         data.resize((12, 5))
         with pytest.raises(ValueError, match=r"had the shape \(10, 4\).*now has \(12, 5\)"):
             view()
+
+
+# -------------------- a full disk --------------------
+
+NOISE = np.random.default_rng(0).random((4000, 10))
+
+
+@pytest.mark.parametrize("compression", [None, "gzip"])
+def test_rows_for_which_there_is_no_room_leave_an_hdf5_file_as_it_was(compression, tmp_path):
+    path, old = tmp_path / "a.h5", dv.View(x=NOISE[:1000], y=NOISE[:1000, 0])
+    old._save(path, compression=compression, chunks=300)
+    d, size = dv.open(path, "r+"), path.stat().st_size
+    rows = {"x": NOISE, "y": NOISE[:, 0]}
+    for spare in (100, 50_000, 320_000):
+        with no_file_beyond(size + spare), pytest.raises(OSError, match=r"a\.h5") as caught:
+            d._append(rows)
+        assert caught.value.errno == errno.EFBIG and caught.value.filename == str(path)
+        assert path.stat().st_size == size
+        check_equal(d, old)
+    d._append(rows)
+    d._close()
+    found = dv.open(path)
+    assert_same(found.x(), np.concatenate([NOISE[:1000], NOISE]))
+    assert_same(found.y(), np.concatenate([NOISE[:1000, 0], NOISE[:, 0]]))
+    with h5py.File(path) as file:
+        assert path.stat().st_size == file.id.get_filesize()
+
+
+def test_what_is_kept_for_rows_is_given_back_when_they_fail(tmp_path):
+    path = tmp_path / "a.h5"
+    dv.View(NOISE)._save(path)
+    size = path.stat().st_size
+    with sizes.set(block_bytes=64), pytest.raises(RuntimeError, match="no more"):
+        dv.open(path, "r+")._append(failing() @ np.ones((4, 10)))
+    assert path.stat().st_size < size + 10_000
+
+
+@pytest.fixture(params=["packed", "unfilled"])
+def chunked(request, tmp_path):
+    """Give a file of zeros in chunks that need room when they are written."""
+    path = tmp_path / "a.h5"
+    if request.param == "packed":
+        dv.View(np.zeros(NOISE.shape))._save(path, compression="gzip", chunks=100)
+    else:
+        dv.open(path, "w", shape=NOISE.shape, chunks=100)._close()
+    return path
+
+
+def test_a_write_for_which_there_is_no_room_leaves_an_hdf5_file_as_it_was(chunked):
+    d, size = dv.open(chunked, "r+"), chunked.stat().st_size
+    for spare in (0, 250_000):
+        with no_file_beyond(size + spare), pytest.raises(OSError, match=r"a\.h5") as caught:
+            d[...] = NOISE
+        assert caught.value.errno == errno.EFBIG and caught.value.filename == str(chunked)
+        assert_same(d(), NOISE * 0)
+        with no_file_beyond(size + spare):
+            d._close()
+        d = dv.open(chunked, "r+")
+        assert_same(d(), NOISE * 0)
+    d[...] = NOISE
+    for row in range(300):
+        d[row] = row
+    d._close()
+    expected = np.concatenate([np.repeat(np.arange(300.0), 10).reshape(300, 10), NOISE[300:]])
+    assert_same(dv.open(chunked)(), expected)
+    with h5py.File(chunked) as file:
+        assert chunked.stat().st_size == file.id.get_filesize()
+
+
+def test_a_write_that_runs_out_of_room_goes_on_when_there_is_some(chunked):
+    d, size = dv.open(chunked, "r+"), chunked.stat().st_size
+    with sizes.set(file_bytes=1 << 12, block_bytes=1 << 12):
+        with no_file_beyond(size + 250_000), pytest.raises(dv.PartialWriteError) as caught:
+            d[...] = NOISE
+        caught.value.resume()
+    d._close()
+    assert_same(dv.open(chunked)(), NOISE)
+
+
+def test_room_that_was_kept_is_given_back_when_no_view_is_left(tmp_path):
+    dv.View(np.zeros(NOISE.shape))._save(tmp_path / "a.h5", compression="gzip")
+    size = (tmp_path / "a.h5").stat().st_size
+    d = dv.open(tmp_path / "a.h5", "r+")
+    d[0] = 1
+    assert (tmp_path / "a.h5").stat().st_size > size + NOISE.nbytes
+    del d
+    gc.collect()
+    assert (tmp_path / "a.h5").stat().st_size < size + 10_000
+    assert (dv.open(tmp_path / "a.h5")[0]() == 1).all()
+
+
+@pytest.mark.parametrize("name", ["a.h5", "a.zarr", "a.npz", "a.npy", "a"])
+def test_a_view_for_which_there_is_no_room_leaves_the_old_one_alone(name, tmp_path):
+    format = None if "." in name else "folder"
+    options = {"chunks": 50} if name in ("a.h5", "a.zarr") else {}
+    dv.View(X)._save(tmp_path / name, format)
+    with no_file_beyond(3000), pytest.raises(OSError) as caught:
+        dv.View(NOISE)._save(tmp_path / name, format, **options)
+    assert caught.value.errno == errno.EFBIG
+    assert os.listdir(tmp_path) == [name]
+    time.sleep(0.2)
+    assert os.listdir(tmp_path) == [name]
+    assert_same(dv.open(tmp_path / name)(), X)
 
 
 # -------------------- nothing is lost --------------------

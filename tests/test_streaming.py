@@ -1,10 +1,8 @@
 """All ways of writing are one: block by block, undone or resumed after a failure."""
 
-import contextlib
 import errno
 import itertools
 import operator
-import resource
 import tempfile
 import tracemalloc
 
@@ -20,7 +18,7 @@ from dataview.sizes import sizes
 from dataview.sources import new_files
 from dataview.write import overlap, update
 from oracle import assert_same, examples
-from stores import LeastWritable
+from stores import LeastWritable, no_file_beyond
 
 SMALL = {
     "streamed_elements": 8,
@@ -367,17 +365,6 @@ def test_what_a_killed_write_kept_is_gone_or_removed_by_the_next(
         d[:] = d[::-1]
     assert_same(d(), np.arange(100.0)[::-1])
     assert [*tmp_path.iterdir()] == [path]
-
-
-@contextlib.contextmanager
-def no_file_beyond(size):
-    """Let the system refuse to write more than so many bytes to a file."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_an_error_of_the_disk_says_what_was_written_where(unnamed, tmp_path):

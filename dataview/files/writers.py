@@ -22,7 +22,7 @@ from dataview.errors import import_library, shortened
 from dataview.files.passes import Key, Passes, chunk_of
 from dataview.formats import NAME, Leaf, is_zarr_alone, lengths_of_parts, part_of
 from dataview.plan.kinds import known_dtype, known_shape, size_of
-from dataview.sources import header_bytes, new_file, new_folder, new_place, raw_bytes
+from dataview.sources import Abandoned, header_bytes, new_file, new_folder, new_place, raw_bytes
 
 
 @dataclass
@@ -241,27 +241,35 @@ def _for_hdf5(h5py: Any, dtype: np.dtype[Any]) -> Any:
 
 def _write_hdf5(path: str, job: Job) -> None:
     h5py = import_library("h5py", "dataview[hdf5]")
-    with new_place(path) as place, h5py.File(place, "w", locking=False) as file:
-        file.attrs[NAME] = job.text
-        made = {}
-        for leaf in job.leaves:
-            shape, dtype = known_shape(leaf.node), _for_hdf5(h5py, known_dtype(leaf.node))
-            how: dict[str, Any] = {}
-            if shape:
-                how["chunks"] = chunk_of(shape, dtype, job.chunks)
-                how["maxshape"] = (None, *(length or None for length in shape[1:]))
-                if job.compression not in (None, "none"):
-                    how["compression"] = job.compression
-                    how["shuffle"] = dtype.kind != "O"
-            made[leaf.at] = file.create_dataset(leaf.at, shape, dtype, **how)
+    with new_place(path) as place, Abandoned(place, path) as kept:
+        with h5py.File(kept, "w") as file:
+            _fill_hdf5(h5py, file, job, kept.check)
+        kept.check()
 
-        def put(leaf: Leaf, key: Key, block: np.ndarray) -> None:
-            noted = made[leaf.at].dtype
-            if block.dtype.kind == "O":
-                _check_texts(leaf, block)
-            made[leaf.at][key] = block if noted.metadata is None else block.astype(noted)
 
-        job.passes.read(put, lambda leaf: (made[leaf.at].chunks or (1,))[0])
+def _fill_hdf5(h5py: Any, file: Any, job: Job, check: Callable[[], None]) -> None:
+    """Write the arrays to an empty file; `check` raises if a block could not be written there."""
+    file.attrs[NAME] = job.text
+    made = {}
+    for leaf in job.leaves:
+        shape, dtype = known_shape(leaf.node), _for_hdf5(h5py, known_dtype(leaf.node))
+        how: dict[str, Any] = {}
+        if shape:
+            how["chunks"] = chunk_of(shape, dtype, job.chunks)
+            how["maxshape"] = (None, *(length or None for length in shape[1:]))
+            if job.compression not in (None, "none"):
+                how["compression"] = job.compression
+                how["shuffle"] = dtype.kind != "O"
+        made[leaf.at] = file.create_dataset(leaf.at, shape, dtype, **how)
+
+    def put(leaf: Leaf, key: Key, block: np.ndarray) -> None:
+        noted = made[leaf.at].dtype
+        if block.dtype.kind == "O":
+            _check_texts(leaf, block)
+        made[leaf.at][key] = block if noted.metadata is None else block.astype(noted)
+        check()
+
+    job.passes.read(put, lambda leaf: (made[leaf.at].chunks or (1,))[0])
 
 
 def _check_texts(leaf: Leaf, block: np.ndarray) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from dataview.formats.contents import (
 from dataview.formats.growth import Resized
 from dataview.formats.handles import Claim, OpenFile
 from dataview.formats.layout import NAME, restored_record
+from dataview.formats.room_in_hdf5 import Room, moving_bytes, room_for_rows, room_for_slab
 from dataview.formats.rows_in_hdf5 import ragged_rows
 from dataview.index.slabs import Chunks
 from dataview.plan.build import stored
@@ -53,13 +55,13 @@ class H5pySource(ArrayLike):
     Its pickle has the path of the file, the name of the dataset and the mode: it is opened again.
     """
 
-    __slots__ = ("chunk_rows", "chunks", "file", "grows", "place")
+    __slots__ = ("chunk_rows", "chunks", "file", "grows", "moving", "place")
     takes_a_list = True
     span_times = 4  # with a step, HDF5 takes longer than for all that lies between
     spare_bytes = 1 << 20
     fresh = True
 
-    def __init__(self, dataset: Any, file: OpenFile | None = None) -> None:
+    def __init__(self, dataset: Any, file: Hdf5File | None = None) -> None:
         if not dataset:
             raise ValueError("the h5py dataset is of a closed file; open the file again")
         if dataset.shape is None:
@@ -72,6 +74,7 @@ class H5pySource(ArrayLike):
         super().__init__(dataset, f"h5py {where}" if file is None else where, mode != "r")
         self.chunk_rows = dataset.chunks[0] if dataset.chunks else 1
         self.chunks = dataset.chunks and Chunks(dataset.chunks, self.dtype.itemsize)
+        self.moving: int | None = None  # what a chunk may need in a write, which takes long to find
 
     def __reduce__(self) -> tuple[Any, ...]:
         self._check()
@@ -122,6 +125,10 @@ class H5pySource(ArrayLike):
         """Write one slab, in the dtype that the dataset has with h5py's notes."""
         if self.file is not None:
             self.file.check_place()
+            if self.moving is None:
+                self.moving = moving_bytes(self.array)
+            if self.moving and self.chunks:
+                self.file.room.keep(room_for_slab(self.chunks.lengths, self.moving, asked))
         noted = self.array.dtype
         super()._put(asked, value if noted.metadata is None else value.astype(noted))
 
@@ -132,7 +139,13 @@ class H5pySource(ArrayLike):
         if not self.array.chunks or (most != (None,) and most[0] < self.array.shape[0] + count):
             raise self.no_growth("its dataset has a fixed length (maxshape= of h5py)")
         array, file, kind = self.array, self.file, type(self)
-        return Resized(array, count, lambda: kind(array, file), array.file.flush)
+        room = Room(array.file, self.place[0]) if file is None else file.room
+        room.keep(room_for_rows(array, count))
+        try:
+            return Resized(array, count, lambda: kind(array, file), room.store)
+        except BaseException:
+            room.store()
+            raise
 
     def is_same(self, other: Source) -> bool:
         """Whether another source is of the same dataset, perhaps in a file opened again.
@@ -201,7 +214,7 @@ def _reopened(
             f"be opened so again: {error}. HDF5 lets no other process open a file that one may "
             "write: for views in several processes, open it with mode 'r'"
         ) from error
-    source = kind(dataset, OpenFile(path, mode, file) if by_name else None).of_shape(shape)
+    source = kind(dataset, Hdf5File(path, mode, file) if by_name else None).of_shape(shape)
     if (source.shape, source.dtype) != (shape, dtype):
         raise ValueError(
             f"{source.title} has changed since a view of it was pickled: it had {shape} {dtype}, "
@@ -229,7 +242,7 @@ def record_of(
         file = h5py.File(path, mode, swmr=swmr, **CACHE)
     except OSError as error:
         raise _not_opened(h5py, path, mode, error) from error
-    opened = OpenFile(path, mode, file, claim)
+    opened = Hdf5File(path, mode, file, claim)
     try:
         found = with_arrays(path, kind(h5py, opened).record(file))
         return restored_record(found, found.meta.get(NAME), path)
@@ -239,6 +252,31 @@ def record_of(
     except BaseException:  # or it would stay open as long as the error is held
         opened.close()
         raise
+
+
+class Hdf5File(OpenFile):
+    """A file that h5py has open; what waits to be written is written before it is closed."""
+
+    __slots__ = ("room",)
+
+    def __init__(self, path: str, mode: str, file: Any, claim: Claim | None = None) -> None:
+        super().__init__(path, mode, file, claim)
+        self.room = Room(file, path)
+        if mode != "r":
+            weakref.finalize(self, self.room.store)
+
+    def close(self) -> None:
+        """Close the file, or raise and keep it open if it cannot hold what was written."""
+        if self.file is not None and self.mode != "r":
+            try:
+                self.room.store()
+            except (OSError, RuntimeError) as error:
+                raise OSError(
+                    f"{self.path} cannot hold what was written to it, and may be broken: "
+                    f"{shortened(str(error))}; it stays open: save the view to another place, as "
+                    "long as it has the data in memory"
+                ) from error
+        super().close()
 
 
 def _not_opened(h5py: Any, path: str, mode: str, error: OSError) -> OSError:
@@ -271,7 +309,7 @@ def _not_opened(h5py: Any, path: str, mode: str, error: OSError) -> OSError:
 class Groups:
     """The groups of a file as records."""
 
-    def __init__(self, h5py: Any, file: OpenFile) -> None:
+    def __init__(self, h5py: Any, file: Hdf5File) -> None:
         self.h5py, self.file = h5py, file
         self.folder = os.path.dirname(os.path.realpath(file.path))
         self.above: list[Any] = []

@@ -19,6 +19,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from dataview.sources.full_disks import remove_late
 from dataview.sources.new_files import lock_unfinished, remove_abandoned, temporary_names
 
 _HERE, _EXCHANGE = -100, 2
@@ -48,8 +49,11 @@ def new_folder(path: str, is_ours: Callable[[str], bool]) -> Iterator[str]:
             os.rename(target, replaced)
             os.rename(temporary, target)
             shutil.rmtree(replaced)
+        shutil.rmtree(temporary, ignore_errors=True)  # the old one, if they were exchanged
+    except BaseException:
+        remove_late(temporary)
+        raise
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)  # what is there is new and broken, or old
         if handle is not None:
             os.close(handle)
 
