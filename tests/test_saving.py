@@ -776,6 +776,21 @@ def test_files_that_cannot_grow_are_told(tmp_path):
         dv.open(header, "r+")._append(np.tile(X, (10**3, 1)))
 
 
+def test_a_dataset_under_two_names_grows_once(tmp_path):
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", data=X, maxshape=(None, 4))
+        file["part/same"], file["y"] = file["x"], h5py.SoftLink("/x")
+    d = dv.open(path, "r+")
+    with pytest.raises(ValueError, match=r"'part.same' and 'y' are one array.*same rows"):
+        d._append({"x": X, "y": X + 1, "part": {"same": X}})
+    assert d.x._shape() == dv.open(path).x._shape() == (10, 4)
+    d._append({"x": X, "y": X, "part": {"same": X}})
+    assert len(d) == 20 and d.y._shape() == d.part.same._shape() == (20, 4)
+    d._close()
+    assert_same(dv.open(path).x(), np.concatenate([X, X]))
+
+
 def test_a_failure_while_rows_are_added_leaves_all_as_it_was(growing):
     is_one = growing.format == "npy"
     d = growing(dv.View(X[:4]) if is_one else dv.View(x=X[:4], y=Y[:4]))

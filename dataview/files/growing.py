@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -15,10 +16,10 @@ from dataview.formats import Leaf
 from dataview.plan.build import field, record, stored, with_fields
 from dataview.plan.casting import cast
 from dataview.plan.fields import Fields, Window
-from dataview.plan.kinds import Record, Stored, known_dtype, known_shape, members
+from dataview.plan.kinds import Concat, Record, Stored, known_dtype, known_shape, members
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
-from dataview.sources import ArraySource
+from dataview.sources import ArraySource, Source
 
 _Target = tuple[Stored, Node, str]
 """An array to which rows are added, the rows, and its name."""
@@ -49,22 +50,49 @@ def appended(node: Node, rows: Any) -> Node:
 
 def _grow(targets: list[_Target], count: int) -> list[Any]:
     """Write rows to all arrays, and return the sources that have them; undo it all on failure."""
-    growths: list[Any] = []
+    owners = _owners(targets)
+    seen = {n: hashlib.blake2b() for n, own in enumerate(owners) if owners.count(own) > 1}
+    growths: dict[int, Any] = {}
     leaves = [Leaf(str(n), value, name) for n, (_, value, name) in enumerate(targets)]
 
     def put(leaf: Leaf, key: Key, block: np.ndarray) -> None:
-        target = targets[int(leaf.at)][0]
-        growths[int(leaf.at)].write(key, cast(block, known_dtype(target)))
+        number = int(leaf.at)
+        rows = cast(block, known_dtype(targets[number][0]))
+        if number in seen:
+            seen[number].update(rows.tobytes())
+        if owners[number] == number:
+            growths[number].write(key, rows)
 
     try:
-        growths.extend(target.source.growing(count) for target, _, _ in targets)
+        for number in sorted(set(owners)):
+            growths[number] = targets[number][0].source.growing(count)
         Passes(leaves).read(put)
-        return [growth.finish() for growth in growths]
+        for number in seen:
+            if seen[number].digest() != seen[owners[number]].digest():
+                names = f"{targets[owners[number]][2]!r} and {targets[number][2]!r}"
+                raise ValueError(
+                    f"{names} are one array under two names, and get the same rows; got others"
+                )
+        grown = {number: growth.finish() for number, growth in growths.items()}
+        return [grown[owner] for owner in owners]
     except BaseException:
         with contextlib.ExitStack() as undone:  # all of them, even if one fails
-            for growth in growths:
+            for growth in growths.values():
                 undone.callback(growth.undo)
         raise
+
+
+def _owners(targets: list[_Target]) -> list[int]:
+    """Return for each array the number of the first that is the same one, under another name."""
+    sources = [target.source for target, _, _ in targets]
+    return [
+        next(n for n, one in enumerate(sources) if one is own or _is_same(one, own))
+        for own in sources
+    ]
+
+
+def _is_same(one: Source, other: Source) -> bool:
+    return one.shape == other.shape and one.grows_with(other)
 
 
 def _targets(node: Node, rows: Any, name: str) -> Iterator[_Target]:
@@ -86,7 +114,12 @@ def _targets(node: Node, rows: Any, name: str) -> Iterator[_Target]:
     if isinstance(node, Ragged):
         raise TypeError(
             f"{where} is ragged, and rows of their own lengths cannot be added in place; save "
-            "both, one after the other, as a new file: dv.concat(old, new)._save(path)"
+            "both, one after the other, in another file: dv.concat(d, rows)._save(other)"
+        )
+    if isinstance(node, Concat):
+        raise TypeError(
+            f"{where} is in several files (rows_per_part=), which do not grow; save both, one "
+            "after the other, in another place: dv.concat(d, rows)._save(other)"
         )
     if not isinstance(node, Stored):
         raise TypeError(

@@ -147,6 +147,10 @@ class H5pySource(ArrayLike):
             room.store()
             raise
 
+    def grows_with(self, other: Source) -> bool:
+        """Whether another source is of the same dataset, which a file may have under two names."""
+        return isinstance(other, H5pySource) and bool(self.array == other.array)
+
     def is_same(self, other: Source) -> bool:
         """Whether another source is of the same dataset, perhaps in a file opened again.
 

@@ -115,6 +115,10 @@ class Source(ABC):
         """
         raise self.no_growth("it is no file that can grow")
 
+    def grows_with(self, other: Source) -> bool:
+        """Whether rows that are added here are added to another source, as it is the same array."""
+        return not self.is_alone and self.is_same(other)
+
     def no_growth(self, why: str) -> TypeError:
         """Return the error for rows that cannot be added."""
         return TypeError(
