@@ -271,6 +271,8 @@ WRONG = [
     ("npz", {"compression": "zstd"}, ValueError, "one of 'none', 'gzip'"),
     ("hdf5", {"compression": "gzp"}, ValueError, "did you mean 'gzip'"),
     ("hdf5", {"chunks": (0, 1)}, ValueError, "number of rows"),
+    ("hdf5", {"chunks": (3, 2, 1)}, ValueError, r"chunks=\(3, 2, 1\) has 3 axes.*has 2"),
+    ("zarr", {"chunks": [3, 2, 1]}, ValueError, "has 3 axes"),
     ("hdf5", {"rows_per_part": 3}, TypeError, "format='folder'"),
     ("folder", {"rows_per_part": 0}, ValueError, "from 1 on"),
     ("safetensors", {}, ValueError, "views are saved as"),
@@ -329,6 +331,44 @@ def test_chunks_are_whole_rows_or_as_asked(tmp_path):
         assert h5py.File(tmp_path / "a.h5")["data"].chunks == expected
         view._save(tmp_path / "a.zarr", chunks=chunks)
         assert zarr.open_group(tmp_path / "a.zarr", mode="r")["data"].chunks == expected
+
+
+def test_a_shape_of_chunks_is_for_the_field_with_the_most_axes(tmp_path):
+    dv.View(x=X, y=Y)._save(tmp_path / "a.h5", chunks=(3, 2))
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert file["x"].chunks == (3, 2) and file["y"].chunks == (3,)
+    with pytest.raises(ValueError, match="has 3 axes"):
+        dv.open(tmp_path / "b.h5", "w", shape=(4, 4), chunks=(1, 1, 1))
+
+
+@pytest.mark.parametrize("dtype", [">f8", ">i2", "<i4", [("a", ">f4"), ("b", "<i2")]])
+def test_parts_keep_the_byte_order(dtype, tmp_path):
+    view = dv.View(x=fill((10, 3), np.dtype(dtype)))
+    view._save(tmp_path / "a", "folder", rows_per_part=4)
+    with dv.open(tmp_path / "a", "r+") as d:
+        check_equal(d, view)
+        for key in (np.s_[2:9], [8, 1], np.s_[::-1], 5, np.s_[5:6]):
+            assert_same(d.x[key](), view.x[key]())
+        d.x[3:5] = d.x[0]()
+        assert_same(d.x[4](), view.x[0]())
+        d._save(tmp_path / "b", "folder", rows_per_part=5)
+        check_equal(dv.open(tmp_path / "b"), d)
+
+
+def test_rows_that_cannot_be_added_name_the_remedy(tmp_path):
+    dv.View(x=X)._save(tmp_path / "parts", "folder", rows_per_part=4)
+    dv.View(rows=dv.ragged(Y, lengths=[4, 6]))._save(tmp_path / "r.h5")
+    ragged = dv.ragged(Y, lengths=[3, 7])
+    for name, text, rows in [
+        ("parts", "in several files", {"x": X}),
+        ("r.h5", "ragged", {"rows": ragged}),
+    ]:
+        d = dv.open(tmp_path / name, "r+")
+        with pytest.raises(TypeError, match=rf"{text}.*dv\.concat\(d, rows\)\._save\(other\)"):
+            d._append(rows)
+        both = dv.concat(d, dv.View(**rows))
+        both._save(tmp_path / "other", "folder")
+        assert len(dv.open(tmp_path / "other")) == len(d) + len(dv.View(**rows))
 
 
 def test_parts_of_so_many_rows(tmp_path):
@@ -606,6 +646,9 @@ def test_new_files_that_cannot_be_are_refused(tmp_path):
         dv.open(tmp_path / "a.npz", "w", shape=3)
     with pytest.raises(TypeError, match="give shape= and dtype=, or like="):
         dv.open(tmp_path / "a.h5", "w")
+    for wrong in (2.5, (2, 2.5), "ab", -1, (2, -1), [None], np.arange(4).reshape(2, 2), True):
+        with pytest.raises((TypeError, ValueError), match="shape= is a length, or a tuple of"):
+            dv.open(tmp_path / "a.npy", "w", shape=wrong)
     with pytest.raises(TypeError, match="like= has a shape"):
         dv.open(tmp_path / "a.h5", "w", like=X, shape=3)
     with pytest.raises(TypeError, match="'shap'"):

@@ -44,6 +44,7 @@ def save(
     _check_not_read(node, target, name)
     _check_whole(node)
     description, leaves = _tree(without_streams(node), name, writer, rows_per_part)
+    _check_chunks(chunks, leaves)
     claim = claimed(target, "w", "refuse") if is_claimed(target) else None
     try:
         with replacing(target):
@@ -68,6 +69,7 @@ def created(path: str, format: str | None = None, lock: str | None = None, **opt
     how = options.get("compression"), options.get("chunks")
     _check_options(name, writer, *how, None)
     description, leaves = _tree(_of_zeros(options), name, writer)
+    _check_chunks(options.get("chunks"), leaves)
     filled = Passes([leaf for leaf in leaves if leaf.lays_out])
     claim = claimed(place, "w", "refuse" if lock is None and is_claimed(place) else lock)
     try:
@@ -93,9 +95,21 @@ def _of_zeros(options: Mapping[str, Any]) -> Node:
         return like
     if shape is None:
         raise TypeError("mode='w' makes a new file: give shape= and dtype=, or like= a view")
-    lengths = (shape,) if is_integer(shape) else tuple(shape)
+    lengths = _lengths(shape)
     one = np.zeros((), np.dtype(float if dtype is None else dtype))
     return stored(ArraySource(np.broadcast_to(one, lengths)), False)
+
+
+def _lengths(shape: Any) -> tuple[int, ...]:
+    """Return the shape that a user gives."""
+    found: tuple[Any, ...] = (shape,)
+    if isinstance(shape, Sequence) and not isinstance(shape, (str, bytes)):
+        found = tuple(shape)
+    if not all(is_integer(length) and length >= 0 for length in found):
+        raise TypeError(
+            f"shape= is a length, or a tuple of lengths, such as (100, 3); got {shape!r}"
+        )
+    return tuple(map(int, found))
 
 
 def _tree(
@@ -163,6 +177,17 @@ def _check_options(
             )
         if not is_integer(rows_per_part) or rows_per_part < 1:
             raise ValueError(f"rows_per_part= is a number from 1 on; got {rows_per_part!r}")
+
+
+def _check_chunks(chunks: Any, leaves: Sequence[Leaf]) -> None:
+    """Raise if the shape of a chunk has more axes than any array."""
+    most = max((len(known_shape(leaf.node)) for leaf in leaves), default=0)
+    if isinstance(chunks, Sequence) and len(chunks) > most:
+        what = "the field with the most axes" if len(leaves) > 1 else "the view"
+        raise ValueError(
+            f"chunks={tuple(chunks)} has {len(chunks)} axes, and {what} has {most}; give no more "
+            "lengths than axes, the first for the rows"
+        )
 
 
 def _check_not_read(node: Node, target: str, name: str) -> None:

@@ -31,7 +31,16 @@ from dataview.plan.fields import (
     Window,
     read_only_meta,
 )
-from dataview.plan.kinds import Driven, Record, Sampled, Select, Stored, known_shape, members
+from dataview.plan.kinds import (
+    Concat,
+    Driven,
+    Record,
+    Sampled,
+    Select,
+    Stored,
+    known_shape,
+    members,
+)
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged, laid_out
 from dataview.sources import ArraySource
@@ -300,7 +309,7 @@ class _Builder:
         _check(count is None or 0 < count <= len(self.parts), f"{at!r} has {count} parts")
         places = [at] if count is None else [part_of(at, number) for number in range(count)]
         found = [self.part(place) for place in places]
-        node = found[0] if count is None else concat(found)
+        node = found[0] if count is None else _in_stored_order(concat(found))
         fields = self.fields(entry, node)
         named = {**node.fields.named, **fields.named}
         return with_fields(node, Fields(named, node.fields.lost)) if fields.named else node
@@ -379,6 +388,14 @@ class _Builder:
             _check(bool(within.all()), "a window reaches out of the one around it")
         inside = {name: self.window(part, node, places) for name, part in _inside(entry).items()}
         return Window(places, Fields(inside) if inside else NO_FIELDS, _window_meta(entry))
+
+
+def _in_stored_order(node: Any) -> Any:
+    """Return joined parts in their byte order; NumPy would give what it joins the machine's."""
+    if not isinstance(node, Concat) or len({part.dtype for part in node.nodes}) > 1:
+        return node
+    fields = node.fields.with_nodes(_in_stored_order)
+    return node.replaced(dtype=node.nodes[0].dtype, fields=fields)
 
 
 def _positions(place: Any, length: int) -> Positions:
