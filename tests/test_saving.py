@@ -310,6 +310,70 @@ def test_others_read_what_is_saved(tmp_path):
     assert_same(np.load(tmp_path / "a" / "part" / "y.npy"), Y)
 
 
+NOTES = {"unit": "m", "range": [0, 39.5], "count": 3, "is_raw": True, "names": ["a", "é"]}
+UNSEEN = {
+    "more": {"ok": None}, "none": None, "mixed": [1, "a"], "empty": [], "zero": "a\0b",
+    "CLASS": "x",
+    "_FillValue": 0, "huge": 2**80, "long": "a" * 100_000, "nested": [[1]], "a/b": 1,
+}  # fmt: skip
+
+
+def attributes_of(path, place):
+    """Give the attributes of a dataset or a group as other libraries see them."""
+    if path.suffix == ".h5":
+        with h5py.File(path) as file:
+            found = dict(file[place].attrs)
+        return {
+            name: value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+            for name, value in found.items()
+        }
+    return (
+        dict(zarr.open_group(path, mode="r")[place].attrs)
+        if place != "/"
+        else dict(zarr.open_group(path, mode="r").attrs)
+    )
+
+
+@pytest.mark.parametrize("name", ["a.h5", "a.zarr"])
+def test_other_libraries_see_metadata_as_attributes(name, tmp_path):
+    path = tmp_path / name
+    view = dv.View(
+        x=X, part=dv.View(y=Y, rows=dv.ragged([[1], [2]]))._with_meta(of="part"),
+        _meta={"x": NOTES | UNSEEN, "": {"title": "some", "odd": {}}},
+    )  # fmt: skip
+    view._save(path)
+    found = attributes_of(path, "/")
+    assert found.pop("dataview") and found == {"title": "some"}
+    assert attributes_of(path, "x") == NOTES and attributes_of(path, "part") == {"of": "part"}
+    again = dv.open(path)
+    check_equal(again, view)
+    again._save(tmp_path / f"again-{name}")
+    assert attributes_of(tmp_path / f"again-{name}", "x") == NOTES
+    check_equal(dv.open(tmp_path / f"again-{name}"), view)
+
+
+@pytest.mark.parametrize("name", ["a.h5", "a.zarr"])
+def test_attributes_that_others_have_changed_are_seen(name, tmp_path):
+    dv.View(X)._with_meta(unit="m", more={"a": 1})._save(tmp_path / name)
+    if name == "a.h5":
+        with h5py.File(tmp_path / name, "r+") as file:
+            file["data"].attrs.update(unit="cm", other=1)
+    else:
+        zarr.open_group(tmp_path / name, mode="r+")["data"].attrs.update(unit="cm", other=1)
+    assert dv.open(tmp_path / name)._meta == {"unit": "cm", "more": {"a": 1}, "other": 1}
+
+
+def test_a_file_of_an_array_alone_says_what_is_not_in_it(tmp_path):
+    path = tmp_path / "a.npy"
+    view = dv.View(X, first=np.s_[0], _meta={"": {"unit": "m"}})
+    with pytest.warns(RuntimeWarning, match=r"alone.*fields 'first' and .* 'unit'.*\.h5"):
+        view._save(path)
+    view._save(tmp_path / "a.npz")
+    dv.View(RECORDS)._save(path)
+    dv.View(x=X).x._save(path)
+    assert_same(dv.open(path)(), X)
+
+
 @pytest.mark.parametrize(
     ("name", "compression"),
     [("hdf5", "gzip"), ("hdf5", "lzf"), ("npz", "gzip")]

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from dataview.compute import replacing
-from dataview.errors import error_at, hint, unknown_option
+from dataview.errors import error_at, hint, unknown_option, warn
 from dataview.files.passes import Passes, without_streams
 from dataview.files.table import FORMATS, saved_as
 from dataview.files.writers import Job, Writer
-from dataview.formats import Leaf, ZarrSource, claimed, described, is_claimed
+from dataview.formats import Described, Leaf, ZarrSource, claimed, described, is_claimed
 from dataview.index import is_integer
 from dataview.plan.build import stored, with_fields
 from dataview.plan.fields import Attached
@@ -43,12 +43,15 @@ def save(
     check_ends(node, "saving")
     _check_not_read(node, target, name)
     _check_whole(node)
-    description, leaves = _tree(without_streams(node), name, writer, rows_per_part)
+    tree, leaves, meta = _tree(without_streams(node), name, writer, rows_per_part)
     _check_chunks(chunks, leaves)
+    if writer.is_array:
+        _tell_what_stays(node, writer)
     claim = claimed(target, "w", "refuse") if is_claimed(target) else None
     try:
         with replacing(target):
-            writer.write(target, Job(leaves, description, Passes(leaves, progress), *options))
+            passes = Passes(leaves, progress)
+            writer.write(target, Job(leaves, tree, passes, *options, meta=meta))
     finally:
         if claim is not None:
             claim.release()
@@ -68,13 +71,13 @@ def created(path: str, format: str | None = None, lock: str | None = None, **opt
             raise unknown_option(option, ["mode", "format", "lock", *_OF_NEW], f"open of {path!r}")
     how = options.get("compression"), options.get("chunks")
     _check_options(name, writer, *how, None)
-    description, leaves = _tree(_of_zeros(options), name, writer)
+    tree, leaves, meta = _tree(_of_zeros(options), name, writer)
     _check_chunks(options.get("chunks"), leaves)
     filled = Passes([leaf for leaf in leaves if leaf.lays_out])
     claim = claimed(place, "w", "refuse" if lock is None and is_claimed(place) else lock)
     try:
         with replacing(place):
-            writer.write(place, Job(leaves, description, filled, *how))
+            writer.write(place, Job(leaves, tree, filled, *how, meta=meta))
         return FORMATS[name].open(place, "r+", claim)
     except BaseException:
         if claim is not None:
@@ -112,19 +115,16 @@ def _lengths(shape: Any) -> tuple[int, ...]:
     return tuple(map(int, found))
 
 
-def _tree(
-    node: Node, name: str, writer: Writer, rows_per_part: int | None = None
-) -> tuple[dict[str, Any], Sequence[Leaf]]:
-    """Return the description of a node and its arrays, all of which the format can hold."""
+def _tree(node: Node, name: str, writer: Writer, rows_per_part: int | None = None) -> Described:
+    """Return how a node is saved, if the format can hold all of its arrays."""
     if writer.is_array:
         _check_fields(node)
         if isinstance(node, Record):  # columns of an array are saved without the gaps between them
             node = with_fields(node, node.fields)
-        description: dict[str, Any] = {}
-        leaves = [Leaf("", node, "")]
+        found = Described({}, [Leaf("", node, "")], {})
     else:
-        description, leaves = described(node, rows_per_part)
-    for leaf in leaves:
+        found = described(node, rows_per_part)
+    for leaf in found.leaves:
         where = f"field {leaf.name!r}" if leaf.name else "the view"
         try:
             check_ends(leaf.node, "saving")
@@ -140,7 +140,19 @@ def _tree(
                 "dtype by _astype, such as texts by _astype('U20')"
                 + (f", or save in a format that takes it: {', '.join(others)}" if others else "")
             )
-    return description, leaves
+    return found
+
+
+def _tell_what_stays(node: Node, writer: Writer) -> None:
+    """Warn of what is not in a file that holds one array."""
+    columns = () if node.dtype is None else node.dtype.names or ()
+    names = {"fields": [name for name in node.fields if name not in columns], "metadata": node.meta}
+    left = [f"the {what} {', '.join(map(repr, own))}" for what, own in names.items() if own]
+    if left:
+        warn(
+            f"{writer.title} holds the array alone: {' and '.join(left)} are not saved; .h5, "
+            ".zarr, .npz and format='folder' keep them"
+        )
 
 
 def _at_hand(writer: Writer) -> list[tuple[str, Writer]]:

@@ -12,15 +12,15 @@ import shutil
 import tempfile
 import warnings
 import zipfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dataview.errors import import_library, shortened
 from dataview.files.passes import Key, Passes, chunk_of
-from dataview.formats import NAME, Leaf, is_zarr_alone, lengths_of_parts, part_of
+from dataview.formats import NAME, Leaf, is_zarr_alone, lengths_of_parts, part_of, plain_attributes
 from dataview.plan.kinds import known_dtype, known_shape, size_of
 from dataview.sources import Abandoned, header_bytes, new_file, new_folder, new_place, raw_bytes
 
@@ -38,6 +38,7 @@ class Job:
     compression: str | None = None
     chunks: Any = None
     rows_per_part: int | None = None
+    meta: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
@@ -261,6 +262,9 @@ def _fill_hdf5(h5py: Any, file: Any, job: Job, check: Callable[[], None]) -> Non
                 how["compression"] = job.compression
                 how["shuffle"] = dtype.kind != "O"
         made[leaf.at] = file.create_dataset(leaf.at, shape, dtype, **how)
+    for at, meta in job.meta.items():
+        place = made[at] if at in made else file.require_group(f"/{at}")
+        place.attrs.update(plain_attributes(meta))
 
     def put(leaf: Leaf, key: Key, block: np.ndarray) -> None:
         noted = made[leaf.at].dtype
@@ -327,6 +331,9 @@ def _write_zarr(path: str, job: Job) -> None:
             made[leaf.at] = _made(
                 group, leaf.at, shape, dtype, chunk_of(shape, dtype, job.chunks), **how
             )
+        for at, meta in job.meta.items():
+            place = made[at] if at in made else group.require_group(at) if at else group
+            place.attrs.update(plain_attributes(meta))
 
         def put(leaf: Leaf, key: Key, block: np.ndarray) -> None:
             made[leaf.at][key or ...] = block

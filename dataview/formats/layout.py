@@ -17,7 +17,6 @@ import numpy as np
 
 from dataview.compute import evaluate
 from dataview.errors import shortened
-from dataview.formats.contents import described as with_meta
 from dataview.index.flat import Layout, layout_of
 from dataview.plan.build import record, stored, with_fields
 from dataview.plan.concat import concat
@@ -72,14 +71,55 @@ class Leaf(NamedTuple):
     lays_out: bool = False
 
 
-def described(node: Node, step: int | None = None) -> tuple[dict[str, Any], list[Leaf]]:
-    """Return the tree of a node's fields, which JSON can hold, and the arrays in it.
+class Described(NamedTuple):
+    """The tree of a node's fields, which JSON can hold, the arrays in it, and metadata by place."""
 
-    Arrays are saved in parts of `step` rows, if that is given.
-    """
+    tree: dict[str, Any]
+    leaves: list[Leaf]
+    meta: Mapping[str, Mapping[str, Any]]
+
+
+def described(node: Node, step: int | None = None) -> Described:
+    """Return how a node is saved; arrays are in parts of `step` rows, if that is given."""
     describer = _Describer(step)
     tree = describer.tree(node, "", "", "")
-    return {"version": VERSION, "tree": tree}, describer.leaves
+    return Described({"version": VERSION, "tree": tree}, describer.leaves, describer.meta)
+
+
+def plain_attributes(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metadata that are attributes in any format: numbers, texts and lists of these.
+
+    >>> plain_attributes({"unit": "m", "range": [0, 1.5], "more": {}, "_FillValue": 0})
+    {'unit': 'm', 'range': [0, 1.5]}
+    """
+    return {
+        name: value
+        for name, value in meta.items()
+        if _PLAIN_NAME.fullmatch(name) and name not in (NAME, "CLASS", "NAME") and _is_plain(value)
+    }
+
+
+_PLAIN_NAME = re.compile(r"[^\W_][^/\0]*")
+"""Names that begin otherwise mean something to libraries."""
+
+LONGEST_PLAIN = 1000
+"""Longer texts and lists are in the description alone: HDF5 has attributes of up to 64 KB."""
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether every format gives a value back as it is."""
+    if isinstance(value, list):
+        kinds = {str if type(one) is str else bool if type(one) is bool else float for one in value}
+        return 0 < len(value) <= LONGEST_PLAIN and len(kinds) == 1 and all(map(_is_single, value))
+    return _is_single(value)
+
+
+def _is_single(value: Any) -> bool:
+    if type(value) is str:
+        return len(value) <= LONGEST_PLAIN and "\0" not in value
+    if type(value) is float:
+        return math.isfinite(value)
+    return type(value) is bool or (type(value) is int and -(2**63) <= value < 2**63)
 
 
 def part_of(at: str, number: int) -> str:
@@ -107,6 +147,7 @@ class _Describer:
         self.step = step
         self.leaves: list[Leaf] = []
         self.taken = {f"{NAME}.json"}
+        self.meta: dict[str, Mapping[str, Any]] = {}
 
     def tree(self, node: Node, within: str, name: str, at: str, depth: int = 0) -> dict[str, Any]:
         """Return the tree of a node called `name`, whose place is `at` inside `within`."""
@@ -155,6 +196,8 @@ class _Describer:
             entry["fields"] = found
         for key, value in meta.items():
             _check_meta(value, f"metadata {key!r} of {_called(name)}")
+        if node is not None and meta:
+            self.meta[entry.get("at", inside)] = meta
         return entry | ({"meta": dict(meta)} if meta else {})
 
     def field(self, field: Field, inside: str, name: str, own: str, depth: int) -> dict[str, Any]:
@@ -300,7 +343,9 @@ class _Builder:
         _check(isinstance(entry, dict), f"{entry!r} is no entry")
         kinds = {"record": self.record, "ragged": self.ragged, "array": self.array}
         node = kinds[entry["kind"]](entry)
-        return with_meta(node, _meta(entry))
+        told = _meta(entry)  # others may have changed the attributes
+        changed = {name: own for name, own in node.meta.items() if told.get(name) != own}
+        return node.replaced(meta=read_only_meta(told | changed)) if told else node
 
     def array(self, entry: Any) -> Node:
         """Return an array, which may be in several parts, with fields on it."""

@@ -31,8 +31,8 @@ class LibraryVerbs(BaseView):
 
         The suffix says in which format: `.h5`, `.zarr`, `.npz`, or `format="folder"` for a folder
         of `.npy` files, keep all fields and their metadata, so that `dv.open(path)` gives an equal
-        view.  A file `.npy` is the array alone: a field that was added is not in it, and one that
-        was replaced is an error.
+        view.  A file `.npy` is the array alone: a warning names fields and metadata that are
+        not in it, and a field that was replaced is an error.
 
         `compression` is a name such as "gzip", `chunks` a number of rows or the shape of a chunk;
         `rows_per_part` splits the files of a folder.  `progress=True` shows a bar; a function is
