@@ -106,13 +106,15 @@ def unknown_verb(name: str, known: Iterable[str], advice: str = "") -> Attribute
     return AttributeError(f"a view has no verb {name!r}{more}")
 
 
-def unknown_option(name: str, known: Iterable[str], verb: str) -> TypeError:
+def unknown_option(name: str, known: Iterable[str], verb: str, advice: str = "") -> TypeError:
     """Return the error for an option that a verb does not have, with the options it has.
+
+    `advice` is what to write instead, if that is known.
 
     >>> unknown_option("tial", ["size", "tail"], "_group")
     TypeError("_group has no option 'tial'; did you mean 'tail'? The options are: size, tail")
     """
-    close = hint(name, known) or "."
+    close = f"; write {advice}." if advice else hint(name, known) or "."
     return TypeError(f"{verb} has no option {name!r}{close} The options are: {', '.join(known)}")
 
 

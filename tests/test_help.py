@@ -190,6 +190,39 @@ def test_a_wrong_name_that_is_close_to_none_is_told_with_all():
         whole()._loader(xyz=1)
 
 
+@pytest.mark.parametrize(
+    ("verb", "options", "meant"),
+    [
+        ("_loader", {"shuffle": True}, "sampler='permutation'"),
+        ("_minibatches", {"shuffle": True}, "sampler='permutation'"),
+        ("_loader", {"drop_last": True}, "tail='drop'"),
+        ("_minibatches", {"drop_remainder": True}, "tail='drop'"),
+        ("_loader", {"num_workers": 2}, "workers=2"),
+        ("_loader", {"collate_fn": list}, "collate="),
+        ("_loader", {"batch_sampler": [[0, 1]]}, "sampler="),
+        ("_loader", {"prefetch_factor": 2}, "prefetch=2"),
+        ("_loader", {"generator": 3}, "seed=3"),
+        ("_loader", {"pin_memory": True}, "device="),
+    ],
+)
+def test_the_options_of_other_loaders_are_told_as_they_are_called_here(verb, options, meant):
+    (name,) = options
+    with pytest.raises(TypeError, match=rf"has no option '{name}'; write {meant}") as caught:
+        getattr(whole(), verb)(4, **options)
+    assert ". The options are: batch_size, " in str(caught.value)
+    assert meant.partition("=")[0] in {option.name for option in dataclasses.fields(VERBS[verb])}
+
+
+def test_what_a_verb_lacks_is_not_told_as_an_option():
+    with pytest.raises(TypeError, match=r"no option 'num_workers'[;.] (did|The)"):
+        whole()._minibatches(4, num_workers=2)
+
+
+def test_the_help_says_what_batches_on_a_device_are():
+    text = " ".join(dv.View._loader.__doc__.split())
+    assert "Without `fields=` and `device=` a batch is a view." in text
+
+
 def test_options_are_given_by_position_or_by_name_once():
     d = whole()
     assert [b.y().tolist() for b in d._loader(4, "linear", 0, False)] == [[0, 1, 2, 3], [4, 5]]

@@ -242,11 +242,28 @@ def _checked(
         named[name] = value
     for name, value in named.items():
         if name not in known:
-            raise unknown_option(name, known, verb)
+            option, mark, how = ELSEWHERE.get(name, "").partition("=")
+            advice = f"{option}={how.format(value)}" if mark and option in known else ""
+            raise unknown_option(name, known, verb, advice)
         default, check = known[name]
         if check is not None and value is not default:
             named[name] = check(name, value)
     return named
+
+
+ELSEWHERE = {
+    "batch_sampler": "sampler=",
+    "collate_fn": "collate=",
+    "drop_last": "tail='drop'",
+    "drop_remainder": "tail='drop'",
+    "generator": "seed={!r}",
+    "num_workers": "workers={!r}",
+    "pin_memory": "device=",
+    "prefetch_factor": "prefetch={!r}",
+    "random_state": "seed={!r}",
+    "shuffle": "sampler='permutation'",
+}
+"""What to write for the options of other libraries' loaders, with their value."""
 
 
 def _explained(known: Collection[str]) -> str:

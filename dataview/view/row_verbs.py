@@ -139,6 +139,9 @@ class RowVerbs(BaseView):
         >>> loader = dv.View(np.arange(5))._loader(2)
         >>> [batch().tolist() for batch in loader], loader.epoch
         ([[0, 1], [2, 3], [4]], 1)
+
+        Without `fields=` and `device=` a batch is a view. With the device of another library it is
+        that library's arrays: a mapping by field, or one array if the data are one.
         """
         options.sampler = samplers.on_nodes(options.sampler, face.unwrapped)
         wrapper = face.viewed, face.viewed_with, face.unwrapped
