@@ -1,11 +1,13 @@
 """What is particular to each format of arrays in files: what is read when, what is refused."""
 
+import gc
 import io
 import json
 import os
 import pickle
 import struct
 import sys
+import tracemalloc
 import zipfile
 
 import h5py
@@ -22,6 +24,7 @@ import fuzz_openers
 from children import printed
 from dataview.files import FORMATS
 from dataview.formats import matlab5, npz
+from dataview.formats import tensors as tensor_files
 from dataview.sizes import sizes
 from files import X, Y
 
@@ -207,6 +210,29 @@ def test_a_folder_shows_its_arrays_and_nothing_else(tmp_path):
 
 
 # -------------------- safetensors --------------------
+
+
+def test_the_header_of_tensors_is_parsed_once_and_kept_as_long_as_views_of_them(
+    tmp_path, monkeypatch
+):
+    arrays = {f"layer {n}": np.zeros(2, "f4") for n in range(3000)}
+    safetensors.numpy.save_file(arrays, tmp_path / "a.safetensors")
+    size = (tmp_path / "a.safetensors").stat().st_size
+    parsed = []
+    check = tensor_files._checked
+    monkeypatch.setattr(tensor_files, "_checked", lambda *args: parsed.append(1) or check(*args))
+    gc.collect()
+    tracemalloc.start()
+    d = dv.open(tmp_path / "a.safetensors", "r+")
+    for n in range(0, 3000, 100):
+        d[f"layer {n}"][...] = n  # after which all others see another state of the file
+    assert [d[f"layer {n}"][0]() for n in range(0, 3000, 100)] == [*range(0, 3000, 100)]
+    assert len(parsed) == 1 and len(pickle.dumps(d["layer 7"])) < 2000
+    del d
+    gc.collect()
+    left, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert left < size
 
 
 def tensors(path, header, data=b""):

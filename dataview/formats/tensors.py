@@ -67,9 +67,8 @@ def open_safetensors(path: str, mode: str, claim: Claim | None = None) -> Node:
     check_writable(path, mode)
     parts: dict[str, Node] = {}
     lost: dict[str, str] = {}
-    opening = Opening(path, claim)
-    with open_regular(path) as file:
-        told, begin, state = _told(file, path)
+    opening, headers = Opening(path, claim), _Headers()
+    told, begin, state = headers.of(path)
     for name in told:
         if name == "__metadata__":
             continue
@@ -78,37 +77,60 @@ def open_safetensors(path: str, mode: str, claim: Claim | None = None) -> Node:
         except NotData as reason:
             lost[name] = str(reason)
             continue
-        found = NpyFile(path, mode, header, opening, state, functools.partial(_find, name))
+        found = NpyFile(path, mode, header, opening, state, functools.partial(headers.find, name))
         parts[name] = stored(NpySource(found))
     return with_arrays(path, tree(parts, lost, told.get("__metadata__", {})))
 
 
-def _find(name: str, path: str) -> tuple[Header, FileState]:
-    """Return the header of a tensor by its name."""
-    with open_regular(path) as file:
-        told, begin, state = _told(file, path)
-    try:
-        return _header(told, name, begin), state
-    except (KeyError, NotData) as error:
-        raise ValueError(f"there is no tensor {name!r} to be read: {error}") from None
+class _Headers:
+    """The headers of a file, which is read anew when it was changed; an equal one is parsed once.
+
+    The views of the file keep it, and their pickles leave it out.
+    """
+
+    def __init__(self) -> None:
+        self.parsed: tuple[tuple[bytes, int], Mapping[str, Any]] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Headers, ()
+
+    def find(self, name: str, path: str) -> tuple[Header, FileState]:
+        """Return the header of a tensor by its name."""
+        told, begin, state = self.of(path)
+        try:
+            return _header(told, name, begin), state
+        except (KeyError, NotData) as error:
+            raise ValueError(f"there is no tensor {name!r} to be read: {error}") from None
+
+    def of(self, path: str) -> tuple[Mapping[str, Any], int, FileState]:
+        """Return what the header says of the tensors, where their bytes begin, the file's state."""
+        with open_regular(path) as file:
+            state = state_of(file)
+            try:
+                raw = _raw_header(file, state.size)
+                return self._told(raw, state.size - 8 - len(raw)), 8 + len(raw), state
+            except ValueError as error:
+                text = shortened(str(error))
+                raise ValueError(f"{path} is not a .safetensors file: {text}") from None
+
+    def _told(self, raw: bytes, size: int) -> Mapping[str, Any]:
+        parsed = self.parsed
+        if parsed is None or parsed[0] != (raw, size):
+            self.parsed = parsed = (raw, size), _checked(raw, size)
+        return parsed[1]
 
 
-def _told(file: Any, path: str) -> tuple[Mapping[str, Any], int, FileState]:
-    """Return what the header says of the tensors, where their bytes begin, the file's state."""
-    state = state_of(file)
-    try:
-        start = file.read(8)
-        if len(start) < 8:
-            raise ValueError("it is too short")
-        (length,) = struct.unpack("<Q", start)
-        if length > min(state.size - 8, LONGEST_HEADER):
-            raise ValueError(f"its header would have {length} bytes")
-        return _checked(file.read(length), state.size - 8 - length), 8 + length, state
-    except ValueError as error:
-        raise ValueError(f"{path} is not a .safetensors file: {shortened(str(error))}") from None
+def _raw_header(file: Any, size: int) -> bytes:
+    """Return the bytes of the header of a file of so many bytes."""
+    start = file.read(8)
+    if len(start) < 8:
+        raise ValueError("it is too short")
+    (length,) = struct.unpack("<Q", start)
+    if length > min(size - 8, LONGEST_HEADER):
+        raise ValueError(f"its header would have {length} bytes")
+    return bytes(file.read(length))
 
 
-@functools.lru_cache(maxsize=2)
 def _checked(raw: bytes, size: int) -> Mapping[str, Any]:
     """Return what a header says, if each tensor has bytes of its own among so many."""
     try:
