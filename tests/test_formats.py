@@ -14,16 +14,15 @@ import safetensors.numpy
 import zarr
 
 import dataview as dv
+import files
 from children import printed
 from dataview.files import FORMATS, overview
 from dataview.files.table import ABILITIES
 from dataview.index import gather, slabs
 from dataview.sizes import sizes
 from dataview.sources import Source
+from files import X, Y
 from package import ROOT
-
-X = np.arange(40.0).reshape(10, 4)
-Y = np.arange(10) * 3
 
 
 def hdf5(folder):
@@ -61,28 +60,17 @@ def zarr_zip(folder):
     return path
 
 
-def npz(save):
-    def make(folder):
-        save(folder / "a.npz", **{"x": X, "part/y": Y})
-        return folder / "a.npz"
-
-    return make
-
-
-def npy_folder(folder):
-    path = folder / "arrays"
-    (path / "part").mkdir(parents=True)
-    np.save(path / "x.npy", X)
-    np.save(path / "part" / "y.npy", Y)
-    return path
+def npz(folder):
+    np.savez(folder / "a.npz", **{"x": X, "part/y": Y})
+    return folder / "a.npz"
 
 
 DESCRIBED = {"hdf5": hdf5, "zarr 2": zarr_group(2), "zarr 3": zarr_group(3), "zip": zarr_zip}
 GROUPS = {
     **DESCRIBED,
-    "npz": npz(np.savez),
-    "packed npz": npz(np.savez_compressed),
-    "folder": npy_folder,
+    "npz": npz,
+    "packed npz": files.npz_packed,
+    "folder": files.npy_folder,
 }
 WRITABLE = ["hdf5", "zarr 2", "zarr 3", "folder"]
 LOCKABLE = ["npy", "safetensors", *WRITABLE]
