@@ -1122,6 +1122,22 @@ def test_a_statistic_is_of_the_files_that_were_replaced(name, tmp_path):
     assert mean() == X.mean()
 
 
+@pytest.mark.parametrize("store", ["zip", "memory"])
+def test_arrays_of_zarr_that_are_in_no_folder_are_saved_to_one(store, tmp_path):
+    if store == "memory":
+        made = zarr.create_group(zarr.storage.MemoryStore()).create_array("x", data=X)
+        view, other = dv.View(x=made), dv.View(x=made)
+        other.x[...] = view.x[::-1]
+        assert_same(view.x(), X[::-1])
+        other.x[...] = X
+    else:
+        with zarr.storage.ZipStore(tmp_path / "a.zarr.zip", mode="w") as place:
+            zarr.create_group(place).create_array("x", data=X)
+        view = dv.open(tmp_path / "a.zarr.zip")
+    view._save(tmp_path / "b.zarr")
+    assert_same(dv.open(tmp_path / "b.zarr").x(), X)
+
+
 def test_a_zarr_folder_under_two_names_is_one(tmp_path):
     data = np.arange(3000.0)
     dv.View(data)._save(tmp_path / "a.zarr")

@@ -52,6 +52,7 @@ class ZarrSource(ArrayLike):
         self.chunk_rows = int(array.chunks[0]) if array.ndim else 1
         place = getattr(store, "root", None) or getattr(store, "path", None)  # of a zip file
         root = getattr(place, "name", None) or type(store).__name__
+        self.folder = None
         if place is not None and os.path.isdir(place):
             self.folder = os.path.join(os.path.realpath(place), array.path).rstrip("/")
         # A list for chunks in shards is refused, also by zarr's own oindex.
