@@ -519,6 +519,9 @@ def test_what_cannot_be_read_is_not_left_out_of_a_copy_unsaid(tmp_path):
     copy = dv.open(tmp_path / "copy.h5")
     assert copy._fields() == d._fields()
     copy._save(tmp_path / "again.h5")
+    with pytest.raises(ValueError, match=r"not readable.*'null'"):
+        dv.concat(d, d)._save(tmp_path / "both.h5")
+    dv.concat(d, d)._drop(*names)._save(tmp_path / "both.h5")
     d.table._save(tmp_path / "table.npy")
     with pytest.raises(dv.FieldError, match="'empty' is a group without arrays"):
         d._drop("empty")

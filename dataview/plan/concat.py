@@ -51,9 +51,18 @@ def concat(nodes: Sequence[Node]) -> Node:
         parts = {name: joined[id(part)] for name, part in inside[id(group)].items()}
         first = group[0]
         joined[id(group)] = (
-            record(parts, first.rank) if isinstance(first, Record) else _concat(group, parts)
+            _joined_records(group, parts, first.rank)
+            if isinstance(first, Record)
+            else _concat(group, parts)
         )
     return joined[id(whole)]
+
+
+def _joined_records(group: list[Node], parts: Mapping[str, Node], rank: int) -> Record:
+    """Return the record of joined parts; what cannot be read of a file, cannot be of the whole."""
+    found = record(parts, rank)
+    unread = {name: why for node in group for name, why in node.fields.unread.items()}
+    return found.replaced(fields=Fields(found.fields.named, unread)) if unread else found
 
 
 def _fields_to_join(nodes: list[Node]) -> dict[str, list[Node]]:
