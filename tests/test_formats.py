@@ -527,6 +527,15 @@ def test_what_cannot_be_read_is_not_left_out_of_a_copy_unsaid(tmp_path):
         d._drop("empty")
 
 
+def test_what_cannot_be_read_is_shown_after_rows_were_added(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("x", data=X, maxshape=(None, 4))
+        file["reference"] = file["x"].ref
+    with dv.open(tmp_path / "a.h5", "r+") as d:
+        d._append({"x": X})
+        assert "not readable" in repr(d) and len(d) == 20
+
+
 def test_what_cannot_be_read_of_a_group_inside_is_told_with_its_remedy(tmp_path):
     path = hdf5(tmp_path)
     with h5py.File(path, "r+") as file:

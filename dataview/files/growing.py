@@ -169,7 +169,9 @@ def _with_sources(node: Node, grown: Mapping[int, Any]) -> Node:
     """Return a node of the same fields over longer arrays."""
     if isinstance(node, Record):
         parts = {name: _with_sources(part.node, grown) for name, part in members(node).items()}
-        return record(parts, node.rank).replaced(meta=node.meta)
-    longer = stored(grown[id(node)]).replaced(meta=node.meta)
+        longer = record(parts, node.rank)
+        fields = Fields(longer.fields.named, node.fields.lost)
+        return longer.replaced(meta=node.meta, fields=fields)
+    array = stored(grown[id(node)]).replaced(meta=node.meta)
     windows = {n: part for n, part in node.fields.named.items() if isinstance(part, Window)}
-    return with_fields(longer, Fields({**longer.fields.named, **windows})) if windows else longer
+    return with_fields(array, Fields({**array.fields.named, **windows})) if windows else array
