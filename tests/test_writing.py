@@ -379,10 +379,7 @@ def test_the_last_of_repeated_rows_wins(x):
     assert (x[1] == 3).all()
 
 
-ROW_KEYS = [
-    np.s_[:], np.s_[::-1], np.s_[::2], np.s_[1:], np.s_[::-3],
-    [0], [2, 0, 1, 2], [1, 1, 0], np.s_[::-1, ::-1], np.s_[[2, 0, 2, 1], [1, 0, 1, 2]],
-]  # fmt: skip
+ROW_KEYS = [np.s_[:], np.s_[::-1], np.s_[::2], np.s_[1:], np.s_[::-3], [0], [2, 0, 1, 2], [1, 1, 0]]
 LAYOUTS = {
     "as it is": lambda joined: joined,
     "transposed": lambda joined: (
@@ -400,7 +397,6 @@ LAYOUTS = {
 @examples(120)
 def test_the_last_of_places_joined_twice_wins(data):
     width = data.draw(st.sampled_from([(), (3,)]))
-    keys = [key for key in ROW_KEYS if width or not isinstance(key, tuple)]
     whole = np.zeros((4, *width))
     numbers = np.arange(whole.size).reshape(whole.shape)
 
@@ -408,8 +404,9 @@ def test_the_last_of_places_joined_twice_wins(data):
         """Draw joined views of the same data, and their numbers."""
         found = []
         for _ in range(data.draw(st.integers(2, 3))):
-            key = data.draw(st.sampled_from([key for key in keys if not isinstance(key, tuple)]))
             part, own = data.draw(st.sampled_from(members))
+            keys = [key for key in ROW_KEYS if isinstance(key, slice) or max(key) < len(own)]
+            key = data.draw(st.sampled_from(keys))
             found.append((part[key], own[key]))
         views, parts = zip(*found, strict=True)
         return dv.concat(*views), np.concatenate(parts)
@@ -432,7 +429,8 @@ def test_the_last_of_places_joined_twice_wins(data):
     if data.draw(st.booleans()) and len(value):
         value = value[:, ..., :1] if value.ndim > 1 else value
     expected = np.zeros_like(whole)
-    expected.reshape(-1)[places] = value
+    # In C order: NumPy goes through an array of places as it lies in memory.
+    expected.reshape(-1)[places.ravel()] = np.broadcast_to(value, places.shape).ravel()
     view[...] = dv.View(value) * 1 if data.draw(st.booleans()) else value
     assert_same(whole, expected)
 
