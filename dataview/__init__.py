@@ -29,6 +29,7 @@ from dataview.view import (
     function,
     open,
     ragged,
+    recover,
     symbol,
     zip,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "function",
     "open",
     "ragged",
+    "recover",
     "samplers",
     "symbol",
     "zip",

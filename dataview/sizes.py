@@ -45,6 +45,11 @@ class Sizes:
     window_bytes = 1 << 21
     # From this size on, a result is written over the data block by block while it is computed.
     streamed_elements = 1 << 16
+    # How much of a file is changed between two notes in a journal: what it held, which is written
+    # down before, should still be in the core's own cache when it is changed.
+    noted_bytes = 1 << 21
+    # If more old values than this are kept on the disk for an update, that is said beforehand.
+    announced_bytes = 256 << 20
     # The old values that a write keeps in memory, so that it can be undone.
     undo_bytes = 256 << 20
 

@@ -6,8 +6,10 @@ import concurrent.futures
 import operator
 import time
 
+import h5py
 import numpy as np
 import pytest
+import zarr
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -1015,3 +1017,34 @@ def test_one_element_of_columns_is_written():
         columns[1, 2] = 3.5
     with pytest.raises(TypeError, match="a record is written from"):
         dv.View(a=[1], b=[2])[:] = 3
+
+
+# --- blocks that share what is written together ------------------------------------------------
+
+
+def test_fields_of_records_in_a_file_are_changed_together(tmp_path):
+    for _ in range(10):  # each time, threads would lose some rows
+        path = tmp_path / "x.h5"
+        table = np.zeros(5000, [("a", "f8"), ("b", "i4")])
+        with h5py.File(path, "w") as file:
+            file.create_dataset("t", data=table, chunks=(100,))
+        a, b = np.arange(5000.0), np.arange(5000, dtype="i4")
+        with sizes.set(file_bytes=1 << 12, block_bytes=1 << 12, streamed_elements=8):
+            d = dv.open(path, "r+")
+            d.t._write({"a": dv.View(a) + 1, "b": dv.View(b) + 1})
+            d._close()
+        with h5py.File(path) as file:
+            found = file["t"][...]
+        assert_same(found["a"], a + 1)
+        assert_same(found["b"], b + 1)
+
+
+def test_blocks_of_one_shard_are_changed_together(tmp_path):
+    group = zarr.open_group(tmp_path / "x.zarr", mode="w")
+    a = np.arange(12000.0).reshape(3000, 4)
+    group.create_array("a", data=a, chunks=(125, 4), shards=(500, 4))
+    with sizes.set(file_bytes=1 << 12, block_bytes=1 << 12, streamed_elements=8):
+        d = dv.open(tmp_path / "x.zarr", "r+")
+        for _ in range(5):
+            d.a *= 2
+    assert_same(np.asarray(group["a"][...]), a * 32)

@@ -52,6 +52,10 @@ class Cut(NamedTuple):
         """Return the index of the block in an array of this shape."""
         return block_index(shape, self.start, self.stop, self.axis) if shape else identity(())
 
+    def moved(self, by: int) -> Cut:
+        """Return the block so many positions further on."""
+        return Cut(self.axis, self.start + by, self.stop + by)
+
     def of(self, array: np.ndarray) -> np.ndarray:
         """Return the block of an array."""
         if not array.ndim:

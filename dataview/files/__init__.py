@@ -6,15 +6,18 @@ There is one table of formats, which says how files of each are opened and writt
 from dataview.files.growing import appended, one_at_a_time
 from dataview.files.overview import overview
 from dataview.files.saving import created, save
-from dataview.files.table import FORMATS, Format, opened
+from dataview.files.table import FORMATS, Format, opened, recover
+from dataview.write import Recovery
 
 __all__ = [
     "FORMATS",
     "Format",
+    "Recovery",
     "appended",
     "created",
     "one_at_a_time",
     "opened",
     "overview",
+    "recover",
     "save",
 ]

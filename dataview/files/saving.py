@@ -23,6 +23,7 @@ from dataview.plan.kinds import Record, Stored, known_dtype, known_shape, member
 from dataview.plan.node import Node, Part
 from dataview.plan.walk import below
 from dataview.sources import ArraySource
+from dataview.write import forget
 
 
 def save(
@@ -52,12 +53,19 @@ def save(
         with replacing(target):
             passes = Passes(leaves, progress)
             writer.write(target, Job(leaves, tree, passes, *options, meta=meta))
+        forget(os.path.realpath(target))
     finally:
         if claim is not None:
             claim.release()
 
 
-def created(path: str, format: str | None = None, lock: str | None = None, **options: Any) -> Node:
+def created(
+    path: str,
+    format: str | None = None,
+    lock: str | None = None,
+    durable: str | bool = "process",
+    **options: Any,
+) -> Node:
     """Make a file of zeros, which appears or is replaced, and open it to be written."""
     place = os.path.abspath(path)
     name, writer = saved_as(place, format)
@@ -68,16 +76,20 @@ def created(path: str, format: str | None = None, lock: str | None = None, **opt
         )
     for option in options:
         if option not in _OF_NEW:
-            raise unknown_option(option, ["mode", "format", "lock", *_OF_NEW], f"open of {path!r}")
+            raise unknown_option(
+                option, ["mode", "format", "lock", "durable", *_OF_NEW], f"open of {path!r}"
+            )
     how = options.get("compression"), options.get("chunks")
     _check_options(name, writer, *how, None)
     tree, leaves, meta = _tree(_of_zeros(options), name, writer)
     _check_chunks(options.get("chunks"), leaves)
     filled = Passes([leaf for leaf in leaves if leaf.lays_out])
-    claim = claimed(place, "w", "refuse" if lock is None and is_claimed(place) else lock)
+    own = "refuse" if lock is None and is_claimed(place) else lock
+    claim = claimed(place, "w", own, durable)
     try:
         with replacing(place):
             writer.write(place, Job(leaves, tree, filled, *how, meta=meta))
+        forget(os.path.realpath(place))
         return FORMATS[name].open(place, "r+", claim)
     except BaseException:
         if claim is not None:

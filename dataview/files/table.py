@@ -8,9 +8,10 @@ import os
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
-from dataview.errors import hint, unknown_option
+from dataview.errors import hint, unknown_option, warn
 from dataview.files.writers import WRITERS, Writer
 from dataview.formats import (
+    Claim,
     claimed,
     has_arrays,
     is_zarr,
@@ -25,6 +26,7 @@ from dataview.formats import (
     open_zarr,
 )
 from dataview.plan.node import Node
+from dataview.write import Recovery, recovered
 
 Open: TypeAlias = Callable[..., Node]
 """Return the node of a file, given its path, the mode, what is held until it is closed, options."""
@@ -101,9 +103,14 @@ MODES = ("r", "r+")
 
 
 def opened(
-    path: str, mode: str, format: str | None = None, lock: str | None = None, **options: Any
+    path: str,
+    mode: str,
+    format: str | None = None,
+    lock: str | None = None,
+    durable: str | bool = "process",
+    **options: Any,
 ) -> Node:
-    """Return the node of a file or a folder."""
+    """Return the node of a file or a folder; updates that a killed process left come first."""
     if mode not in MODES:
         raise ValueError(
             "mode is 'r' (read), 'r+' (read and write) or 'w' (a new file, to be filled); got "
@@ -113,15 +120,36 @@ def opened(
     known = list(inspect.signature(found.open).parameters)[3:]
     for name in options:
         if name not in known:
-            raise unknown_option(name, ["mode", "format", "lock", *known], f"open of {path!r}")
+            raise unknown_option(
+                name, ["mode", "format", "lock", "durable", *known], f"open of {path!r}"
+            )
     place = os.path.abspath(path)
-    claim = claimed(place, mode, lock)
+    told = recover(place, format, waits=lock == "wait")
+    claim = claimed(place, mode, lock, durable)
+    if told:
+        claim = Claim(None) if claim is None else claim
+        claim.note = " and ".join(sorted({f"an update was {one.outcome}" for one in told}))
+        warn("; ".join(f"{path}: {one}, which was done now" for one in told))
     try:
         return found.open(place, mode, claim, **options)
     except BaseException:
         if claim is not None:
             claim.release()
         raise
+
+
+def recover(
+    path: str, format: str | None = None, action: str = "recover", waits: bool = False
+) -> list[Recovery]:
+    """Finish or undo the updates of a file that stopped midway, and say what was found."""
+    first = os.path.realpath(path)
+
+    def open_file(place: str) -> Node:
+        own = format if place == first else None
+        found = FORMATS[_named(own)] if own is not None else recognised(place)
+        return found.open(place, "r+", claimed(place, "r+", None, "process"))
+
+    return recovered(first, open_file, action, waits)
 
 
 def recognised(path: str) -> Format:

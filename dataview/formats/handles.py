@@ -12,12 +12,16 @@ from typing import Any
 from dataview.plan.kinds import Stored
 from dataview.plan.node import Node, Part
 from dataview.plan.walk import below
+from dataview.write import Journals
 
 if sys.platform != "win32":
     import fcntl
 
 LOCKS = (None, "refuse", "wait")
 """What is done if another view has locked the file: nothing, an error, or it is waited for."""
+
+DURABLE = ("process", "power", False)
+"""What an update of a file outlives: a killed process, a loss of power, or nothing."""
 
 
 class OpenFile:
@@ -83,20 +87,53 @@ def closed(path: str) -> ValueError:
 
 
 class Claim:
-    """The right to write a file, kept by a lock on a file beside it as long as this is held."""
+    """What somebody has who opened a file: its journals, and perhaps the right to write it alone.
 
-    __slots__ = ("__weakref__", "release")
+    That is kept by a lock on a file beside it as long as this is held.  `note` says what was done
+    when the file was opened.
+    """
 
-    def __init__(self, place: str, handle: int) -> None:
-        self.release = weakref.finalize(self, _give_up, os.getpid(), place, handle)
+    __slots__ = ("__weakref__", "journals", "note", "unlock")
+
+    def __init__(self, journals: Journals | None, place: str = "", handle: int = -1) -> None:
+        self.journals = journals
+        self.note = ""
+        self.unlock = place and weakref.finalize(self, _give_up, os.getpid(), place, handle)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Claim, (self.journals,)
+
+    def release(self) -> None:
+        """Let others claim the file."""
+        if self.journals is not None:
+            self.journals.close()
+        if self.unlock:
+            self.unlock()
 
 
-def claimed(path: str, mode: str, lock: str | None) -> Claim | None:
-    """Claim a file for writing, against all who claim it too; None if that is not asked for."""
+def claimed(path: str, mode: str, lock: str | None, durable: str | bool = False) -> Claim | None:
+    """Claim a file for writing, if that is asked for against all who claim it too.
+
+    `durable` says what its updates are to outlive.
+    """
     if lock not in LOCKS:
         raise ValueError(f"lock is one of {', '.join(map(repr, LOCKS))}; got {lock!r}")
-    if lock is None or mode == "r":
+    if durable not in DURABLE:
+        raise ValueError(
+            f"durable is one of {', '.join(map(repr, DURABLE))}: what updates outlive; got "
+            f"{durable!r}"
+        )
+    if mode == "r":
         return None
+    place = os.path.realpath(path)
+    journals = Journals(place, durable == "power") if durable else None
+    if lock is None:
+        return None if journals is None else Claim(journals)
+    return Claim(journals, *_locked(path, lock))
+
+
+def _locked(path: str, lock: str) -> tuple[str, int]:
+    """Lock the file beside a file, and return its place and its handle."""
     if sys.platform == "win32":
         raise NotImplementedError("lock= needs the locks of files that Windows does not have")
     place = _beside(path)
@@ -105,7 +142,7 @@ def claimed(path: str, mode: str, lock: str | None) -> Claim | None:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | (fcntl.LOCK_NB if lock == "refuse" else 0))
             if os.path.samestat(os.fstat(handle), os.stat(place)):
-                return Claim(place, handle)
+                return place, handle
         except FileNotFoundError:  # who had it has just given it up, and removed its file
             pass
         except OSError as error:

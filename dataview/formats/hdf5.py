@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -87,6 +88,47 @@ class H5pySource(ArrayLike):
         if self.writable:
             file.flush()  # so that who opens it again finds what was written
         return _reopened, (type(self), *self.place, self.shape, self.dtype, self.file is not None)
+
+    @property
+    def journals(self) -> Any:
+        """The journals of the file, if it was opened by its name and has all of the dataset."""
+        if self.file is None or self.file.claim is None or self.array.name is None:
+            return None
+        elsewhere = self.array.is_virtual or self.array.external
+        return None if elsewhere else self.file.claim.journals
+
+    @property
+    def address(self) -> Any:
+        """The name of the dataset, and what it is."""
+        return self.place[1], self.shape, self.dtype
+
+    def at(self, address: Any) -> H5pySource | None:
+        """Return this source if it is of the dataset, perhaps without rows that were added."""
+        name, shape, dtype = address if len(address) == 3 else ("", (), None)
+        if (self.place[1], self.dtype) != (name, dtype):
+            return None
+        return self.of_shape(shape) if shape != self.shape else self
+
+    @property
+    def needs_copy(self) -> bool:  # type: ignore[override]
+        """Whether a write moves parts of the file: what is packed, or has no place there yet."""
+        plan = self.array.id.get_create_plist()
+        if plan.get_nfilters() or self.array.dtype.hasobject:
+            return True
+        if self.array.chunks:
+            grid = zip(self.array.shape, self.array.chunks, strict=True)
+            every = math.prod(-(-length // step) for length, step in grid)
+            return bool(self.array.id.get_num_chunks() != every)
+        return self.array.id.get_offset() is None
+
+    def settle(self) -> None:
+        """Have HDF5 write what it holds back."""
+        self.array.file.flush()
+
+    def sync(self) -> None:
+        """Bring the file to the device."""
+        with open(self.place[0], "r+b", buffering=0) as file:
+            os.fsync(file.fileno())
 
     def close(self) -> None:
         """Close the file if it was opened by its name; a file that a user opened stays open."""

@@ -40,6 +40,7 @@ class ZarrSource(ArrayLike):
         "folder",
         "process",
         "takes_a_list",
+        "written_rows",
     )  # a list: each chunk once
     span_times = 4
     spare_bytes = 1 << 20  # whole chunks are read in any case
@@ -56,12 +57,43 @@ class ZarrSource(ArrayLike):
         if place is not None and os.path.isdir(place):
             self.folder = os.path.join(os.path.realpath(place), array.path).rstrip("/")
         # A list for chunks in shards is refused, also by zarr's own oindex.
-        self.takes_a_list = getattr(array, "shards", None) is None
+        shards = getattr(array, "shards", None)
+        self.takes_a_list = shards is None
+        self.written_rows = int(shards[0]) if shards else 0
         path = f"{root}/{array.path}".rstrip("/")
         super().__init__(array, f"zarr {path}", not array.read_only)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickled, (self.array, self.shape)
+
+    @property
+    def journals(self) -> Any:
+        """The journals of the store, if it is a folder that was opened by its name."""
+        claim = (
+            None if self.file is None or getattr(self, "folder", None) is None else self.file.claim
+        )
+        return None if claim is None else claim.journals
+
+    @property
+    def address(self) -> Any:
+        """The path of the array in its store, and what it is."""
+        return self.array.path, self.shape, self.dtype
+
+    def at(self, address: Any) -> ZarrSource | None:
+        """Return this source if it is of the array, perhaps without rows that were added."""
+        path, shape, dtype = address if len(address) == 3 else ("", (), None)
+        if (self.array.path, self.dtype) != (path, dtype):
+            return None
+        return self.of_shape(shape)
+
+    @property
+    def needs_copy(self) -> bool:  # type: ignore[override]
+        """Whether its values are no bytes; each chunk is replaced as a whole."""
+        return self.dtype.hasobject or self.dtype.kind == "T"
+
+    def sync(self) -> None:
+        """Bring all chunks to the device."""
+        os.sync()
 
     def close(self) -> None:
         """Close the store if it was opened by its name."""
@@ -77,6 +109,9 @@ class ZarrSource(ArrayLike):
 
     def _slab(self, key: Any) -> Any:
         with self._named_in_errors("read"):
+            if self.written_rows and self.writable:
+                with self._while_none_writes():  # zarr asks a shard where a chunk is, then reads it
+                    return self.array[key]
             return self.array[key]
 
     def _put(self, asked: Sequence[slice | np.ndarray], value: np.ndarray) -> None:

@@ -10,6 +10,7 @@ import math
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from itertools import product
 from typing import Any, ClassVar, Self
 
@@ -150,8 +151,10 @@ class ArrayLike(Source):
         return self
 
     def describe(self) -> str:
-        """Say which object it is, and whether it can be written."""
-        return f"{self.title} ({'r+' if self.writable else 'r'})"
+        """Say which object it is, if it can be written, and what was done when it was opened."""
+        claim = getattr(getattr(self, "file", None), "claim", None)
+        note = f", {claim.note}" if claim is not None and claim.note else ""
+        return f"{self.title} ({'r+' if self.writable else 'r'}{note})"
 
     def reference(self) -> Reference:
         """Return what finds the object again as long as it lives."""
@@ -207,6 +210,11 @@ class ArrayLike(Source):
     def _slab(self, key: Any) -> Any:
         """Return what the object gives for a key."""
         return self.array[key]
+
+    @staticmethod
+    def _while_none_writes() -> AbstractContextManager[Any]:
+        """Return what is held while an object is read in several steps."""
+        return _WRITING
 
     def _put(self, asked: Sequence[slice | np.ndarray], value: np.ndarray) -> None:
         """Write one slab."""

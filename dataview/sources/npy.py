@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import mmap
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -50,7 +51,7 @@ class Opening:
     closed: bool = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Opening, (self.path,)
+        return Opening, (self.path, self.claim)
 
     def check(self) -> None:
         """Raise if it was closed."""
@@ -238,6 +239,41 @@ class NpySource(Source):
         key = self.path, self.header.offset, members, shape, self.dtype
         return by_path(self, key, lambda: NpySource(file, members, shape))
 
+    @property
+    def journals(self) -> Any:
+        """The journals of the file, or of the folder that it was opened with."""
+        claim = self.file.opening.claim
+        return None if claim is None else claim.journals
+
+    @property
+    def address(self) -> Any:
+        """Where the array begins in the file, and which part of it this is."""
+        return self.path_inside, self.header.offset, self.members, self.shape, self.dtype
+
+    @property
+    def path_inside(self) -> str:
+        """The path of the file in the folder that it was opened with, if it was."""
+        return os.path.relpath(self.path, self.file.opening.path)
+
+    def at(self, address: Any) -> NpySource | None:
+        """Return the part of this array that has an address."""
+        if address[:2] != (self.path_inside, self.header.offset):
+            return None
+        found = NpySource(self.file, *address[2:4])
+        return found if found.dtype == address[4] else None
+
+    def is_written_at_once(self, index: Index) -> bool:
+        """Whether a write is one call within a page, which the system does whole."""
+        run = self._run(index)
+        if run is None or self.journals is None or self.journals.syncs:
+            return False
+        return run % mmap.PAGESIZE + self._bytes_of(index) <= mmap.PAGESIZE
+
+    def sync(self) -> None:
+        """Bring the file to the device."""
+        with open(self.path, "r+b", buffering=0) as file:
+            os.fsync(file.fileno())
+
     def may_share(self, other: Source) -> bool:
         """Whether a write may change the other: two arrays in one file have bytes of their own."""
         if isinstance(other, NpySource) and other.path == self.path:
@@ -270,7 +306,9 @@ class NpySource(Source):
 
     def describe(self) -> str:
         """Name the file and how it was opened."""
-        return f"{os.path.basename(self.path)} ({self.file.mode})"
+        claim = self.file.opening.claim
+        note = f", {claim.note}" if claim is not None and claim.note else ""
+        return f"{os.path.basename(self.path)} ({self.file.mode}{note})"
 
 
 class NpyGrowth:

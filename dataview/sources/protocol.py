@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 from abc import ABC, abstractmethod
 from typing import Any, cast
 
@@ -16,6 +17,10 @@ from dataview.sources.sharing import Home, Reference, are_together, home_of, to_
 Memo = dict[Any, Any]
 """What one evaluation has computed, so that nothing is computed twice."""
 
+
+_CHANGING = threading.RLock()
+"""Held while a field of records is changed: they are read and written whole, so of two threads that
+change different fields of the same records one would lose what the other has written."""
 
 WORK = 1000
 """How much NumPy may try to find out whether two strided arrays have an element in common."""
@@ -81,6 +86,9 @@ class Source(ABC):
     chunk_rows: int = 1
     """How many rows are read from the disk together, whichever of them are needed."""
 
+    written_rows: int = 0
+    """How many rows are written to the disk together, if that is more than are read together."""
+
     maker: Any = None
     """The function that makes the rows one by one, None if they are stored."""
 
@@ -89,6 +97,15 @@ class Source(ABC):
 
     reuses: bool = False
     """Whether `read` borrows its memory and adds it to the list `memo[REUSED]`, if there is one."""
+
+    journals: Any = None
+    """What keeps updates whole if the process is killed; None if a journal has no place."""
+
+    address: Any = None
+    """What finds the array in its file when that is opened again, by `at`."""
+
+    needs_copy: bool = False
+    """Whether a killed update may leave more torn than its blocks, so that the file is copied."""
 
     is_alone: bool = True
     """Whether no other source is of the same data; no for a class that has `is_same`."""
@@ -141,6 +158,20 @@ class Source(ABC):
     def memmap(self, index: Index) -> np.ndarray | None:
         """Return the elements as memory shared with the store, to be changed there, or None."""
         return None
+
+    def at(self, address: Any) -> Source | None:
+        """Return the source that an address stands for, if this one is of the same array."""
+        return self if self.address is not None and self.address == address else None
+
+    def is_written_at_once(self, index: Index) -> bool:
+        """Whether a write changes all or nothing, even if the process is killed meanwhile."""
+        return False
+
+    def settle(self) -> None:  # noqa: B027, most stores hold nothing back
+        """Hand what was written to the system, so that it stays if the process is killed."""
+
+    def sync(self) -> None:  # noqa: B027, as above
+        """Bring what was written to the device, so that it stays if the power fails."""
 
     def may_share(self, other: Source) -> bool:
         """Whether a write to one source may change the other."""
@@ -235,6 +266,33 @@ class Member(Source):
         """What makes the records."""
         return self.parent.maker
 
+    @property
+    def journals(self) -> Any:
+        """The journals of the records."""
+        return self.parent.journals
+
+    @property
+    def needs_copy(self) -> bool:  # type: ignore[override]
+        """Whether the records need a copy."""
+        return self.parent.needs_copy
+
+    @property
+    def address(self) -> Any:
+        """The address of the records, and the name of the field."""
+        return self.parent.address, self.name
+
+    def at(self, address: Any) -> Source | None:
+        """Return nothing: the records are asked."""
+        return None
+
+    def settle(self) -> None:
+        """Hand over what was written of the records."""
+        self.parent.settle()
+
+    def sync(self) -> None:
+        """Bring the records to the device."""
+        self.parent.sync()
+
     def __reduce__(self) -> tuple[Any, ...]:
         return Member, (self.parent, self.name)
 
@@ -251,9 +309,10 @@ class Member(Source):
             gather.assign(self.memory, index, value)
             return
         records, within = self._split(index)
-        block = np.array(self.parent.read(records, {}))
-        gather.assign(block[self.name], within, value)
-        self.parent.write(records, block)
+        with _CHANGING:
+            block = np.array(self.parent.read(records, {}))
+            gather.assign(block[self.name], within, value)
+            self.parent.write(records, block)
 
     def _split(self, index: Index) -> tuple[Index, Index]:
         """Return the index of the records, and the index within the field of these."""

@@ -8,11 +8,13 @@ from dataview.view.functions import (
     function,
     open,
     ragged,
+    recover,
     symbol,
     zip,
 )
 from dataview.view.view import View
 
 __all__ = [
-    "View", "collate", "concat", "evaluate", "field", "function", "open", "ragged", "symbol", "zip",
+    "View", "collate", "concat", "evaluate", "field", "function", "open", "ragged", "recover",
+    "symbol", "zip",
 ]  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any
 from dataview import exchange, files
 from dataview.compute import evaluate_all
 from dataview.exchange import Function, pack_like
+from dataview.files import Recovery
 from dataview.loader import collated
 from dataview.plan.concat import concat as concat_nodes
 from dataview.plan.fields import WindowSpec
@@ -23,16 +24,20 @@ def open(
     mode: str = "r",
     format: str | None = None,
     lock: str | None = None,
+    durable: str | bool = "process",
     **options: Any,
 ) -> View:
     """Open a file or a folder as a view; no data are read.
 
     `mode="r+"` lets the view write to it; `lock="refuse"` then raises if another view has locked it
-    so, `lock="wait"` waits for that.  `mode="w"` makes a new file of zeros to be filled, with the
-    `shape` and the `dtype` given, or `like` a view with all its fields; as NumPy's `open_memmap`
-    with "w+" does, it replaces a file that is there.  The name says which format it is, or else
-    `format`.  Groups are nested fields, and attributes metadata.  Options are those of the format:
-    see "Files" in the documentation.  `d._close()` closes it, and so does a `with` block.
+    so, `lock="wait"` waits for that.  An update of the file happens or does not, also if the
+    process is killed: what is left of one is finished or undone here first.  `durable="power"` has
+    updates outlive a loss of power, too, and `False` writes plainly.  `mode="w"` makes a new file
+    of zeros to be filled, with the `shape` and the `dtype` given, or `like` a view with all its
+    fields; as NumPy's `open_memmap` with "w+" does, it replaces a file that is there.  The name
+    says which format it is, or else `format`.  Groups are nested fields, and attributes metadata.
+    Options are those of the format: see "Files" in the documentation.  `d._close()` closes it, and
+    so does a `with` block.
     """
     if not isinstance(path, (str, bytes, os.PathLike)):
         raise TypeError(
@@ -42,8 +47,23 @@ def open(
     if mode == "w":
         if "like" in options:
             options["like"] = node_from(options["like"])
-        return viewed(files.created(os.fsdecode(path), format, lock, **options))
-    return viewed(files.opened(os.fsdecode(path), mode, format, lock, **options))
+        return viewed(files.created(os.fsdecode(path), format, lock, durable, **options))
+    return viewed(files.opened(os.fsdecode(path), mode, format, lock, durable, **options))
+
+
+def recover(path: str | bytes | os.PathLike[str], action: str = "tell") -> list[Recovery]:
+    """Say which updates of a file stopped midway; finish or undo them, or forget them.
+
+    `action` is "tell"; "recover", which is what opening the file does; or "discard", which leaves
+    the file as it is, with some blocks changed and others not, and removes the journals.
+
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> View([1.0, 2.0])._save(f"{folder}/x.npy")
+    >>> recover(f"{folder}/x.npy")
+    []
+    """
+    return files.recover(os.path.abspath(os.fsdecode(path)), None, action)
 
 
 def evaluate(*views: Any) -> Any:

@@ -3,10 +3,13 @@
 from dataview.write.assignment import write
 from dataview.write.changes import check_writable, places_written
 from dataview.write.inplace import apply_in_place, apply_where, put_in_place
+from dataview.write.journal import Journals
+from dataview.write.recovery import Recovery, forget, recovered
 from dataview.write.rows import apply_to_rows, write_rows, write_rows_of
 from dataview.write.runs import Built, clock
 
 __all__ = [
-    "Built", "apply_in_place", "apply_to_rows", "apply_where", "check_writable", "clock",
-    "places_written", "put_in_place", "write", "write_rows", "write_rows_of",
+    "Built", "Journals", "Recovery", "apply_in_place", "apply_to_rows", "apply_where",
+    "check_writable", "clock", "forget", "places_written", "put_in_place", "recovered", "write",
+    "write_rows", "write_rows_of",
 ]  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import itertools
 import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,6 +49,7 @@ from dataview.plan.node import Node
 from dataview.sizes import sizes
 from dataview.sources import Reference, Source, made_once
 from dataview.write.changes import Change
+from dataview.write.guards import Guard, is_guarded
 from dataview.write.overlap import Separated, may_fail, reads_as_written
 
 Key = tuple[slice | np.ndarray, ...]
@@ -74,24 +76,51 @@ class Torn(NamedTuple):
 class Update:
     """A write of several changes, none of which depends on what another one changes."""
 
-    def __init__(self, separated: Separated, kept: contextlib.ExitStack) -> None:
+    def __init__(
+        self,
+        separated: Separated,
+        kept: contextlib.ExitStack,
+        steps: Sequence[tuple[int, int]] | None = None,
+    ) -> None:
         self.changes = separated.changes
+        self.order = separated.order
         self.in_order = separated.order != 0
         values = [change.value for change in self.changes if isinstance(change.value, Node)]
         self.is_request = not self.in_order and have_makers_in_common(values)
         most = rows_of_request(values) if self.is_request else None
-        self.blocks = blocks_of(self.changes, most)[:: separated.order or 1]
         size = sum(nbytes_of(change.target) or 0 for change in self.changes)
         self.keep = size <= sizes.undo_bytes
         self.same = [reads_as_written(change) for change in self.changes]
         self.in_windows = list(map(self._is_for_windows, self.changes, self.same))
+        self.steps = steps_of_blocks(self.changes, most) if steps is None else list(steps)
+        self.windows = [step for _, step in self.steps]
+        is_noted = is_guarded(self.changes)
+        if is_noted and steps is None:
+            self.steps = list(map(self._noted_step, self.changes, self.steps, self.in_windows))
+        self.blocks = blocks_of(self.changes, self.steps)[:: separated.order or 1]
         self.done: dict[Block, np.ndarray | None] = {}
         self.torn: dict[Block, Torn] = {}
         self.close = weakref.finalize(self, kept.close)
+        self.guard = Guard(self) if is_noted else None
+
+    @staticmethod
+    def _noted_step(change: Change, cut: tuple[int, int], in_windows: bool) -> tuple[int, int]:
+        """Return the blocks of a change that are noted in a journal.
+
+        In a window they are shorter: what a block held is still in the core's own cache then.
+        """
+        axis, step = cut
+        shape = known_shape(change.target)
+        if not in_windows or not shape:
+            return cut
+        size = max(1, step * (nbytes_of(change.target) or 0) // max(1, shape[axis]))
+        return axis, max(1, step * sizes.noted_bytes // max(size, sizes.noted_bytes))
 
     def run(self) -> None:
         """Do what is left to do; after a failure nothing is changed, or the error says what is."""
         errors = FloatErrors()
+        if self.guard is not None:
+            self.guard.begin()
         try:
             for block, torn in list(self.torn.items()):
                 self._put(block, *torn)
@@ -100,8 +129,14 @@ class Update:
         except BaseException as error:
             with held_interrupt() as pressed:
                 self._roll_back(error, pressed)
-                self.close()
+                self._end()
             raise
+        self._end()
+
+    def _end(self) -> None:
+        """Say that all is done, or undone; what was kept for it is no longer needed."""
+        if self.guard is not None:
+            self.guard.end()
         self.close()
 
     def _resume(self) -> None:
@@ -115,21 +150,32 @@ class Update:
             return
         groups: dict[Any, list[Block]] = {}
         for block in blocks:
-            groups.setdefault(block.cut if self.is_request else block, []).append(block)
+            start = 0 if block.cut is None else block.cut.start
+            key = (
+                block.cut
+                if self.is_request
+                else (block.number, start // self.windows[block.number])
+            )
+            groups.setdefault(key, []).append(block)
         run_blocks(lambda group: self._write_together(group, errors), list(groups.values()))
 
     def _write_together(self, blocks: Sequence[Block], errors: FloatErrors) -> None:
         """Write blocks one after the other; functions make the samples of a request once."""
         with made_once() if self.is_request else contextlib.nullcontext():
-            for block in blocks:
-                self._write(block, errors)
+            for number, run in itertools.groupby(blocks, lambda block: block.number):
+                near = list(run)
+                if self.in_windows[number] and self._write_in_window(near, errors):
+                    continue
+                for block in near:
+                    self._write(block, errors)
 
     def _write(self, block: Block, errors: FloatErrors) -> None:
         """Compute one block of a value, and write it."""
-        part, same = self._target(block), self.same[block.number]
-        if self.in_windows[block.number] and self._write_in_window(block, part, errors):
-            return
-        old = self._held(part) if self.keep or same else None
+        part, same = self.target_of(block), self.same[block.number]
+        is_kept = self.guard is not None and self.guard.needs_old(block)
+        old = self._held(part) if self.keep or same or is_kept else None
+        if self.guard is not None:
+            self.guard.before(block, old)  # the value may be computed where the old ones are
         value = self._value(block, old, errors)
         if self.keep:  # what is half written can be put back
             self._put(block, value, old)
@@ -144,13 +190,15 @@ class Update:
         return found if part.source.memory is None else found.copy()
 
     def _put(self, block: Block, value: np.ndarray, old: np.ndarray | None) -> None:
-        part = self._target(block)
+        part = self.target_of(block)
         self.torn[block] = Torn(value, old)
         part.source.write(part.where, value)
         self.done[block] = old if self.keep else None
         del self.torn[block]
+        if self.guard is not None:
+            self.guard.after(block, part.source)
 
-    def _target(self, block: Block) -> Change:
+    def target_of(self, block: Block) -> Change:
         """Return the part of a change that a block is."""
         change, index = self.changes[block.number], self._within(block)
         if index is None:
@@ -169,16 +217,34 @@ class Update:
             return False
         return value.shape == change.target.shape and (self.keep or not may_fail(value, same))
 
-    def _write_in_window(self, block: Block, part: Change, errors: FloatErrors) -> bool:
-        """Compute a block in its shared memory, if it has any."""
+    def _write_in_window(self, blocks: Sequence[Block], errors: FloatErrors) -> bool:
+        """Compute blocks near each other in their shared memory, if they have any."""
+        number, first = blocks[0]
+        last = blocks[-1].cut
+        ends = None if first is None or last is None else first._replace(stop=last.stop)
+        part = self.target_of(Block(number, ends))
         memory = part.source.memmap(part.where)
         if memory is None:
             return False
+        for block in blocks:
+            inside = memory
+            if block.cut is not None and first is not None:
+                inside = block.cut.moved(-first.start).of(memory)
+            self._compute_in(inside, block, part.source, errors)
+        return True
+
+    def _compute_in(
+        self, memory: np.ndarray, block: Block, source: Source, errors: FloatErrors
+    ) -> None:
+        """Compute a block where it is."""
         value, same = self.changes[block.number].value, self.same[block.number]
         with errors.noting_in(value.ufunc.__name__), held_interrupt():
+            if self.guard is not None:
+                self.guard.before(block, memory)
             self.done[block] = memory.copy() if self.keep else None
             overwrite(value, memory, self._within(block), {id(leaf): memory for leaf in same})
-        return True
+            if self.guard is not None:
+                self.guard.after(block, source)
 
     def _within(self, block: Block) -> Index | None:
         """Return the index of a block in its change, None if it is all of it."""
@@ -213,7 +279,8 @@ class Update:
         failure: Exception | None = None
         refused = list(self.torn)
         old = {**self.done, **{block: torn.old for block, torn in self.torn.items()}}
-        for block, values in reversed(old.items()):
+        for block, held in reversed(old.items()):
+            values = self.guard.old(block) if held is None and self.guard is not None else held
             if values is None:
                 continue
             reason = self._put_back(block, values)
@@ -237,12 +304,14 @@ class Update:
 
     def _put_back(self, block: Block, values: np.ndarray) -> Exception | None:
         """Write the old values of a block; return the error if it does not hold them then."""
-        part = self._target(block)
+        part = self.target_of(block)
         try:
             if block in self.done:  # if the undo tears it, the rest is to write it again
                 new = np.array(part.source.read(part.where, {}))
                 self.torn[block] = Torn(new, values)
                 del self.done[block]
+            if self.guard is not None:
+                self.guard.before_undo(block, values)
             part.source.write(part.where, values)
         except Exception as reason:
             return None if _holds(part, values) else reason
@@ -270,7 +339,7 @@ class Update:
         found: dict[str, list[Key]] = {}
         for number, name in enumerate(_names_of([change.source for change in self.changes])):
             cuts = [block.cut for block in blocks if block.number == number]
-            for part in [self._target(Block(number, cut)) for cut in _joined(cuts)]:
+            for part in [self.target_of(Block(number, cut)) for cut in _joined(cuts)]:
                 found.setdefault(name, []).append(_key(part.where, part.source.shape))
         return found
 
@@ -284,17 +353,22 @@ def _holds(part: Change, values: np.ndarray) -> bool:
     return found.tobytes() == values.tobytes()
 
 
-def blocks_of(changes: Sequence[Change], most: int | None = None) -> list[Block]:
-    """Return the blocks in which changes are carried out.
+def steps_of_blocks(changes: Sequence[Change], most: int | None = None) -> list[tuple[int, int]]:
+    """Return along which axis each change is cut into blocks, and how long a block is.
 
     With `most`, those of all changes are of the same rows, and of no more than so many.
     """
     steps = [_step_of(change) for change in changes]
+    if most is None:
+        return steps
+    return [(0, min(most, *[step for along, step in steps if not along] or [most]))] * len(steps)
+
+
+def blocks_of(changes: Sequence[Change], steps: Sequence[tuple[int, int]]) -> list[Block]:
+    """Return the blocks in which changes are carried out."""
     found = []
     for number, (change, (axis, step)) in enumerate(zip(changes, steps, strict=True)):
         shape = known_shape(change.target)
-        if most is not None:
-            axis, step = 0, min(most, *[step for along, step in steps if not along] or [most])
         cuts = cuts_along(axis, shape[axis], step) if shape else []
         found.extend(
             [Block(number, cut) for cut in cuts] if len(cuts) > 1 else [Block(number, None)]
@@ -319,7 +393,7 @@ def _step_of(change: Change) -> tuple[int, int]:
 
 def _whole_chunks(change: Change, axis: int, step: int) -> int:
     """Return the length of a block such that no chunk of a store is in two blocks, if it can be."""
-    chunk = change.source.chunk_rows
+    chunk = max(change.source.chunk_rows, change.source.written_rows)
     rows = change.where.maps[0] if change.where.maps else None
     if chunk == 1 or not isinstance(rows, Affine) or rows.strides != ((axis, 1),):
         return step

@@ -1,0 +1,298 @@
+"""What keeps an update of a file whole if its process is killed: a journal that goes with it.
+
+Two ways: what is small, or has operands that cannot be written down, has all its old values kept
+and is undone; else the plan is written down, with the old values of the blocks that are just being
+changed, and the update is finished.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dataview.compute import evaluate
+from dataview.errors import warn
+from dataview.index import Array, Computed, Index, Map, axes_of, positions
+from dataview.plan.kinds import known_dtype, known_shape, nbytes_of
+from dataview.plan.node import Node
+from dataview.plan.places import place_of
+from dataview.sizes import sizes
+from dataview.sources import Source
+from dataview.write.changes import Change
+from dataview.write.journal import FINISH, UNDO, Journal, Journals
+from dataview.write.plans import File, Part, Plan, Spot, Unwritable, steps_of
+
+if TYPE_CHECKING:
+    from dataview.write.update import Block, Update
+
+KEPT_PART = 4
+"""Operands are written down that take at most this part of what is updated; else it is undone."""
+
+
+def is_guarded(changes: Sequence[Change]) -> bool:
+    """Whether changes are of files that have journals, and more than what is written at once."""
+    if not any(change.source.journals is not None for change in changes):
+        return False
+    return len(changes) > 1 or not changes[0].source.is_written_at_once(changes[0].where)
+
+
+class Guard:
+    """The journal of an update from its begin to its end; `blocks` are numbered in it."""
+
+    def __init__(self, update: Update, journal: Journal | None = None, keeps: bool = True) -> None:
+        self.update = update
+        self.journal, self.keeps = journal, keeps
+        guarded = [change.source.journals is not None for change in update.changes]
+        blocks = [block for block in update.blocks if guarded[block.number]]
+        self.numbers = {block: number for number, block in enumerate(blocks)}
+        self.slots: dict[Block, int] = {}
+        self.copies: dict[str, str] = {}
+        self.owner: Journals | None = None
+        self.links: list[str] = []
+
+    def begin(self) -> None:
+        """Write down what is to be done, unless that is done; nothing has been changed yet."""
+        if self.journal is not None:
+            return
+        guarded = [change for change in self.update.changes if change.source.journals is not None]
+        every = {change.source.journals.path: change.source.journals for change in guarded}
+        self.owner = next(iter(every.values()))
+        for change in guarded:
+            change.source.settle()
+        journal = self.owner.taken()
+        try:
+            self.copies = self._copies(guarded, journal)
+            files = [_seen(path, self.owner.path, self.copies.get(path, "")) for path in every]
+            way, plan = self._plan(guarded, list(every), files)
+            largest = max((self._bytes_of(block) for block in self.numbers), default=0)
+            self._warn_of_room(way, guarded)
+            for path, place in self.copies.items():
+                copy(path, place, journal.syncs)
+            for journals in list(every.values())[1:]:
+                self.links.append(journals.link(journal.path))
+            journal.begin(way, plan, len(self.numbers), largest)
+        except BaseException:
+            self._give_back(journal)
+            raise
+        self.journal = journal
+
+    def _copies(self, changes: Sequence[Change], journal: Journal) -> dict[str, str]:
+        """Return where files are copied to that cannot be updated block by block."""
+        paths = [one.source.journals.path for one in changes if one.source.needs_copy]
+        return {
+            path: f"{journal.path}.copy{number}" for number, path in enumerate(dict.fromkeys(paths))
+        }
+
+    def _plan(
+        self, changes: Sequence[Change], paths: list[str], files: Sequence[File]
+    ) -> tuple[int, bytes]:
+        """Return what is to be done after a crash, and the plan as bytes."""
+        size = sum(nbytes_of(change.target) or 0 for change in changes)
+        if size > sizes.file_bytes and not self.copies and not self.update.is_request:
+            try:
+                parts = self._parts(paths, size // KEPT_PART)
+                self.keeps = any(self._reads(change, paths) for change in changes)
+                plan = Plan(tuple(files), tuple(parts), self.update.order, self.keeps)
+                return FINISH, plan.packed()
+            except Unwritable:
+                self.keeps = True
+        parts = self._parts(paths, None)
+        plan = Plan(tuple(files), tuple(parts), self.update.order)
+        try:
+            return UNDO, plan.packed()
+        except Unwritable:  # rows are in the order of a user's function: their numbers say it
+            spots = [part.spot._replace(where=_in_numbers(part.spot.where)) for part in parts]
+            every = zip(parts, spots, strict=True)
+            return UNDO, plan._replace(
+                parts=tuple(part._replace(spot=spot) for part, spot in every)
+            ).packed()
+
+    def _parts(self, paths: list[str], most: int | None) -> list[Part]:
+        """Return what is changed in files, with its values if they may take so many bytes."""
+        return [
+            Part(
+                _spot(change.source, change.where, paths),
+                *cut,
+                None if most is None else tuple(self._value(change, paths, most)),
+                change.is_checked,
+            )
+            for change, cut in zip(self.update.changes, self.update.steps, strict=True)
+            if change.source.journals is not None
+        ]
+
+    def _value(self, change: Change, paths: list[str], most: int) -> list[Any]:
+        if isinstance(change.value, Node):
+            return steps_of(change.value, lambda part: _spot_of(part, paths), most, evaluate)
+        found = np.asarray(change.value)
+        found = found[tuple(slice(0, None if step else 1) for step in found.strides)]
+        if found.nbytes > most:
+            raise Unwritable("the value is too large to be kept")
+        return [found]
+
+    def _reads(self, change: Change, paths: list[str]) -> bool:
+        """Whether a value reads files that are updated, so that their old values are kept."""
+        if not isinstance(change.value, Node):
+            return False
+        steps = steps_of(change.value, lambda part: _spot_of(part, paths), 1 << 62, _nothing)
+        return any(isinstance(step, Spot) for step in steps)
+
+    def _warn_of_room(self, way: int, changes: Sequence[Change]) -> None:
+        """Say beforehand that much is kept on the disk."""
+        size = sum(map(_size_of, self.copies))
+        if way == UNDO:
+            rest = [one for one in changes if one.source.journals.path not in self.copies]
+            size += sum(nbytes_of(change.target) or 0 for change in rest)
+        if size > sizes.announced_bytes:
+            warn(
+                f"to be whole after a crash, this update of {changes[0].source.describe()} keeps "
+                f"{size >> 20} MB of what was there beside the file; open it with durable=False to "
+                "update it without"
+            )
+
+    def _bytes_of(self, block: Block) -> int:
+        if self._is_copied(block):
+            return 0
+        part = self.update.target_of(block)
+        return known_dtype(part.target).itemsize * int(np.prod(known_shape(part.target)))
+
+    def _is_copied(self, block: Block) -> bool:
+        return self.update.changes[block.number].source.journals.path in self.copies
+
+    # --- block by block ------------------------------------------------------------------------
+
+    def needs_old(self, block: Block) -> bool:
+        """Whether the old values of a block are to be known before it is changed."""
+        return self.keeps and block in self.numbers and not self._is_copied(block)
+
+    def before(self, block: Block, old: np.ndarray | None) -> None:
+        """Keep what a block holds, which is about to be changed."""
+        if self.journal is None or old is None or not self.needs_old(block):
+            return
+        if block in self.slots:  # a try before failed, and others may have written there since
+            self.journal.clear(self.slots.pop(block))
+        self.slots[block] = self.journal.keep(self.numbers[block], old)
+
+    def after(self, block: Block, source: Source) -> None:
+        """Say that a block is done, once others can see it."""
+        if self.journal is None or block not in self.numbers:
+            return
+        source.settle()
+        if self.journal.syncs:
+            source.sync()
+        if self.journal.header.way == FINISH:
+            self.journal.mark(self.numbers[block], True)
+            if block in self.slots:
+                self.journal.release(self.slots.pop(block))
+
+    def before_undo(self, block: Block, old: np.ndarray) -> None:
+        """Say that a block is about to hold its old values again, which are to stay."""
+        if self.journal is None or block not in self.numbers:
+            return
+        if self.journal.header.way == FINISH:
+            self.before(block, old)
+            self.journal.mark(self.numbers[block], False)
+
+    def old(self, block: Block) -> np.ndarray | None:
+        """Return what a block held, if the journal has it."""
+        if block not in self.slots or self.journal is None:
+            return None
+        part = self.update.target_of(block)
+        raw = self.journal.old(self.slots[block])
+        return np.frombuffer(raw, known_dtype(part.target)).reshape(known_shape(part.target))
+
+    def end(self) -> None:
+        """Say that the update is done, or undone: from now on a crash changes nothing."""
+        journal, self.journal = self.journal, None
+        if journal is not None:
+            for change in self.update.changes:
+                if change.source.journals is not None:
+                    change.source.settle()
+                    if journal.syncs:
+                        change.source.sync()
+            self._give_back(journal)
+
+    def _give_back(self, journal: Journal) -> None:
+        if self.owner is not None:
+            self.owner.give_back(journal)
+        for name in self.links:
+            os.unlink(name)
+        for place in self.copies.values():
+            remove(place)
+        self.links = []
+
+
+def _nothing(part: Node) -> np.ndarray:
+    return np.empty(0)
+
+
+def _in_numbers(index: Index) -> Index:
+    """Return an index with the numbers of positions that a function computes."""
+
+    def numbers(map_: Map) -> Map:
+        if not isinstance(map_, Computed):
+            return map_
+        axes = axes_of(map_)
+        found = positions(map_, index.shape)
+        return Array(found.reshape([index.shape[axis] for axis in axes]), axes)
+
+    return Index(index.shape, list(map(numbers, index.maps)))
+
+
+def _spot(source: Source, where: Any, paths: list[str]) -> Spot:
+    return Spot(paths.index(source.journals.path), source.address, where)
+
+
+def _spot_of(part: Any, paths: list[str]) -> Spot | None:
+    """Return where a part of a value is in the files that are updated, None if it is elsewhere."""
+    place = place_of(part)
+    if place is None or place.source.journals is None or place.source.address is None:
+        return None
+    if place.source.journals.path not in paths:
+        return None
+    return _spot(place.source, place.where, paths)
+
+
+def _seen(path: str, first: str, copied: str) -> File:
+    """Return what tells a file from others."""
+    name = os.path.relpath(path, os.path.dirname(first))
+    return File(name, os.stat(path).st_ino, os.path.basename(copied))
+
+
+# --- copies --------------------------------------------------------------------------------------
+
+
+def copy(path: str, to: str, syncs: bool = False) -> None:
+    """Copy a file, or all that a folder holds; what is there is replaced."""
+    if not os.path.isdir(path):
+        shutil.copyfile(path, to)
+        if syncs:
+            with open(to, "r+b") as file:
+                os.fsync(file.fileno())
+        return
+    for entry in _entries(to) if os.path.isdir(to) else ():
+        remove(entry)
+    shutil.copytree(path, to, dirs_exist_ok=True)
+
+
+def _entries(folder: str) -> Iterator[str]:
+    with os.scandir(folder) as found:
+        yield from [entry.path for entry in found]
+
+
+def _size_of(path: str) -> int:
+    """Return the bytes of a file, or of all files in a folder."""
+    if not os.path.isdir(path):
+        return os.path.getsize(path)
+    return sum(map(_size_of, _entries(path)))
+
+
+def remove(path: str) -> None:
+    """Remove a file or a folder, if it is there."""
+    if os.path.isdir(path):
+        shutil.rmtree(path)
+    elif os.path.exists(path):
+        os.unlink(path)

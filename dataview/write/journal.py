@@ -1,0 +1,447 @@
+"""The journal of an update: a file that says what is being done, how far it is, and what was there.
+
+It lies in a hidden folder beside the file that is updated.  It begins with a header; then comes the
+plan of the update, a byte for each block that is done, and slots with the old bytes of blocks.
+What a header or an entry tells of is written before it, and a header or an entry is written by one
+call within a page, so a process that is killed leaves all of it or nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import mmap
+import os
+import struct
+import sys
+import threading
+import weakref
+import zlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+if sys.platform != "win32":
+    import fcntl
+
+MAGIC = b"dataview journal"
+VERSION = 1
+
+IDLE, FINISH, UNDO = range(3)
+"""What is to be done after a crash: nothing, the rest of the update, or to put back what was."""
+
+_HEADER = struct.Struct("<16sIIQQQII")  # the magic and the version, and then those of `Header`
+_ENTRY = struct.Struct("<QQQ")  # the number of a block, its bytes, their sum
+_SUM = struct.Struct("<I")
+
+START = 64
+"""Where the plan begins; an entry has as much room before its bytes."""
+
+PAGE = 4096
+
+SLOTS = 16
+"""So many slots are mapped: more than the threads that update a file."""
+
+LARGE = 1 << 16
+"""From this size on, bytes are summed as numbers, which takes a tenth of the time of a CRC."""
+
+
+class DamagedJournal(ValueError):
+    """A journal whose sums are wrong, or that this version cannot read."""
+
+
+def checksum(data: Any) -> int:
+    """Return a sum of bytes that tells of changes, also of pages that changed places.
+
+    >>> one, other = np.zeros(1 << 17, np.uint8), np.zeros(1 << 17, np.uint8)
+    >>> one[0] = other[8192] = 1
+    >>> checksum(one) != checksum(other), checksum(one) == checksum(one.tobytes())
+    (True, True)
+    """
+    raw: Any = np.frombuffer(data, np.uint8)
+    if len(raw) < LARGE:
+        return zlib.crc32(raw)
+    whole = len(raw) // PAGE * PAGE
+    pages = raw[:whole].view(np.uint64).reshape(-1, PAGE // 8).sum(axis=1, dtype=np.uint64)
+    weights = np.arange(1, 2 * len(pages), 2, dtype=np.uint64)
+    return int((pages * weights).sum(dtype=np.uint64)) ^ zlib.crc32(raw[whole:])
+
+
+class Header(NamedTuple):
+    """What a journal begins with: what is to be done after a crash, whose it is, and its layout."""
+
+    way: int
+    process: int
+    plan_bytes: int
+    plan_sum: int
+    blocks: int
+    pages_of_slot: int
+
+    @property
+    def marks(self) -> int:
+        """Where the bytes begin that say which blocks are done."""
+        return _aligned(START + self.plan_bytes, START)
+
+    def slot(self, number: int) -> int:
+        """Where a slot begins."""
+        first = _aligned(self.marks + self.blocks, PAGE)
+        return first + number * self.pages_of_slot * PAGE
+
+    def packed(self) -> bytes:
+        """Return the header as bytes, with their sum."""
+        packed = _HEADER.pack(MAGIC, VERSION, *self)
+        return packed + _SUM.pack(zlib.crc32(packed))
+
+
+class Entry(NamedTuple):
+    """The old bytes of a block."""
+
+    slot: int
+    block: int
+    data: bytes
+
+
+def _aligned(place: int, to: int) -> int:
+    return -(-place // to) * to
+
+
+class Journal:
+    """An open journal, written while an update runs."""
+
+    def __init__(self, path: str, syncs: bool) -> None:
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
+        self.path, self.syncs = path, syncs
+        self.handle = os.open(path, flags | os.O_EXCL, 0o666)
+        self.header = Header(IDLE, os.getpid(), 0, 0, 0, 0)
+        self._no_slots()
+        self._close = weakref.finalize(self, os.close, self.handle)
+
+    def _no_slots(self) -> None:
+        self.free: list[int] = []
+        self.numbers = itertools.count()
+        self.memory: mmap.mmap | None = None
+        self.mapped = 0
+
+    def begin(self, way: int, plan: bytes, blocks: int, largest: int) -> None:
+        """Say that an update begins, of so many blocks, the largest of so many bytes."""
+        pages = _aligned(START + largest, PAGE) // PAGE
+        self.header = Header(way, os.getpid(), len(plan), checksum(plan), blocks, pages)
+        self._no_slots()
+        os.ftruncate(self.handle, 0)  # entries of an earlier update are none of this one
+        marks = bytes(self.header.marks + blocks - START - len(plan))
+        self._put(plan + marks, START)
+        self._sync()
+        self._put(self.header.packed(), 0)
+        self._sync()
+        if way == FINISH and largest and not self.syncs:
+            self._map(min(blocks, SLOTS))
+
+    def _map(self, slots: int) -> None:
+        """Have the first slots in memory that is shared with the file, where the system can.
+
+        They have room on the disk then, so that touching them cannot fail.
+        """
+        if not hasattr(os, "posix_fallocate"):
+            return
+        first, size = self.header.slot(0), self.header.slot(slots)
+        os.posix_fallocate(self.handle, first, size - first)
+        try:
+            self.memory = mmap.mmap(self.handle, size)
+        except (OSError, ValueError):  # not in this file system: slots are written by position
+            return
+        self.mapped = slots
+
+    def keep(self, block: int, old: np.ndarray) -> int:
+        """Write down what a block holds before it is changed; return the slot that has it."""
+        raw = np.ascontiguousarray(old).reshape(-1).view(np.uint8)
+        slot = block if self.header.way == UNDO else self._free_slot()
+        place = self.header.slot(slot)
+        if self.memory is not None and slot < self.mapped:
+            there = np.frombuffer(self.memory, np.uint8, len(raw), place + START)
+            there[...] = raw
+            entry = _ENTRY.pack(block, len(raw), checksum(there))
+            self._put(entry + _SUM.pack(zlib.crc32(entry)), place)
+            return slot
+        self._put(raw, place + START)
+        self._sync()
+        entry = _ENTRY.pack(block, len(raw), checksum(raw))
+        self._put(entry + _SUM.pack(zlib.crc32(entry)), place)
+        self._sync()
+        return slot
+
+    def clear(self, slot: int) -> None:
+        """Forget what a slot holds, of a block that has not been changed."""
+        self._put(bytes(_ENTRY.size + _SUM.size), self.header.slot(slot))
+        self._sync()
+        self.release(slot)
+
+    def _free_slot(self) -> int:
+        try:
+            return self.free.pop()
+        except IndexError:
+            return next(self.numbers)
+
+    def mark(self, block: int, done: bool) -> None:
+        """Say whether a block is done."""
+        if self.memory is not None:
+            self.memory[self.header.marks + block] = done
+            return
+        self._put(b"\1" if done else b"\0", self.header.marks + block)
+        self._sync()
+
+    def release(self, slot: int) -> None:
+        """Use a slot again, whose block is done."""
+        if self.header.way == FINISH:
+            self.free.append(slot)
+
+    def end(self) -> None:
+        """Say that the update has ended."""
+        self.header = Header(IDLE, os.getpid(), 0, 0, 0, 0)
+        self._put(self.header.packed(), 0)
+        self._sync()
+
+    def close(self) -> None:
+        """Close the file, and give up its lock."""
+        self._close()
+
+    def old(self, block: int) -> bytes:
+        """Return what a block held, of a journal that has the old bytes of all blocks."""
+        return self.entry(block).data
+
+    def entry(self, slot: int) -> Entry:
+        """Return what a slot has."""
+        found = _entry_at(self.handle, self.header, slot)
+        assert found is not None
+        return found
+
+    def _sync(self) -> None:
+        if self.syncs:
+            os.fsync(self.handle)
+
+    def _put(self, data: Any, place: int) -> None:
+        try:
+            _write_all(self.handle, memoryview(data), place)
+        except OSError as error:
+            error.filename = self.path
+            raise
+
+
+def _write_all(handle: int, data: memoryview, place: int) -> None:
+    while data:
+        count = os.pwrite(handle, data, place)
+        data, place = data[count:], place + count
+
+
+# --- locks ---------------------------------------------------------------------------------------
+
+
+def lock(handle: int, waits: bool) -> bool:
+    """Lock a journal for this process, where the system can; say whether it is locked."""
+    if sys.platform == "win32":
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _unlock(handle: int) -> None:
+    if sys.platform != "win32":
+        fcntl.flock(handle, fcntl.LOCK_UN)
+
+
+# --- the journals of a file ----------------------------------------------------------------------
+
+
+def folder_of(path: str) -> str:
+    """Return the folder for the journals of a file.
+
+    >>> folder_of("data/x.npy") == os.path.join("data", ".x.npy.journal")
+    True
+    """
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f".{name}.journal")
+
+
+class Journals:
+    """The journals of the updates of a file; one that is not in use is kept for the next update.
+
+    `syncs` says that each step is brought to the device, so that it outlives a loss of power.
+    """
+
+    def __init__(self, path: str, syncs: bool = False) -> None:
+        self.path, self.syncs = path, syncs
+        self.folder = folder_of(path)
+        self._idle: list[Journal] = []
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
+        self.close = weakref.finalize(self, _remove, os.getpid(), self.folder, self._idle)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Journals, (self.path, self.syncs)
+
+    def taken(self) -> Journal:
+        """Return a journal that is locked, to be given back after the update."""
+        with self._lock:
+            journal = self._idle.pop() if self._idle else None
+        if journal is None or journal.header.process != os.getpid():  # that is of the parent
+            return self._new()
+        lock(journal.handle, waits=True)
+        if os.fstat(journal.handle).st_nlink:
+            return journal
+        journal.close()  # somebody took it for one of a process that is gone
+        return self._new()
+
+    def _new(self) -> Journal:
+        while True:
+            name = f"{os.getpid()}-{id(self):x}-{next(self._numbers)}"
+            try:
+                os.makedirs(self.folder, exist_ok=True)
+                journal = Journal(os.path.join(self.folder, name), self.syncs)
+            except FileNotFoundError:  # another process has just removed the empty folder
+                continue
+            except FileExistsError:  # of a process that is gone and had the same number
+                continue
+            except PermissionError as error:
+                raise PermissionError(
+                    error.errno,
+                    "an update of a file keeps a journal beside it, so that it is whole after a "
+                    "crash, and no file can be made there; open it with durable=False to update "
+                    "it without",
+                    self.folder,
+                ) from None
+            lock(journal.handle, waits=True)
+            if self.syncs:
+                sync_folder(self.folder)
+                sync_folder(os.path.dirname(self.folder))
+            return journal
+
+    def link(self, journal: str) -> str:
+        """Say in a file of this folder that a journal elsewhere is of this file, too."""
+        with self._lock:
+            number = next(self._numbers)
+        os.makedirs(self.folder, exist_ok=True)
+        name = os.path.join(self.folder, f"{os.getpid()}-{id(self):x}-{number}.link")
+        with open(name, "w", encoding="utf-8") as file:
+            file.write(os.path.relpath(journal, self.folder))
+        return name
+
+    def give_back(self, journal: Journal) -> None:
+        """Keep a journal whose update has ended, for the next one."""
+        journal.end()
+        _unlock(journal.handle)
+        with self._lock:
+            if not self._idle and self.close.alive:
+                self._idle.append(journal)
+                return
+        _remove(os.getpid(), self.folder, [journal])
+
+
+def _remove(owner: int, folder: str, journals: list[Journal]) -> None:
+    """Remove journals that nothing is in, and the folder with the last of them."""
+    while journals:
+        journal = journals.pop()
+        if os.getpid() == owner:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(journal.path)
+        journal.close()
+    if os.getpid() == owner:
+        with contextlib.suppress(OSError):  # it is gone, or others have journals there
+            os.rmdir(folder)
+
+
+def sync_folder(path: str) -> None:
+    """Bring the names in a folder to the device, where the system can."""
+    if sys.platform == "win32":
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+# --- after a crash -------------------------------------------------------------------------------
+
+
+class FoundJournal(Journal):
+    """A journal that was found, with what it says; its plan is read as bytes."""
+
+    def __init__(self, path: str, syncs: bool = False) -> None:
+        self.path, self.syncs = path, syncs
+        self.handle = os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0))
+        self._close = weakref.finalize(self, os.close, self.handle)
+        self._no_slots()
+
+    def read(self) -> bytes | None:
+        """Return the plan of the update that a journal tells of, None if there is none."""
+        found = _read_header(self.handle, self.path)
+        self.header = Header(IDLE, 0, 0, 0, 0, 0) if found is None else found
+        if self.header.way == IDLE:
+            return None
+        plan = os.pread(self.handle, self.header.plan_bytes, START)
+        if checksum(plan) != self.header.plan_sum:
+            raise DamagedJournal(f"the journal {self.path} is damaged: its plan has another sum")
+        return plan
+
+    def done(self) -> list[bool]:
+        """Return for each block whether it is done."""
+        marks = os.pread(self.handle, self.header.blocks, self.header.marks)
+        if len(marks) != self.header.blocks or set(marks) - {0, 1}:
+            raise DamagedJournal(f"the journal {self.path} is damaged: its marks are none")
+        return [mark == 1 for mark in marks]
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield the old bytes of blocks; of a journal for the rest, of those that are not done."""
+        done = self.done() if self.header.way == FINISH else [False] * self.header.blocks
+        end = os.fstat(self.handle).st_size
+        for slot in itertools.takewhile(lambda one: self.header.slot(one) < end, itertools.count()):
+            entry = _entry_at(self.handle, self.header, slot, done)
+            if entry is not None:
+                yield entry
+
+    def restart(self) -> None:
+        """Have all slots free for the rest of the update: what they hold was put back."""
+        os.ftruncate(self.handle, self.header.slot(0))
+
+
+def _read_header(handle: int, path: str) -> Header | None:
+    """Return the header of a journal, None if none was ever written."""
+    raw = os.pread(handle, _HEADER.size + _SUM.size, 0)
+    if not any(raw):
+        return None
+    if not raw.startswith(MAGIC):
+        raise DamagedJournal(f"{path} is no journal")
+    (version,) = struct.unpack_from("<I", raw, len(MAGIC))
+    if version != VERSION:
+        raise DamagedJournal(
+            f"the journal {path} is of version {version}, and this dataview reads version "
+            f"{VERSION}; open the file with the dataview that was updating it"
+        )
+    packed = raw[: _HEADER.size]
+    if len(raw) < _HEADER.size + _SUM.size or raw[_HEADER.size :] != _SUM.pack(zlib.crc32(packed)):
+        raise DamagedJournal(f"the journal {path} is damaged: its header has another sum")
+    _, _, *rest = _HEADER.unpack(packed)
+    return Header(*rest)
+
+
+def _entry_at(handle: int, header: Header, slot: int, done: Any = ()) -> Entry | None:
+    """Return the entry of a slot, None if there is none, or its block is done."""
+    place = header.slot(slot)
+    raw = os.pread(handle, _ENTRY.size + _SUM.size, place)
+    if not any(raw):
+        return None
+    damaged = DamagedJournal("the journal is damaged: an entry has another sum")
+    if raw[_ENTRY.size :] != _SUM.pack(zlib.crc32(raw[: _ENTRY.size])):
+        raise damaged
+    block, size, expected = _ENTRY.unpack(raw[: _ENTRY.size])
+    if block >= header.blocks:
+        raise damaged
+    if done and done[block]:
+        return None
+    data = os.pread(handle, size, place + START)
+    if len(data) != size or checksum(data) != expected:
+        raise damaged
+    return Entry(slot, block, data)

@@ -1,0 +1,219 @@
+"""What an update does, written down for its journal: data that say it, and never code.
+
+An expression is a list of steps, each of which names a function of NumPy's.  What is read back is
+made of the few kinds of objects in a table here; anything else is refused.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dataview.index import Affine, Array, Computed, Constant, Index, Permutation
+from dataview.plan.build import select, stored
+from dataview.plan.kinds import Comparison, Elementwise, Record, known_shape
+from dataview.plan.node import Node
+from dataview.plan.operations import Masked, NumpyFunction
+from dataview.plan.places import place_of
+from dataview.plan.walk import below
+from dataview.sources import ArraySource, Source
+
+
+class Unwritable(TypeError):
+    """Something that only the process that holds it can compute, such as a user's function."""
+
+
+class Spot(NamedTuple):
+    """Elements of an array in a file: the number of the file, what finds the array in it, which."""
+
+    file: int
+    address: Any
+    where: Index
+
+
+class Step(NamedTuple):
+    """A function applied to the results of earlier steps, by their `Result`, and to numbers."""
+
+    function: Any
+    args: tuple[Any, ...]
+    output: int
+    shape: tuple[int, ...]
+    dtypes: tuple[np.dtype[Any], ...]
+
+
+class Result(NamedTuple):
+    """The result of a step, by its number."""
+
+    number: int
+
+
+class Part(NamedTuple):
+    """A change of one array: where, in which blocks, and the steps of its value if it is kept.
+
+    Blocks are so many positions long, along an axis.
+    """
+
+    spot: Spot
+    axis: int
+    step: int
+    value: tuple[Any, ...] | None
+    is_checked: bool
+
+
+class File(NamedTuple):
+    """A file that is updated: its path from the folder of the first one, and what tells it apart.
+
+    `copy` is the name of a copy beside the journal, if it was copied as a whole.
+    """
+
+    path: str
+    number: int
+    copy: str = ""
+
+
+class Plan(NamedTuple):
+    """An update; `order` is as in `Separated`, `reads` whether its values read what it changes."""
+
+    files: tuple[File, ...]
+    parts: tuple[Part, ...]
+    order: int = 0
+    reads: bool = True
+
+    def packed(self) -> bytes:
+        """Return the plan as bytes, or raise `Unwritable`."""
+        file = io.BytesIO()
+        try:
+            _Pickler(file, 5).dump(self)
+        except (pickle.PicklingError, AttributeError, RecursionError) as error:
+            raise Unwritable(str(error)) from error
+        return file.getvalue()
+
+
+def unpacked(data: bytes) -> Plan:
+    """Return the plan that bytes hold; nothing but data is made of them."""
+    found = _Unpickler(io.BytesIO(data)).load()
+    if not isinstance(found, Plan):
+        raise pickle.UnpicklingError("the plan of a journal is none")
+    return found
+
+
+# --- expressions ---------------------------------------------------------------------------------
+
+
+def steps_of(value: Node, spot_of: Callable[[Any], Spot | None], most: int, read: Any) -> list[Any]:
+    """Return a value as steps; what `spot_of` finds nowhere is read, at most so many bytes of it.
+
+    A step is a `Spot`, an array, or a `Step`.
+    """
+    numbers: dict[int, int] = {}
+    steps: list[Any] = []
+    for part in below([value], _operands):
+        spot = spot_of(part)
+        if spot is not None:
+            steps.append(spot)
+        elif _is_step(part):
+            args = tuple(
+                Result(numbers[id(arg)]) if isinstance(arg, Node) else arg for arg in part.args
+            )
+            steps.append(_as_step(part, args))
+        else:
+            most -= part.dtype.itemsize * int(np.prod(part.shape)) if part.shape else 0
+            if most < 0:
+                raise Unwritable("what the value is computed from is too large to be kept")
+            steps.append(np.array(read(part)))
+        numbers[id(part)] = len(steps) - 1
+    return steps
+
+
+def value_of(steps: Sequence[Any], source_of: Callable[[Spot], Source]) -> Node:
+    """Return the node that steps compute."""
+    found: list[Any] = []
+    for step in steps:
+        if isinstance(step, Spot):
+            found.append(select(stored(source_of(step)), step.where))
+        elif isinstance(step, Step):
+            args = tuple(found[arg.number] if isinstance(arg, Result) else arg for arg in step.args)
+            found.append(Elementwise(step.function, args, step.output, step.shape, step.dtypes))
+        else:
+            found.append(stored(ArraySource(step)))
+    return found[-1]  # type: ignore[no-any-return]
+
+
+def _operands(part: Any) -> list[Any]:
+    return part.made_of() if _is_step(part) else []
+
+
+def _is_step(part: Any) -> bool:
+    """Whether each element of a part is computed by a function from those of its operands."""
+    if isinstance(part, Comparison):
+        return not any(isinstance(side, Record) for side in part.args) and place_of(part) is None
+    return isinstance(part, Elementwise)
+
+
+def _as_step(part: Any, args: tuple[Any, ...]) -> Step:
+    if isinstance(part, Comparison):
+        function = np.not_equal if part.negated else np.equal
+        return Step(function, args, 0, known_shape(part), (np.dtype(bool),))
+    return Step(part.ufunc, args, part.output, known_shape(part), part.dtypes)
+
+
+# --- as bytes ------------------------------------------------------------------------------------
+
+
+def _array(raw: bytes, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray:
+    return np.frombuffer(raw, dtype).reshape(shape) if raw else np.empty(shape, dtype)
+
+
+def _scalar(raw: bytes, dtype: np.dtype[Any]) -> Any:
+    return np.frombuffer(raw, dtype)[0]
+
+
+def _ufunc(name: str) -> np.ufunc:
+    found = getattr(np, name, None)
+    if not isinstance(found, np.ufunc):
+        raise pickle.UnpicklingError(f"NumPy has no elementwise function {name!r}")
+    return found
+
+
+_MADE_OF: tuple[Any, ...] = (
+    Affine, Array, Computed, Constant, File, Index, Masked, NumpyFunction, Part, Permutation,
+    Plan, Result, Spot, Step, complex, np.dtype, range, slice, _array, _scalar, _ufunc,
+)  # fmt: skip
+
+_KNOWN: dict[tuple[str, str], Any] = {(one.__module__, one.__qualname__): one for one in _MADE_OF}
+"""All that the bytes of a plan may call, by module and name."""
+
+
+class _Pickler(pickle.Pickler):
+    def reducer_override(self, one: Any) -> Any:
+        if isinstance(one, np.ndarray):
+            if one.dtype.hasobject or one.dtype.kind == "T":
+                raise Unwritable("objects and texts of any length are not written down")
+            return _array, (one.tobytes(), one.dtype, one.shape)
+        if isinstance(one, np.generic):
+            return _scalar, (one.tobytes(), one.dtype)
+        if isinstance(one, np.ufunc):
+            name = str(one.__name__)
+            if getattr(np, name, None) is not one:
+                raise Unwritable(f"{name} is no function of NumPy's")
+            return _ufunc, (name,)
+        key = getattr(one, "__module__", ""), getattr(one, "__qualname__", "")
+        if (isinstance(one, type) or callable(one)) and _KNOWN.get(key) is not one:
+            kind = type(one)
+            if _KNOWN.get((kind.__module__, kind.__qualname__)) is not kind:
+                raise Unwritable(f"{one!r} is not among what plans are made of")
+        return NotImplemented
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        try:
+            return _KNOWN[module, name]
+        except KeyError:
+            raise pickle.UnpicklingError(
+                f"the plan of a journal names {module}.{name}, which no plan is made of"
+            ) from None

@@ -1,0 +1,541 @@
+"""Updates of files happen or do not, whatever interrupts them: the journal, and its recovery."""
+
+import gc
+import itertools
+import os
+import pathlib
+import pickle
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import textwrap
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import dataview as dv
+import kills
+from children import python
+from dataview.sizes import sizes
+from dataview.write import journal, plans
+
+HERE = pathlib.Path(__file__).parent
+SEARCHED = os.pathsep.join([str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH", "")])
+
+
+# --- kills ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", kills.CASES)
+def test_a_killed_update_is_finished_or_undone(name):
+    is_slow = name.startswith("zarr")
+    each = {"--kills": 2, "--steps": 1} if is_slow else {"--kills": 4, "--steps": 4}
+    options = [part for option in each.items() for part in option]
+    process = python(HERE / "kills.py", name, *options, PYTHONPATH=SEARCHED)
+    assert process.returncode == 0, process.stdout + process.stderr
+
+
+@pytest.mark.parametrize("name", ["npy-records", "two-files"])
+def test_a_killed_recovery_is_taken_up_again(name):
+    options = "--kills", 0, "--steps", 2, "--again"
+    process = python(HERE / "kills.py", name, *options, PYTHONPATH=SEARCHED)
+    assert process.returncode == 0, process.stdout + process.stderr
+
+
+def test_each_step_is_on_the_device_before_the_next_one_if_power_may_fail(tmp_path, monkeypatch):
+    path = made(tmp_path)
+    events = []
+    for name in ("pwrite", "pwritev", "fsync"):
+        monkeypatch.setattr(os, name, noting(events, name, getattr(os, name)))
+    with small(), ThreadPoolExecutor(1) as pool, dv.executor(pool):
+        d = dv.open(path, "r+", durable="power")
+        d -= d._mean(axis=0)
+        d._close()
+    writes = [n for n, (name, _) in enumerate(events) if name != "fsync"]
+    assert len(writes) > 40
+    for write, following in itertools.pairwise(writes):
+        name, handle = events[write]
+        synced = {one for called, one in events[write:following] if called == "fsync"}
+        assert handle in synced, (name, events[write : following + 1])
+
+
+def noting(events, name, function):
+    def noted(handle, *args):
+        events.append((name, os.fstat(handle).st_ino))
+        return function(handle, *args)
+
+    return noted
+
+
+# --- what stands in the way of recovery -------------------------------------------------------
+
+
+def small(**others):
+    return sizes.set(**{**kills.SMALL, **others})
+
+
+def made(folder, rows=3000):
+    path = folder / "x.npy"
+    np.save(path, kills.numbers(rows))
+    return path
+
+
+KILLED = """
+import os, sys
+import dataview as dv
+from dataview.sizes import sizes
+from dataview.write import guards
+import kills
+
+counted, after = [], guards.Guard.after
+
+def until(self, block, source):
+    counted.append(block)
+    if len(counted) == 5:
+        os.kill(os.getpid(), 9)
+    after(self, block, source)
+
+guards.Guard.after = until
+with sizes.set(**kills.SMALL):
+    d = dv.open(sys.argv[1], "r+")
+    if sys.argv[2] == "finish":
+        d -= d._mean(axis=0)
+    else:
+        d[...] = d[::-1]
+"""
+
+
+def torn(folder, way="finish"):
+    """Return a file whose update was killed, and its journal."""
+    path = made(folder)
+    process = python("-c", KILLED, path, way, PYTHONPATH=SEARCHED)
+    assert process.returncode == -signal.SIGKILL, process.stderr
+    (found,) = (folder / ".x.npy.journal").iterdir()
+    return path, found
+
+
+def everything(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def expected(way):
+    a = kills.numbers()
+    return a - a.mean(axis=0) if way == "finish" else a
+
+
+@pytest.mark.parametrize("way", ["finish", "undo"])
+@pytest.mark.parametrize("mode", ["r", "r+"])
+def test_who_opens_the_file_gets_it_whole_and_is_told(way, mode, tmp_path):
+    path, _ = torn(tmp_path, way)
+    done = {"finish": "finished", "undo": "undone"}[way]
+    with (
+        small(),
+        pytest.warns(RuntimeWarning, match=f"its journal says how to {way} it, which was"),
+    ):
+        d = dv.open(path, mode)
+    assert f"96 kB, x.npy ({mode}, an update was {done})" in repr(d)
+    np.testing.assert_allclose(d(), expected(way), rtol=1e-12)
+    d._close()
+    assert [*tmp_path.iterdir()] == [path]
+    assert "update" not in repr(dv.open(path))
+
+
+@pytest.mark.parametrize("way", ["finish", "undo"])
+def test_recover_tells_and_does_what_is_asked(way, tmp_path):
+    path, found = torn(tmp_path, way)
+    before = everything(tmp_path)
+    (told,) = dv.recover(path)
+    assert everything(tmp_path) == before
+    assert (told.path, told.journal, told.way) == (str(path), str(found), way)
+    assert told.blocks == 24
+    assert told.done == (4 if way == "finish" else None)
+    state = ", 4 of 24 blocks done" if way == "finish" else ""
+    assert f"{state}: its journal says how to {way} it" in str(told)
+    with small():
+        assert dv.recover(str(path), "recover") == [told]
+    assert [*tmp_path.iterdir()] == [path]
+    assert dv.recover(path) == dv.recover(path, "recover") == []
+    np.testing.assert_allclose(np.load(path), expected(way), rtol=1e-12)
+
+
+def test_a_journal_can_be_forgotten(tmp_path):
+    path, _ = torn(tmp_path)
+    data = path.read_bytes()
+    (told,) = dv.recover(path, "discard")
+    assert told.way == "discard"
+    assert everything(tmp_path) == {path: data}
+    with pytest.raises(ValueError, match="action is 'tell', 'recover' or 'discard'; got 'undo'"):
+        dv.recover(path, "undo")
+
+
+HEADER = struct.calcsize("<16sIIQQQII")
+
+
+def with_header(data, **changes):
+    """Return a journal with parts of its header changed, and the sum that fits."""
+    names = ("magic", "version", "way", "process", "plan_bytes", "plan_sum", "blocks", "pages")
+    parts = dict(zip(names, struct.unpack("<16sIIQQQII", data[:HEADER]), strict=True))
+    packed = struct.pack("<16sIIQQQII", *{**parts, **changes}.values())
+    return packed + struct.pack("<I", zlib.crc32(packed)) + data[HEADER + 4 :]
+
+
+def with_plan(data, plan):
+    start = struct.unpack("<16sIIQQQII", data[:HEADER])
+    changed = data[: journal.START] + plan + data[journal.START + start[4] :]
+    return with_header(changed, plan_bytes=len(plan), plan_sum=journal.checksum(plan))
+
+
+class Evil:
+    def __reduce__(self):
+        return os.system, ("touch evil",)
+
+
+def flipped(place):
+    def flip(data):
+        return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+
+    return flip
+
+
+DAMAGES = {
+    "another file altogether": (lambda data: b"no journal" + data[10:], "is no journal"),
+    "a header": (flipped(40), "its header has another sum"),
+    "a header cut short": (lambda data: data[:30], "its header has another sum"),
+    "a plan": (flipped(journal.START + 70), "its plan has another sum"),
+    "another version": (lambda data: with_header(data, version=7), "is of version 7"),
+    "a plan of code": (
+        lambda data: with_plan(data, pickle.dumps(Evil())),
+        "posix.system, which no plan is made of",
+    ),
+    "a plan of nothing": (lambda data: with_plan(data, pickle.dumps(None)), "plan of a journal is"),
+    "no plan": (lambda data: with_plan(data, b"none"), "cannot be read"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_journal_that_cannot_be_trusted_is_refused(damage, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path, found = torn(tmp_path)
+    change, message = DAMAGES[damage]
+    found.write_bytes(change(found.read_bytes()))
+    check_refused(path, message)
+
+
+def check_refused(path, message):
+    before = everything(path.parent)
+    for mode in ("r", "r+"):
+        with pytest.raises(ValueError, match=message) as caught:
+            dv.open(path, mode)
+        assert "nothing was changed: dv.recover(path, 'discard')" in str(caught.value)
+    assert everything(path.parent) == before
+    dv.recover(path, "discard")
+    assert dv.open(path)().shape == (3000, 4)
+
+
+@pytest.mark.parametrize("way", ["finish", "undo"])
+def test_old_bytes_that_are_damaged_are_refused_before_any_is_used(way, tmp_path):
+    path, found = torn(tmp_path, way)
+    data = found.read_bytes()
+    size = struct.pack("<Q", 128 * 32)  # that of the old bytes of a block
+    slots = [n for n in range(4096, len(data), 4096) if data[n + 8 : n + 16] == size]
+    found.write_bytes(flipped(slots[-1] + journal.START + 5)(data))
+    check_refused(path, "an entry has another sum")
+
+
+def test_the_journal_of_a_file_that_was_replaced_is_refused(tmp_path):
+    path, _ = torn(tmp_path)
+    shutil.copy(path, tmp_path / "other.npy")
+    os.replace(tmp_path / "other.npy", path)
+    check_refused(path, "that was replaced or moved since; put it back")
+
+
+def test_a_journal_that_was_made_for_another_file_is_refused(tmp_path):
+    path, found = torn(tmp_path)
+    data = found.read_bytes()
+    (tmp_path / "other").mkdir()
+    other = made(tmp_path / "other")
+    start = struct.unpack("<16sIIQQQII", data[:HEADER])
+    plan = plans.unpacked(data[journal.START : journal.START + start[4]])
+    there = plans.File(os.path.join("other", "x.npy"), other.stat().st_ino)
+    found.write_bytes(with_plan(data, plan._replace(files=(there,)).packed()))
+    check_refused(path, r"names .*other/x.npy, and was not made for it")
+
+
+def test_what_is_saved_over_a_torn_file_takes_the_journal_away(tmp_path):
+    path, _ = torn(tmp_path)
+    dv.View(np.zeros(3))._save(path)
+    assert [*tmp_path.iterdir()] == [path]
+    assert dv.open(path)().tolist() == [0, 0, 0]
+
+
+def test_a_torn_file_is_recovered_where_its_folder_was_moved(tmp_path):
+    folder = tmp_path / "a"
+    folder.mkdir()
+    torn(folder)
+    folder.rename(tmp_path / "b")
+    with small(), pytest.warns(RuntimeWarning, match="which was done now"):
+        d = dv.open(tmp_path / "b" / "x.npy")
+    np.testing.assert_allclose(d(), expected("finish"), rtol=1e-12)
+
+
+def test_a_link_leads_to_the_journal(tmp_path):
+    folder = tmp_path / "a"
+    folder.mkdir()
+    path, _ = torn(folder)
+    (tmp_path / "link.npy").symlink_to(path)
+    with small(), pytest.warns(RuntimeWarning, match="which was done now"):
+        d = dv.open(tmp_path / "link.npy")
+    np.testing.assert_allclose(d(), expected("finish"), rtol=1e-12)
+
+
+# --- failures in a process that lives ---------------------------------------------------------
+
+
+def failing(after):
+    """Return a function of rows that fails at one of them."""
+
+    def function(row):
+        if row[0] == after:
+            raise OSError("no such row")
+        return row * 2
+
+    return function
+
+
+def test_a_failing_function_leaves_the_file_as_it_was_whatever_the_budget(tmp_path):
+    path = tmp_path / "x.npy"
+    a = np.arange(12000.0).reshape(3000, 4)
+    np.save(path, a)
+    with small(undo_bytes=0):
+        d = dv.open(path, "r+")
+        doubled = dv.View(a)._map(failing(8000), shape=(4,), dtype="f8")
+        with pytest.raises(OSError, match="no such row"):
+            d[...] = doubled
+        assert np.load(path).tolist() == a.tolist()
+        d._close()
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def interrupted_update(d, monkeypatch, at):
+    """Have an update of a file stop before one of its blocks, past its budget; return the error."""
+    real, counted = journal.Journal.keep, []
+
+    def failing(self, *args):
+        counted.append(1)
+        if len(counted) >= at:
+            raise OSError(5, "the disk is broken")
+        return real(self, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(journal.Journal, "keep", failing)
+        with pytest.raises(dv.PartialWriteError) as caught:
+            d[:, 1:3] -= d[:, 1:3]._mean(axis=0)
+    return caught.value
+
+
+def test_an_update_that_stopped_is_resumed_or_finished_by_who_comes_next(tmp_path, monkeypatch):
+    path, a = made(tmp_path), kills.numbers()
+    after = a.copy()
+    after[:, 1:3] -= after[:, 1:3].mean(axis=0)
+    for resumes in (True, False):
+        np.save(path, a)
+        with small(undo_bytes=0):
+            d = dv.open(path, "r+")
+            error = interrupted_update(d, monkeypatch, 6)
+            assert not np.array_equal(np.load(path), after)
+            assert not np.array_equal(np.load(path), a)
+            dv.open(path)._close()  # who has the error may look at the file
+            if resumes:
+                error.resume()
+                d._close()
+                assert [*tmp_path.iterdir()] == [path]
+            else:
+                del error, d
+                gc.collect()
+                with pytest.warns(RuntimeWarning, match="which was done now"):
+                    dv.open(path)._close()
+        np.testing.assert_allclose(np.load(path), after, rtol=1e-12)
+
+
+def centred_or_reversed(d, way):
+    if way == "finish":
+        d -= d._mean(axis=0)
+    else:
+        d[...] = d[::-1]
+
+
+@pytest.mark.parametrize("way", ["finish", "undo"])
+@pytest.mark.parametrize("at", [1, 2, 3, 5, 9, 20])
+def test_a_full_disk_at_any_note_leaves_the_file_whole(way, at, tmp_path, monkeypatch):
+    path, a = made(tmp_path), kills.numbers()
+    real, counted = os.pwrite, []
+
+    def full(*args):
+        counted.append(1)
+        if len(counted) == at:
+            raise OSError(28, "No space left on device")
+        return real(*args)
+
+    with small(undo_bytes=1 << 30):
+        d = dv.open(path, "r+")
+        monkeypatch.setattr(os, "pwrite", full)
+        with pytest.raises(OSError, match="No space left") as caught:
+            centred_or_reversed(d, way)
+        monkeypatch.setattr(os, "pwrite", real)
+        assert ".x.npy.journal" in caught.value.filename
+        assert np.array_equal(np.load(path), a)
+        d[:10] = 0
+        d._close()
+    assert [*tmp_path.iterdir()] == [path]
+    assert np.load(path)[:10].any() == np.False_
+
+
+def test_no_journal_can_be_made(tmp_path, monkeypatch):
+    path = made(tmp_path)
+    real = os.makedirs
+
+    def refused(folder, *args, **options):
+        if str(folder).endswith(".journal"):
+            raise PermissionError(13, "Permission denied", folder)
+        real(folder, *args, **options)
+
+    monkeypatch.setattr(os, "makedirs", refused)
+    d = dv.open(path, "r+")
+    with pytest.raises(PermissionError, match="durable=False to update it without"):
+        d += 1
+    assert np.array_equal(np.load(path), kills.numbers())
+    d = dv.open(path, "r+", durable=False)
+    d += 1
+    assert np.array_equal(np.load(path), kills.numbers() + 1)
+
+
+# --- when there is a journal, and where -------------------------------------------------------
+
+
+def test_what_is_written_at_once_needs_none(tmp_path):
+    path = made(tmp_path)
+    d = dv.open(path, "r+")
+    d[5] = 1
+    d[7, 2] = 3
+    assert [*tmp_path.iterdir()] == [path]
+    d[5:2000] = 2
+    assert {name.name for name in tmp_path.iterdir()} == {"x.npy", ".x.npy.journal"}
+    d._close()
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def test_views_that_are_gone_leave_no_journal(tmp_path):
+    path = made(tmp_path)
+    d = dv.open(path, "r+")
+    d += 1
+    part = d[3:5]
+    del d
+    gc.collect()
+    part += 1
+    del part
+    gc.collect()
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def test_none_is_kept_where_it_is_not_asked_for(tmp_path, monkeypatch):
+    path = made(tmp_path)
+    monkeypatch.setattr(journal.Journal, "begin", None)
+    for view in (dv.open(path, "r+", durable=False), dv.View(np.load(path, mmap_mode="r+"))):
+        view -= view._mean(axis=0)
+    with pytest.raises(ValueError, match="durable is one of 'process', 'power', False: what upd"):
+        dv.open(path, "r+", durable=True)
+    with pytest.raises(ValueError, match="durable is one of"):
+        dv.open(path, durable="disk")
+
+
+def test_much_that_is_kept_is_announced(tmp_path):
+    path = made(tmp_path)
+    with small(announced_bytes=1 << 10):
+        d = dv.open(path, "r+")
+        with pytest.warns(
+            RuntimeWarning, match=r"this update of x.npy \(r\+\) keeps 0 MB of what was"
+        ):
+            d[...] = d[::-1]
+        d -= d._mean(axis=0)  # of this one only what is being changed
+
+
+RUNNING = """
+import sys, time
+import numpy as np
+import dataview as dv
+from dataview.sizes import sizes
+import kills
+
+def slow(row):
+    if row[0] == 8000:
+        print("begun", flush=True)
+        sys.stdin.readline()
+    return row * 2
+
+with sizes.set(**kills.SMALL):
+    a = np.arange(12000.0).reshape(3000, 4)
+    d = dv.open(sys.argv[1], "r+")
+    d[...] = dv.View(a)._map(slow, shape=(4,), dtype="f8")
+"""
+
+
+def test_a_file_that_another_process_updates_is_refused_or_waited_for(tmp_path):
+    path = made(tmp_path)
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(RUNNING), str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": SEARCHED},
+    )
+    assert process.stdout.readline() == b"begun\n"
+    for mode in ("r", "r+"):
+        with pytest.raises(BlockingIOError, match=f"process {process.pid} is updating the file"):
+            dv.open(path, mode)
+    process.stdin.write(b"go on\n")
+    process.stdin.flush()
+    d = dv.open(path, lock="wait")
+    assert d().tolist() == (np.arange(12000.0).reshape(3000, 4) * 2).tolist()
+    assert process.wait() == 0
+    process.communicate()
+
+
+# --- plans ------------------------------------------------------------------------------------
+
+
+def test_plans_hold_what_is_computed_with_and_no_more():
+    step = plans.Step(np.subtract, (plans.Result(0), 2.5), 0, (3,), (np.dtype(">f8"),))
+    array = np.arange(3).astype(">i2")
+    value = (plans.Spot(0, ("a", (3,)), plans.Index((3,), ())), array, np.float32(2), step)
+    part = plans.Part(value[0], 0, 5, value, True)
+    plan = plans.Plan((plans.File("x.npy", 3),), (part,), -1, True)
+    found = plans.unpacked(plan.packed())
+    assert found.files == plan.files
+    assert found.order == -1
+    spot, kept, number, again = found.parts[0].value
+    assert (spot.file, spot.address, spot.where.shape) == (0, ("a", (3,)), (3,))
+    assert kept.dtype == array.dtype
+    assert kept.tolist() == [0, 1, 2]
+    assert type(number) is np.float32
+    assert again == step
+    for refused in (np.frompyfunc(abs, 1, 1), print, np.array([{}]), object(), np.save):
+        with pytest.raises(plans.Unwritable):
+            plan._replace(order=refused).packed()
+
+
+def test_sums_tell_of_bits_and_of_pages_that_changed_places():
+    rng = np.random.default_rng(0)
+    for size in (0, 1, 100, 1 << 16, (1 << 16) + 5, 3 << 16):
+        data = rng.integers(0, 256, size).astype(np.uint8)
+        known = journal.checksum(data)
+        for place in rng.integers(0, size, 20) if size else ():
+            other = data.copy()
+            other[place] ^= 1 << rng.integers(8)
+            assert journal.checksum(other) != known
+        if size >= 1 << 16:
+            pages = data[: size // 4096 * 4096].reshape(-1, 4096).copy()
+            pages[[2, 9]] = pages[[9, 2]]
+            assert journal.checksum(np.append(pages.reshape(-1), data[pages.size :])) != known
