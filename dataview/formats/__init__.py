@@ -3,7 +3,6 @@
 The library is imported when a file is opened.
 """
 
-from dataview.formats.folder import has_arrays, open_folder
 from dataview.formats.handles import Claim, claimed, close, is_claimed
 from dataview.formats.hdf5 import H5pySource, open_hdf5
 from dataview.formats.layout import (
@@ -17,7 +16,7 @@ from dataview.formats.layout import (
 )
 from dataview.formats.matlab import open_matlab
 from dataview.formats.netcdf import open_netcdf
-from dataview.formats.npy import open_array
+from dataview.formats.npy import has_arrays, open_array, open_folder
 from dataview.formats.npz import open_npz
 from dataview.formats.tensors import open_safetensors, open_torch
 from dataview.formats.zarr import ZarrSource, is_zarr, is_zarr_alone, open_zarr

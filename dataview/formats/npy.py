@@ -1,16 +1,23 @@
-"""NumPy's `.npy` files; pickled objects are loaded if they are asked for by name."""
+"""NumPy's `.npy` files, and folders of them: each is a field by its stem, subfolders are nested.
+
+Pickled objects are loaded if they are asked for by name.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.lib import format as npy
 
+from dataview.formats.contents import DEEPEST, nested, with_arrays
 from dataview.formats.handles import Claim
+from dataview.formats.layout import LONGEST_TEXT, NAME, restored
 from dataview.plan.build import stored
 from dataview.plan.node import Node
-from dataview.sources import ArraySource, HoldsObjects, open_npy
+from dataview.sources import ArraySource, HoldsObjects, Opening, open_npy, open_regular
 
 
 def open_array(path: str, mode: str, claim: Claim | None = None, pickle: bool = False) -> Node:
@@ -34,3 +41,61 @@ def objects_in(file: Any) -> ArraySource:
     found: np.ndarray = npy.read_array(file, allow_pickle=True)
     found.flags.writeable = False
     return ArraySource(found)
+
+
+SUFFIX = ".npy"
+
+
+def has_arrays(path: str) -> bool:
+    """Whether a folder has an array in it, or in one of its subfolders, or was saved."""
+    if os.path.isfile(os.path.join(path, f"{NAME}.json")):
+        return True
+    below = [entry.path for entry in _entries(path) if entry.is_dir()]
+    return any(_is_array(entry) for folder in (path, *below) for entry in _entries(folder))
+
+
+def open_folder(path: str, mode: str, claim: Claim | None = None) -> Node:
+    """Return the record of the arrays in a folder and below it: their headers are read."""
+    if not os.path.isdir(path):
+        raise NotADirectoryError(f"{path} is no folder")
+    opening = Opening(path, claim)
+    parts: dict[str, Node | str] = {}
+    for name, place in _files(path):
+        try:
+            source = open_npy(place, mode)
+        except ValueError as error:
+            parts[name] = f"cannot be read: {error}"
+            continue
+        source.file.opening = opening
+        parts[name] = stored(source)
+    described = os.path.join(path, f"{NAME}.json")
+    if os.path.isfile(described):
+        with open_regular(described) as file:
+            return restored(parts, file.read(LONGEST_TEXT + 1), path)
+    return with_arrays(path, nested(parts))
+
+
+def _files(path: str) -> Iterator[tuple[str, str]]:
+    """Yield the name of each array, with '/' for each folder, and its path.
+
+    A link to a folder above it is not followed.
+    """
+    waiting: list[tuple[str, str, tuple[str, ...]]] = [("", path, (os.path.realpath(path),))]
+    while waiting:
+        start, folder, above = waiting.pop()
+        for entry in _entries(folder):
+            place = os.path.realpath(entry.path)
+            if _is_array(entry):
+                yield start + entry.name.removesuffix(SUFFIX), entry.path
+            elif entry.is_dir() and place not in above and len(above) <= DEEPEST:
+                waiting.append((f"{start}{entry.name}/", entry.path, (*above, place)))
+
+
+def _entries(path: str) -> list[os.DirEntry[str]]:
+    with os.scandir(path) as found:
+        shown = (entry for entry in found if not entry.name.startswith("."))
+        return sorted(shown, key=lambda entry: entry.name)
+
+
+def _is_array(entry: os.DirEntry[str]) -> bool:
+    return entry.name.endswith(SUFFIX) and not entry.is_dir()

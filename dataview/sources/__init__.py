@@ -2,8 +2,7 @@
 
 from dataview.sources.array_likes import ArrayLike
 from dataview.sources.dask_arrays import DelayedSource
-from dataview.sources.file_access import open_regular
-from dataview.sources.full_disks import Abandoned, keep_room
+from dataview.sources.file_access import Abandoned, keep_room, open_regular
 from dataview.sources.functions import (
     AT_ONCE,
     FROM_OTHERS,

@@ -19,7 +19,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dataview.sources.full_disks import remove_late
+from dataview.sources.file_access import remove_late
 from dataview.sources.new_files import lock_unfinished, remove_abandoned, temporary_names
 
 _HERE, _EXCHANGE = -100, 2

@@ -48,8 +48,7 @@ from dataview.view.face import (
     node_of,
     viewed,
 )
-from dataview.view.ragged_functions import LEFT as _LEFT
-from dataview.view.ragged_functions import ROWS, whole
+from dataview.view.ragged_rows import LEFT, ROWS, whole
 from dataview.write import check_writable, write
 
 
@@ -63,7 +62,7 @@ def called(function: Callable[..., Any], args: tuple[Any, ...], options: dict[st
     if function in _ABOUT:
         return function(*_each(_stand_in, args), **_each(_stand_in, options))
     found = _from_row(*rest)
-    if found is not _LEFT:
+    if found is not LEFT:
         return viewed(found) if isinstance(found, Node) else found
     data = partial(whole, function=function)
     with changing_arrays(args[:1]) if function in masks.ROWS else nullcontext():
@@ -73,10 +72,10 @@ def called(function: Callable[..., Any], args: tuple[Any, ...], options: dict[st
 def _from_row(function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     if function in _FUNCTIONS:
         row = _FUNCTIONS[function]
-        return row(*args, **options) if _accepts(row, args, options) else _LEFT
+        return row(*args, **options) if _accepts(row, args, options) else LEFT
     if function in _ELEMENTS:
         return _ELEMENTS[function](*args, **options)
-    return _LEFT
+    return LEFT
 
 
 def _put(out: Any, call: outputs.Call) -> Any:
@@ -191,30 +190,28 @@ def _of_elements(operation: Operation) -> Callable[..., Any]:
     def row(*args: Any, **options: Any) -> Any:
         given = {**defaults, **dict(zip(names, args, strict=False)), **options}
         if given.keys() != names or len(args) > len(names):  # as `out=`, or `where` of one operand
-            return _LEFT
+            return LEFT
         values = [given.pop(operand) for operand in operands]
         for option, default in defaults.items():
             if isinstance(default, int):  # a bool too
                 given[option] = type(default)(given[option])
             elif np.ndim(given[option]):
-                return _LEFT
+                return LEFT
         return _computed(NumpyFunction(name, tuple(given.items())), *values)
 
     return row
 
 
-def _clip(
-    a: Any, a_min: Any = _LEFT, a_max: Any = _LEFT, *, min: Any = _LEFT, max: Any = _LEFT
-) -> Any:
+def _clip(a: Any, a_min: Any = LEFT, a_max: Any = LEFT, *, min: Any = LEFT, max: Any = LEFT) -> Any:
     options = {"a_min": a_min, "a_max": a_max, "min": min, "max": max}
-    given = {name: bound for name, bound in options.items() if bound is not _LEFT}
+    given = {name: bound for name, bound in options.items() if bound is not LEFT}
     if not given.keys() <= {"min", "max"} and given.keys() != {"a_min", "a_max"}:
         cast(Any, np.clip)(
             np.empty(0), **dict.fromkeys(given, 0)
         )  # NumPy's error, with nothing read
     bounds = [given.get(f"a_{end}", given.get(end)) for end in ("min", "max")]
     if all(bound is None for bound in bounds):
-        return _LEFT
+        return LEFT
     low, high = _within(bounds[0], a, "min"), _within(bounds[1], a, "max")
     if low is None and high is None:
         return _computed(np.positive, a)
@@ -250,7 +247,7 @@ def _nan_to_num(
     found = _ELEMENTS[np.nan_to_num](
         x, **{name: fills[name] for name in fills.keys() - views.keys()}
     )
-    if found is _LEFT:
+    if found is LEFT:
         return found
     for name, fill in views.items():
         chosen = np.where(_FILLED[name](x), cast(Any, fill), cast(Any, viewed(found)))
@@ -263,7 +260,7 @@ def _nan_to_num(
 
 def _allclose(*args: Any, **options: Any) -> Any:
     close = _ELEMENTS[np.isclose](*args, **options)
-    return close if close is _LEFT else bool(viewed(reduction("all", close, None, False, {}))())
+    return close if close is LEFT else bool(viewed(reduction("all", close, None, False, {}))())
 
 
 def _dot(a: Any, b: Any) -> Any:
@@ -272,7 +269,7 @@ def _dot(a: Any, b: Any) -> Any:
     if 0 in axes:
         return _computed(np.multiply, a, b)
     of_times = any(known_dtype(side).kind in "mM" for side in (one, other))
-    return _LEFT if of_times or max(axes) > 2 else matmul(one, other)
+    return LEFT if of_times or max(axes) > 2 else matmul(one, other)
 
 
 # --- layouts ---------------------------------------------------------------------------------
@@ -290,7 +287,7 @@ def _laid(layout: Callable[..., Node]) -> Callable[..., Node]:
 
 def _reshape(a: Any, shape: Any, order: str = "C") -> Node:
     if order in ("A", "K"):  # the order in memory, which a plan does not know
-        return _LEFT  # type: ignore[no-any-return]
+        return LEFT  # type: ignore[no-any-return]
     return layout.reshaped(node_from(a), shape, order)
 
 
@@ -356,20 +353,20 @@ def _begun(
     axis: Any = None,
     *,
     keepdims: bool = False,
-    initial: Any = _LEFT,
+    initial: Any = LEFT,
     where: Any = True,
 ) -> Node:
     """Return a statistic that may begin with a number, in which NaN is left to NumPy."""
-    if initial is _LEFT:
+    if initial is LEFT:
         return _reduced(kind, a, axis, keepdims, {}, where)
     node = node_from(a)
     mask = None if where is True else node_from(where)
     number = evaluated(initial)
     is_number = np.ndim(number) == 0 and np.asarray(number).dtype.kind in "biufc"
     if known_dtype(node).kind not in "biufc" or not is_number or number != number:
-        return _LEFT  # type: ignore[no-any-return]
+        return LEFT  # type: ignore[no-any-return]
     if mask is not None and mask.dtype != bool:
-        return _LEFT  # type: ignore[no-any-return]
+        return LEFT  # type: ignore[no-any-return]
     return reduction_from(kind, node, axis, keepdims, number, mask)
 
 
@@ -390,22 +387,22 @@ def _reduced(
 ) -> Node:
     node = node_from(a)
     if kind.startswith("nan") and known_dtype(node).hasobject:
-        return _LEFT  # type: ignore[no-any-return]
+        return LEFT  # type: ignore[no-any-return]
     if where is True:
         return statistic(kind, node, axis, keepdims, options)
     mask = node_from(where)
     kinds = "biufcm" if kind.endswith(("sum", "mean")) else "biufc"
     if kind.removeprefix("nan") not in _OF_SOME or known_dtype(node).kind not in kinds:
-        return _LEFT  # type: ignore[no-any-return]
+        return LEFT  # type: ignore[no-any-return]
     if mask.dtype != bool:
-        return _LEFT  # type: ignore[no-any-return]
+        return LEFT  # type: ignore[no-any-return]
     return reduction_where(kind, node, axis, keepdims, options, mask)
 
 
 def _median(without_missing: bool, a: Any, axis: Any = None, *, keepdims: bool = False) -> Node:
     node = node_from(a)
     if known_dtype(node).kind not in "biufmM":
-        return _LEFT  # type: ignore[no-any-return]
+        return LEFT  # type: ignore[no-any-return]
     options = {"axis": _as_axes(axis), "keepdims": keepdims, "without_missing": without_missing}
     return asked(partial(median, **options), node)
 
@@ -430,11 +427,10 @@ def _quantile(
 ) -> Node:
     node = node_from(a)
     if without_missing and known_dtype(node).hasobject:
-        return _LEFT  # type: ignore[no-any-return]
+        return LEFT  # type: ignore[no-any-return]
     q = q if type(q) in (int, float) else np.array(evaluated(q))
-    options = {"q": q, "method": method, "approx": False}
-    if without_missing:
-        options["without_missing"] = True
+    missing = {"without_missing": True} if without_missing else {}
+    options = {"q": q, "method": method, "approx": False, **missing}
     return statistic("quantile", node, _as_axes(axis), keepdims, options)
 
 
@@ -455,7 +451,7 @@ def _unique(ar: Any, *, return_counts: bool = False) -> Any:
     """Return arrays, read in a streaming pass, as NumPy's callers need their length."""
     node = node_from(ar)
     if known_dtype(node).hasobject:  # NumPy has no order for None, which is one more value for us
-        return _LEFT
+        return LEFT
     found = viewed(distinct(node, return_counts))()
     return (found["value"], found["count"]) if return_counts else found
 
@@ -463,7 +459,7 @@ def _unique(ar: Any, *, return_counts: bool = False) -> Any:
 def _count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Node:
     node = node_from(a)
     if known_dtype(node).kind == "V":
-        return _LEFT  # type: ignore[no-any-return]
+        return LEFT  # type: ignore[no-any-return]
     return asked(partial(_sum_of_true, axis=axis, keepdims=keepdims), node)
 
 

@@ -29,7 +29,7 @@ from dataview.view.face import (
     unwrapped,
     viewed,
 )
-from dataview.view.ragged_functions import whole
+from dataview.view.ragged_rows import whole
 from dataview.write import apply_in_place, apply_where, check_writable, put_in_place, write
 
 

@@ -42,7 +42,7 @@ from dataview.view.face import index_of, node_from, node_of, put_state, set_node
 from dataview.view.label_verbs import LabelVerbs
 from dataview.view.library_verbs import LibraryVerbs
 from dataview.view.operators import Operators
-from dataview.view.ragged_verbs import RaggedVerbs
+from dataview.view.ragged_rows import RaggedVerbs
 from dataview.view.row_verbs import RowVerbs
 from dataview.view.statistic_verbs import StatisticVerbs
 from dataview.write import clock, write

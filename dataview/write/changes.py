@@ -5,12 +5,12 @@ Everything that can be known without reading is checked here: shapes, dtypes, ca
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.compute import Place, evaluate
+from dataview.compute import Cut, Place, evaluate
 from dataview.errors import FieldError, ReadOnlyError
 from dataview.index import (
     Index,
@@ -73,6 +73,25 @@ class Change(NamedTuple):
     def place(self) -> Place:
         """What is changed."""
         return Place(self.source, self.where)
+
+
+class Block(NamedTuple):
+    """A part of a change, by its number: some positions of one axis, or all if there is no cut."""
+
+    number: int
+    cut: Cut | None
+
+    def of(self, changes: Sequence[Change]) -> Change:
+        """Return the part of a change that the block is."""
+        change, index = changes[self.number], self.within(changes)
+        if index is None:
+            return change
+        return change._replace(target=select(change.target, index))
+
+    def within(self, changes: Sequence[Change]) -> Index | None:
+        """Return the index of the block in its change, None if it is all of it."""
+        shape = known_shape(changes[self.number].target)
+        return None if self.cut is None else self.cut.within(shape)
 
 
 def changes_of(node: Node, value: Any, is_checked: bool = True) -> list[Change]:

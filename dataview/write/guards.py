@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,12 +22,9 @@ from dataview.plan.node import Node
 from dataview.plan.places import place_of
 from dataview.sizes import sizes
 from dataview.sources import Source
-from dataview.write.changes import Change
+from dataview.write.changes import Block, Change
 from dataview.write.journal import FINISH, UNDO, Journal, Journals
 from dataview.write.plans import File, Part, Plan, Spot, Unwritable, steps_of
-
-if TYPE_CHECKING:
-    from dataview.write.update import Block, Update
 
 KEPT_PART = 4
 """Operands are written down that take at most this part of what is updated; else it is undone."""
@@ -40,14 +37,27 @@ def is_guarded(changes: Sequence[Change]) -> bool:
     return len(changes) > 1 or not changes[0].source.is_written_at_once(changes[0].where)
 
 
+class Work(NamedTuple):
+    """An update: its changes, how each is cut into blocks, the blocks in their order.
+
+    `order` is as in `Separated`; values that a user's function makes cannot be written down.
+    """
+
+    changes: Sequence[Change]
+    steps: Sequence[tuple[int, int]]
+    blocks: Sequence[Block]
+    order: int
+    can_be_kept: bool = True
+
+
 class Guard:
     """The journal of an update from its begin to its end; `blocks` are numbered in it."""
 
-    def __init__(self, update: Update, journal: Journal | None = None, keeps: bool = True) -> None:
-        self.update = update
+    def __init__(self, work: Work, journal: Journal | None = None, keeps: bool = True) -> None:
+        self.work = work
         self.journal, self.keeps = journal, keeps
-        guarded = [change.source.journals is not None for change in update.changes]
-        blocks = [block for block in update.blocks if guarded[block.number]]
+        guarded = [change.source.journals is not None for change in work.changes]
+        blocks = [block for block in work.blocks if guarded[block.number]]
         self.numbers = {block: number for number, block in enumerate(blocks)}
         self.slots: dict[Block, int] = {}
         self.copies: dict[str, str] = {}
@@ -58,7 +68,7 @@ class Guard:
         """Write down what is to be done, unless that is done; nothing has been changed yet."""
         if self.journal is not None:
             return
-        guarded = [change for change in self.update.changes if change.source.journals is not None]
+        guarded = [change for change in self.work.changes if change.source.journals is not None]
         every = {change.source.journals.path: change.source.journals for change in guarded}
         self.owner = next(iter(every.values()))
         for change in guarded:
@@ -92,16 +102,16 @@ class Guard:
     ) -> tuple[int, bytes]:
         """Return what is to be done after a crash, and the plan as bytes."""
         size = sum(nbytes_of(change.target) or 0 for change in changes)
-        if size > sizes.file_bytes and not self.copies and not self.update.is_request:
+        if size > sizes.file_bytes and not self.copies and self.work.can_be_kept:
             try:
                 parts = self._parts(paths, size // KEPT_PART)
                 self.keeps = any(self._reads(change, paths) for change in changes)
-                plan = Plan(tuple(files), tuple(parts), self.update.order, self.keeps)
+                plan = Plan(tuple(files), tuple(parts), self.work.order, self.keeps)
                 return FINISH, plan.packed()
             except Unwritable:
                 self.keeps = True
         parts = self._parts(paths, None)
-        plan = Plan(tuple(files), tuple(parts), self.update.order)
+        plan = Plan(tuple(files), tuple(parts), self.work.order)
         try:
             return UNDO, plan.packed()
         except Unwritable:  # rows are in the order of a user's function: their numbers say it
@@ -120,7 +130,7 @@ class Guard:
                 None if most is None else tuple(self._value(change, paths, most)),
                 change.is_checked,
             )
-            for change, cut in zip(self.update.changes, self.update.steps, strict=True)
+            for change, cut in zip(self.work.changes, self.work.steps, strict=True)
             if change.source.journals is not None
         ]
 
@@ -156,11 +166,11 @@ class Guard:
     def _bytes_of(self, block: Block) -> int:
         if self._is_copied(block):
             return 0
-        part = self.update.target_of(block)
+        part = block.of(self.work.changes)
         return known_dtype(part.target).itemsize * int(np.prod(known_shape(part.target)))
 
     def _is_copied(self, block: Block) -> bool:
-        return self.update.changes[block.number].source.journals.path in self.copies
+        return self.work.changes[block.number].source.journals.path in self.copies
 
     # --- block by block ------------------------------------------------------------------------
 
@@ -200,7 +210,7 @@ class Guard:
         """Return what a block held, if the journal has it."""
         if block not in self.slots or self.journal is None:
             return None
-        part = self.update.target_of(block)
+        part = block.of(self.work.changes)
         raw = self.journal.old(self.slots[block])
         return np.frombuffer(raw, known_dtype(part.target)).reshape(known_shape(part.target))
 
@@ -208,7 +218,7 @@ class Guard:
         """Say that the update is done, or undone: from now on a crash changes nothing."""
         journal, self.journal = self.journal, None
         if journal is not None:
-            for change in self.update.changes:
+            for change in self.work.changes:
                 if change.source.journals is not None:
                     change.source.settle()
                     if journal.syncs:

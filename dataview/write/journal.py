@@ -22,6 +22,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dataview.sources import keep_room
+
 if sys.platform != "win32":
     import fcntl
 
@@ -142,10 +144,8 @@ class Journal:
 
         They have room on the disk then, so that touching them cannot fail.
         """
-        if not hasattr(os, "posix_fallocate"):
-            return
-        first, size = self.header.slot(0), self.header.slot(slots)
-        os.posix_fallocate(self.handle, first, size - first)
+        size = self.header.slot(slots)
+        keep_room(self.handle, size - os.fstat(self.handle).st_size, self.path)
         try:
             self.memory = mmap.mmap(self.handle, size)
         except (OSError, ValueError):  # not in this file system: slots are written by position

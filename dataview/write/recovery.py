@@ -20,7 +20,7 @@ from dataview.plan.node import Node, Part
 from dataview.plan.walk import below
 from dataview.sources import Source
 from dataview.write.changes import Change
-from dataview.write.guards import Guard, copy, remove
+from dataview.write.guards import Guard, Work, copy, remove
 from dataview.write.journal import (
     FINISH,
     DamagedJournal,
@@ -237,7 +237,8 @@ def _carry_out(journal: FoundJournal, plan: Plan, open_file: Open) -> None:
     sources = [list(_sources(open_file(path))) for path in paths]
     try:
         update = _update(plan, sources)
-        update.guard = Guard(update, journal, plan.reads)
+        work = Work(update.changes, update.steps, update.blocks, update.order)
+        update.guard = Guard(work, journal, plan.reads)
         _put_back(journal, update, entries)
         if journal.header.way == FINISH:
             _finish(journal, update)
@@ -305,7 +306,7 @@ def _found(sources: list[Source], address: Any) -> Source:
 def _put_back(journal: FoundJournal, update: Update, entries: Sequence[tuple[int, int]]) -> None:
     """Put back the old values of blocks, the last ones first: they may have places in common."""
     for slot, number in sorted(entries, key=lambda entry: -entry[1]):
-        part = update.target_of(update.blocks[number])
+        part = update.blocks[number].of(update.changes)
         raw = journal.entry(slot).data
         old = np.frombuffer(raw, known_dtype(part.target)).reshape(known_shape(part.target))
         part.source.write(part.where, old)

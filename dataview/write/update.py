@@ -42,14 +42,13 @@ from dataview.index import (
     positions,
     shares_axes,
 )
-from dataview.plan.build import select
 from dataview.plan.casting import cast
 from dataview.plan.kinds import Elementwise, known_dtype, known_shape, nbytes_of
 from dataview.plan.node import Node
 from dataview.sizes import sizes
 from dataview.sources import Reference, Source, made_once
-from dataview.write.changes import Change
-from dataview.write.guards import Guard, is_guarded
+from dataview.write.changes import Block, Change
+from dataview.write.guards import Guard, Work, is_guarded
 from dataview.write.overlap import Separated, may_fail, reads_as_written
 
 Key = tuple[slice | np.ndarray, ...]
@@ -57,13 +56,6 @@ Key = tuple[slice | np.ndarray, ...]
 
 SHOWN = 4
 """So many of the positions of an array are told in a message."""
-
-
-class Block(NamedTuple):
-    """A part of a change, by its number: some positions of one axis, or all if there is no cut."""
-
-    number: int
-    cut: Cut | None
 
 
 class Torn(NamedTuple):
@@ -101,7 +93,8 @@ class Update:
         self.done: dict[Block, np.ndarray | None] = {}
         self.torn: dict[Block, Torn] = {}
         self.close = weakref.finalize(self, kept.close)
-        self.guard = Guard(self) if is_noted else None
+        work = Work(self.changes, self.steps, self.blocks, self.order, not self.is_request)
+        self.guard = Guard(work) if is_noted else None
 
     @staticmethod
     def _noted_step(change: Change, cut: tuple[int, int], in_windows: bool) -> tuple[int, int]:
@@ -171,7 +164,7 @@ class Update:
 
     def _write(self, block: Block, errors: FloatErrors) -> None:
         """Compute one block of a value, and write it."""
-        part, same = self.target_of(block), self.same[block.number]
+        part, same = block.of(self.changes), self.same[block.number]
         is_kept = self.guard is not None and self.guard.needs_old(block)
         old = self._held(part) if self.keep or same or is_kept else None
         if self.guard is not None:
@@ -190,20 +183,13 @@ class Update:
         return found if part.source.memory is None else found.copy()
 
     def _put(self, block: Block, value: np.ndarray, old: np.ndarray | None) -> None:
-        part = self.target_of(block)
+        part = block.of(self.changes)
         self.torn[block] = Torn(value, old)
         part.source.write(part.where, value)
         self.done[block] = old if self.keep else None
         del self.torn[block]
         if self.guard is not None:
             self.guard.after(block, part.source)
-
-    def target_of(self, block: Block) -> Change:
-        """Return the part of a change that a block is."""
-        change, index = self.changes[block.number], self._within(block)
-        if index is None:
-            return change
-        return change._replace(target=select(change.target, index))
 
     def _is_for_windows(self, change: Change, same: Sequence[Node]) -> bool:
         """Whether a value is computed in the memory of its blocks, if they have any.
@@ -222,7 +208,7 @@ class Update:
         number, first = blocks[0]
         last = blocks[-1].cut
         ends = None if first is None or last is None else first._replace(stop=last.stop)
-        part = self.target_of(Block(number, ends))
+        part = Block(number, ends).of(self.changes)
         memory = part.source.memmap(part.where)
         if memory is None:
             return False
@@ -242,18 +228,15 @@ class Update:
             if self.guard is not None:
                 self.guard.before(block, memory)
             self.done[block] = memory.copy() if self.keep else None
-            overwrite(value, memory, self._within(block), {id(leaf): memory for leaf in same})
+            overwrite(
+                value, memory, block.within(self.changes), {id(leaf): memory for leaf in same}
+            )
             if self.guard is not None:
                 self.guard.after(block, source)
 
-    def _within(self, block: Block) -> Index | None:
-        """Return the index of a block in its change, None if it is all of it."""
-        shape = known_shape(self.changes[block.number].target)
-        return None if block.cut is None else block.cut.within(shape)
-
     def _value(self, block: Block, old: np.ndarray | None, errors: FloatErrors) -> np.ndarray:
         """Return what a block is to hold; what is there now is not read again."""
-        change, index = self.changes[block.number], self._within(block)
+        change, index = self.changes[block.number], block.within(self.changes)
         value, shape, dtype = change.value, known_shape(change.target), known_dtype(change.target)
         if not isinstance(value, Node):
             whole = np.broadcast_to(value, shape)
@@ -304,7 +287,7 @@ class Update:
 
     def _put_back(self, block: Block, values: np.ndarray) -> Exception | None:
         """Write the old values of a block; return the error if it does not hold them then."""
-        part = self.target_of(block)
+        part = block.of(self.changes)
         try:
             if block in self.done:  # if the undo tears it, the rest is to write it again
                 new = np.array(part.source.read(part.where, {}))
@@ -339,7 +322,7 @@ class Update:
         found: dict[str, list[Key]] = {}
         for number, name in enumerate(_names_of([change.source for change in self.changes])):
             cuts = [block.cut for block in blocks if block.number == number]
-            for part in [self.target_of(Block(number, cut)) for cut in _joined(cuts)]:
+            for part in [Block(number, cut).of(self.changes) for cut in _joined(cuts)]:
                 found.setdefault(name, []).append(_key(part.where, part.source.shape))
         return found
 
