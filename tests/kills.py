@@ -67,10 +67,10 @@ def two(folder, array):
     return folder / "two"
 
 
-def hdf5(folder, array, **options):
+def hdf5(folder, array, libver="earliest", **options):
     import h5py
 
-    with h5py.File(folder / "x.h5", "w") as file:
+    with h5py.File(folder / "x.h5", "w", libver=libver) as file:
         file.create_dataset("a", data=array, **options)
         file.create_dataset("b", data=array[::-1])
     return folder / "x.h5"
@@ -83,6 +83,24 @@ def zarr(folder, array, **options):
     for name, data in (("a", array), ("b", array[::-1])):
         group.create_array(name, data=np.ascontiguousarray(data), **options)
     return folder / "x.zarr"
+
+
+def tensors(folder, array):
+    from safetensors.numpy import save_file
+
+    save_file({"a": array, "b": array[::-1].copy()}, folder / "x.safetensors")
+    return folder / "x.safetensors"
+
+
+def netcdf(folder, array):
+    from scipy.io import netcdf_file
+
+    with netcdf_file(folder / "x.nc", "w") as file:
+        for name, length in zip("rc", array.shape, strict=True):
+            file.createDimension(name, length)
+        for name, data in (("a", array), ("b", array[::-1])):
+            file.createVariable(name, "f8", ("r", "c"))[:] = data
+    return folder / "x.nc"
 
 
 def records(folder, array):
@@ -155,8 +173,10 @@ CASES = {
     "folder": (fields, [each_centred, both]),
     "two-files": (two, [both_files]),
     "hdf5": (hdf5, [each_centred, both]),
-    "hdf5-chunks": (lambda f, a: hdf5(f, a, **PLAIN), [each_centred, both]),
+    "hdf5-chunks": (lambda f, a: hdf5(f, a, "latest", **PLAIN), [each_centred, both]),
     "hdf5-gzip": (lambda f, a: hdf5(f, a, **PLAIN, compression="gzip"), [each_centred, both]),
+    "safetensors": (tensors, [each_centred, both]),
+    "netcdf": (netcdf, [each_centred]),
     "zarr": (lambda f, a: zarr(f, a, **PLAIN), [each_centred, both]),
     "zarr-plain": (lambda f, a: zarr(f, a, **PLAIN, compressors=None), [each_centred]),
     "zarr-shards": (lambda f, a: zarr(f, a, chunks=(125, 4), shards=(500, 4)), [each_centred]),
@@ -251,6 +271,15 @@ def contents(path):
 
         with h5py.File(path) as file:
             return [file[name][...] for name in ("a", "b")]
+    if path.suffix == ".safetensors":
+        from safetensors.numpy import load_file
+
+        return [load_file(path)[name] for name in ("a", "b")]
+    if path.suffix == ".nc":
+        from scipy.io import netcdf_file
+
+        with netcdf_file(path, mmap=False) as file:
+            return [file.variables[name][:].astype("f8") for name in ("a", "b")]
     if path.suffix == ".zarr":
         import zarr as library
 

@@ -13,6 +13,7 @@ from dataview.files.writers import WRITERS, Writer
 from dataview.formats import (
     Claim,
     claimed,
+    forget_writer,
     has_arrays,
     is_zarr,
     open_array,
@@ -26,7 +27,7 @@ from dataview.formats import (
     open_zarr,
 )
 from dataview.plan.node import Node
-from dataview.write import Recovery, recovered
+from dataview.write import Recovery, journals_of, recovered
 
 Open: TypeAlias = Callable[..., Node]
 """Return the node of a file, given its path, the mode, what is held until it is closed, options."""
@@ -149,6 +150,8 @@ def recover(
         found = FORMATS[_named(own)] if own is not None else recognised(place)
         return found.open(place, "r+", claimed(place, "r+", None, "process"))
 
+    if action == "recover" and journals_of(first):
+        forget_writer(first)
     return recovered(first, open_file, action, waits)
 
 

@@ -3,7 +3,7 @@
 The library is imported when a file is opened.
 """
 
-from dataview.formats.handles import Claim, claimed, close, is_claimed
+from dataview.formats.handles import Claim, claimed, close, forget_writer, is_claimed
 from dataview.formats.hdf5 import H5pySource, open_hdf5
 from dataview.formats.layout import (
     NAME,
@@ -23,7 +23,7 @@ from dataview.formats.zarr import ZarrSource, is_zarr, is_zarr_alone, open_zarr
 
 __all__ = [
     "NAME", "Claim", "Described", "H5pySource", "Leaf", "ZarrSource", "claimed", "close",
-    "described", "has_arrays", "is_claimed", "is_zarr", "is_zarr_alone", "lengths_of_parts",
-    "open_array", "open_folder", "open_hdf5", "open_matlab", "open_netcdf", "open_npz",
-    "open_safetensors", "open_torch", "open_zarr", "part_of", "plain_attributes",
+    "described", "forget_writer", "has_arrays", "is_claimed", "is_zarr", "is_zarr_alone",
+    "lengths_of_parts", "open_array", "open_folder", "open_hdf5", "open_matlab", "open_netcdf",
+    "open_npz", "open_safetensors", "open_torch", "open_zarr", "part_of", "plain_attributes",
 ]  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import struct
 import sys
 import weakref
 from typing import Any
@@ -176,3 +177,64 @@ def _give_up(owner: int, place: str, handle: int) -> None:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(place)  # while the lock is held, so that nobody else has taken it
     os.close(handle)
+
+
+# --- HDF5's own mark of who writes ---------------------------------------------------------------
+
+
+def forget_writer(path: str) -> None:
+    """Take away the mark by which an HDF5 file says that a process writes it, if that is gone.
+
+    Files of HDF5's newer layout have it, and whoever finds it does not open the file.  HDF5 locks a
+    file as long as it is open, so that of a process that lives stays.
+    """
+    if sys.platform == "win32" or not os.path.isfile(path) or not os.access(path, os.W_OK):
+        return
+    with open(path, "r+b", buffering=0) as file:
+        start = bytearray(file.read(_LONGEST_START))
+        if not start.startswith(_SIGNATURE) or start[_VERSION] < 3 or not start[_FLAGS]:
+            return
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        end = _ADDRESSES + 4 * start[_VERSION + 1]
+        if start[end : end + 4] == _hdf5_sum(start[:end]):
+            start[_FLAGS] = 0
+            start[end : end + 4] = _hdf5_sum(start[:end])
+            os.pwrite(file.fileno(), start[: end + 4], 0)
+
+
+_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+_VERSION, _FLAGS, _ADDRESSES, _LONGEST_START = 8, 11, 12, 80
+"""Where the beginning of a file has its layout's version and flags, and four addresses."""
+
+_MIX = ((0, 2, 4, 1), (1, 0, 6, 2), (2, 1, 8, 0), (0, 2, 16, 1), (1, 0, 19, 2), (2, 1, 4, 0))
+_END = ((2, 1, 14), (0, 2, 11), (1, 0, 25), (2, 1, 16), (0, 2, 4), (1, 0, 14), (2, 1, 24))
+"""The steps of Jenkins' sum, HDF5's own: which of three numbers change by which, turned how far."""
+
+
+def _hdf5_sum(data: bytes | bytearray) -> bytes:
+    """Return the sum that HDF5 keeps of what is at the beginning of a file.
+
+    >>> int.from_bytes(_hdf5_sum(b"Four score and seven years ago"), "little") == 0x17770551
+    True
+    """
+    turn = (1 << 32) - 1
+    state = [(0xDEADBEEF + len(data)) & turn] * 3
+    parts = [data[start : start + 12] for start in range(0, len(data), 12)]
+    for part in parts:
+        words = struct.unpack("<III", bytes(part).ljust(12, b"\0"))
+        state = [(old + word) & turn for old, word in zip(state, words, strict=True)]
+        if part is not parts[-1]:
+            for one, by, far, more in _MIX:
+                state[one] = (state[one] - state[by]) & turn
+                state[one] ^= _turned(state[by], far)
+                state[by] = (state[by] + state[more]) & turn
+    for one, by, far in _END if parts else ():
+        state[one] = ((state[one] ^ state[by]) - _turned(state[by], far)) & turn
+    return struct.pack("<I", state[2])
+
+
+def _turned(word: int, far: int) -> int:
+    return (word << far | word >> (32 - far)) & ((1 << 32) - 1)

@@ -284,6 +284,8 @@ def record_of(
     h5py = import_library("h5py", "dataview[hdf5]")
     with open_regular(path):  # a pipe would be waited for
         pass
+    if mode != "r" and claim is not None and claim.journals is not None:
+        claim.journals.announce()  # before HDF5 marks the file as open, which stays after a kill
     try:
         file = h5py.File(path, mode, swmr=swmr, **CACHE)
     except OSError as error:
@@ -309,7 +311,7 @@ class Hdf5File(OpenFile):
         super().__init__(path, mode, file, claim)
         self.room = Room(file, path)
         if mode != "r":
-            weakref.finalize(self, self.room.store)
+            weakref.finalize(self, _closed, self.room, claim)
 
     def close(self) -> None:
         """Close the file, or raise and keep it open if it cannot hold what was written."""
@@ -323,6 +325,15 @@ class Hdf5File(OpenFile):
                     "long as it has the data in memory"
                 ) from error
         super().close()
+
+
+def _closed(room: Room, claim: Claim | None) -> None:
+    """Close a file that no view needs any more, and only then let its journals go."""
+    room.store()
+    if room.process == os.getpid():
+        room.file.close()
+    if claim is not None:
+        claim.release()
 
 
 def _not_opened(h5py: Any, path: str, mode: str, error: OSError) -> OSError:

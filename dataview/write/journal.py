@@ -318,6 +318,10 @@ class Journals:
                 sync_folder(os.path.dirname(self.folder))
             return journal
 
+    def announce(self) -> None:
+        """Have a journal with nothing in it, which says who has the file open if that is killed."""
+        self.give_back(self.taken())
+
     def link(self, journal: str) -> str:
         """Say in a file of this folder that a journal elsewhere is of this file, too."""
         with self._lock:
