@@ -93,11 +93,11 @@ import kills
 
 counted, after = [], guards.Guard.after
 
-def until(self, block, source):
-    counted.append(block)
+def until(self, *args):
+    counted.append(args)
     if len(counted) == 5:
         os.kill(os.getpid(), 9)
-    after(self, block, source)
+    after(self, *args)
 
 guards.Guard.after = until
 with sizes.set(**kills.SMALL):
@@ -134,7 +134,7 @@ def test_who_opens_the_file_gets_it_whole_and_is_told(way, mode, tmp_path):
     done = {"finish": "finished", "undo": "undone"}[way]
     with (
         small(),
-        pytest.warns(RuntimeWarning, match=f"its journal says how to {way} it, which was"),
+        pytest.warns(RuntimeWarning, match=f"stopped at .* was {done}; the file is as"),
     ):
         d = dv.open(path, mode)
     assert f"96 kB, x.npy ({mode}, an update was {done})" in repr(d)
@@ -153,8 +153,9 @@ def test_recover_tells_and_does_what_is_asked(way, tmp_path):
     assert (told.path, told.journal, told.way) == (str(path), str(found), way)
     assert told.blocks == 24
     assert told.done == (4 if way == "finish" else None)
-    state = ", 4 of 24 blocks done" if way == "finish" else ""
-    assert f"{state}: its journal says how to {way} it" in str(told)
+    state = " with 4 of 24 blocks done" if way == "finish" else ""
+    assert str(told).startswith(f"an update of {path} stopped at ")
+    assert str(told).endswith(f"{state}: dv.open can {way} it")
     with small():
         assert dv.recover(str(path), "recover") == [told]
     assert [*tmp_path.iterdir()] == [path]
@@ -168,7 +169,7 @@ def test_a_journal_can_be_forgotten(tmp_path):
     (told,) = dv.recover(path, "discard")
     assert told.way == "discard"
     assert everything(tmp_path) == {path: data}
-    with pytest.raises(ValueError, match="action is 'tell', 'recover' or 'discard'; got 'undo'"):
+    with pytest.raises(ValueError, match="'tell', 'recover', 'force', 'discard'; got 'undo'"):
         dv.recover(path, "undo")
 
 
@@ -211,7 +212,10 @@ DAMAGES = {
         lambda data: with_plan(data, pickle.dumps(Evil())),
         "posix.system, which no plan is made of",
     ),
-    "a plan of nothing": (lambda data: with_plan(data, pickle.dumps(None)), "plan of a journal is"),
+    "a plan of nothing": (
+        lambda data: with_plan(data, pickle.dumps(None)),
+        "else than a plan",
+    ),
     "no plan": (lambda data: with_plan(data, b"none"), "cannot be read"),
 }
 
@@ -250,7 +254,7 @@ def test_the_journal_of_a_file_that_was_replaced_is_refused(tmp_path):
     path, _ = torn(tmp_path)
     shutil.copy(path, tmp_path / "other.npy")
     os.replace(tmp_path / "other.npy", path)
-    check_refused(path, "that was replaced or moved since; put it back")
+    check_refused(path, "that was replaced or moved since")
 
 
 def test_a_journal_that_was_made_for_another_file_is_refused(tmp_path):
@@ -260,9 +264,67 @@ def test_a_journal_that_was_made_for_another_file_is_refused(tmp_path):
     other = made(tmp_path / "other")
     start = struct.unpack("<16sIIQQQII", data[:HEADER])
     plan = plans.unpacked(data[journal.START : journal.START + start[4]])
-    there = plans.File(os.path.join("other", "x.npy"), other.stat().st_ino)
+    there = plans.File(os.path.join("other", "x.npy"), other.stat().st_ino, other.stat().st_size)
     found.write_bytes(with_plan(data, plan._replace(files=(there,)).packed()))
     check_refused(path, r"names .*other/x.npy, and was not made for it")
+
+
+@pytest.mark.parametrize("way", ["finish", "undo"])
+def test_a_file_that_was_written_anew_is_not_recovered(way, tmp_path):
+    path, _ = torn(tmp_path, way)
+    np.save(path, kills.numbers() + 100)  # the same file, for the system
+    data = path.read_bytes()
+    with pytest.raises(ValueError, match="was changed by another program after the update stopped"):
+        dv.open(path)
+    assert path.read_bytes() == data
+    assert dv.recover(path, "force")
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def test_a_file_of_another_length_is_not_recovered(tmp_path):
+    path, _ = torn(tmp_path)
+    np.save(path, np.zeros(7))
+    check_refused_of(path, "was changed by another program", (7,))
+
+
+def check_refused_of(path, message, shape):
+    with pytest.raises(ValueError, match=message):
+        dv.open(path)
+    dv.recover(path, "discard")
+    assert dv.open(path)().shape == shape
+
+
+def test_a_folder_shows_no_torn_file(tmp_path):
+    folder = tmp_path / "a"
+    folder.mkdir()
+    torn(folder)
+    with small(), pytest.warns(RuntimeWarning, match="was finished; the file is as after it"):
+        d = dv.open(tmp_path)
+    np.testing.assert_allclose(d.a.x(), expected("finish"), rtol=1e-12)
+
+
+def test_a_journal_of_two_files_is_not_lost_when_one_is_replaced(tmp_path):
+    make, _ = kills.CASES["two-files"]
+    path = make(tmp_path, kills.numbers())
+    process = os.fork()
+    if not process:
+        stop = kills.Killer(40, half=True)
+        stop.install()
+        with small():
+            kills.both_files(path)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == -signal.SIGKILL
+    with small():
+        dv.View(np.zeros(3))._save(path / "a.npy")
+    assert np.array_equal(np.load(path / "b.npy"), kills.numbers()[::-1])
+    assert dv.open(path / "a.npy")().tolist() == [0, 0, 0]
+
+
+def test_recover_needs_a_file_that_is_there(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        dv.recover(tmp_path / "typo.npy")
+    with pytest.raises(TypeError, match="recover takes the path of a file or folder; got View"):
+        dv.recover(dv.View([1]))
 
 
 def test_what_is_saved_over_a_torn_file_takes_the_journal_away(tmp_path):
@@ -277,7 +339,7 @@ def test_a_torn_file_is_recovered_where_its_folder_was_moved(tmp_path):
     folder.mkdir()
     torn(folder)
     folder.rename(tmp_path / "b")
-    with small(), pytest.warns(RuntimeWarning, match="which was done now"):
+    with small(), pytest.warns(RuntimeWarning, match="was finished; the file is as after it"):
         d = dv.open(tmp_path / "b" / "x.npy")
     np.testing.assert_allclose(d(), expected("finish"), rtol=1e-12)
 
@@ -287,7 +349,7 @@ def test_a_link_leads_to_the_journal(tmp_path):
     folder.mkdir()
     path, _ = torn(folder)
     (tmp_path / "link.npy").symlink_to(path)
-    with small(), pytest.warns(RuntimeWarning, match="which was done now"):
+    with small(), pytest.warns(RuntimeWarning, match="was finished; the file is as after it"):
         d = dv.open(tmp_path / "link.npy")
     np.testing.assert_allclose(d(), expected("finish"), rtol=1e-12)
 
@@ -356,7 +418,7 @@ def test_an_update_that_stopped_is_resumed_or_finished_by_who_comes_next(tmp_pat
             else:
                 del error, d
                 gc.collect()
-                with pytest.warns(RuntimeWarning, match="which was done now"):
+                with pytest.warns(RuntimeWarning, match="was finished; the file is as after it"):
                     dv.open(path)._close()
         np.testing.assert_allclose(np.load(path), after, rtol=1e-12)
 
@@ -511,7 +573,7 @@ def test_plans_hold_what_is_computed_with_and_no_more():
     array = np.arange(3).astype(">i2")
     value = (plans.Spot(0, ("a", (3,)), plans.Index((3,), ())), array, np.float32(2), step)
     part = plans.Part(value[0], 0, 5, value, True)
-    plan = plans.Plan((plans.File("x.npy", 3),), (part,), -1, True)
+    plan = plans.Plan((plans.File("x.npy", 3, 5),), (part,), -1, True)
     found = plans.unpacked(plan.packed())
     assert found.files == plan.files
     assert found.order == -1

@@ -12,7 +12,7 @@ import numpy as np
 from dataview.compute import replacing
 from dataview.errors import error_at, hint, unknown_option, warn
 from dataview.files.passes import Passes, without_streams
-from dataview.files.table import FORMATS, saved_as
+from dataview.files.table import FORMATS, recover, saved_as
 from dataview.files.writers import Job, Writer
 from dataview.formats import Described, Leaf, ZarrSource, claimed, described, is_claimed
 from dataview.index import is_integer
@@ -23,7 +23,6 @@ from dataview.plan.kinds import Record, Stored, known_dtype, known_shape, member
 from dataview.plan.node import Node, Part
 from dataview.plan.walk import below
 from dataview.sources import ArraySource
-from dataview.write import forget
 
 
 def save(
@@ -48,12 +47,12 @@ def save(
     _check_chunks(chunks, leaves)
     if writer.is_array:
         _tell_what_stays(node, writer)
+    recover(target, format)  # a journal may be of other files, too
     claim = claimed(target, "w", "refuse") if is_claimed(target) else None
     try:
         with replacing(target):
             passes = Passes(leaves, progress)
             writer.write(target, Job(leaves, tree, passes, *options, meta=meta))
-        forget(os.path.realpath(target))
     finally:
         if claim is not None:
             claim.release()
@@ -84,12 +83,12 @@ def created(
     tree, leaves, meta = _tree(_of_zeros(options), name, writer)
     _check_chunks(options.get("chunks"), leaves)
     filled = Passes([leaf for leaf in leaves if leaf.lays_out])
+    recover(place, format)
     own = "refuse" if lock is None and is_claimed(place) else lock
     claim = claimed(place, "w", own, durable)
     try:
         with replacing(place):
             writer.write(place, Job(leaves, tree, filled, *how, meta=meta))
-        forget(os.path.realpath(place))
         return FORMATS[name].open(place, "r+", claim)
     except BaseException:
         if claim is not None:

@@ -130,7 +130,7 @@ def opened(
     if told:
         claim = Claim(None) if claim is None else claim
         claim.note = " and ".join(sorted({f"an update was {one.outcome}" for one in told}))
-        warn("; ".join(f"{path}: {one}, which was done now" for one in told))
+        warn("; ".join(f"{path}: {one.done_now()}" for one in told))
     try:
         return found.open(place, mode, claim, **options)
     except BaseException:
@@ -150,7 +150,7 @@ def recover(
         found = FORMATS[_named(own)] if own is not None else recognised(place)
         return found.open(place, "r+", claimed(place, "r+", None, "process"))
 
-    if action == "recover" and journals_of(first):
+    if action not in ("tell", "discard") and journals_of(first):
         forget_writer(first)
     return recovered(first, open_file, action, waits)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -51,11 +52,14 @@ def open(
     return viewed(files.opened(os.fsdecode(path), mode, format, lock, durable, **options))
 
 
-def recover(path: str | bytes | os.PathLike[str], action: str = "tell") -> list[Recovery]:
+def recover(
+    path: str | bytes | os.PathLike[str], action: str = "tell", format: str | None = None
+) -> list[Recovery]:
     """Say which updates of a file stopped midway; finish or undo them, or forget them.
 
-    `action` is "tell"; "recover", which is what opening the file does; or "discard", which leaves
-    the file as it is, with some blocks changed and others not, and removes the journals.
+    `action` is "tell"; "recover", which is what opening the file does; "force", which does so even
+    if the file looks as if another program had changed it since; or "discard", which leaves the
+    file as it is, with some blocks changed and others not, and removes the journals.
 
     >>> import tempfile
     >>> folder = tempfile.mkdtemp()
@@ -63,7 +67,12 @@ def recover(path: str | bytes | os.PathLike[str], action: str = "tell") -> list[
     >>> recover(f"{folder}/x.npy")
     []
     """
-    return files.recover(os.path.abspath(os.fsdecode(path)), None, action)
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise TypeError(f"recover takes the path of a file or folder; got {type(path).__name__}")
+    place = os.path.abspath(os.fsdecode(path))
+    if not os.path.exists(place):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), place)
+    return files.recover(place, format, action)
 
 
 def evaluate(*views: Any) -> Any:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dataview.compute import evaluate
 from dataview.errors import warn
-from dataview.index import Array, Computed, Index, Map, axes_of, positions
+from dataview.index import Array, Computed, Index, Map, Permutation, axes_of, positions
 from dataview.plan.kinds import known_dtype, known_shape, nbytes_of
 from dataview.plan.node import Node
 from dataview.plan.places import place_of
@@ -186,17 +187,19 @@ class Guard:
             self.journal.clear(self.slots.pop(block))
         self.slots[block] = self.journal.keep(self.numbers[block], old)
 
-    def after(self, block: Block, source: Source) -> None:
-        """Say that a block is done, once others can see it."""
+    def after(self, block: Block, source: Source, value: np.ndarray) -> None:
+        """Say that a block is done and what it holds, once others can see it."""
         if self.journal is None or block not in self.numbers:
             return
         source.settle()
         if self.journal.syncs:
             source.sync()
-        if self.journal.header.way == FINISH:
-            self.journal.mark(self.numbers[block], True)
-            if block in self.slots:
-                self.journal.release(self.slots.pop(block))
+        number, part = self.numbers[block], block.of(self.work.changes)
+        if not self._is_copied(block):
+            self.journal.note(number, np.broadcast_to(value, known_shape(part.target)))
+        self.journal.mark(number, True)
+        if self.journal.header.way == FINISH and block in self.slots:
+            self.journal.release(self.slots.pop(block))
 
     def before_undo(self, block: Block, old: np.ndarray) -> None:
         """Say that a block is about to hold its old values again, which are to stay."""
@@ -204,7 +207,7 @@ class Guard:
             return
         if self.journal.header.way == FINISH:
             self.before(block, old)
-            self.journal.mark(self.numbers[block], False)
+        self.journal.mark(self.numbers[block], False)
 
     def old(self, block: Block) -> np.ndarray | None:
         """Return what a block held, if the journal has it."""
@@ -226,13 +229,15 @@ class Guard:
             self._give_back(journal)
 
     def _give_back(self, journal: Journal) -> None:
-        if self.owner is not None:
-            self.owner.give_back(journal)
+        """Let another update have the journal, when nothing is left beside it."""
+        journal.end()
         for name in self.links:
             os.unlink(name)
         for place in self.copies.values():
             remove(place)
-        self.links = []
+        self.links, self.copies = [], {}
+        if self.owner is not None:
+            self.owner.give_back(journal)
 
 
 def _nothing(part: Node) -> np.ndarray:
@@ -252,8 +257,21 @@ def _in_numbers(index: Index) -> Index:
     return Index(index.shape, list(map(numbers, index.maps)))
 
 
+def _without_orders(index: Index) -> Index:
+    """Return an index with the permutations themselves in place of the orders that hold them."""
+
+    def plain(map_: Any) -> Any:
+        if not isinstance(map_, Computed):
+            return map_
+        held = getattr(map_.function, "function", None)
+        function = held if isinstance(held, Permutation) else map_.function
+        return replace(map_, inner=plain(map_.inner), function=function)
+
+    return Index(index.shape, list(map(plain, index.maps)))
+
+
 def _spot(source: Source, where: Any, paths: list[str]) -> Spot:
-    return Spot(paths.index(source.journals.path), source.address, where)
+    return Spot(paths.index(source.journals.path), source.address, _without_orders(where))
 
 
 def _spot_of(part: Any, paths: list[str]) -> Spot | None:
@@ -269,7 +287,9 @@ def _spot_of(part: Any, paths: list[str]) -> Spot | None:
 def _seen(path: str, first: str, copied: str) -> File:
     """Return what tells a file from others."""
     name = os.path.relpath(path, os.path.dirname(first))
-    return File(name, os.stat(path).st_ino, os.path.basename(copied))
+    found = os.stat(path)
+    size = 0 if os.path.isdir(path) else found.st_size
+    return File(name, found.st_ino, size, os.path.basename(copied))
 
 
 # --- copies --------------------------------------------------------------------------------------

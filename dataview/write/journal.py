@@ -9,22 +9,26 @@ call within a page, so a process that is killed leaves all of it or nothing.
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import mmap
 import os
 import struct
 import sys
 import threading
+import time
 import weakref
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dataview.sources import keep_room
 
-if sys.platform != "win32":
+if sys.platform == "win32":
+    import msvcrt
+else:
     import fcntl
 
 MAGIC = b"dataview journal"
@@ -36,11 +40,15 @@ IDLE, FINISH, UNDO = range(3)
 _HEADER = struct.Struct("<16sIIQQQII")  # the magic and the version, and then those of `Header`
 _ENTRY = struct.Struct("<QQQ")  # the number of a block, its bytes, their sum
 _SUM = struct.Struct("<I")
+_BLOCK_SUM = struct.Struct("<Q")
 
 START = 64
 """Where the plan begins; an entry has as much room before its bytes."""
 
 PAGE = 4096
+
+FAR, PAUSE = 1 << 30, 0.05
+"""Where Windows locks a byte of a journal, and after how many seconds it is tried again."""
 
 SLOTS = 16
 """So many slots are mapped: more than the threads that update a file."""
@@ -81,9 +89,14 @@ class Header(NamedTuple):
     pages_of_slot: int
 
     @property
+    def sums(self) -> int:
+        """Where the sums begin of what blocks that are done hold."""
+        return _aligned(START + self.plan_bytes, START)
+
+    @property
     def marks(self) -> int:
         """Where the bytes begin that say which blocks are done."""
-        return _aligned(START + self.plan_bytes, START)
+        return self.sums + _BLOCK_SUM.size * self.blocks
 
     def slot(self, number: int) -> int:
         """Where a slot begins."""
@@ -108,6 +121,14 @@ def _aligned(place: int, to: int) -> int:
     return -(-place // to) * to
 
 
+_held: weakref.WeakSet[Journal] = weakref.WeakSet()
+
+
+def is_running_here(path: str) -> bool:
+    """Whether this process has an update that is noted in a journal, and may go on with it."""
+    return any(one.path == path and one.header.process == os.getpid() for one in list(_held))
+
+
 class Journal:
     """An open journal, written while an update runs."""
 
@@ -118,6 +139,7 @@ class Journal:
         self.header = Header(IDLE, os.getpid(), 0, 0, 0, 0)
         self._no_slots()
         self._close = weakref.finalize(self, os.close, self.handle)
+        _held.add(self)
 
     def _no_slots(self) -> None:
         self.free: list[int] = []
@@ -183,12 +205,19 @@ class Journal:
             return next(self.numbers)
 
     def mark(self, block: int, done: bool) -> None:
-        """Say whether a block is done."""
-        if self.memory is not None:
-            self.memory[self.header.marks + block] = done
-            return
+        """Say whether a block is done; by a call, so that the time of the file tells of it."""
         self._put(b"\1" if done else b"\0", self.header.marks + block)
         self._sync()
+
+    def note(self, block: int, value: np.ndarray) -> None:
+        """Write down a sum of what a block holds now: who comes next knows the file by it."""
+        raw = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
+        packed, place = _BLOCK_SUM.pack(checksum(raw)), self.header.sums + block * _BLOCK_SUM.size
+        if self.memory is not None:
+            self.memory[place : place + _BLOCK_SUM.size] = packed
+        else:
+            self._put(packed, place)
+            self._sync()
 
     def release(self, slot: int) -> None:
         """Use a slot again, whose block is done."""
@@ -211,9 +240,28 @@ class Journal:
 
     def entry(self, slot: int) -> Entry:
         """Return what a slot has."""
-        found = _entry_at(self.handle, self.header, slot)
+        found = self.entry_at(slot)
         assert found is not None
         return found
+
+    def entry_at(self, slot: int, done: Sequence[bool] = ()) -> Entry | None:
+        """Return the entry of a slot, None if there is none, or its block is done."""
+        place = self.header.slot(slot)
+        raw = _pread(self.handle, _ENTRY.size + _SUM.size, place)
+        if not any(raw):
+            return None
+        damaged = DamagedJournal(f"the journal {self.path} is damaged: an entry has another sum")
+        if raw[_ENTRY.size :] != _SUM.pack(zlib.crc32(raw[: _ENTRY.size])):
+            raise damaged
+        block, size, expected = _ENTRY.unpack(raw[: _ENTRY.size])
+        if block >= self.header.blocks:
+            raise damaged
+        if done and done[block]:
+            return None
+        data = _pread(self.handle, size, place + START)
+        if len(data) != size or checksum(data) != expected:
+            raise damaged
+        return Entry(slot, block, data)
 
     def _sync(self) -> None:
         if self.syncs:
@@ -229,26 +277,56 @@ class Journal:
 
 def _write_all(handle: int, data: memoryview, place: int) -> None:
     while data:
-        count = os.pwrite(handle, data, place)
+        count = _pwrite(handle, data, place)
         data, place = data[count:], place + count
+
+
+_moving = threading.Lock()
+"""Held while a handle is moved, where the system cannot write at a place."""
+
+
+def _pwrite(handle: int, data: memoryview, place: int) -> int:
+    if hasattr(os, "pwrite"):
+        return os.pwrite(handle, data, place)
+    with _moving:
+        os.lseek(handle, place, os.SEEK_SET)
+        return os.write(handle, data)
+
+
+def _pread(handle: int, count: int, place: int) -> bytes:
+    if hasattr(os, "pread"):
+        return os.pread(handle, count, place)
+    with _moving:
+        os.lseek(handle, place, os.SEEK_SET)
+        return os.read(handle, count)
 
 
 # --- locks ---------------------------------------------------------------------------------------
 
 
 def lock(handle: int, waits: bool) -> bool:
-    """Lock a journal for this process, where the system can; say whether it is locked."""
-    if sys.platform == "win32":
-        return True
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
-    except BlockingIOError:
-        return False
-    return True
+    """Lock a journal for this process; say whether it is locked."""
+    while True:
+        try:
+            if sys.platform == "win32":
+                os.lseek(handle, FAR, os.SEEK_SET)
+                msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+            else:
+                fcntl.flock(handle, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
+            return True
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EACCES, errno.EDEADLK):
+                raise
+            if not waits:
+                return False
+            time.sleep(PAUSE)
 
 
 def _unlock(handle: int) -> None:
-    if sys.platform != "win32":
+    if sys.platform == "win32":
+        os.lseek(handle, FAR, os.SEEK_SET)
+        msvcrt.locking(handle, msvcrt.LK_UNLCK, 1)
+    else:
         fcntl.flock(handle, fcntl.LOCK_UN)
 
 
@@ -313,6 +391,9 @@ class Journals:
                     self.folder,
                 ) from None
             lock(journal.handle, waits=True)
+            if not os.fstat(journal.handle).st_nlink:  # somebody took it for a forgotten one
+                journal.close()
+                continue
             if self.syncs:
                 sync_folder(self.folder)
                 sync_folder(os.path.dirname(self.folder))
@@ -328,13 +409,13 @@ class Journals:
             number = next(self._numbers)
         os.makedirs(self.folder, exist_ok=True)
         name = os.path.join(self.folder, f"{os.getpid()}-{id(self):x}-{number}.link")
-        with open(name, "w", encoding="utf-8") as file:
+        with open(f"{name}.new", "w", encoding="utf-8") as file:
             file.write(os.path.relpath(journal, self.folder))
+        os.replace(f"{name}.new", name)
         return name
 
     def give_back(self, journal: Journal) -> None:
         """Keep a journal whose update has ended, for the next one."""
-        journal.end()
         _unlock(journal.handle)
         with self._lock:
             if not self._idle and self.close.alive:
@@ -385,16 +466,28 @@ class FoundJournal(Journal):
         self.header = Header(IDLE, 0, 0, 0, 0, 0) if found is None else found
         if self.header.way == IDLE:
             return None
-        plan = os.pread(self.handle, self.header.plan_bytes, START)
+        plan = _pread(self.handle, self.header.plan_bytes, START)
         if checksum(plan) != self.header.plan_sum:
             raise DamagedJournal(f"the journal {self.path} is damaged: its plan has another sum")
         return plan
 
+    def claim(self) -> None:
+        """Say that this process is finishing or undoing the update."""
+        self.header = self.header._replace(process=os.getpid())
+        self._put(self.header.packed(), 0)
+        self._sync()
+
+    def sum_of(self, block: int) -> int:
+        """Return the sum of what a block that is done held."""
+        place = self.header.sums + block * _BLOCK_SUM.size
+        found: int = _BLOCK_SUM.unpack(_pread(self.handle, _BLOCK_SUM.size, place))[0]
+        return found
+
     def done(self) -> list[bool]:
         """Return for each block whether it is done."""
-        marks = os.pread(self.handle, self.header.blocks, self.header.marks)
+        marks = _pread(self.handle, self.header.blocks, self.header.marks)
         if len(marks) != self.header.blocks or set(marks) - {0, 1}:
-            raise DamagedJournal(f"the journal {self.path} is damaged: its marks are none")
+            raise DamagedJournal(f"the journal {self.path} is damaged: its marks cannot be read")
         return [mark == 1 for mark in marks]
 
     def entries(self) -> Iterator[Entry]:
@@ -402,7 +495,7 @@ class FoundJournal(Journal):
         done = self.done() if self.header.way == FINISH else [False] * self.header.blocks
         end = os.fstat(self.handle).st_size
         for slot in itertools.takewhile(lambda one: self.header.slot(one) < end, itertools.count()):
-            entry = _entry_at(self.handle, self.header, slot, done)
+            entry = self.entry_at(slot, done)
             if entry is not None:
                 yield entry
 
@@ -413,7 +506,7 @@ class FoundJournal(Journal):
 
 def _read_header(handle: int, path: str) -> Header | None:
     """Return the header of a journal, None if none was ever written."""
-    raw = os.pread(handle, _HEADER.size + _SUM.size, 0)
+    raw = _pread(handle, _HEADER.size + _SUM.size, 0)
     if not any(raw):
         return None
     if not raw.startswith(MAGIC):
@@ -429,23 +522,3 @@ def _read_header(handle: int, path: str) -> Header | None:
         raise DamagedJournal(f"the journal {path} is damaged: its header has another sum")
     _, _, *rest = _HEADER.unpack(packed)
     return Header(*rest)
-
-
-def _entry_at(handle: int, header: Header, slot: int, done: Any = ()) -> Entry | None:
-    """Return the entry of a slot, None if there is none, or its block is done."""
-    place = header.slot(slot)
-    raw = os.pread(handle, _ENTRY.size + _SUM.size, place)
-    if not any(raw):
-        return None
-    damaged = DamagedJournal("the journal is damaged: an entry has another sum")
-    if raw[_ENTRY.size :] != _SUM.pack(zlib.crc32(raw[: _ENTRY.size])):
-        raise damaged
-    block, size, expected = _ENTRY.unpack(raw[: _ENTRY.size])
-    if block >= header.blocks:
-        raise damaged
-    if done and done[block]:
-        return None
-    data = os.pread(handle, size, place + START)
-    if len(data) != size or checksum(data) != expected:
-        raise damaged
-    return Entry(slot, block, data)

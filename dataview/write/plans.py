@@ -65,13 +65,14 @@ class Part(NamedTuple):
 
 
 class File(NamedTuple):
-    """A file that is updated: its path from the folder of the first one, and what tells it apart.
+    """A file that is updated: its path from the folder of the first one, its number, its size.
 
     `copy` is the name of a copy beside the journal, if it was copied as a whole.
     """
 
     path: str
     number: int
+    size: int
     copy: str = ""
 
 
@@ -97,7 +98,7 @@ def unpacked(data: bytes) -> Plan:
     """Return the plan that bytes hold; nothing but data is made of them."""
     found = _Unpickler(io.BytesIO(data)).load()
     if not isinstance(found, Plan):
-        raise pickle.UnpicklingError("the plan of a journal is none")
+        raise pickle.UnpicklingError("the journal holds something else than a plan")
     return found
 
 

@@ -7,6 +7,7 @@ import errno
 import itertools
 import os
 import pickle
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -25,18 +26,23 @@ from dataview.write.journal import (
     FINISH,
     DamagedJournal,
     FoundJournal,
+    checksum,
     folder_of,
+    is_running_here,
     lock,
 )
 from dataview.write.overlap import Separated
 from dataview.write.plans import File, Plan, Spot, unpacked, value_of
 from dataview.write.update import Update
 
+if sys.platform != "win32":
+    import fcntl
+
 Open = Callable[[str], Node]
 """Return the node of a file, opened to be written."""
 
-TELL, RECOVER, DISCARD = "tell", "recover", "discard"
-"""What can be done with the journals of a file."""
+TELL, RECOVER, FORCE, DISCARD = ACTIONS = "tell", "recover", "force", "discard"
+"""What can be done with journals; to force is to recover a file that looks changed since."""
 
 
 class Recovery(NamedTuple):
@@ -54,9 +60,17 @@ class Recovery(NamedTuple):
     when: float
 
     def __str__(self) -> str:
-        at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.when))
-        state = "" if self.done is None else f", {self.done} of {self.blocks} blocks done"
-        return f"an update that stopped at {at}{state}: its journal says how to {self.way} it"
+        state = "" if self.done is None else f" with {self.done} of {self.blocks} blocks done"
+        return f"an update of {self.path} stopped at {self._at}{state}: dv.open can {self.way} it"
+
+    def done_now(self) -> str:
+        """Say what became of the update."""
+        state = "as before it" if self.way == "undo" else "as after it"
+        return f"the update that stopped at {self._at} was {self.outcome}; the file is {state}"
+
+    @property
+    def _at(self) -> str:
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.when))
 
     @property
     def outcome(self) -> str:
@@ -65,20 +79,39 @@ class Recovery(NamedTuple):
 
 
 def journals_of(path: str) -> list[str]:
-    """Return the journals of updates of a file, and of the folders in which it is."""
-    found: list[str] = []
+    """Return the journals of a file or folder, of what is in it, and of what it is in."""
+    found = [name for folder in _folders_below(path) for name in _names(folder)]
     while True:
         found += _names(folder_of(path))
         above = os.path.dirname(path)
         if above == path:
-            return sorted(found)
+            return sorted(set(found))
         path = above
 
 
-def forget(path: str) -> None:
-    """Remove the journals of a file that was replaced: what they tell of is gone."""
-    for name in _names(folder_of(path)):
-        _remove(name)
+def _folders_below(path: str) -> Iterator[str]:
+    """Yield the folders of journals inside a folder, but not those inside an array of zarr."""
+    waiting = [path] if os.path.isdir(path) else []
+    while waiting:
+        folder = waiting.pop()
+        with os.scandir(folder) as entries:
+            folders = {entry.name: entry.path for entry in entries if entry.is_dir()}
+        for name, place in folders.items():
+            if name.startswith(".") and name.endswith(".journal"):
+                yield place
+            elif not _is_zarr_array(place):
+                waiting.append(place)
+
+
+def _is_zarr_array(folder: str) -> bool:
+    """Whether a folder has the chunks of an array, which may be very many."""
+    if os.path.exists(os.path.join(folder, ".zarray")):
+        return True
+    try:
+        with open(os.path.join(folder, "zarr.json"), "rb") as file:
+            return b'"array"' in file.read(1 << 16)
+    except FileNotFoundError:
+        return False
 
 
 def _names(folder: str) -> list[str]:
@@ -90,7 +123,24 @@ def _names(folder: str) -> list[str]:
     if not names:  # of a process that was killed before its first update
         with contextlib.suppress(OSError):
             os.rmdir(folder)
-    return [name for name in names if ".copy" not in os.path.basename(name)]
+    return [name for name in names if "." not in os.path.basename(name) or _is_link(name)]
+
+
+def _is_link(name: str) -> bool:
+    """Whether a file is a link to a journal; one that was never complete is removed."""
+    if name.endswith(".link.new") and not _is_alive(int(os.path.basename(name).split("-")[0])):
+        os.unlink(name)
+    return name.endswith(".link")
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def recovered(
@@ -101,8 +151,8 @@ def recovered(
     `action` may also be to tell what there is, or to discard it.  An update that is running is
     waited for if `waits`, and else an error.
     """
-    if action not in (TELL, RECOVER, DISCARD):
-        raise ValueError(f"action is {TELL!r}, {RECOVER!r} or {DISCARD!r}; got {action!r}")
+    if action not in ACTIONS:
+        raise ValueError(f"action is one of {', '.join(map(repr, ACTIONS))}; got {action!r}")
     found = []
     for name in journals_of(path):
         one = _one(name, open_file, action, waits)
@@ -145,14 +195,18 @@ def _of_main(main: str, open_file: Open, action: str, waits: bool) -> Recovery |
 def _with(journal: FoundJournal, open_file: Open, action: str, waits: bool) -> Recovery | None:
     """Do with a journal what is asked for."""
     if not lock(journal.handle, waits=False):
-        if journal.read() is None or journal.header.process == os.getpid():
+        if journal.read() is None or is_running_here(journal.path):
             return None
         if not waits:
-            raise _running(journal)
+            raise BlockingIOError(
+                errno.EAGAIN,
+                f"process {journal.header.process} is updating the file, or finishing what another "
+                "one began; try later, or wait for it by dv.open(path, lock='wait')",
+                os.path.dirname(journal.path),
+            )
         lock(journal.handle, waits=True)
     if action == DISCARD:
-        _remove(journal.path)
-        return Recovery(journal.path, journal.path, "discard", 0, None, time.time())
+        return _discarded(journal)
     raw = journal.read()
     if raw is None:
         _remove(journal.path)
@@ -162,15 +216,27 @@ def _with(journal: FoundJournal, open_file: Open, action: str, waits: bool) -> R
     except (pickle.UnpicklingError, ValueError, TypeError, EOFError) as error:
         raise DamagedJournal(f"the journal {journal.path} cannot be read: {error}") from error
     told = _told(journal, plan)
-    if journal.header.process == os.getpid() and any(file.copy for file in plan.files):
-        return None  # the file may be open here still, and HDF5 remembers parts of it
-    if action == RECOVER:
-        _carry_out(journal, plan, open_file)
+    if action != TELL:
+        _carry_out(journal, plan, open_file, action == FORCE)
         journal.end()
         _remove(journal.path)
         for file in plan.files[1:]:
             _forget_links(_path(journal.path, file), journal.path)
     return told
+
+
+def _discarded(journal: FoundJournal) -> Recovery | None:
+    """Remove a journal, and say if there was an update in it."""
+    when = os.stat(journal.path).st_mtime
+    try:
+        is_idle = journal.read() is None
+    except DamagedJournal:
+        is_idle = False
+    _remove(journal.path)
+    path = os.path.dirname(journal.path)
+    name = os.path.basename(path).removeprefix(".").removesuffix(".journal")
+    whole = os.path.join(os.path.dirname(path), name)
+    return None if is_idle else Recovery(whole, journal.path, "discard", 0, None, when)
 
 
 def _forget_links(path: str, journal: str) -> None:
@@ -186,14 +252,6 @@ def _main(name: str) -> str:
         return name
     with open(name, encoding="utf-8") as file:
         return os.path.normpath(os.path.join(os.path.dirname(name), file.read()))
-
-
-def _running(journal: FoundJournal) -> BlockingIOError:
-    return BlockingIOError(
-        errno.EAGAIN,
-        f"process {journal.header.process} is updating the file; wait for it with lock='wait'",
-        os.path.dirname(journal.path),
-    )
 
 
 def _told(journal: FoundJournal, plan: Plan) -> Recovery:
@@ -225,18 +283,21 @@ def _remove(name: str) -> None:
 # --- carrying it out -----------------------------------------------------------------------------
 
 
-def _carry_out(journal: FoundJournal, plan: Plan, open_file: Open) -> None:
+def _carry_out(journal: FoundJournal, plan: Plan, open_file: Open, is_forced: bool) -> None:
     paths = [_path(journal.path, file) for file in plan.files]
     for number, (path, file) in enumerate(zip(paths, plan.files, strict=True)):
-        _check(path, file, journal.path, not number)
+        _check(path, file, journal, not number, is_forced)
     # All entries are checked before the first is used.
     entries = [(entry.slot, entry.block) for entry in journal.entries()]
+    journal.claim()
     for path, file in zip(paths, plan.files, strict=True):
         if file.copy:
             copy(os.path.join(os.path.dirname(journal.path), file.copy), path, journal.syncs)
     sources = [list(_sources(open_file(path))) for path in paths]
     try:
         update = _update(plan, sources)
+        if not is_forced and not plan.order:
+            _check_blocks(journal, update, plan)
         work = Work(update.changes, update.steps, update.blocks, update.order)
         update.guard = Guard(work, journal, plan.reads)
         _put_back(journal, update, entries)
@@ -251,21 +312,70 @@ def _carry_out(journal: FoundJournal, plan: Plan, open_file: Open) -> None:
             source.close()
 
 
-def _check(path: str, file: File, journal: str, is_first: bool) -> None:
+SLACK = 2.0
+"""A file may be so many seconds younger than its journal: a large block takes a while."""
+
+SEEN = 4
+"""So many of the blocks that are done are read, to see whether they are as they were left."""
+
+
+def _check(path: str, file: File, journal: FoundJournal, is_first: bool, is_forced: bool) -> None:
     """Raise unless a file is the one of the journal, and the journal was made beside the file."""
     try:
-        number = os.stat(path).st_ino
+        found = os.stat(path)
     except FileNotFoundError:
-        number = -1
-    if number != file.number:
+        found = None
+    if found is None or found.st_ino != file.number:
         raise DamagedJournal(
-            f"the journal {journal} is of another file than {path} is now: that was replaced or "
-            "moved since; put it back"
+            f"the journal {journal.path} is of another file than {path} is now: that was replaced "
+            "or moved since"
         )
-    own = folder_of(path)
-    is_own = own == os.path.dirname(journal) if is_first else journal in map(_main, _names(own))
+    own, folder = folder_of(path), os.path.dirname(journal.path)
+    is_own = own == folder if is_first else journal.path in map(_main, _names(own))
     if not is_own or file.copy != os.path.basename(file.copy):
-        raise DamagedJournal(f"the journal {journal} names {path}, and was not made for it")
+        raise DamagedJournal(f"the journal {journal.path} names {path}, and was not made for it")
+    if file.copy:
+        _check_closed(path)
+    elif not is_forced and not os.path.isdir(path):
+        late = found.st_mtime - os.stat(journal.path).st_mtime
+        if found.st_size != file.size or late > SLACK:
+            raise _changed(path, journal)
+
+
+def _changed(path: str, journal: FoundJournal) -> DamagedJournal:
+    return DamagedJournal(
+        f"{path} was changed by another program after the update stopped of which the journal "
+        f"{journal.path} is; if it is the same file all the same, dv.recover(path, 'force') goes on"
+    )
+
+
+def _check_closed(path: str) -> None:
+    """Raise if HDF5 has a file open, of which it remembers parts."""
+    if sys.platform == "win32":
+        return
+    with open(path, "r+b") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BlockingIOError(
+                errno.EAGAIN,
+                "the file is open, and what it held before an update that stopped is to be put "
+                "back; close the views of it first, by their _close()",
+                path,
+            ) from None
+
+
+def _check_blocks(journal: FoundJournal, update: Update, plan: Plan) -> None:
+    """Raise if blocks that are done do not hold what they were left with."""
+    done = [number for number, is_done in enumerate(journal.done()) if is_done]
+    for number in done[:: max(1, len(done) // SEEN)]:
+        block = update.blocks[number]
+        if plan.files[plan.parts[block.number].spot.file].copy:
+            continue
+        part = block.of(update.changes)
+        found = np.ascontiguousarray(part.source.read(part.where, {}))
+        if checksum(found.reshape(-1).view(np.uint8)) != journal.sum_of(number):
+            raise _changed(str(part.source.path or part.source.folder), journal)
 
 
 def _sources(node: Node) -> Iterator[Source]:
@@ -309,6 +419,7 @@ def _put_back(journal: FoundJournal, update: Update, entries: Sequence[tuple[int
         part = update.blocks[number].of(update.changes)
         raw = journal.entry(slot).data
         old = np.frombuffer(raw, known_dtype(part.target)).reshape(known_shape(part.target))
+        journal.mark(number, False)
         part.source.write(part.where, old)
         part.source.settle()
         if journal.syncs:

@@ -104,7 +104,8 @@ class Update:
         """
         axis, step = cut
         shape = known_shape(change.target)
-        if not in_windows or not shape:
+        is_dense = change.where.is_box and change.source.chunk_rows == 1
+        if not shape or not (in_windows or is_dense):
             return cut
         size = max(1, step * (nbytes_of(change.target) or 0) // max(1, shape[axis]))
         return axis, max(1, step * sizes.noted_bytes // max(size, sizes.noted_bytes))
@@ -189,7 +190,7 @@ class Update:
         self.done[block] = old if self.keep else None
         del self.torn[block]
         if self.guard is not None:
-            self.guard.after(block, part.source)
+            self.guard.after(block, part.source, value)
 
     def _is_for_windows(self, change: Change, same: Sequence[Node]) -> bool:
         """Whether a value is computed in the memory of its blocks, if they have any.
@@ -232,7 +233,7 @@ class Update:
                 value, memory, block.within(self.changes), {id(leaf): memory for leaf in same}
             )
             if self.guard is not None:
-                self.guard.after(block, source)
+                self.guard.after(block, source, memory)
 
     def _value(self, block: Block, old: np.ndarray | None, errors: FloatErrors) -> np.ndarray:
         """Return what a block is to hold; what is there now is not read again."""
