@@ -16,12 +16,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+import zarr
 
 import dataview as dv
 import kills
 from children import python
 from dataview.sizes import sizes
-from dataview.write import journal, plans
+from dataview.write import journal, plans, raw_files
 
 HERE = pathlib.Path(__file__).parent
 SEARCHED = os.pathsep.join([str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH", "")])
@@ -187,7 +188,7 @@ def with_header(data, **changes):
 def with_plan(data, plan):
     start = struct.unpack("<16sIIQQQII", data[:HEADER])
     changed = data[: journal.START] + plan + data[journal.START + start[4] :]
-    return with_header(changed, plan_bytes=len(plan), plan_sum=journal.checksum(plan))
+    return with_header(changed, plan_bytes=len(plan), plan_sum=raw_files.checksum(plan))
 
 
 class Evil:
@@ -202,7 +203,21 @@ def flipped(place):
     return flip
 
 
+class Pointer:
+    """A dtype of objects that says it has none, so that bytes would be taken for pointers."""
+
+    def __reduce__(self):
+        return np.dtype, ("O", False, True), (3, "|", None, None, None, -1, -1, 0)
+
+
 DAMAGES = {
+    "a plan of pointers": (
+        lambda data: with_plan(data, pickle.dumps(Pointer())),
+        "numpy.dtype, which no plan is made of",
+    ),
+    "slots of no size": (lambda data: with_header(data, pages=0), "its header makes no sense"),
+    "a way that there is not": (lambda data: with_header(data, way=7), "its header makes no sense"),
+    "other blocks": (lambda data: with_header(data, blocks=23), "."),
     "another file altogether": (lambda data: b"no journal" + data[10:], "is no journal"),
     "a header": (flipped(40), "its header has another sum"),
     "a header cut short": (lambda data: data[:30], "its header has another sum"),
@@ -246,8 +261,51 @@ def test_old_bytes_that_are_damaged_are_refused_before_any_is_used(way, tmp_path
     data = found.read_bytes()
     size = struct.pack("<Q", 128 * 32)  # that of the old bytes of a block
     slots = [n for n in range(4096, len(data), 4096) if data[n + 8 : n + 16] == size]
-    found.write_bytes(flipped(slots[-1] + journal.START + 5)(data))
+    for slot in slots:  # of most, the blocks are done
+        data = flipped(slot + journal.START + 5)(data)
+    found.write_bytes(data)
     check_refused(path, "an entry has another sum")
+
+
+def test_old_bytes_that_are_missing_are_noticed(tmp_path):
+    path, found = torn(tmp_path, "undo")
+    data = found.read_bytes()
+    found.write_bytes(data[: len(data) // 2 // 4096 * 4096])
+    check_refused(path, "is damaged: (old bytes are missing|an entry has another sum)")
+
+
+def test_who_had_a_torn_file_open_may_not_write_it(tmp_path):
+    path = made(tmp_path)
+    with small():
+        d = dv.open(path, "r+")
+        d += 0
+        process = python("-c", KILLED, path, "finish", PYTHONPATH=SEARCHED)
+        assert process.returncode == -signal.SIGKILL
+        with pytest.raises(RuntimeError, match="was killed while it updated"):
+            d[...] = 7
+        with pytest.warns(RuntimeWarning, match="was finished"):
+            again = dv.open(path, "r+")
+        again[...] = 7
+        assert np.load(path).tolist() == np.full((3000, 4), 7.0).tolist()
+
+
+def test_a_file_in_the_place_of_the_journals_is_named(tmp_path):
+    path = made(tmp_path)
+    (tmp_path / ".x.npy.journal").write_text("mine")
+    d = dv.open(path, "r+")
+    with pytest.raises(NotADirectoryError, match="in the place of the folder for journals"):
+        d += 1
+    assert np.array_equal(np.load(path), kills.numbers())
+
+
+def test_texts_of_any_length_in_zarr_are_written(tmp_path):
+    group = zarr.open_group(tmp_path / "x.zarr", mode="w")
+    group.create_array("s", data=np.array(["a", "bb", "ccc"], np.dtypes.StringDType()))
+    d = dv.open(tmp_path / "x.zarr", "r+")
+    d.s[1:] = "long enough"
+    d._close()
+    assert dv.open(tmp_path / "x.zarr").s().tolist() == ["a", "long enough", "long enough"]
+    assert {name.name for name in tmp_path.iterdir()} == {"x.zarr"}
 
 
 def test_the_journal_of_a_file_that_was_replaced_is_refused(tmp_path):
@@ -592,12 +650,12 @@ def test_sums_tell_of_bits_and_of_pages_that_changed_places():
     rng = np.random.default_rng(0)
     for size in (0, 1, 100, 1 << 16, (1 << 16) + 5, 3 << 16):
         data = rng.integers(0, 256, size).astype(np.uint8)
-        known = journal.checksum(data)
+        known = raw_files.checksum(data)
         for place in rng.integers(0, size, 20) if size else ():
             other = data.copy()
             other[place] ^= 1 << rng.integers(8)
-            assert journal.checksum(other) != known
+            assert raw_files.checksum(other) != known
         if size >= 1 << 16:
             pages = data[: size // 4096 * 4096].reshape(-1, 4096).copy()
             pages[[2, 9]] = pages[[9, 2]]
-            assert journal.checksum(np.append(pages.reshape(-1), data[pages.size :])) != known
+            assert raw_files.checksum(np.append(pages.reshape(-1), data[pages.size :])) != known

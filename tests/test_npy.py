@@ -1011,7 +1011,7 @@ def counted(monkeypatch):
 def test_scattered_rows_of_a_file_are_written_in_one_pass(counted, tmp_path):
     data = np.ones((1 << 14, 64), "f4")
     np.save(tmp_path / "a.npy", data)
-    view = dv.open(tmp_path / "a.npy", "r+")
+    view = dv.open(tmp_path / "a.npy", "r+", durable=False)
     with sizes.set(file_bytes=1 << 18, undo_bytes=0):
         view._shuffled(1)[:] = 0
     assert not np.load(tmp_path / "a.npy").any()

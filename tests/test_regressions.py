@@ -85,11 +85,11 @@ def test_numbers_and_masks_are_not_written_into_what_cannot_hold_them():
 
 
 def test_made_samples_unlike_the_first_are_refused():
-    texts = dv.View(lambda i: np.array("a" * (i + 1)), _length=4)._probe()
-    with pytest.raises(ValueError, match="sample 1"):
+    texts = dv.View(lambda i: np.array("a" * (9 if i == 5 else 1)), _length=9)._probe()
+    with pytest.raises(TypeError, match="sample 5"):
         texts()
-    numbers = dv.View(lambda i: np.array(i, np.int8 if i == 0 else int), _length=4)._probe()
-    with pytest.raises(ValueError, match="sample 1"):
+    numbers = dv.View(lambda i: np.array(i, int if i == 5 else np.int8), _length=9)._probe()
+    with pytest.raises(TypeError, match="sample 5"):
         numbers()
 
 

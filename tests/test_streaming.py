@@ -1,6 +1,7 @@
 """All ways of writing are one: block by block, undone or resumed after a failure."""
 
 import errno
+import functools
 import itertools
 import operator
 import tempfile
@@ -167,6 +168,7 @@ def test_blocks_give_what_one_piece_gives(name, kind, budget, tmp_path):
         WRITES[name](*data.views)
     for found, expected in zip(data.now(), eagerly(name), strict=True):
         assert_same(found, expected)
+    del data  # and with it the journals of its files
     assert {path.name for path in tmp_path.iterdir()} <= {"0.npy", "1.npy"}
 
 
@@ -187,23 +189,27 @@ REPEATED = {"other rows", "rows of itself", "groups of rows in any order"}
 def test_a_write_stopped_at_any_block_is_undone_or_resumed(
     name, budget, kind, tmp_path, monkeypatch
 ):
-    write, expected = update.Update._write, eagerly(name)
+    expected = eagerly(name)
+    ways = {name: getattr(update.Update, name) for name in ("_write", "_compute_in")}
     for error, when in [(KeyboardInterrupt, "before"), (Stop, "after")]:
         for number in itertools.count():
             counted = itertools.count()
 
-            def stopped(self, *args, counted=counted, number=number, error=error, when=when):
+            def stopped(self, *args, way, counted=counted, number=number, error=error, when=when):
                 now = next(counted) == number
                 if now and when == "before":
                     raise error
-                write(self, *args)
+                ways[way](self, *args)
                 if now:
                     raise error
 
             data = Data(kind, tmp_path)
             before = data.now()
             with sizes.set(**SMALL, undo_bytes=budget):
-                monkeypatch.setattr(update.Update, "_write", stopped)
+                for way in ways:
+                    monkeypatch.setattr(
+                        update.Update, way, functools.partialmethod(stopped, way=way)
+                    )
                 try:
                     WRITES[name](*data.views)
                 except (error, dv.PartialWriteError) as caught:

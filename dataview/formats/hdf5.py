@@ -100,12 +100,12 @@ class H5pySource(ArrayLike):
     @property
     def address(self) -> Any:
         """The name of the dataset, and what it is."""
-        return self.place[1], self.shape, self.dtype
+        return self.place[1], self.shape, str(self.dtype)
 
     def at(self, address: Any) -> H5pySource | None:
         """Return this source if it is of the dataset, perhaps without rows that were added."""
         name, shape, dtype = address if len(address) == 3 else ("", (), None)
-        if (self.place[1], self.dtype) != (name, dtype):
+        if (self.place[1], str(self.dtype)) != (name, dtype):
             return None
         return self.of_shape(shape) if shape != self.shape else self
 

@@ -77,12 +77,12 @@ class ZarrSource(ArrayLike):
     @property
     def address(self) -> Any:
         """The path of the array in its store, and what it is."""
-        return self.array.path, self.shape, self.dtype
+        return self.array.path, self.shape, str(self.dtype)
 
     def at(self, address: Any) -> ZarrSource | None:
         """Return this source if it is of the array, perhaps without rows that were added."""
         path, shape, dtype = address if len(address) == 3 else ("", (), None)
-        if (self.array.path, self.dtype) != (path, dtype):
+        if (self.array.path, str(self.dtype)) != (path, dtype):
             return None
         return self.of_shape(shape)
 

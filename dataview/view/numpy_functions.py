@@ -93,7 +93,8 @@ def _put(out: Any, call: outputs.Call) -> Any:
             return out
     data = np.array(evaluated(out)) if isinstance(out, BaseView) else out
     with changing_arrays([data]):
-        function(*_each(evaluated, args), **_each(evaluated, options), out=data)
+        read = partial(whole, function=function)
+        function(*_each(read, args), **_each(read, options), out=data)
     if isinstance(out, BaseView):
         write(node_of(out), data)
     return out

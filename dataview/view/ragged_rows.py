@@ -102,11 +102,15 @@ def _rows_of(value: Any) -> Ragged | None:
     return rows.relaid() if isinstance(rows, Ragged) else None
 
 
-def _of_all_values(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the row of a function to which it does not matter how values are arranged."""
+def _of_all_values(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Return the row of a function to which it does not matter how values are arranged.
 
-    def row(a: Any, *args: Any, **options: Any) -> Any:
-        rows = _rows_of(a)
+    Its first argument may be given by its `name`.
+    """
+
+    def row(*args: Any, **options: Any) -> Any:
+        first, args, options = _without_first(name, args, options)
+        rows = _rows_of(first)
         if rows is None:
             return LEFT
         return _called(function, evaluate(rows.leaf()).reshape(-1), args, options)
@@ -114,17 +118,26 @@ def _of_all_values(function: Callable[..., Any]) -> Callable[..., Any]:
     return row
 
 
-def _of_each_value(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the row of a function that has a value for each value."""
+def _of_each_value(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Return the row of a function that has a value for each value of its argument `name`."""
 
-    def row(a: Any, *args: Any, **options: Any) -> Any:
-        rows = _rows_of(a)
+    def row(*args: Any, **options: Any) -> Any:
+        first, args, options = _without_first(name, args, options)
+        rows = _rows_of(first)
         if rows is None:
             return LEFT
         found = _called(function, evaluate(rows.leaf()), args, options)
         return rows.over(stored(ArraySource(found), False))
 
     return row
+
+
+def _without_first(name: str, args: Any, options: Any) -> tuple[Any, Any, Any]:
+    """Return the first argument of a call, and the others."""
+    if args:
+        return args[0], args[1:], options
+    others = dict(options)
+    return others.pop(name, None), (), others
 
 
 def _called(function: Callable[..., Any], values: np.ndarray, args: Any, options: Any) -> Any:
@@ -143,8 +156,12 @@ def _ptp(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 
 
 ROWS: Mapping[Any, Callable[..., Any]] = {
-    **{name: _of_each_value(name) for name in (np.digitize, np.interp, np.isin)},
-    **{name: _of_all_values(name) for name in (np.bincount, np.histogram, np.histogram_bin_edges)},
+    np.bincount: _of_all_values(np.bincount, "x"),
+    np.digitize: _of_each_value(np.digitize, "x"),
+    np.histogram: _of_all_values(np.histogram, "a"),
+    np.histogram_bin_edges: _of_all_values(np.histogram_bin_edges, "a"),
+    np.interp: _of_each_value(np.interp, "x"),
+    np.isin: _of_each_value(np.isin, "element"),
     np.ptp: _ptp,
 }
 """By function of NumPy's, what makes its value of ragged rows."""

@@ -76,6 +76,8 @@ class Guard:
             change.source.settle()
         journal = self.owner.taken()
         try:
+            for journals in every.values():
+                journals.check_whole()
             self.copies = self._copies(guarded, journal)
             files = [_seen(path, self.owner.path, self.copies.get(path, "")) for path in every]
             way, plan = self._plan(guarded, list(every), files)
@@ -205,8 +207,10 @@ class Guard:
         """Say that a block is about to hold its old values again, which are to stay."""
         if self.journal is None or block not in self.numbers:
             return
-        if self.journal.header.way == FINISH:
-            self.before(block, old)
+        if self.journal.header.way == FINISH and self.needs_old(block):
+            if block in self.slots:
+                self.journal.clear(self.slots.pop(block))
+            self.slots[block] = self.journal.keep(self.numbers[block], old, is_new=True)
         self.journal.mark(self.numbers[block], False)
 
     def old(self, block: Block) -> np.ndarray | None:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import itertools
 import mmap
 import os
 import struct
 import sys
 import threading
-import time
 import weakref
 import zlib
 from collections.abc import Iterator, Sequence
@@ -25,11 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataview.sources import keep_room
-
-if sys.platform == "win32":
-    import msvcrt
-else:
-    import fcntl
+from dataview.write.raw_files import checksum, lock, pread, unlock, write_all
 
 MAGIC = b"dataview journal"
 VERSION = 1
@@ -47,35 +43,15 @@ START = 64
 
 PAGE = 4096
 
-FAR, PAUSE = 1 << 30, 0.05
-"""Where Windows locks a byte of a journal, and after how many seconds it is tried again."""
+MOST_SUMMED = 1 << 25
+"""Blocks of more bytes, which are one number repeated, are not summed."""
 
-SLOTS = 16
-"""So many slots are mapped: more than the threads that update a file."""
-
-LARGE = 1 << 16
-"""From this size on, bytes are summed as numbers, which takes a tenth of the time of a CRC."""
+LONGEST_NAME = 240
+"""A longer name, in bytes, has a sum in its place: file systems take 255."""
 
 
 class DamagedJournal(ValueError):
     """A journal whose sums are wrong, or that this version cannot read."""
-
-
-def checksum(data: Any) -> int:
-    """Return a sum of bytes that tells of changes, also of pages that changed places.
-
-    >>> one, other = np.zeros(1 << 17, np.uint8), np.zeros(1 << 17, np.uint8)
-    >>> one[0] = other[8192] = 1
-    >>> checksum(one) != checksum(other), checksum(one) == checksum(one.tobytes())
-    (True, True)
-    """
-    raw: Any = np.frombuffer(data, np.uint8)
-    if len(raw) < LARGE:
-        return zlib.crc32(raw)
-    whole = len(raw) // PAGE * PAGE
-    pages = raw[:whole].view(np.uint64).reshape(-1, PAGE // 8).sum(axis=1, dtype=np.uint64)
-    weights = np.arange(1, 2 * len(pages), 2, dtype=np.uint64)
-    return int((pages * weights).sum(dtype=np.uint64)) ^ zlib.crc32(raw[whole:])
 
 
 class Header(NamedTuple):
@@ -124,6 +100,16 @@ def _aligned(place: int, to: int) -> int:
 _held: weakref.WeakSet[Journal] = weakref.WeakSet()
 
 
+def _let_go() -> None:
+    """Close what was inherited by a fork: it would hold the locks of a parent that is killed."""
+    for journal in list(_held):
+        journal.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go)
+
+
 def is_running_here(path: str) -> bool:
     """Whether this process has an update that is noted in a journal, and may go on with it."""
     return any(one.path == path and one.header.process == os.getpid() for one in list(_held))
@@ -153,13 +139,14 @@ class Journal:
         self.header = Header(way, os.getpid(), len(plan), checksum(plan), blocks, pages)
         self._no_slots()
         os.ftruncate(self.handle, 0)  # entries of an earlier update are none of this one
-        marks = bytes(self.header.marks + blocks - START - len(plan))
-        self._put(plan + marks, START)
+        self._put(plan, START)
+        self._sync()
+        self._put(bytes(self.header.marks + blocks - START - len(plan)), START + len(plan))
         self._sync()
         self._put(self.header.packed(), 0)
         self._sync()
         if way == FINISH and largest and not self.syncs:
-            self._map(min(blocks, SLOTS))
+            self._map(min(blocks, 1 + (os.cpu_count() or 1)))
 
     def _map(self, slots: int) -> None:
         """Have the first slots in memory that is shared with the file, where the system can.
@@ -174,10 +161,15 @@ class Journal:
             return
         self.mapped = slots
 
-    def keep(self, block: int, old: np.ndarray) -> int:
-        """Write down what a block holds before it is changed; return the slot that has it."""
+    def keep(self, block: int, old: np.ndarray, is_new: bool = False) -> int:
+        """Write down what a block holds before it is changed; return the slot that has it.
+
+        A slot that is new is needed where blocks that were done are so no longer: the entries of
+        other slots may be theirs.
+        """
         raw = np.ascontiguousarray(old).reshape(-1).view(np.uint8)
-        slot = block if self.header.way == UNDO else self._free_slot()
+        slot = next(self.numbers) if is_new else self._free_slot()
+        slot = block if self.header.way == UNDO else slot
         place = self.header.slot(slot)
         if self.memory is not None and slot < self.mapped:
             there = np.frombuffer(self.memory, np.uint8, len(raw), place + START)
@@ -210,7 +202,12 @@ class Journal:
         self._sync()
 
     def note(self, block: int, value: np.ndarray) -> None:
-        """Write down a sum of what a block holds now: who comes next knows the file by it."""
+        """Write down a sum of what a block holds now: who comes next knows the file by it.
+
+        There is none of what would take much memory to be summed.
+        """
+        if value.nbytes > MOST_SUMMED:
+            return
         raw = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
         packed, place = _BLOCK_SUM.pack(checksum(raw)), self.header.sums + block * _BLOCK_SUM.size
         if self.memory is not None:
@@ -225,10 +222,12 @@ class Journal:
             self.free.append(slot)
 
     def end(self) -> None:
-        """Say that the update has ended."""
+        """Say that the update has ended; what was kept for it takes no room any more."""
         self.header = Header(IDLE, os.getpid(), 0, 0, 0, 0)
         self._put(self.header.packed(), 0)
         self._sync()
+        self._no_slots()
+        os.ftruncate(self.handle, START)
 
     def close(self) -> None:
         """Close the file, and give up its lock."""
@@ -247,7 +246,7 @@ class Journal:
     def entry_at(self, slot: int, done: Sequence[bool] = ()) -> Entry | None:
         """Return the entry of a slot, None if there is none, or its block is done."""
         place = self.header.slot(slot)
-        raw = _pread(self.handle, _ENTRY.size + _SUM.size, place)
+        raw = pread(self.handle, _ENTRY.size + _SUM.size, place)
         if not any(raw):
             return None
         damaged = DamagedJournal(f"the journal {self.path} is damaged: an entry has another sum")
@@ -258,7 +257,7 @@ class Journal:
             raise damaged
         if done and done[block]:
             return None
-        data = _pread(self.handle, size, place + START)
+        data = pread(self.handle, size, place + START)
         if len(data) != size or checksum(data) != expected:
             raise damaged
         return Entry(slot, block, data)
@@ -269,65 +268,10 @@ class Journal:
 
     def _put(self, data: Any, place: int) -> None:
         try:
-            _write_all(self.handle, memoryview(data), place)
+            write_all(self.handle, memoryview(data), place)
         except OSError as error:
             error.filename = self.path
             raise
-
-
-def _write_all(handle: int, data: memoryview, place: int) -> None:
-    while data:
-        count = _pwrite(handle, data, place)
-        data, place = data[count:], place + count
-
-
-_moving = threading.Lock()
-"""Held while a handle is moved, where the system cannot write at a place."""
-
-
-def _pwrite(handle: int, data: memoryview, place: int) -> int:
-    if hasattr(os, "pwrite"):
-        return os.pwrite(handle, data, place)
-    with _moving:
-        os.lseek(handle, place, os.SEEK_SET)
-        return os.write(handle, data)
-
-
-def _pread(handle: int, count: int, place: int) -> bytes:
-    if hasattr(os, "pread"):
-        return os.pread(handle, count, place)
-    with _moving:
-        os.lseek(handle, place, os.SEEK_SET)
-        return os.read(handle, count)
-
-
-# --- locks ---------------------------------------------------------------------------------------
-
-
-def lock(handle: int, waits: bool) -> bool:
-    """Lock a journal for this process; say whether it is locked."""
-    while True:
-        try:
-            if sys.platform == "win32":
-                os.lseek(handle, FAR, os.SEEK_SET)
-                msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-            else:
-                fcntl.flock(handle, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
-            return True
-        except OSError as error:
-            if error.errno not in (errno.EAGAIN, errno.EACCES, errno.EDEADLK):
-                raise
-            if not waits:
-                return False
-            time.sleep(PAUSE)
-
-
-def _unlock(handle: int) -> None:
-    if sys.platform == "win32":
-        os.lseek(handle, FAR, os.SEEK_SET)
-        msvcrt.locking(handle, msvcrt.LK_UNLCK, 1)
-    else:
-        fcntl.flock(handle, fcntl.LOCK_UN)
 
 
 # --- the journals of a file ----------------------------------------------------------------------
@@ -340,6 +284,8 @@ def folder_of(path: str) -> str:
     True
     """
     folder, name = os.path.split(path)
+    if len(os.fsencode(name)) > LONGEST_NAME:
+        name = hashlib.sha256(os.fsencode(name)).hexdigest()
     return os.path.join(folder, f".{name}.journal")
 
 
@@ -376,7 +322,7 @@ class Journals:
         while True:
             name = f"{os.getpid()}-{id(self):x}-{next(self._numbers)}"
             try:
-                os.makedirs(self.folder, exist_ok=True)
+                self._make_folder()
                 journal = Journal(os.path.join(self.folder, name), self.syncs)
             except FileNotFoundError:  # another process has just removed the empty folder
                 continue
@@ -399,6 +345,28 @@ class Journals:
                 sync_folder(os.path.dirname(self.folder))
             return journal
 
+    def _make_folder(self) -> None:
+        if os.path.exists(self.folder) and not os.path.isdir(self.folder):
+            raise NotADirectoryError(
+                errno.ENOTDIR, "it is in the place of the folder for journals; move it", self.folder
+            )
+        os.makedirs(self.folder, exist_ok=True)
+
+    def check_whole(self) -> None:
+        """Raise if an update by another process has stopped midway since the file was opened."""
+        names = os.listdir(self.folder) if os.path.isdir(self.folder) else []
+        for path in [os.path.join(self.folder, name) for name in names if "." not in name]:
+            if is_running_here(path):
+                continue
+            with contextlib.suppress(FileNotFoundError):
+                found = FoundJournal(path)
+                with contextlib.closing(found):
+                    if lock(found.handle, waits=False) and found.read() is not None:
+                        raise RuntimeError(
+                            f"{self.path} is torn: process {found.header.process} was killed while "
+                            "it updated it; open the file again, which finishes that, then write"
+                        )
+
     def announce(self) -> None:
         """Have a journal with nothing in it, which says who has the file open if that is killed."""
         self.give_back(self.taken())
@@ -407,7 +375,7 @@ class Journals:
         """Say in a file of this folder that a journal elsewhere is of this file, too."""
         with self._lock:
             number = next(self._numbers)
-        os.makedirs(self.folder, exist_ok=True)
+        self._make_folder()
         name = os.path.join(self.folder, f"{os.getpid()}-{id(self):x}-{number}.link")
         with open(f"{name}.new", "w", encoding="utf-8") as file:
             file.write(os.path.relpath(journal, self.folder))
@@ -416,7 +384,7 @@ class Journals:
 
     def give_back(self, journal: Journal) -> None:
         """Keep a journal whose update has ended, for the next one."""
-        _unlock(journal.handle)
+        unlock(journal.handle)
         with self._lock:
             if not self._idle and self.close.alive:
                 self._idle.append(journal)
@@ -466,7 +434,7 @@ class FoundJournal(Journal):
         self.header = Header(IDLE, 0, 0, 0, 0, 0) if found is None else found
         if self.header.way == IDLE:
             return None
-        plan = _pread(self.handle, self.header.plan_bytes, START)
+        plan = pread(self.handle, self.header.plan_bytes, START)
         if checksum(plan) != self.header.plan_sum:
             raise DamagedJournal(f"the journal {self.path} is damaged: its plan has another sum")
         return plan
@@ -480,24 +448,32 @@ class FoundJournal(Journal):
     def sum_of(self, block: int) -> int:
         """Return the sum of what a block that is done held."""
         place = self.header.sums + block * _BLOCK_SUM.size
-        found: int = _BLOCK_SUM.unpack(_pread(self.handle, _BLOCK_SUM.size, place))[0]
+        found: int = _BLOCK_SUM.unpack(pread(self.handle, _BLOCK_SUM.size, place))[0]
         return found
 
     def done(self) -> list[bool]:
         """Return for each block whether it is done."""
-        marks = _pread(self.handle, self.header.blocks, self.header.marks)
+        marks = pread(self.handle, self.header.blocks, self.header.marks)
         if len(marks) != self.header.blocks or set(marks) - {0, 1}:
             raise DamagedJournal(f"the journal {self.path} is damaged: its marks cannot be read")
         return [mark == 1 for mark in marks]
 
-    def entries(self) -> Iterator[Entry]:
-        """Yield the old bytes of blocks; of a journal for the rest, of those that are not done."""
-        done = self.done() if self.header.way == FINISH else [False] * self.header.blocks
+    def entries(self, keeps_all: bool = True) -> Iterator[Entry]:
+        """Yield the old bytes of blocks; of a journal for the rest, of those that are not done.
+
+        `keeps_all` is false if files were copied instead: then some blocks have none.
+        """
+        marks = self.done()
+        is_kept = self.header.way == UNDO
+        done = [False] * self.header.blocks if is_kept else marks
         end = os.fstat(self.handle).st_size
         for slot in itertools.takewhile(lambda one: self.header.slot(one) < end, itertools.count()):
             entry = self.entry_at(slot, done)
             if entry is not None:
+                marks[entry.block] = False
                 yield entry
+        if is_kept and keeps_all and any(marks):
+            raise DamagedJournal(f"the journal {self.path} is damaged: old bytes are missing")
 
     def restart(self) -> None:
         """Have all slots free for the rest of the update: what they hold was put back."""
@@ -506,7 +482,7 @@ class FoundJournal(Journal):
 
 def _read_header(handle: int, path: str) -> Header | None:
     """Return the header of a journal, None if none was ever written."""
-    raw = _pread(handle, _HEADER.size + _SUM.size, 0)
+    raw = pread(handle, _HEADER.size + _SUM.size, 0)
     if not any(raw):
         return None
     if not raw.startswith(MAGIC):
@@ -521,4 +497,8 @@ def _read_header(handle: int, path: str) -> Header | None:
     if len(raw) < _HEADER.size + _SUM.size or raw[_HEADER.size :] != _SUM.pack(zlib.crc32(packed)):
         raise DamagedJournal(f"the journal {path} is damaged: its header has another sum")
     _, _, *rest = _HEADER.unpack(packed)
-    return Header(*rest)
+    header = Header(*rest)
+    is_idle = header.way == IDLE
+    if header.way not in (IDLE, FINISH, UNDO) or not (is_idle or header.pages_of_slot):
+        raise DamagedJournal(f"the journal {path} is damaged: its header makes no sense")
+    return header

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.lib import format as npy
 
 from dataview.index import Affine, Array, Computed, Constant, Index, Permutation
 from dataview.plan.build import select, stored
@@ -173,6 +174,10 @@ def _scalar(raw: bytes, dtype: np.dtype[Any]) -> Any:
     return np.frombuffer(raw, dtype)[0]
 
 
+def _dtype(described: Any) -> np.dtype[Any]:
+    return npy.descr_to_dtype(described)
+
+
 def _ufunc(name: str) -> np.ufunc:
     found = getattr(np, name, None)
     if not isinstance(found, np.ufunc):
@@ -182,7 +187,7 @@ def _ufunc(name: str) -> np.ufunc:
 
 _MADE_OF: tuple[Any, ...] = (
     Affine, Array, Computed, Constant, File, Index, Masked, NumpyFunction, Part, Permutation,
-    Plan, Result, Spot, Step, complex, np.dtype, range, slice, _array, _scalar, _ufunc,
+    Plan, Result, Spot, Step, complex, range, slice, _array, _dtype, _scalar, _ufunc,
 )  # fmt: skip
 
 _KNOWN: dict[tuple[str, str], Any] = {(one.__module__, one.__qualname__): one for one in _MADE_OF}
@@ -191,9 +196,11 @@ _KNOWN: dict[tuple[str, str], Any] = {(one.__module__, one.__qualname__): one fo
 
 class _Pickler(pickle.Pickler):
     def reducer_override(self, one: Any) -> Any:
-        if isinstance(one, np.ndarray):
-            if one.dtype.hasobject or one.dtype.kind == "T":
+        if isinstance(one, np.dtype):
+            if one.hasobject or one.kind == "T":
                 raise Unwritable("objects and texts of any length are not written down")
+            return _dtype, (npy.dtype_to_descr(one),)
+        if isinstance(one, np.ndarray):
             return _array, (one.tobytes(), one.dtype, one.shape)
         if isinstance(one, np.generic):
             return _scalar, (one.tobytes(), one.dtype)

@@ -6,7 +6,6 @@ import contextlib
 import errno
 import itertools
 import os
-import pickle
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +15,7 @@ import numpy as np
 
 from dataview.errors import PartialWriteError
 from dataview.plan.build import select, stored
-from dataview.plan.kinds import Stored, known_dtype, known_shape
+from dataview.plan.kinds import Stored, known_dtype, known_shape, nbytes_of
 from dataview.plan.node import Node, Part
 from dataview.plan.walk import below
 from dataview.sources import Source
@@ -24,15 +23,15 @@ from dataview.write.changes import Change
 from dataview.write.guards import Guard, Work, copy, remove
 from dataview.write.journal import (
     FINISH,
+    MOST_SUMMED,
     DamagedJournal,
     FoundJournal,
-    checksum,
     folder_of,
     is_running_here,
-    lock,
 )
 from dataview.write.overlap import Separated
 from dataview.write.plans import File, Plan, Spot, unpacked, value_of
+from dataview.write.raw_files import checksum, lock
 from dataview.write.update import Update
 
 if sys.platform != "win32":
@@ -117,7 +116,7 @@ def _is_zarr_array(folder: str) -> bool:
 def _names(folder: str) -> list[str]:
     """Return the journals in a folder, and links to others; it is removed if it is empty."""
     try:
-        names = [entry.path for entry in os.scandir(folder)]
+        names = [os.path.join(folder, name) for name in os.listdir(folder)]
     except (FileNotFoundError, NotADirectoryError):
         return []
     if not names:  # of a process that was killed before its first update
@@ -213,7 +212,7 @@ def _with(journal: FoundJournal, open_file: Open, action: str, waits: bool) -> R
         return None
     try:
         plan = unpacked(raw)
-    except (pickle.UnpicklingError, ValueError, TypeError, EOFError) as error:
+    except Exception as error:  # of any class: bytes may say anything
         raise DamagedJournal(f"the journal {journal.path} cannot be read: {error}") from error
     told = _told(journal, plan)
     if action != TELL:
@@ -232,6 +231,7 @@ def _discarded(journal: FoundJournal) -> Recovery | None:
         is_idle = journal.read() is None
     except DamagedJournal:
         is_idle = False
+    journal.end()  # before copies are removed
     _remove(journal.path)
     path = os.path.dirname(journal.path)
     name = os.path.basename(path).removeprefix(".").removesuffix(".journal")
@@ -288,16 +288,20 @@ def _carry_out(journal: FoundJournal, plan: Plan, open_file: Open, is_forced: bo
     for number, (path, file) in enumerate(zip(paths, plan.files, strict=True)):
         _check(path, file, journal, not number, is_forced)
     # All entries are checked before the first is used.
-    entries = [(entry.slot, entry.block) for entry in journal.entries()]
-    journal.claim()
+    entries = [
+        (entry.slot, entry.block)
+        for entry in journal.entries(not any(file.copy for file in plan.files))
+    ]
     for path, file in zip(paths, plan.files, strict=True):
         if file.copy:
+            journal.claim()
             copy(os.path.join(os.path.dirname(journal.path), file.copy), path, journal.syncs)
     sources = [list(_sources(open_file(path))) for path in paths]
     try:
-        update = _update(plan, sources)
+        update = _update(plan, sources, journal)
         if not is_forced and not plan.order:
             _check_blocks(journal, update, plan)
+        journal.claim()
         work = Work(update.changes, update.steps, update.blocks, update.order)
         update.guard = Guard(work, journal, plan.reads)
         _put_back(journal, update, entries)
@@ -373,8 +377,11 @@ def _check_blocks(journal: FoundJournal, update: Update, plan: Plan) -> None:
         if plan.files[plan.parts[block.number].spot.file].copy:
             continue
         part = block.of(update.changes)
+        if (nbytes_of(part.target) or 0) > MOST_SUMMED:
+            continue
         found = np.ascontiguousarray(part.source.read(part.where, {}))
-        if checksum(found.reshape(-1).view(np.uint8)) != journal.sum_of(number):
+        known = journal.sum_of(number)
+        if known and checksum(found.reshape(-1).view(np.uint8)) != known:
             raise _changed(str(part.source.path or part.source.folder), journal)
 
 
@@ -384,8 +391,20 @@ def _sources(node: Node) -> Iterator[Source]:
             yield part.source
 
 
-def _update(plan: Plan, sources: list[list[Source]]) -> Update:
+def _update(plan: Plan, sources: list[list[Source]], journal: FoundJournal) -> Update:
     """Return the update as it was, of the files that are open now."""
+    try:
+        update = _made(plan, sources)
+    except DamagedJournal:
+        raise
+    except Exception as error:  # of any class, as above
+        raise DamagedJournal(f"the journal {journal.path} makes no sense: {error}") from error
+    if len(update.blocks) != journal.header.blocks:
+        raise DamagedJournal(f"the journal {journal.path} is damaged: it has other blocks")
+    return update
+
+
+def _made(plan: Plan, sources: list[list[Source]]) -> Update:
 
     def source_of(spot: Spot) -> Source:
         return _found(sources[spot.file], spot.address)

@@ -129,9 +129,10 @@ class Update:
 
     def _end(self) -> None:
         """Say that all is done, or undone; what was kept for it is no longer needed."""
-        if self.guard is not None:
-            self.guard.end()
-        self.close()
+        with held_interrupt():
+            if self.guard is not None:
+                self.guard.end()
+            self.close()
 
     def _resume(self) -> None:
         """Do the rest: a write of its own, so what was asked since the failure is taken before."""
