@@ -361,6 +361,15 @@ def test_a_folder_shows_no_torn_file(tmp_path):
     np.testing.assert_allclose(d.a.x(), expected("finish"), rtol=1e-12)
 
 
+def test_links_that_lead_back_are_not_followed_to_find_journals(tmp_path):
+    folder = tmp_path / "a"
+    folder.mkdir()
+    made(folder)
+    (folder / "b").symlink_to(tmp_path)
+    (folder / "c").symlink_to(folder)
+    assert dv.recover(tmp_path) == []
+
+
 def test_a_journal_of_two_files_is_not_lost_when_one_is_replaced(tmp_path):
     make, _ = kills.CASES["two-files"]
     path = make(tmp_path, kills.numbers())

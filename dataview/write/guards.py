@@ -236,7 +236,7 @@ class Guard:
         """Let another update have the journal, when nothing is left beside it."""
         journal.end()
         for name in self.links:
-            os.unlink(name)
+            remove(name)
         for place in self.copies.values():
             remove(place)
         self.links, self.copies = [], {}

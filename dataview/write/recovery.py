@@ -93,13 +93,15 @@ def _folders_below(path: str) -> Iterator[str]:
     waiting = [path] if os.path.isdir(path) else []
     while waiting:
         folder = waiting.pop()
-        with os.scandir(folder) as entries:
-            folders = {entry.name: entry.path for entry in entries if entry.is_dir()}
-        for name, place in folders.items():
-            if name.startswith(".") and name.endswith(".journal"):
-                yield place
-            elif not _is_zarr_array(place):
-                waiting.append(place)
+        if _is_zarr_array(folder):
+            continue
+        with os.scandir(folder) as entries:  # links are not followed: they may lead back
+            folders = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
+        for entry in folders:
+            if entry.name.startswith(".") and entry.name.endswith(".journal"):
+                yield entry.path
+            elif os.access(entry.path, os.R_OK | os.X_OK):  # in others nothing can be opened
+                waiting.append(entry.path)
 
 
 def _is_zarr_array(folder: str) -> bool:
@@ -127,7 +129,8 @@ def _names(folder: str) -> list[str]:
 
 def _is_link(name: str) -> bool:
     """Whether a file is a link to a journal; one that was never complete is removed."""
-    if name.endswith(".link.new") and not _is_alive(int(os.path.basename(name).split("-")[0])):
+    process = os.path.basename(name).split("-")[0]
+    if name.endswith(".link.new") and process.isdigit() and not _is_alive(int(process)):
         os.unlink(name)
     return name.endswith(".link")
 
