@@ -605,3 +605,15 @@ def test_the_page_has_the_table_of_formats_and_a_line_on_each():
 @pytest.mark.parametrize("name", FORMATS)
 def test_the_table_tells_what_a_format_can_do(name):
     assert FORMATS[name].can <= set(ABILITIES) - {"write"}
+
+
+def test_long_texts_of_zarr_are_read_in_every_way(tmp_path):
+    texts = np.array([str(n) * 9 for n in range(500)], np.dtypes.StringDType())
+    group = zarr.open_group(tmp_path / "x.zarr", mode="w")
+    group.create_array("a", data=texts, chunks=(50,))
+    a = dv.open(tmp_path / "x.zarr").a
+    rows = np.random.default_rng(3).permutation(500)
+    for key in (slice(None), slice(40, 160), slice(None, None, -7), 123, rows, rows[:9]):
+        assert np.asarray(a[key]()).tolist() == np.asarray(texts[key]).tolist()
+    assert dv.View(group["a"])[::-1]().tolist() == texts[::-1].tolist()
+    assert [b().tolist() for b in a._minibatches(100)][1] == texts[100:200].tolist()

@@ -240,8 +240,8 @@ class ArrayLike(Source):
                 "object give plain arrays, such as by set_auto_mask(False)"
             )
         array = np.asarray(found)
-        if array.dtype == self.dtype:
-            return array.view(self.dtype)
+        if array.dtype == self.dtype:  # texts of any length lie in the memory of their own dtype
+            return array if array.dtype.kind == "T" else array.view(self.dtype)
         if np.can_cast(array.dtype, self.dtype, "safe"):
             return array.astype(self.dtype)
         raise TypeError(
