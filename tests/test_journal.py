@@ -22,7 +22,7 @@ import dataview as dv
 import kills
 from children import python
 from dataview.sizes import sizes
-from dataview.write import journal, plans, raw_files
+from dataview.write import journal, plans, raw_files, recovery
 
 HERE = pathlib.Path(__file__).parent
 SEARCHED = os.pathsep.join([str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH", "")])
@@ -337,6 +337,58 @@ def test_a_file_that_was_written_anew_is_not_recovered(way, tmp_path):
     assert path.read_bytes() == data
     assert dv.recover(path, "force")
     assert [*tmp_path.iterdir()] == [path]
+
+
+def test_a_packed_file_that_was_written_anew_is_not_put_back(tmp_path, monkeypatch):
+    make, _ = kills.CASES["hdf5-gzip"]
+    path = make(tmp_path, kills.numbers())
+    process = python("-c", KILLED_PACKED, path, PYTHONPATH=SEARCHED)
+    assert process.returncode == -signal.SIGKILL, process.stderr
+    make(tmp_path, kills.numbers() + 100)
+    later = path.stat().st_mtime + 10
+    os.utime(path, (later, later))
+    data = path.read_bytes()
+    with pytest.raises(ValueError, match="was changed by another program after the update stopped"):
+        dv.open(path)
+    assert path.read_bytes() == data
+    with monkeypatch.context() as patch:  # a kill while the copy is put back
+        patch.setattr(recovery, "copy", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            dv.recover(path, "force")
+    with pytest.warns(RuntimeWarning, match="was undone; the file is as before it"):
+        d = dv.open(path)
+    assert np.array_equal(d.a(), kills.numbers())
+    d._close()
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def test_texts_in_zarr_are_put_back(tmp_path):
+    path = tmp_path / "x.zarr"
+    texts = np.array([str(n) * 9 for n in range(500)], np.dtypes.StringDType())
+    zarr.open_group(path, mode="w").create_array("a", data=texts, chunks=(50,))
+    program = KILLED_PACKED.replace("d.a -= 1", "d.a[:] = 'x'")
+    process = python("-c", program, path, PYTHONPATH=SEARCHED)
+    assert process.returncode == -signal.SIGKILL, process.stderr
+    assert "x" in zarr.open_group(path, mode="r")["a"][...].tolist()
+    with pytest.warns(RuntimeWarning, match="was undone; the file is as before it"):
+        d = dv.open(path)
+    assert d.a().tolist() == texts.tolist()
+    d._close()
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def stopped(*args):
+    raise KeyboardInterrupt
+
+
+KILLED_PACKED = """
+import os, sys
+import dataview as dv
+from dataview.write import guards
+guards.Guard.after = lambda *args: os.kill(os.getpid(), 9)
+d = dv.open(sys.argv[1], "r+")
+d.a -= 1
+"""
 
 
 def test_a_file_of_another_length_is_not_recovered(tmp_path):

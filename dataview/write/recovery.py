@@ -298,7 +298,9 @@ def _carry_out(journal: FoundJournal, plan: Plan, open_file: Open, is_forced: bo
     for path, file in zip(paths, plan.files, strict=True):
         if file.copy:
             journal.claim()
-            copy(os.path.join(os.path.dirname(journal.path), file.copy), path, journal.syncs)
+            held = _copy_of(file, journal)
+            with open(f"{held}.begun", "wb"):  # from now on the time of the file says nothing
+                copy(held, path, journal.syncs)
     sources = [list(_sources(open_file(path))) for path in paths]
     try:
         update = _update(plan, sources, journal)
@@ -341,12 +343,20 @@ def _check(path: str, file: File, journal: FoundJournal, is_first: bool, is_forc
     is_own = own == folder if is_first else journal.path in map(_main, _names(own))
     if not is_own or file.copy != os.path.basename(file.copy):
         raise DamagedJournal(f"the journal {journal.path} names {path}, and was not made for it")
+    if os.path.isdir(path):
+        return
     if file.copy:
         _check_closed(path)
-    elif not is_forced and not os.path.isdir(path):
-        late = found.st_mtime - os.stat(journal.path).st_mtime
-        if found.st_size != file.size or late > SLACK:
-            raise _changed(path, journal)
+    is_begun = bool(file.copy) and os.path.exists(f"{_copy_of(file, journal)}.begun")
+    is_other = found.st_size != file.size and not file.copy  # what is packed changes its size
+    late = found.st_mtime - os.stat(journal.path).st_mtime
+    if not is_forced and not is_begun and (is_other or late > SLACK):
+        raise _changed(path, journal)
+
+
+def _copy_of(file: File, journal: FoundJournal) -> str:
+    """Return where the copy is that was made of a file before its update."""
+    return os.path.join(os.path.dirname(journal.path), file.copy)
 
 
 def _changed(path: str, journal: FoundJournal) -> DamagedJournal:
@@ -408,6 +418,7 @@ def _update(plan: Plan, sources: list[list[Source]], journal: FoundJournal) -> U
 
 
 def _made(plan: Plan, sources: list[list[Source]]) -> Update:
+    """Return the update that a plan says; of what is undone nobody asks for the values."""
 
     def source_of(spot: Spot) -> Source:
         return _found(sources[spot.file], spot.address)
@@ -415,9 +426,7 @@ def _made(plan: Plan, sources: list[list[Source]]) -> Update:
     changes = []
     for part in plan.parts:
         target = select(stored(source_of(part.spot)), part.spot.where)
-        value: Any = np.zeros(
-            (), known_dtype(target)
-        )  # of what is undone nobody asks for the value
+        value: Any = np.zeros((), known_dtype(target))
         if part.value is not None:
             value = value_of(part.value, source_of)
         changes.append(Change(target, value, part.is_checked))
