@@ -23,8 +23,8 @@ import files
 import fuzz_openers
 from children import printed
 from dataview.files import FORMATS
-from dataview.formats import matlab5, npz
-from dataview.formats import tensors as tensor_files
+from dataview.formats.arrays import matlab5, npz
+from dataview.formats.arrays import tensors as tensor_files
 from dataview.sizes import sizes
 from files import X, Y
 

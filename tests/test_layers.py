@@ -207,12 +207,19 @@ def test_the_drawing_has_the_wings_in_their_order() -> None:
 
 def test_each_room_has_a_line() -> None:
     told = {
-        wing: set(re.findall(r"^- ``([a-z0-9_]+)``: \S", lines, re.M))
+        wing: set(re.findall(r"^- ``([a-z0-9_/]+)``: \S", lines, re.M))
         for wing, lines in re.findall(r"^``([a-z]+)/``\n\n((?:- .+\n)+)", PAGE, re.M)
     }
     wings = [path for path in PACKAGE.iterdir() if (path / "__init__.py").exists()]
-    there = {wing.name: {room.stem for room in wing.glob("*.py")} for wing in wings}
-    assert told == {wing: rooms - {"__init__"} for wing, rooms in there.items()}
+    there = {
+        wing.name: {
+            room.relative_to(wing).with_suffix("").as_posix()
+            for room in wing.rglob("*.py")
+            if room.stem != "__init__"
+        }
+        for wing in wings
+    }
+    assert told == there
 
 
 # -------------------- the rules themselves --------------------

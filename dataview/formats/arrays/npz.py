@@ -21,10 +21,10 @@ from typing import Any, Literal
 import numpy as np
 
 from dataview.errors import shortened
+from dataview.formats.arrays.npy import objects_in
 from dataview.formats.contents import LateSource, nested, with_arrays
 from dataview.formats.handles import Claim
 from dataview.formats.layout import LONGEST_TEXT, NAME, restored
-from dataview.formats.npy import objects_in
 from dataview.plan.build import stored
 from dataview.plan.node import Node
 from dataview.sizes import sizes

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from dataview.errors import import_library, shortened
+from dataview.formats.arrays.growth import Resized
 from dataview.formats.contents import (
     DEEPEST,
     NotData,
@@ -22,7 +23,6 @@ from dataview.formats.contents import (
     with_arrays,
     without_arrays,
 )
-from dataview.formats.growth import Resized
 from dataview.formats.handles import Claim, OpenFile
 from dataview.formats.layout import NAME, restored_record
 from dataview.plan.build import stored

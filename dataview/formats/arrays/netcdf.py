@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from dataview.formats.arrays.hdf5 import Groups, record_of
+from dataview.formats.arrays.netcdf3 import open_netcdf3
 from dataview.formats.contents import described, tree
 from dataview.formats.handles import Claim
-from dataview.formats.hdf5 import Groups, record_of
-from dataview.formats.netcdf3 import open_netcdf3
 from dataview.plan.build import elementwise
 from dataview.plan.fields import NO_META
 from dataview.plan.kinds import Record, members

@@ -12,6 +12,9 @@ from typing import Any
 import numpy as np
 
 from dataview.errors import import_library, shortened
+from dataview.formats.arrays.growth import Resized
+from dataview.formats.arrays.room_in_hdf5 import Room, moving_bytes, room_for_rows, room_for_slab
+from dataview.formats.arrays.rows_in_hdf5 import ragged_rows
 from dataview.formats.contents import (
     DEEPEST,
     NotData,
@@ -21,11 +24,8 @@ from dataview.formats.contents import (
     with_arrays,
     without_arrays,
 )
-from dataview.formats.growth import Resized
 from dataview.formats.handles import Claim, OpenFile
 from dataview.formats.layout import NAME, restored_record
-from dataview.formats.room_in_hdf5 import Room, moving_bytes, room_for_rows, room_for_slab
-from dataview.formats.rows_in_hdf5 import ragged_rows
 from dataview.index.slabs import Chunks
 from dataview.plan.build import stored
 from dataview.plan.node import Node

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from dataview.errors import shortened
+from dataview.formats.arrays.hdf5 import Groups, H5pySource, record_of
+from dataview.formats.arrays.matlab5 import open_matlab5
 from dataview.formats.contents import LateSource, NotData, as_meta
 from dataview.formats.handles import Claim
-from dataview.formats.hdf5 import Groups, H5pySource, record_of
-from dataview.formats.matlab5 import open_matlab5
 from dataview.index import identity
 from dataview.plan.build import elementwise, field, stored
 from dataview.plan.layout import transposed
