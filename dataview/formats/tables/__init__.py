@@ -1,0 +1,5 @@
+"""Files of tables: columns of numbers, texts, lists and records, read a group of rows at a time."""
+
+from dataview.formats.tables.columns import Column, Kind, Name, Table, table_node
+
+__all__ = ["Column", "Kind", "Name", "Table", "table_node"]

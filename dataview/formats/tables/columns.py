@@ -1,0 +1,295 @@
+"""Columns of tables in files, of which some rows, a group, are read together.
+
+A format has a `Table`, which reads columns of some groups; the rest is here: which groups a key
+needs, what is kept of them, rows of different lengths, and what is missing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import Future
+from typing import Any, NamedTuple, TypeAlias, cast
+
+import numpy as np
+
+from dataview.index import Affine, Index, gather
+from dataview.index.flat import layout_of
+from dataview.plan.build import record, stored
+from dataview.plan.fields import check_name
+from dataview.plan.node import Node
+from dataview.plan.ragged import laid_out
+from dataview.sources import Memo, Source
+
+Name: TypeAlias = tuple[str, ...]
+"""The name of a column: that of a member of records has the names of these before it."""
+
+KEPT_BYTES = 32 << 20
+"""So much of what was read is kept: rows in no order come from the same groups again."""
+
+MASK = "_mask"
+"""What the name of a column's mask ends in; it is true where there are data."""
+
+
+class Column(NamedTuple):
+    """The values of some rows, and which of them there are; None if there are all.
+
+    Where each row is a list, `values` has those of all lists, and list i has the values from
+    `offsets[i]` to `offsets[i + 1]`.
+    """
+
+    values: np.ndarray | Column
+    present: np.ndarray | None = None
+    offsets: np.ndarray | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """About how much memory it takes."""
+        own = (part.nbytes for part in (self.present, self.offsets) if part is not None)
+        return self.values.nbytes + sum(own)
+
+
+class Kind(NamedTuple):
+    """What the values of a column are; `depth` counts lists inside lists."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...] = ()
+    depth: int = 0
+    has_missing: bool = False
+
+
+class Table(ABC):
+    """The columns of a file, read by groups: group k has the rows from `starts[k]` on.
+
+    `reads_rows` is true if reading one column passes over the others too: then those that were
+    asked for together are read together.  `joins_groups` is true if groups are so small that a run
+    of them is read at once.
+    """
+
+    reads_rows = False
+    joins_groups = False
+
+    def __init__(self, title: str, starts: np.ndarray) -> None:
+        self.title, self.starts = title, starts
+        self._runs: OrderedDict[tuple[int, int], _Run] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @abstractmethod
+    def read(self, names: Collection[Name], first: int, stop: int) -> Mapping[Name, Column]:
+        """Return columns of the groups from `first` to before `stop`; threads call it together."""
+
+    def close(self) -> None:
+        """Keep nothing of the file; who has an open file closes it too."""
+        with self._lock:
+            self._runs.clear()
+
+    def column(self, name: Name, first: int, stop: int) -> Column:
+        """Return a column of some groups, read or kept."""
+        with self._lock:
+            run, others = self._run_of(first, stop)
+            run.asked.add(name)
+            found = run.columns.get(name)
+            if found is None:
+                wanted = [name, *(one for one in others if one != name and one not in run.columns)]
+                made: dict[Name, Future[Column]] = {one: Future() for one in wanted}
+                run.columns.update(made)
+        if found is not None:
+            return found.result()
+        try:
+            read = self.read(wanted, first, stop)
+            for one, future in made.items():
+                future.set_result(read[one])
+        except BaseException as error:
+            with self._lock:
+                for one, future in made.items():
+                    run.columns.pop(one, None)
+                    if not future.done():
+                        future.set_exception(error)
+            raise
+        with self._lock:
+            run.bytes += sum(read[one].nbytes for one in wanted)
+            self._forget()
+        return read[name]
+
+    def _run_of(self, first: int, stop: int) -> tuple[_Run, Collection[Name]]:
+        """Return what is kept of some groups, and what else is likely to be asked of them."""
+        latest = next(reversed(self._runs.values()), None)
+        run = self._runs.get((first, stop))
+        if run is None:
+            run = self._runs[first, stop] = _Run()
+        self._runs.move_to_end((first, stop))
+        return run, latest.asked if self.reads_rows and latest is not None else ()
+
+    def _forget(self) -> None:
+        """Forget the groups that were asked for longest ago, but not the latest."""
+        kept = sum(run.bytes for run in self._runs.values())
+        while kept > KEPT_BYTES and len(self._runs) > 1:
+            kept -= self._runs.popitem(last=False)[1].bytes
+
+
+class _Run:
+    """What was read of some groups, and the columns that were asked for."""
+
+    __slots__ = ("asked", "bytes", "columns")
+
+    def __init__(self) -> None:
+        self.asked: set[Name] = set()
+        self.columns: dict[Name, Future[Column]] = {}
+        self.bytes = 0
+
+
+class ColumnSource(Source):
+    """A column of a table: its values, or where there are any if `is_mask`.
+
+    At a depth the values are those of lists; `starts` then counts the values before each group.
+    """
+
+    __slots__ = ("chunk_rows", "depth", "dtype", "is_mask", "name", "shape", "starts", "table")
+    shares = True
+
+    def __init__(
+        self,
+        table: Table,
+        name: Name,
+        kind: Kind,
+        depth: int = 0,
+        starts: np.ndarray | None = None,
+        is_mask: bool = False,
+    ) -> None:
+        self.table, self.name, self.depth, self.is_mask = table, name, depth, is_mask
+        self.starts = table.starts if starts is None else starts
+        self.dtype = np.dtype(bool) if is_mask else kind.dtype
+        self.shape = (int(self.starts[-1]), *(() if is_mask else kind.shape))
+        self.chunk_rows = max(1, int(np.diff(self.starts).max(initial=1)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        kind = Kind(self.dtype, self.shape[1:])
+        return ColumnSource, (self.table, self.name, kind, self.depth, self.starts, self.is_mask)
+
+    def read(self, index: Index, memo: Memo) -> np.ndarray:
+        """Return what an index selects, of the groups that have any of it."""
+        rows = index.maps[0]
+        if isinstance(rows, Affine) and len(rows.strides) == 1 and rows.strides[0][1] == 1:
+            axis = rows.strides[0][0]
+            block = self._rows(rows.offset, rows.offset + index.shape[axis])
+            line = Affine(0, ((axis, 1),))
+            return np.array(gather.read(block, Index(index.shape, (line, *index.maps[1:]))))
+        return np.array(gather.by_rows(index, self._at))
+
+    def _rows(self, start: int, stop: int) -> np.ndarray:
+        """Return the rows from `start` to before `stop`."""
+        if start >= stop:
+            return np.empty((0, *self.shape[1:]), self.dtype)
+        first = int(self.starts.searchsorted(start, side="right")) - 1
+        last = int(self.starts.searchsorted(stop, side="left"))
+        parts = [
+            self._group(one, behind)[
+                max(0, start - int(self.starts[one])) : stop - int(self.starts[one])
+            ]
+            for one, behind in self._runs(range(first, last))
+        ]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _at(self, places: np.ndarray) -> np.ndarray:
+        """Return the rows at some places, which ascend."""
+        found = np.empty((len(places), *self.shape[1:]), self.dtype)
+        groups = np.unique(self.starts.searchsorted(places, side="right") - 1)
+        breaks = np.flatnonzero(np.diff(groups) > 1) + 1
+        for part in np.split(groups, breaks) if len(groups) else ():
+            for first, stop in self._runs(range(int(part[0]), int(part[-1]) + 1)):
+                low, high = places.searchsorted(self.starts[[first, stop]]).tolist()
+                found[low:high] = self._group(first, stop)[places[low:high] - self.starts[first]]
+        return found
+
+    def _runs(self, groups: range) -> Iterator[tuple[int, int]]:
+        """Return groups that follow one another as they are read: together or one by one."""
+        if self.table.joins_groups:
+            yield groups.start, groups.stop
+        else:
+            yield from itertools.pairwise(range(groups.start, groups.stop + 1))
+
+    def _group(self, first: int, stop: int) -> np.ndarray:
+        """Return the values of some groups."""
+        column = self.table.column(self.name, first, stop)
+        for _ in range(self.depth):
+            column = cast(Column, column.values)
+        if not self.is_mask:
+            return cast(np.ndarray, column.values)
+        count = int(self.starts[stop] - self.starts[first])
+        return np.ones(count, bool) if column.present is None else column.present
+
+    def close(self) -> None:
+        """Close the file of the table."""
+        self.table.close()
+
+    def describe(self) -> str:
+        """Say which column it is."""
+        return f"column {'.'.join(self.name)!r} of {self.table.title}"
+
+
+# --- the record of a table -----------------------------------------------------------------------
+
+
+def table_node(table: Table, kinds: Mapping[Name, Kind]) -> Node:
+    """Return the record of a table's columns; beside those with missing values are their masks."""
+    parts: dict[str, Any] = {}
+    for name, kind in kinds.items():
+        *above, own = name
+        place = parts
+        for step in above:
+            place = place.setdefault(step, {})
+        place[own] = column_node(table, name, kind)
+    for name, kind in kinds.items():
+        if kind.has_missing:
+            place = parts
+            for step in name[:-1]:
+                place = place[step]
+            place[_free(name[-1] + MASK, place)] = stored(
+                ColumnSource(table, name, kind, is_mask=True)
+            )
+    return _record(parts)
+
+
+def _free(name: str, taken: Mapping[str, Any]) -> str:
+    """Return a name that no column has."""
+    names = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(2)))
+    return next(one for one in names if one not in taken)
+
+
+def _record(parts: Mapping[str, Any]) -> Node:
+    return record(
+        {
+            check_name(name): _record(part) if isinstance(part, dict) else part
+            for name, part in parts.items()
+        }
+    )
+
+
+def column_node(table: Table, name: Name, kind: Kind) -> Node:
+    """Return the node of a column; lists are ragged rows, whose lengths are read now."""
+    if not kind.depth:
+        return stored(ColumnSource(table, name, kind))
+    lengths, counts = _lengths(table, name, kind.depth)
+    starts = [np.concatenate([[0], np.cumsum(count)]).astype(np.intp) for count in counts]
+    node: Node = stored(ColumnSource(table, name, kind, kind.depth, starts[-1]))
+    for own in reversed(lengths):
+        node = laid_out(node, layout_of(lengths=own), True)
+    return node
+
+
+def _lengths(table: Table, name: Name, depth: int) -> tuple[list[np.ndarray], list[list[int]]]:
+    """Return the lengths of the lists at each depth, and how many values each group has there."""
+    lengths: list[list[np.ndarray]] = [[] for _ in range(depth)]
+    counts: list[list[int]] = [[] for _ in range(depth)]
+    for group in range(len(table.starts) - 1):
+        column = table.column(name, group, group + 1)
+        for level in range(depth):
+            own = np.diff(cast(np.ndarray, column.offsets))
+            lengths[level].append(own)
+            counts[level].append(int(own.sum()))
+            column = cast(Column, column.values)
+    nothing = [np.empty(0, np.intp)]
+    return [np.concatenate(own or nothing).astype(np.intp) for own in lengths], counts

@@ -1,0 +1,160 @@
+"""Columns of tables, read some groups of rows at a time: what is read, kept, missing and ragged."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Mapping
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dataview as dv
+from dataview.formats.tables import Column, Kind, Name, Table, table_node
+from dataview.view.view import viewed
+
+COLUMNS = {
+    ("x",): np.arange(20) * 1.5,
+    ("of", "small"): np.arange(20, dtype="i2"),
+    ("of", "pair"): np.arange(40).reshape(20, 2),
+}
+LISTS = [list(range(row % 4)) for row in range(20)]
+KINDS = {name: Kind(array.dtype, array.shape[1:]) for name, array in COLUMNS.items()}
+STARTS = np.array([0, 3, 3, 10, 11, 20])
+
+
+class InMemory(Table):
+    """A table that notes what is read of it."""
+
+    def __init__(self, joins: bool = False, together: bool = False) -> None:
+        super().__init__("a table in memory", STARTS)
+        self.joins_groups, self.reads_rows = joins, together
+        self.calls: list[tuple[tuple[Name, ...], int, int]] = []
+        self.fails = False
+
+    def read(self, names: Collection[Name], first: int, stop: int) -> Mapping[Name, Column]:
+        self.calls.append((tuple(names), first, stop))
+        if self.fails:
+            raise OSError("the disk is gone")
+        rows = slice(STARTS[first], STARTS[stop])
+        return {name: self.part(name, rows) for name in names}
+
+    def part(self, name: Name, rows: slice) -> Column:
+        if name == ("words",):
+            own = LISTS[rows]
+            values = np.array([value for one in own for value in one], "i8")
+            return Column(Column(values), None, np.cumsum([0, *map(len, own)]))
+        present = np.arange(20)[rows] % 5 > 0
+        return Column(COLUMNS[name][rows], present if name == ("x",) else None)
+
+
+@given(
+    joins=st.booleans(),
+    key=st.one_of(
+        st.integers(-20, 19),
+        st.slices(20),
+        st.lists(st.integers(-20, 19)).map(lambda rows: np.array(rows, int)),
+    ),
+    name=st.sampled_from(list(COLUMNS)),
+)
+def test_any_key_reads_what_numpy_has(joins, key, name):
+    d = viewed(table_node(InMemory(joins), KINDS))
+    for step in name:
+        d = getattr(d, step)
+    np.testing.assert_array_equal(d[key](), COLUMNS[name][key])
+    np.testing.assert_array_equal(d[key](), COLUMNS[name][key])  # of what is kept
+
+
+def test_only_the_groups_that_a_key_needs_are_read():
+    table = InMemory()
+    d = viewed(table_node(table, KINDS))
+    assert (len(d), d.x._shape(), d.of.pair._shape(), table.calls) == (20, (20,), (20, 2), [])
+    d.x[4:9]()
+    d.x[[9, 3]]()
+    assert table.calls == [((("x",),), 2, 3)]
+    d.x[[0, 19]]()
+    assert [call[1:] for call in table.calls] == [(2, 3), (0, 1), (4, 5)]
+    d.of.small[5]()
+    assert table.calls[-1] == ((("of", "small"),), 2, 3)
+
+
+def test_small_groups_are_read_in_runs():
+    table = InMemory(joins=True)
+    d = viewed(table_node(table, KINDS))
+    d.x[1:15]()
+    d.x[[0, 1, 19]]()
+    assert [call[1:] for call in table.calls] == [(0, 5), (0, 1), (4, 5)]
+
+
+def test_columns_asked_for_together_are_read_together():
+    table = InMemory(together=True)
+    d = viewed(table_node(table, KINDS))
+    for rows in (slice(0, 3), slice(4, 9), slice(12, 15)):
+        d.x[rows](), d.of.small[rows]()
+    assert [sorted(names) for names, *_ in table.calls] == [
+        [("x",)],
+        [("of", "small")],
+        [("of", "small"), ("x",)],
+        [("of", "small"), ("x",)],
+    ]
+
+
+def test_what_is_missing_has_a_mask_and_lists_are_ragged():
+    kinds = {
+        ("x",): Kind(np.dtype(float), has_missing=True),
+        ("x_mask",): Kind(np.dtype("i2")),
+        ("words",): Kind(np.dtype("i8"), depth=1),
+    }
+    table = InMemory()
+    table.part = lambda name, rows, own=table.part: own(  # type: ignore[method-assign]
+        ("of", "small") if name == ("x_mask",) else name, rows
+    )
+    d = viewed(table_node(table, kinds))
+    assert d._fields() == ("x", "x_mask", "words", "x_mask_2")
+    assert d.x_mask_2().tolist() == [row % 5 > 0 for row in range(20)]
+    assert d.words._shape() == (20, None)
+    assert [row.tolist() for row in d.words()] == LISTS
+    assert [row.tolist() for row in d.words[[7, 3, 3]]()] == [LISTS[row] for row in (7, 3, 3)]
+
+
+def test_a_failure_to_read_reaches_all_who_wait_and_is_forgotten():
+    table = InMemory()
+    d = viewed(table_node(table, KINDS))
+    table.fails = True
+    with pytest.raises(OSError, match="the disk is gone"):
+        d.x[0]()
+    table.fails = False
+    assert d.x[1]() == 1.5
+
+
+def test_threads_that_need_the_same_group_read_it_once():
+    table = InMemory()
+    begun, go = threading.Event(), threading.Event()
+
+    def slowly(names, first, stop, own=table.read):
+        begun.set()
+        go.wait(10)
+        return own(names, first, stop)
+
+    table.read = slowly  # type: ignore[method-assign]
+    d = viewed(table_node(table, KINDS))
+    found: list[float] = []
+    threads = [threading.Thread(target=lambda row=row: found.append(d.x[row]())) for row in (4, 5)]
+    threads[0].start()
+    begun.wait(10)
+    threads[1].start()
+    go.set()
+    for thread in threads:
+        thread.join(10)
+    assert sorted(found) == [6.0, 7.5]
+    assert len(table.calls) == 1
+
+
+def test_minibatches_shuffles_and_statistics_work_on_columns():
+    d = viewed(table_node(InMemory(), KINDS))
+    batches = [batch.x() for batch in d._shuffled(3)._minibatches(6)]
+    assert sorted(np.concatenate(batches)) == COLUMNS[("x",)].tolist()
+    assert d.of.pair._mean(axis=0)().tolist() == COLUMNS[("of", "pair")].mean(axis=0).tolist()
+    with pytest.raises(dv.ReadOnlyError, match=r"column 'x' of a table in memory"):
+        d.x[0] = 1
