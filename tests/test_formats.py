@@ -129,6 +129,8 @@ def test_an_unknown_option_is_told(group):
         dv.open(group, "a")
     with pytest.raises(ValueError, match="lock is one of"):
         dv.open(group, lock="no")
+    with pytest.raises(ValueError, match=r"did you mean .refuse.\?"):
+        dv.open(group, lock="refus")
 
 
 # -------------------- changed in place --------------------
@@ -525,6 +527,8 @@ def test_what_cannot_be_read_is_not_left_out_of_a_copy_unsaid(tmp_path):
     d.table._save(tmp_path / "table.npy")
     with pytest.raises(dv.FieldError, match="'empty' is a group without arrays"):
         d._drop("empty")
+    with pytest.raises(dv.FieldError, match="did you mean 'reference'"):
+        d._drop("referense")
 
 
 def test_what_cannot_be_read_is_shown_after_rows_were_added(tmp_path):

@@ -272,6 +272,7 @@ def test_orders_parts_and_joins_are_those_of_the_rows(kind, data, lengths):
     whole = dv.concat(d[part], d, d[::-1])
     expected = np.concatenate([model[part], model, model[::-1]])
     assert_rows(whole.x, expected)
+    assert_rows(np.concatenate([d[part].x, d.x, d[::-1].x]), expected)
     key = data.draw(slices(len(expected)))
     assert_rows(whole[key].x, expected[key])
     if n > 1:

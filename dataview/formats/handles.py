@@ -10,6 +10,7 @@ import sys
 import weakref
 from typing import Any
 
+from dataview.errors import hint
 from dataview.plan.kinds import Stored
 from dataview.plan.node import Node, Part
 from dataview.plan.walk import below
@@ -118,11 +119,13 @@ def claimed(path: str, mode: str, lock: str | None, durable: str | bool = False)
     `durable` says what its updates are to outlive.
     """
     if lock not in LOCKS:
-        raise ValueError(f"lock is one of {', '.join(map(repr, LOCKS))}; got {lock!r}")
+        raise ValueError(
+            f"lock is one of {', '.join(map(repr, LOCKS))}; got {lock!r}{_hint(lock, LOCKS)}"
+        )
     if durable not in DURABLE:
         raise ValueError(
             f"durable is one of {', '.join(map(repr, DURABLE))}: what updates outlive; got "
-            f"{durable!r}"
+            f"{durable!r}{_hint(durable, DURABLE)}"
         )
     if mode == "r":
         return None
@@ -131,6 +134,10 @@ def claimed(path: str, mode: str, lock: str | None, durable: str | bool = False)
     if lock is None:
         return None if journals is None else Claim(journals)
     return Claim(journals, *_locked(path, lock))
+
+
+def _hint(got: Any, known: tuple[Any, ...]) -> str:
+    return hint(str(got), [one for one in known if isinstance(one, str)])
 
 
 def _locked(path: str, lock: str) -> tuple[str, int]:

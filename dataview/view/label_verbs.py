@@ -8,9 +8,11 @@ from typing import Any, Self, cast
 import numpy as np
 
 from dataview import samplers, tables
+from dataview.errors import hint, unknown_field
 from dataview.plan.build import without
 from dataview.plan.ragged import Ragged
 from dataview.samples import with_lengths
+from dataview.show import title
 from dataview.view.face import BaseView, like, node_from, node_of, viewed
 
 
@@ -130,8 +132,11 @@ class LabelVerbs(BaseView):
         ('x', 'z')
         """
         node = node_of(self)
+        unread = node.fields.unread
         for name in names:
-            if name not in node.fields.unread:
+            if name not in unread and name not in node.fields and hint(name, unread):
+                raise unknown_field(name, [*node.fields, *unread], title(node))
+            if name not in unread:
                 cast(Any, self)._field(name)
         return like(self, without(node, names))
 

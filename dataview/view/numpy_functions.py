@@ -320,7 +320,7 @@ def _joined(nodes: Sequence[Node], axis: int | None) -> Node:
         nodes = [with_fields(node, NO_FIELDS) for node in nodes]
     if axis is None:
         return concat([layout.reshaped(node, -1) for node in nodes])
-    if normalize_axis_index(axis, len(known_shape(nodes[0]))) == 0:
+    if axis == 0 or normalize_axis_index(axis, len(known_shape(nodes[0]))) == 0:
         return concat(nodes)
     return layout.moved(concat([layout.moved(node, axis, 0) for node in nodes]), 0, axis)
 
