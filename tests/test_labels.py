@@ -694,3 +694,91 @@ def test_texts_of_any_length_are_found_among_texts_of_one(kinds):
     assert v.k._codes(labels=["b", "a"])().tolist() == [0, 1, -1, 0]
     found = v._join(dv.View(k=known, z=[5, 6, 7]), on="k", missing="mask")
     assert found.z()[[0, 1, 3]].tolist() == [6, 5, 6] and found.k_mask().tolist() == [1, 1, 0, 1]
+
+
+# ---------------------------------------------------------------- codes whose labels are known
+
+
+def known(labels=("dog", "cat", "bird"), codes=(1, 0, -1, 1)):
+    """Give codes with labels in their metadata, as tables bring them, beside numbers."""
+    meta = {"kind": {"labels": list(labels)}}
+    return dv.View(x=np.arange(1.0, len(codes) + 1), kind=np.array(codes, "i1"), _meta=meta)
+
+
+def test_codes_that_know_their_labels_keep_them():
+    d = known()
+    for kind in (d.kind, d[1:].kind, d._minibatches(2)[0].kind, d._shuffled(0).kind):
+        assert kind._labels()().tolist() == ["dog", "cat", "bird"]
+    assert d.kind._codes()().tolist() == [1, 0, -1, 1]
+    assert d.kind._codes(labels=["cat", "fox"])().tolist() == [0, -1, -1, 0]
+    assert_same(d.kind._onehot()(), np.eye(4, dtype="f4")[[1, 0, 3, 1], :3])
+    counts = d.kind._counts()
+    assert counts.value().tolist() == ["dog", "cat", "bird"]
+    assert counts.count().tolist() == [1, 2, 0]
+    again = pickle.loads(pickle.dumps(d))
+    assert again.kind._labels()().tolist() == ["dog", "cat", "bird"]
+
+
+def test_codes_of_a_field_know_their_labels_too():
+    codes = dv.View(["b", "a", None, "b"])._codes()
+    assert codes._labels()().tolist() == ["a", "b"]
+    assert codes._codes() is codes
+    assert codes._counts().count().tolist() == [1, 2]
+    assert_same(codes._onehot(dtype=int)(), np.array([[0, 1], [1, 0], [0, 0], [0, 1]]))
+
+
+def test_rows_are_grouped_and_joined_by_the_labels_of_codes():
+    d = known()
+    groups = d._group(by="kind")
+    assert [(label, rows.x().tolist()) for label, rows in groups] == [
+        ("cat", [1.0, 4.0]), ("dog", [2.0]),
+    ]  # fmt: skip
+    assert groups._sum().kind().tolist() == ["cat", "dog"]
+    assert groups._sum().x().tolist() == [5.0, 2.0]
+    other = dv.View(kind=["cat", "dog"], legs=[4, 5])
+    joined = d._join(other, on="kind", missing="mask")
+    assert joined.legs().tolist() == [4, 5, 0, 4]
+    assert joined.kind_mask().tolist() == [True, True, False, True]
+    renumbered = dv.View(
+        kind=np.array([0, 1]), legs=[4, 5], _meta={"kind": {"labels": ["cat", "dog"]}}
+    )
+    assert d._join(renumbered, on="kind", missing="mask").legs().tolist() == [4, 5, 0, 4]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [[2.5, 0.5], [7, 9], [np.datetime64("2020"), np.datetime64("2021")], ["a", 1], [b"x", b"y"]],
+)
+def test_labels_may_be_anything(labels):
+    d = known(labels, (1, -1, 0))
+    assert list(d.kind._labels()()) == labels
+    if labels != ["a", 1]:  # which have no order
+        assert [rows.x().tolist() for _, rows in d._group(by="kind")] == (
+            [[1.0], [3.0]] if labels[0] == 2.5 else [[3.0], [1.0]]
+        )
+
+
+def test_a_code_without_a_label_is_an_error():
+    for codes in [(0, 3), (0, -2)]:
+        d = known(codes=codes)
+        with pytest.raises(ValueError, match=r"code (3|-2).* 3 labels"):
+            d.kind._counts()()
+        with pytest.raises(ValueError, match=r"code (3|-2).* 3 labels"):
+            len(d._group(by="kind"))
+
+
+def test_metadata_that_list_no_labels_are_metadata():
+    for labels in [{"no": 0, "yes": 1}, "text", 3, [[1, 2], [3]], None]:
+        v = dv.View(np.array([1, 0, 1]))._with_meta(labels=labels)
+        assert v._labels()().tolist() == [0, 1]
+    assert dv.View([0.5, 1.5])._with_meta(labels=["a"])._labels()().tolist() == [0.5, 1.5]
+
+
+def test_codes_of_other_labels_are_not_joined_in_silence():
+    first, second = known(), known(labels=("cat", "dog"), codes=(0, 1))
+    assert dv.concat(first, first[1:]).kind._labels()().tolist() == ["dog", "cat", "bird"]
+    with pytest.raises(ValueError, match=r"number their labels.*_codes\(labels="):
+        dv.concat(first, second)
+    labels = ["dog", "cat", "bird"]
+    both = dv.concat(first.kind._codes(labels=labels), second.kind._codes(labels=labels))
+    assert both().tolist() == [1, 0, -1, 1, 1, 0]

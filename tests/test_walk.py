@@ -37,6 +37,8 @@ def views():
     """A view with each kind of node, of samples and of functions of rows at its top."""
     d = dv.View(X, first=np.s_[:2], pos=dv.field(np.s_[1:], x=0))
     record = dv.View(a=X, b=np.arange(4), c=dv.View(d=X, e=X[:, 0]))
+    labelled = record._select("a", "b")
+    labelled.b = record.b._with_meta(labels=[*"wxyz"])
     symbol = dv.symbol("s", shape=(None, 3))
     stream = dv.View(numbers)
     mapped = d._map(row_sum, shape=(), dtype=float)
@@ -78,6 +80,8 @@ def views():
         "batches_of_a_stream": stream._minibatches(2),
         "unique": d._unique(counts=True),
         "codes": record.b._codes(),
+        "counts_of_codes": labelled.b._counts(),
+        "decoded": labelled._group(by="b")._mean(),
         "given_codes": record.b._codes(labels=[0]),
         "groups": record._select("a", "b")._group(by="b")._mean(),
         "joined": record._join(dv.View(b=[0], f=[1]), on="b", missing="mask").b_mask,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.errors import StreamError
+from dataview.errors import StreamError, shortened
 from dataview.index import (
     Affine,
     Constant,
@@ -26,7 +26,7 @@ from dataview.index import (
 )
 from dataview.index.flat import shaped
 from dataview.plan.build import record
-from dataview.plan.fields import Attached, Field, Fields, Window
+from dataview.plan.fields import Attached, Field, Fields, Window, read_only_meta
 from dataview.plan.kinds import Concat, Record, Sampled, known_dtype, known_shape
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged, as_ragged, places_of, text_of
@@ -102,7 +102,23 @@ def _concat(nodes: Sequence[Node], parts: Mapping[str, Node]) -> Node:
     dtype = np.concatenate([np.empty(0, known_dtype(node)) for node in nodes]).dtype
     rows = sum(shape[0] for shape in shapes)
     fields = _joined_fields(nodes[0].fields, parts)
-    return Concat(tuple(nodes), (rows, *shapes[0][1:]), dtype, fields)
+    found = Concat(tuple(nodes), (rows, *shapes[0][1:]), dtype, fields)
+    return _with_labels_of(nodes, found)
+
+
+def _with_labels_of(nodes: Sequence[Node], joined: Concat) -> Concat:
+    """Return joined codes with the labels that their metadata list, which have to be the same."""
+    labels = [node.meta.get("labels") for node in nodes]
+    if known_dtype(joined).kind not in "iu" or not all(isinstance(one, list) for one in labels):
+        return joined
+    for number, other in enumerate(labels):
+        if other != labels[0]:
+            raise ValueError(
+                f"views 0 and {number} number their labels differently, {shortened(str(labels[0]))}"
+                f" and {shortened(str(other))}, so that a code would stand for two of them; join "
+                "view._codes(labels=...) by the labels of one view"
+            )
+    return joined.replaced(meta=read_only_meta({"labels": labels[0]}))
 
 
 def _joined_rows(nodes: Sequence[Node]) -> Ragged:

@@ -20,7 +20,7 @@ from dataview.plan.photographs import Photograph
 from dataview.plan.ragged import Ragged
 from dataview.sources import ArraySource, Memo
 from dataview.tables.coding import MISSING, check_comparable, coder
-from dataview.tables.labels import BLOCK
+from dataview.tables.labels import BLOCK, in_labels
 
 _POLICIES = ("error", "mask")
 
@@ -58,7 +58,7 @@ def _key(node: Node, name: str) -> Node:
         raise ValueError(
             f"rows are joined on one key each; field {name!r} has the shape {found.shape}"
         )
-    return found
+    return in_labels(found)
 
 
 def _looked_up(node: Node, lookup: Lookup, missing: str) -> Node:

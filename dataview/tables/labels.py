@@ -12,24 +12,30 @@ import numpy as np
 
 from dataview.compute import evaluate, run_blocks
 from dataview.index import axis_index, numbers_map
-from dataview.plan.build import select
-from dataview.plan.fields import NO_FIELDS
+from dataview.plan.build import select, stored
+from dataview.plan.fields import NO_FIELDS, read_only_meta
 from dataview.plan.guards import check_ends, check_no_record
 from dataview.plan.kinds import Mapped, known_shape
 from dataview.plan.node import Node, Part
 from dataview.plan.operations import is_present
 from dataview.plan.photographs import Photograph
-from dataview.sources import Memo
+from dataview.sources import ArraySource, Memo
 from dataview.tables.coding import MISSING, Code, check_comparable, classes, coder
-from dataview.tables.unique import Distinct, Values
+from dataview.tables.unique import Distinct, Table, Values, count_values, in_records
 
 BLOCK = 1 << 16
 """How many rows get their codes at a time."""
 
 
-def coded(node: Node, labels: Node | None) -> tuple[Node, Node]:
-    """Return the codes of a node's labels, and these labels; or the codes by `labels`."""
+def coded(node: Node, labels: Node | None, own: Node | None = None) -> tuple[Node, Node]:
+    """Return the codes of a node's labels, and these labels; or the codes by `labels`.
+
+    `own` are the labels that the node knows, if it holds codes already.
+    """
     check_no_record(node, "_codes")
+    if own is not None and labels is None:
+        return node, own
+    node = node if own is None else decoded(node, own)
     check_ends(node, "_codes")
     if not known_shape(node):
         raise TypeError("_codes needs rows of labels; the view is a single element")
@@ -126,3 +132,120 @@ def _check_known(codes: np.ndarray, values: np.ndarray, numbers: np.ndarray) -> 
         f"row {numbers[place[0]]} holds {values[place]!r}, which was not among the labels when "
         "_codes() was asked for; ask for it again, or give labels="
     )
+
+
+# --- codes whose labels are known --------------------------------------------------------------
+
+LABELS = "labels"
+"""The name under which the metadata of codes hold their labels."""
+
+
+def with_labels(codes: Node, labels: Any) -> Node:
+    """Return codes that know their labels: that of 0, that of 1 and so on; -1 is what is missing.
+
+    The labels are in the metadata as a list, so that files keep them.
+
+    >>> codes = with_labels(stored(ArraySource(np.array([1, -1, 0]))), np.array(["a", "b"]))
+    >>> codes.meta["labels"], evaluate(known_labels(codes)).tolist()
+    (['a', 'b'], ['a', 'b'])
+    """
+    array = np.asarray(labels)
+    listed = list(array) if array.dtype.kind in "mM" else array.tolist()
+    return codes.replaced(meta=read_only_meta({**codes.meta, LABELS: listed}))
+
+
+def known_labels(node: Node) -> Node | None:
+    """Return the labels of integers whose metadata list them, None for any other data."""
+    labels = node.meta.get(LABELS)
+    if not isinstance(labels, (list, tuple, np.ndarray)) or not _are_integers(node):
+        return None
+    if any(isinstance(label, (list, tuple, dict, np.ndarray)) for label in labels):
+        return None
+    found = np.empty(len(labels), object)
+    found[:] = labels
+    if len({type(label) for label in labels}) == 1:  # NumPy would make texts of texts and numbers
+        found = np.asarray(labels)
+    return stored(ArraySource(found), False)
+
+
+def _are_integers(node: Node) -> bool:
+    return node.dtype is not None and node.dtype.kind in "iu" and bool(node.shape)
+
+
+def decoded(codes: Node, labels: Node) -> Node:
+    """Return the label of each row; where it is missing NaN, NaT, or None for all else.
+
+    >>> codes = stored(ArraySource(np.array([1, -1, 0])))
+    >>> evaluate(decoded(codes, stored(ArraySource(np.array([2.5, 0.5]))))).tolist()
+    [0.5, nan, 2.5]
+    """
+    step = Decoding(evaluate(labels))
+    return Mapped(codes, step, (), known_shape(codes), step.table.dtype)
+
+
+def in_labels(node: Node) -> Node:
+    """Return the label of each row of codes that know their labels, any other node as it is."""
+    labels = known_labels(node)
+    return node if labels is None else decoded(node, labels)
+
+
+class Decoding(Part):
+    """The step from codes to labels; the last entry of its table is for what is missing."""
+
+    __slots__ = ("table",)
+    parts = ()
+    title: ClassVar[str] = "labels of codes"
+    deterministic: ClassVar[bool] = True
+
+    def __init__(self, labels: np.ndarray) -> None:
+        kind = labels.dtype.kind
+        if kind in "US":
+            dtype: Any = object if kind == "S" else np.dtypes.StringDType(na_object=None)
+        else:
+            dtype = labels.dtype if kind in "fcmMOT" else object
+        self.table = np.empty(len(labels) + 1, dtype)
+        self.table[:-1] = labels
+        self.table[-1] = {"f": np.nan, "c": np.nan, "m": "NaT", "M": "NaT"}.get(kind)
+
+    def rows(self, node: Any, numbers: np.ndarray, memo: Memo) -> np.ndarray:
+        """Return the labels of these rows."""
+        codes = checked_codes(evaluate(rows_of(node.node, numbers)), len(self.table) - 1)
+        found: np.ndarray = self.table[codes]
+        return found
+
+
+def checked_codes(codes: np.ndarray, count: int) -> np.ndarray:
+    """Return codes, or raise if there is one without a label."""
+    wrong = (codes < MISSING) | (codes >= count)
+    if wrong.any():
+        raise ValueError(
+            f"the data hold the code {codes[wrong][0]}, and the metadata list {count} labels: "
+            f"there may be {MISSING} (missing) to {count - 1}; _with_meta(labels=...) lists others"
+        )
+    return codes
+
+
+class _CodeCounts(Table):
+    """How many rows have each of the labels that codes know, of some of them none."""
+
+    __slots__ = ("labels",)
+    about = "counts of labels"
+
+    def __init__(self, codes: Node, labels: np.ndarray) -> None:
+        pairs = [("value", in_records(labels.dtype)), ("count", np.int64)]
+        super().__init__(codes, np.dtype(pairs))
+        self.labels = labels
+
+    def find(self, node: Node) -> np.ndarray:
+        """Count the codes."""
+        codes, counts = count_values(node, False)
+        there = checked_codes(codes, len(self.labels)) != MISSING
+        found = np.zeros(len(self.labels), self.dtype)
+        found["value"] = self.labels
+        found["count"][codes[there]] = counts[there]
+        return found
+
+
+def counted(codes: Node, labels: Node) -> Node:
+    """Return the labels that codes know and how many rows have each, as fields value and count."""
+    return Distinct(_CodeCounts(codes, evaluate(labels)))

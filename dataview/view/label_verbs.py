@@ -10,6 +10,7 @@ import numpy as np
 from dataview import samplers, tables
 from dataview.errors import hint, unknown_field
 from dataview.plan.build import without
+from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 from dataview.samples import with_lengths
 from dataview.show import title
@@ -28,7 +29,8 @@ class LabelVerbs(BaseView):
         >>> dv.View(["b", "a", "b"])._labels()()
         array(['a', 'b'], dtype='<U1')
         """
-        return like(self, tables.distinct(node_of(self), False, labels=True))
+        known = _known_labels(self)
+        return like(self, known or tables.distinct(node_of(self), False, labels=True))
 
     def _codes(self, labels: Any = None) -> Self:
         """Return the number of each row's label among all labels, -1 where it is missing.
@@ -43,7 +45,9 @@ class LabelVerbs(BaseView):
         (array([1, 0, 2, 1]), array([2, 1]), array([ 1, -1,  0,  1]))
         """
         given = None if labels is None else node_from(labels)
-        codes, known = tables.coded(node_of(self), given)
+        codes, known = tables.coded(node_of(self), given, _known_labels(self))
+        if codes is node_of(self):
+            return self
         return cast(Self, viewed(codes)._with_meta(labels=viewed(known)))
 
     def _onehot(self, labels: Any = None, dtype: Any = "f4") -> Self:
@@ -57,7 +61,7 @@ class LabelVerbs(BaseView):
                [1., 0.]], dtype=float32)
         """
         codes = cast(Any, self._codes(labels))
-        count = len(np.asarray(codes._meta["labels"]))
+        count = len(np.asarray(codes._labels()))
         return cast(Self, (codes[..., None] == np.arange(count))._astype(dtype))
 
     def _counts(self) -> Self:
@@ -67,6 +71,9 @@ class LabelVerbs(BaseView):
         >>> dv.View(["b", "a", "b"])._counts()._asdict()
         {'value': array(['a', 'b'], dtype='<U1'), 'count': array([1, 2])}
         """
+        known = _known_labels(self)
+        if known is not None:
+            return like(self, tables.counted(node_of(self), known))
         return like(self, tables.distinct(node_of(self), True, labels=True))
 
     def _group(self, by: Any) -> tables.Grouped:
@@ -95,7 +102,7 @@ class LabelVerbs(BaseView):
                 "already; choose another name for it with _rename(label=...)"
             )
         source = cast(Any, self)._field(by) if isinstance(by, str) else by
-        return tables.Grouped(node_of(self), node_from(source), name, viewed)
+        return tables.Grouped(node_of(self), tables.in_labels(node_from(source)), name, viewed)
 
     def _join(self, other: Any, on: str | tuple[str, str], missing: str = "error") -> Self:
         """Return the fields with those of the row of `other` that has the same key.
@@ -139,6 +146,13 @@ class LabelVerbs(BaseView):
             if name not in unread:
                 cast(Any, self)._field(name)
         return like(self, without(node, names))
+
+
+def _known_labels(view: BaseView) -> Node | None:
+    """Return the labels that the metadata of codes hold, None for any other data."""
+    node = node_of(view)
+    labels = node.meta.get("labels")
+    return node_of(labels) if isinstance(labels, BaseView) else tables.known_labels(node)
 
 
 def _compared(part: Any) -> np.ndarray:
