@@ -14,6 +14,13 @@ from typing import Any, cast
 import numpy as np
 
 from dataview.errors import import_library
+from dataview.exchange.frames import (
+    of_lazy_frame,
+    of_pandas,
+    of_polars,
+    of_polars_series,
+    of_series,
+)
 from dataview.formats import H5pySource, ZarrSource
 from dataview.index.flat import layout_of
 from dataview.plan.build import record, stored
@@ -211,35 +218,11 @@ def _of_dataset(dataset: Any) -> Node:
 
 
 def _of_frame(frame: Any) -> Node:
-    """Return the record of a DataFrame's columns, and of its index unless that numbers the rows."""
-    columns: list[tuple[Any, Node]] = []
-    for number, name in enumerate(frame.index.names):
-        labels = frame.index.get_level_values(number)
-        if name is not None or labels.dtype.kind not in "iu":
-            columns.append((name if name is not None else "index", _of_series(labels)))
-    columns += [(name, _of_series(frame.iloc[:, k])) for k, name in enumerate(frame.columns)]
-    return _in_columns(columns)
+    return of_pandas(frame, _of_table)
 
 
 def _of_series(series: Any) -> Node:
-    """Return the node of a pandas Series or Index, by its own to_numpy()."""
-    numpy_dtype = getattr(series.dtype, "numpy_dtype", None)  # of dtypes that can miss values
-    if numpy_dtype is not None and numpy_dtype.kind in "biu" and series.hasnans:
-        return _in_memory(series.to_numpy(dtype=object, na_value=None), shared=False)
-    return _in_memory(series.to_numpy(), shared=isinstance(series.dtype, np.dtype))
-
-
-def _of_polars(series: Any) -> Node:
-    """Return the node of a polars Series."""
-    if hasattr(series.dtype, "fields"):  # a struct
-        return _of_polars_frame(series.struct.unnest())
-    if series.null_count() and series.dtype.is_integer():
-        return _in_memory(np.array(series.to_list(), object), shared=False)
-    return _in_memory(series.to_numpy(), shared=False)
-
-
-def _of_polars_frame(frame: Any) -> Node:
-    return _in_columns((column.name, _of_polars(column)) for column in frame.iter_columns())
+    return of_series(series, _of_table)
 
 
 def _of_table(table: Any) -> Node:
@@ -298,8 +281,9 @@ READERS: dict[tuple[str, str], Reader] = {
     ("pandas", "Series"): _of_series,
     ("pandas", "Index"): _of_series,
     ("pandas", "ExtensionArray"): lambda array: None,
-    ("polars", "DataFrame"): _of_polars_frame,
-    ("polars", "Series"): _of_polars,
+    ("polars", "DataFrame"): of_polars,
+    ("polars", "Series"): of_polars_series,
+    ("polars", "LazyFrame"): of_lazy_frame,
     ("pyarrow", "Table"): _of_table,
     ("pyarrow", "RecordBatch"): _of_table,
     ("pyarrow", "RecordBatchReader"): _of_arrow_stream,

@@ -19,11 +19,20 @@ from dataview.errors import import_library
 from dataview.exchange.pickling import packed_in_order
 from dataview.plan.build import chosen, field, keyed
 from dataview.plan.guards import check_no_record
-from dataview.plan.kinds import Driven, Record, Sampled, known_dtype, known_shape, size_of
+from dataview.plan.kinds import (
+    Driven,
+    Record,
+    Sampled,
+    known_dtype,
+    known_shape,
+    members,
+    size_of,
+)
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 from dataview.samples import samples_at, samples_of
 from dataview.sources import Memo
+from dataview.tables import known_labels
 
 DEVICE = (1, 0)
 """The memory of this machine, as DLPack numbers devices."""
@@ -236,6 +245,10 @@ def to_pandas(node: Node) -> Any:
         columns[name] = column
     if not table.rank:
         return pandas.Series({name: column[()] for name, column in columns.items()})
+    for name, part in members(table).items():
+        labels = known_labels(part.node)
+        if labels is not None:
+            columns[name] = pandas.Categorical.from_codes(columns[name], evaluate(labels))
     return pandas.DataFrame(columns)
 
 

@@ -101,6 +101,9 @@ class Source(ABC):
     journals: Any = None
     """What keeps updates whole if the process is killed; None if a journal has no place."""
 
+    advice: str = ""
+    """What to do instead of writing to data that are read-only."""
+
     address: Any = None
     """What finds the array in its file when that is opened again, by `at`."""
 

@@ -199,11 +199,7 @@ class Decoding(Part):
 
     def __init__(self, labels: np.ndarray) -> None:
         kind = labels.dtype.kind
-        if kind in "US":
-            dtype: Any = object if kind == "S" else np.dtypes.StringDType(na_object=None)
-        else:
-            dtype = labels.dtype if kind in "fcmMOT" else object
-        self.table = np.empty(len(labels) + 1, dtype)
+        self.table = np.empty(len(labels) + 1, labels.dtype if kind in "fcmM" else object)
         self.table[:-1] = labels
         self.table[-1] = {"f": np.nan, "c": np.nan, "m": "NaT", "M": "NaT"}.get(kind)
 

@@ -177,7 +177,8 @@ def _refusal_of_part(node: Node) -> str:
         if node.writable:
             return ""
         is_file = getattr(node.source, "file", None) is not None and not node.source.writable
-        more = "; dv.open(path, 'r+') lets it be written" if is_file else ""
+        advice = "dv.open(path, 'r+') lets it be written" if is_file else node.source.advice
+        more = f"; {advice}" if advice else ""
         return f"the data ({node.source.describe()}) is read-only{more}"
     if isinstance(node, (Select, Driven, Concat)):
         return ""  # what it shows is asked

@@ -1,0 +1,341 @@
+"""Frames of pandas and polars become records: a field for each column, and masks of its gaps.
+
+A column shares the memory of its frame where the library lends it.  What is lent read-only stays
+so: the library shares it in turn among its frames, which would change without their knowing.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from dataview.errors import import_library
+from dataview.index.flat import layout_of
+from dataview.plan.build import record, stored
+from dataview.plan.fields import check_name, read_only_meta
+from dataview.plan.kinds import Record, known_shape, members
+from dataview.plan.layout import reshaped
+from dataview.plan.node import Node
+from dataview.plan.ragged import laid_out
+from dataview.sources import ArraySource
+from dataview.tables import with_labels
+
+ReadTable = Callable[[Any], Node]
+"""The function that makes a record of a table of Arrow."""
+
+
+class Column(NamedTuple):
+    """A column of a frame: its name, or the names of what it is inside and its own, and its values.
+
+    `present` is true where there is a value, None where all are there or the values tell it.
+    """
+
+    name: Any
+    node: Node
+    present: np.ndarray | None = None
+
+
+class FrameMemory(ArraySource):
+    """Memory that a library lends read-only."""
+
+    __slots__ = ("_library",)
+    advice = "write to the frame and view it anew, or to a copy: dv.View(view(copy=True))"
+
+    def __init__(self, array: np.ndarray, library: str) -> None:
+        lent = array[...]
+        lent.flags.writeable = False
+        super().__init__(lent)
+        self._library = library
+
+    def describe(self) -> str:
+        """Say whose memory this is."""
+        return f"memory of {self._library}"
+
+
+# --- columns as fields -----------------------------------------------------------------------
+
+
+def in_columns(columns: Iterable[Column]) -> Node:
+    """Return the record of columns, with a field `<name>_mask` beside each that has gaps.
+
+    >>> node = stored(ArraySource(np.array([1, 0])))
+    >>> columns = [Column("x", node, np.array([True, False])), Column(("y", "z"), node)]
+    >>> list(in_columns(columns).fields)
+    ['x', 'y', 'x_mask']
+    """
+    tree: dict[str, Any] = {}
+    masks: list[tuple[list[str], np.ndarray]] = []
+    for name, node, present in columns:
+        path = _path_of(name)
+        place = _place(tree, path)
+        if path[-1] in place:
+            raise _twice(path)
+        place[path[-1]] = node
+        if present is not None:
+            masks.append((path, present))
+    if not tree:
+        raise ValueError("a table without columns has no data to view")
+    for path, present in masks:
+        place = _place(tree, path)
+        place[_free(f"{path[-1]}_mask", place)] = stored(ArraySource(present), False)
+    return _record(tree)
+
+
+def _path_of(name: Any) -> list[str]:
+    """Return the names of the fields that lead to a column; those of pandas may end empty."""
+    parts = list(name) if isinstance(name, tuple) else [name]
+    while len(parts) > 1 and parts[-1] == "":
+        parts.pop()
+    return [
+        check_name(str(part) if isinstance(part, (int, np.integer)) else part) for part in parts
+    ]
+
+
+def _place(tree: dict[str, Any], path: list[str]) -> dict[str, Any]:
+    """Return the columns among which the last one of a path stands."""
+    for number, name in enumerate(path[:-1]):
+        tree = tree.setdefault(name, {})
+        if isinstance(tree, Node):
+            raise _twice(path[: number + 1])
+    return tree
+
+
+def _twice(path: list[str]) -> ValueError:
+    return ValueError(f"two columns have the name {'.'.join(path)!r}; rename one of them")
+
+
+def _free(name: str, taken: Mapping[str, Any]) -> str:
+    """Return a name that no column has."""
+    names = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(2)))
+    return next(one for one in names if one not in taken)
+
+
+def _record(tree: Mapping[str, Any]) -> Node:
+    named = {name: _record(at) if isinstance(at, dict) else at for name, at in tree.items()}
+    return record(named, 1)
+
+
+def _inside(name: Any, ending: str) -> Any:
+    """Return the name of a column, or of columns inside columns, with an ending."""
+    return (*name[:-1], f"{name[-1]}{ending}") if isinstance(name, tuple) else f"{name}{ending}"
+
+
+# --- pandas ----------------------------------------------------------------------------------
+
+
+def of_pandas(frame: Any, read_table: ReadTable) -> Node:
+    """Return the record of a frame's columns, and of its index unless that numbers the rows."""
+    columns: list[Column] = []
+    levels = frame.index.nlevels
+    for number, name in enumerate(frame.index.names):
+        labels = frame.index.get_level_values(number)
+        if name is not None or labels.dtype.kind not in "iu":
+            own = "index" if levels == 1 else f"index_{number}"
+            columns += _pandas_column(own if name is None else name, labels, read_table)
+    for number, name in enumerate(frame.columns):
+        columns += _pandas_column(name, frame.iloc[:, number], read_table)
+    return in_columns(columns)
+
+
+def of_series(series: Any, read_table: ReadTable) -> Node:
+    """Return the node of a Series or Index; a gap in what has none of its own makes it None."""
+    column, *masks = _pandas_column("x", series, read_table)
+    if masks or column.present is None:
+        return in_columns([column, *masks]) if masks else column.node
+    values = series.to_numpy(dtype=object, na_value=None)
+    return _lent(values, "pandas")
+
+
+def _pandas_column(name: Any, series: Any, read_table: ReadTable) -> list[Column]:
+    """Return what a column holds, by the class of its dtype."""
+    if isinstance(series.dtype, np.dtype):
+        array = series.to_numpy()
+        writable = array.flags.writeable and series.dtype.kind != "O"
+        return [Column(name, stored(ArraySource(array)) if writable else _lent(array, "pandas"))]
+    read = PANDAS.get(type(series.dtype).__name__)
+    if read is not None:
+        return [read(name, series)]
+    if type(series.dtype).__name__ == "ArrowDtype":
+        return _arrow_column(name, series, read_table)
+    if getattr(series.dtype, "numpy_dtype", None) is not None:
+        return [_nullable(name, series)]
+    return [Column(name, _lent(series.to_numpy(), "pandas"))]
+
+
+def _lent(array: np.ndarray, library: str) -> Node:
+    return stored(FrameMemory(array, library))
+
+
+def _with_gaps(name: Any, node: Node, missing: Any) -> Column:
+    present = ~np.asarray(missing, bool)
+    return Column(name, node, None if present.all() else present)
+
+
+def _nullable(name: Any, series: Any) -> Column:
+    """Return numbers with their mask; of real numbers a gap is NaN."""
+    dtype = series.dtype.numpy_dtype
+    if dtype.kind == "f":
+        return Column(name, _lent(series.to_numpy(dtype=dtype, na_value=np.nan), "pandas"))
+    fill = {"na_value": dtype.type(0)} if series.hasnans else {}
+    node = _lent(series.to_numpy(dtype=dtype, **fill), "pandas")
+    return _with_gaps(name, node, series.isna())
+
+
+def _texts(name: Any, series: Any) -> Column:
+    node = _lent(series.to_numpy(dtype=object, na_value=""), "pandas")
+    return _with_gaps(name, node, series.isna())
+
+
+def _categories(name: Any, series: Any) -> Column:
+    values = series.array
+    return Column(name, with_labels(_lent(values.codes, "pandas"), values.categories.to_numpy()))
+
+
+def _instants(name: Any, series: Any) -> Column:
+    """Return instants in UTC; the name of their zone is metadata."""
+    utc = _times(_times(series).tz_convert("UTC")).tz_localize(None)
+    meta = read_only_meta({"timezone": str(series.dtype.tz)})
+    return Column(name, _lent(utc.to_numpy(), "pandas").replaced(meta=meta))
+
+
+def _periods(name: Any, series: Any) -> Column:
+    """Return the first instant of each period; how long it is, is metadata."""
+    starts = _times(series).to_timestamp()
+    meta = read_only_meta({"freq": str(series.dtype)[len("period[") : -1]})
+    return Column(name, _lent(starts.to_numpy(), "pandas").replaced(meta=meta))
+
+
+def _times(series: Any) -> Any:
+    """Return what has the methods of times: an index has them itself."""
+    return series.dt if hasattr(series, "dt") else series
+
+
+def _intervals(name: Any, series: Any) -> Column:
+    """Return the ends of intervals; which of them belong to it, is metadata."""
+    ends = series.array
+    parts = {name: _lent(getattr(ends, name).to_numpy(), "pandas") for name in ("left", "right")}
+    meta = read_only_meta({"closed": ends.closed})
+    return Column(name, record(parts, 1).replaced(meta=meta))
+
+
+PANDAS: dict[str, Callable[[Any, Any], Column]] = {
+    "StringDtype": _texts,
+    "CategoricalDtype": _categories,
+    "DatetimeTZDtype": _instants,
+    "PeriodDtype": _periods,
+    "IntervalDtype": _intervals,
+}
+"""What makes a column of pandas a field, by the class of its dtype, where its array does not."""
+
+
+def _arrow_column(name: Any, series: Any, read_table: ReadTable) -> list[Column]:
+    """Return the columns that a table of this one has, with the masks of its gaps."""
+    pyarrow = import_library("pyarrow", "dataview[arrow]")
+    table = cast(Record, read_table(pyarrow.table({"x": pyarrow.array(series)})))
+    return [
+        Column(_inside(name, part.removeprefix("x")), field.node)
+        for part, field in members(table).items()
+    ]
+
+
+# --- polars ----------------------------------------------------------------------------------
+
+
+def of_polars(frame: Any) -> Node:
+    """Return the record of a frame's columns."""
+    return in_columns(_polars_column(column) for column in frame.iter_columns())
+
+
+def of_polars_series(series: Any) -> Node:
+    """Return the node of a Series; a gap in what has none of its own makes it None."""
+    column = _polars_column(series)
+    if column.present is None:
+        return column.node
+    values = np.empty(len(series), object)
+    values[:] = series.to_list()
+    return _lent(values, "polars")
+
+
+def of_lazy_frame(frame: Any) -> Node:
+    """Raise: what a lazy frame gives is not computed yet."""
+    raise TypeError(
+        "a polars LazyFrame has no rows before it is computed; view frame.collect(), or write it "
+        "by frame.sink_parquet(path) and open that"
+    )
+
+
+def _polars_column(series: Any) -> Column:
+    """Return what a column holds, by the class of its dtype."""
+    kind = type(series.dtype).__name__
+    read = POLARS.get(kind)
+    if read is not None:
+        return read(series)
+    if not series.null_count() or not (series.dtype.is_integer() or kind in _FILLS):
+        return Column(series.name, _lent(series.to_numpy(), "polars"))
+    filled = series.fill_null(_FILLS.get(kind, 0))
+    return _with_gaps(series.name, _lent(filled.to_numpy(), "polars"), series.is_null())
+
+
+_FILLS: dict[str, Any] = {"Boolean": False, "String": "", "Binary": b""}
+"""What stands in a gap of a dtype that has none of its own, by its class; of integers 0."""
+
+
+def _enum(series: Any) -> Column:
+    return _codes(series, series.dtype.categories)
+
+
+def _categorical(series: Any) -> Column:
+    """Return codes; polars numbers the categories of all frames together, with large gaps."""
+    polars = import_library("polars", "polars")
+    labels = series.drop_nulls().unique(maintain_order=True).cast(polars.String)
+    return _codes(series.cast(polars.String).cast(polars.Enum(labels)), labels)
+
+
+def _codes(series: Any, labels: Any) -> Column:
+    polars = import_library("polars", "polars")
+    codes = series.to_physical().cast(polars.Int32).fill_null(-1).to_numpy()
+    return Column(series.name, with_labels(_lent(codes, "polars"), labels.to_list()))
+
+
+def _lists(series: Any) -> Column:
+    """Return ragged rows; a row that is missing is empty."""
+    lengths = series.list.len().fill_null(0)
+    values = of_polars_series(series.filter(lengths > 0).explode())
+    node = laid_out(values, layout_of(lengths=lengths.to_numpy()), exactly=True)
+    return _with_gaps(series.name, node, series.is_null())
+
+
+def _fixed_lists(series: Any) -> Column:
+    """Return an array with one axis more, or ragged rows if a row is missing."""
+    polars = import_library("polars", "polars")
+    if series.null_count():
+        return _lists(series.cast(polars.List(series.dtype.inner)))
+    inner = of_polars_series(series.explode())
+    shape = (len(series), series.dtype.shape[0], *known_shape(inner)[1:])
+    return Column(series.name, reshaped(inner, shape))
+
+
+def _struct(series: Any) -> Column:
+    return _with_gaps(series.name, of_polars(series.struct.unnest()), series.is_null())
+
+
+def _zoned(series: Any) -> Column:
+    """Return instants in UTC; the name of their zone is metadata."""
+    node = _lent(series.to_numpy(), "polars")
+    zone = series.dtype.time_zone
+    meta = read_only_meta({"timezone": zone} if zone else {})
+    return Column(series.name, node.replaced(meta=meta))
+
+
+POLARS: dict[str, Callable[[Any], Column]] = {
+    "Enum": _enum,
+    "Categorical": _categorical,
+    "List": _lists,
+    "Array": _fixed_lists,
+    "Struct": _struct,
+    "Datetime": _zoned,
+}
+"""What makes a column of polars a field, by the class of its dtype, where its array does not."""

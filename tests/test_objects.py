@@ -1,0 +1,324 @@
+"""Objects of other libraries become views: what each dtype becomes, what is lent, what is refused.
+
+Each test that is marked imports its library itself, since not every run has it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+
+import numpy as np
+import pytest
+
+import dataview as dv
+from oracle import assert_same
+
+clients = pytest.mark.clients
+
+
+def fields_of(d):
+    """Give each field's data by name, as lists."""
+    return {name: np.asarray(d._field(name)()).tolist() for name in d._fields()}
+
+
+# ---------------------------------------------------------------- pandas
+
+
+@clients
+def test_numbers_of_pandas_with_gaps_have_a_mask():
+    import pandas as pd
+
+    d = dv.View(
+        pd.DataFrame(
+            {
+                "i": pd.array([1, None, 3], "Int8"),
+                "u": pd.array([1, 2, 2**64 - 1], "UInt64"),
+                "b": pd.array([True, None, False], "boolean"),
+                "f": pd.array([1.5, None, 3], "Float32"),
+            }
+        )
+    )
+    assert d._fields() == ("i", "u", "b", "f", "i_mask", "b_mask")
+    assert_same(d.i(), np.array([1, 0, 3], "i1"))
+    assert_same(d.u(), np.array([1, 2, 2**64 - 1], "u8"))
+    assert_same(d.b(), np.array([True, False, False]))
+    assert_same(d.f(), np.array([1.5, np.nan, 3], "f4"))
+    assert_same(d.i_mask(), np.array([True, False, True]))
+    assert d[d.i_mask].i._mean()() == 2
+
+
+@clients
+@pytest.mark.parametrize("storage", ["python", "pyarrow"])
+@pytest.mark.parametrize("gap", ["nan", "NA"])
+def test_texts_of_pandas_are_texts(storage, gap):
+    import pandas as pd
+
+    dtype = pd.StringDtype(storage, na_value=np.nan if gap == "nan" else pd.NA)
+    d = dv.View(pd.DataFrame({"t": pd.array(["x", None, "zz"], dtype)}))
+    assert fields_of(d) == {"t": ["x", "", "zz"], "t_mask": [True, False, True]}
+    assert fields_of(dv.View(pd.DataFrame({"t": ["x", "y"]}))) == {"t": ["x", "y"]}
+    assert d[d.t == "zz"].t().tolist() == ["zz"]
+
+
+@clients
+def test_categories_of_pandas_are_codes_with_labels():
+    import pandas as pd
+
+    kinds = pd.Categorical(["u", None, "v", "u"], categories=["v", "u", "w"])
+    frame = pd.DataFrame({"kind": kinds, "x": [1.0, 2, 3, 4]})
+    for d in (dv.View(frame), dv.View(kind=frame["kind"], x=frame["x"])):
+        assert d.kind().tolist() == [1, -1, 0, 1]
+        assert d.kind._labels()().tolist() == ["v", "u", "w"]
+        assert d.kind._counts().count().tolist() == [1, 2, 0]
+        assert d.kind._onehot()._shape() == (4, 3)
+        assert [rows.x().tolist() for _, rows in d._group(by="kind")] == [[1.0, 4.0], [3.0]]
+    years = pd.Categorical(pd.to_datetime(["2021", "2020"]))
+    labels = dv.View(pd.DataFrame({"year": years})).year._labels()()
+    assert labels.astype("M8[Y]").astype(str).tolist() == ["2020", "2021"]
+    pd.testing.assert_frame_equal(dv.View(frame)._to_pandas(), frame)
+    assert dv.View(pd.Index(kinds))._labels()().tolist() == ["v", "u", "w"]
+
+
+@clients
+def test_times_of_pandas():
+    import pandas as pd
+
+    when = pd.to_datetime(["2020-01-01 00:00", None, "2021-07-01 00:00"])
+    months = pd.PeriodIndex(["2020-01", None, "2021-03"], freq="M")
+    d = dv.View(
+        pd.DataFrame(
+            {
+                "plain": when,
+                "zoned": when.tz_localize("Europe/Berlin"),
+                "long": pd.to_timedelta([1, None, 2], "s"),
+                "month": months,
+            }
+        )
+    )
+    assert d.zoned().astype("M8[m]").astype(str).tolist() == [
+        "2019-12-31T23:00", "NaT", "2021-06-30T22:00",
+    ]  # fmt: skip
+    assert d.zoned._meta["timezone"] == "Europe/Berlin"
+    assert d.month().astype("M8[D]").astype(str).tolist() == ["2020-01-01", "NaT", "2021-03-01"]
+    assert d.month._meta["freq"] == "M"
+    assert d.long().astype("m8[s]").astype(int).tolist()[::2] == [1, 2]
+    assert (d.plain + np.timedelta64(1, "D"))().astype("M8[D]")[0] == np.datetime64("2020-01-02")
+    indexed = pd.DataFrame({"a": [1, 2, 3]}, index=when.tz_localize("UTC").rename("when"))
+    assert dv.View(indexed).when._meta["timezone"] == "UTC"
+
+
+@clients
+def test_intervals_sparse_columns_and_objects_of_pandas():
+    import pandas as pd
+
+    d = dv.View(
+        pd.DataFrame(
+            {
+                "between": pd.arrays.IntervalArray.from_tuples([(0.0, 1.0), None, (1.0, 2.0)]),
+                "thin": pd.arrays.SparseArray([0, 0, 7]),
+                "any": np.array([None, np.nan, (1, 2)], object),
+            }
+        )
+    )
+    assert_same(d.between.left(), np.array([0, np.nan, 1.0]))
+    assert d.between._meta["closed"] == "right"
+    assert_same(d.thin(), np.array([0, 0, 7]))
+    assert d.any()[2] == (1, 2) and d.any()[0] is None
+
+
+@clients
+def test_columns_of_pandas_in_arrow():
+    import pandas as pd
+    import pyarrow as pa
+
+    made = pd.array([1.5, 2.5], pd.ArrowDtype(pa.float64()))
+    d = dv.View(pd.DataFrame({"f": made, "g": pd.array([1, 2], pd.ArrowDtype(pa.int32()))}))
+    assert_same(d.f(), np.array([1.5, 2.5]))
+    assert_same(d.g(), np.array([1, 2], "i4"))
+
+
+@clients
+def test_names_of_columns_of_pandas():
+    import pandas as pd
+
+    frame = pd.DataFrame(np.arange(6).reshape(2, 3))
+    frame.columns = pd.MultiIndex.from_tuples([("pos", "x"), ("pos", "y"), ("id", "")])
+    d = dv.View(frame)
+    assert d._fields() == ("pos", "id") and d.pos._fields() == ("x", "y")
+    assert d[1].pos.y() == 4
+    frame.columns = [0, 1, 2]
+    assert dv.View(frame)._fields() == ("0", "1", "2")
+    for names in (["a", "a", "b"], [0, "0", 1], [("a", ""), ("a", "x"), ("b", "")]):
+        frame.columns = pd.Index(names, tupleize_cols=False)
+        with pytest.raises(ValueError, match=r"two columns have the name '.*'; rename"):
+            dv.View(frame)
+    levels = pd.MultiIndex.from_tuples([(1, "u"), (2, "v")])
+    d = dv.View(pd.DataFrame({"a": [1, 2]}, index=levels))
+    assert d._fields() == ("index_1", "a")
+
+
+@clients
+def test_a_mask_finds_a_name_that_is_free():
+    import pandas as pd
+
+    gaps = pd.array([1, None], "Int8")
+    d = dv.View(pd.DataFrame({"a": gaps, "a_mask": [5, 6]}))
+    assert fields_of(d) == {"a": [1, 0], "a_mask": [5, 6], "a_mask_2": [True, False]}
+    frame = pd.DataFrame({"a": gaps})
+    frame.columns = pd.MultiIndex.from_tuples([("x", "a")])
+    assert dv.View(frame).x._fields() == ("a", "a_mask")
+
+
+@clients
+def test_frames_without_rows_or_columns():
+    import pandas as pd
+
+    d = dv.View(pd.DataFrame({"a": np.zeros(0), "b": pd.array([], "Int8")}))
+    assert len(d) == 0 and d._fields() == ("a", "b")
+    with pytest.raises(ValueError, match="without columns"):
+        dv.View(pd.DataFrame(index=[1, 2]))
+
+
+@clients
+def test_memory_of_pandas_is_lent_and_never_written_behind_its_back():
+    import pandas as pd
+
+    frame = pd.DataFrame({"a": [1, 2, 3], "i": pd.array([1, 2, 3], "Int8")})
+    d = dv.View(frame)
+    assert np.shares_memory(d.a(), frame["a"].to_numpy())
+    for name in d._fields():
+        array = d._field(name)()
+        if array.flags.writeable:  # of a pandas that lets others write
+            continue
+        with pytest.raises(dv.ReadOnlyError, match=r"pandas.*write to the frame.*copy=True"):
+            d._field(name)[0] = 9
+        with pytest.raises(ValueError):
+            array.flags.writeable = True
+    assert frame["a"].tolist() == [1, 2, 3]
+
+
+@clients
+def test_a_series_of_pandas_alone():
+    import pandas as pd
+
+    assert dv.View(pd.Series([1, None], dtype="Int64"))().tolist() == [1, None]
+    assert dv.View(x=pd.Series(["a", None])).x().tolist() == ["a", None]
+    assert_same(dv.View(pd.Series([1.0, None]))(), np.array([1, np.nan]))
+    zoned = pd.Series(pd.to_datetime(["2020"]).tz_localize("UTC"))
+    assert dv.View(zoned)().dtype.kind == "M"
+    assert (dv.View([1, 2]) + pd.Series([3, 4]))().tolist() == [4, 6]
+
+
+# ---------------------------------------------------------------- polars
+
+
+@clients
+def test_each_dtype_of_polars():
+    import polars as pl
+
+    day, moment = datetime.date(2020, 1, 1), datetime.datetime(2020, 1, 1)
+    frame = pl.DataFrame(
+        {
+            "i": [1, None, 3],
+            "b": [True, None, False],
+            "t": ["x", None, "zz"],
+            "raw": [b"x", None, b"yy"],
+            "f": [1.0, None, 3.0],
+            "day": [day, None, day],
+            "zoned": pl.Series([moment, None, moment]).dt.replace_time_zone("Europe/Berlin"),
+            "long": [datetime.timedelta(1), None, datetime.timedelta(2)],
+            "money": [decimal.Decimal("1.5"), None, decimal.Decimal(2)],
+            "what": pl.Series([{1}, None, 3], dtype=pl.Object),
+            "none": [None, None, None],
+        }
+    )
+    d = dv.View(frame)
+    masks = ("i_mask", "b_mask", "t_mask", "raw_mask")
+    assert d._fields() == (*frame.columns, *masks)
+    for name in masks:
+        assert d._field(name)().tolist() == [True, False, True]
+    assert_same(d.i(), np.array([1, 0, 3]))
+    assert_same(d.b(), np.array([True, False, False]))
+    assert d.t().tolist() == ["x", "", "zz"] and d.raw().tolist() == [b"x", b"", b"yy"]
+    assert_same(d.f(), np.array([1, np.nan, 3]))
+    assert d.day().astype(str).tolist() == ["2020-01-01", "NaT", "2020-01-01"]
+    assert d.zoned()[0] == np.datetime64("2019-12-31T23:00")
+    assert d.zoned._meta["timezone"] == "Europe/Berlin"
+    assert d.long().astype("m8[D]").astype(int).tolist()[::2] == [1, 2]
+    assert d.money().tolist() == [decimal.Decimal("1.5"), None, decimal.Decimal(2)]
+    assert d.what().tolist() == [{1}, None, 3]
+    assert np.isnan(d.none()).all()
+
+
+@clients
+def test_categories_of_polars_are_codes_with_labels():
+    import polars as pl
+
+    values = ["u", None, "v", "u"]
+    d = dv.View(
+        pl.DataFrame(
+            {
+                "c": pl.Series(values, dtype=pl.Categorical),
+                "e": pl.Series(values, dtype=pl.Enum(["w", "v", "u"])),
+            }
+        )
+    )
+    assert d.c().tolist() == [0, -1, 1, 0] and d.c._labels()().tolist() == ["u", "v"]
+    assert d.e().tolist() == [2, -1, 1, 2] and d.e._labels()().tolist() == ["w", "v", "u"]
+
+
+@clients
+def test_lists_and_structs_of_polars():
+    import polars as pl
+
+    d = dv.View(
+        pl.DataFrame(
+            {
+                "l": [[1, 2], [], [3]],
+                "gaps": [[1.5], None, [2.5, 3.5]],
+                "deep": [[["a"], []], [], [["b", "c"]]],
+                "pair": pl.Series([[1, 2], [3, 4], [5, 6]], dtype=pl.Array(pl.Int32, 2)),
+                "box": pl.Series([[[1, 2], [3, 4]]] * 3, dtype=pl.Array(pl.Int8, (2, 2))),
+                "lost": pl.Series([[1, 2], None, [5, 6]], dtype=pl.Array(pl.Int32, 2)),
+                "s": [{"p": 1, "q": "x"}, {"p": None, "q": "y"}, None],
+            }
+        )
+    )
+    assert [row.tolist() for row in d.l()] == [[1, 2], [], [3]]
+    assert [row.tolist() for row in d.gaps()] == [[1.5], [], [2.5, 3.5]]
+    assert d.gaps_mask().tolist() == [True, False, True]
+    assert d.deep[2][0]().tolist() == ["b", "c"]
+    assert_same(d.pair(), np.array([[1, 2], [3, 4], [5, 6]], "i4"))
+    assert d.box._shape() == (3, 2, 2) and d.box[1, 1]().tolist() == [3, 4]
+    assert [row.tolist() for row in d.lost()] == [[1, 2], [], [5, 6]]
+    assert d.s._fields() == ("p", "q", "p_mask", "q_mask")
+    assert d.s.p().tolist() == [1, 0, 0] and d.s_mask().tolist() == [True, True, False]
+
+
+@clients
+def test_memory_of_polars_is_lent():
+    import polars as pl
+
+    frame = pl.DataFrame({"a": [1, 2, 3], "day": [datetime.date(2020, 1, 1)] * 3})
+    d = dv.View(frame)
+    assert np.shares_memory(d.a(), frame["a"].to_numpy(allow_copy=False))
+    with pytest.raises(dv.ReadOnlyError, match=r"polars.*write to the frame.*copy=True"):
+        d.a[0] = 9
+    parts = pl.concat([frame, frame], rechunk=False)
+    assert dv.View(parts).a().tolist() == [1, 2, 3, 1, 2, 3]
+    assert len(dv.View(frame.head(0))) == 0
+    with pytest.raises(ValueError, match="without columns"):
+        dv.View(pl.DataFrame())
+
+
+@clients
+def test_a_series_of_polars_alone_and_a_lazy_frame():
+    import polars as pl
+
+    assert dv.View(pl.Series([1, None]))().tolist() == [1, None]
+    assert dv.View(pl.Series([True, None]))().tolist() == [True, None]
+    assert_same(dv.View(pl.Series([1.0, None]))(), np.array([1, np.nan]))
+    assert dv.View(pl.Series([{"p": 1}])).p().tolist() == [1]
+    with pytest.raises(TypeError, match=r"LazyFrame.*collect\(\)"):
+        dv.View(pl.LazyFrame({"a": [1]}))
