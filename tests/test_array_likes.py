@@ -185,14 +185,6 @@ def test_what_has_all_names_of_an_array_may_be_something_else(x):
     assert_same(dv.View(Columns(x))(), x)
 
 
-def test_sparse_matrices_are_refused_with_advice(x):
-    class sparray(Numbered):
-        __module__ = "scipy.sparse._base"
-
-    with pytest.raises(TypeError, match=r"sparse.*toarray"):
-        dv.View(sparray(x))
-
-
 # ---------------------------------------------------------------- writing
 
 

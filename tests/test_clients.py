@@ -801,15 +801,6 @@ def test_what_is_memory_is_lent_and_not_asked_slice_by_slice(x):
         assert "memory" in repr(dv.View(data))
 
 
-def test_sparse_matrices_are_no_arrays(x):
-    from scipy import sparse
-
-    for kind in [sparse.csr_matrix, sparse.coo_array, sparse.lil_array]:
-        with pytest.raises(TypeError, match="toarray"):
-            dv.View(kind(x))
-        assert_same(dv.View(kind(x).toarray())(), x)
-
-
 # ---------------------------------------------------------------- Arrow and polars
 
 

@@ -7,12 +7,18 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import pickle
 
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy import sparse
 
 import dataview as dv
-from oracle import assert_same
+from children import printed
+from dataview.sizes import sizes
+from oracle import accepted_chains, arrays, assert_same, examples, follow
 
 clients = pytest.mark.clients
 
@@ -322,3 +328,98 @@ def test_a_series_of_polars_alone_and_a_lazy_frame():
     assert dv.View(pl.Series([{"p": 1}])).p().tolist() == [1]
     with pytest.raises(TypeError, match=r"LazyFrame.*collect\(\)"):
         dv.View(pl.LazyFrame({"a": [1]}))
+
+
+# ---------------------------------------------------------------- sparse matrices
+
+SPARSE = [sparse.csr_array, sparse.csr_matrix]
+"""The classes of scipy whose entries lie row by row."""
+
+
+def thinned(array):
+    """Give an array with zeros in most places."""
+    return np.where(np.arange(array.size).reshape(array.shape) % 3, np.zeros_like(array), array)
+
+
+@pytest.mark.parametrize("kind", SPARSE)
+@examples(150)
+@given(st.data())
+def test_any_part_of_a_sparse_matrix_is_numpys(kind, data):
+    array = data.draw(
+        arrays(layouts=["C"], dtypes=[np.dtype(code) for code in "? i4 f8 c16".split()])
+    )
+    assume(array.ndim == 2)
+    array = thinned(array)
+    chain = data.draw(accepted_chains(array, 3))
+    view = follow(dv.View(kind(array)), chain)
+    assert_same(np.asarray(view), np.asarray(follow(array, chain)))
+
+
+@pytest.mark.parametrize("kind", SPARSE)
+def test_rows_of_a_sparse_matrix(kind, rng):
+    dense = thinned(rng.normal(size=(50, 7)))
+    matrix = kind(dense)
+    v = dv.View(matrix)
+    assert v._shape() == (50, 7) and v._dtype() == np.float64
+    assert "csr" in repr(v) and f"{matrix.nnz} entries" in repr(v) and "read-only" in repr(v)
+    assert_same(v[5:10](), dense[5:10])
+    assert_same(v[-1, [6, 0]](), dense[-1, [6, 0]])
+    assert_same((v - v._mean(axis=0))[3:5](), (dense - dense.mean(axis=0))[3:5])
+    with sizes.set(part_bytes=200, block_bytes=200):
+        assert np.allclose(v._sum(axis=0)(), dense.sum(axis=0))
+        assert np.allclose(v._std(axis=1)(), dense.std(axis=1))
+    d = dv.View(x=matrix, y=np.arange(50))
+    assert_same(np.concatenate([batch.x() for batch in d._minibatches(8)]), dense)
+    assert_same(d._shuffled(0).x(), dense[d._shuffled(0).y()])
+    assert_same(pickle.loads(pickle.dumps(v[3:]))(), dense[3:])
+    own = dv.View(np.zeros((50, 7)))
+    own[:] = matrix
+    assert_same(own(), dense)
+    with pytest.raises(dv.ReadOnlyError, match=r"csr.*write to the matrix itself"):
+        v[0] = 1
+
+
+def test_only_the_rows_that_are_asked_for_are_made_dense(monkeypatch):
+    matrix = sparse.csr_array((10**6, 10**5))
+    made = []
+    whole = sparse.csr_array.toarray
+    monkeypatch.setattr(
+        sparse.csr_array, "toarray", lambda self: made.append(self.shape) or whole(self)
+    )
+    v = dv.View(matrix)
+    assert (v[5:10] * 2)().shape == (5, 10**5)
+    assert v[:, 7]().shape == (10**6,)
+    assert v[[3, 99]]().shape == (2, 10**5)
+    assert made == [(5, 10**5), (10**6, 1), (2, 10**5)]
+    places = np.arange(1000)
+    assert v[places * 7, places * 9]().shape == (1000,)
+    assert sum(rows * columns for rows, columns in made[3:]) <= 8000
+    assert len(v) == 10**6 and v._size() == 10**11
+
+
+SUMS = """
+import resource
+import numpy as np
+import dataview as dv
+from scipy import sparse
+matrix = sparse.random(200_000, 1000, density=1e-3, format="csr")
+v = dv.View(matrix)
+(v[:10] + 1)()
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (600 << 20),) * 2)
+found = v._sum(axis=0)(), v._mean(axis=0)()
+assert np.allclose(found[0], np.asarray(matrix.sum(axis=0)).ravel())
+"""
+
+
+def test_sums_of_a_sparse_matrix_hold_a_few_blocks():
+    printed("-c", SUMS)
+
+
+def test_other_sparse_matrices_are_refused_with_advice(x):
+    for kind in [sparse.csc_matrix, sparse.coo_array, sparse.lil_array, sparse.dok_matrix]:
+        with pytest.raises(TypeError, match=r"row by row.*tocsr\(\)"):
+            dv.View(kind(x))
+        assert_same(dv.View(kind(x).tocsr())(), x)
+    with pytest.raises(TypeError, match=r"toarray\(\)"):
+        dv.View(sparse.coo_array(x[0]))

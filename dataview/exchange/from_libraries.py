@@ -21,6 +21,7 @@ from dataview.exchange.frames import (
     of_polars_series,
     of_series,
 )
+from dataview.exchange.sparse_rows import of_sparse
 from dataview.formats import H5pySource, ZarrSource
 from dataview.index.flat import layout_of
 from dataview.plan.build import record, stored
@@ -113,12 +114,6 @@ def _of_array_like(array: Any) -> Node | None:
     return stored(ArrayLike(array, kind.__name__, hasattr(kind, "__setitem__")))
 
 
-def _of_sparse(array: Any) -> Node:
-    raise TypeError(
-        f"the parts of a {type(array).__name__} are sparse, and no arrays; view its toarray()"
-    )
-
-
 def _of_dask(array: Any) -> Node:
     return stored(DelayedSource(array))
 
@@ -139,7 +134,7 @@ def _of_zarr_group(group: Any) -> Node:
     return record({check_name(name): cast("Node", imported(part)) for name, part in members})
 
 
-_LAZY = (_of_array_like, _of_dask, _of_h5py, _of_zarr)
+_LAZY = (_of_array_like, _of_dask, _of_h5py, _of_zarr, of_sparse)
 
 
 # --- torch, jax, xarray, dask ----------------------------------------------------------------
@@ -275,8 +270,8 @@ READERS: dict[tuple[str, str], Reader] = {
     ("h5py", "Dataset"): _of_h5py,
     ("zarr", "Array"): _of_zarr,
     ("zarr", "Group"): _of_zarr_group,
-    ("scipy", "spmatrix"): _of_sparse,
-    ("scipy", "sparray"): _of_sparse,
+    ("scipy", "spmatrix"): of_sparse,
+    ("scipy", "sparray"): of_sparse,
     ("pandas", "DataFrame"): _of_frame,
     ("pandas", "Series"): _of_series,
     ("pandas", "Index"): _of_series,
