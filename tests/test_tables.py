@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
-from dataview.formats.tables import Column, Kind, Name, Table, table_node
+from dataview.formats.tables import Column, Kind, Name, Table, joined, table_node
 from dataview.view.view import viewed
 
 COLUMNS = {
@@ -158,3 +158,52 @@ def test_minibatches_shuffles_and_statistics_work_on_columns():
     assert d.of.pair._mean(axis=0)().tolist() == COLUMNS[("of", "pair")].mean(axis=0).tolist()
     with pytest.raises(dv.ReadOnlyError, match=r"column 'x' of a table in memory"):
         d.x[0] = 1
+
+
+# -------------------- several tables --------------------
+
+
+def in_parts(joins=False):
+    """Two tables of the same columns, in another order."""
+    return [(InMemory(joins), KINDS), (InMemory(), dict(reversed(KINDS.items())))]
+
+
+@given(
+    key=st.one_of(st.integers(-40, 39), st.slices(40), st.lists(st.integers(-40, 39), min_size=1)),
+    name=st.sampled_from(list(COLUMNS)),
+)
+def test_the_rows_of_tables_follow_one_another(key, name):
+    table, kinds = joined("two tables", in_parts())
+    d = viewed(table_node(table, kinds))
+    for step in name:
+        d = getattr(d, step)
+    np.testing.assert_array_equal(d[key](), np.concatenate([COLUMNS[name]] * 2)[key])
+
+
+def test_lists_of_tables_follow_one_another():
+    words = {("words",): Kind(np.dtype("i8"), depth=1)}
+    d = viewed(table_node(*joined("two", [(InMemory(), words), (InMemory(), words)])))
+    assert [row().tolist() for row in d.words] == LISTS * 2
+
+
+def test_tables_that_differ_are_refused_by_name_or_unified():
+    x, small = ("x",), ("of", "small")
+    tall = {x: Kind(np.dtype("f8"), has_missing=True), small: KINDS[small]}
+    wide = {small: Kind(np.dtype("i2"))}
+    parts = [(InMemory(), tall), (InMemory(), wide)]
+    with pytest.raises(ValueError, match=r"has a column 'x', and a table in memory has none"):
+        joined("two", parts)
+    d = viewed(table_node(*joined("two", parts, "union")))
+    mask = np.arange(20) % 5 > 0
+    assert d.x_mask().tolist() == [*mask, *[False] * 20]
+    assert np.isnan(d.x()[20:]).all()
+    other = {x: Kind(np.dtype("f4"))}
+    with pytest.raises(ValueError, match=r"column 'x' is float32 in .*, and float64 in .*union"):
+        joined("two", [(InMemory(), {x: tall[x]}), (InMemory(), other)])
+    assert joined("two", [(InMemory(), {x: tall[x]}), (InMemory(), other)], "union")[1] == {
+        x: tall[x]
+    }
+    with pytest.raises(ValueError, match="'x' is object in"):
+        joined("two", [(InMemory(), other), (InMemory(), {x: Kind(np.dtype("O"))})], "union")
+    with pytest.raises(ValueError, match="schema= is one of 'same', 'union'; got 'unoin'; did you"):
+        joined("two", parts, "unoin")
