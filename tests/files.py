@@ -1,5 +1,7 @@
 """Files as other libraries write them, each a function of the folder that it is written to."""
 
+import gzip
+
 import h5py
 import numpy as np
 import safetensors.numpy
@@ -47,6 +49,19 @@ def npz_packed(folder):
 def npz_sparse(folder):
     scipy.sparse.save_npz(folder / "sparse.npz", scipy.sparse.eye(3, format="csr"))
     return folder / "sparse.npz"
+
+
+# -------------------- text --------------------
+
+
+def text_lines(folder):
+    (folder / "a.txt").write_text("a line\n\nand anöther one\r\n" * 20, "utf-8")
+    return folder / "a.txt"
+
+
+def text_lines_packed(folder):
+    (folder / "a.txt.gz").write_bytes(gzip.compress(text_lines(folder).read_bytes(), mtime=0))
+    return folder / "a.txt.gz"
 
 
 # -------------------- HDF5 --------------------

@@ -41,6 +41,7 @@ SEEDS = {
     "npy": [files.npy, files.npy_table],
     "npz": [files.npz, files.npz_packed, files.npz_sparse],
     "folder": [files.npy_folder],
+    "lines": [files.text_lines, files.text_lines_packed],
     "safetensors": [files.tensors],
     "matlab": [files.matlab_5, files.matlab_5_packed],
     "netcdf": [files.netcdf_3, files.netcdf_3_large],

@@ -81,6 +81,8 @@ FILES = [
         files.npz_sparse,
         {"data": (3,), "indices": (3,), "indptr": (4,), "shape": (2,), "format": ()},
     ),
+    (files.text_lines, {"": (60,)}),
+    (files.text_lines_packed, {"": (60,)}),
     (files.hdf5, GROUP | {"texts": (3,), "rows": (3, None)}),
     (files.hdf5_newest, GROUP | {"part/z": (10, 4)}),
     (

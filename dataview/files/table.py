@@ -19,6 +19,7 @@ from dataview.formats import (
     open_array,
     open_folder,
     open_hdf5,
+    open_lines,
     open_matlab,
     open_netcdf,
     open_npz,
@@ -88,6 +89,7 @@ FORMATS = {
         can=IN_PLACE | RAGGED,
         needs="zarr",
     ),
+    "lines": Format((".txt", ".txt.gz"), open_lines),
     "folder": Format(
         (), open_folder, WRITERS["folder"], is_folder=has_arrays, can=IN_PLACE | RAGGED
     ),

@@ -1,6 +1,7 @@
 """What is in the files of each format, as nodes: one room for each, on the format's own library.
 
-`arrays` has files of arrays.  The library of a format is imported when a file is opened.
+`arrays` has files of arrays, `tables` those of tables and lines.  The library of a format is
+imported when a file is opened.
 """
 
 from dataview.formats.arrays import (
@@ -29,10 +30,12 @@ from dataview.formats.layout import (
     part_of,
     plain_attributes,
 )
+from dataview.formats.tables import open_lines
 
 __all__ = [
     "NAME", "Claim", "Described", "H5pySource", "Leaf", "ZarrSource", "claimed", "close",
     "described", "forget_writer", "has_arrays", "is_claimed", "is_zarr", "is_zarr_alone",
-    "lengths_of_parts", "open_array", "open_folder", "open_hdf5", "open_matlab", "open_netcdf",
-    "open_npz", "open_safetensors", "open_torch", "open_zarr", "part_of", "plain_attributes",
+    "lengths_of_parts", "open_array", "open_folder", "open_hdf5", "open_lines", "open_matlab",
+    "open_netcdf", "open_npz", "open_safetensors", "open_torch", "open_zarr", "part_of",
+    "plain_attributes",
 ]  # fmt: skip

@@ -1,6 +1,9 @@
 """Files of tables: columns of numbers, texts, lists and records, read a group of rows at a time."""
 
 from dataview.formats.tables.columns import Column, Kind, Name, Table, table_node
+from dataview.formats.tables.lines import open_lines
 from dataview.formats.tables.schema import joined, missing_in
 
-__all__ = ["Column", "Kind", "Name", "Table", "joined", "missing_in", "table_node"]
+__all__ = [
+    "Column", "Kind", "Name", "Table", "joined", "missing_in", "open_lines", "table_node",
+]  # fmt: skip

@@ -7,6 +7,7 @@ needs, what is kept of them, rows of different lengths, and what is missing.
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
@@ -49,7 +50,10 @@ class Column(NamedTuple):
     def nbytes(self) -> int:
         """About how much memory it takes."""
         own = (part.nbytes for part in (self.present, self.offsets) if part is not None)
-        return self.values.nbytes + sum(own)
+        values = self.values
+        is_text = isinstance(values, np.ndarray) and values.dtype.kind == "O"
+        texts = sum(map(sys.getsizeof, cast(np.ndarray, values).flat)) if is_text else 0
+        return values.nbytes + sum(own) + texts
 
 
 class Kind(NamedTuple):
@@ -66,11 +70,12 @@ class Table(ABC):
 
     `reads_rows` is true if reading one column passes over the others too: then those that were
     asked for together are read together.  `joins_groups` is true if groups are so small that a run
-    of them is read at once.
+    of them is read at once, of no more than `most_joined`.
     """
 
     reads_rows = False
     joins_groups = False
+    most_joined = 256
 
     def __init__(self, title: str, starts: np.ndarray) -> None:
         self.title, self.starts = title, starts
@@ -80,6 +85,12 @@ class Table(ABC):
     @abstractmethod
     def read(self, names: Collection[Name], first: int, stop: int) -> Mapping[Name, Column]:
         """Return columns of the groups from `first` to before `stop`; threads call it together."""
+
+    def runs(self, groups: range) -> Iterator[tuple[int, int]]:
+        """Return groups that follow one another as they are read: together or one by one."""
+        step = self.most_joined if self.joins_groups else 1
+        for first in range(groups.start, groups.stop, step):
+            yield first, min(first + step, groups.stop)
 
     def close(self) -> None:
         """Keep nothing of the file; who has an open file closes it too."""
@@ -167,7 +178,8 @@ class ColumnSource(Source):
 
     def __reduce__(self) -> tuple[Any, ...]:
         kind = Kind(self.dtype, self.shape[1:])
-        return ColumnSource, (self.table, self.name, kind, self.depth, self.starts, self.is_mask)
+        starts = None if self.starts is self.table.starts else self.starts
+        return ColumnSource, (self.table, self.name, kind, self.depth, starts, self.is_mask)
 
     def read(self, index: Index, memo: Memo) -> np.ndarray:
         """Return what an index selects, of the groups that have any of it."""
@@ -189,7 +201,7 @@ class ColumnSource(Source):
             self._group(one, behind)[
                 max(0, start - int(self.starts[one])) : stop - int(self.starts[one])
             ]
-            for one, behind in self._runs(range(first, last))
+            for one, behind in self.table.runs(range(first, last))
         ]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
@@ -199,17 +211,10 @@ class ColumnSource(Source):
         groups = np.unique(self.starts.searchsorted(places, side="right") - 1)
         breaks = np.flatnonzero(np.diff(groups) > 1) + 1
         for part in np.split(groups, breaks) if len(groups) else ():
-            for first, stop in self._runs(range(int(part[0]), int(part[-1]) + 1)):
+            for first, stop in self.table.runs(range(int(part[0]), int(part[-1]) + 1)):
                 low, high = places.searchsorted(self.starts[[first, stop]]).tolist()
                 found[low:high] = self._group(first, stop)[places[low:high] - self.starts[first]]
         return found
-
-    def _runs(self, groups: range) -> Iterator[tuple[int, int]]:
-        """Return groups that follow one another as they are read: together or one by one."""
-        if self.table.joins_groups:
-            yield groups.start, groups.stop
-        else:
-            yield from itertools.pairwise(range(groups.start, groups.stop + 1))
 
     def _group(self, first: int, stop: int) -> np.ndarray:
         """Return the values of some groups."""
