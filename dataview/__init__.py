@@ -19,6 +19,7 @@ from dataview.errors import (
     StreamError,
     UndeclaredError,
 )
+from dataview.formats import register_decoder
 from dataview.loader import Pad
 from dataview.view import (
     View,
@@ -56,6 +57,7 @@ __all__ = [
     "open",
     "ragged",
     "recover",
+    "register_decoder",
     "samplers",
     "symbol",
     "zip",

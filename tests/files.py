@@ -7,7 +7,9 @@ import numpy as np
 import safetensors.numpy
 import scipy.io
 import scipy.sparse
+import soundfile
 import zarr
+from PIL import Image
 
 X = np.arange(40.0).reshape(10, 4)
 Y = np.arange(10) * 3
@@ -310,4 +312,24 @@ def netcdf_4(folder):
         file["t"].attrs["_FillValue"] = np.array([7], "i2")
         file["flag"] = np.arange(10, dtype="i1")
         file["flag"].dims[0].attach_scale(file["time"])
+    return path
+
+
+# -------------------- pictures and sounds --------------------
+
+
+def pictures(folder):
+    path = folder / "pictures"
+    (path / "label").mkdir(parents=True)
+    picture = Image.fromarray((X[:, :, None] * [1, 2, 3]).astype("u1"))
+    for name in ("a.png", "b.jpg", "label/c.gif", "label/d.tif"):
+        picture.save(path / name)
+    return path
+
+
+def sounds(folder):
+    path = folder / "sounds"
+    path.mkdir()
+    for name in ("a.wav", "b.flac", "c.ogg"):
+        soundfile.write(path / name, X / 40, 8000)
     return path

@@ -47,6 +47,8 @@ SEEDS = {
     "netcdf": [files.netcdf_3, files.netcdf_3_large],
     "zarr": [files.zarr_2, files.zarr_3, files.zarr_consolidated, files.zarr_sharded],
     "zarr zip": [files.zarr_zip],
+    "pictures": [files.pictures],
+    "sounds": [files.sounds],
     "hdf5": [files.hdf5, files.hdf5_newest, files.pytables, files.matlab_7, files.netcdf_4],
 }
 """The formats, each with functions that make the files whose bytes are changed."""

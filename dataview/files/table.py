@@ -11,16 +11,21 @@ from typing import Any, NamedTuple, TypeAlias
 from dataview.errors import hint, unknown_option, warn
 from dataview.files.writers import WRITERS, Writer
 from dataview.formats import (
+    MEDIA_SUFFIXES,
     Claim,
     claimed,
     forget_writer,
     has_arrays,
+    is_registered,
     is_zarr,
+    media_in,
     open_array,
     open_folder,
     open_hdf5,
     open_lines,
+    open_listed,
     open_matlab,
+    open_media,
     open_netcdf,
     open_npz,
     open_safetensors,
@@ -43,14 +48,15 @@ class Format(NamedTuple):
     """How the files of a format are recognised, opened, and saved if there is a way.
 
     `can` names those of its abilities that `save` does not tell; `needs` is the library that is
-    imported when a file is opened.
+    imported when a file is opened.  `is_folder` says whether a folder is one; if it has to look
+    through the folder for that, it returns what opens it, which need not do so again.
     """
 
     suffixes: tuple[str, ...]
     open: Open
     save: Writer | None = None
     magic: bytes = b""
-    is_folder: Callable[[str], bool] | None = None
+    is_folder: Callable[[str], bool | Open | None] | None = None
     can: frozenset[str] = frozenset({"random access"})
     needs: str = ""
 
@@ -90,6 +96,10 @@ FORMATS = {
         needs="zarr",
     ),
     "lines": Format((".txt", ".txt.gz"), open_lines),
+    "image": Format(MEDIA_SUFFIXES["image"], open_media, can=frozenset(), needs="Pillow"),
+    "audio": Format(MEDIA_SUFFIXES["audio"], open_media, can=frozenset(), needs="soundfile"),
+    "listed": Format(MEDIA_SUFFIXES["listed"], open_listed, can=RAGGED),
+    "media": Format((), open_media, is_folder=media_in, can=RAGGED, needs="Pillow, soundfile"),
     "folder": Format(
         (), open_folder, WRITERS["folder"], is_folder=has_arrays, can=IN_PLACE | RAGGED
     ),
@@ -127,7 +137,7 @@ def opened(
                 name, ["mode", "format", "lock", "durable", *known], f"open of {path!r}"
             )
     place = os.path.abspath(path)
-    told = recover(place, format, waits=lock == "wait")
+    told = recover(place, format, waits=lock == "wait") if "in place" in found.can else []
     claim = claimed(place, mode, lock, durable)
     if told:
         claim = Claim(None) if claim is None else claim
@@ -162,10 +172,13 @@ def recognised(path: str) -> Format:
     for found in FORMATS.values():
         if path.lower().endswith(found.suffixes):
             return found
+    if is_registered(path):
+        return FORMATS["media"]
     if os.path.isdir(path):
         for found in FORMATS.values():
-            if found.is_folder and found.is_folder(path):
-                return found
+            seen = found.is_folder and found.is_folder(path)
+            if seen:
+                return found._replace(open=seen) if callable(seen) else found
     elif os.path.isfile(path):
         with open(path, "rb") as file:
             start = file.read(16)

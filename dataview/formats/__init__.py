@@ -2,6 +2,8 @@
 
 `arrays` has files of arrays, `tables` those of tables and lines.  The library of a format is
 imported when a file is opened.
+`arrays` has files of arrays, `media` folders of pictures, sounds, texts and other files.  The
+library of a format is imported when a file is opened.
 """
 
 from dataview.formats.arrays import (
@@ -33,9 +35,37 @@ from dataview.formats.layout import (
 from dataview.formats.tables import open_lines
 
 __all__ = [
-    "NAME", "Claim", "Described", "H5pySource", "Leaf", "ZarrSource", "claimed", "close",
-    "described", "forget_writer", "has_arrays", "is_claimed", "is_zarr", "is_zarr_alone",
-    "lengths_of_parts", "open_array", "open_folder", "open_hdf5", "open_lines", "open_matlab",
-    "open_netcdf", "open_npz", "open_safetensors", "open_torch", "open_zarr", "part_of",
+    "MEDIA_SUFFIXES",
+    "NAME",
+    "Claim",
+    "Described",
+    "H5pySource",
+    "Leaf",
+    "ZarrSource",
+    "claimed",
+    "close",
+    "described",
+    "forget_writer",
+    "has_arrays",
+    "is_claimed",
+    "is_registered",
+    "is_zarr",
+    "is_zarr_alone",
+    "lengths_of_parts",
+    "media_in",
+    "open_array",
+    "open_folder",
+    "open_hdf5",
+    "open_lines",
+    "open_listed",
+    "open_matlab",
+    "open_media",
+    "open_netcdf",
+    "open_npz",
+    "open_safetensors",
+    "open_torch",
+    "open_zarr",
+    "part_of",
     "plain_attributes",
+    "register_decoder",
 ]  # fmt: skip

@@ -1,0 +1,231 @@
+"""Folders of files, single files and lists of files opened as views: what is in each is decoded."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from dataview.formats.contents import described, tree
+from dataview.formats.handles import Claim
+from dataview.formats.layout import NAME
+from dataview.formats.media import images, plain, sounds
+from dataview.formats.media.decoders import add_kind, decoder_of, kind_of, kinds, suffixes_of
+from dataview.formats.media.folders import LABELS, Files, Found, found_in, suffix_of
+from dataview.formats.media.listed import Listed, alone, read_list
+from dataview.formats.media.rows import (
+    DecodedFile,
+    LookedUp,
+    Paths,
+    Rows,
+    fact_source,
+    headers_read,
+    looked_at,
+    node_of_rows,
+    rows_of,
+)
+from dataview.plan.build import stored
+from dataview.plan.node import Node
+from dataview.sources import Opening
+
+add_kind("image", images.SUFFIXES, images.Images)
+add_kind("audio", sounds.SUFFIXES, sounds.Sounds)
+add_kind("array", plain.ARRAY_SUFFIXES, plain.Arrays)
+add_kind("text", plain.TEXT_SUFFIXES, plain.Texts)
+
+MEDIA_SUFFIXES = {"image": images.SUFFIXES, "audio": sounds.SUFFIXES, "listed": (".lst",)}
+"""The suffixes of files that are opened by their names alone, of two kinds and of lists."""
+
+
+def _opened(
+    seen: Found | None,
+    path: str,
+    mode: str,
+    claim: Claim | None = None,
+    kind: str | None = None,
+    labels: str | None = "first",
+    headers: str = "few",
+    ragged: bool | None = None,
+    image_mode: str | None = None,
+    upright: bool | None = None,
+    mono: bool | None = None,
+    most_bytes: int | None = None,
+    encoding: str | None = None,
+) -> Node:
+    """Return the record of what is in the files of a folder, or what is in a single file.
+
+    `seen` is what was found in the folder when it was recognised.
+    """
+    _check_mode(path, mode)
+    options = _options(image_mode, upright, mono, most_bytes, encoding)
+    opening = Opening(path, claim)
+    if not os.path.isdir(path):
+        return _alone(path, kind, options, opening)
+    if labels not in LABELS:
+        raise ValueError(f"labels is one of {', '.join(map(repr, LABELS))}; got {labels!r}")
+    found = found_in(path, suffixes_of()) if seen is None else seen
+    chosen = _kind(found.counts(), path) if kind is None else kind
+    suffixes = suffixes_of(chosen)
+    files = Files(path, found.runs(suffixes), suffixes)
+    if not len(files):
+        raise ValueError(f"{path} has no files of the kind {chosen!r}; {_told(found, path)}")
+    rows = _rows(files, chosen, options, opening, headers, ragged)
+    parts = _parts(rows)
+    count = len(files)
+    if labels is not None and any(folder for folder in files.folders):
+        every = files.all_labels(labels).dtype
+        find = functools.partial(files.labels, labels)
+        parts["label"] = stored(LookedUp(find, count, every, opening))
+    dtype = f"U{max(1, files.longest_path())}"
+    parts["path"] = stored(LookedUp(files.paths, count, dtype, opening))
+    return tree(parts, _lost(found, suffixes), {})
+
+
+open_media = functools.partial(_opened, None)
+
+
+def media_in(path: str) -> Callable[..., Node] | None:
+    """Return what opens a folder with files that can be decoded, None for arrays as fields.
+
+    It was looked through for that; of very many files that takes most of the time.
+    """
+    if os.path.isfile(os.path.join(path, f"{NAME}.json")):
+        return None
+    found = found_in(path, suffixes_of())
+    is_of_arrays = any(
+        ".npy" in names and "/" not in folder for folder, names in found.names.items()
+    )
+    return None if is_of_arrays or not found.counts() else functools.partial(_opened, found)
+
+
+def open_listed(
+    path: str,
+    mode: str,
+    claim: Claim | None = None,
+    root: str | os.PathLike[str] | None = None,
+    separator: str | None = None,
+    kind: str | None = None,
+    headers: str = "few",
+    ragged: bool | None = None,
+    image_mode: str | None = None,
+    upright: bool | None = None,
+    mono: bool | None = None,
+    most_bytes: int | None = None,
+    encoding: str | None = None,
+) -> Node:
+    """Return the record of the files that the lines of a text name, with their labels."""
+    _check_mode(path, mode)
+    options = _options(image_mode, upright, mono, most_bytes, encoding)
+    opening = Opening(path, claim)
+    place = os.path.dirname(path) if root is None else os.path.abspath(os.fspath(root))
+    files = read_list(path, place, separator, suffixes_of(kind))
+    chosen = _kind_of_list(files) if kind is None else kind
+    rows = _rows(files, chosen, options, opening, headers, ragged)
+    parts = _parts(rows)
+    count = len(files)
+    if files.labels is not None:
+        found = LookedUp(files.label_of, count, files.labels.dtype, opening, files.labels.shape[1:])
+        parts["label"] = stored(found)
+    dtype = f"U{max(map(len, files.names))}"
+    parts["path"] = stored(LookedUp(files.paths, count, dtype, opening))
+    return tree(parts, {}, {})
+
+
+def _options(
+    image_mode: str | None,
+    upright: bool | None,
+    mono: bool | None,
+    most_bytes: int | None,
+    encoding: str | None,
+) -> dict[str, Any]:
+    """Return the options of decoders by name."""
+    return {
+        "image_mode": image_mode,
+        "upright": upright,
+        "mono": mono,
+        "most_bytes": most_bytes,
+        "encoding": encoding,
+    }
+
+
+def _check_mode(path: str, mode: str) -> None:
+    if mode != "r":
+        raise ValueError(
+            f"{path}: files that are decoded cannot be changed in place; open it with mode 'r'"
+        )
+
+
+def _alone(path: str, kind: str | None, options: Mapping[str, Any], opening: Opening) -> Node:
+    """Return what is in one file, with what its header says besides as metadata."""
+    chosen = kind_of(suffix_of(os.path.basename(path))) if kind is None else kind
+    if chosen is None:
+        raise ValueError(f"nothing decodes {path}; kind= says what it is: {', '.join(kinds())}")
+    files = alone(path)
+    rows = _rows(files, chosen, options, opening, "all", None)
+    kept = {"image": "mode", "audio": "rate"}.get(chosen)
+    meta = {} if kept is None else {kept: rows.header(0).kind}
+    return described(stored(DecodedFile(rows)), meta)
+
+
+def _rows(
+    files: Paths,
+    kind: str,
+    options: Mapping[str, Any],
+    opening: Opening,
+    headers: str,
+    ragged: bool | None,
+) -> Rows:
+    """Return files as rows: the headers of some are read."""
+    decoder = decoder_of(kind, dict(options))
+    found = headers_read(files, decoder, looked_at(len(files), headers))
+    return rows_of(files, decoder, opening, found, ragged)
+
+
+def _parts(rows: Rows) -> dict[str, Node]:
+    """Return the field of decoded files, and those of what their headers say."""
+    parts = {rows.decoder.field: node_of_rows(rows)}
+    for name, dtype in rows.decoder.facts.items():
+        parts[name] = stored(fact_source(rows, dtype))
+    return parts
+
+
+def _kind(counts: Mapping[str, int], path: str) -> str:
+    """Return the kind of which there are the most files; of equally many the first."""
+    totals = {name: sum(counts.get(one, 0) for one in suffixes_of(name)) for name in kinds()}
+    most = max(totals, key=lambda name: totals[name])
+    if not totals[most]:
+        ends = ", ".join(sorted(suffixes_of()))
+        raise ValueError(
+            f"{path} has no files that can be decoded, which end in {ends}; "
+            "dv.register_decoder(suffix, decode) has others decoded"
+        )
+    return most
+
+
+def _kind_of_list(files: Listed) -> str:
+    counts: dict[str, int] = {}
+    for name in files.names:
+        suffix = suffix_of(name)
+        counts[suffix] = counts.get(suffix, 0) + 1
+    return _kind(counts, files.key.path)
+
+
+def _told(found: Found, path: str) -> str:
+    have = ", ".join(f"{count} {suffix}" for suffix, count in found.counts().items())
+    return f"it has {have}" if have else f"{path} is empty"
+
+
+def _lost(found: Found, suffixes: Sequence[str] | frozenset[str]) -> dict[str, str]:
+    """Return why other files beside are not in the view, by their suffixes."""
+    own = {n: count for n, count in found.counts().items() if n not in suffixes}
+    told = {
+        f"*{suffix}": f"stands for {count} files that kind={kind_of(suffix)!r} opens"
+        for suffix, count in own.items()
+    }
+    return told | {
+        f"*{suffix}"
+        if suffix.startswith(".")
+        else suffix: f"stands for {count} files that no decoder is registered for"
+        for suffix, count in found.others.items()
+    }

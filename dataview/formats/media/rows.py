@@ -1,0 +1,315 @@
+"""Decoded files as the rows of a view: of one shape as a store, of several as ragged rows."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from dataview.compute import run_blocks
+from dataview.formats.contents import LateSource
+from dataview.formats.media.decoders import Decoder, Header, named
+from dataview.index import Index, gather, identity
+from dataview.plan.build import stored
+from dataview.plan.kinds import Extents
+from dataview.plan.node import DType, Node, Shape
+from dataview.plan.ragged import Ragged, text_of
+from dataview.samples import AnyLength, NumberedSamples, RaggedSamples
+from dataview.sources import ArraySource, Memo, Opening, Source, holds
+
+LOOKED_AT = 1000
+"""The headers of at most so many files are read when a folder is opened."""
+
+SPREAD = 100
+"""Of more files, so many headers are read, evenly spread."""
+
+BLOCKS = 64
+"""Files are decoded in about so many blocks, by threads."""
+
+
+class Paths(Protocol):
+    """Files by their numbers."""
+
+    def __len__(self) -> int: ...
+
+    def path(self, number: int) -> str:
+        """Return the path of a file."""
+
+    def where(self, number: int) -> str:
+        """Return what a file is called in errors."""
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Rows:
+    """Files that are decoded alike: what `decoder` makes of each has `extents` and a dtype."""
+
+    files: Paths
+    decoder: Decoder
+    extents: Extents
+    dtype: DType
+    opening: Opening
+
+    def decoded(self, number: int) -> np.ndarray:
+        """Return what is in a file, or raise an error that names it."""
+        self.opening.check()
+        try:
+            found = self.decoder.decode(self.files.path(number))
+            self._check(found)
+        except Exception as error:
+            raise self._named(number, error) from error
+        return found
+
+    def header(self, number: int) -> Header:
+        """Return the header of a file, or raise an error that names it."""
+        self.opening.check()
+        try:
+            return self.decoder.header(self.files.path(number))
+        except Exception as error:
+            raise self._named(number, error) from error
+
+    def _named(self, number: int, error: Exception) -> Exception:
+        return named(self.files.path(number), _where(self.decoder, self.files, number), error)
+
+    def _check(self, found: np.ndarray) -> None:
+        """Raise if a file is unlike those whose headers were read."""
+        fits = len(found.shape) == len(self.extents) and all(
+            known in (None, length) for length, known in zip(found.shape, self.extents, strict=True)
+        )
+        if not fits:
+            raise ValueError(
+                f"its shape is {found.shape}, and the headers that were read say "
+                f"{text_of(self.extents)} of all; ragged=True takes files of several shapes, and "
+                "headers='all' reads the headers of all files when they are opened"
+            )
+        if not holds(self.dtype, found.dtype):
+            raise ValueError(
+                f"its dtype is {found.dtype}, and the headers that were read say {self.dtype}; "
+                "headers='all' reads those of all files when they are opened"
+            )
+
+
+def in_threads(work: Callable[[int], Any], numbers: Sequence[int]) -> list[Any]:
+    """Return what is made of numbers, several at a time."""
+    size = 1 + len(numbers) // BLOCKS
+    blocks = [numbers[start : start + size] for start in range(0, len(numbers), size)]
+    found = run_blocks(lambda block: [work(number) for number in block], blocks)
+    return [one for block in found for one in block]
+
+
+# --- what all files are like ---------------------------------------------------------------------
+
+
+def looked_at(count: int, which: str) -> list[int]:
+    """Return the numbers of the files whose headers are read when they are opened."""
+    if which not in ("few", "all"):
+        raise ValueError(f"headers is 'few' or 'all'; got {which!r}")
+    if which == "all" or count <= LOOKED_AT:
+        return list(range(count))
+    return np.unique(np.linspace(0, count - 1, SPREAD).astype(int)).tolist()  # type: ignore[no-any-return]
+
+
+def headers_read(
+    files: Paths, decoder: Decoder, numbers: Sequence[int]
+) -> list[tuple[int, Header]]:
+    """Return the headers of files with their numbers, without those that cannot be read.
+
+    Their turn to raise an error comes when they are decoded; if there is no other, it comes now.
+    """
+
+    def read(number: int) -> Header | Exception:
+        try:
+            return decoder.header(files.path(number))
+        except ImportError:
+            raise
+        except Exception as error:
+            return error
+
+    found = in_threads(read, numbers)
+    failures = [one for one in found if isinstance(one, Exception)]
+    if len(failures) == len(numbers):
+        where = _where(decoder, files, numbers[0])
+        raise named(files.path(numbers[0]), where, failures[0]) from failures[0]
+    pairs = zip(numbers, found, strict=True)
+    return [(number, one) for number, one in pairs if not isinstance(one, Exception)]
+
+
+def _where(decoder: Decoder, files: Paths, number: int) -> str:
+    return f"field {decoder.field!r}, sample {number}: {files.where(number)}"
+
+
+def rows_of(
+    files: Paths,
+    decoder: Decoder,
+    opening: Opening,
+    headers: Sequence[tuple[int, Header]],
+    ragged: bool | None,
+) -> Rows:
+    """Return files as rows that are like those of which there are headers, by their numbers."""
+    fitted = decoder.fitted([(files.where(number), header) for number, header in headers])
+    found = [(number, *fitted.shape(header)) for number, header in headers]
+    first = found[0]
+    for number, shape, dtype in found:
+        if len(shape) != len(first[1]) or dtype != first[2]:
+            raise ValueError(
+                f"the files are not alike: {files.where(first[0])} has the shape {first[1]} and "
+                f"the dtype {first[2]}, {files.where(number)} {shape} and {dtype}; open them apart"
+            )
+    lengths = [{*column} for column in zip(*(shape for _, shape, _ in found), strict=True)]
+    extents = tuple(own.pop() if len(own) == 1 else None for own in lengths)
+    if ragged is False and None in extents:
+        other = next(one for one in found if one[1] != first[1])
+        raise ValueError(
+            f"the files differ in shape: {files.where(first[0])} has {first[1]}, "
+            f"{files.where(other[0])} {other[1]}; ragged=False takes files of one shape"
+        )
+    if ragged or None in extents:
+        extents = decoder.free(extents)
+    return Rows(files, fitted, extents, first[2], opening)
+
+
+# --- nodes ---------------------------------------------------------------------------------------
+
+
+def node_of_rows(rows: Rows) -> Node:
+    """Return the node of decoded files."""
+    if None not in rows.extents:
+        return stored(DecodedSource(rows))
+    return RaggedFiles(FileSamples(rows), (), AnyLength(rows.extents, rows.dtype))
+
+
+class DecodedSource(Source):
+    """Files of one shape, each decoded when a part of it is read."""
+
+    __slots__ = ("dtype", "rows", "shape")
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self.shape: Shape = (len(rows.files), *(length or 0 for length in rows.extents))
+        self.dtype = rows.dtype
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DecodedSource, (self.rows,)
+
+    def read(self, index: Index, memo: Memo) -> np.ndarray:
+        """Return what the index selects; each file that it needs is decoded once."""
+        return gather.by_rows(index, self._decoded)
+
+    def _decoded(self, numbers: np.ndarray) -> np.ndarray:
+        found = np.empty((len(numbers), *self.shape[1:]), self.dtype)
+        wanted = numbers.tolist()
+
+        def put(place: int) -> None:
+            found[place] = self.rows.decoded(wanted[place])
+
+        in_threads(put, range(len(wanted)))
+        return found
+
+    def describe(self) -> str:
+        """Say where the files are."""
+        return f"files in {self.rows.opening.path}"
+
+    def close(self) -> None:
+        """Have all views of the files say that they are closed."""
+        self.rows.opening.close()
+
+
+class LookedUp(Source):
+    """A fact of each file, found when it is asked for: `find` returns those of some numbers."""
+
+    __slots__ = ("dtype", "find", "opening", "shape")
+
+    def __init__(
+        self,
+        find: Callable[[np.ndarray], Any],
+        count: int,
+        dtype: Any,
+        opening: Opening,
+        row: Shape = (),
+    ) -> None:
+        self.find = find
+        self.shape: Shape = (count, *row)
+        self.dtype = np.dtype(dtype)
+        self.opening = opening
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        count, *row = self.shape
+        return LookedUp, (self.find, count, self.dtype, self.opening, tuple(row))
+
+    def read(self, index: Index, memo: Memo) -> np.ndarray:
+        """Return the facts of the files that the index selects."""
+        self.opening.check()
+        return gather.by_rows(index, lambda numbers: np.array(self.find(numbers), self.dtype))
+
+    def describe(self) -> str:
+        """Say where the files are."""
+        return f"files in {self.opening.path}"
+
+    def close(self) -> None:
+        """Have all views of the files say that they are closed."""
+        self.opening.close()
+
+
+def fact(rows: Rows, numbers: np.ndarray) -> list[Any]:
+    """Return what the headers of files say besides shapes, such as rates."""
+    return in_threads(lambda number: rows.header(number).kind, numbers.tolist())
+
+
+def fact_source(rows: Rows, dtype: DType) -> LookedUp:
+    """Return the store of what the headers say besides shapes."""
+    return LookedUp(functools.partial(fact, rows), len(rows.files), dtype, rows.opening)
+
+
+class DecodedFile(LateSource):
+    """One file, decoded when it is first read."""
+
+    __slots__ = ("rows",)
+
+    def __init__(self, rows: Rows) -> None:
+        super().__init__(tuple(length or 0 for length in rows.extents), rows.dtype, rows.opening)
+        self.rows = rows
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DecodedFile, (self.rows,)
+
+    def loaded(self) -> Source:
+        """Decode the file."""
+        return ArraySource(self.rows.decoded(0))
+
+    def describe(self) -> str:
+        """Say which file it is."""
+        return self.rows.opening.path
+
+
+def _as_sample(found: np.ndarray) -> Node:
+    return stored(ArraySource(found), False)
+
+
+class FileSamples(NumberedSamples):
+    """Files that are decoded one by one."""
+
+    __slots__ = ("rows",)
+
+    def __init__(self, rows: Rows) -> None:
+        count = len(rows.files)
+        super().__init__(rows.decoded, count, identity((count,)), _as_sample)
+        self.rows = rows
+
+    def sample(self, number: int) -> Node:
+        """Return what is in one file; the error for it names the file already."""
+        return _as_sample(self.rows.decoded(number))
+
+
+class RaggedFiles(RaggedSamples):
+    """Files of several shapes, each decoded when it is needed."""
+
+    __slots__ = ()
+
+    def in_memory(self) -> Ragged:
+        """Return the files as rows in memory, decoded by threads."""
+        numbers = self.numbers().tolist()
+        wanted = [*dict.fromkeys(numbers)]
+        made = dict(zip(wanted, in_threads(self._values, wanted), strict=True))
+        return self.like.rows_of([made[number] for number in numbers])
