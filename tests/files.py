@@ -1,6 +1,7 @@
 """Files as other libraries write them, each a function of the folder that it is written to."""
 
 import gzip
+import json
 
 import h5py
 import numpy as np
@@ -64,6 +65,22 @@ def text_lines(folder):
 def text_lines_packed(folder):
     (folder / "a.txt.gz").write_bytes(gzip.compress(text_lines(folder).read_bytes(), mtime=0))
     return folder / "a.txt.gz"
+
+
+def json_lines(folder):
+    rows = [
+        {"n": 1, "y": "z", "of": {"name": "é", "at": [1, 2]}, "good": True, "list": [1, 2.5]},
+        {"n": 2, "y": None, "of": {"name": "b", "at": []}, "good": False, "list": []},
+    ]
+    text = "".join(f"{json.dumps(row)}\n" for row in rows * 10)
+    (folder / "a.jsonl").write_text(text, "utf-8")
+    return folder / "a.jsonl"
+
+
+def json_lines_packed(folder):
+    path = folder / "a.ndjson.gz"
+    path.write_bytes(gzip.compress(json_lines(folder).read_bytes(), mtime=0))
+    return path
 
 
 # -------------------- HDF5 --------------------

@@ -42,6 +42,7 @@ SEEDS = {
     "npz": [files.npz, files.npz_packed, files.npz_sparse],
     "folder": [files.npy_folder],
     "lines": [files.text_lines, files.text_lines_packed],
+    "json lines": [files.json_lines, files.json_lines_packed],
     "safetensors": [files.tensors],
     "matlab": [files.matlab_5, files.matlab_5_packed],
     "netcdf": [files.netcdf_3, files.netcdf_3_large],

@@ -71,6 +71,10 @@ def zarr_3_of_xarray(folder):
 # -------------------- the table --------------------
 
 GROUP = {"x": (10, 4), "part/y": (10,)}
+ROWS = {
+    "n": (20,), "y": (20,), "y_mask": (20,), "of/name": (20,), "of/at": (20, None), "good": (20,),
+    "list": (20, None),
+}  # fmt: skip
 WEATHER = {"t": (10, 4), "place": (4,), "flag": (10,)}
 
 FILES = [
@@ -81,6 +85,8 @@ FILES = [
         files.npz_sparse,
         {"data": (3,), "indices": (3,), "indptr": (4,), "shape": (2,), "format": ()},
     ),
+    (files.json_lines, ROWS),
+    (files.json_lines_packed, ROWS),
     (files.text_lines, {"": (60,)}),
     (files.text_lines_packed, {"": (60,)}),
     (files.hdf5, GROUP | {"texts": (3,), "rows": (3, None)}),

@@ -1,6 +1,7 @@
 """Files of text: lines, JSON lines and SQLite, each against Python's own reader."""
 
 import gzip
+import json
 import os
 import pickle
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 import dataview as dv
 from children import printed
+from dataview.formats.tables import json_lines as json_files
 from dataview.formats.tables import text_bytes
 
 FEW_PAGES = "".join(f"line {number} é\n" for number in range(3000))
@@ -161,3 +163,237 @@ def test_a_loader_reads_lines(tmp_path, workers):
     d = dv.open(written(tmp_path / "a.txt", FEW_PAGES))
     batches = [batch() for batch in d._loader(100, sampler="permutation", workers=workers)]
     assert sorted(np.concatenate(batches)) == sorted(expected_lines(FEW_PAGES))
+
+
+# -------------------- lines of JSON --------------------
+
+
+def json_lines(folder, rows, name="a.jsonl"):
+    text = "".join(row if isinstance(row, str) else json.dumps(row) + "\n" for row in rows)
+    return written(folder / name, text)
+
+
+def as_rows(d):
+    """The rows of a view as Python's own objects, without what is missing."""
+    return [as_row(d, row) for row in range(len(d))]
+
+
+def as_row(d, row):
+    found = {}
+    for name in d._fields():
+        if name.endswith("_mask"):
+            continue
+        part = d._field(name)
+        if part._fields():
+            found[name] = as_row(part, row)
+        elif f"{name}_mask" not in d._fields() or d._field(f"{name}_mask")[row]():
+            found[name] = as_python(part[row]())
+    return found
+
+
+def as_python(value):
+    return [as_python(one) for one in value] if isinstance(value, np.ndarray) else value
+
+
+FIELDS = {
+    "u": st.integers(0, 2**64 - 1),
+    "f": st.floats(allow_nan=False),
+    "b": st.booleans(),
+    "t é.": st.text(max_size=5),
+    "o": st.fixed_dictionaries(
+        {"x": st.integers(-5, 5)}, optional={"y": st.lists(st.text(max_size=2), max_size=3)}
+    ),
+    "l": st.lists(st.floats(allow_nan=False), max_size=3),
+    "ll": st.lists(st.lists(st.integers(0, 9), max_size=2), max_size=2),
+}
+
+
+@given(
+    rows=st.lists(
+        st.fixed_dictionaries({"i": st.integers(-(2**63), 2**63 - 1)}, optional=FIELDS), min_size=1
+    ),
+    page=st.sampled_from([1, 30, 4096]),
+    blank=st.sampled_from(["", "\n", "  \r\n"]),
+)
+def test_rows_are_those_of_the_json(tmp_path_factory, rows, page, blank):
+    texts = [json.dumps(row, ensure_ascii=False) + "\n" + blank for row in rows]
+    path = json_lines(tmp_path_factory.mktemp("json"), texts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_bytes, "PAGE", page)
+        d = dv.open(path)
+        assert len(d) == len(rows)
+        assert as_rows(d) == [{"o": {}} | row if "o" in d._fields() else row for row in rows]
+        for name in d._fields():
+            part = d._field(name)
+            if not part._fields() and None not in part._shape():
+                np.testing.assert_array_equal(part[::-2](), part()[::-2])
+
+
+RECORDS = [
+    {"id": 1, "name": "a", "box": {"x": 1, "y": 0.5}, "tags": ["p", "q"]},
+    {"id": 2, "name": None, "box": {"x": 2}, "tags": []},
+    {"id": 3, "box": None, "good": True, "tags": ["r"]},
+]
+
+
+def test_missing_keys_and_nulls_have_masks(tmp_path):
+    d = dv.open(json_lines(tmp_path, RECORDS))
+    assert set(d._fields()) == {"id", "name", "name_mask", "box", "tags", "good", "good_mask"}
+    assert d.id._dtype() == np.int64 and d.id().tolist() == [1, 2, 3]
+    assert d.name().tolist() == ["a", "", ""] and d.name_mask().tolist() == [True, False, False]
+    assert d.good().tolist() == [False, False, True]
+    assert d.good_mask().tolist() == [False, False, True]
+    assert d.box._fields() == ("x", "y", "x_mask", "y_mask")
+    assert d.box.x().tolist() == [1, 2, 0] and d.box.x_mask().tolist() == [True, True, False]
+    np.testing.assert_array_equal(d.box.y(), [0.5, np.nan, np.nan])
+    assert d.tags._shape() == (3, None) and [row.tolist() for row in d.tags()] == [
+        ["p", "q"], [], ["r"],
+    ]  # fmt: skip
+    assert d.box._dtype() is None or d[1].box.x() == 2
+
+
+def test_lists_of_objects_are_ragged_fields(tmp_path):
+    rows = [{"of": [{"x": 1, "at": [1, 2]}, {"x": None, "at": []}]}, {"of": []}, {"of": None}]
+    d = dv.open(json_lines(tmp_path, rows))
+    assert as_python(d.of.x[0]())[0] == 1 and np.isnan(d.of.x[0]()[1])
+    assert d.of.x._lengths()().tolist() == [2, 0, 0]
+    assert d.of.x_mask().tolist() == [True, True, False]
+    assert as_python(d.of.at[0]()) == [[1, 2], []]
+
+
+LOST = [
+    ([{"k": 1}, {"k": "a"}], "k", "is an integer in line 1 and a text in line 2"),
+    ([{"k": [1]}, {"k": 1}], "k", "is a list in line 1 and an integer in line 2"),
+    ([{"k": True}, {"k": 0.5}], "k", "is true or false in line 1 and a number in line 2"),
+    ([{"k": {"a": 1}}, {"k": 1}], "k", "is an object in line 1 and an integer in line 2"),
+    ([{"k": 2**64}], "k", "has integers of more than 64 bits"),
+    ([{"k": -1}, {"k": 2**63}], "k", "has integers of more than 64 bits"),
+    ([{"k": 0.5}, {"k": 2**53 + 1}], "k", "has integers that no float has exactly"),
+    ([{"k": {}}], "k", "is an object without members"),
+    ([{"k": ["a", None]}], "k", "has null inside of lists, where only numbers"),
+    ([{"k": [[1], None]}], "k", "is null in place of a list"),
+    ([{"k": {"in": [1, "a"]}}], "k.in", "is an integer in line 1 and a text in line 1"),
+    ([{"": 1}], "", "has an empty name"),
+]
+
+
+@pytest.mark.parametrize(("rows", "name", "why"), LOST)
+def test_fields_that_differ_are_told_and_leave_the_others(tmp_path, rows, name, why):
+    d = dv.open(json_lines(tmp_path, [{**row, "x": 7} for row in rows]))
+    assert d.x().tolist() == [7] * len(rows)
+    with pytest.raises(dv.FieldError, match=why):
+        d._field(name)
+
+
+def test_numbers_of_json(tmp_path):
+    text = '\ufeff{"i": 1, "f": NaN, "u": 18446744073709551615, "e": [], "n": null}\r\n\r\n'
+    text += '{"i": -9223372036854775808, "f": -Infinity, "u": 0, "e": [], "n": null}'
+    d = dv.open(json_lines(tmp_path, [text]))
+    assert d.i().tolist() == [1, -(2**63)] and d.u().tolist() == [2**64 - 1, 0]
+    np.testing.assert_array_equal(d.f(), [np.nan, -np.inf])
+    assert "f_mask" not in d._fields()
+    assert d.e._lengths()().tolist() == [0, 0]
+    assert np.isnan(d.n()).all() and d.n_mask().tolist() == [False, False]
+
+
+MISFITS = [
+    ({"a": "x"}, "has a text as field 'a'"),
+    ({"a": None}, "has no value as field 'a'"),
+    ({"a": 2**63}, "has 0x8000000000000000, which is no int64, as field 'a'"),
+    ({"f": 2**53 + 1}, "has 0x20000000000001, which is no float64, as field 'f'"),
+    ({"o": 3}, "has an integer as field 'o'"),
+    ({"o": {"x": 1, "new": 1}}, "has a field 'o.new'"),
+    ({"new": [1]}, "has a field 'new'"),
+    ({"l": [1, "x"]}, "has a text in a list as field 'l'"),
+    ({"l": {"x": 1}}, "has an object as field 'l'"),
+    ({"r": [{"x": 1}, {"x": 0.5}]}, "has a number in a list as field 'r.x'"),
+]
+USUAL = {"a": 1, "f": 0.5, "o": {"x": 1}, "l": [1], "r": [{"x": 1}]}
+
+
+@pytest.mark.parametrize(("misfit", "why"), MISFITS)
+def test_a_later_misfit_is_named_by_its_line(tmp_path, misfit, why):
+    path = json_lines(tmp_path, [USUAL, "\n", USUAL, {**USUAL, **misfit}, USUAL])
+    with pytest.raises(ValueError, match=f"line 4 of .*a.jsonl {why}.* first 1 rows.*_settled=4"):
+        (lambda d: (d.a(), d.f(), d.o.x(), d.l()))(dv.open(path, rows_settled=1))
+    dv.open(path)
+    dv.open(path, rows_settled=None)
+
+
+BROKEN = [
+    ('{"a": 1', "cannot be parsed as JSON: Expecting"),
+    ('{"a": 1} {"a": 2}', "cannot be parsed as JSON: Extra data"),
+    ('{"a": 1, "a": 2}', "cannot be parsed as JSON: it has the key 'a' twice"),
+    ("[1, 2]", r"is no object with fields: \[1, 2\]"),
+    ('{"a": "\ud800"}'.encode("utf-8", "surrogatepass"), "is no text in UTF-8"),
+    ('{"a": ' + "[" * 100_000, "is nested too deeply"),
+    ('{"a": ' + "1" * 5000 + "}", "cannot be parsed as JSON: Exceeds the limit"),
+]
+
+
+@pytest.mark.parametrize(("text", "why"), BROKEN)
+def test_broken_lines_are_named(tmp_path, text, why):
+    raw = text if isinstance(text, bytes) else text.encode()
+    path = written(tmp_path / "a.jsonl", b'{"a": 1}\n\n' + raw + b'\n{"a": 2}\n')
+    with pytest.raises(ValueError, match=f"line 3 of .*a.jsonl {why}"):
+        dv.open(path)
+    with pytest.raises(ValueError, match=f"line 3 of .*a.jsonl {why}"):
+        dv.open(path, rows_settled=1).a()
+
+
+def test_what_is_too_much_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"a\.jsonl is no table: line 1 is nested more than 100"):
+        dv.open(written(tmp_path / "a.jsonl", '{"a": ' * 150 + "1" + "}" * 150))
+    rows = [{f"key{row}_{n}": 1 for n in range(10)} for row in range(2000)]
+    with pytest.raises(ValueError, match=r"more than 4096 keys by line .*format='lines'"):
+        dv.open(json_lines(tmp_path, rows))
+    with pytest.raises(ValueError, match="holds no arrays"):
+        dv.open(json_lines(tmp_path, ["\n"]))
+    path = json_lines(tmp_path, RECORDS)
+    for wrong in (0, -1, "x"):
+        with pytest.raises(ValueError, match="rows_settled is a number of rows"):
+            dv.open(path, rows_settled=wrong)
+    with pytest.raises(ValueError, match="cannot be changed in place"):
+        dv.open(path, "r+")
+
+
+MANY = [{"i": n, "t": f"text {n}", "l": list(range(n % 3)), "o": {"f": n / 2}} for n in range(5000)]
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".ndjson.gz"])
+def test_rows_of_json_are_read_in_any_order(tmp_path, suffix):
+    d = dv.open(json_lines(tmp_path, MANY, f"a{suffix}"), rows_settled=100)
+    rows = np.random.default_rng(0).permutation(5000)
+    assert d.i[rows]().tolist() == rows.tolist()
+    assert d.t[4321]() == "text 4321" and d[-1].o.f() == 4999 / 2
+    assert [len(row) for row in d.l[rows]()] == (rows % 3).tolist()
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda row: d[int(row)].i(), rows[:200])) == rows[:200].tolist()
+    sent = pickle.dumps(d.o.f[5:9])
+    assert len(sent) < 2000 and pickle.loads(sent)().tolist() == [2.5, 3.0, 3.5, 4.0]
+    batches = [batch.i() for batch in d._loader(100, sampler="permutation", workers=2)]
+    assert sorted(np.concatenate(batches)) == list(range(5000))
+    d._save(tmp_path / "b.h5")
+    assert bool((dv.open(tmp_path / "b.h5").t == d.t)._all()())
+    d._close()
+    with pytest.raises(ValueError, match="was closed"):
+        d.i[0]()
+
+
+def test_one_row_reads_a_page_and_fields_are_parsed_together(tmp_path, monkeypatch):
+    d = dv.open(json_lines(tmp_path, MANY))
+    read = []
+    real = json_files.JsonTable.read
+    monkeypatch.setattr(
+        json_files.JsonTable,
+        "read",
+        lambda self, names, first, stop: (
+            read.append((len(names), first, stop)) or real(self, names, first, stop)
+        ),
+    )
+    d.i[[7, 4000]](), d.t[[7, 4000]]()
+    assert [stop - first for _, first, stop in read] == [1] * 4
+    read.clear()
+    for batch in d._minibatches(500):
+        batch.i(), batch.t(), batch.o.f()
+    assert [names for names, *_ in read[-4:]] == [3] * 4

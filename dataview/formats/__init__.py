@@ -32,7 +32,7 @@ from dataview.formats.layout import (
     part_of,
     plain_attributes,
 )
-from dataview.formats.tables import open_lines
+from dataview.formats.tables import open_json_lines, open_lines
 
 __all__ = [
     "MEDIA_SUFFIXES",
@@ -56,6 +56,7 @@ __all__ = [
     "open_array",
     "open_folder",
     "open_hdf5",
+    "open_json_lines",
     "open_lines",
     "open_listed",
     "open_matlab",

@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Future
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -20,7 +21,7 @@ import numpy as np
 from dataview.index import Affine, Index, gather
 from dataview.index.flat import layout_of
 from dataview.plan.build import record, stored
-from dataview.plan.fields import check_name
+from dataview.plan.fields import Fields, Unread, check_name
 from dataview.plan.node import Node
 from dataview.plan.ragged import laid_out
 from dataview.sources import Memo, Source
@@ -30,6 +31,9 @@ Name: TypeAlias = tuple[str, ...]
 
 KEPT_BYTES = 32 << 20
 """So much of what was read is kept: rows in no order come from the same groups again."""
+
+RUN_BYTES = 1 << 11
+"""About so much memory is taken by groups of which nothing is kept."""
 
 MASK = "_mask"
 """What the name of a column's mask ends in; it is true where there are data."""
@@ -80,6 +84,7 @@ class Table(ABC):
     def __init__(self, title: str, starts: np.ndarray) -> None:
         self.title, self.starts = title, starts
         self._runs: OrderedDict[tuple[int, int], _Run] = OrderedDict()
+        self._kept = 0
         self._lock = threading.Lock()
 
     @abstractmethod
@@ -96,6 +101,7 @@ class Table(ABC):
         """Keep nothing of the file; who has an open file closes it too."""
         with self._lock:
             self._runs.clear()
+            self._kept = 0
 
     def column(self, name: Name, first: int, stop: int) -> Column:
         """Return a column of some groups, read or kept."""
@@ -121,8 +127,8 @@ class Table(ABC):
                         future.set_exception(error)
             raise
         with self._lock:
-            run.bytes += sum(read[one].nbytes for one in wanted)
-            self._forget()
+            if self._runs.get((first, stop)) is run:  # it may have been forgotten meanwhile
+                self._keep(run, sum(read[one].nbytes for one in wanted))
         return read[name]
 
     def _run_of(self, first: int, stop: int) -> tuple[_Run, Collection[Name]]:
@@ -131,14 +137,16 @@ class Table(ABC):
         run = self._runs.get((first, stop))
         if run is None:
             run = self._runs[first, stop] = _Run()
+            self._keep(run, RUN_BYTES)
         self._runs.move_to_end((first, stop))
         return run, latest.asked if self.reads_rows and latest is not None else ()
 
-    def _forget(self) -> None:
-        """Forget the groups that were asked for longest ago, but not the latest."""
-        kept = sum(run.bytes for run in self._runs.values())
-        while kept > KEPT_BYTES and len(self._runs) > 1:
-            kept -= self._runs.popitem(last=False)[1].bytes
+    def _keep(self, run: _Run, size: int) -> None:
+        """Note what is kept, and forget the groups that were asked for longest ago."""
+        run.bytes += size
+        self._kept += size
+        while self._kept > KEPT_BYTES and len(self._runs) > 1:
+            self._kept -= self._runs.popitem(last=False)[1].bytes
 
 
 class _Run:
@@ -238,15 +246,21 @@ class ColumnSource(Source):
 # --- the record of a table -----------------------------------------------------------------------
 
 
-def table_node(table: Table, kinds: Mapping[Name, Kind]) -> Node:
-    """Return the record of a table's columns; beside those with missing values are their masks."""
+def table_node(
+    table: Table, kinds: Mapping[Name, Kind], lost: Mapping[str, str] = MappingProxyType({})
+) -> Node:
+    """Return the record of a table's columns; beside those with missing values are their masks.
+
+    `lost` says of others why they cannot be viewed.
+    """
     parts: dict[str, Any] = {}
+    lists = _lists(table, {name: kind.depth for name, kind in kinds.items() if kind.depth})
     for name, kind in kinds.items():
         *above, own = name
         place = parts
         for step in above:
             place = place.setdefault(step, {})
-        place[own] = column_node(table, name, kind)
+        place[own] = column_node(table, name, kind, lists.get(name))
     for name, kind in kinds.items():
         if kind.has_missing:
             place = parts
@@ -255,7 +269,9 @@ def table_node(table: Table, kinds: Mapping[Name, Kind]) -> Node:
             place[_free(name[-1] + MASK, place)] = stored(
                 ColumnSource(table, name, kind, is_mask=True)
             )
-    return _record(parts)
+    found = _record(parts)
+    told = {name: Unread(why) for name, why in lost.items()}
+    return found.replaced(fields=Fields(found.fields.named, told)) if told else found
 
 
 def _free(name: str, taken: Mapping[str, Any]) -> str:
@@ -273,28 +289,35 @@ def _record(parts: Mapping[str, Any]) -> Node:
     )
 
 
-def column_node(table: Table, name: Name, kind: Kind) -> Node:
+def column_node(table: Table, name: Name, kind: Kind, lists: _Lists | None = None) -> Node:
     """Return the node of a column; lists are ragged rows, whose lengths are read now."""
     if not kind.depth:
         return stored(ColumnSource(table, name, kind))
-    lengths, counts = _lengths(table, name, kind.depth)
-    starts = [np.concatenate([[0], np.cumsum(count)]).astype(np.intp) for count in counts]
-    node: Node = stored(ColumnSource(table, name, kind, kind.depth, starts[-1]))
-    for own in reversed(lengths):
-        node = laid_out(node, layout_of(lengths=own), True)
+    lists = lists or _lists(table, {name: kind.depth})[name]
+    starts = np.concatenate([[0], np.cumsum(lists.counts)]).astype(np.intp)
+    node: Node = stored(ColumnSource(table, name, kind, kind.depth, starts))
+    for own in reversed(lists.lengths):
+        node = laid_out(node, layout_of(lengths=np.concatenate([[], *own]).astype(np.intp)), True)
     return node
 
 
-def _lengths(table: Table, name: Name, depth: int) -> tuple[list[np.ndarray], list[list[int]]]:
-    """Return the lengths of the lists at each depth, and how many values each group has there."""
-    lengths: list[list[np.ndarray]] = [[] for _ in range(depth)]
-    counts: list[list[int]] = [[] for _ in range(depth)]
-    for group in range(len(table.starts) - 1):
-        column = table.column(name, group, group + 1)
-        for level in range(depth):
-            own = np.diff(cast(np.ndarray, column.offsets))
-            lengths[level].append(own)
-            counts[level].append(int(own.sum()))
-            column = cast(Column, column.values)
-    nothing = [np.empty(0, np.intp)]
-    return [np.concatenate(own or nothing).astype(np.intp) for own in lengths], counts
+class _Lists(NamedTuple):
+    """The lengths of lists at each depth, in pieces, and how many values each group has."""
+
+    lengths: list[list[np.ndarray]]
+    counts: list[int]
+
+
+def _lists(table: Table, depths: Mapping[Name, int]) -> dict[Name, _Lists]:
+    """Return the lengths of the lists of columns, for which these are read in one pass."""
+    found = {name: _Lists([[] for _ in range(depth)], []) for name, depth in depths.items()}
+    for first, stop in table.runs(range(len(table.starts) - 1) if depths else range(0)):
+        rows = table.starts[first : stop + 1] - table.starts[first]
+        for name, lists in found.items():
+            bounds, column = rows, table.column(name, first, stop)
+            for own in lists.lengths:
+                offsets = cast(np.ndarray, column.offsets)
+                own.append(np.diff(offsets))
+                bounds, column = offsets[bounds], cast(Column, column.values)
+            lists.counts.extend(np.diff(bounds).tolist())
+    return found

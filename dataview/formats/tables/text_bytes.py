@@ -31,7 +31,7 @@ SPARE = 64 << 20
 LONGEST = 64 << 20
 """A longer line is refused: lines are held in memory whole."""
 
-PAGE = 1 << 12
+PAGE = 1 << 11
 """Lines that begin in a run of so many bytes are read together."""
 
 

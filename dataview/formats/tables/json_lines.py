@@ -1,0 +1,182 @@
+"""Lines of JSON: each is a row; what its fields are is settled by the first of them."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import os
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from dataview.errors import shortened
+from dataview.formats.contents import with_arrays
+from dataview.formats.handles import Claim
+from dataview.formats.tables.columns import Column, Name, Table, table_node
+from dataview.formats.tables.json_fields import Form, Misfit, Rows, leaves_of, see
+from dataview.formats.tables.text_bytes import LineGroups, TextBytes, changed
+from dataview.plan.node import Node
+from dataview.sources import FileState
+
+SETTLED = 10_000
+"""So many rows settle the types of fields, unless an option says another number."""
+
+WHITE = b" \t\r\n"
+"""What JSON takes for nothing: a line of only these is no row."""
+
+
+def open_json_lines(
+    path: str,
+    mode: str,
+    claim: Claim | None = None,
+    rows_settled: int | None = SETTLED,
+) -> Node:
+    """Return the record of the fields of a file's rows, of which the first `rows_settled` are read.
+
+    None reads all of them.
+    """
+    if mode != "r":
+        raise ValueError(
+            f"{path}: lines of JSON cannot be changed in place; open it with mode 'r', or _save a "
+            f"copy in another format; got {mode!r}"
+        )
+    if rows_settled is not None and (not isinstance(rows_settled, int) or rows_settled < 1):
+        raise ValueError(
+            f"rows_settled is a number of rows, 1 or more, or None for all; got {rows_settled!r}"
+        )
+    table = JsonTable(path, claim, rows_settled)
+    kinds = {name: leaf.kind for name, leaf in table.leaves.items()}
+    return with_arrays(path, table_node(table, kinds, lost=table.lost))
+
+
+class JsonTable(Table):
+    """The rows of a file, of which those in some pages are parsed together."""
+
+    reads_rows = joins_groups = True
+
+    def __init__(
+        self,
+        path: str,
+        claim: Claim | None,
+        rows_settled: int | None,
+        told: FileState | None = None,
+    ) -> None:
+        self.rows_settled = rows_settled
+        self.raw = TextBytes(path, claim, told)
+        self.form = Form()
+        self.settled = 0
+        start = len(codecs.BOM_UTF8) * self.raw.read(0, min(3, self.raw.size)).startswith(
+            codecs.BOM_UTF8
+        )
+        groups = LineGroups(start)
+        for place, block, ends in self.raw.lines(np.dtype("u1"), start):
+            are_rows = _are_rows(block, ends)
+            self._settle(block, ends, are_rows, groups.lines)
+            groups.add(place, ends, are_rows)
+        self.leaves, self.lost = leaves_of(self.form)
+        self.places, starts, self.lines = groups.arrays()
+        super().__init__(os.path.basename(path), starts)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        told = self.raw.path, self.raw.opening.claim, self.rows_settled, self.raw.state
+        return JsonTable, told
+
+    def _settle(self, block: bytes, ends: np.ndarray, are_rows: np.ndarray, before: int) -> None:
+        """Look at rows of a block, if more are needed; `before` lines came before it."""
+        chosen = np.flatnonzero(are_rows)
+        if self.rows_settled is not None:
+            chosen = chosen[: self.rows_settled - self.settled]
+        if len(chosen):
+            self.settled += len(chosen)
+            begins = np.concatenate([[0], ends[:-1]])
+            bounds = zip(begins[chosen].tolist(), ends[chosen].tolist(), strict=True)
+            lines = (chosen + before + 1).tolist()
+            rows = self._parsed([block[start:stop] for start, stop in bounds], lines)
+            try:
+                see(self.form, rows, lines)
+            except ValueError as error:
+                raise ValueError(f"{self.raw.path} is no table: {error}") from None
+
+    def _parsed(self, texts: list[bytes], lines: list[int]) -> list[dict[str, Any]]:
+        """Return the rows of lines, given their numbers."""
+        try:
+            rows = [_DECODER.decode(text.decode()) for text in texts]
+            if set(map(type, rows)) <= {dict}:
+                return rows
+        except (ValueError, RecursionError):
+            pass  # the line is looked for that it is about
+        for text, line in zip(texts, lines, strict=True):
+            _check(text, f"line {line} of {self.raw.path}")
+        raise changed(self.raw.path)
+
+    def read(self, names: Collection[Name], first: int, stop: int) -> Mapping[Name, Column]:
+        """Return fields of the rows of some groups."""
+        raw = self.raw.read(int(self.places[first]), int(self.places[stop]))
+        texts = raw.split(b"\n")
+        rows = [number for number, text in enumerate(texts) if text.strip(WHITE)]
+        lines = [int(self.lines[first]) + 1 + number for number in rows]
+        if len(rows) != self.starts[stop] - self.starts[first]:
+            raise changed(self.raw.path)
+        parsed = Rows(self._parsed([texts[number] for number in rows], lines), self.form)
+        try:
+            return {name: parsed.column(self.leaves[name]) for name in names}
+        except Misfit as misfit:
+            line = lines[misfit.row]
+            raise ValueError(
+                f"line {line} of {self.raw.path} {misfit.what}, unlike the first {self.settled} "
+                f"rows, which settle what fields are; dv.open(path, rows_settled={line}) looks at "
+                "more, None at all"
+            ) from None
+
+    def close(self) -> None:
+        """Close the file."""
+        super().close()
+        self.raw.close()
+
+
+def _are_rows(block: bytes, ends: np.ndarray) -> np.ndarray:
+    """Return which lines have more than white space."""
+    begins = np.concatenate([[0], ends[:-1]])
+    raw = np.frombuffer(block, np.uint8)
+    found = np.ones(len(ends), bool)
+    suspects = np.flatnonzero(_IS_WHITE[raw[begins]])
+    if len(suspects):
+        others = np.append(np.flatnonzero(~_IS_WHITE[raw]), len(raw))
+        found[suspects] = others[others.searchsorted(begins[suspects])] < ends[suspects]
+    return found
+
+
+_IS_WHITE = np.isin(np.arange(256), list(WHITE))
+
+
+# --- one line ------------------------------------------------------------------------------------
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"it has the key {repeated!r} twice")
+    return found
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_without_repeats)
+
+
+def _check(text: bytes, where: str) -> None:
+    """Raise if a line is no row."""
+    try:
+        found = _DECODER.decode(text.decode())
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{where} is no text in UTF-8: {shortened(str(error))}") from None
+    except RecursionError:
+        raise ValueError(f"{where} is nested too deeply") from None
+    except ValueError as error:
+        raise ValueError(f"{where} cannot be parsed as JSON: {shortened(str(error))}") from None
+    if not isinstance(found, dict):
+        raise ValueError(
+            f"{where} is no object with fields: {shortened(text.decode().strip())}; "
+            "dv.open(path, format='lines') is a view of the lines"
+        )
