@@ -423,3 +423,96 @@ def test_other_sparse_matrices_are_refused_with_advice(x):
         assert_same(dv.View(kind(x).tocsr())(), x)
     with pytest.raises(TypeError, match=r"toarray\(\)"):
         dv.View(sparse.coo_array(x[0]))
+
+
+# ---------------------------------------------------------------- scikit-learn's datasets
+
+
+class Bunch(dict):
+    """What looks like scikit-learn's dataset."""
+
+    __module__ = "sklearn.utils._bunch"
+    __getattr__ = dict.__getitem__
+
+
+def test_a_bunch_has_the_arrays_with_rows_as_fields_and_all_else_as_metadata(rng):
+    images = rng.normal(size=(5, 4, 3))
+    bunch = Bunch(
+        data=images.reshape(5, 12),
+        target=np.array([2, 0, 1, 1, 0]),
+        frame=None,
+        images=images,
+        texts=["a", "b" * 1000, "c", "d", "e"],
+        target_names=np.array(["u", "v", "w"]),
+        feature_names=[f"pixel {number}" for number in range(12)],
+        weights=np.ones(12),
+        DESCR="what it is",
+    )
+    d = dv.View(bunch)
+    assert len(d) == 5 and d._fields() == ("data", "target", "images", "texts")
+    assert np.shares_memory(d.images(), images)
+    assert d.texts[1:3]().tolist() == ["b" * 1000, "c"] and d.texts._dtype().kind == "O"
+    assert d.target._labels()().tolist() == ["u", "v", "w"]
+    assert d.target._counts().count().tolist() == [2, 2, 1]
+    assert [label for label, rows in d._group(by="target")] == ["u", "v", "w"]
+    assert d._meta["DESCR"] == "what it is" and d[1:]._meta["target_names"] == ["u", "v", "w"]
+    assert d.data._meta["feature_names"][3] == "pixel 3"
+    assert_same(d._meta["weights"], [1.0] * 12)
+    assert "frame" not in d._meta
+    d.target[0] = 0
+    assert bunch["target"][0] == 0
+
+
+def test_targets_of_a_bunch_that_number_no_names(rng):
+    inputs = rng.normal(size=(4, 2))
+    for target in (np.arange(4.0), np.arange(1, 5), np.zeros((4, 2), int), np.arange(4) - 1):
+        d = dv.View(Bunch(data=inputs, target=target, target_names=["one", "two"]))
+        assert "labels" not in d.target._meta and d.target._meta["target_names"] == ["one", "two"]
+    square = dv.View(Bunch(data=np.eye(2), feature_names=["a", "b"], target=np.zeros(2)))
+    assert square._fields() == ("data", "target")
+
+
+def test_bunches_without_data(rng):
+    d = dv.View(Bunch(images=[np.zeros((2, 3)), np.ones((2, 3))], filenames=["a", "b"], DESCR="."))
+    assert d._fields() == ("images", "filenames") and d[1].images()[0, 0] == 1
+    assert dv.View(Bunch(x=1.0, y=2))._asdict() == {"x": 1.0, "y": 2}
+    ragged = dv.View(a=Bunch(data=[[1, 2], [3]], target=[0, 1]))
+    assert ragged.a.data[0]().tolist() == [1, 2]
+    mapped = dv.View(np.arange(3))._map(lambda row: Bunch(x=row, y=row + 1))._probe()
+    assert mapped.y().tolist() == [1, 2, 3]
+    views = dv.View(Bunch(data=dv.View(np.eye(3)) * 2, target=[0, 1, 2]))
+    assert_same(views.data(), np.eye(3) * 2)
+    thin = dv.View(Bunch(data=sparse.csr_array(np.eye(3)), target=np.arange(3)))
+    assert_same(thin[1].data(), np.eye(3)[1])
+
+
+@clients
+@pytest.mark.parametrize("as_frame", [False, True])
+@pytest.mark.parametrize("name", ["iris", "wine", "breast_cancer", "digits"])
+def test_datasets_of_classes(name, as_frame):
+    from sklearn import datasets
+
+    bunch = getattr(datasets, f"load_{name}")(as_frame=as_frame)
+    d = dv.View(bunch)
+    assert len(d) == len(bunch.target) and set(d._fields()) <= {"data", "target", "images"}
+    assert d.target._labels()().tolist() == list(bunch.target_names)
+    assert_same(np.asarray(d.target), np.asarray(bunch.target))
+    if as_frame:
+        assert d.data._fields() == tuple(bunch.data.columns)
+    else:
+        assert_same(d.data(), bunch.data)
+        assert d.data._meta["feature_names"] == list(bunch.feature_names)
+    train, test = d._split([0.8, 0.2], seed=0, by="target")
+    assert len(train) + len(test) == len(d)
+
+
+@clients
+def test_datasets_of_numbers_and_images():
+    from sklearn import datasets
+
+    for bunch in (datasets.load_diabetes(), datasets.load_linnerud()):
+        d = dv.View(bunch)
+        assert_same(d.data(), bunch.data)
+        assert "labels" not in d.target._meta
+        assert d._meta["DESCR"] == bunch.DESCR
+    assert dv.View(datasets.load_sample_images()).images._shape() == (2, 427, 640, 3)

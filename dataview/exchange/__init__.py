@@ -4,6 +4,7 @@ There is one table of readers for the objects of other libraries.
 Functions are called with arrays and return arrays.  Pickles hold no more data than they need.
 """
 
+from dataview.exchange.bunches import is_bunch
 from dataview.exchange.convert import (
     argument_of,
     node_of,
@@ -30,7 +31,7 @@ from dataview.exchange.to_libraries import (
 
 __all__ = [
     "DEVICE", "Function", "argument_of", "arrow_array", "arrow_stream", "bind", "check_gradient",
-    "data_node", "dlpack", "in_parts", "is_foreign", "node_of", "numbered", "object_node",
-    "operand_of", "pack_like", "packed_in_order", "ragged", "register_in_jax",
+    "data_node", "dlpack", "in_parts", "is_bunch", "is_foreign", "node_of", "numbered",
+    "object_node", "operand_of", "pack_like", "packed_in_order", "ragged", "register_in_jax",
     "sample_node", "samples", "to_dask", "to_jax", "to_pandas", "to_torch", "to_xarray",
 ]  # fmt: skip

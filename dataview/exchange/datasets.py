@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from dataview.errors import error_at
+from dataview.exchange.bunches import is_bunch, of_bunch
 from dataview.exchange.convert import node_of
 from dataview.exchange.from_libraries import imported, is_foreign
 from dataview.index import ENDLESS, identity
@@ -110,6 +111,8 @@ def data_node(value: Any, names: Names | None = None, strict: bool = True) -> No
     if kind in _IN_ORDER or _has_order(kind):  # type: ignore[arg-type]
         return _in_order(value, names, strict)
     if is_foreign(value) and (found := imported(value)) is not None:
+        return _unnamed(found, names)
+    if is_bunch(kind) and (found := of_bunch(value, data_node)) is not None:  # type: ignore[arg-type]
         return _unnamed(found, names)
     if asks_items(value):
         if isinstance(value, Sequence):

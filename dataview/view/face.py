@@ -11,7 +11,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from dataview import exchange
 from dataview.compute import evaluate, read_as_rows_of
-from dataview.exchange import check_gradient, in_parts, is_foreign
+from dataview.exchange import check_gradient, in_parts, is_bunch, is_foreign
 from dataview.index import (
     ENDLESS,
     Index,
@@ -215,7 +215,8 @@ def unwrapped(value: Any) -> Any:
     if isinstance(value, BaseView):
         return node_of(value)
     if isinstance(value, Mapping) and not is_foreign(value):
-        return {name: unwrapped(part) for name, part in value.items()}
+        parts = {name: unwrapped(part) for name, part in value.items()}
+        return type(value)(**parts) if is_bunch(type(value)) else parts
     if type(value) is tuple and any(isinstance(part, BaseView) for part in value):
         return tuple(map(unwrapped, value))
     check_gradient(value)
