@@ -48,6 +48,8 @@ class Sizes:
     # How much of a file is changed between two notes in a journal: what it held, which is written
     # down before, should still be in the core's own cache when it is changed.
     noted_bytes = 1 << 21
+    # The journal of an update that takes no more than this is written at once, before the update.
+    recorded_bytes = 1 << 17
     # If more old values than this are kept on the disk for an update, that is said beforehand.
     announced_bytes = 256 << 20
     # The old values that a write keeps in memory, so that it can be undone.

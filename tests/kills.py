@@ -33,6 +33,7 @@ SMALL = {
     "window_bytes": 1 << 10,
     "streamed_elements": 64,
     "undo_bytes": 1 << 13,
+    "recorded_bytes": 1 << 14,
 }
 """Sizes with which an update of a small file has many blocks, and is too large to be kept."""
 
@@ -151,8 +152,22 @@ def both_files(path, **options):
     both(d)
 
 
+def rows_of_both_files(path, **options):
+    d = dv.View(**{name: dv.open(path / f"{name}.npy", "r+", **options) for name in ("a", "b")})
+    rows_of_each(d)
+
+
 def columns(d):
     d[:, 1:3] += 1
+
+
+def two_rows(d):
+    d[123:125] = -5  # across the edge of a page
+
+
+def rows_of_each(d):
+    """Rows of several arrays, updated together."""
+    d[127:129] = {"a": d.b[:2], "b": d.a[:2]}
 
 
 def few_rows(d):
@@ -167,17 +182,17 @@ PLAIN = {"chunks": (500, 4)}
 
 CASES = {
     "npy": (npy, [centred, shifted, reversed_, filled, written, square_roots, columns]),
-    "npy-rows": (npy, [scattered, few_rows, masked]),
+    "npy-rows": (npy, [scattered, few_rows, two_rows, masked]),
     "npy-fortran": (lambda f, a: npy(f, np.asfortranarray(a)), [centred, columns, scattered]),
     "npy-records": (records, [each_centred]),
-    "folder": (fields, [each_centred, both]),
-    "two-files": (two, [both_files]),
-    "hdf5": (hdf5, [each_centred, both]),
+    "folder": (fields, [each_centred, both, rows_of_each]),
+    "two-files": (two, [both_files, rows_of_both_files]),
+    "hdf5": (hdf5, [each_centred, both, rows_of_each]),
     "hdf5-chunks": (lambda f, a: hdf5(f, a, "latest", **PLAIN), [each_centred, both]),
     "hdf5-gzip": (lambda f, a: hdf5(f, a, **PLAIN, compression="gzip"), [each_centred, both]),
-    "safetensors": (tensors, [each_centred, both]),
+    "safetensors": (tensors, [each_centred, both, rows_of_each]),
     "netcdf": (netcdf, [each_centred]),
-    "zarr": (lambda f, a: zarr(f, a, **PLAIN), [each_centred, both]),
+    "zarr": (lambda f, a: zarr(f, a, **PLAIN), [each_centred, both, rows_of_each]),
     "zarr-plain": (lambda f, a: zarr(f, a, **PLAIN, compressors=None), [each_centred]),
     "zarr-shards": (lambda f, a: zarr(f, a, chunks=(125, 4), shards=(500, 4)), [each_centred]),
 }
@@ -253,7 +268,7 @@ def update(path, change, killer=None):
 def updated(path, change):
     with sizes.set(**SMALL), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if change is both_files:
+        if change in (both_files, rows_of_both_files):
             change(path, durable=DURABLE)
         else:
             change(dv.open(path, "r+", durable=DURABLE))

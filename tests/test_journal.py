@@ -72,6 +72,10 @@ def noting(events, name, function):
     return noted
 
 
+WAYS = "finish", "undo", "record"
+"""How an update is kept whole; a record is undone, and holds all old bytes from the beginning."""
+
+
 # --- what stands in the way of recovery -------------------------------------------------------
 
 
@@ -96,7 +100,7 @@ counted, after = [], guards.Guard.after
 
 def until(self, *args):
     counted.append(args)
-    if len(counted) == 5:
+    if len(counted) == (1 if sys.argv[2] == "record" else 5):
         os.kill(os.getpid(), 9)
     after(self, *args)
 
@@ -105,8 +109,10 @@ with sizes.set(**kills.SMALL):
     d = dv.open(sys.argv[1], "r+")
     if sys.argv[2] == "finish":
         d -= d._mean(axis=0)
-    else:
+    elif sys.argv[2] == "undo":
         d[...] = d[::-1]
+    else:
+        d[100:140] = 5
 """
 
 
@@ -128,11 +134,11 @@ def expected(way):
     return a - a.mean(axis=0) if way == "finish" else a
 
 
-@pytest.mark.parametrize("way", ["finish", "undo"])
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("mode", ["r", "r+"])
 def test_who_opens_the_file_gets_it_whole_and_is_told(way, mode, tmp_path):
     path, _ = torn(tmp_path, way)
-    done = {"finish": "finished", "undo": "undone"}[way]
+    done = "finished" if way == "finish" else "undone"
     with (
         small(),
         pytest.warns(RuntimeWarning, match=f"stopped at .* was {done}; the file is as"),
@@ -145,18 +151,19 @@ def test_who_opens_the_file_gets_it_whole_and_is_told(way, mode, tmp_path):
     assert "update" not in repr(dv.open(path))
 
 
-@pytest.mark.parametrize("way", ["finish", "undo"])
+@pytest.mark.parametrize("way", WAYS)
 def test_recover_tells_and_does_what_is_asked(way, tmp_path):
     path, found = torn(tmp_path, way)
     before = everything(tmp_path)
     (told,) = dv.recover(path)
     assert everything(tmp_path) == before
-    assert (told.path, told.journal, told.way) == (str(path), str(found), way)
-    assert told.blocks == 24
+    does = "finish" if way == "finish" else "undo"
+    assert (told.path, told.journal, told.way) == (str(path), str(found), does)
+    assert told.blocks == (1 if way == "record" else 24)
     assert told.done == (4 if way == "finish" else None)
     state = " with 4 of 24 blocks done" if way == "finish" else ""
     assert str(told).startswith(f"an update of {path} stopped at ")
-    assert str(told).endswith(f"{state}: dv.open can {way} it")
+    assert str(told).endswith(f"{state}: dv.open can {does} it")
     with small():
         assert dv.recover(str(path), "recover") == [told]
     assert [*tmp_path.iterdir()] == [path]
@@ -255,11 +262,12 @@ def check_refused(path, message):
     assert dv.open(path)().shape == (3000, 4)
 
 
-@pytest.mark.parametrize("way", ["finish", "undo"])
+@pytest.mark.parametrize("way", WAYS)
 def test_old_bytes_that_are_damaged_are_refused_before_any_is_used(way, tmp_path):
     path, found = torn(tmp_path, way)
     data = found.read_bytes()
-    size = struct.pack("<Q", 128 * 32)  # that of the old bytes of a block
+    rows = 40 if way == "record" else 128
+    size = struct.pack("<Q", rows * 32)  # that of the old bytes of a block
     slots = [n for n in range(4096, len(data), 4096) if data[n + 8 : n + 16] == size]
     for slot in slots:  # of most, the blocks are done
         data = flipped(slot + journal.START + 5)(data)
@@ -267,10 +275,11 @@ def test_old_bytes_that_are_damaged_are_refused_before_any_is_used(way, tmp_path
     check_refused(path, "an entry has another sum")
 
 
-def test_old_bytes_that_are_missing_are_noticed(tmp_path):
-    path, found = torn(tmp_path, "undo")
+@pytest.mark.parametrize("way", ["undo", "record"])
+def test_old_bytes_that_are_missing_are_noticed(way, tmp_path):
+    path, found = torn(tmp_path, way)
     data = found.read_bytes()
-    found.write_bytes(data[: len(data) // 2 // 4096 * 4096])
+    found.write_bytes(data[: max(1, len(data) // 8192) * 4096])
     check_refused(path, "is damaged: (old bytes are missing|an entry has another sum)")
 
 
@@ -327,10 +336,13 @@ def test_a_journal_that_was_made_for_another_file_is_refused(tmp_path):
     check_refused(path, r"names .*other/x.npy, and was not made for it")
 
 
-@pytest.mark.parametrize("way", ["finish", "undo"])
+@pytest.mark.parametrize("way", WAYS)
 def test_a_file_that_was_written_anew_is_not_recovered(way, tmp_path):
     path, _ = torn(tmp_path, way)
     np.save(path, kills.numbers() + 100)  # the same file, for the system
+    if way == "record":  # of which no block is done before the end, so that the time must tell
+        later = path.stat().st_mtime + 10
+        os.utime(path, (later, later))
     data = path.read_bytes()
     with pytest.raises(ValueError, match="was changed by another program after the update stopped"):
         dv.open(path)
@@ -607,6 +619,21 @@ def test_what_is_written_at_once_needs_none(tmp_path):
     assert {name.name for name in tmp_path.iterdir()} == {"x.npy", ".x.npy.journal"}
     d._close()
     assert [*tmp_path.iterdir()] == [path]
+
+
+def test_a_small_update_takes_three_calls(tmp_path, monkeypatch):
+    path = made(tmp_path)
+    d = dv.open(path, "r+")
+    d[123:125] = 1
+    counted = []
+    for name in ("pwrite", "ftruncate", "fsync"):
+        monkeypatch.setattr(os, name, noting(counted, name, getattr(os, name)))
+    d[123:125] = 2
+    d[[3, 500, 2999]] = 3
+    monkeypatch.undo()
+    assert [name for name, _ in counted] == ["pwrite"] * 6
+    assert np.load(path)[[3, 124, 500, 2999]].tolist() == [[n] * 4 for n in (3, 2, 3, 3)]
+    assert np.array_equal(np.load(path)[501:2999], kills.numbers()[501:2999])
 
 
 def test_views_that_are_gone_leave_no_journal(tmp_path):

@@ -28,6 +28,7 @@ from dataview.sources.npy import (
     temporary_npy,
 )
 from dataview.sources.npy_header import (
+    SETTLED_NS,
     FileState,
     Header,
     HoldsObjects,
@@ -50,11 +51,11 @@ from dataview.sources.sharing import (
 )
 
 __all__ = [
-    "AT_ONCE", "FROM_OTHERS", "REUSED", "Abandoned", "ArrayLike", "ArraySource", "DelayedSource",
-    "FileState", "FunctionSource", "Header", "HoldsObjects", "Home", "Made", "Memo", "NpyFile",
-    "NpySource", "Opening", "Reference", "Source", "are_together", "borrow", "by_path",
-    "check_array", "check_held", "check_like", "check_writable", "give_back", "header_bytes",
-    "header_in", "holds", "keep_room", "key_of_file", "made_once", "made_so_far", "making",
-    "new_file", "new_folder", "new_place", "open_npy", "open_regular", "packed_together",
+    "AT_ONCE", "FROM_OTHERS", "REUSED", "SETTLED_NS", "Abandoned", "ArrayLike", "ArraySource",
+    "DelayedSource", "FileState", "FunctionSource", "Header", "HoldsObjects", "Home", "Made",
+    "Memo", "NpyFile", "NpySource", "Opening", "Reference", "Source", "are_together", "borrow",
+    "by_path", "check_array", "check_held", "check_like", "check_writable", "give_back",
+    "header_bytes", "header_in", "holds", "keep_room", "key_of_file", "made_once", "made_so_far",
+    "making", "new_file", "new_folder", "new_place", "open_npy", "open_regular", "packed_together",
     "raw_bytes", "state_of", "store_of_file", "stores_meeting", "temporary_file", "temporary_npy",
 ]  # fmt: skip

@@ -253,7 +253,8 @@ class NpySource(Source):
     @property
     def path_inside(self) -> str:
         """The path of the file in the folder that it was opened with, if it was."""
-        return os.path.relpath(self.path, self.file.opening.path)
+        opened = self.file.opening.path
+        return os.curdir if self.path == opened else os.path.relpath(self.path, opened)
 
     def at(self, address: Any) -> NpySource | None:
         """Return the part of this array that has an address."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -24,7 +25,7 @@ from dataview.plan.places import place_of
 from dataview.sizes import sizes
 from dataview.sources import Source
 from dataview.write.changes import Block, Change
-from dataview.write.journal import FINISH, UNDO, Journal, Journals
+from dataview.write.journal import FINISH, PAGE, START, UNDO, Journal, Journals
 from dataview.write.plans import File, Part, Plan, Spot, Unwritable, steps_of
 
 KEPT_PART = 4
@@ -61,6 +62,7 @@ class Guard:
         blocks = [block for block in work.blocks if guarded[block.number]]
         self.numbers = {block: number for number, block in enumerate(blocks)}
         self.slots: dict[Block, int] = {}
+        self.recorded: dict[Block, np.ndarray] = {}
         self.copies: dict[str, str] = {}
         self.owner: Journals | None = None
         self.links: list[str] = []
@@ -68,6 +70,7 @@ class Guard:
     def begin(self) -> None:
         """Write down what is to be done, unless that is done; nothing has been changed yet."""
         if self.journal is not None:
+            self.recorded = {}  # others may have written since
             return
         guarded = [change for change in self.work.changes if change.source.journals is not None]
         every = {change.source.journals.path: change.source.journals for change in guarded}
@@ -87,7 +90,9 @@ class Guard:
                 copy(path, place, journal.syncs)
             for journals in list(every.values())[1:]:
                 self.links.append(journals.link(journal.path))
-            journal.begin(way, plan, len(self.numbers), largest)
+            self.recorded = self._recorded(way, largest)
+            journal.begin(way, plan, len(self.numbers), largest, list(self.recorded.values()))
+            self.slots = {block: self.numbers[block] for block in self.recorded}
         except BaseException:
             self._give_back(journal)
             raise
@@ -153,6 +158,19 @@ class Guard:
         steps = steps_of(change.value, lambda part: _spot_of(part, paths), 1 << 62, _nothing)
         return any(isinstance(step, Spot) for step in steps)
 
+    def _recorded(self, way: int, largest: int) -> dict[Block, np.ndarray]:
+        """Return what all blocks hold if this is little, and nothing is left but to write them.
+
+        While values are computed, which may take a while, the journal would grow older than a file
+        may be younger.
+        """
+        changes = self.work.changes
+        if way != UNDO or self.copies or any(isinstance(one.value, Node) for one in changes):
+            return {}
+        if len(self.numbers) * (PAGE + START + largest) > sizes.recorded_bytes:
+            return {}
+        return {block: evaluate(block.of(changes).target) for block in self.numbers}
+
     def _warn_of_room(self, way: int, changes: Sequence[Change]) -> None:
         """Say beforehand that much is kept on the disk."""
         size = sum(map(_size_of, self.copies))
@@ -169,8 +187,7 @@ class Guard:
     def _bytes_of(self, block: Block) -> int:
         if self._is_copied(block):
             return 0
-        part = block.of(self.work.changes)
-        return known_dtype(part.target).itemsize * int(np.prod(known_shape(part.target)))
+        return nbytes_of(block.of(self.work.changes).target) or 0
 
     def _is_copied(self, block: Block) -> bool:
         return self.work.changes[block.number].source.journals.path in self.copies
@@ -185,13 +202,15 @@ class Guard:
         """Keep what a block holds, which is about to be changed."""
         if self.journal is None or old is None or not self.needs_old(block):
             return
+        if block in self.recorded:
+            return
         if block in self.slots:  # a try before failed, and others may have written there since
             self.journal.clear(self.slots.pop(block))
         self.slots[block] = self.journal.keep(self.numbers[block], old)
 
     def after(self, block: Block, source: Source, value: np.ndarray) -> None:
         """Say that a block is done and what it holds, once others can see it."""
-        if self.journal is None or block not in self.numbers:
+        if self.journal is None or block not in self.numbers or block in self.recorded:
             return
         source.settle()
         if self.journal.syncs:
@@ -290,9 +309,10 @@ def _spot_of(part: Any, paths: list[str]) -> Spot | None:
 
 def _seen(path: str, first: str, copied: str) -> File:
     """Return what tells a file from others."""
-    name = os.path.relpath(path, os.path.dirname(first))
+    folder, own = os.path.split(first)
+    name = own if path == first else os.path.relpath(path, folder)
     found = os.stat(path)
-    size = 0 if os.path.isdir(path) else found.st_size
+    size = 0 if stat.S_ISDIR(found.st_mode) else found.st_size
     return File(name, found.st_ino, size, os.path.basename(copied))
 
 

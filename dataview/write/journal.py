@@ -17,6 +17,7 @@ import os
 import struct
 import sys
 import threading
+import time
 import weakref
 import zlib
 from collections.abc import Iterator, Sequence
@@ -24,11 +25,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.sources import keep_room
+from dataview.sizes import sizes
+from dataview.sources import SETTLED_NS, keep_room
 from dataview.write.raw_files import checksum, lock, pread, unlock, write_all
 
 MAGIC = b"dataview journal"
-VERSION = 1
+VERSION = 2
 
 IDLE, FINISH, UNDO = range(3)
 """What is to be done after a crash: nothing, the rest of the update, or to put back what was."""
@@ -97,6 +99,17 @@ def _aligned(place: int, to: int) -> int:
     return -(-place // to) * to
 
 
+def _raw(array: np.ndarray) -> Any:
+    """Return the bytes of an array in C order."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _entry(block: int, raw: Any) -> bytes:
+    """Return what tells of the old bytes of a block, with its sum."""
+    packed = _ENTRY.pack(block, len(raw), checksum(raw))
+    return packed + _SUM.pack(zlib.crc32(packed))
+
+
 _held: weakref.WeakSet[Journal] = weakref.WeakSet()
 
 
@@ -133,11 +146,22 @@ class Journal:
         self.memory: mmap.mmap | None = None
         self.mapped = 0
 
-    def begin(self, way: int, plan: bytes, blocks: int, largest: int) -> None:
-        """Say that an update begins, of so many blocks, the largest of so many bytes."""
+    def begin(
+        self, way: int, plan: bytes, blocks: int, largest: int, old: Sequence[np.ndarray] = ()
+    ) -> None:
+        """Say that an update begins, of so many blocks, the largest of so many bytes.
+
+        With `old`, what all blocks hold, nothing is left to be told until the update ends.
+        """
         pages = _aligned(START + largest, PAGE) // PAGE
         self.header = Header(way, os.getpid(), len(plan), checksum(plan), blocks, pages)
         self._no_slots()
+        if old:
+            self._put(self._record(plan, old), START)
+            self._sync()
+            self._put(self.header.packed(), 0)
+            self._sync()
+            return
         os.ftruncate(self.handle, 0)  # entries of an earlier update are none of this one
         self._put(plan, START)
         self._sync()
@@ -147,6 +171,22 @@ class Journal:
         self._sync()
         if way == FINISH and largest and not self.syncs:
             self._map(min(blocks, 1 + (os.cpu_count() or 1)))
+
+    def _record(self, plan: bytes, old: Sequence[np.ndarray]) -> memoryview:
+        """Return all that follows the header: the plan, the marks, and what all blocks hold.
+
+        All blocks are marked, so that none may be missing.
+        """
+        header = self.header
+        record = bytearray(header.slot(len(old) - 1) + START + old[-1].nbytes)
+        record[START : START + len(plan)] = plan
+        record[header.marks : header.marks + header.blocks] = b"\1" * header.blocks
+        for number, block in enumerate(old):
+            place, raw = header.slot(number), _raw(block)
+            entry = _entry(number, raw)
+            record[place : place + len(entry)] = entry
+            record[place + START : place + START + len(raw)] = memoryview(raw)
+        return memoryview(record)[START:]
 
     def _map(self, slots: int) -> None:
         """Have the first slots in memory that is shared with the file, where the system can.
@@ -167,20 +207,18 @@ class Journal:
         A slot that is new is needed where blocks that were done are so no longer: the entries of
         other slots may be theirs.
         """
-        raw = np.ascontiguousarray(old).reshape(-1).view(np.uint8)
+        raw = _raw(old)
         slot = next(self.numbers) if is_new else self._free_slot()
         slot = block if self.header.way == UNDO else slot
         place = self.header.slot(slot)
         if self.memory is not None and slot < self.mapped:
             there = np.frombuffer(self.memory, np.uint8, len(raw), place + START)
             there[...] = raw
-            entry = _ENTRY.pack(block, len(raw), checksum(there))
-            self._put(entry + _SUM.pack(zlib.crc32(entry)), place)
+            self._put(_entry(block, there), place)
             return slot
         self._put(raw, place + START)
         self._sync()
-        entry = _ENTRY.pack(block, len(raw), checksum(raw))
-        self._put(entry + _SUM.pack(zlib.crc32(entry)), place)
+        self._put(_entry(block, raw), place)
         self._sync()
         return slot
 
@@ -208,8 +246,8 @@ class Journal:
         """
         if value.nbytes > MOST_SUMMED:
             return
-        raw = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
-        packed, place = _BLOCK_SUM.pack(checksum(raw)), self.header.sums + block * _BLOCK_SUM.size
+        packed = _BLOCK_SUM.pack(checksum(_raw(value)))
+        place = self.header.sums + block * _BLOCK_SUM.size
         if self.memory is not None:
             self.memory[place : place + _BLOCK_SUM.size] = packed
         else:
@@ -222,12 +260,13 @@ class Journal:
             self.free.append(slot)
 
     def end(self) -> None:
-        """Say that the update has ended; what was kept for it takes no room any more."""
+        """Say that the update has ended; much that was kept for it takes no room any more."""
         self.header = Header(IDLE, os.getpid(), 0, 0, 0, 0)
         self._put(self.header.packed(), 0)
         self._sync()
         self._no_slots()
-        os.ftruncate(self.handle, START)
+        if os.fstat(self.handle).st_size > sizes.recorded_bytes:
+            os.ftruncate(self.handle, START)
 
     def close(self) -> None:
         """Close the file, and give up its lock."""
@@ -301,6 +340,7 @@ class Journals:
         self._idle: list[Journal] = []
         self._numbers = itertools.count()
         self._lock = threading.Lock()
+        self._listed: tuple[int, list[str]] = -1, []
         self.close = weakref.finalize(self, _remove, os.getpid(), self.folder, self._idle)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -354,8 +394,7 @@ class Journals:
 
     def check_whole(self) -> None:
         """Raise if an update by another process has stopped midway since the file was opened."""
-        names = os.listdir(self.folder) if os.path.isdir(self.folder) else []
-        for path in [os.path.join(self.folder, name) for name in names if "." not in name]:
+        for path in self._found():
             if is_running_here(path):
                 continue
             with contextlib.suppress(FileNotFoundError):
@@ -366,6 +405,21 @@ class Journals:
                             f"{self.path} is torn: process {found.header.process} was killed while "
                             "it updated it; open the file again, which finishes that, then write"
                         )
+
+    def _found(self) -> list[str]:
+        """Return the journals of all processes; the folder is read if it may have changed."""
+        try:
+            changed = os.stat(self.folder).st_mtime_ns
+            known, paths = self._listed
+            if known != changed:
+                names = [name for name in os.listdir(self.folder) if "." not in name]
+                paths = [os.path.join(self.folder, name) for name in names]
+                # The next change of a folder that has just changed may leave its time the same.
+                is_settled = abs(time.time_ns() - changed) > SETTLED_NS
+                self._listed = changed if is_settled else -1, paths
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return paths
 
     def announce(self) -> None:
         """Have a journal with nothing in it, which says who has the file open if that is killed."""
@@ -467,7 +521,9 @@ class FoundJournal(Journal):
         is_kept = self.header.way == UNDO
         done = [False] * self.header.blocks if is_kept else marks
         end = os.fstat(self.handle).st_size
-        for slot in itertools.takewhile(lambda one: self.header.slot(one) < end, itertools.count()):
+        # Of what is undone each block has the slot of its number, and others have no meaning.
+        slots = range(self.header.blocks) if is_kept else itertools.count()
+        for slot in itertools.takewhile(lambda one: self.header.slot(one) < end, slots):
             entry = self.entry_at(slot, done)
             if entry is not None:
                 marks[entry.block] = False

@@ -89,18 +89,32 @@ class Plan(NamedTuple):
         """Return the plan as bytes, or raise `Unwritable`."""
         file = io.BytesIO()
         try:
-            _Pickler(file, 5).dump(self)
+            _Pickler(file, 5).dump(self._in_tuples())
         except (pickle.PicklingError, AttributeError, RecursionError) as error:
             raise Unwritable(str(error)) from error
         return file.getvalue()
+
+    def _in_tuples(self) -> tuple[Any, ...]:
+        """Return the plan as plain tuples, which take a third of the time to be pickled."""
+        parts = [(*part[1:], *part.spot) for part in self.parts]
+        return tuple(map(tuple, self.files)), parts, self.order, self.reads
+
+    @classmethod
+    def _of_tuples(cls, found: Any) -> Plan:
+        files, parts, order, reads = found
+        spots = [(Spot(*part[-len(Spot._fields) :]), *part[: -len(Spot._fields)]) for part in parts]
+        return cls(
+            tuple(File(*one) for one in files), tuple(Part(*one) for one in spots), order, reads
+        )
 
 
 def unpacked(data: bytes) -> Plan:
     """Return the plan that bytes hold; nothing but data is made of them."""
     found = _Unpickler(io.BytesIO(data)).load()
-    if not isinstance(found, Plan):
-        raise pickle.UnpicklingError("the journal holds something else than a plan")
-    return found
+    try:
+        return Plan._of_tuples(found)
+    except (TypeError, ValueError) as error:
+        raise pickle.UnpicklingError("the journal holds something else than a plan") from error
 
 
 # --- expressions ---------------------------------------------------------------------------------

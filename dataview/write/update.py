@@ -167,8 +167,10 @@ class Update:
     def _write(self, block: Block, errors: FloatErrors) -> None:
         """Compute one block of a value, and write it."""
         part, same = block.of(self.changes), self.same[block.number]
+        old = None if self.guard is None else self.guard.recorded.get(block)
         is_kept = self.guard is not None and self.guard.needs_old(block)
-        old = self._held(part) if self.keep or same or is_kept else None
+        if old is None and (self.keep or same or is_kept):
+            old = self._held(part)
         if self.guard is not None:
             self.guard.before(block, old)  # the value may be computed where the old ones are
         value = self._value(block, old, errors)
