@@ -8,7 +8,7 @@ array([[3, 4],
        [6, 7]])
 """
 
-from dataview import samplers
+from dataview import cache, samplers
 from dataview.compute import engine, executor
 from dataview.errors import (
     FieldError,
@@ -47,6 +47,7 @@ __all__ = [
     "StreamError",
     "UndeclaredError",
     "View",
+    "cache",
     "collate",
     "concat",
     "engine",

@@ -1,0 +1,25 @@
+"""Files that are kept so that they are made or fetched once: where, how many, and for how long.
+
+>>> import numpy as np
+>>> import tempfile
+>>> import dataview as dv
+>>> folder = tempfile.TemporaryDirectory()
+>>> dv.cache.set_root(folder.name)
+>>> def squares(path):
+...     data = np.arange(4) ** 2
+...     np.save(path, data)
+...     return data
+>>> dv.cache.make_or_load("squares.npy", squares, np.load)
+array([0, 1, 4, 9])
+>>> dv.cache.set_root(None)
+>>> folder.cleanup()
+"""
+
+from dataview.cache.making import make_or_load
+from dataview.cache.root import root, set_root
+
+__all__ = ["make_or_load", "root", "set_root"]
+
+
+def __dir__() -> list[str]:
+    return __all__
