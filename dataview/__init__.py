@@ -8,7 +8,7 @@ array([[3, 4],
        [6, 7]])
 """
 
-from dataview import cache, samplers
+from dataview import cache, samplers, spaces
 from dataview.compute import engine, executor
 from dataview.errors import (
     FieldError,
@@ -38,28 +38,8 @@ from dataview.view import (
 __version__ = "0.1.0"
 
 __all__ = [
-    "FieldError",
-    "InterruptedWriteError",
-    "Pad",
-    "PartialWriteError",
-    "RaggedError",
-    "ReadOnlyError",
-    "StreamError",
-    "UndeclaredError",
-    "View",
-    "cache",
-    "collate",
-    "concat",
-    "engine",
-    "evaluate",
-    "executor",
-    "field",
-    "function",
-    "open",
-    "ragged",
-    "recover",
-    "register_decoder",
-    "samplers",
-    "symbol",
-    "zip",
-]
+    "FieldError", "InterruptedWriteError", "Pad", "PartialWriteError", "RaggedError",
+    "ReadOnlyError", "StreamError", "UndeclaredError", "View", "cache", "collate", "concat",
+    "engine", "evaluate", "executor", "field", "function", "open", "ragged", "recover",
+    "register_decoder", "samplers", "spaces", "symbol", "zip",
+]  # fmt: skip

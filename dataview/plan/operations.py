@@ -140,6 +140,16 @@ def _imag(values: Any) -> np.ndarray:
     return np.array(np.imag(values))
 
 
+def _fitting(values: Any, dtype: Any) -> np.ndarray:
+    """Return integers in a narrower dtype, or raise if one does not fit into it."""
+    values = np.asarray(values)
+    found: np.ndarray = values.astype(dtype)
+    lost = found != values
+    if lost.any():
+        raise OverflowError(f"{values[lost].flat[0]} does not fit into {found.dtype}")
+    return found
+
+
 def _cast_into(values: Any, dtype: Any, casting: Any, out: np.ndarray) -> None:
     np.copyto(out, values, casting=casting)
 
@@ -266,6 +276,7 @@ OPERATIONS = (
     Operation(np.angle, operands="z", options={"deg": False}),
     Operation(_astype, operands="x", options={"casting": "unsafe"}, into=_cast_into),
     Operation(np.clip, operands="a a_min a_max", into=np.clip),
+    Operation(_fitting, operands="x", options={"dtype": None}),
     Operation(np.fix, operands="x"),
     Operation(np.i0, operands="x"),
     Operation(is_present, operands="values"),

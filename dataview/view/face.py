@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from dataview import exchange
+from dataview import exchange, spaces
 from dataview.compute import evaluate, read_as_rows_of
 from dataview.exchange import check_gradient, in_parts, is_bunch, is_foreign
 from dataview.index import (
@@ -123,6 +123,8 @@ def viewed_with(node: Node, parts: Mapping[str, Node]) -> Any:
             put_state(field, (part, rows, None, None, clock[0]))
     return view
 
+
+spaces.hand_out(spaces.Views(BaseView, lambda view: node_of(view), viewed))
 
 _Some = TypeVar("_Some", bound=BaseView)
 

@@ -1,0 +1,20 @@
+"""Spaces: how a batch is laid out, and what of it is asked for.
+
+A space is a value that says what a batch has to be: `VectorSpace(784)`, `Conv2DSpace((28, 28),
+channels=1)`.  It checks batches, and makes batches of other spaces of them: of arrays arrays, of
+views views.  `dataview.specs` has pairs of a space and the name of a field.
+"""
+
+from dataview.spaces.base import Space
+from dataview.spaces.batch import Views, hand_out
+from dataview.spaces.composite import CompositeSpace, NullSpace
+from dataview.spaces.images import Conv1DSpace, Conv2DSpace, Conv3DSpace
+from dataview.spaces.indexes import IndexSpace
+from dataview.spaces.sequences import IndexSequenceSpace, SequenceSpace, VectorSequenceSpace
+from dataview.spaces.vector import VectorSpace
+
+__all__ = [
+    "CompositeSpace", "Conv1DSpace", "Conv2DSpace", "Conv3DSpace", "IndexSequenceSpace",
+    "IndexSpace", "NullSpace", "SequenceSpace", "Space", "VectorSequenceSpace", "VectorSpace",
+    "Views", "hand_out",
+]  # fmt: skip

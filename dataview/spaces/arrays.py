@@ -1,0 +1,113 @@
+"""Spaces whose batches are one array: its axes, their lengths and their roles."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from dataview.plan.fields import NO_FIELDS
+from dataview.plan.node import Node
+from dataview.plan.symbols import placeholder
+from dataview.spaces import batch as batches
+from dataview.spaces.base import Space, shape_text
+
+
+class ArraySpace(Space):
+    """A space whose batches are one array, of which each axis has a length and a role."""
+
+    dtype: np.dtype[Any] | None
+
+    def check_batch(self, batch: Any, where: str) -> None:
+        """Raise unless a batch is an array of the right shape and dtype."""
+        if type(batch) is not np.ndarray:
+            self._check_kind(batch, where)
+        shape = batch.shape if type(batch) is np.ndarray else batches.extents_of(batch)
+        if len(shape) != len(self.extents):
+            raise ValueError(
+                f"{where}: {self!r} has {len(self.extents)} axes ({', '.join(self.roles)}); got "
+                f"the shape {shape_text(shape)}{self.advice(shape)}"
+            )
+        for axis, (own, wanted) in enumerate(zip(shape, self.extents, strict=True)):
+            if own != wanted and wanted is not None and own is not None:
+                raise ValueError(
+                    f"{where}: {self!r} has {wanted} {self.roles[axis]}; got {own} of them, in "
+                    f"axis {axis} of the shape {shape_text(shape)}"
+                )
+        if self.dtype is not None and batch.dtype != self.dtype and batch.dtype is not None:
+            self._check_dtype(batch, where)
+        self.check_values(batch, where)
+
+    def _check_kind(self, batch: Any, where: str) -> None:
+        if isinstance(batch, (list, tuple)):
+            remedy = (
+                "np.asarray makes an array of a list"
+                if isinstance(batch, list)
+                else "a tuple is a batch of a CompositeSpace"
+            )
+            got = f"a {type(batch).__name__} of {len(batch)}"
+            raise TypeError(f"{where}: {self!r} takes one array or view; got {got}; {remedy}")
+        if batches.is_sparse(batch):
+            if not getattr(self, "sparse", False):
+                raise TypeError(
+                    f"{where}: {self!r} takes dense arrays; got a sparse matrix; toarray() makes "
+                    "it dense, VectorSpace(..., sparse=True) takes it"
+                )
+        elif not isinstance(batch, (np.ndarray, Node)):
+            raise TypeError(
+                f"{where}: {self!r} takes an array or a view; got {type(batch).__name__}"
+            )
+
+    def _check_dtype(self, batch: Any, where: str) -> None:
+        try:
+            batches.check_cast(batch.dtype, self.dtype, where)
+            if isinstance(batch, np.ndarray):
+                batches.check_fits(batch, self.dtype)
+        except TypeError:
+            raise TypeError(
+                f"{where}: the data are {batch.dtype}, and {self!r} holds {self.dtype}, which "
+                "would lose what they hold; convert the data first"
+            ) from None
+        except OverflowError as error:
+            raise OverflowError(f"{where}: {error}, the dtype of {self!r}") from None
+
+    def check_values(self, batch: Any, where: str) -> None:
+        """Raise if an array holds what the space has no place for."""
+
+    def advice(self, shape: tuple[int | None, ...]) -> str:
+        """Return what may help with a batch of another number of axes."""
+        if len(shape) == 1 and len(self.extents) == 2 and self.extents[1] == 1:
+            return "; batch[:, None] makes it a column"
+        return ""
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        """The lengths of all axes but that of the batch, in their order."""
+        return tuple([n for n in self.extents if n is not None])
+
+    def get_batch_axis(self) -> int:
+        """Return the number of the axis along which the samples of a batch stand."""
+        return self.extents.index(None)
+
+    def get_total_dimension(self) -> int:
+        """Return the number of columns that a batch has as a matrix with a row for each sample."""
+        return math.prod(self.row_shape)
+
+    def get_origin(self) -> np.ndarray:
+        """Return zeros of the shape of one sample."""
+        return np.zeros(self.row_shape, self.dtype or float)
+
+    def get_origin_batch(self, batch_size: int, dtype: Any = None) -> Any:
+        """Return a batch of zeros, of the space's dtype if none is given."""
+        if dtype is None and self.dtype is None:
+            raise TypeError(f"{self!r} takes any dtype: give dtype= for a batch of zeros")
+        shape = tuple([batch_size if n is None else n for n in self.extents])
+        found = np.zeros(shape, self.dtype if dtype is None else dtype)
+        return batches.sparse(found) if getattr(self, "sparse", False) else found
+
+    def placeholder(self, name: str, dtype: Any, batch_size: int | None) -> Any:
+        """Return the symbol of a batch, as a node."""
+        found = dtype or self.dtype or float
+        shape = tuple([batch_size if n is None else n for n in self.extents])
+        return placeholder(name, shape, found, NO_FIELDS)

@@ -1,0 +1,323 @@
+"""The class of spaces: what a batch has to be, and how it becomes a batch of another space."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import operator
+from collections.abc import Callable, Iterable
+from types import MappingProxyType
+from typing import Any, ClassVar, Self, TypeAlias, TypeVar
+
+import numpy as np
+
+from dataview.errors import hint
+from dataview.spaces import batch as batches
+from dataview.spaces.batch import Extents
+
+Callback: TypeAlias = Callable[[Any], Any]
+_EARLIER = MappingProxyType(
+    {
+        "get_theano_batch": "make_batch",
+        "make_batch_theano": "make_batch",
+        "make_theano_batch": "make_batch",
+        "make_theano_variables": "make_batch",
+        "get_batch_size": "batch_size",
+    }
+)
+"""What methods of Pylearn2's spaces are called here."""
+
+_unnamed = itertools.count(1)
+
+
+class Space:
+    """How a batch is laid out; a batch is an array, or a tuple of batches.
+
+    Spaces do not change; they are equal if they are of one class and all their facts are.  The
+    methods without `np_` take views, which they answer by views, and arrays; those with it take
+    arrays alone.
+    """
+
+    family: ClassVar[type[Space]]
+    """The class under which the table of conversions has it."""
+
+    def __init__(
+        self,
+        facts: dict[str, Any],
+        validate_callbacks: Iterable[Callback],
+        np_validate_callbacks: Iterable[Callback],
+    ) -> None:
+        own = self.__dict__
+        own.update(facts)
+        own["_facts"] = tuple(facts.items())
+        own["_hash"] = hash((type(self), own["_facts"]))
+        own["validate_callbacks"] = tuple(validate_callbacks)
+        own["np_validate_callbacks"] = tuple(np_validate_callbacks)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(
+            f"{self!r} does not change, so its {name!r} cannot be set; make another space"
+        )
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{self!r} does not change, so its {name!r} cannot be deleted")
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _EARLIER:
+            raise AttributeError(f"a space has no {name!r}; use {_EARLIER[name]!r}")
+        known = [one for one in dir(type(self)) if not one.startswith("_")]
+        raise AttributeError(f"{type(self).__name__} has no {name!r}{hint(name, known)}")
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return type(self) is type(other) and self._facts == other._facts
+
+    def __hash__(self) -> int:
+        return self.__dict__["_hash"]  # type: ignore[no-any-return]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        callbacks = self.validate_callbacks, self.np_validate_callbacks
+        return _remade, (type(self), self.facts, *callbacks)
+
+    def __repr__(self) -> str:
+        told = {name: value for name, value in self._facts if value is not None}
+        if told.get("sparse") is False:
+            del told["sparse"]
+        if isinstance(dtype := told.get("dtype"), np.dtype):
+            told["dtype"] = dtype.name
+        listing = ", ".join(f"{name}={value!r}" for name, value in told.items())
+        return f"{type(self).__name__}({listing})"
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The arguments that make the same space."""
+        return dict(self._facts)
+
+    def with_dtype(self, dtype: Any) -> Self:
+        """Return the same space for another dtype; None is for any."""
+        return type(self)(**{**self.facts, "dtype": dtype})
+
+    # --- checks ------------------------------------------------------------------------------
+
+    def validate(self, batch: Any) -> None:
+        """Raise unless a batch, of views or arrays, is one of this space."""
+        self.check(batches.unwrapped(batch), "the batch")
+
+    def np_validate(self, batch: Any) -> None:
+        """Raise unless a batch of arrays is one of this space."""
+        self.check(_numeric(batch, "np_validate", "validate"), "the batch")
+
+    def check(self, batch: Any, where: str) -> None:
+        """Raise unless a batch, of nodes or arrays, is one of this space."""
+        if self.validate_callbacks or self.np_validate_callbacks:
+            given = batches.wrapped(batch)
+            symbolic = batches.is_symbolic(given)
+            for callback in self.validate_callbacks if symbolic else self.np_validate_callbacks:
+                callback(given)
+        self.check_batch(batch, where)
+
+    def check_batch(self, batch: Any, where: str) -> None:
+        """Raise unless a batch is one of this space, whatever the callbacks say."""
+        raise NotImplementedError
+
+    # --- conversions -------------------------------------------------------------------------
+
+    def format_as(
+        self, batch: Any, space: Space, casting: str = "same_kind", argmax: bool = False
+    ) -> Any:
+        """Return a batch of this space as one of another; of views it reads nothing.
+
+        What would lose something is an error, unless `casting="unsafe"` allows a cast that does,
+        or `argmax=True` takes the largest of several numbers for a label.
+        """
+        inner = batches.unwrapped(batch)
+        found = self.formatted(inner, space, how_of(casting, argmax))
+        return batch if found is inner else batches.wrapped(found)
+
+    def np_format_as(
+        self, batch: Any, space: Space, casting: str = "same_kind", argmax: bool = False
+    ) -> Any:
+        """Return a batch of arrays of this space as one of another."""
+        given = _numeric(batch, "np_format_as", "format_as")
+        return self.formatted(given, space, how_of(casting, argmax))
+
+    def undo_format_as(self, batch: Any, space: Space) -> Any:
+        """Return what `format_as(..., space)` made of a batch as a batch of this space again."""
+        return space.format_as(batch, self, argmax=True)
+
+    def undo_np_format_as(self, batch: Any, space: Space) -> Any:
+        """Return what `np_format_as(..., space)` made of a batch as a batch of this space again."""
+        return space.np_format_as(batch, self, argmax=True)
+
+    def formatted(self, batch: Any, space: Space, how: How) -> Any:
+        """Return a batch, of nodes or arrays, as one of another space."""
+        if not isinstance(space, Space):
+            raise TypeError(f"a batch is formatted as a space; got {space!r}")
+        self.check(batch, "the batch")
+        return convert(batch, self, space, how)
+
+    # --- facts -------------------------------------------------------------------------------
+
+    extents: Extents = ()
+    """The shape of a batch, None for the number of its samples."""
+
+    roles: tuple[str, ...] = ()
+    """What each axis is: batch, features, rows, columns, channels, time or labels."""
+
+    def axis_of(self, role: str) -> int | None:
+        """Return the number of the axis that has a role, None if none has."""
+        return self.roles.index(role) if role in self.roles else None
+
+    def get_batch_axis(self) -> int:
+        """Return the number of the axis along which the samples of a batch stand."""
+        raise TypeError(f"a batch of {self!r} has no axis of its own")
+
+    def batch_size(self, batch: Any) -> int | None:
+        """Return the number of samples of a batch, None if it is unknown."""
+        self.validate(batch)
+        return self.size_of(batches.unwrapped(batch))
+
+    def np_batch_size(self, batch: Any) -> int:
+        """Return the number of samples of a batch of arrays."""
+        self.np_validate(batch)
+        return self.size_of(batch) or 0
+
+    def size_of(self, batch: Any) -> int | None:
+        """Return the number of samples of a batch that was checked."""
+        return batches.extents_of(batch)[self.get_batch_axis()]
+
+    def get_total_dimension(self) -> int:
+        """Return the number of columns that a batch has as a matrix with a row for each sample."""
+        raise TypeError(f"{self!r} has no total dimension: its samples differ in length")
+
+    # --- batches -----------------------------------------------------------------------------
+
+    def get_origin(self) -> Any:
+        """Return zeros of the shape of one sample."""
+        raise NotImplementedError
+
+    def get_origin_batch(self, batch_size: int, dtype: Any = None) -> Any:
+        """Return a batch of zeros."""
+        raise NotImplementedError
+
+    def make_batch(
+        self, name: str | None = None, dtype: Any = None, batch_size: int | None = None
+    ) -> Any:
+        """Return symbols for a batch that is given later; parts are named `name[0]`, `name[1]`."""
+        label = f"batch{next(_unnamed)}" if name is None else name
+        return batches.wrapped(self.placeholder(label, dtype, batch_size))
+
+    def make_shared_batch(self, batch_size: int, name: str | None = None, dtype: Any = None) -> Any:
+        """Return views of zeros that can be written."""
+        return batches.shared(self.get_origin_batch(batch_size, dtype))
+
+    def placeholder(self, name: str, dtype: Any, batch_size: int | None) -> Any:
+        """Return the symbol of a batch, or a tuple of them, as nodes."""
+        raise NotImplementedError
+
+
+def _remade(kind: Any, facts: dict[str, Any], symbolic: Any, numeric: Any) -> Space:
+    found: Space = kind(**facts, validate_callbacks=symbolic, np_validate_callbacks=numeric)
+    return found
+
+
+def _numeric(batch: Any, method: str, other: str) -> Any:
+    if type(batch) is not np.ndarray and batches.is_symbolic(batch):
+        raise TypeError(
+            f"{method} takes arrays, and the batch holds a view; call the view for its data, or "
+            f"use {other}, which is lazy"
+        )
+    return batch
+
+
+# --- arguments -------------------------------------------------------------------------------
+
+
+def checked_dtype(dtype: Any) -> np.dtype[Any] | None:
+    """Return the dtype of a space, None for any."""
+    if dtype is None:
+        return None
+    try:
+        found: np.dtype[Any] = np.dtype(dtype)
+    except TypeError as error:
+        raise TypeError(
+            f"dtype= is one of NumPy's, or None for any; got {dtype!r}"
+            + ("; name the one that it stands for" if dtype == "floatX" else "")
+        ) from error
+    return found
+
+
+def checked_size(name: str, value: Any) -> int:
+    """Return a number of elements, from 1 on."""
+    if isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name}= is a number; got {value!r}")
+    try:
+        found = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}= is a number; got {value!r}") from None
+    if found < 1:
+        raise ValueError(f"{name}= is a number from 1 on; got {value!r}")
+    return found
+
+
+def shape_text(extents: Extents) -> str:
+    """Return a shape as messages show it, ? for a length that is unknown."""
+    inside = ", ".join("?" if n is None else str(n) for n in extents)
+    return f"({inside},)" if len(extents) == 1 else f"({inside})"
+
+
+# --- the table of conversions ------------------------------------------------------------------
+
+
+class How:
+    """What a conversion may do."""
+
+    __slots__ = ("argmax", "casting")
+
+    def __init__(self, casting: str = "same_kind", argmax: bool = False) -> None:
+        if casting not in ("same_kind", "unsafe"):
+            raise ValueError(f"casting= is 'same_kind' or 'unsafe'; got {casting!r}")
+        self.casting = casting
+        self.argmax = argmax
+
+
+how_of = functools.lru_cache(How)
+
+Conversion: TypeAlias = Callable[[Any, Any, Any, How], Any]
+CONVERSIONS: dict[tuple[type[Space], type[Space]], Conversion] = {}
+"""By the families of two spaces, what makes a batch of the second one of a batch of the first."""
+
+_Conversion = TypeVar("_Conversion", bound=Conversion)
+
+
+def converts(source: type[Space], target: type[Space]) -> Callable[[_Conversion], _Conversion]:
+    """Return a decorator that puts a conversion into the table."""
+
+    def noted(conversion: _Conversion) -> _Conversion:
+        CONVERSIONS[source, target] = conversion
+        return conversion
+
+    return noted
+
+
+def convert(batch: Any, source: Space, target: Space, how: How) -> Any:
+    """Return a batch, which was checked, as one of another space."""
+    if source == target:
+        return batch
+    conversion = CONVERSIONS.get((source.family, target.family))
+    if conversion is None:
+        raise no_conversion(source, target)
+    return conversion(batch, source, target, how)
+
+
+def no_conversion(source: Space, target: Space, why: str = "") -> ValueError:
+    """Return the error for a batch that cannot be made one of another space."""
+    return ValueError(f"a batch of {source!r} cannot be formatted as {target!r}{why and ': '}{why}")
+
+
+def check_totals(source: Space, target: Space) -> None:
+    """Raise unless the samples of two spaces have as many numbers."""
+    own, wanted = source.get_total_dimension(), target.get_total_dimension()
+    if own != wanted:
+        raise no_conversion(source, target, f"its samples have {own} numbers, not {wanted}")

@@ -1,0 +1,229 @@
+"""What is done to one batch: to an array and to a node alike, so that each conversion stands once.
+
+Users hand over views; the face says here how they become nodes and nodes become views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dataview.compute import rows_of
+from dataview.errors import import_library
+from dataview.plan import layout
+from dataview.plan.build import elementwise, keyed, stored
+from dataview.plan.concat import concat
+from dataview.plan.kinds import Mapped, known_shape
+from dataview.plan.node import Node, Part
+from dataview.plan.operations import NumpyFunction
+from dataview.plan.symbols import deferring
+from dataview.sources import ArraySource, Memo
+
+Extents = tuple[int | None, ...]
+
+
+class Views(NamedTuple):
+    """The class of views, and how a view becomes a node and a node a view."""
+
+    kind: type
+    node_of: Callable[[Any], Node]
+    viewed: Callable[[Node], Any]
+
+
+_views: list[Views] = []
+
+
+def hand_out(views: Views) -> None:
+    """Say what symbolic batches are; the face does this once."""
+    _views[:] = [views]
+
+
+def is_symbolic(batch: Any) -> bool:
+    """Whether there is a view in a batch."""
+    if isinstance(batch, tuple):
+        return any(map(is_symbolic, batch))
+    return isinstance(batch, _views[0].kind)
+
+
+def unwrapped(batch: Any) -> Any:
+    """Return a batch with the nodes of its views."""
+    if type(batch) is np.ndarray or batch is None:
+        return batch
+    if isinstance(batch, tuple):
+        return tuple([unwrapped(part) for part in batch])
+    return _views[0].node_of(batch) if isinstance(batch, _views[0].kind) else batch
+
+
+def shared(batch: Any) -> Any:
+    """Return a view of an array in memory, which can be written."""
+    if isinstance(batch, tuple):
+        return tuple([shared(part) for part in batch])
+    if is_sparse(batch):
+        raise TypeError("a view is dense, and a batch of a sparse VectorSpace is not")
+    return batch if batch is None else wrapped(stored(ArraySource(batch)))
+
+
+def wrapped(batch: Any) -> Any:
+    """Return a batch with the views of its nodes."""
+    if isinstance(batch, tuple):
+        return tuple([wrapped(part) for part in batch])
+    return _views[0].viewed(batch) if isinstance(batch, Node) else batch
+
+
+# --- one array -------------------------------------------------------------------------------
+
+
+def is_node(batch: Any) -> bool:
+    """Whether a batch is one array that is not read yet."""
+    return isinstance(batch, Node)
+
+
+def is_sparse(batch: Any) -> bool:
+    """Whether a batch is one of scipy's sparse matrices."""
+    return hasattr(batch, "tocsr")
+
+
+def extents_of(batch: Any) -> Extents:
+    """Return the shape of a batch, with None for lengths that are unknown."""
+    if not isinstance(batch, Node):
+        return tuple(batch.shape)
+    return known_shape(batch) if batch.extents is None else batch.extents
+
+
+def reshaped(batch: Any, *shape: int | None) -> Any:
+    """Return a batch in another shape; one length may be unknown."""
+    wanted = tuple([-1 if n is None else n for n in shape])
+    if isinstance(batch, Node):
+        return layout.reshaped(batch, wanted)
+    return batch.reshape(wanted)
+
+
+def transposed(batch: Any, order: tuple[int, ...]) -> Any:
+    """Return a batch with its axes in another order; the same if that is theirs."""
+    if order == tuple(range(len(order))):
+        return batch
+    if isinstance(batch, Node):
+        return layout.transposed(batch, order)
+    return batch.transpose(order)
+
+
+def joined(parts: list[Any], axis: int) -> Any:
+    """Return batches one after the other along an axis."""
+    if len(parts) == 1:
+        return parts[0]
+    if not any(isinstance(part, Node) for part in parts):
+        return np.concatenate(parts, axis)
+    if not axis:
+        return concat(parts)
+    return layout.moved(concat([layout.moved(part, axis, 0) for part in parts]), 0, axis)
+
+
+def cut(batch: Any, axis: int, start: int, stop: int) -> Any:
+    """Return a part of a batch along an axis."""
+    key = (*[slice(None)] * axis, slice(start, stop))
+    return keyed(batch, key) if isinstance(batch, Node) else batch[key]
+
+
+def dense(batch: Any) -> Any:
+    """Return a batch as an array, if it is a sparse matrix."""
+    return batch.toarray() if is_sparse(batch) else batch
+
+
+def sparse(batch: Any) -> Any:
+    """Return an array as one of scipy's sparse arrays."""
+    if isinstance(batch, Node):
+        raise TypeError(
+            "a view is dense, and a sparse VectorSpace was asked for; np_format_as makes a sparse "
+            "batch of the data, and so does a loader"
+        )
+    return import_library("scipy.sparse", "dataview[sparse]").csr_array(batch)
+
+
+# --- dtypes ----------------------------------------------------------------------------------
+
+_INTEGERS = "biu"
+
+
+def check_cast(given: np.dtype[Any], wanted: np.dtype[Any] | None, where: str) -> None:
+    """Raise unless all values of a dtype stay what they are in another, apart from digits."""
+    if wanted is None or given == wanted:
+        return
+    numbers = given.kind in "biufc" and wanted.kind in "biufc"
+    drops = (
+        (wanted.kind in "iu" and given.kind not in _INTEGERS)
+        or (given.kind == "c" and wanted.kind != "c")
+        or wanted.kind == "b"
+    )
+    if not numbers or drops:
+        raise TypeError(
+            f"{where}: {given} cannot be cast to {wanted} without losing what it holds; convert "
+            f"the data first, or give casting='unsafe'"
+        )
+
+
+def check_fits(batch: np.ndarray, dtype: np.dtype[Any] | None) -> None:
+    """Raise if there is an integer in an array that does not fit into a dtype."""
+    if dtype is not None and _is_narrower(batch.dtype, dtype):
+        NumpyFunction("fitting", (("dtype", dtype),))(batch)
+
+
+def _is_narrower(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
+    return given.kind in "iu" and wanted.kind in "iu" and not np.can_cast(given, wanted)
+
+
+def cast(batch: Any, dtype: np.dtype[Any] | None, casting: str) -> Any:
+    """Return a batch in another dtype; an integer that does not fit into it is an error."""
+    given = batch.dtype
+    if dtype is None or given == dtype:
+        return batch
+    if casting != "unsafe":
+        check_cast(given, dtype, "a batch")
+    if is_sparse(batch):
+        return batch.astype(dtype)
+    if _is_narrower(given, dtype) and casting != "unsafe":
+        step = NumpyFunction("fitting", (("dtype", dtype),))
+    else:
+        step = NumpyFunction("astype", (("dtype", dtype), ("casting", "unsafe")))
+    return elementwise(step, (batch,))[0] if isinstance(batch, Node) else step(batch)
+
+
+# --- rows ------------------------------------------------------------------------------------
+
+
+class RowStep(Part):
+    """What makes a row of each row, in the same way for arrays and nodes."""
+
+    __slots__ = ()
+    parts = ()
+    title = "format_as"
+    deterministic = True
+
+    def made(self, values: np.ndarray, numbers: np.ndarray | None) -> np.ndarray:
+        """Return the rows made of these; `numbers` say in a message which ones they are."""
+        raise NotImplementedError
+
+    def row_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape of the rows that it makes of rows of a shape."""
+        return shape
+
+    def result(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
+        """Return the dtype of the rows that it makes of those of a dtype."""
+        return dtype
+
+    def rows(self, node: Any, numbers: np.ndarray, memo: Memo) -> np.ndarray:
+        """Return rows of a node, numbered upwards."""
+        return self.made(np.asarray(rows_of(node.node, numbers)), numbers)
+
+
+def by_rows(batch: Any, step: RowStep) -> Any:
+    """Return what a step makes of each row of a batch."""
+    return _of_rows(batch, step) if isinstance(batch, Node) else step.made(batch, None)
+
+
+@deferring
+def _of_rows(node: Node, step: RowStep) -> Node:
+    shape = known_shape(node)
+    assert node.dtype is not None
+    return Mapped(node, step, (), (shape[0], *step.row_shape(shape[1:])), step.result(node.dtype))

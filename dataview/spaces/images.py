@@ -1,0 +1,176 @@
+"""Signals, images and films with channels: one axis for the samples, one for the channels.
+
+The axes stand in any order.  As a vector a sample has its own axes in their order, the channels
+last, whatever the order in its space.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from dataview.spaces import batch as batches
+from dataview.spaces.arrays import ArraySpace
+from dataview.spaces.base import (
+    Callback,
+    How,
+    check_totals,
+    checked_dtype,
+    checked_size,
+    converts,
+    no_conversion,
+)
+from dataview.spaces.vector import VectorSpace, as_vectors
+
+
+class ConvSpace(ArraySpace):
+    """What signals, images and films have in common: a shape, channels, and the order of axes."""
+
+    own: ClassVar[tuple[str, ...]]
+    """The roles of the axes 0, 1, and so on."""
+
+    shape: tuple[int, ...]
+    channels: int
+    axes: tuple[str | int, ...]
+    to_default: tuple[int, ...]
+    """The axes in the order in which a sample becomes a vector."""
+    from_default: tuple[int, ...]
+    """The axes of that order, in the space's own."""
+
+    def __init__(
+        self,
+        shape: Any,
+        channels: int | None = None,
+        axes: Iterable[str | int] | None = None,
+        dtype: Any = None,
+        *,
+        num_channels: int | None = None,
+        validate_callbacks: Iterable[Callback] = (),
+        np_validate_callbacks: Iterable[Callback] = (),
+    ) -> None:
+        kind = type(self).__name__
+        if (channels is None) == (num_channels is None):
+            raise TypeError(f"{kind} takes one of channels= and num_channels=, which are the same")
+        lengths = _lengths(kind, shape, len(self.own))
+        count = checked_size("channels", num_channels if channels is None else channels)
+        default = self.default_axes()
+        order = default if axes is None else _order(kind, axes, default)
+        roles = dict(zip(default, ("batch", *self.own, "channels"), strict=True))
+        extents = dict(zip(default, (None, *lengths, count), strict=True))
+        self.__dict__["extents"] = tuple([extents[axis] for axis in order])
+        self.__dict__["roles"] = tuple([roles[axis] for axis in order])
+        self.__dict__["to_default"] = _places(order, default)
+        self.__dict__["from_default"] = _places(default, order)
+        facts = {
+            "shape": lengths,
+            "channels": count,
+            "axes": order,
+            "dtype": checked_dtype(dtype),
+        }
+        super().__init__(facts, validate_callbacks, np_validate_callbacks)
+
+    @classmethod
+    def default_axes(cls) -> tuple[str | int, ...]:
+        """Return the order of axes in which a sample becomes a vector."""
+        return ("b", *range(len(cls.own)), "c")
+
+    @property
+    def num_channels(self) -> int:
+        """The number of channels."""
+        return self.channels
+
+    @staticmethod
+    def convert(batch: Any, src_axes: Iterable[Any], dst_axes: Iterable[Any]) -> Any:
+        """Return a batch with its axes in another order, a view of the same data."""
+        source = tuple(src_axes)
+        found = batches.transposed(batches.unwrapped(batch), _places(source, tuple(dst_axes)))
+        return batch if source == dst_axes else batches.wrapped(found)
+
+    def with_axes(self, axes: Iterable[str | int]) -> ConvSpace:
+        """Return the same space with its axes in another order."""
+        return type(self)(self.shape, self.channels, axes, self.dtype)
+
+    @property
+    def rows_first(self) -> ConvSpace:
+        """The same space with the axis of the batch in front, the others in their order."""
+        return self.with_axes(("b", *[axis for axis in self.axes if axis != "b"]))
+
+
+ConvSpace.family = ConvSpace
+
+
+class Conv1DSpace(ConvSpace):
+    """Signals: a batch has axes for samples ("b"), time (0) and channels ("c")."""
+
+    own = ("time",)
+
+
+class Conv2DSpace(ConvSpace):
+    """Images: a batch has axes for samples ("b"), rows (0), columns (1) and channels ("c").
+
+    >>> import numpy as np
+    >>> images = Conv2DSpace(shape=(32, 32), num_channels=3, axes=("b", "c", 0, 1))
+    >>> images.np_format_as(np.zeros((5, 3, 32, 32)), VectorSpace(3072)).shape
+    (5, 3072)
+    """
+
+    own = ("rows", "columns")
+
+
+class Conv3DSpace(ConvSpace):
+    """Films and volumes: axes for samples, time or depth (0), rows (1), columns (2), channels."""
+
+    own = ("time", "rows", "columns")
+
+
+def _lengths(kind: str, shape: Any, count: int) -> tuple[int, ...]:
+    given = shape if isinstance(shape, (tuple, list)) else (shape,)
+    found = tuple([checked_size("shape", n) for n in given])
+    if len(found) != count:
+        raise ValueError(f"the shape of a {kind} has {count} lengths; got {shape!r}")
+    return found
+
+
+def _order(kind: str, axes: Any, default: tuple[Any, ...]) -> tuple[Any, ...]:
+    found = tuple(axes)
+    if len(found) != len(default) or set(found) != set(default):
+        raise ValueError(f"the axes of a {kind} are {default} in some order; got {axes!r}")
+    return tuple([axis if isinstance(axis, str) else int(axis) for axis in found])
+
+
+@functools.lru_cache(maxsize=256)
+def _places(source: tuple[Any, ...], target: tuple[Any, ...]) -> tuple[int, ...]:
+    if sorted(map(str, source)) != sorted(map(str, target)):
+        raise ValueError(f"axes {source} cannot be brought into the order {target}")
+    return tuple([source.index(axis) for axis in target])
+
+
+# --- conversions -------------------------------------------------------------------------------
+
+
+@converts(ConvSpace, ConvSpace)
+def _images(batch: Any, source: ConvSpace, target: ConvSpace, how: How) -> Any:
+    same = (source.shape, source.channels) == (target.shape, target.channels)
+    if type(source) is not type(target) or not same:
+        raise no_conversion(source, target, "their shapes and channels are not the same")
+    found = batches.transposed(batch, _places(source.axes, target.axes))
+    return batches.cast(found, target.dtype, how.casting)
+
+
+@converts(ConvSpace, VectorSpace)
+def flattened(batch: Any, source: ConvSpace, target: VectorSpace, how: How) -> Any:
+    """Return images as vectors."""
+    check_totals(source, target)
+    plain = batches.transposed(batch, source.to_default)
+    found = batches.reshaped(plain, batches.extents_of(plain)[0], target.dim)
+    return as_vectors(found, target, how)
+
+
+@converts(VectorSpace, ConvSpace)
+def _unflattened(batch: Any, source: VectorSpace, target: ConvSpace, how: How) -> Any:
+    check_totals(source, target)
+    number = batches.extents_of(batch)[0]
+    shaped = batches.reshaped(batches.dense(batch), number, *target.shape, target.channels)
+    found = batches.transposed(shaped, target.from_default)
+    return batches.cast(found, target.dtype, how.casting)

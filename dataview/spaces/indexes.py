@@ -1,0 +1,229 @@
+"""Labels as numbers, and as vectors that are 1 at the place of the label."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from dataview.spaces import batch as batches
+from dataview.spaces.arrays import ArraySpace
+from dataview.spaces.base import (
+    Callback,
+    How,
+    checked_dtype,
+    checked_size,
+    converts,
+    no_conversion,
+)
+from dataview.spaces.batch import RowStep
+from dataview.spaces.vector import VectorSpace, as_vectors
+
+ONE_HOT = np.dtype(np.float32)
+"""The dtype of what labels become where the space is for any."""
+
+
+class LabelSpace(ArraySpace):
+    """What the spaces of labels have in common: rows of `dim` labels from 0 to `max_labels - 1`."""
+
+    max_labels: int | None
+    dim: int
+
+    def __init__(
+        self,
+        max_labels: int | None,
+        dim: int = 1,
+        dtype: Any = "int64",
+        *,
+        validate_callbacks: Iterable[Callback] = (),
+        np_validate_callbacks: Iterable[Callback] = (),
+    ) -> None:
+        if max_labels is not None:  # which it is until it is given
+            max_labels = checked_size("max_labels", max_labels)
+        dim, dtype = checked_size("dim", dim), checked_dtype(dtype)
+        if dtype is None or dtype.kind not in "iu":
+            raise ValueError(f"labels are integers: dtype= is one of theirs; got {dtype}")
+        self.__dict__["extents"] = (None, dim)
+        facts = {"max_labels": max_labels, "dim": dim, "dtype": dtype}
+        super().__init__(facts, validate_callbacks, np_validate_callbacks)
+
+    def check_values(self, batch: Any, where: str) -> None:
+        """Raise if a label is out of range."""
+        if isinstance(batch, np.ndarray):
+            check_labels(batch, self.max_labels, where, None)
+
+    def _check_kind(self, batch: Any, where: str) -> None:
+        super()._check_kind(batch, where)
+        if batches.is_sparse(batch):
+            raise TypeError(f"{where}: {self!r} takes dense arrays; got a sparse matrix")
+
+
+class IndexSpace(LabelSpace):
+    """Rows of `dim` labels, each a number from 0 to `max_labels - 1`.
+
+    As vectors of `max_labels` numbers they are merged: 1 at each label of the row.  As vectors of
+    `dim * max_labels` numbers they stand side by side.
+
+    >>> import numpy as np
+    >>> labels = IndexSpace(max_labels=4, dim=2)
+    >>> labels.np_format_as(np.array([[0, 2]]), VectorSpace(4))
+    array([[1., 0., 1., 0.]], dtype=float32)
+    >>> labels.np_format_as(np.array([[0, 2]]), VectorSpace(8))
+    array([[1., 0., 0., 0., 0., 0., 1., 0.]], dtype=float32)
+    """
+
+    roles = ("batch", "labels")
+
+
+IndexSpace.family = IndexSpace
+
+
+def check_labels(
+    values: np.ndarray, count: int | None, where: str, numbers: np.ndarray | None
+) -> None:
+    """Raise if a label is negative, or not below the number of labels."""
+    if not values.size:
+        return
+    low, high = (0, values.max()) if values.dtype.kind == "u" else (values.min(), values.max())
+    if low >= 0 and (count is None or high < count):
+        return
+    wrong = (values < 0) if low < 0 else (values >= count)
+    place = np.argwhere(wrong)[0].tolist()
+    row = place[0] if numbers is None else int(numbers[place[0]])
+    raise ValueError(
+        f"{where}: label {values[tuple(place)]} in row {row} is out of range: labels are numbers "
+        f"from 0 to {'max_labels' if count is None else count} - 1"
+    )
+
+
+# --- steps -------------------------------------------------------------------------------------
+
+
+class OneHot(RowStep):
+    """Rows of labels as vectors: merged, or side by side."""
+
+    __slots__ = ("count", "dtype", "merge")
+
+    def __init__(self, count: int, merge: bool, dtype: np.dtype[Any]) -> None:
+        self.count = count
+        self.merge = merge
+        self.dtype = dtype
+
+    def made(self, values: np.ndarray, numbers: np.ndarray | None) -> np.ndarray:
+        """Return the vectors of some rows."""
+        if numbers is not None:  # of an array they are checked already
+            check_labels(values, self.count, "the labels", numbers)
+        rows, dim = values.shape
+        if self.merge:
+            found = np.zeros((rows, self.count), self.dtype)
+            starts = np.arange(0, rows * self.count, self.count)
+        else:
+            found = np.zeros((rows, dim * self.count), self.dtype)
+            starts = np.arange(0, rows * dim * self.count, self.count)
+        places = values.astype(np.intp, copy=False) + starts.reshape(rows, -1)
+        found.reshape(-1)[places] = 1
+        return found
+
+    def row_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the length of a vector."""
+        return (self.count if self.merge else shape[0] * self.count,)
+
+    def result(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
+        """Return the dtype of the vectors."""
+        return self.dtype
+
+
+class Largest(RowStep):
+    """The places of the largest numbers in vectors of several parts."""
+
+    __slots__ = ("dim", "dtype")
+
+    def __init__(self, dim: int, dtype: np.dtype[Any]) -> None:
+        self.dim = dim
+        self.dtype = dtype
+
+    def made(self, values: np.ndarray, numbers: np.ndarray | None) -> np.ndarray:
+        """Return the labels of some rows."""
+        length = values.shape[1] // self.dim
+        parts = values.reshape(len(values), self.dim, length)
+        return np.asarray(parts.argmax(axis=2).astype(self.dtype))
+
+    def row_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the number of labels of a row."""
+        return (self.dim,)
+
+    def result(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
+        """Return the dtype of the labels."""
+        return self.dtype
+
+
+class InRange(RowStep):
+    """Rows of labels, each of which is checked."""
+
+    __slots__ = ("count",)
+
+    def __init__(self, count: int | None) -> None:
+        self.count = count
+
+    def made(self, values: np.ndarray, numbers: np.ndarray | None) -> np.ndarray:
+        """Return the same rows."""
+        check_labels(values, self.count, "the labels", numbers)
+        return values
+
+
+# --- conversions -------------------------------------------------------------------------------
+
+
+def one_hot(batch: Any, source: LabelSpace, target: Any, dtype: np.dtype[Any]) -> Any:
+    """Return labels as vectors of the length that another space has."""
+    count = source.max_labels
+    if count is None:
+        raise no_conversion(
+            source,
+            target,
+            "the number of labels is not known; declare it, as in IndexSpace(max_labels=10, dim=1)",
+        )
+    if target.dim not in (count, source.dim * count):
+        raise no_conversion(
+            source,
+            target,
+            f"merged they have {count} numbers, side by side {source.dim * count}, "
+            f"not {target.dim}",
+        )
+    return batches.by_rows(batch, OneHot(count, target.dim == count, dtype))
+
+
+@converts(IndexSpace, VectorSpace)
+def _one_hot(batch: Any, source: IndexSpace, target: VectorSpace, how: How) -> Any:
+    return as_vectors(one_hot(batch, source, target, target.dtype or ONE_HOT), target, how)
+
+
+def same_labels(batch: Any, source: LabelSpace, target: LabelSpace, how: How) -> Any:
+    """Return labels as another space has them."""
+    if source.dim != target.dim:
+        raise no_conversion(source, target, "they have not as many labels a row")
+    known = source.max_labels, target.max_labels
+    if None not in known and known[0] != known[1]:
+        raise no_conversion(source, target, "they are not among as many labels")
+    if known[0] is None:
+        batch = batches.by_rows(batch, InRange(target.max_labels))
+    return batches.cast(batch, target.dtype, how.casting)
+
+
+@converts(IndexSpace, IndexSpace)
+def _labels(batch: Any, source: IndexSpace, target: IndexSpace, how: How) -> Any:
+    return same_labels(batch, source, target, how)
+
+
+@converts(VectorSpace, IndexSpace)
+def _largest(batch: Any, source: VectorSpace, target: IndexSpace, how: How) -> Any:
+    count = target.max_labels
+    if not how.argmax:
+        raise no_conversion(
+            source, target, "argmax=True takes the place of the largest number for the label"
+        )
+    if count is None or source.dim != target.dim * count:
+        raise no_conversion(source, target, f"a row has no {target.dim} parts, one for each label")
+    assert target.dtype is not None
+    return batches.by_rows(batches.dense(batch), Largest(target.dim, target.dtype))

@@ -1,0 +1,62 @@
+"""Vectors: a batch is a matrix with a row for each sample."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from dataview.spaces import batch as batches
+from dataview.spaces.arrays import ArraySpace
+from dataview.spaces.base import Callback, How, check_totals, checked_dtype, checked_size, converts
+
+
+class VectorSpace(ArraySpace):
+    """Vectors of `dim` numbers: a batch is a matrix, with `sparse` one of scipy's.
+
+    >>> import numpy as np
+    >>> VectorSpace(3).np_batch_size(np.zeros((4, 3)))
+    4
+    """
+
+    dim: int
+    sparse: bool
+    roles = ("batch", "features")
+
+    def __init__(
+        self,
+        dim: int,
+        sparse: bool = False,
+        dtype: Any = None,
+        *,
+        validate_callbacks: Iterable[Callback] = (),
+        np_validate_callbacks: Iterable[Callback] = (),
+    ) -> None:
+        dim, dtype = checked_size("dim", dim), checked_dtype(dtype)
+        self.__dict__["extents"] = (None, dim)
+        facts = {"dim": dim, "sparse": bool(sparse), "dtype": dtype}
+        super().__init__(facts, validate_callbacks, np_validate_callbacks)
+
+    def check_values(self, batch: Any, where: str) -> None:
+        """Raise unless the batch is sparse as the space is."""
+        if self.sparse and not batches.is_sparse(batch):
+            raise TypeError(
+                f"{where}: {self!r} takes scipy's sparse matrices; got a dense one; "
+                "scipy.sparse.csr_array(batch) makes it sparse"
+            )
+
+
+VectorSpace.family = VectorSpace
+
+
+def as_vectors(batch: Any, target: VectorSpace, how: How) -> Any:
+    """Return a matrix as a vector space has it."""
+    found = batches.cast(batches.dense(batch), target.dtype, how.casting)
+    return batches.sparse(found) if target.sparse else found
+
+
+@converts(VectorSpace, VectorSpace)
+def _vectors(batch: Any, source: VectorSpace, target: VectorSpace, how: How) -> Any:
+    check_totals(source, target)
+    if source.sparse and target.sparse:
+        return batches.cast(batch, target.dtype, how.casting)
+    return as_vectors(batch, target, how)

@@ -1,0 +1,626 @@
+"""Spaces: one suite for all of them, conversions and round trips, and what each misfit says."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dataview as dv
+from dataview.spaces import (
+    CompositeSpace,
+    Conv1DSpace,
+    Conv2DSpace,
+    Conv3DSpace,
+    IndexSequenceSpace,
+    IndexSpace,
+    NullSpace,
+    SequenceSpace,
+    VectorSequenceSpace,
+    VectorSpace,
+)
+from oracle import examples
+
+ORDERS = list(itertools.permutations(("b", 0, 1, "c")))
+
+ALL = {
+    "vector": VectorSpace(6),
+    "vector of one": VectorSpace(1, dtype="f4"),
+    "signal": Conv1DSpace(3, channels=2),
+    "image": Conv2DSpace((2, 3), num_channels=1),
+    "image, batch last": Conv2DSpace((2, 3), channels=2, axes=("c", 0, 1, "b"), dtype="f8"),
+    "film": Conv3DSpace((2, 3, 2), channels=1, axes=("b", "c", 0, 1, 2)),
+    "labels": IndexSpace(4, 2),
+    "label": IndexSpace(10, 1, dtype="uint8"),
+    "vectors": VectorSequenceSpace(3),
+    "words": IndexSequenceSpace(5, 1),
+    "sequences": SequenceSpace(VectorSpace(3)),
+    "sequences of images": SequenceSpace(Conv2DSpace((2, 3), 1, axes=("c", 0, "b", 1))),
+    "nothing": NullSpace(),
+    "pair": CompositeSpace((VectorSpace(2), IndexSpace(3, 1))),
+    "nested": CompositeSpace((NullSpace(), CompositeSpace((VectorSpace(2), VectorSpace(4))))),
+    "empty": CompositeSpace(()),
+}
+spaces = pytest.mark.parametrize("space", ALL.values(), ids=ALL)
+
+
+def size_for(space):
+    return 1 if isinstance(space, VectorSequenceSpace | IndexSequenceSpace) else 3
+
+
+def zeros(space, n=None):
+    """A batch of zeros, of floats where the space takes any dtype."""
+    n = size_for(space) if n is None else n
+    if space.dtype is None:
+        return space.get_origin_batch(n, "f8")
+    if isinstance(space, CompositeSpace):
+        return tuple(zeros(part, n) for part in space)
+    return space.get_origin_batch(n)
+
+
+def filled(space, n=3, seed=0):
+    """A batch of other numbers."""
+    rng = np.random.default_rng(seed)
+    if isinstance(space, CompositeSpace):
+        return tuple(filled(part, n, seed + k) for k, part in enumerate(space))
+    if isinstance(space, SequenceSpace):
+        steps = [filled(space.space, n, seed + k) for k in range(4)]
+        return np.stack(steps), (rng.random((4, n)) < 0.7).astype("f4")
+    if isinstance(space, NullSpace):
+        return None
+    shape = tuple(n if length is None else length for length in space.extents)
+    if hasattr(space, "max_labels"):
+        return rng.integers(0, space.max_labels, shape).astype(space.dtype)
+    return rng.random(shape).astype(space.dtype or "f8")
+
+
+def viewed(batch):
+    if isinstance(batch, tuple):
+        return tuple(map(viewed, batch))
+    return None if batch is None else dv.View(batch)
+
+
+def data(batch):
+    if isinstance(batch, tuple):
+        return tuple(map(data, batch))
+    return batch() if isinstance(batch, dv.View) else batch
+
+
+def is_blank(batch):
+    """Whether nothing of a batch is data."""
+    return batch is None or (isinstance(batch, tuple) and all(map(is_blank, batch)))
+
+
+def same(one, other):
+    if isinstance(one, tuple):
+        assert isinstance(other, tuple)
+        assert len(one) == len(other)
+        for left, right in zip(one, other, strict=True):
+            same(left, right)
+    elif one is None:
+        assert other is None
+    else:
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one, other)
+
+
+# --- every space ---------------------------------------------------------------------------------
+
+
+@spaces
+def test_a_space_is_a_value(space):
+    again = pickle.loads(pickle.dumps(space))
+    assert again == space == copy.deepcopy(space)
+    assert hash(again) == hash(space)
+    assert {again: 1}[space] == 1
+    assert eval(repr(space), vars(dv.spaces)) == space
+    for other in ALL.values():
+        assert (other == space) == (other is space)
+    with pytest.raises(AttributeError, match="does not change"):
+        space.dim = 3
+    with pytest.raises(AttributeError, match="does not change"):
+        del space.dtype
+
+
+@spaces
+def test_zeros_are_a_batch(space):
+    batch = zeros(space)
+    space.np_validate(batch)
+    space.validate(batch)
+    space.validate(viewed(batch))
+    expected = 0 if space in (NullSpace(), CompositeSpace(())) else size_for(space)
+    assert space.np_batch_size(batch) == expected
+    assert space.batch_size(viewed(batch)) == (expected or None)
+    empty = zeros(space, 0) if size_for(space) > 1 else zeros(space)
+    space.np_validate(empty)
+
+
+@spaces
+def test_zeros_of_one_sample_are_a_row_of_the_batch(space):
+    def check(space, origin, batch):
+        if isinstance(space, CompositeSpace):
+            for part in zip(space, origin, batch, strict=True):
+                check(*part)
+        elif isinstance(space, SequenceSpace):
+            assert origin[0].shape == np.take(batch[0], 0, space.get_batch_axis()).shape
+        elif batch is not None:
+            axis = 0 if size_for(space) == 1 else space.get_batch_axis()
+            row = batch if size_for(space) == 1 else np.take(batch, 0, axis)
+            assert origin.shape == row.shape
+
+    check(space, space.get_origin(), zeros(space))
+
+
+@spaces
+def test_a_placeholder_is_a_batch(space):
+    symbol = space.make_batch("x")
+    space.validate(symbol)
+    assert space.batch_size(symbol) in (None, 1)
+    if size_for(space) > 1:
+        space.validate(space.make_batch("x", batch_size=3))
+
+
+def test_a_shared_batch_is_written():
+    pair = CompositeSpace((VectorSpace(2), IndexSpace(3, 1)))
+    shared = pair.make_shared_batch(3, dtype=("f4", None))
+    pair.validate(shared)
+    shared[0][1] = 5
+    np.testing.assert_array_equal(shared[0](), [[0, 0], [5, 5], [0, 0]])
+
+
+@spaces
+def test_a_batch_is_itself_in_its_own_space(space):
+    batch = filled(space, size_for(space))
+    assert space.np_format_as(batch, space) is batch
+    symbolic = viewed(batch)
+    assert space.format_as(symbolic, space) is symbolic
+    assert space.format_as(batch, copy.deepcopy(space)) is batch
+
+
+@spaces
+def test_lists_and_views_where_arrays_are_due(space):
+    batch = filled(space, size_for(space))
+    with pytest.raises(TypeError):
+        space.np_validate([1, 2])
+    if not is_blank(batch):
+        with pytest.raises(TypeError, match="call the view"):
+            space.np_validate(viewed(batch))
+        with pytest.raises(TypeError):
+            space.np_validate(None)
+
+
+@spaces
+def test_callbacks_get_each_batch_first(space):
+    seen = []
+
+    def refuse(batch):
+        seen.append(batch)
+        raise KeyError("refused")
+
+    heard = type(space)(**space.facts, validate_callbacks=[refuse])
+    batch = filled(space, size_for(space))
+    heard.np_validate(batch)
+    if not is_blank(batch):
+        with pytest.raises(KeyError, match="refused"):
+            heard.validate(viewed(batch))
+        assert data(seen[0]) is not None
+    heard = type(space)(**space.facts, np_validate_callbacks=[refuse])
+    with pytest.raises(KeyError, match="refused"):
+        heard.np_validate(batch)
+    assert heard == space
+
+
+@spaces
+def test_other_numbers_of_axes_are_refused(space):
+    if hasattr(space, "extents") and space.extents:
+        wrong = np.zeros((2,) * (len(space.extents) + 1), "i8")
+        with pytest.raises((TypeError, ValueError), match=type(space).__name__):
+            space.np_validate(wrong)
+        with pytest.raises((TypeError, ValueError), match=type(space).__name__):
+            space.validate(dv.View(wrong))
+
+
+# --- conversions ---------------------------------------------------------------------------------
+
+PAIRS = {
+    **{
+        f"vector, {''.join(map(str, axes))}": (VectorSpace(12), Conv2DSpace((2, 3), 2, axes))
+        for axes in ORDERS
+    },
+    **{
+        f"{''.join(map(str, axes))}, cb10": (
+            Conv2DSpace((2, 3), 2, axes),
+            Conv2DSpace((2, 3), 2, ("c", "b", 1, 0)),
+        )
+        for axes in ORDERS
+    },
+    "signal, vector": (Conv1DSpace((6,), 2, ("c", "b", 0)), VectorSpace(12)),
+    "film, vector": (Conv3DSpace((2, 3, 1), 2, ("c", 2, 0, "b", 1)), VectorSpace(12)),
+    "labels, numbers": (IndexSpace(5, 3), VectorSpace(15)),
+    "label, numbers": (IndexSpace(5, 1), VectorSpace(5, dtype="f8")),
+    "labels, labels": (IndexSpace(5, 3), IndexSpace(5, 3, dtype="uint8")),
+    "words, vectors": (VectorSequenceSpace(3), VectorSequenceSpace(3, dtype="f8")),
+    "pair, vector": (CompositeSpace((VectorSpace(1), VectorSpace(2))), VectorSpace(3)),
+    "tree, vector": (
+        CompositeSpace((VectorSpace(1), CompositeSpace((Conv1DSpace(2, 3), VectorSpace(2))))),
+        VectorSpace(9),
+    ),
+    "tree, tree": (
+        CompositeSpace((VectorSpace(6), CompositeSpace((Conv1DSpace(2, 3), NullSpace())))),
+        CompositeSpace((Conv1DSpace(3, 2), CompositeSpace((VectorSpace(6), NullSpace())))),
+    ),
+    "channels, image": (
+        CompositeSpace((Conv2DSpace((2, 3), 1, ("c", 0, 1, "b")), Conv2DSpace((2, 3), 2))),
+        Conv2DSpace((2, 3), 3, ("b", "c", 0, 1)),
+    ),
+    "vectors, image": (
+        CompositeSpace((VectorSpace(4), VectorSpace(8))),
+        Conv2DSpace((2, 3), 2, ("c", 0, 1, "b")),
+    ),
+    "sequences": (
+        SequenceSpace(VectorSpace(12)),
+        SequenceSpace(Conv2DSpace((2, 3), 2, ("c", 0, "b", 1))),
+    ),
+}
+
+
+@pytest.mark.parametrize(("source", "target"), PAIRS.values(), ids=PAIRS)
+@pytest.mark.parametrize("n", [3, 1])
+def test_there_and_back(source, target, n):
+    for one, other in ((source, target), (target, source)):
+        batch = filled(one, n)
+        if isinstance(one, VectorSpace) and isinstance(other, IndexSpace):
+            batch = other.np_format_as(filled(other, n), one)
+        made = one.np_format_as(batch, other, argmax=True)
+        other.np_validate(made)
+        back = one.undo_np_format_as(made, other)
+        np.testing.assert_equal(back, batch)
+        same(data(one.format_as(viewed(batch), other, argmax=True)), made)
+        np.testing.assert_equal(data(one.undo_format_as(viewed(made), other)), back)
+
+
+@pytest.mark.parametrize(("source", "target"), PAIRS.values(), ids=PAIRS)
+def test_symbols_are_formatted_as_data_are(source, target):
+    symbols = source.make_batch("x")
+    made = source.format_as(symbols, target)
+    target.validate(made)
+    batch = filled(source)
+    named = {}
+
+    def collect(symbol, part):
+        if isinstance(symbol, tuple):
+            for pair in zip(symbol, part, strict=True):
+                collect(*pair)
+        elif symbol is not None:
+            named[repr(symbol).split("symbol ")[1]] = part
+
+    def bound(part):
+        if isinstance(part, tuple):
+            return tuple(map(bound, part))
+        if part is None:
+            return None
+        own = {name: value for name, value in named.items() if name in repr(part)}
+        return part._bind(own)()
+
+    collect(symbols, batch)
+    np.testing.assert_equal(bound(made), source.np_format_as(batch, target))
+
+
+def test_a_transposition_copies_nothing():
+    images = np.zeros((4, 2, 3, 2))
+    for axes in ORDERS:
+        found = Conv2DSpace((2, 3), 2).np_format_as(images, Conv2DSpace((2, 3), 2, axes))
+        assert np.shares_memory(found, images)
+        lazy = Conv2DSpace((2, 3), 2).format_as(dv.View(images), Conv2DSpace((2, 3), 2, axes))
+        assert np.shares_memory(lazy(), images)
+
+
+def test_formatting_a_view_reads_nothing_and_writes_through():
+    def unread(number):
+        raise AssertionError(number)
+
+    rows = dv.View(unread, _length=6, _fields=((12,), "f8"))
+    made = VectorSpace(12).format_as(rows, Conv2DSpace((2, 3), 2, ("c", 0, 1, "b")))
+    assert made._shape() == (2, 2, 3, 6)
+    memory = np.zeros((5, 12))
+    made = VectorSpace(12).format_as(dv.View(memory), Conv2DSpace((2, 3), 2, ("c", 0, 1, "b")))
+    made[1, :, :, 2] = 7
+    np.testing.assert_array_equal(memory[2], [0, 7] * 6)
+
+
+@given(st.permutations(["b", 0, 1, "c"]), st.permutations(["b", 0, 1, "c"]), st.data())
+@examples(60)
+def test_any_key_of_a_formatted_view(first, second, draw):
+    source, target = Conv2DSpace((2, 3), 2, first), Conv2DSpace((2, 3), 2, second)
+    batch = filled(source, 4)
+    made = source.np_format_as(batch, target)
+    lazy = source.format_as(dv.View(batch), target)
+    key = tuple(draw.draw(st.slices(n)) for n in made.shape)
+    np.testing.assert_array_equal(lazy[key](), made[key])
+
+
+LAYOUTS = [
+    (
+        np.arange(8).reshape(2, 4),
+        VectorSpace(4),
+        Conv2DSpace((2, 1), num_channels=2, axes=("c", 0, 1, "b")),
+        [[[[0, 4]], [[2, 6]]], [[[1, 5]], [[3, 7]]]],
+    ),
+    (
+        np.arange(4).reshape(1, 2, 1, 2),
+        Conv2DSpace((1, 2), num_channels=2, axes=("b", "c", 0, 1)),
+        VectorSpace(4),
+        [[0, 2, 1, 3]],
+    ),
+    ([[0, 2]], IndexSpace(4, 2), VectorSpace(4), [[1, 0, 1, 0]]),
+    ([[0, 2]], IndexSpace(4, 2), VectorSpace(8), [[1, 0, 0, 0, 0, 0, 1, 0]]),
+    ([[2, 2]], IndexSpace(4, 2), VectorSpace(4), [[0, 0, 1, 0]]),
+    (
+        [[0], [1], [4], [3]],
+        IndexSequenceSpace(6, 1),
+        VectorSequenceSpace(6),
+        np.eye(6)[[0, 1, 4, 3]],
+    ),
+    ([[0.1, 0.7, 0.2]], VectorSpace(3), IndexSpace(3, 1), [[1]]),
+    ([[0, 1, 9, 8]], VectorSpace(4), IndexSpace(2, 2), [[1, 0]]),
+]
+
+
+@pytest.mark.parametrize(("given", "source", "target", "expected"), LAYOUTS)
+def test_the_layout_of_what_comes_out(given, source, target, expected):
+    batch = np.asarray(given)
+    for found in (
+        source.np_format_as(batch, target, argmax=True),
+        source.format_as(dv.View(batch), target, argmax=True)(),
+    ):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_sparse_vectors():
+    dense, sparse = VectorSpace(4), VectorSpace(4, sparse=True)
+    batch = np.array([[0, 1, 0, 2], [0, 0, 0, 0]])
+    made = dense.np_format_as(batch, sparse)
+    assert scipy.sparse.issparse(made)
+    np.testing.assert_array_equal(sparse.np_format_as(made, dense), batch)
+    assert sparse.np_format_as(made, VectorSpace(4, True, "f4")).dtype == np.float32
+    assert sparse.get_origin_batch(3, "f4").shape == (3, 4)
+    duplicates = IndexSpace(4, 2).np_format_as(np.array([[2, 2]]), sparse)
+    np.testing.assert_array_equal(duplicates.toarray(), [[0, 0, 1, 0]])
+    images = sparse.np_format_as(made, Conv2DSpace((2, 2), 1))
+    np.testing.assert_array_equal(images.reshape(2, 4), batch)
+    pair = CompositeSpace((sparse, VectorSpace(1)))
+    joined = pair.np_format_as((made, np.ones((2, 1), int)), VectorSpace(5, sparse=True))
+    assert joined.toarray()[0].tolist() == [0, 1, 0, 2, 1]
+    for wrong, space in ((batch, sparse), (made, dense), (made, IndexSpace(4, 4))):
+        with pytest.raises(TypeError, match=r"sparse"):
+            space.np_validate(wrong)
+    with pytest.raises(TypeError, match="a view is dense"):
+        dense.format_as(dv.View(batch), sparse)
+
+
+# --- misfits -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "text"),
+    [
+        (lambda: VectorSpace(0), ValueError, "dim= is a number from 1 on; got 0"),
+        (lambda: VectorSpace(2.5), TypeError, "dim= is a number; got 2.5"),
+        (lambda: VectorSpace(2, dtype="floatX"), TypeError, "name the one"),
+        (lambda: Conv2DSpace((2, 3)), TypeError, "one of channels= and num_channels="),
+        (lambda: Conv2DSpace((2, 3), 1, num_channels=1), TypeError, "one of"),
+        (lambda: Conv2DSpace((2, 3, 4), 1), ValueError, "has 2 lengths"),
+        (lambda: Conv2DSpace((2, -3), 1), ValueError, "from 1 on; got -3"),
+        (lambda: Conv2DSpace((2, 3), 1, ("b", "b", "b", "b")), ValueError, "in some order"),
+        (lambda: Conv2DSpace((2, 3), 1, ("b", 0, 1, "t")), ValueError, "in some order"),
+        (lambda: Conv2DSpace((2, 3), 1, ("b", 0, "1", "c")), ValueError, "in some order"),
+        (lambda: IndexSpace(3, 1, dtype="f4"), ValueError, "labels are integers"),
+        (lambda: IndexSpace(-3, 1), ValueError, "max_labels= is a number from 1 on"),
+        (lambda: CompositeSpace(VectorSpace(2)), TypeError, "takes a tuple of spaces"),
+        (lambda: CompositeSpace((VectorSpace(2), "x")), TypeError, "component 1 .* is no space"),
+        (lambda: SequenceSpace(NullSpace()), TypeError, "steps of a SequenceSpace"),
+        (lambda: VectorSequenceSpace(2).make_batch("x", batch_size=3), ValueError, "one sequence"),
+        (lambda: VectorSpace(2).get_origin_batch(3), TypeError, "give dtype="),
+        (lambda: VectorSequenceSpace(2).get_total_dimension(), TypeError, "differ in length"),
+        (lambda: VectorSpace(2).make_theano_batch("x"), AttributeError, "use 'make_batch'"),
+        (lambda: VectorSpace(2).validat, AttributeError, "did you mean 'validate'"),
+        (lambda: VectorSpace(2).format_as(np.zeros((1, 2)), (2,)), TypeError, "got \\(2,\\)"),
+    ],
+)
+def test_spaces_that_cannot_be(make, error, text):
+    with pytest.raises(error, match=text):
+        make()
+
+
+BOTH = CompositeSpace((VectorSpace(1), VectorSpace(1)))
+MISFITS = [
+    (VectorSpace(4), np.zeros((4, 3)), ValueError, "4 features; got 3 .* axis 1 .* \\(4, 3\\)"),
+    (VectorSpace(1), np.zeros(3), ValueError, r"2 axes .* \(3,\); batch\[:, None\]"),
+    (IndexSpace(9, 1), np.zeros(3, int), ValueError, r"batch\[:, None\]"),
+    (IndexSpace(9, 1), np.zeros((3, 1)), TypeError, "float64.* holds int64"),
+    (IndexSpace(4, 1), np.array([[0], [4]]), ValueError, "label 4 in row 1 is out of range"),
+    (IndexSpace(4, 1), np.array([[-1]]), ValueError, "label -1 in row 0 is out of range"),
+    (VectorSpace(1, dtype="f4"), np.zeros((1, 1), complex), TypeError, "complex128"),
+    (VectorSpace(1, dtype="i4"), np.zeros((1, 1)), TypeError, "lose"),
+    (VectorSpace(1, dtype="u1"), np.array([[300]]), OverflowError, "300 does not fit into uint8"),
+    (VectorSpace(1, dtype="f4"), np.array([["a"]]), TypeError, "<U1"),
+    (Conv2DSpace((2, 3), 1), np.zeros((5, 3, 2, 1)), ValueError, "2 rows; got 3 of them, in axis"),
+    (Conv2DSpace((2, 3), 1), np.zeros((5, 2, 3, 2)), ValueError, "1 channels; got 2"),
+    (BOTH, (np.zeros((2, 1)), np.zeros((3, 1))), ValueError, r"\[0\] has 2 .* \[1\] has 3|has 3"),
+    (BOTH, (np.zeros((2, 1)),), ValueError, "expected 2 elements"),
+    (BOTH, [np.zeros((2, 1))] * 2, TypeError, "takes a tuple; got list"),
+    (BOTH, (np.zeros((2, 1)), np.zeros((2, 5))), ValueError, r"batch\[1\]: .* got 5"),
+    (NullSpace(), np.zeros(3), TypeError, "takes None"),
+    (SequenceSpace(VectorSpace(2)), np.zeros((3, 2, 2)), TypeError, "tuple of data and mask"),
+    (
+        SequenceSpace(VectorSpace(2)),
+        (np.zeros((3, 2, 2)), np.ones((2, 3))),
+        ValueError,
+        "mask of the shape",
+    ),
+    (
+        SequenceSpace(VectorSpace(2)),
+        (np.zeros((3, 2, 2)), np.full((3, 2), 0.5)),
+        ValueError,
+        "mask is 1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("space", "batch", "error", "text"), MISFITS)
+def test_misfits_say_what_and_where(space, batch, error, text):
+    with pytest.raises(error, match=text):
+        space.np_validate(batch)
+    with pytest.raises(error, match=text):
+        space.np_format_as(batch, space)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "text"),
+    [
+        (Conv2DSpace((2, 3), 1), Conv2DSpace((3, 2), 1), "shapes and channels"),
+        (Conv2DSpace((2, 3), 2), Conv2DSpace((2, 3), 3), "shapes and channels"),
+        (Conv2DSpace((2, 3), 2), VectorSpace(11), "12 numbers, not 11"),
+        (VectorSpace(3), VectorSpace(4), "3 numbers, not 4"),
+        (VectorSpace(4), IndexSpace(4, 1), "argmax=True"),
+        (IndexSpace(4, 2), VectorSpace(5), "merged they have 4 .* side by side 8, not 5"),
+        (IndexSpace(4, 2), IndexSpace(5, 2), "among as many labels"),
+        (VectorSequenceSpace(3), VectorSpace(3), "cannot be formatted"),
+        (BOTH, VectorSpace(3), "2 numbers, not 3"),
+        (BOTH, CompositeSpace((VectorSpace(1), CompositeSpace((VectorSpace(1),)))), "trees"),
+        (BOTH, CompositeSpace((VectorSpace(1),)), "trees differ"),
+        (
+            CompositeSpace((Conv2DSpace((2, 1), 1), VectorSpace(2))),
+            Conv2DSpace((2, 2), 1),
+            "images",
+        ),
+        (CompositeSpace((IndexSpace(3, 1), VectorSpace(2))), VectorSpace(3), "no place"),
+        (NullSpace(), VectorSpace(3), "cannot be formatted"),
+    ],
+)
+def test_conversions_that_are_none(source, target, text):
+    batch = filled(source, size_for(source))
+    with pytest.raises(ValueError, match=text):
+        source.np_format_as(batch, target)
+    if batch is not None:
+        with pytest.raises(ValueError, match=text):
+            source.format_as(viewed(batch), target)
+
+
+def test_what_a_cast_would_lose():
+    batch = np.array([[1.7, 2.0]])
+    for each in (batch, dv.View(batch)):
+        with pytest.raises(TypeError, match="casting='unsafe'"):
+            VectorSpace(2).format_as(each, VectorSpace(2, dtype="i8"))
+        found = VectorSpace(2).format_as(each, VectorSpace(2, dtype="i8"), casting="unsafe")
+        np.testing.assert_array_equal(found, [[1, 2]])
+        assert VectorSpace(2).format_as(each, VectorSpace(2, dtype="f4")).dtype == np.float32
+    integers = np.array([[1, 300]])
+    with pytest.raises(OverflowError, match="300 does not fit into uint8"):
+        VectorSpace(2).np_format_as(integers, VectorSpace(2, dtype="u1"))
+    lazy = VectorSpace(2).format_as(dv.View(integers), VectorSpace(2, dtype="u1"))
+    with pytest.raises(OverflowError, match="300 does not fit into uint8"):
+        lazy()
+    pieces = (np.zeros((1, 1)), np.zeros((1, 1), "f4"))
+    with pytest.raises(TypeError, match="float64 and float32"):
+        BOTH.np_format_as(pieces, VectorSpace(2))
+    assert BOTH.np_format_as(pieces, VectorSpace(2, dtype="f4")).dtype == np.float32
+
+
+def test_labels_of_a_view_are_checked_when_they_are_read():
+    labels = dv.View(np.array([[0], [3], [-1], [1]]))
+    for target in (VectorSpace(4), IndexSpace(4, 1, dtype="int16")):
+        source = IndexSpace(4 if target.dim == 4 else None, 1)
+        made = source.format_as(labels, target)
+        assert made[:2]._shape()[0] == 2
+        made[:2]()
+        with pytest.raises(ValueError, match="label -1 in row 2 is out of range"):
+            made()
+    with pytest.raises(ValueError, match=r"not known; declare it"):
+        IndexSpace(None, 1).format_as(labels, VectorSpace(4))
+
+
+# --- composites, names, roles --------------------------------------------------------------------
+
+
+def test_restricted_composites():
+    parts = (VectorSpace(1), VectorSpace(2), Conv1DSpace(3, 1))
+    whole = CompositeSpace(parts)
+    batch = filled(whole)
+    assert whole.restrict([2, 0]) == CompositeSpace((parts[2], parts[0]))
+    assert whole.restrict([1]) == parts[1]
+    assert whole.restrict_batch(batch, [1]) is batch[1]
+    assert [part.shape for part in whole.restrict_batch(batch, [2, 0])] == [(3, 3, 1), (3, 1)]
+    assert len(viewed(batch)) == len(whole.restrict_batch(viewed(batch), [0, 1])) + 1
+    with pytest.raises(IndexError, match="no component 3"):
+        whole.restrict([3])
+    assert whole.dtype == (None, None, None)
+    assert whole.with_dtype("f4").dtype == (np.dtype("f4"),) * 3
+    assert whole.with_dtype(("f4", None, "f8")).components[2].dtype == np.dtype("f8")
+    assert whole.get_total_dimension() == 6
+    assert CompositeSpace(whole) == whole
+    assert CompositeSpace((NullSpace(), VectorSpace(2))).np_batch_size((None, batch[1])) == 3
+
+
+def test_the_names_of_placeholders():
+    both = CompositeSpace((VectorSpace(2), CompositeSpace((VectorSpace(3), IndexSpace(4, 1)))))
+    first, (second, third) = both.make_batch(name="input")
+    assert [repr(part).split("symbol ")[1] for part in (first, second, third)] == [
+        "input[0]",
+        "input[1][0]",
+        "input[1][1]",
+    ]
+    assert third.dtype == np.int64
+    assert first._shape() == (None, 2)
+    assert VectorSpace(2).make_batch("x", dtype="f4", batch_size=5)._shape() == (5, 2)
+    one, other = VectorSpace(2).make_batch(), VectorSpace(2).make_batch()
+    assert repr(one) != repr(other)
+
+
+@pytest.mark.parametrize(
+    ("space", "roles"),
+    [
+        (VectorSpace(3), "batch features"),
+        (Conv1DSpace(3, 2), "batch time channels"),
+        (Conv2DSpace((2, 3), 1, ("c", 1, 0, "b")), "channels columns rows batch"),
+        (Conv3DSpace((2, 3, 4), 1), "batch time rows columns channels"),
+        (IndexSpace(3, 1), "batch labels"),
+        (VectorSequenceSpace(3), "time features"),
+        (IndexSequenceSpace(3, 1), "time labels"),
+        (SequenceSpace(Conv2DSpace((2, 3), 1)), "time batch rows columns channels"),
+        (NullSpace(), ""),
+    ],
+)
+def test_the_roles_of_axes(space, roles):
+    assert list(space.roles) == roles.split()
+    assert len(space.extents) == len(space.roles)
+    for axis, role in enumerate(space.roles):
+        assert space.axis_of(role) == axis
+    assert space.axis_of("smell") is None
+
+
+@given(st.sampled_from(sorted(ALL)), st.data())
+@examples(100)
+def test_validate_accepts_what_zeros_can_be(name, draw):
+    space = ALL[name]
+    if not space.extents or isinstance(space, SequenceSpace):
+        return
+    good = zeros(space, 1)
+    shape = tuple(draw.draw(st.integers(1, 4)) for _ in good.shape)
+    wanted = space.extents
+    fits = all(n is None or n == own for n, own in zip(wanted, shape, strict=True))
+    batch = np.zeros(shape, good.dtype)
+    if fits:
+        space.np_validate(batch)
+        space.validate(dv.View(batch))
+    else:
+        with pytest.raises(ValueError, match=type(space).__name__):
+            space.np_validate(batch)
+        with pytest.raises(ValueError, match=type(space).__name__):
+            space.validate(dv.View(batch))
