@@ -1,9 +1,7 @@
 """What is in the files of each format, as nodes: one room for each, on the format's own library.
 
-`arrays` has files of arrays, `tables` those of tables and lines.  The library of a format is
-imported when a file is opened.
-`arrays` has files of arrays, `media` folders of pictures, sounds, texts and other files.  The
-library of a format is imported when a file is opened.
+`arrays` has files of arrays, `tables` those of tables and lines, `media` folders of pictures,
+sounds, texts and other files.  The library of a format is imported when a file is opened.
 """
 
 from dataview.formats.arrays import (
@@ -31,6 +29,14 @@ from dataview.formats.layout import (
     lengths_of_parts,
     part_of,
     plain_attributes,
+)
+from dataview.formats.media import (
+    MEDIA_SUFFIXES,
+    is_registered,
+    media_in,
+    open_listed,
+    open_media,
+    register_decoder,
 )
 from dataview.formats.tables import open_json_lines, open_lines
 
