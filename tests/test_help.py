@@ -387,8 +387,8 @@ def test_a_file_of_another_format_is_told_with_the_way_to_open_it(name):
     told = rf"end in \.npy, .*; got '{name}', whose data are a view by"
     with pytest.raises(ValueError, match=told):
         dv.open(name)
-    with pytest.raises(ValueError, match=r"got 'a\.txt'; format= says what it is"):
-        dv.open("a.txt")
+    with pytest.raises(ValueError, match=r"got 'a\.xyz'; format= says what it is"):
+        dv.open("a.xyz")
 
 
 def test_what_is_open_already_is_no_path():

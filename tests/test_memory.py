@@ -122,7 +122,8 @@ def test_a_write_takes_little_memory(work, path):
     program = PROGRAM.replace(
         "exec(work)", "with dataview.sizes.sizes.set(undo_bytes=0): exec(work)"
     )
-    assert peak(path, 0, WRITTEN[work], "import dataview.sizes\n" + program) < 64
+    most = 96 if work == "along an axis" else 64  # the values given take some of it themselves
+    assert peak(path, 0, WRITTEN[work], "import dataview.sizes\n" + program) < most
 
 
 @pytest.mark.parametrize("work", ["c[...] = c * 2", "c *= 2", "c[::-1] += 1", "c[1::3] = 5.0"])
