@@ -11,14 +11,15 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from dataview.index import Affine, Index, gather
+from dataview.errors import hint
+from dataview.formats.contents import described
+from dataview.index import Affine, Index, gather, is_identity
 from dataview.index.flat import layout_of
 from dataview.plan.build import record, stored
 from dataview.plan.fields import Fields, Unread, check_name
@@ -32,8 +33,14 @@ Name: TypeAlias = tuple[str, ...]
 KEPT_BYTES = 32 << 20
 """So much of what was read is kept: rows in no order come from the same groups again."""
 
+JOINED_ROWS = 1 << 17
+"""So many rows of small groups are read at once: more are done with before others are read."""
+
 RUN_BYTES = 1 << 11
 """About so much memory is taken by groups of which nothing is kept."""
+
+WEIGHED = 1000
+"""So many texts are looked at to find out how much memory all of a column take."""
 
 MASK = "_mask"
 """What the name of a column's mask ends in; it is true where there are data."""
@@ -54,10 +61,25 @@ class Column(NamedTuple):
     def nbytes(self) -> int:
         """About how much memory it takes."""
         own = (part.nbytes for part in (self.present, self.offsets) if part is not None)
-        values = self.values
-        is_text = isinstance(values, np.ndarray) and values.dtype.kind == "O"
-        texts = sum(map(sys.getsizeof, cast(np.ndarray, values).flat)) if is_text else 0
-        return values.nbytes + sum(own) + texts
+        return self.values.nbytes + sum(own) + _bytes_of_objects(self.values)
+
+    def with_fill(self, fill: Any) -> Column:
+        """Return the same values with another one where there are none."""
+        if isinstance(self.values, Column):
+            return self._replace(values=self.values.with_fill(fill), present=None)
+        if self.present is None:
+            return self
+        values = self.values.copy()
+        values[~self.present] = fill
+        return Column(values)
+
+
+def _bytes_of_objects(values: np.ndarray | Column) -> int:
+    """Return about how much memory the objects in an array take."""
+    if isinstance(values, Column) or not values.dtype.hasobject or not values.size:
+        return 0
+    some = values.reshape(-1)[:: -(-values.size // WEIGHED)].tolist()
+    return sum(map(sys.getsizeof, some)) * values.size // len(some)
 
 
 class Kind(NamedTuple):
@@ -83,6 +105,7 @@ class Table(ABC):
 
     def __init__(self, title: str, starts: np.ndarray) -> None:
         self.title, self.starts = title, starts
+        self.fills: Mapping[Name, Any] = {}
         self._runs: OrderedDict[tuple[int, int], _Run] = OrderedDict()
         self._kept = 0
         self._lock = threading.Lock()
@@ -93,9 +116,15 @@ class Table(ABC):
 
     def runs(self, groups: range) -> Iterator[tuple[int, int]]:
         """Return groups that follow one another as they are read: together or one by one."""
-        step = self.most_joined if self.joins_groups else 1
-        for first in range(groups.start, groups.stop, step):
-            yield first, min(first + step, groups.stop)
+        start = groups.start
+        while start < groups.stop:
+            stop = start + 1
+            if self.joins_groups:
+                rows = self.starts[start] + JOINED_ROWS
+                few = int(self.starts.searchsorted(rows, side="right")) - 1
+                stop = min(max(stop, few), start + self.most_joined, groups.stop)
+            yield start, stop
+            start = stop
 
     def close(self) -> None:
         """Keep nothing of the file; who has an open file closes it too."""
@@ -116,7 +145,9 @@ class Table(ABC):
         if found is not None:
             return found.result()
         try:
-            read = self.read(wanted, first, stop)
+            read = dict(self.read(wanted, first, stop))
+            for one in self.fills.keys() & read.keys():
+                read[one] = read[one].with_fill(self.fills[one])
             for one, future in made.items():
                 future.set_result(read[one])
         except BaseException as error:
@@ -196,22 +227,27 @@ class ColumnSource(Source):
             axis = rows.strides[0][0]
             block = self._rows(rows.offset, rows.offset + index.shape[axis])
             line = Affine(0, ((axis, 1),))
-            return np.array(gather.read(block, Index(index.shape, (line, *index.maps[1:]))))
-        return np.array(gather.by_rows(index, self._at))
+            within = Index(index.shape, (line, *index.maps[1:]))
+            whole = is_identity(within, block.shape)
+            return block if whole else np.array(gather.read(block, within))
+        return np.asarray(gather.by_rows(index, self._at))
 
     def _rows(self, start: int, stop: int) -> np.ndarray:
-        """Return the rows from `start` to before `stop`."""
+        """Return the rows from `start` to before `stop`, in a new array."""
         if start >= stop:
             return np.empty((0, *self.shape[1:]), self.dtype)
         first = int(self.starts.searchsorted(start, side="right")) - 1
         last = int(self.starts.searchsorted(stop, side="left"))
-        parts = [
-            self._group(one, behind)[
-                max(0, start - int(self.starts[one])) : stop - int(self.starts[one])
-            ]
-            for one, behind in self.table.runs(range(first, last))
-        ]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        found, done = None, 0
+        for one, behind in self.table.runs(range(first, last)):
+            begin = int(self.starts[one])
+            part = self._group(one, behind)[max(0, start - begin) : stop - begin]
+            if found is None:  # a file may say that it has more rows than memory: read it first
+                found = np.empty((stop - start, *self.shape[1:]), self.dtype)
+            found[done : done + len(part)] = part
+            done += len(part)
+        assert found is not None
+        return found
 
     def _at(self, places: np.ndarray) -> np.ndarray:
         """Return the rows at some places, which ascend."""
@@ -246,32 +282,102 @@ class ColumnSource(Source):
 # --- the record of a table -----------------------------------------------------------------------
 
 
+NO_META: Mapping[Any, Any] = {}
+
+
 def table_node(
-    table: Table, kinds: Mapping[Name, Kind], lost: Mapping[str, str] = MappingProxyType({})
+    table: Table,
+    kinds: Mapping[Name, Kind],
+    fill: Any = None,
+    metas: Mapping[Name, Mapping[str, Any]] = NO_META,
+    lost: Mapping[str, str] = NO_META,
 ) -> Node:
     """Return the record of a table's columns; beside those with missing values are their masks.
 
-    `lost` says of others why they cannot be viewed.
+    `fill` is what stands for missing values instead, for all columns or by their names; `metas` are
+    metadata of columns, and `lost` says of some why they cannot be viewed.
     """
-    parts: dict[str, Any] = {}
+    table.fills = _fills(fill, kinds, table.title)
+    kinds = {
+        name: kind._replace(has_missing=False) if name in table.fills else kind
+        for name, kind in kinds.items()
+    }
     lists = _lists(table, {name: kind.depth for name, kind in kinds.items() if kind.depth})
-    for name, kind in kinds.items():
-        *above, own = name
-        place = parts
-        for step in above:
-            place = place.setdefault(step, {})
-        place[own] = column_node(table, name, kind, lists.get(name))
-    for name, kind in kinds.items():
-        if kind.has_missing:
-            place = parts
-            for step in name[:-1]:
-                place = place[step]
-            place[_free(name[-1] + MASK, place)] = stored(
-                ColumnSource(table, name, kind, is_mask=True)
-            )
+    nodes = {
+        name: described(column_node(table, name, kind, lists), metas.get(name, NO_META))
+        for name, kind in kinds.items()
+    }
+    masks = {
+        name: stored(ColumnSource(table, name, kind, is_mask=True))
+        for name, kind in kinds.items()
+        if kind.has_missing
+    }
+    return nested(nodes, masks, lost)
+
+
+def nested(nodes: Mapping[Name, Node], masks: Mapping[Name, Node], lost: Mapping[str, str]) -> Node:
+    """Return the record of columns by their names, with masks beside those that have one."""
+    parts: dict[str, Any] = {}
+    for name, node in nodes.items():
+        _place(parts, name)[name[-1]] = node
+    for name, node in masks.items():
+        place = _place(parts, name)
+        place[_free(name[-1] + MASK, place)] = node
     found = _record(parts)
-    told = {name: Unread(why) for name, why in lost.items()}
-    return found.replaced(fields=Fields(found.fields.named, told)) if told else found
+    if lost:
+        told = {name: Unread(why) for name, why in lost.items()}
+        found = found.replaced(fields=Fields(found.fields.named, told))
+    return found
+
+
+def _place(parts: dict[str, Any], name: Name) -> dict[str, Any]:
+    """Return the members of the record that a column is one of."""
+    for step in name[:-1]:
+        parts = parts.setdefault(step, {})
+    return parts
+
+
+def _fills(fill: Any, kinds: Mapping[Name, Kind], title: str) -> dict[Name, Any]:
+    """Return what stands for missing values, by column, if it is a value of the column's dtype."""
+    if fill is None:
+        return {}
+    dotted = {".".join(name): name for name in kinds}
+    given = (
+        fill
+        if isinstance(fill, Mapping)
+        else {own: fill for own, name in dotted.items() if kinds[name].has_missing}
+    )
+    for name, value in given.items():
+        if name not in dotted:
+            raise ValueError(f"fill= names {name!r}, {no_column(name, dotted, title)}")
+        dtype = kinds[dotted[name]].dtype
+        if not _is_of(value, dtype):
+            raise TypeError(
+                f"fill={value!r} is no value of column {name!r} of {title}, which holds "
+                f"{'texts or other objects' if dtype.hasobject else dtype}; fill={{name: value}} "
+                "gives a value for some columns alone"
+            )
+    return {dotted[name]: value for name, value in given.items()}
+
+
+def no_column(name: str, names: Iterable[str], title: str) -> str:
+    """Say that a table has no column of a name, and which it has."""
+    return f"which is no column of {title}{hint(name, list(names))}"
+
+
+def _is_of(value: Any, dtype: np.dtype[Any]) -> bool:
+    """Whether an array of a dtype can hold a value as it is.
+
+    >>> [_is_of(value, np.dtype("i2")) for value in (-1, 1.5, 1 << 20, "x")]
+    [True, False, False, False]
+    """
+    if dtype.hasobject:
+        return not isinstance(value, (bool, int, float))
+    try:
+        found = np.array(value, dtype)
+        return bool(found == value or found != found) and found.shape == ()
+    except (TypeError, ValueError, OverflowError):
+        return False
 
 
 def _free(name: str, taken: Mapping[str, Any]) -> str:
@@ -289,23 +395,24 @@ def _record(parts: Mapping[str, Any]) -> Node:
     )
 
 
-def column_node(table: Table, name: Name, kind: Kind, lists: _Lists | None = None) -> Node:
-    """Return the node of a column; lists are ragged rows, whose lengths are read now."""
-    if not kind.depth:
-        return stored(ColumnSource(table, name, kind))
-    lists = lists or _lists(table, {name: kind.depth})[name]
-    starts = np.concatenate([[0], np.cumsum(lists.counts)]).astype(np.intp)
-    node: Node = stored(ColumnSource(table, name, kind, kind.depth, starts))
-    for own in reversed(lists.lengths):
-        node = laid_out(node, layout_of(lengths=np.concatenate([[], *own]).astype(np.intp)), True)
-    return node
-
-
 class _Lists(NamedTuple):
     """The lengths of lists at each depth, in pieces, and how many values each group has."""
 
     lengths: list[list[np.ndarray]]
     counts: list[int]
+
+
+def column_node(
+    table: Table, name: Name, kind: Kind, lists: Mapping[Name, _Lists] = NO_META
+) -> Node:
+    """Return the node of a column; lists are ragged rows."""
+    if not kind.depth:
+        return stored(ColumnSource(table, name, kind))
+    starts = np.concatenate([[0], np.cumsum(lists[name].counts)]).astype(np.intp)
+    node: Node = stored(ColumnSource(table, name, kind, kind.depth, starts))
+    for own in reversed(lists[name].lengths):
+        node = laid_out(node, layout_of(lengths=np.concatenate([[], *own]).astype(np.intp)), True)
+    return node
 
 
 def _lists(table: Table, depths: Mapping[Name, int]) -> dict[Name, _Lists]:
