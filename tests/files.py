@@ -5,6 +5,8 @@ import json
 
 import h5py
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import safetensors.numpy
 import scipy.io
 import scipy.sparse
@@ -350,3 +352,40 @@ def sounds(folder):
     for name in ("a.wav", "b.flac", "c.ogg"):
         soundfile.write(path / name, X / 40, 8000)
     return path
+
+
+# -------------------- Arrow --------------------
+
+TABLE = pa.table(
+    {
+        "x": [1, None, 3],
+        "name": ["a", "b", None],
+        "kind": pa.array(["u", "v", "u"]).dictionary_encode(),
+        "rows": [[1.5], [], [2.5, 3.5]],
+        "part": [{"y": 1}, None, {"y": 2}],
+    }
+)
+
+
+def parquet(folder):
+    pq.write_table(TABLE, folder / "a.parquet", row_group_size=2)
+    return folder / "a.parquet"
+
+
+def arrow_file(folder):
+    with pa.ipc.new_file(folder / "a.arrow", TABLE.schema) as file:
+        file.write_table(TABLE)
+    return folder / "a.arrow"
+
+
+def arrow_stream(folder):
+    with pa.ipc.new_stream(folder / "stream.arrow", TABLE.schema) as file:
+        file.write_table(TABLE)
+    return folder / "stream.arrow"
+
+
+def feather(folder):
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_file(folder / "a.feather", TABLE.schema, options=options) as file:
+        file.write_table(TABLE)
+    return folder / "a.feather"

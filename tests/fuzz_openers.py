@@ -50,12 +50,14 @@ SEEDS = {
     "zarr zip": [files.zarr_zip],
     "pictures": [files.pictures],
     "sounds": [files.sounds],
+    "parquet": [files.parquet],
+    "feather": [files.arrow_file, files.arrow_stream, files.feather],
     "hdf5": [files.hdf5, files.hdf5_newest, files.pytables, files.matlab_7, files.netcdf_4],
 }
 """The formats, each with functions that make the files whose bytes are changed."""
 
-BY_HDF5 = {"hdf5"}
-"""These are read by a library in C that crashes at some broken files, and at a few never ends."""
+IN_C = {"hdf5", "parquet"}
+"""These are read by a library in C or C++ that crashes at some broken files; HDF5 may never end."""
 
 
 # -------------------- one process --------------------
@@ -202,7 +204,7 @@ def fuzzed(name, count, seed=0):
 
 def ours(name, problems):
     """Problems that this package can do something about."""
-    if name not in BY_HDF5:
+    if name not in IN_C:
         return problems
     return [(number, told) for number, told in problems if told.startswith("unclean")]
 

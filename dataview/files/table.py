@@ -20,6 +20,7 @@ from dataview.formats import (
     is_zarr,
     media_in,
     open_array,
+    open_feather,
     open_folder,
     open_hdf5,
     open_json_lines,
@@ -29,6 +30,7 @@ from dataview.formats import (
     open_media,
     open_netcdf,
     open_npz,
+    open_parquet,
     open_safetensors,
     open_torch,
     open_zarr,
@@ -64,6 +66,7 @@ class Format(NamedTuple):
 
 IN_PLACE = frozenset({"random access", "in place"})
 RAGGED = frozenset({"random access", "ragged"})
+COLUMNS = RAGGED | {"missing values"}
 
 FORMATS = {
     "npy": Format((".npy",), open_array, WRITERS["npy"], b"\x93NUMPY", can=IN_PLACE),
@@ -99,13 +102,19 @@ FORMATS = {
     "json lines": Format(
         (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz"),
         open_json_lines,
-        can=RAGGED | {"missing values"},
+        can=COLUMNS,
     ),
     "lines": Format((".txt", ".txt.gz"), open_lines),
     "image": Format(MEDIA_SUFFIXES["image"], open_media, can=frozenset(), needs="Pillow"),
     "audio": Format(MEDIA_SUFFIXES["audio"], open_media, can=frozenset(), needs="soundfile"),
     "listed": Format(MEDIA_SUFFIXES["listed"], open_listed, can=RAGGED),
     "media": Format((), open_media, is_folder=media_in, can=RAGGED, needs="Pillow, soundfile"),
+    "parquet": Format(
+        (".parquet", ".pq"), open_parquet, magic=b"PAR1", can=COLUMNS, needs="pyarrow"
+    ),
+    "feather": Format(
+        (".feather", ".arrow", ".ipc"), open_feather, magic=b"ARROW1", can=COLUMNS, needs="pyarrow"
+    ),
     "folder": Format(
         (), open_folder, WRITERS["folder"], is_folder=has_arrays, can=IN_PLACE | RAGGED
     ),
@@ -114,7 +123,6 @@ FORMATS = {
 
 _OPENED_BY = {
     ".csv": "dv.View(pandas.read_csv(path))",
-    ".parquet": "dv.View(pandas.read_parquet(path))",
 }
 """How files that other libraries open become views."""
 

@@ -38,7 +38,7 @@ from dataview.formats.media import (
     open_media,
     register_decoder,
 )
-from dataview.formats.tables import open_json_lines, open_lines
+from dataview.formats.tables import open_feather, open_json_lines, open_lines, open_parquet
 
 __all__ = [
     "MEDIA_SUFFIXES",
@@ -60,6 +60,7 @@ __all__ = [
     "lengths_of_parts",
     "media_in",
     "open_array",
+    "open_feather",
     "open_folder",
     "open_hdf5",
     "open_json_lines",
@@ -69,6 +70,7 @@ __all__ = [
     "open_media",
     "open_netcdf",
     "open_npz",
+    "open_parquet",
     "open_safetensors",
     "open_torch",
     "open_zarr",

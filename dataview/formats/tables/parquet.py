@@ -1,0 +1,127 @@
+"""Parquet files: a group of rows is read together, and of it the columns that are asked for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from dataview.errors import import_library
+from dataview.formats.handles import Claim
+from dataview.formats.tables.arrow import leaves_of, names_of, text_meta
+from dataview.formats.tables.arrow_tables import (
+    MOST_TIMES,
+    MOST_UNPACKED,
+    ArrowTable,
+    check_names,
+    check_read_only,
+    starts_of,
+    too_large,
+)
+from dataview.formats.tables.columns import Name
+from dataview.plan.node import Node
+from dataview.sources import FileState, Opening, open_regular, state_of
+
+
+def open_parquet(path: str, mode: str, claim: Claim | None = None, fill: Any = None) -> Node:
+    """Return the record of a Parquet file's columns: its description is read.
+
+    `fill` stands for missing values, which have a mask beside them otherwise.
+    """
+    check_read_only(path, mode)
+    return ParquetTable(path, Opening(path, claim)).node(fill)
+
+
+class ParquetTable(ArrowTable):
+    """A Parquet file.  Each read has a reader of its own, since these are not for several threads.
+
+    Texts with a dictionary are read as codes: equal ones are one object then, and a file cannot
+    make a few bytes fill all memory by repeating a long text.
+    """
+
+    def load(self) -> tuple[FileState, np.ndarray]:
+        """Read the description at the end of the file."""
+        parquet = import_library("pyarrow.parquet", "dataview[arrow]")
+        self._idle: list[Any] = []
+        self._taking = threading.Lock()
+        with open_regular(self.path) as file:
+            state = state_of(file)
+        self.metadata = parquet.read_metadata(self.path)
+        schema = self.metadata.schema
+        fields = schema.to_arrow_schema()
+        check_names(fields.names)
+        self.places = {name: place for place, name in enumerate(names_of(fields))}
+        if len(self.places) != self.metadata.num_columns:
+            raise ValueError("its columns do not fit their description")
+        self.leaves, self.lost = leaves_of(fields, self._may_miss)
+        self.meta = text_meta(fields.metadata)
+        texts = [
+            name
+            for name, leaf in self.leaves.items()
+            if leaf.kind.dtype.hasobject and self._has_dictionary(self.places[name])
+        ]
+        self.dictionaries.update(dict.fromkeys(texts))
+        self._as_codes = [schema.column(self.places[name]).path for name in texts]
+        groups = range(self.metadata.num_row_groups)
+        return state, starts_of([self.metadata.row_group(one).num_rows for one in groups])
+
+    def _may_miss(self, name: Name) -> bool:
+        """Whether a column may lack values, by what is noted of each group of rows."""
+        place = self.places[name]
+        for group in range(self.metadata.num_row_groups):
+            found = self.metadata.row_group(group).column(place).statistics
+            if found is None or not found.has_null_count or found.null_count:
+                return True
+        return False
+
+    def _has_dictionary(self, place: int) -> bool:
+        column = self.metadata.schema.column(place)
+        return column.physical_type == "BYTE_ARRAY" and any(
+            self.metadata.row_group(group).column(place).has_dictionary_page
+            for group in range(self.metadata.num_row_groups)
+        )
+
+    def arrays(self, names: Collection[Name], first: int, stop: int) -> Any:
+        """Return columns of some groups of rows."""
+        groups = list(range(first, stop))
+        self._check_sizes(names, groups)
+        paths = [self.metadata.schema.column(self.places[name]).path for name in names]
+        reader = self._reader()
+        found = reader.read_row_groups(groups, columns=paths, use_threads=False)
+        with self._taking:
+            self._idle.append(reader)
+        return found
+
+    def _reader(self) -> Any:
+        """Return a reader that nobody uses."""
+        with self._taking:
+            if self._idle:
+                return self._idle.pop()
+        parquet = import_library("pyarrow.parquet", "dataview[arrow]")
+        return parquet.ParquetFile(
+            self.path, metadata=self.metadata, read_dictionary=self._as_codes, pre_buffer=False
+        )
+
+    def _check_sizes(self, names: Collection[Name], groups: list[int]) -> None:
+        """Raise if a few bytes would be unpacked to very many."""
+        for name in names:
+            packed = unpacked = 0
+            kind = self.leaves[name].kind
+            for group in groups:
+                found = self.metadata.row_group(group).column(self.places[name])
+                packed += found.total_compressed_size
+                unpacked += max(
+                    found.total_uncompressed_size, found.num_values * kind.dtype.itemsize
+                )
+            if unpacked > max(MOST_UNPACKED, MOST_TIMES * packed):
+                raise ValueError(too_large(packed, unpacked))
+
+    def close(self) -> None:
+        """Have all views of the file say that it is closed."""
+        super().close()
+        with self._taking:
+            idle, self._idle = self._idle, []
+        for reader in idle:
+            reader.close()

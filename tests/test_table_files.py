@@ -1,0 +1,456 @@
+"""Files of tables of each format: what columns become, what is read when, what is refused."""
+
+import datetime
+import decimal
+import os
+import pickle
+import re
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dataview as dv
+from children import printed
+from oracle import examples
+
+# -------------------- what Arrow's types become --------------------
+
+DAY = datetime.date(2020, 1, 2)
+TENSOR = pa.fixed_shape_tensor(pa.int32(), [2, 3])
+NOTHING = object()
+"""Where a mask is expected to be absent."""
+
+
+def tensors(rows):
+    return pa.ExtensionArray.from_storage(TENSOR, pa.array(rows, pa.list_(pa.int32(), 6)))
+
+
+def objects(*values):
+    found = np.empty(len(values), object)
+    found[:] = values
+    return found
+
+
+TYPES = {
+    "integers": (pa.array([1, 2, 3], "i2"), np.array([1, 2, 3], "i2"), NOTHING),
+    "integers with gaps": (pa.array([1, None, 3]), np.array([1, 0, 3]), [1, 0, 1]),
+    "large integers": (pa.array([2**64 - 1, None], "u8"), np.array([2**64 - 1, 0], "u8"), [1, 0]),
+    "floats": (pa.array([1.5, None, np.nan]), np.array([1.5, np.nan, np.nan]), [1, 0, 1]),
+    "half floats": (pa.array([1, None], "f2"), np.array([1, np.nan], "f2"), [1, 0]),
+    "booleans": (pa.array([True, None, False]), np.array([True, False, False]), [1, 0, 1]),
+    "texts": (pa.array(["é", None, ""]), objects("é", "", ""), [1, 0, 1]),
+    "large texts": (pa.array(["é", None], "large_string"), objects("é", ""), [1, 0]),
+    "views of texts": (pa.array(["é" * 20, None], "string_view"), objects("é" * 20, ""), [1, 0]),
+    "bytes": (pa.array([b"\0a", None]), objects(b"\0a", b""), [1, 0]),
+    "bytes of one length": (
+        pa.array([b"a\0", None], pa.binary(2)),
+        np.array([b"a\0", b"\0\0"], "V2"),
+        [1, 0],
+    ),
+    "times of a zone": (
+        pa.array([5, None], pa.timestamp("us", "Europe/Berlin")),
+        np.array([5, "NaT"], "M8[us]"),
+        [1, 0],
+    ),
+    "dates": (pa.array([DAY, None]), np.array([DAY, "NaT"], "M8[D]"), [1, 0]),
+    "times of day": (
+        pa.array([datetime.time(0, 1), None], pa.time32("ms")),
+        np.array([60_000, "NaT"], "m8[ms]"),
+        [1, 0],
+    ),
+    "durations": (pa.array([1, None], pa.duration("s")), np.array([1, "NaT"], "m8[s]"), [1, 0]),
+    "decimals": (
+        pa.array([decimal.Decimal("0.10"), None]),
+        objects(decimal.Decimal("0.10"), decimal.Decimal(0)),
+        [1, 0],
+    ),
+    "nothing": (pa.nulls(2), np.array([np.nan, np.nan]), [0, 0]),
+    "codes": (
+        pa.array(["b", None, "a", "b"]).dictionary_encode(),
+        np.array([0, -1, 1, 0], "i4"),
+        [1, 0, 1, 1],
+    ),
+    "pairs": (
+        pa.array([[1, 2], None, [3, None]], pa.list_(pa.int8(), 2)),
+        np.array([[1, 2], [0, 0], [3, 0]], "i1"),
+        [1, 0, 0],
+    ),
+    "tensors": (tensors([range(6)]), np.arange(6, dtype="i4").reshape(1, 2, 3), NOTHING),
+}  # fmt: skip
+
+
+def parquet(table, path, rows=None):
+    pq.write_table(table, path.with_suffix(".parquet"), row_group_size=rows)
+    return path.with_suffix(".parquet")
+
+
+def ipc(new, suffix, compression=None):
+    def write(table, path, rows=None):
+        options = pa.ipc.IpcWriteOptions(compression=compression)
+        with new(path.with_suffix(suffix), table.schema, options=options) as file:
+            file.write_table(table, max_chunksize=rows)
+        return path.with_suffix(suffix)
+
+    return write
+
+
+WRITTEN = {
+    "parquet": parquet,
+    "arrow": ipc(pa.ipc.new_file, ".arrow"),
+    "packed feather": ipc(pa.ipc.new_file, ".feather", "lz4"),
+    "stream": ipc(pa.ipc.new_stream, ".arrow"),
+    "packed stream": ipc(pa.ipc.new_stream, ".ipc", "zstd"),
+}
+
+
+@pytest.fixture(params=WRITTEN)
+def write(request):
+    return WRITTEN[request.param]
+
+
+@pytest.mark.parametrize("rows", [1, 100])
+@pytest.mark.parametrize("name", TYPES)
+def test_each_type_becomes_an_array_and_its_gaps_a_mask(name, rows, write, tmp_path):
+    column, values, mask = TYPES[name]
+    d = dv.open(write(pa.table({"x": column}), tmp_path / "a", rows))
+    found = d.x()
+    assert found.dtype == values.dtype and d.x._dtype() == values.dtype
+    np.testing.assert_array_equal(found, values)
+    assert d._fields() == ("x",) if mask is NOTHING else ("x", "x_mask")
+    if mask is not NOTHING:
+        assert d.x_mask().tolist() == list(map(bool, mask))
+        np.testing.assert_array_equal(d.x[::-1](), values[::-1])
+
+
+def test_times_have_their_zone_and_codes_their_labels(write, tmp_path):
+    table = pa.table({"t": TYPES["times of a zone"][0], "code": TYPES["codes"][0][:2]})
+    d = dv.open(write(table, tmp_path / "a"))
+    assert d.t._meta["timezone"] == "Europe/Berlin"
+    assert d.code._meta["labels"] == ["b", "a"]
+
+
+def test_structs_are_nested_fields_and_lists_ragged_ones(write, tmp_path):
+    table = pa.table(
+        {
+            "s": pa.array([{"a": 1, "b": {"c": "x"}}, None, {"a": None, "b": {"c": "y"}}]),
+            "l": pa.array([[1, 2], [], None]),
+            "deep": pa.array([[[1], [2, 3]], [[]], []]),
+            "of": pa.array([[{"p": 1, "q": "x"}], [], [{"p": 2, "q": None}, {"p": 3, "q": "y"}]]),
+            "map": pa.array([[("k", 1)], None, []], pa.map_(pa.string(), pa.int64())),
+            "pairs": pa.array([[[1, 2]], [], None], pa.list_(pa.list_(pa.int8(), 2))),
+        }
+    )
+    d = dv.open(write(table, tmp_path / "a", 2))
+    assert d.s.a().tolist() == [1, 0, 0] and d.s.a_mask().tolist() == [True, False, False]
+    assert d.s.b.c().tolist() == ["x", "", "y"] and d.s.b.c_mask().tolist() == [True, False, True]
+    assert [row.tolist() for row in d.l()] == [[1, 2], [], []]
+    assert d.l_mask().tolist() == [True, True, False] and d.l._shape() == (3, None)
+    assert [[part.tolist() for part in row] for row in d.deep()] == [[[1], [2, 3]], [[]], []]
+    assert [row.tolist() for row in d.of.p()] == [[1], [], [2, 3]]
+    assert [row.tolist() for row in d.of.q()] == [["x"], [], ["", "y"]]
+    assert d.of.q_mask().tolist() == [True, True, False]  # a row lacks what a value of it lacks
+    assert [row.tolist() for row in d.map.key()] == [["k"], [], []]
+    assert [row.tolist() for row in d.pairs[[2, 0]]()] == [[], [[1, 2]]]
+
+
+def test_what_numpy_has_no_array_of_is_no_field_and_says_why(tmp_path):
+    interval = pa.array([(1, 2, 3)], pa.month_day_nano_interval())
+    d = dv.open(WRITTEN["arrow"](pa.table({"x": [1], "i": interval}), tmp_path / "a"))
+    assert d._fields() == ("x",) and d.x().tolist() == [1]
+    with pytest.raises(
+        dv.FieldError, match="month_day_nano_interval, of which NumPy has no arrays"
+    ):
+        d._field("i")
+    with pytest.raises(ValueError, match=r"b\.arrow has no columns that can be viewed; 'i' is of"):
+        dv.open(WRITTEN["arrow"](pa.table({"i": interval}), tmp_path / "b"))
+
+
+def test_labels_of_all_groups_are_numbered_together(tmp_path):
+    schema = pa.schema([("c", pa.dictionary(pa.int8(), pa.string()))])
+    path = tmp_path / "a.parquet"
+    with pq.ParquetWriter(path, schema) as file:
+        for values in (["b", "a"], ["c", None, "b"], []):
+            file.write_table(pa.table([pa.array(values, schema[0].type)], schema))
+    d = dv.open(path)
+    labels = d.c._meta["labels"]
+    assert [labels[code] if code >= 0 else None for code in d.c()] == ["b", "a", "c", None, "b"]
+    assert [labels[code] for code in d.c[-1:]()] == ["b"]
+
+
+def test_one_value_stands_for_what_is_missing_if_asked_for(write, tmp_path):
+    table = pa.table({"age": [1, None], "name": ["x", None], "l": [[1], [None]]})
+    path = write(table, tmp_path / "a")
+    d = dv.open(path, fill={"age": -1, "l": 9})
+    assert d._fields() == ("age", "name", "l", "name_mask")
+    assert d.age().tolist() == [1, -1] and d.l[1]().tolist() == [9]
+    assert pickle.loads(pickle.dumps(d.age))().tolist() == [1, -1]
+    with pytest.raises(
+        TypeError, match=r"fill=-1 is no value of column 'name' of a\..*fill={name:"
+    ):
+        dv.open(path, fill=-1)
+    with pytest.raises(ValueError, match=r"'agee', which is no column of a\..*did you mean 'age'"):
+        dv.open(path, fill={"agee": 1})
+
+
+def test_a_file_without_rows_has_its_fields(write, tmp_path):
+    schema = pa.schema([("x", "f4"), ("s", "string"), ("l", pa.list_(pa.int64()))])
+    table = schema.empty_table()
+    d = dv.open(write(table, tmp_path / "a"))
+    assert len(d) == 0 and d.x().dtype == "f4" and d.s().shape == (0,)
+
+
+columns = st.one_of(
+    st.lists(st.none() | st.integers(-(2**63), 2**63 - 1), min_size=7, max_size=7).map(
+        lambda values: pa.array(values, "i8")
+    ),
+    st.lists(st.none() | st.floats(), min_size=7, max_size=7).map(lambda own: pa.array(own, "f8")),
+    st.lists(st.none() | st.text(max_size=3), min_size=7, max_size=7).map(
+        lambda values: pa.array(values, "string")
+    ),
+)
+
+
+@examples(40)
+@given(
+    column=columns,
+    key=st.one_of(st.integers(-7, 6), st.slices(7), st.lists(st.integers(-7, 6))),
+    kind=st.sampled_from(list(WRITTEN)),
+    rows=st.integers(1, 8),
+)
+def test_any_key_reads_what_the_file_has(column, key, kind, rows, tmp_path_factory):
+    path = WRITTEN[kind](pa.table({"x": column}), tmp_path_factory.mktemp("t") / "a", rows)
+    d = dv.open(path)
+    key = np.array(key, int) if isinstance(key, list) else key
+    whole = np.array(column.to_pylist(), object)
+    present = np.array([value is not None for value in whole])
+    if present.all():
+        assert "x_mask" not in d._fields()
+    else:
+        np.testing.assert_array_equal(d.x_mask[key](), present[key])
+    found = np.asarray(d.x[key]())
+    np.testing.assert_array_equal(
+        found[present[key]], whole[key][present[key]] if found.ndim else found
+    )
+
+
+# -------------------- what is read when --------------------
+
+READING = """
+import os, sys
+import numpy as np
+import dataview as dv
+
+def count():
+    return int(open("/proc/self/io").read().split()[1])
+
+d = dv.open(sys.argv[1])
+d.x._shape(), repr(d)
+before = count()
+d.y[150_000:160_000]()
+print(count() - before)
+"""
+
+
+def test_a_slice_of_a_column_reads_its_row_groups_alone(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pa.table({name: rng.random(1_000_000) for name in "xyz"})
+    path = parquet(table, tmp_path / "a", 100_000)
+    group = pq.read_metadata(path).row_group(1).column(1)
+    (_, read) = (
+        printed("-c", READING, path).split() if False else ("", printed("-c", READING, path))
+    )
+    assert group.total_compressed_size <= int(read) <= group.total_compressed_size * 1.01 + 20_000
+
+
+def test_statistics_tell_that_nothing_is_missing(tmp_path):
+    table = pa.table({"x": pa.array([1, 2, None, 4]), "y": pa.array([1, 2, 3, 4])})
+    with pq.ParquetWriter(tmp_path / "a.parquet", table.schema) as file:
+        file.write_table(table, row_group_size=2)
+    assert dv.open(tmp_path / "a.parquet")._fields() == ("x", "y", "x_mask")
+    pq.write_table(table, tmp_path / "b.parquet", write_statistics=False)
+    d = dv.open(tmp_path / "b.parquet")
+    assert d._fields() == ("x", "y", "x_mask", "y_mask") and d.y_mask().all()
+
+
+def test_a_mapped_file_hands_out_no_part_of_itself(tmp_path):
+    path = WRITTEN["arrow"](pa.table({"x": np.arange(10)}), tmp_path / "a")
+    found = dv.open(path).x()
+    found[:] = 7
+    assert dv.open(path).x().tolist() == list(range(10))
+
+
+# -------------------- opened, closed, sent --------------------
+
+
+@pytest.fixture
+def path(write, tmp_path):
+    table = pa.table({"x": np.arange(1000), "s": [str(n) for n in range(1000)]})
+    return write(table, tmp_path / "a", 100)
+
+
+def test_a_file_is_known_by_how_it_begins(tmp_path):
+    for kind in ("parquet", "arrow", "packed feather"):
+        path = WRITTEN[kind](pa.table({"x": [1, 2]}), tmp_path / "a").rename(tmp_path / "data")
+        assert dv.open(path).x().tolist() == [1, 2]
+    path = WRITTEN["stream"](pa.table({"x": [1, 2]}), tmp_path / "a").rename(tmp_path / "data")
+    assert dv.open(path, format="feather").x().tolist() == [1, 2]
+
+
+def test_a_file_of_columns_is_not_changed_in_place(path):
+    with pytest.raises(ValueError, match=r"cannot be changed in place; .*_save; got 'r\+'"):
+        dv.open(path, "r+")
+    with pytest.raises(dv.ReadOnlyError, match=r"column 'x' of a\."):
+        dv.open(path).x[0] = 1
+
+
+def test_a_closed_file_says_so(path):
+    d = dv.open(path)
+    d.x[:3]()
+    d._close()
+    with pytest.raises(ValueError, match=r"was closed, .*open it again"):
+        d.s[:3]()
+    with pytest.raises(ValueError, match=r"was closed, .*open it again"):
+        d.x[:3]()
+
+
+def test_nothing_stays_open(path):
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        dv.open(path).x[0]()
+        with dv.open(path) as d:
+            d.s[5]()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_file_that_was_replaced_is_not_read_on(path, tmp_path):
+    d = dv.open(path)
+    d.x[:3]()
+    shutil.copy(path, tmp_path / "copy")
+    os.utime(tmp_path / "copy", (1, 1))
+    os.replace(tmp_path / "copy", path)
+    with pytest.raises(ValueError, match="has changed since it was opened; open it again"):
+        d.x[500]()
+
+
+def test_a_view_is_sent_by_its_path(path, write):
+    d = dv.open(path)
+    sent = pickle.dumps(d[3:7].s)
+    assert len(sent) < 2000
+    assert pickle.loads(sent)().tolist() == list("3456")
+    write(pa.table({"x": [1], "s": ["x"]}), path.parent / "a")
+    with pytest.raises(ValueError, match="has changed since a view of it was pickled"):
+        pickle.loads(sent)()
+
+
+def test_threads_read_at_the_same_time(path):
+    d = dv.open(path)
+
+    def read(start):
+        return d.x[start : start + 90 : 3]().sum(), "".join(d.s[[start, 999 - start]]())
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(read, range(0, 900, 7)))
+    assert found == [
+        (sum(range(start, start + 90, 3)), f"{start}{999 - start}") for start in range(0, 900, 7)
+    ]
+
+
+@pytest.mark.parametrize("kind", ["thread", "process"])
+def test_workers_read_batches(path, kind):
+    d = dv.open(path)
+    found = [
+        batch.x() for batch in d._loader(64, workers=2, kind=kind, sampler="chunk-permutation")
+    ]
+    assert sorted(np.concatenate(found).tolist()) == list(range(1000))
+
+
+# -------------------- files of strangers --------------------
+
+
+def test_a_broken_file_is_named(path):
+    raw = path.read_bytes()
+    path.write_bytes(raw[: len(raw) // 2])
+    with pytest.raises((ValueError, OSError), match=re.escape(str(path))):
+        dv.open(path).x()
+
+
+def test_a_broken_column_is_named(tmp_path):
+    path = parquet(
+        pa.table({"x": np.random.default_rng(0).random(10_000), "y": range(10_000)}), tmp_path / "a"
+    )
+    raw = bytearray(path.read_bytes())
+    raw[4:30] = b"\xff" * 26
+    path.write_bytes(raw)
+    d = dv.open(path)
+    assert d.y[:3]().tolist() == [0, 1, 2]
+    with pytest.raises(OSError, match=r"column 'x' of .*a\.parquet cannot be read"):
+        d.x()
+
+
+BOMB = """
+import resource, sys
+import dataview as dv
+resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
+d = dv.open(sys.argv[1])
+print(len(d))
+try:
+    d.x[:3]()
+except ValueError as error:
+    print(error)
+"""
+
+
+def long_texts(folder):
+    """A file of 100 KB with a text of 100 MB, ten thousand times."""
+    codes = pa.DictionaryArray.from_arrays(np.zeros(10_000, "i4"), ["a" * 100_000_000])
+    pq.write_table(
+        pa.table({"x": codes}), folder / "a.parquet", compression="zstd", store_schema=False
+    )
+    return folder / "a.parquet"
+
+
+def test_a_long_text_that_is_repeated_is_kept_once(tmp_path):
+    path = long_texts(tmp_path)
+    assert path.stat().st_size < 1_000_000
+    program = BOMB.replace("d.x[:3]()", "print({len(text) for text in d.x()})")
+    assert printed("-c", program, path).split("\n")[1] == "{100000000}"
+
+
+@pytest.mark.parametrize("kind", ["parquet", "packed feather", "packed stream"])
+def test_a_few_bytes_are_not_unpacked_to_very_many(kind, tmp_path, monkeypatch):
+    for room in ("parquet", "feather", "arrow_tables"):
+        monkeypatch.setattr(f"dataview.formats.tables.{room}.MOST_UNPACKED", 1 << 20)
+    path = WRITTEN[kind](
+        pa.table({"x": np.zeros(1 << 18), "y": np.zeros(1 << 18, "i1")}), tmp_path / "a"
+    )
+    d = dv.open(path)
+    with pytest.raises(ValueError, match=rf"column 'x' of {path} .*bytes would be unpacked"):
+        d.x[:3]()
+
+
+def test_very_many_columns_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("dataview.formats.tables.arrow_tables.MOST_COLUMNS", 10)
+    table = pa.table({f"x{n}": [n] for n in range(11)})
+    for kind in ("parquet", "arrow"):
+        path = WRITTEN[kind](table, tmp_path / "a")
+        with pytest.raises(ValueError, match=rf"{path}.* has 11 columns, and up to 10 are viewed"):
+            dv.open(path)
+
+
+def test_two_columns_of_one_name_are_refused(write, tmp_path):
+    table = pa.table([pa.array([1]), pa.array([2])], ["x", "x"])
+    with pytest.raises(ValueError, match="two columns have the name 'x'"):
+        dv.open(write(table, tmp_path / "a"))
+
+
+def test_the_old_feather_format_is_refused_with_what_to_do(tmp_path):
+    (tmp_path / "a.feather").write_bytes(b"FEA1" + bytes(100))
+    with pytest.raises(ValueError, match=r"a\.feather .*version 1 of Feather; .*write_feather"):
+        dv.open(tmp_path / "a.feather")
