@@ -959,6 +959,21 @@ def test_what_has_arrows_stream_alone_becomes_fields():
     assert_same(dv.View(Stream()).a(), np.array([1, 2]))
 
 
+def test_a_result_of_duckdb_becomes_fields_with_masks():
+    import duckdb
+
+    d = dv.View(
+        duckdb.sql(
+            "select * from (values (1, 'a', {'u': 1.5}, [1, 2]), (null, 'b', {'u': 2.5}, [])) "
+            "as found(x, name, part, l)"
+        )
+    )
+    assert d._fields() == ("x", "name", "part", "l", "x_mask")
+    assert d.x().tolist() == [1, 0] and d.x_mask().tolist() == [True, False]
+    assert d.name().tolist() == ["a", "b"] and d.part.u._sum()() == 4
+    assert_rows(d.l, [[1, 2], []])
+
+
 # ---------------------------------------------------------------- SciPy
 
 

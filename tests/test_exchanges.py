@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Sequence
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -490,3 +491,45 @@ def test_numpy_finds_functions_of_views_and_others_find_no_array(x):
     assert isinstance(np.transpose(view), dv.View)
     assert not hasattr(view, "__array_function__")
     assert callable(dv.View.__array_function__)
+
+
+# -------------------- Arrow's tables in memory --------------------
+
+
+def test_arrow_tables_become_fields_with_masks_beside_gaps():
+    table = pa.table(
+        {
+            "x": np.arange(3),
+            "age": [1, None, 3],
+            "name": ["a", "b", None],
+            "kind": pa.chunked_array([["u", "v"], ["w"]]).dictionary_encode(),
+            "part": [{"y": 1.5}, None, {"y": None}],
+            "rows": [[1], [], [2, 3]],
+            "at": pa.array([1, 2, 3], pa.timestamp("s", "UTC")),
+        }
+    )
+    d = dv.View(table)
+    own = ("x", "age", "name", "kind", "part", "rows", "at")
+    assert d._fields() == (*own, "age_mask", "name_mask")
+    assert d.age().tolist() == [1, 0, 3] and d.age_mask().tolist() == [True, False, True]
+    assert d.name().tolist() == ["a", "b", ""]
+    assert d.kind().tolist() == [0, 1, 2] and d.kind._meta["labels"] == ["u", "v", "w"]
+    assert d.part.y_mask().tolist() == [True, False, False] and np.isnan(d.part.y()[1])
+    assert [row.tolist() for row in d.rows()] == [[1], [], [2, 3]]
+    assert d.at._meta["timezone"] == "UTC"
+    assert np.shares_memory(d.x(), table["x"].chunk(0).to_numpy())
+    with pytest.raises(ValueError):
+        d.x[0] = 1
+
+
+def test_one_arrow_array_is_one_view():
+    assert dv.View(pa.array([1, 2]))().tolist() == [1, 2]
+    assert dv.View(pa.array([1, None]))().tolist() == [1, None]
+    assert dv.View(pa.array(["a", None]))().tolist() == ["a", None]
+    assert dv.View(pa.array([True, None]))().tolist() == [True, None]
+    assert np.isnan(dv.View(pa.array([1.5, None]))()[1])
+    assert dv.View(pa.array([{"a": 1}, None])).a_mask().tolist() == [True, False]
+    codes = dv.View(pa.array(["b", "a", None]).dictionary_encode())
+    assert codes().tolist() == [0, 1, -1] and codes._meta["labels"] == ["b", "a"]
+    with pytest.raises(TypeError, match="the column is of type month_day_nano_interval"):
+        dv.View(pa.array([(1, 2, 3)], pa.month_day_nano_interval()))

@@ -22,12 +22,10 @@ from dataview.exchange.frames import (
     of_series,
 )
 from dataview.exchange.sparse_rows import of_sparse
-from dataview.formats import H5pySource, ZarrSource
+from dataview.formats import H5pySource, ZarrSource, node_of_column, node_of_table
 from dataview.index.flat import layout_of
 from dataview.plan.build import record, stored
 from dataview.plan.fields import check_name
-from dataview.plan.kinds import known_shape
-from dataview.plan.layout import reshaped
 from dataview.plan.node import Node
 from dataview.plan.ragged import laid_out
 from dataview.sources import ArrayLike, ArraySource, DelayedSource
@@ -180,7 +178,7 @@ def _of_nested(tensor: Any) -> Node:
 def _of_awkward(array: Any) -> Node:
     """Return the node of an Awkward array, by way of Arrow."""
     awkward = import_library("awkward", "awkward")
-    return _of_arrow(awkward.to_arrow(array, extensionarray=False))
+    return node_of_column(awkward.to_arrow(array, extensionarray=False))
 
 
 def _of_labelled(array: Any) -> Node:
@@ -213,50 +211,16 @@ def _of_dataset(dataset: Any) -> Node:
 
 
 def _of_frame(frame: Any) -> Node:
-    return of_pandas(frame, _of_table)
+    return of_pandas(frame, node_of_table)
 
 
 def _of_series(series: Any) -> Node:
-    return of_series(series, _of_table)
-
-
-def _of_table(table: Any) -> Node:
-    """Return the record of an Arrow table or batch: its columns."""
-    return _in_columns(zip(table.schema.names, map(_of_arrow, table.columns), strict=True))
+    return of_series(series, node_of_table)
 
 
 def _of_arrow_stream(stream: Any) -> Node:
     """Return the node of Arrow's C stream: a table, or one column."""
-    return _of_arrow(import_library("pyarrow", "dataview[arrow]").chunked_array(stream))
-
-
-def _of_arrow(column: Any) -> Node:
-    """Return the node of an Arrow array, which shares memory if all is one run of numbers."""
-    pyarrow = import_library("pyarrow", "dataview[arrow]")
-    kinds, kind = pyarrow.types, column.type
-    if isinstance(column, pyarrow.ChunkedArray):
-        column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    if isinstance(column, pyarrow.ExtensionArray):
-        return _of_arrow(column.storage)
-    if kinds.is_struct(kind):
-        parts = zip(kind.names, column.flatten(), strict=True)
-        return _in_columns((name, _of_arrow(part)) for name, part in parts)
-    if kinds.is_fixed_size_list(kind) and not column.null_count:
-        return _of_lists(column, kind.list_size)
-    if (kinds.is_list(kind) or kinds.is_large_list(kind)) and not column.null_count:
-        inner = _of_arrow(column.values)
-        return laid_out(inner, layout_of(offsets=np.asarray(column.offsets)), exactly=False)
-    if kinds.is_dictionary(kind):
-        return _of_arrow(column.dictionary_decode())
-    if kinds.is_integer(kind) and column.null_count:
-        return _in_memory(np.array(column.to_pylist(), object), shared=False)
-    return _in_memory(column.to_numpy(zero_copy_only=False), shared=False)
-
-
-def _of_lists(column: Any, size: int) -> Node:
-    """Return the node of lists of one length: an array with one axis more."""
-    inner = _of_arrow(column.flatten())
-    return reshaped(inner, (len(column), size, *known_shape(inner)[1:]))
+    return node_of_column(import_library("pyarrow", "dataview[arrow]").chunked_array(stream))
 
 
 READERS: dict[tuple[str, str], Reader] = {
@@ -279,11 +243,11 @@ READERS: dict[tuple[str, str], Reader] = {
     ("polars", "DataFrame"): of_polars,
     ("polars", "Series"): of_polars_series,
     ("polars", "LazyFrame"): of_lazy_frame,
-    ("pyarrow", "Table"): _of_table,
-    ("pyarrow", "RecordBatch"): _of_table,
+    ("pyarrow", "Table"): node_of_table,
+    ("pyarrow", "RecordBatch"): node_of_table,
     ("pyarrow", "RecordBatchReader"): _of_arrow_stream,
-    ("pyarrow", "Array"): _of_arrow,
-    ("pyarrow", "ChunkedArray"): _of_arrow,
+    ("pyarrow", "Array"): node_of_column,
+    ("pyarrow", "ChunkedArray"): node_of_column,
 }
 """The reader of an object, by the library and the name of its class or of a base of that.
 

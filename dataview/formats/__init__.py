@@ -38,7 +38,14 @@ from dataview.formats.media import (
     open_media,
     register_decoder,
 )
-from dataview.formats.tables import open_feather, open_json_lines, open_lines, open_parquet
+from dataview.formats.tables import (
+    node_of_column,
+    node_of_table,
+    open_feather,
+    open_json_lines,
+    open_lines,
+    open_parquet,
+)
 
 __all__ = [
     "MEDIA_SUFFIXES",
@@ -59,6 +66,8 @@ __all__ = [
     "is_zarr_alone",
     "lengths_of_parts",
     "media_in",
+    "node_of_column",
+    "node_of_table",
     "open_array",
     "open_feather",
     "open_folder",

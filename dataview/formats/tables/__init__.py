@@ -2,12 +2,13 @@
 
 from dataview.formats.tables.columns import Column, Kind, Name, Table, table_node
 from dataview.formats.tables.feather import open_feather
+from dataview.formats.tables.in_memory import node_of_column, node_of_table
 from dataview.formats.tables.json_lines import open_json_lines
 from dataview.formats.tables.lines import open_lines
 from dataview.formats.tables.parquet import open_parquet
 from dataview.formats.tables.schema import joined, missing_in
 
 __all__ = [
-    "Column", "Kind", "Name", "Table", "joined", "missing_in", "open_feather", "open_json_lines",
-    "open_lines", "open_parquet", "table_node",
+    "Column", "Kind", "Name", "Table", "joined", "missing_in", "node_of_column", "node_of_table",
+    "open_feather", "open_json_lines", "open_lines", "open_parquet", "table_node",
 ]  # fmt: skip

@@ -83,7 +83,7 @@ def _leaves(
 ) -> Iterator[tuple[Name, Leaf | str, bool]]:
     """Yield the leaves below a type by name, or why it has none, and whether they may be null."""
     types = arrow().types
-    kind, inner_shape = _stored_type(kind)
+    kind, inner_shape = stored_type(kind)
     if types.is_struct(kind):
         for part in kind:
             yield from _leaves(
@@ -105,7 +105,7 @@ def _leaves(
         yield name, Leaf(Kind(found, shape, depth), kind, meta), nullable
 
 
-def _stored_type(kind: Any) -> tuple[Any, tuple[int, ...]]:
+def stored_type(kind: Any) -> tuple[Any, tuple[int, ...]]:
     """Return the type of what an extension stores, and the shape of a tensor."""
     pyarrow, shape = arrow(), ()
     while True:
@@ -140,7 +140,7 @@ def _is_fixed(kind: Any) -> bool:
 
 
 def _has_lists(kind: Any) -> bool:
-    kind, _ = _stored_type(kind)
+    kind, _ = stored_type(kind)
     if arrow().types.is_struct(kind):
         return any(_has_lists(part.type) for part in kind)
     return is_list(kind) and not _is_fixed(kind)
@@ -251,7 +251,7 @@ def one_array(column: Any) -> Any:
 
 
 def _columns(array: Any, name: Name, dictionaries: Dictionaries) -> Iterator[tuple[Name, Column]]:
-    types, (_, shape), array = arrow().types, _stored_type(array.type), _plain(array)
+    types, (_, shape), array = arrow().types, stored_type(array.type), _plain(array)
     kind = array.type
     if types.is_struct(kind):
         for part, child in zip(kind, array.flatten(), strict=True):
@@ -449,3 +449,17 @@ def _decoded(codes: np.ndarray, labels: Any) -> np.ndarray:
     table = np.concatenate([values_of(labels), values_of(arrow().nulls(1, labels.type))])
     found: np.ndarray = table[codes]
     return found
+
+
+def dictionaries_in(column: Any, name: Name) -> Iterator[tuple[Name, Any]]:
+    """Yield the dictionaries below a column by the names of their leaves."""
+    pyarrow = arrow()
+    for array in column.chunks if isinstance(column, pyarrow.ChunkedArray) else [column]:
+        kind = array.type
+        if pyarrow.types.is_dictionary(kind):
+            yield name, array.dictionary
+        elif pyarrow.types.is_struct(kind):
+            for part, child in zip(kind, array.flatten(), strict=True):
+                yield from dictionaries_in(child, (*name, part.name))
+        elif pyarrow.types.is_nested(kind):
+            yield from dictionaries_in(array.flatten(), name)

@@ -14,7 +14,14 @@ import numpy as np
 
 from dataview.errors import shortened
 from dataview.formats.contents import described
-from dataview.formats.tables.arrow import Leaf, arrow, columns_of, labels_in, one_array
+from dataview.formats.tables.arrow import (
+    Leaf,
+    arrow,
+    columns_of,
+    dictionaries_in,
+    labels_in,
+    one_array,
+)
 from dataview.formats.tables.columns import Column, Name, Table, table_node
 from dataview.plan.node import Node
 from dataview.sources import FileState, Opening
@@ -101,7 +108,7 @@ class ArrowTable(Table):
             for group in range(len(self.starts) - 1):
                 table = self.arrays(names, group, group + 1)
                 for own, column in zip(table.schema.names, table.columns, strict=True):
-                    for name, labels in _dictionaries(column, (own,)):
+                    for name, labels in dictionaries_in(column, (own,)):
                         if name in met and not any(labels.equals(one) for one in met[name]):
                             met[name].append(labels)
             for name, found in met.items():
@@ -150,20 +157,6 @@ def _reopened(
     found.find_labels()
     found.fills = fills
     return found
-
-
-def _dictionaries(column: Any, name: Name) -> Iterator[tuple[Name, Any]]:
-    """Yield the dictionaries below a column by the names of their leaves."""
-    pyarrow = arrow()
-    for array in column.chunks if isinstance(column, pyarrow.ChunkedArray) else [column]:
-        kind = array.type
-        if pyarrow.types.is_dictionary(kind):
-            yield name, array.dictionary
-        elif pyarrow.types.is_struct(kind):
-            for part, child in zip(kind, array.flatten(), strict=True):
-                yield from _dictionaries(child, (*name, part.name))
-        elif pyarrow.types.is_nested(kind):
-            yield from _dictionaries(array.flatten(), name)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,83 @@
+"""Arrow's tables in memory as nodes, which share memory wherever NumPy has the same arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dataview.formats.contents import described
+from dataview.formats.tables.arrow import (
+    arrow,
+    columns_of,
+    dictionaries_in,
+    labels_in,
+    leaves_of,
+    one_array,
+    stored_type,
+    text_meta,
+)
+from dataview.formats.tables.columns import Column, Name, nested
+from dataview.index.flat import layout_of
+from dataview.plan.build import field, stored
+from dataview.plan.node import Node
+from dataview.plan.ragged import laid_out
+from dataview.sources import ArraySource
+
+
+def node_of_table(table: Any) -> Node:
+    """Return the record of an Arrow table's columns, with masks beside those that have gaps."""
+    names = table.schema.names
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise ValueError(f"two columns have the name {twice[0]!r}; rename one of them")
+    found = leaves_of(list(table.schema), lambda name: True)
+    if not found.found and not found.lost:
+        raise ValueError("a table without columns has no data to view")
+    nodes: dict[Name, Node] = {}
+    masks: dict[Name, Node] = {}
+    for name, column in zip(names, table.columns, strict=True):
+        if name in found.lost:
+            continue
+        array = one_array(column)
+        labels = {own: labels_in([one]) for own, one in dictionaries_in(array, (name,))}
+        for own, part in columns_of(array, (name,), labels).items():
+            meta = dict(found.found[own].meta)
+            if own in labels:
+                meta["labels"] = labels[own].to_pylist()
+            nodes[own] = described(_node(part), meta)
+            if part.present is not None and not part.present.all():
+                masks[own] = stored(ArraySource(part.present), False)
+    return described(nested(nodes, masks, found.lost), text_meta(table.schema.metadata))
+
+
+def node_of_column(column: Any) -> Node:
+    """Return the node of one Arrow array: a record for structs, rows for lists.
+
+    Beside one column there is no place for a mask: gaps are NaN and NaT, and None in anything else.
+    """
+    pyarrow = arrow()
+    array = one_array(column)
+    found = node_of_table(pyarrow.table({COLUMN: array}))
+    if COLUMN in found.fields.unread:
+        raise TypeError(f"the column {found.fields.unread[COLUMN]}")
+    node = field(found, COLUMN)
+    kind, _ = stored_type(array.type)
+    has_none = len(found.fields.named) == 2 and not pyarrow.types.is_dictionary(kind)
+    if not has_none or (node.dtype is not None and node.dtype.kind in "fmM"):
+        return node
+    values = array.to_pylist() if pyarrow.types.is_integer(kind) else None
+    if values is None:
+        return stored(ArraySource(array.to_numpy(zero_copy_only=False)), False)
+    return stored(ArraySource(np.array(values, object)), False)
+
+
+COLUMN = "column"
+
+
+def _node(column: Column) -> Node:
+    """Return the node of values, which share memory with Arrow's, or of lists of them."""
+    if isinstance(column.values, Column):
+        assert column.offsets is not None
+        return laid_out(_node(column.values), layout_of(offsets=column.offsets), True)
+    return stored(ArraySource(column.values), False)
