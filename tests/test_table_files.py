@@ -454,3 +454,123 @@ def test_the_old_feather_format_is_refused_with_what_to_do(tmp_path):
     (tmp_path / "a.feather").write_bytes(b"FEA1" + bytes(100))
     with pytest.raises(ValueError, match=r"a\.feather .*version 1 of Feather; .*write_feather"):
         dv.open(tmp_path / "a.feather")
+
+
+# -------------------- saved --------------------
+
+
+@pytest.fixture(params=["parquet", "feather"])
+def target(request, tmp_path):
+    return tmp_path / f"a.{request.param}"
+
+
+def saved(**fields):
+    """A view, and one of the file that it is saved in; groups have seven rows."""
+
+    def save(target, **options):
+        d = dv.View(**fields)
+        d._save(target, **{"chunks": 7, **options})
+        return d, dv.open(target)
+
+    return save
+
+
+COUNT = 20
+SAVED = {
+    "numbers": np.arange(COUNT, dtype=">i2"),
+    "small floats": np.arange(COUNT, dtype="f2"),
+    "booleans": np.arange(COUNT) % 3 == 0,
+    "texts": np.array([f"é{n}" for n in range(COUNT)], object),
+    "bytes": np.array([b"a\0", b"b\0"] * 10, "V2"),
+    "days": np.arange(COUNT).astype("M8[D]"),
+    "times": np.array(["NaT", 5] * 10, "M8[us]"),
+    "durations": np.arange(COUNT).astype("m8[ms]"),
+    "images": np.arange(COUNT * 6, dtype="u1").reshape(COUNT, 2, 3),
+}
+
+
+@pytest.mark.parametrize("name", SAVED)
+def test_a_saved_column_is_read_back(name, target):
+    _, found = saved(x=SAVED[name])(target)
+    values = found.x()
+    assert values.dtype == SAVED[name].dtype.newbyteorder("=")
+    np.testing.assert_array_equal(values, SAVED[name])
+    assert name == "times" or found._fields() == ("x",)
+
+
+def test_texts_of_a_width_become_texts_of_any(target):
+    _, found = saved(x=np.array(["ab", "c"]), y=np.array(["é", "long"], "T"))(target)
+    assert found.x().tolist() == ["ab", "c"] and found.y().tolist() == ["é", "long"]
+
+
+def test_records_lists_masks_labels_and_metadata_are_kept(target):
+    d = dv.View(
+        part=dv.View(y=np.arange(COUNT), y_mask=np.arange(COUNT) % 3 > 0),
+        words=[list(range(n % 4)) for n in range(COUNT)],
+        deep=[[[1], [2, 3]], [[]]] * 10,
+        age=np.arange(COUNT),
+        age_mask=np.ones(COUNT, bool),
+        at=dv.View(np.arange(COUNT).astype("M8[ms]"))._with_meta(timezone="Europe/Berlin"),
+        kind=dv.View(np.arange(COUNT) % 3)._with_meta(labels=["u", "w", "v"]),
+    )._with_meta(title="some")
+    d._save(target, chunks=7)
+    found = dv.open(target)
+    assert found._meta["title"] == "some" and found.at._meta["timezone"] == "Europe/Berlin"
+    own = ("part", "words", "deep", "age", "at", "kind")
+    assert [name for name in found._fields() if name != "kind_mask"] == [*own, "age_mask"]
+    assert found.part.y_mask().tolist() == d.part.y_mask().tolist()
+    assert found.part.y()[d.part.y_mask()].tolist() == d.part.y()[d.part.y_mask()].tolist()
+    assert found.age_mask().all() and found.age().tolist() == list(range(COUNT))
+    assert found.kind().tolist() == d.kind().tolist()
+    assert found.kind._meta["labels"] == ["u", "w", "v"]
+    for name in ("words", "deep"):
+        assert repr(found[name]().tolist()) == repr(d[name]().tolist())
+    found._save(target.with_name(f"again{target.suffix}"))
+    assert dv.open(target.with_name(f"again{target.suffix}"))._fields() == found._fields()
+
+
+def test_groups_have_a_sensible_size(tmp_path):
+    dv.View(x=np.zeros((1 << 20, 16)), y=np.arange(1 << 20))._save(tmp_path / "a.parquet")
+    found = pq.read_metadata(tmp_path / "a.parquet")
+    assert 2 <= found.num_row_groups <= 4 and found.row_group(0).num_rows > 400_000
+    dv.View(x=np.zeros(3_000_000, "u1"))._save(tmp_path / "b.parquet")
+    assert pq.read_metadata(tmp_path / "b.parquet").num_row_groups == 3
+    dv.View(x=np.zeros(0))._save(tmp_path / "c.parquet")
+    assert dv.open(tmp_path / "c.parquet").x().dtype == float
+
+
+def test_rows_of_one_function_are_made_once_when_a_table_is_saved(tmp_path):
+    calls = []
+
+    def row(x):
+        calls.append(1)
+        return {"a": x, "b": -x}
+
+    d = dv.View(np.arange(COUNT))._map(row)._probe()
+    calls.clear()
+    d._save(tmp_path / "a.parquet")
+    assert len(calls) == COUNT
+    assert dv.open(tmp_path / "a.parquet").b().tolist() == [-n for n in range(COUNT)]
+
+
+def test_what_is_no_table_is_not_saved_as_one(target):
+    for view in (dv.View(np.arange(3)), dv.View(x=1.0, y=2.0)):
+        with pytest.raises(TypeError, match=r"named columns.*dv\.View\(x=view\)\._save"):
+            view._save(target)
+    with pytest.raises(
+        TypeError, match=r"field 'z' is of dtype complex128, and an? .* cannot hold"
+    ):
+        dv.View(z=np.zeros(3, complex))._save(target)
+    with pytest.raises(TypeError, match="field 'x' cannot be a column"):
+        dv.View(x=np.array(["a", b"b"], object))._save(target)
+    with pytest.raises(TypeError, match="differ along several axes"):
+        dv.View(x=[np.ones((1, 2)), np.ones((2, 1))])._save(target)
+    with pytest.warns(RuntimeWarning, match="the fields of 'x' are not saved"):
+        dv.View(x=dv.View(np.zeros((3, 4)), left=np.s_[:2]))._save(target)
+    with pytest.raises(ValueError, match=r"compression= .* is one of 'none'"):
+        dv.View(x=[1])._save(target, compression="blosc")
+
+
+def test_a_packed_table_is_read_back(target):
+    _, found = saved(x=np.arange(COUNT))(target, compression="zstd")
+    assert found.x[::3]().tolist() == list(range(0, COUNT, 3))

@@ -106,6 +106,10 @@ class Passes:
                     made.forget()
 
     def _hand_out(self, leaf: Leaf, key: Key, put: Put) -> None:
+        put(leaf, key, self.block(leaf, key))
+
+    def block(self, leaf: Leaf, key: Key) -> np.ndarray:
+        """Return a part of an array."""
         node = leaf.node
         index = identity(known_shape(node))
         for axis, part in enumerate(key):
@@ -114,10 +118,11 @@ class Passes:
         if block.shape != index.shape:
             raise RuntimeError(f"rows of shape {index.shape} were evaluated as {block.shape}")
         # Only the byte order may differ: the dtype has been promised.
-        put(leaf, key, block.astype(known_dtype(node), order="C", casting="equiv", copy=False))
+        block = block.astype(known_dtype(node), order="C", casting="equiv", copy=False)
         self.done += block.nbytes
         if self.progress is not None:
             self.progress(self.done, self.total)
+        return block
 
 
 def _groups(leaves: Sequence[Leaf]) -> Iterator[list[Leaf]]:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 from dataview.errors import hint, unknown_option, warn
+from dataview.files.table_writers import TABLE_WRITERS
 from dataview.files.writers import WRITERS, Writer
 from dataview.formats import (
     MEDIA_SUFFIXES,
@@ -110,10 +111,20 @@ FORMATS = {
     "listed": Format(MEDIA_SUFFIXES["listed"], open_listed, can=RAGGED),
     "media": Format((), open_media, is_folder=media_in, can=RAGGED, needs="Pillow, soundfile"),
     "parquet": Format(
-        (".parquet", ".pq"), open_parquet, magic=b"PAR1", can=COLUMNS, needs="pyarrow"
+        (".parquet", ".pq"),
+        open_parquet,
+        TABLE_WRITERS["parquet"],
+        b"PAR1",
+        can=COLUMNS,
+        needs="pyarrow",
     ),
     "feather": Format(
-        (".feather", ".arrow", ".ipc"), open_feather, magic=b"ARROW1", can=COLUMNS, needs="pyarrow"
+        (".feather", ".arrow", ".ipc"),
+        open_feather,
+        TABLE_WRITERS["feather"],
+        b"ARROW1",
+        can=COLUMNS,
+        needs="pyarrow",
     ),
     "folder": Format(
         (), open_folder, WRITERS["folder"], is_folder=has_arrays, can=IN_PLACE | RAGGED

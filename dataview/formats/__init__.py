@@ -39,6 +39,8 @@ from dataview.formats.media import (
     register_decoder,
 )
 from dataview.formats.tables import (
+    MASK,
+    TABLE_META,
     node_of_column,
     node_of_table,
     open_feather,
@@ -48,8 +50,10 @@ from dataview.formats.tables import (
 )
 
 __all__ = [
+    "MASK",
     "MEDIA_SUFFIXES",
     "NAME",
+    "TABLE_META",
     "Claim",
     "Described",
     "H5pySource",

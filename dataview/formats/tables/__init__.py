@@ -1,6 +1,7 @@
 """Files of tables: columns of numbers, texts, lists and records, read a group of rows at a time."""
 
-from dataview.formats.tables.columns import Column, Kind, Name, Table, table_node
+from dataview.formats.tables.arrow import TABLE_META
+from dataview.formats.tables.columns import MASK, Column, Kind, Name, Table, table_node
 from dataview.formats.tables.feather import open_feather
 from dataview.formats.tables.in_memory import node_of_column, node_of_table
 from dataview.formats.tables.json_lines import open_json_lines
@@ -9,6 +10,19 @@ from dataview.formats.tables.parquet import open_parquet
 from dataview.formats.tables.schema import joined, missing_in
 
 __all__ = [
-    "Column", "Kind", "Name", "Table", "joined", "missing_in", "node_of_column", "node_of_table",
-    "open_feather", "open_json_lines", "open_lines", "open_parquet", "table_node",
+    "MASK",
+    "TABLE_META",
+    "Column",
+    "Kind",
+    "Name",
+    "Table",
+    "joined",
+    "missing_in",
+    "node_of_column",
+    "node_of_table",
+    "open_feather",
+    "open_json_lines",
+    "open_lines",
+    "open_parquet",
+    "table_node",
 ]  # fmt: skip

@@ -20,8 +20,12 @@ from dataview.formats.tables.columns import Column, Kind, Name
 CODES = np.dtype("i4")
 """The codes of dictionaries; -1 is what is missing."""
 
-META = b"dataview"
+TABLE_META = b"dataview"
 """The key under which a field of a schema has the metadata of a view, as JSON."""
+
+
+HAS_MASK = "mask"
+"""The entry of that metadata for a column that has a mask even if nothing is missing."""
 
 
 class Leaf(NamedTuple):
@@ -56,53 +60,58 @@ def leaves_of(fields: Sequence[Any], may_miss: Callable[[Name], bool]) -> Leaves
     """Return the leaves of the columns of a schema; `may_miss` says which may lack values."""
     leaves = Leaves({}, {})
     for field in fields:
-        found = list(_leaves(field.type, (field.name,), (), 0, field.nullable))
-        reasons = [leaf for _, leaf, _ in found if isinstance(leaf, str)]
+        found = list(_leaves(field, (), (), 0, False))
+        reasons = [leaf for _, leaf in found if isinstance(leaf, str)]
         if reasons or not found:
             leaves.lost[field.name] = reasons[0] if reasons else "is a struct without members"
-            continue
-        own = _meta_of(field)
-        for name, leaf, nullable in found:
+        for name, leaf in () if reasons else found:
             assert isinstance(leaf, Leaf)
-            kind = leaf.kind._replace(has_missing=nullable and may_miss(name))
-            leaves.found[name] = leaf._replace(kind=kind, meta={**own, **leaf.meta})
+            meta = dict(leaf.meta)
+            is_noted = meta.pop(HAS_MASK, False) is True
+            missing = is_noted or (leaf.kind.has_missing and may_miss(name))
+            leaves.found[name] = Leaf(leaf.kind._replace(has_missing=missing), leaf.type, meta)
     return leaves
 
 
 def names_of(fields: Sequence[Any]) -> list[Name]:
     """Return the names of all leaves of the columns of a schema, in their order in files."""
-    return [
-        name
-        for field in fields
-        for name, _, _ in _leaves(field.type, (field.name,), (), 0, field.nullable)
-    ]
+    return [name for field in fields for name, _ in _leaves(field, (), (), 0, False)]
 
 
 def _leaves(
+    field: Any, within: Name, shape: tuple[int, ...], depth: int, nullable: bool
+) -> Iterator[tuple[Name, Leaf | str]]:
+    """Yield the leaves below a field by name, or why it has none."""
+    name = (*within, field.name)
+    for own, leaf in _below(field.type, name, shape, depth, nullable or field.nullable):
+        if own == name and isinstance(leaf, Leaf):
+            leaf = leaf._replace(meta={**text_meta(field.metadata), **leaf.meta})
+        yield own, leaf
+
+
+def _below(
     kind: Any, name: Name, shape: tuple[int, ...], depth: int, nullable: bool
-) -> Iterator[tuple[Name, Leaf | str, bool]]:
-    """Yield the leaves below a type by name, or why it has none, and whether they may be null."""
+) -> Iterator[tuple[Name, Leaf | str]]:
+    """Yield the leaves below a type by name, or why it has none."""
     types = arrow().types
     kind, inner_shape = stored_type(kind)
     if types.is_struct(kind):
         for part in kind:
-            yield from _leaves(
-                part.type, (*name, part.name), shape, depth, nullable or part.nullable
-            )
+            yield from _leaves(part, name, shape, depth, nullable)
     elif _is_fixed(kind):
         lengths = inner_shape or (kind.list_size,)
         own = nullable or kind.value_field.nullable
-        yield from _leaves(kind.value_type, name, (*shape, *lengths), depth, own)
+        yield from _below(kind.value_type, name, (*shape, *lengths), depth, own)
     elif is_list(kind):
         item = _item_of(kind)
-        yield from _leaves(item.type, name, (), depth + 1, nullable or item.nullable)
+        yield from _below(item.type, name, (), depth + 1, nullable or item.nullable)
     else:
         found = _dtype_of(kind)
         if isinstance(found, str):
-            yield name, found, nullable
+            yield name, found
             return
         meta = {"timezone": kind.tz} if types.is_timestamp(kind) and kind.tz else {}
-        yield name, Leaf(Kind(found, shape, depth), kind, meta), nullable
+        yield name, Leaf(Kind(found, shape, depth, nullable), kind, meta)
 
 
 def stored_type(kind: Any) -> tuple[Any, tuple[int, ...]]:
@@ -196,17 +205,12 @@ _DTYPES: tuple[tuple[str, Any], ...] = (
 """The dtypes by the names of pyarrow's tests of types: the first one that is true."""
 
 
-def _meta_of(field: Any) -> dict[str, Any]:
-    """Return the metadata of a field as a dict: those that a view had, and texts of others."""
-    return text_meta(field.metadata)
-
-
 def text_meta(meta: Mapping[bytes, bytes] | None) -> dict[str, Any]:
     """Return metadata of Arrow as a dict; what libraries note for themselves is left out."""
     found: dict[str, Any] = {}
     for key, value in (meta or {}).items():
         name = key.decode(errors="backslashreplace")
-        if key == META:
+        if key == TABLE_META:
             own = _from_json(value)
             found.update(own if isinstance(own, dict) else {})
         elif not name.startswith(_INTERNAL):
@@ -423,11 +427,26 @@ def codes_in(array: Any, labels: Any) -> np.ndarray:
     if own is labels or (own.equals(labels) and not own.null_count):
         return codes.astype(CODES)
     known = compute().index_in(own, value_set=labels, skip_nulls=True)
+    if known.null_count > own.null_count:
+        raise ValueError("its labels are others than those that the file lists")
     table = np.append(_as_numpy(known.fill_null(-1)), -1)
     if (codes >= len(own)).any():
         raise ValueError("a code has no label in its dictionary")
     found: np.ndarray = table[codes].astype(CODES)
     return found
+
+
+def noted_labels(leaf: Leaf) -> Any:
+    """Return the labels that the metadata of a column list, None if they list none."""
+    pyarrow = arrow()
+    labels = leaf.meta.get("labels")
+    if not isinstance(labels, list):
+        return None
+    try:
+        found = pyarrow.array(labels, leaf.type.value_type)
+    except pyarrow.ArrowException:
+        return None
+    return None if found.null_count or len(found.unique()) < len(found) else found
 
 
 def labels_in(dictionaries: Sequence[Any]) -> Any:

@@ -20,6 +20,7 @@ from dataview.formats.tables.arrow import (
     columns_of,
     dictionaries_in,
     labels_in,
+    noted_labels,
     one_array,
 )
 from dataview.formats.tables.columns import Column, Name, Table, table_node
@@ -100,7 +101,14 @@ class ArrowTable(Table):
     def find_labels(self) -> None:
         """Read the dictionaries of all groups: codes are by the labels of all of them."""
         types = arrow().types
-        names = [name for name, leaf in self.leaves.items() if types.is_dictionary(leaf.type)]
+        names = []
+        for name, leaf in self.leaves.items():
+            if types.is_dictionary(leaf.type):
+                labels = noted_labels(leaf)
+                if labels is None:
+                    names.append(name)
+                else:
+                    self.dictionaries[name] = labels
         if not names:
             return
         with named_in_errors(self.path):
