@@ -85,6 +85,25 @@ def json_lines_packed(folder):
     return path
 
 
+def csv(folder):
+    path = folder / "a.csv"
+    rows = '"a ""b"", c",1.5,3,2020-01-01\n"two\nlines",NA,-4,2021-02-03\n'
+    path.write_text("name,x,n,day\n" + rows * 3)
+    return path
+
+
+def csv_of_excel(folder):
+    path = folder / "excel.csv"
+    path.write_bytes("Größe;Ort\r\n1,5;Köln\r\n2,5;\r\n".encode("utf-16"))
+    return path
+
+
+def csv_packed(folder):
+    path = folder / "a.csv.gz"
+    path.write_bytes(gzip.compress(csv(folder).read_bytes() + b"d,1,1,2020-02-02\n" * 99))
+    return path
+
+
 # -------------------- HDF5 --------------------
 
 

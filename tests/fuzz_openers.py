@@ -43,6 +43,7 @@ SEEDS = {
     "folder": [files.npy_folder],
     "lines": [files.text_lines, files.text_lines_packed],
     "json lines": [files.json_lines, files.json_lines_packed],
+    "csv": [files.csv, files.csv_of_excel, files.csv_packed],
     "safetensors": [files.tensors],
     "matlab": [files.matlab_5, files.matlab_5_packed],
     "netcdf": [files.netcdf_3, files.netcdf_3_large],

@@ -21,6 +21,7 @@ from dataview.formats import (
     is_zarr,
     media_in,
     open_array,
+    open_csv,
     open_feather,
     open_folder,
     open_hdf5,
@@ -126,6 +127,11 @@ FORMATS = {
         can=COLUMNS,
         needs="pyarrow",
     ),
+    "csv": Format(
+        (".csv", ".tsv", ".csv.gz", ".tsv.gz"),
+        open_csv,
+        can=frozenset({"random access", "missing values"}),
+    ),
     "folder": Format(
         (), open_folder, WRITERS["folder"], is_folder=has_arrays, can=IN_PLACE | RAGGED
     ),
@@ -133,7 +139,12 @@ FORMATS = {
 """The formats by their names; a path is opened as the first that recognises it."""
 
 _OPENED_BY = {
-    ".csv": "dv.View(pandas.read_csv(path))",
+    ".xlsx": "dv.View(pandas.read_excel(path))",
+    ".xls": "dv.View(pandas.read_excel(path))",
+    ".orc": "dv.View(pandas.read_orc(path))",
+    ".avro": "dv.View(polars.read_avro(path))",
+    ".dta": "dv.View(pandas.read_stata(path))",
+    ".sas7bdat": "dv.View(pandas.read_sas(path))",
 }
 """How files that other libraries open become views."""
 

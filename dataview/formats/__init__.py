@@ -41,12 +41,16 @@ from dataview.formats.media import (
 from dataview.formats.tables import (
     MASK,
     TABLE_META,
+    csv_table,
+    joined,
     node_of_column,
     node_of_table,
+    open_csv,
     open_feather,
     open_json_lines,
     open_lines,
     open_parquet,
+    table_node,
 )
 
 __all__ = [
@@ -61,6 +65,7 @@ __all__ = [
     "ZarrSource",
     "claimed",
     "close",
+    "csv_table",
     "described",
     "forget_writer",
     "has_arrays",
@@ -68,11 +73,13 @@ __all__ = [
     "is_registered",
     "is_zarr",
     "is_zarr_alone",
+    "joined",
     "lengths_of_parts",
     "media_in",
     "node_of_column",
     "node_of_table",
     "open_array",
+    "open_csv",
     "open_feather",
     "open_folder",
     "open_hdf5",
@@ -90,4 +97,5 @@ __all__ = [
     "part_of",
     "plain_attributes",
     "register_decoder",
+    "table_node",
 ]  # fmt: skip

@@ -43,7 +43,7 @@ def missing_in(dtype: np.dtype[Any]) -> Any:
     """Return what stands where there are no data: NaN, NaT, an empty text, or else 0.
 
     >>> missing_in(np.dtype("f4")), missing_in(np.dtype("i4")), missing_in(np.dtype(object))
-    (nan, 0, '')
+    (nan, np.int32(0), '')
     """
     if dtype.kind in "fc":
         return float("nan")

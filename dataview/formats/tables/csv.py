@@ -1,0 +1,414 @@
+"""CSV files: opened by one pass over the text, which finds the rows and what the columns are.
+
+Later the text of the rows that are needed is read, and parsed again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dataview.formats.handles import Claim
+from dataview.formats.tables import cells, csv_index
+from dataview.formats.tables import dialect as dialects
+from dataview.formats.tables.cells import Field
+from dataview.formats.tables.columns import Column, Kind, Name, Table, table_node
+from dataview.formats.tables.csv_lines import Unclosed, cells_until_end, cut, records, row_starts
+from dataview.formats.tables.csv_parsing import Asked, Parser, decoded
+from dataview.formats.tables.dialect import MOST_COLUMNS, Dialect
+from dataview.formats.tables.schema import Part
+from dataview.formats.tables.text_files import TextFile, line_at
+from dataview.plan.node import Node
+
+CHUNK = 1 << 22
+"""So much text the pass reads at a time, and a part of what is read later is parsed at once."""
+
+LONGEST_ROW = 1 << 24
+"""A row with more text is refused: most likely, a quote was not closed."""
+
+SAMPLE = 1 << 16
+"""So much text is read at first, to find what parts cells and whether there are names."""
+
+AHEAD = 3
+"""So many texts are looked at while the next is read."""
+
+
+def open_csv(
+    path: str,
+    mode: str,
+    claim: Claim | None = None,
+    sep: str | None = None,
+    header: Any = "auto",
+    names: Any = None,
+    types: Any = None,
+    missing: Any = None,
+    fill: Any = None,
+    quote: str | None = '"',
+    comment: str | None = None,
+    encoding: str | None = None,
+    decimal: str = ".",
+    dates: Any = True,
+    skip: int = 0,
+    index: bool = False,
+) -> Node:
+    """Return the record of the columns of a file."""
+    options = Options(
+        sep, header, names, types, missing, fill, quote, comment, encoding, decimal, dates, skip
+    )
+    return table_node(*csv_table(path, mode, claim, options, index))
+
+
+def csv_table(
+    path: str, mode: str, claim: Claim | None, options: Options, keeps_index: bool = False
+) -> Part:
+    """Return the table of a file, and what its columns are."""
+    if mode != "r":
+        raise ValueError(
+            f"{path}: rows of a text have no fixed length, so it cannot be changed in place; open "
+            "it with mode 'r', and save what is changed by _save"
+        )
+    file = TextFile(path, options.encoding, claim)
+    layout = _layout(file, options)
+    parser = Parser(file, layout.dialect, layout.names)
+    asked = Asked(_given(layout, options, path), _finds_dates(options, path))
+    found = None
+    if keeps_index:
+        found = csv_index.kept(file, repr(options))
+    if found is None or len(found.seen) != len(layout.names):
+        found = _scanned(file, parser, layout, asked)
+        if keeps_index:
+            csv_index.keep(file, repr(options), found)
+    fields = _fields(found.seen, asked)
+    fills = _fills(options.fill, dict(zip(layout.names, fields, strict=True)), path)
+    table = CsvTable(parser, fields, found, fills)
+    return table, table.kinds()
+
+
+class Options(NamedTuple):
+    """What a user says of a file."""
+
+    sep: str | None = None
+    header: Any = "auto"
+    names: Any = None
+    types: Any = None
+    missing: Any = None
+    fill: Any = None
+    quote: str | None = '"'
+    comment: str | None = None
+    encoding: str | None = None
+    decimal: str = "."
+    dates: Any = True
+    skip: int = 0
+
+
+class CsvTable(Table):
+    """The rows of a CSV file; a group is some text."""
+
+    reads_rows = True
+    joins_groups = True
+
+    def __init__(
+        self, parser: Parser, fields: list[Field], found: csv_index.Found, fills: Mapping[int, Any]
+    ) -> None:
+        super().__init__(parser.file.name, found.starts)
+        self.parser, self.fields, self.found, self.fills = parser, fields, found, fills
+        self.numbers = {name: number for number, name in enumerate(parser.names)}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CsvTable, (self.parser, self.fields, self.found, self.fills)
+
+    def kinds(self) -> dict[Name, Kind]:
+        """Return what the columns are; where a value stands for what is missing, nothing is."""
+        return {
+            (name,): self.fields[number].kind._replace(
+                has_missing=self.fields[number].kind.has_missing and number not in self.fills
+            )
+            for name, number in self.numbers.items()
+        }
+
+    def read(self, names: Collection[Name], first: int, stop: int) -> Mapping[Name, Column]:
+        """Return columns of some groups, whose text is parsed part by part."""
+        fields = {self.numbers[name[0]]: self.fields[self.numbers[name[0]]] for name in names}
+        places = self.found.places
+        parts = []
+        while first < stop:
+            last = int(places.searchsorted(places[first] + CHUNK, side="right")) - 1
+            last = min(stop, max(first + 1, last))
+            start = int(places[first])
+            raw = self.parser.file.read(start, int(places[last]))
+            parts.append(self.parser.columns(raw, start, fields))
+            first = last
+        return {
+            (self.parser.names[number],): self._joined([part[number] for part in parts], number)
+            for number in fields
+        }
+
+    def _joined(self, parts: list[Column], number: int) -> Column:
+        column = _one_behind_another(parts) if parts else Column(np.empty(0, self._dtype(number)))
+        if number in self.fills and column.present is not None:
+            values = np.array(column.values)
+            values[~column.present] = self.fills[number]
+            return Column(values)
+        return column
+
+    def _dtype(self, number: int) -> np.dtype[Any]:
+        return self.fields[number].kind.dtype
+
+    def close(self) -> None:
+        """Close the file."""
+        super().close()
+        self.parser.file.close()
+
+
+def _one_behind_another(parts: list[Column]) -> Column:
+    if len(parts) == 1:
+        return parts[0]
+    values: list[Any] = [part.values for part in parts]
+    masks = None
+    if any(part.present is not None for part in parts):
+        masks = [
+            np.ones(len(own), bool) if part.present is None else part.present
+            for part, own in zip(parts, values, strict=True)
+        ]
+    return Column(np.concatenate(values), None if masks is None else np.concatenate(masks))
+
+
+# --- the first rows ------------------------------------------------------------------------------
+
+
+class Layout(NamedTuple):
+    """How a file is written, which columns it has, and where its first row is."""
+
+    dialect: Dialect
+    names: list[str]
+    begin: int
+
+
+def _layout(file: TextFile, options: Options) -> Layout:
+    path = file.path
+    dialect = dialects.checked(
+        options.sep, options.quote, options.comment, options.decimal, options.missing
+    )
+    wanted = dialects.header_row(options.header, options.names)
+    begin = _after_lines(file, options.skip)
+    if not dialect.sep:
+        text = file.read(begin, begin + SAMPLE)
+        whole = text[: max(text.rfind(b"\n"), text.rfind(b"\r")) + 1] or text
+        is_tabbed = path.lower().removesuffix(".gz").endswith(".tsv")
+        found = "\t" if is_tabbed else dialects.separator(whole.decode(errors="replace"), dialect)
+        dialect = dialect._replace(sep=found)
+    number = 0 if wanted == "auto" else -1 if wanted is None else int(wanted)
+    rows, places = _first_rows(file, begin, dialect, number + 2)
+    if wanted == "auto":
+        number = 0 if dialects.is_header(rows, lambda name: _is_name(name, dialect)) else -1
+    if number >= len(rows):
+        raise ValueError(f"{path} has {len(rows)} rows, and header={number} is none of them")
+    head = rows[number] if number >= 0 else None
+    first = rows[number + 1] if number + 1 < len(rows) else head
+    if first is None:
+        raise ValueError(f"{path} holds no rows")
+    if max(len(first), len(head or ())) > MOST_COLUMNS:
+        raise ValueError(
+            f"{path}: the first row has {dialects.cells(len(first))}, and a table has at most "
+            f"{MOST_COLUMNS} columns"
+        )
+    if options.names is not None:
+        names = dialects.check_names(options.names, len(first), path)
+    else:
+        names = dialects.named(head, len(first), path)
+    begin = places[number + 1] if number >= 0 else places[0] if places else begin
+    return Layout(dialect, names, begin)
+
+
+def _is_name(text: str, dialect: Dialect) -> bool:
+    return text not in dialect.missing and cells.seen_in([text], dialect) == cells.TEXT
+
+
+def _after_lines(file: TextFile, count: Any) -> int:
+    """Return where a file goes on behind so many lines."""
+    if type(count) is not int or count < 0:
+        raise ValueError(f"skip= is a number of lines, from 0 on; got {count!r}")
+    place = file.begin
+    while count:
+        text = file.read(place, place + SAMPLE)
+        line = text.replace(b"\r\n", b"\n\n").replace(b"\r", b"\n")
+        end = line.find(b"\n") + 1
+        if not end:
+            if not text:
+                break
+            place += len(text)
+            continue
+        place += end + text[end - 1 : end + 1].startswith(b"\r\n")
+        count -= 1
+    return place
+
+
+def _first_rows(
+    file: TextFile, begin: int, dialect: Dialect, count: int
+) -> tuple[list[list[str]], list[int]]:
+    """Return so many rows, or fewer if there are no more, and where each begins and they end."""
+    size = SAMPLE
+    while True:
+        raw = file.read(begin, begin + size)
+        is_last = len(raw) < size
+        with _unclosed_named(file, begin, raw, dialect):
+            _, ends = records(raw, dialect, is_last)
+        whole = raw[: int(ends[-1])] if len(ends) else b""
+        starts = row_starts(whole, dialect).tolist()
+        if is_last or len(starts) >= count:
+            break
+        if size >= LONGEST_ROW:
+            raise _too_long(file, begin, raw, dialect)
+        size *= 4
+    end = starts[count] if len(starts) > count else len(whole)
+    rows = dialects.rows_of(decoded(file, begin, whole[:end]), dialect)[:count]
+    return rows, [begin + start for start in [*starts[:count], end]]
+
+
+# --- the pass ------------------------------------------------------------------------------------
+
+
+def _scanned(file: TextFile, parser: Parser, layout: Layout, asked: Asked) -> csv_index.Found:
+    """Return where the groups of a file begin, and what is seen in its columns."""
+    seen = [0] * len(layout.names)
+    rows, ends = [np.zeros(1, np.intp)], [np.array([layout.begin], np.intp)]
+    waiting: deque[Future[list[int]]] = deque()
+
+    def take() -> None:
+        for number, own in enumerate(waiting.popleft().result()):
+            seen[number] |= own
+
+    with ThreadPoolExecutor(AHEAD) as pool:
+        for raw, place, cuts in _chunks(file, layout):
+            rows.append(cuts.rows)
+            ends.append(cuts.ends + place)
+            waiting.append(pool.submit(parser.seen, raw, place, list(seen), asked))
+            if len(waiting) > AHEAD:
+                take()
+        while waiting:
+            take()
+    return csv_index.Found(
+        np.cumsum(np.concatenate(rows)).astype(np.intp), np.concatenate(ends).astype(np.intp), seen
+    )
+
+
+def _chunks(file: TextFile, layout: Layout) -> Iterator[tuple[bytes, int, Any]]:
+    """Yield texts of whole rows, their places, and their groups."""
+    place, size, chunk = layout.begin, file.size, CHUNK
+    while place < size:
+        raw = file.read(place, place + chunk)
+        with _unclosed_named(file, place, raw, layout.dialect):
+            cuts = cut(raw, layout.dialect, place + len(raw) >= size)
+        if not cuts.end:
+            if chunk >= LONGEST_ROW:
+                raise _too_long(file, place, raw, layout.dialect)
+            chunk *= 4
+            continue
+        chunk = CHUNK
+        yield raw[: cuts.end], place, cuts
+        place += cuts.end
+
+
+def _too_long(file: TextFile, place: int, raw: bytes, dialect: Dialect) -> ValueError:
+    """Return the error for a row that has no end in much text."""
+    cell = cells_until_end(raw, dialect, MOST_COLUMNS + 1)
+    which = f"cell {cell}" if cell <= MOST_COLUMNS else f"more than {MOST_COLUMNS} cells"
+    return ValueError(
+        f"{file.path}: line {line_at(file, place)}: the row that begins there has no end in "
+        f"{len(raw) >> 20} MiB, with {which}; is a quote not closed, or sep={dialect.sep!r} wrong? "
+        "quote=None takes quotes as they are"
+    )
+
+
+@contextlib.contextmanager
+def _unclosed_named(file: TextFile, place: int, raw: bytes, dialect: Dialect) -> Iterator[None]:
+    """Say where the row begins in which a quote is not closed."""
+    try:
+        yield
+    except Unclosed as error:
+        (start,) = error.args
+        cell = cells_until_end(raw[start:], dialect, MOST_COLUMNS)
+        line = line_at(file, place + start)
+        raise ValueError(
+            f"{file.path}: line {line}: a quote in cell {cell} of the row that begins there is not "
+            "closed; quote=None takes quotes as they are"
+        ) from None
+
+
+# --- what the columns are ------------------------------------------------------------------------
+
+
+def _given(layout: Layout, options: Options, path: str) -> dict[int, Field]:
+    """Return the columns of which a user says what they are, by their numbers."""
+    types, dates = options.types, options.dates
+    if types is not None and not isinstance(types, Mapping):
+        types = dict.fromkeys(layout.names, types)
+    formats = dates if isinstance(dates, Mapping) else {}
+    dialects.known_columns("types", types or {}, layout.names, path)
+    dialects.known_columns("dates", formats, layout.names, path)
+    found = {}
+    for number, name in enumerate(layout.names):
+        if name in formats:
+            found[number] = Field(Kind(np.dtype("M8[us]")), dates=str(formats[name]))
+        elif types and name in types:
+            found[number] = Field(cells.given_kind(name, types[name], path))
+    return found
+
+
+def _finds_dates(options: Options, path: str) -> bool:
+    if isinstance(options.dates, (bool, Mapping)):
+        return bool(options.dates) or options.dates == {}
+    raise TypeError(
+        f"{path}: dates= is True if dates as 2026-11-22 are to be found, False, or formats by "
+        f"column, such as {{'day': '%d.%m.%Y'}}; got {options.dates!r}"
+    )
+
+
+def _fields(seen: list[int], asked: Asked) -> list[Field]:
+    """Return how the columns are read in which something was seen."""
+    found = []
+    for number, own in enumerate(seen):
+        field = asked.given.get(number) or Field(cells.kind_of(own))
+        quoted = bool(own & cells.QUOTED) and field.kind.dtype.kind != "O"
+        kind = field.kind._replace(has_missing=quoted or bool(own & cells.MISSING))
+        found.append(field._replace(kind=kind, has_quoted=quoted))
+    return found
+
+
+def _fills(fill: Any, fields: Mapping[str, Field], path: str) -> dict[int, Any]:
+    """Return what stands for missing cells, by the numbers of the columns.
+
+    One value is for the columns that can hold it.
+    """
+    if fill is None:
+        return {}
+    by_name = isinstance(fill, Mapping)
+    dialects.known_columns("fill", fill if by_name else {}, list(fields), path)
+    found = {}
+    for number, (name, field) in enumerate(fields.items()):
+        if by_name and name not in fill:
+            continue
+        value = fill[name] if by_name else fill
+        dtype = field.kind.dtype
+        if _holds(dtype, value):
+            found[number] = value if dtype.kind == "O" else np.array(value, dtype)[()]
+        elif by_name:
+            raise TypeError(
+                f"{path}: fill= gives {value!r} to column {name!r}, which is of dtype {dtype} and "
+                "cannot hold it"
+            )
+    return found
+
+
+def _holds(dtype: np.dtype[Any], value: Any) -> bool:
+    if dtype.kind == "O" or isinstance(value, str):
+        return isinstance(value, str) and dtype.kind in "OM"
+    own: np.dtype[Any] = np.asarray(value).dtype
+    if dtype.kind in "iu" and own.kind in "iu":
+        return bool(np.iinfo(dtype).min <= value <= np.iinfo(dtype).max)
+    return bool(own.kind == dtype.kind) or (dtype.kind == "f" and own.kind in "iu")

@@ -1,0 +1,229 @@
+"""Cells by pyarrow, which is fast; where it sees other things in them than we do, it is not asked.
+
+What it cannot take is read by `cells`, which then says which cell is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dataview.formats.tables import cells
+from dataview.formats.tables.cells import Field, Wrong
+from dataview.formats.tables.columns import Column
+from dataview.formats.tables.dialect import Dialect, Quoted
+
+BLOCK = 1 << 20
+"""So much text a thread takes at a time."""
+
+SMALLEST = 1 << 13
+"""Less text is parsed in Python in the time that pyarrow takes to begin."""
+
+
+class NotTaken(Exception):
+    """A text that pyarrow would read in another way than we do, or not at all."""
+
+
+def library() -> Any:
+    """Return the part of pyarrow that reads texts, None if it is not installed."""
+    try:
+        import pyarrow.compute
+        import pyarrow.csv
+    except ImportError:
+        return None
+    return pyarrow
+
+
+def seen_in(
+    arrow: Any, raw: bytes, width: int, dialect: Dialect, known: Sequence[int], dates: bool
+) -> list[int]:
+    """Return what is seen in each column of a text; `known` is what was seen before."""
+    settled = cells.TEXT | cells.MISSING
+    asked = [number for number, seen in enumerate(known) if seen & settled != settled]
+    if not asked:  # whether each row has all of its cells is still to be seen
+        _read(arrow, raw, width, dialect, [0], {0: arrow.string()})
+        return list(known)
+    table = _read(arrow, raw, width, dialect, asked)
+    found = list(known)
+    unclear = []
+    is_plain = not _has_other_numbers(raw) and not _has_quoted(raw, dialect)
+    for number in asked:
+        own = _seen(arrow, table[str(number)], dates) if is_plain else None
+        if own is None and known[number] & cells.TEXT:
+            own = cells.TEXT | (cells.MISSING if table[str(number)].null_count else 0)
+        if own is None:
+            unclear.append(number)
+        else:
+            found[number] |= own
+    if unclear:
+        texts = _read(arrow, raw, width, dialect, unclear, dict.fromkeys(unclear, arrow.string()))
+        for number in unclear:
+            found[number] |= cells.seen_in(_cells(texts[str(number)], dialect), dialect, dates)
+    return found
+
+
+def columns(
+    arrow: Any, raw: bytes, width: int, dialect: Dialect, fields: Mapping[int, Field]
+) -> dict[int, Column]:
+    """Return columns of a text by their numbers."""
+    types = {number: _type(arrow, field, raw) for number, field in fields.items()}
+    found: dict[int, Column] = {}
+    for has_quoted in (False, True):
+        own = [
+            number
+            for number, field in fields.items()
+            if has_quoted == (field.has_quoted and types[number] != arrow.string())
+        ]
+        if not own:
+            continue
+        table = _read(arrow, raw, width, dialect, own, {one: types[one] for one in own}, has_quoted)
+        for number in own:
+            found[number] = _column(table[str(number)], fields[number], dialect)
+    return found
+
+
+def _read(
+    arrow: Any,
+    raw: bytes,
+    width: int,
+    dialect: Dialect,
+    asked: Collection[int],
+    types: Mapping[int, Any] | None = None,
+    has_quoted: bool = False,
+) -> Any:
+    """Return some columns of a text, named by their numbers."""
+    takes_more = types is not None  # in a column that is known to be one of bools
+    convert = arrow.csv.ConvertOptions(
+        include_columns=[str(number) for number in asked],
+        column_types={str(number): kind for number, kind in (types or {}).items()},
+        null_values=list(dialect.missing),
+        true_values=[*cells.TRUE, "1"] if takes_more else list(cells.TRUE),
+        false_values=[*cells.FALSE, "0"] if takes_more else list(cells.FALSE),
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=has_quoted,
+        decimal_point=dialect.decimal,
+    )
+    parse = arrow.csv.ParseOptions(
+        delimiter=dialect.sep,
+        quote_char=dialect.quote or False,
+        newlines_in_values=dialect.quote is not None and dialect.quote.encode() in raw,
+    )
+    names = [str(number) for number in range(width)]
+    for block in (BLOCK, len(raw) + 1):
+        read = arrow.csv.ReadOptions(
+            column_names=names, block_size=block, use_threads=len(raw) > block
+        )
+        try:
+            return arrow.csv.read_csv(arrow.BufferReader(raw), read, parse, convert)
+        except arrow.ArrowInvalid as error:
+            if block > len(raw):
+                raise NotTaken(str(error)) from None
+    raise NotTaken("no block has all of it")
+
+
+# --- what pyarrow has found ----------------------------------------------------------------------
+
+
+def _seen(arrow: Any, column: Any, dates: bool) -> int | None:
+    """Return what is seen in a column, None if its texts are to be looked at."""
+    is_missing = cells.MISSING if column.null_count else 0
+    kind = column.type
+    if arrow.types.is_null(kind):
+        return is_missing
+    if arrow.types.is_boolean(kind):
+        return cells.BOOL | is_missing
+    if kind == arrow.int64():
+        is_negative = arrow.compute.min_max(column)["min"].as_py() < 0
+        return cells.INT | (cells.NEGATIVE if is_negative else 0) | is_missing
+    if kind == arrow.float64():
+        return cells.FLOAT | is_missing if _are_floats(column) else None
+    if dates and arrow.types.is_date32(kind):
+        return cells.DATE | _far(column.to_numpy()) | is_missing
+    if dates and kind == arrow.timestamp("s"):
+        return cells.SECOND | _far(column.to_numpy()) | is_missing
+    if dates and kind == arrow.timestamp("ns"):
+        ticks = column.drop_null().to_numpy().view("i8")
+        return (cells.NANO if (ticks % 1000).any() else cells.MICRO) | is_missing
+    if arrow.types.is_binary(kind):
+        raise NotTaken("texts that are not UTF-8")
+    return None
+
+
+def _has_other_numbers(raw: bytes) -> bool:
+    """Whether a text has what pyarrow takes for numbers, and we do not."""
+    return b"0x" in raw or b"0X" in raw or any(mark in raw for mark in (b"nan(", b"NaN(", b"NAN("))
+
+
+def _has_quoted(raw: bytes, dialect: Dialect) -> bool:
+    """Whether a cell in quotes may be a text that is missing without them, and a number else."""
+    quote = dialect.quote
+    if quote is None or quote.encode() not in raw:
+        return False
+    return any(f"{quote}{text}{quote}".encode() in raw for text in dialect.missing if text)
+
+
+def _are_floats(column: Any) -> bool:
+    """Whether not all numbers may be whole ones that are too large for 64 bits."""
+    values = column.drop_null().to_numpy()
+    finite = values[np.isfinite(values)]
+    if (finite != np.floor(finite)).any():
+        return True
+    return not np.isinf(values).any() and bool((np.abs(finite) < 2.0**63).all())
+
+
+def _far(values: np.ndarray) -> int:
+    years = values[~np.isnat(values)].astype("M8[Y]").view("i8") + 1970
+    return cells.FAR if ((years < 1678) | (years >= 2262)).any() else 0
+
+
+def _cells(column: Any, dialect: Dialect) -> list[str]:
+    """Return the texts of a column as they were in the file."""
+    missing = {*dialect.missing}
+    nothing = dialect.missing[0] if dialect.missing else ""
+    return [
+        nothing if text is None else Quoted(text) if text in missing else text
+        for text in column.to_pylist()
+    ]
+
+
+# --- what is read --------------------------------------------------------------------------------
+
+
+def _type(arrow: Any, field: Field, raw: bytes) -> Any:
+    """Return the type as which a column is read."""
+    dtype = field.kind.dtype
+    if dtype.kind == "O" or field.dates is not None:
+        return arrow.string()
+    if dtype.kind == "M":
+        unit = np.datetime_data(dtype)[0]
+        return arrow.date32() if unit == "D" else arrow.timestamp(unit)
+    if dtype.kind in "iuf" and _has_other_numbers(raw):
+        raise NotTaken("numbers of another kind")
+    return {"b": arrow.bool_, "i": arrow.int64, "u": arrow.uint64, "f": arrow.float64}[dtype.kind]()
+
+
+_NOTHING = {"O": "", "b": False, "i": 0, "u": 0}
+"""What is put where nothing is, before there is an array."""
+
+
+def _column(found: Any, field: Field, dialect: Dialect) -> Column:
+    dtype = field.kind.dtype
+    if field.dates is not None:
+        try:
+            return cells.column_of(_cells(found, dialect), field, dialect)
+        except Wrong as error:
+            raise NotTaken(str(error)) from None
+    present = ~found.is_null().to_numpy() if found.null_count else None
+    if dtype.kind in "iubO" and present is not None:
+        found = found.fill_null(_NOTHING[dtype.kind])
+    values = found.to_numpy()
+    try:
+        if dtype.kind in "iu":
+            values = cells.in_range(values, dtype)
+        elif dtype.kind == "f":
+            values = cells.as_floats(values, dtype)
+    except OverflowError as error:
+        raise NotTaken(str(error)) from None
+    return Column(values if values.dtype == dtype else values.astype(dtype), present)

@@ -1,0 +1,125 @@
+"""A part of a CSV file parsed: by pyarrow if it is installed, and else in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dataview.errors import shortened
+from dataview.formats.tables import cells, csv_arrow
+from dataview.formats.tables import dialect as dialects
+from dataview.formats.tables.cells import Field, Wrong
+from dataview.formats.tables.columns import Column
+from dataview.formats.tables.csv_lines import row_starts, without_comments
+from dataview.formats.tables.dialect import Dialect
+from dataview.formats.tables.text_files import TextFile, line_at
+
+
+class Parser:
+    """What parses rows of a file, and names the line and the column of a wrong cell."""
+
+    def __init__(self, file: TextFile, dialect: Dialect, names: Sequence[str]) -> None:
+        self.file, self.dialect, self.names = file, dialect, names
+
+    def seen(self, raw: bytes, place: int, known: Sequence[int], asked: Asked) -> list[int]:
+        """Return what is seen in each column of a text that begins at a place of the file."""
+        arrow = csv_arrow.library()
+        text = without_comments(raw, self.dialect)
+        if arrow is not None and text.strip(b"\r\n"):
+            try:
+                return self._seen_by_arrow(arrow, text, known, asked)
+            except csv_arrow.NotTaken:
+                pass  # it is looked at in Python, which finds what is wrong or takes it
+        columns = self._cells(raw, place)
+        found = []
+        for number, name in enumerate(self.names):
+            own = columns[number] if columns else ()
+            field = asked.given.get(number)
+            if field is None:
+                found.append(known[number] | cells.seen_in(own, self.dialect, asked.dates))
+                continue
+            self._column(own, name, field, raw, place)
+            found.append(known[number] | cells.missing_among(own, self.dialect)[0])
+        return found
+
+    def _seen_by_arrow(
+        self, arrow: Any, text: bytes, known: Sequence[int], asked: Asked
+    ) -> list[int]:
+        width = len(self.names)
+        settled = [
+            cells.TEXT | cells.MISSING if n in asked.given else k for n, k in enumerate(known)
+        ]
+        found = csv_arrow.seen_in(arrow, text, width, self.dialect, settled, asked.dates)
+        if asked.given:
+            read = csv_arrow.columns(arrow, text, width, self.dialect, asked.given)
+            for number, column in read.items():
+                found[number] = known[number] | (0 if column.present is None else cells.MISSING)
+        return found
+
+    def columns(self, raw: bytes, place: int, fields: Mapping[int, Field]) -> dict[int, Column]:
+        """Return columns of a text by their numbers."""
+        arrow = csv_arrow.library() if len(raw) > csv_arrow.SMALLEST else None
+        text = without_comments(raw, self.dialect) if arrow is not None else raw
+        if arrow is not None and text.strip(b"\r\n"):
+            try:
+                return csv_arrow.columns(arrow, text, len(self.names), self.dialect, fields)
+            except csv_arrow.NotTaken:
+                pass  # it is read in Python, which finds what is wrong or takes it
+        columns = self._cells(raw, place)
+        return {
+            number: self._column(
+                columns[number] if columns else (), self.names[number], field, raw, place
+            )
+            for number, field in fields.items()
+        }
+
+    def _column(
+        self, own: Sequence[str], name: str, field: Field, raw: bytes, place: int
+    ) -> Column:
+        try:
+            return cells.column_of(own, field, self.dialect)
+        except Wrong as error:
+            row, why = error.args
+            raise self.error(f"column {name!r}: {why}", raw, place, row) from None
+
+    def _cells(self, raw: bytes, place: int) -> list[tuple[str, ...]]:
+        """Return the cells of each column."""
+        rows = dialects.rows_of(decoded(self.file, place, raw), self.dialect)
+        width = len(self.names)
+        if any(len(row) != width for row in rows):
+            number, row = next((n, row) for n, row in enumerate(rows) if len(row) != width)
+            raise self.error(
+                f"{dialects.cells(len(row))}, and the first row has {width}: "
+                f"{shortened(self.dialect.sep.join(row))!r}; sep= is {self.dialect.sep!r} here, "
+                f"quote= {self.dialect.quote!r}, and skip= leaves out lines before the table",
+                raw,
+                place,
+                number,
+            )
+        return list(zip(*rows, strict=True))
+
+    def error(self, what: str, raw: bytes, place: int, row: int) -> ValueError:
+        """Return the error for a row of a text that begins at a place of the file."""
+        start = int(row_starts(raw, self.dialect)[row])
+        return ValueError(f"{self.file.path}: line {line_at(self.file, place + start)}, {what}")
+
+
+class Asked:
+    """What is asked of the cells: the columns whose types are given, and whether to find dates."""
+
+    __slots__ = ("dates", "given")
+
+    def __init__(self, given: Mapping[int, Field], dates: bool) -> None:
+        self.given, self.dates = given, dates
+
+
+def decoded(file: TextFile, place: int, raw: bytes) -> str:
+    """Return the text of some bytes from a place of a file."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{file.path}: line {line_at(file, place + error.start)} is no text in UTF-8 "
+            f"({error.reason}); encoding= says in which encoding the file is, such as "
+            "encoding='latin-1'"
+        ) from None

@@ -1,0 +1,220 @@
+"""How a text file writes a table: what parts cells and quotes them, and the names of columns.
+
+What is not given is found in the first rows.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from dataview.errors import shortened
+from dataview.index import is_integer
+
+MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
+"""The cells without quotes that say that there is nothing, unless `missing=` names others."""
+
+SEPARATORS = ("\t", ";", "|", ",")
+"""What may part cells; the first that parts all of the first rows alike is taken."""
+
+MOST_COLUMNS = 1 << 16
+"""A file whose rows have more cells is taken for a broken one."""
+
+SAMPLE_ROWS = 50
+"""So many rows say what parts cells."""
+
+
+class Dialect(NamedTuple):
+    """How cells are written."""
+
+    sep: str = ","
+    quote: str | None = '"'
+    comment: str | None = None
+    decimal: str = "."
+    missing: tuple[str, ...] = MISSING
+
+
+def checked(
+    sep: str | None, quote: str | None, comment: str | None, decimal: str, missing: Any
+) -> Dialect:
+    """Return the dialect that a user gives, with an empty `sep` if that is to be found."""
+    for name, value in (("sep", sep), ("quote", quote), ("comment", comment), ("decimal", decimal)):
+        if value is not None and not (
+            isinstance(value, str) and len(value) == 1 and value.isascii() and value not in "\r\n"
+        ):
+            raise ValueError(f"{name}= is one character of ASCII; got {value!r}")
+    texts = MISSING if missing is None else (missing,) if isinstance(missing, str) else missing
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"missing= is texts, such as ('', 'NA'); got {missing!r}")
+    given = [mark for mark in (sep, quote, comment, decimal) if mark is not None]
+    if len({*given}) < len(given):
+        raise ValueError(
+            f"sep={sep!r}, quote={quote!r}, comment={comment!r} and decimal={decimal!r} are to "
+            "differ: no character can be two of them"
+        )
+    return Dialect(sep or "", quote, comment, decimal, tuple(texts))
+
+
+# --- cells -------------------------------------------------------------------------------------
+
+
+class Quoted(str):
+    """A cell in quotes whose text would say, without them, that there is nothing."""
+
+    __slots__ = ()
+
+
+@functools.lru_cache(64)
+def _cell(sep: str, quote: str) -> re.Pattern[str]:
+    """Return the pattern of a cell: what is in quotes, what is not, and what ends it."""
+    s, q = re.escape(sep), re.escape(quote)
+    return re.compile(rf"(?:{q}([^{q}]*(?:{q}{q}[^{q}]*)*){q})?([^{s}\r\n]*)({s}|\r\n|\r|\n|\Z)")
+
+
+def rows_of(text: str, dialect: Dialect) -> list[list[str]]:
+    r"""Return the cells of each row; empty lines and comments are none.
+
+    >>> rows_of("a,'b ''c'' d'\n\n1,''\n", Dialect(quote="'"))
+    [['a', "b 'c' d"], ['1', '']]
+    """
+    comment, quote = dialect.comment, dialect.quote
+    if quote is None or quote not in text:
+        lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        return [
+            line.split(dialect.sep)
+            for line in lines
+            if line and (comment is None or line[0] != comment)
+        ]
+    return _quoted_rows(text, dialect, quote)
+
+
+def _quoted_rows(text: str, dialect: Dialect, quote: str) -> list[list[str]]:
+    match = _cell(dialect.sep, quote).match
+    line_end = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)").match
+    missing, sep, comment, double = {*dialect.missing}, dialect.sep, dialect.comment, quote * 2
+    rows: list[list[str]] = []
+    row: list[str] = []
+    place, end = 0, len(text)
+    while place < end or row:
+        if not row and comment is not None and text.startswith(comment, place):
+            place = line_end(text, place).end()  # type: ignore[union-attr]
+            continue
+        found = match(text, place)
+        if found is None:  # which only a wrong pattern does: any text begins with some cell
+            raise ValueError(f"no cell begins with {shortened(text[place : place + 100])!r}")
+        inside, plain, stop = found.groups()
+        if inside is None:
+            cell = plain
+        else:
+            cell = inside.replace(double, quote) + plain
+            cell = Quoted(cell) if cell in missing else cell
+        is_blank = not row and inside is None and not plain and stop != sep
+        row.append(cell)
+        place = found.end()
+        if stop != sep:
+            if not is_blank:
+                rows.append(row)
+            row = []
+    return rows
+
+
+# --- what is found -----------------------------------------------------------------------------
+
+
+def separator(text: str, dialect: Dialect) -> str:
+    r"""Return what parts the cells of the first rows of a text.
+
+    >>> separator("a;b\n1,5;2\n", Dialect(""))
+    ';'
+    """
+    best = ","
+    most = 1
+    for sep in SEPARATORS:
+        if sep in (dialect.decimal, dialect.quote, dialect.comment):
+            continue
+        counts = [len(row) for row in rows_of(text, dialect._replace(sep=sep))[:SAMPLE_ROWS]]
+        if counts and counts[0] > 1 and len({*counts}) == 1:
+            return sep
+        if counts and counts[0] > most:
+            best, most = sep, counts[0]
+    return best
+
+
+def is_header(rows: Sequence[Sequence[str]], is_text: Any) -> bool:
+    """Whether the first row has names: texts that differ, none of them a number or missing.
+
+    Names of rows, which R writes, have no name or an empty one.
+    """
+    if not rows:
+        return False
+    first = list(rows[0])
+    names = first[1:] if first[0] == "" and len(first) > 1 else first
+    return len({*names}) == len(names) and all(is_text(name) for name in names)
+
+
+def named(header: Sequence[str] | None, width: int, where: str) -> list[str]:
+    """Return the names of so many columns, each once; those without one are told by number.
+
+    >>> named(["a", "", "a"], 3, "t.csv"), named(["a"], 2, "t.csv"), named(None, 2, "t.csv")
+    (['a', 'column_2', 'a_2'], ['row', 'a'], ['column_1', 'column_2'])
+    """
+    given = list(header or ())
+    if given and len(given) == width - 1:
+        given.insert(0, "row")
+    if given and len(given) != width:
+        raise ValueError(
+            f"{where}: the first row has {cells(len(given))} and the next has {width}; skip= "
+            "leaves out lines before the table, header=None says that there are no names"
+        )
+    names: dict[str, None] = {}
+    for number in range(width):
+        own = (given[number].strip() if given else "") or f"column_{number + 1}"
+        others = (f"{own}_{count}" for count in itertools.count(2))
+        names[next(one for one in (own, *itertools.islice(others, width)) if one not in names)] = (
+            None
+        )
+    return list(names)
+
+
+def cells(count: int) -> str:
+    """Say how many cells there are."""
+    return "1 cell" if count == 1 else f"{count} cells"
+
+
+def header_row(header: Any, names: Any) -> int | str | None:
+    """Return which row has the names, None if there is none, or "auto"."""
+    if header is None or header is False:
+        return None
+    if header == "auto" and not isinstance(header, bool):
+        return "auto" if names is None else None
+    if header is True or (is_integer(header) and header >= 0):
+        return int(header) * (header is not True)
+    raise ValueError(
+        "header= is 'auto', None if there are no names, or the number of the row that has them, "
+        f"from 0 on; got {header!r}"
+    )
+
+
+def check_names(names: Any, width: int, where: str) -> list[str]:
+    """Return the names that a user gives to all columns."""
+    found = [names] if isinstance(names, str) else list(names)
+    if len({*found}) < len(found) or not all(isinstance(name, str) and name for name in found):
+        raise ValueError(f"names= are texts that differ; got {found!r}")
+    if len(found) != width:
+        raise ValueError(
+            f"{where}: names= has {len(found)} names, and the rows have {cells(width)}"
+        )
+    return found
+
+
+def known_columns(option: str, given: Mapping[str, Any], names: Sequence[str], where: str) -> None:
+    """Raise if an option tells of a column that there is not."""
+    for name in given:
+        if name not in names:
+            raise ValueError(
+                f"{where} has no column {name!r}, which {option}= names; the columns are: "
+                f"{shortened(', '.join(names))}"
+            )

@@ -1,0 +1,471 @@
+"""CSV files are read as Python's csv module and pandas do, by pyarrow and without it alike."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import math
+import os
+import pickle
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+import dataview as dv
+from children import python
+from dataview.formats.tables import csv as csv_room
+from dataview.formats.tables import csv_arrow, lines
+from dataview.sizes import sizes
+
+WITHOUT = mock.patch.dict(sys.modules, {"pyarrow": None})
+WITH_ALWAYS = mock.patch.object(csv_arrow, "SMALLEST", 0)
+SMALL = mock.patch.multiple(csv_room, CHUNK=64)
+SMALL_GROUPS = mock.patch.object(lines, "GROUP_BYTES", 32)
+
+
+@pytest.fixture(params=["pyarrow", "python"])
+def way(request):
+    with WITHOUT if request.param == "python" else WITH_ALWAYS:
+        yield request.param
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder for the files of all examples of a property."""
+    return tmp_path_factory.mktemp("tables")
+
+
+def written(folder, text, name="t.csv"):
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def read(path, **options):
+    """All that is in a file: for each field its values and its dtype."""
+    with dv.open(path, **options) as d:
+        return {name: (d[name]().tolist(), d[name].dtype) for name in d._fields()}
+
+
+def values(path, **options):
+    return {name: found for name, (found, _) in read(path, **options).items()}
+
+
+# -------------------- what is in the cells --------------------
+
+
+def test_types_are_found_over_the_whole_file(tmp_path, way):
+    path = written(
+        tmp_path,
+        "name,age,x,day,at,ok,id,big,none\n"
+        "anna,5,1.5,2020-01-01,2020-01-01 05:06:07,true,18446744073709551615,1,\n"
+        '"b ""q"", z",,NA,,2020-01-01T00:00:00.25,False,0,99999999999999999999,\n'
+        "\n"
+        '"two\nlines",7,2,2020-02-02,2020-01-01,TRUE,1,-5,NA\n'
+        '"",8,,2020-02-03,,,1,1,\n',
+    )
+    with dv.open(path) as d:
+        found = {name: str(d[name].dtype) for name in d._fields() if not name.endswith("_mask")}
+        assert found == {
+            "name": "object",
+            "age": "int64",
+            "x": "float64",
+            "day": "datetime64[D]",
+            "at": "datetime64[us]",
+            "ok": "bool",
+            "id": "uint64",
+            "big": "object",
+            "none": "float64",
+        }
+        assert d.name().tolist() == ["anna", 'b "q", z', "two\nlines", ""]
+        assert d.age().tolist() == [5, 0, 7, 8]
+        assert d.age_mask().tolist() == [True, False, True, True]
+        assert np.isnan(d.x()).tolist() == [False, True, False, True]
+        assert np.isnat(d.day()).tolist() == [False, True, False, False]
+        assert d.ok().tolist() == [True, False, True, False]
+        assert d.big().tolist() == ["1", "99999999999999999999", "-5", "1"]
+        assert "name_mask" not in d._fields() and "id_mask" not in d._fields()
+        assert not d.none_mask().any()
+
+
+CELLS = st.one_of(
+    st.sampled_from(
+        " 5|5 |\t5|+5|0x1F|0X1|-0x1|1e5|1E+5|.5|5.|-.5|inf|-inf|Infinity|nan|-nan|NaN|nan(1)|1_0"
+        "|true|True|tRUE| true|2020-01-01| 2020-01-01|2020-01-01 |2020-01-01T05|2020-01-01 05:06"
+        "|2020-01-01 05:06:07|2020-01-01 05:06:07.5|2020-01-01T05:06:07.123456789"
+        "|2020-01-01T05:06:07.1234567890|2020-01-01T05:06:07Z|2020-01-01 24:00:00|2020-02-30"
+        "|0001-01-01|0001-01-01 05:06:07.5|20200101|05:06:07|-0|--5|1e400|-1e400"
+        "|9223372036854775807|9223372036854775808|-9223372036854775808|-9223372036854775809"
+        "|18446744073709551615|18446744073709551616|1e|e5|-|.| NA|NA|N/A|null| ||0005|x|é|名"
+        '|a,b|a\nb|a"b|"|""|,|a;b|\'|\r|#x|# x'.split("|")
+    ),
+    st.integers(-(10**20), 10**20).map(str),
+    st.integers(-99, 99).map(str),
+    st.floats().map(repr),
+    st.dates().map(str),
+    st.datetimes().map(str),
+    st.text("aB1,;\"' \n\té#\0", max_size=5),
+)
+LIKE = [
+    st.integers(-99, 99).map(str) | st.sampled_from(["", "NA"]),
+    st.floats(width=32).map(repr) | st.integers(-99, 99).map(str),
+    st.dates().map(str) | st.sampled_from(["", "NA"]),
+    st.sampled_from(["true", "False", "TRUE", "NA"]),
+    CELLS,
+]
+
+
+@st.composite
+def tables(draw):
+    """The text of a table, and its cells."""
+    width = draw(st.integers(1, 4))
+    columns = [draw(st.sampled_from(LIKE)) for _ in range(width)]
+    rows = draw(st.lists(st.tuples(*columns), min_size=1, max_size=12))
+    quoting = draw(st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC]))
+    out = io.StringIO()
+    end = draw(st.sampled_from(["\n", "\r\n", "\r"]))
+    writer = csv.writer(out, quoting=quoting, lineterminator=end)
+    writer.writerows(rows)
+    return out.getvalue(), rows
+
+
+@given(table=tables(), header=st.sampled_from([None, "auto"]))
+def test_pyarrow_and_python_give_the_same(place, table, header):
+    path = written(place, table[0])
+
+    def outcome():
+        try:
+            return repr(read(path, header=header, sep=","))
+        except ValueError as error:
+            return str(error)
+
+    with WITH_ALWAYS, SMALL, SMALL_GROUPS:
+        fast = outcome()
+    with WITHOUT:
+        assert outcome() == fast
+
+
+@given(table=tables())
+def test_texts_are_those_of_the_csv_module(place, table):
+    path = written(place, table[0])
+    rows = [row for row in csv.reader(io.StringIO(table[0], newline="")) if row]
+    for way in (WITHOUT, WITH_ALWAYS):
+        with way, SMALL, SMALL_GROUPS:
+            found = values(path, header=None, sep=",", types=str, missing=())
+        assert list(zip(*found.values(), strict=True)) == [tuple(row) for row in rows]
+
+
+@given(text=st.text('ab,"\n\r#;1', max_size=60))
+@example('a"b",c\n')
+@example('"a"b,c\n"d""e"\r\n')
+def test_any_text_is_read_alike_or_refused_alike(place, text):
+    path = written(place, text)
+
+    def outcome(**options):
+        try:
+            return repr(read(path, header=None, sep=",", **options))
+        except ValueError as error:
+            return str(error)
+
+    for options in ({}, {"comment": "#"}, {"quote": None}, {"types": str}):
+        with WITH_ALWAYS, SMALL, SMALL_GROUPS:
+            fast = outcome(**options)
+        with WITHOUT:
+            assert outcome(**options) == fast
+        rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
+        if options == {"types": str} and rows and "line" not in fast:
+            assert len({len(row) for row in rows}) == 1
+
+
+# -------------------- how files are written --------------------
+
+
+def test_excel_writes_semicolons_and_commas_behind_a_mark(tmp_path, way):
+    text = 'Name;Größe;Tag\r\nÄnne;1,5;2020-01-01\r\n"a;b";-2;\r\n'
+    expected = {"Name": ["Änne", "a;b"], "Größe": [1.5, -2.0]}
+    for encoding in ("utf-8-sig", "utf-16", "utf-32", "utf-16-le"):
+        mark = codecs.BOM_UTF16_LE if encoding == "utf-16-le" else b""
+        path = written(tmp_path, mark + text.encode(encoding), f"{encoding}.csv")
+        found = values(path, decimal=",")
+        assert {name: found[name] for name in expected} == expected
+        assert found["Tag_mask"] == [True, False]
+
+
+def test_r_writes_names_of_rows_and_na(tmp_path, way):
+    frame = written(tmp_path, '"","x","s"\n"1",1,"NA"\n"2",NA,NA\n')
+    assert values(frame) == {
+        "column_1": [1, 2],
+        "x": [1, 0],
+        "x_mask": [True, False],
+        "s": ["NA", ""],
+        "s_mask": [True, False],
+    }
+    table = written(tmp_path, '"x" "y"\n"a" 1 2\n"b" 3 4\n', "r.csv")
+    assert values(table, sep=" ") == {"row": ["a", "b"], "x": [1, 3], "y": [2, 4]}
+
+
+def test_ljspeech_has_bars_no_names_and_quotes_that_are_text(tmp_path, way):
+    path = written(tmp_path, 'LJ1|He said "no, 5"|He said "no, five"\nLJ2|"Yes|"Yes\n')
+    found = values(path, sep="|", header=None, quote=None, names=["id", "text", "normal"])
+    assert found == {
+        "id": ["LJ1", "LJ2"],
+        "text": ['He said "no, 5"', '"Yes'],
+        "normal": ['He said "no, five"', '"Yes'],
+    }
+
+
+def test_scikit_learn_has_counts_in_the_first_line(tmp_path, way):
+    path = written(tmp_path, "3,2,setosa,virginica\n5.1,3.5,0\n4.9,3.0,1\n6,7,1\n")
+    with pytest.raises(ValueError, match=r"line 2, 3 cells, and the first row has 4.*skip="):
+        dv.open(path)
+    assert values(path, skip=1) == {
+        "column_1": [5.1, 4.9, 6.0],
+        "column_2": [3.5, 3.0, 7.0],
+        "column_3": [0, 1, 1],
+    }
+
+
+def test_what_parts_cells_is_found_or_told_by_the_name(tmp_path, way):
+    for sep in ",;|\t":
+        path = written(
+            tmp_path, f"a{sep}b\n1{sep}x y, z\n".replace("y, z", "y" + ", z" * (sep != ","))
+        )
+        assert values(path)["a"] == [1]
+    assert values(written(tmp_path, "a,b\tc\n1,2\t3\n", "t.tsv"))["c"] == [3]
+    assert values(written(tmp_path, "a\n1\n")) == {"a": [1]}
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("a,b\nx,y\n", ["a", "b"]),
+        ("a,a\nx,y\n", ["column_1", "column_2"]),
+        ("a,1\nx,2\n", ["column_1", "column_2"]),
+        ("a, b \n1,2\n", ["a", "b"]),
+        ("a,\n1,2\n", ["column_1", "column_2", "column_2_mask"]),
+        ("a,b\n", ["a", "b"]),
+    ],
+)
+def test_whether_the_first_row_has_names_is_found(tmp_path, way, text, names):
+    assert [*dv.open(written(tmp_path, text))._fields()] == names
+
+
+def test_names_are_where_they_are_said_to_be(tmp_path, way):
+    path = written(tmp_path, "# by hand\n\n1,1,\n# more\n5,6,7\n8,9,NA\n")
+    how = {"comment": "#"}
+    assert values(path, header=0, **how) == {
+        "1": [5, 8],
+        "1_2": [6, 9],
+        "column_3": [7, 0],
+        "column_3_mask": [True, False],
+    }
+    assert values(path, header=True, skip=2, **how)["1"] == [5, 8]
+    assert values(path, header=None, **how)["column_1"] == [1, 5, 8]
+    assert values(path, header=False, names=list("abc"), **how)["b"] == [1, 6, 9]
+    assert values(path, names=list("abc"), **how)["b"] == [1, 6, 9]
+    assert values(path, header=0, names=list("abc"), **how)["b"] == [6, 9]
+    assert values(path, header=1, **how)["5"] == [8]
+
+
+def test_what_is_missing_is_said_and_filled(tmp_path, way):
+    path = written(tmp_path, 'a,b,s\n1,-99,?\n-99,2.5,"?"\n,3,\n'.replace("\n,3", "\n5,3"))
+    found = values(path, missing=("-99", "?"))
+    assert found["a"] == [1, 0, 5]
+    assert found["a_mask"] == [True, False, True]
+    assert math.isnan(found["b"][0])
+    assert (found["s"], found["s_mask"]) == (["", "?", ""], [False, True, True])
+    assert values(path, missing="-99", fill=-1)["a"] == [1, -1, 5]
+    filled = values(path, missing=("-99", "?"), fill={"a": 7, "s": "none"})
+    assert filled["s"] == ["none", "?", ""]
+    assert sorted(filled) == ["a", "b", "b_mask", "s"]
+    with pytest.raises(TypeError, match=r"fill= gives 1\.5 to column 'a', .* dtype int64"):
+        dv.open(path, missing=("-99", "?"), fill={"a": 1.5})
+
+
+def test_types_are_given_by_column_or_for_all(tmp_path, way):
+    path = written(tmp_path, "a,b,day\n1,0,01.02.2020\n255,1,28.12.1999\n")
+    found = read(path, types={"a": "u1", "b": bool}, dates={"day": "%d.%m.%Y"})
+    assert found["a"] == ([1, 255], np.dtype("u1"))
+    assert found["b"][0] == [False, True]
+    assert found["day"][1] == np.dtype("M8[us]")
+    assert str(found["day"][0][1]) == "1999-12-28 00:00:00"
+    assert values(path, types=str)["a"] == ["1", "255"]
+    assert read(path, types={"a": ">f4"})["a"] == ([1.0, 255.0], np.dtype("f4"))
+    path = written(tmp_path, "d\n2020-01-01\n")
+    assert read(path, dates=False)["d"] == (["2020-01-01"], np.dtype("O"))
+    assert read(path, types={"d": "M8[s]"})["d"][1] == np.dtype("M8[s]")
+
+
+def test_packed_files_and_other_encodings_are_unpacked_once(tmp_path, way):
+    text = "a,b\n" + "".join(f"{n},é{n}\n" for n in range(3000))
+    packed = tmp_path / "t.csv.gz"
+    packed.write_bytes(gzip.compress(text.encode()[:100]) + gzip.compress(text.encode()[100:]))
+    latin = written(tmp_path, text.encode("latin-1"))
+    with pytest.raises(ValueError, match=r"t\.csv: line 2 is no text in UTF-8 .*'latin-1'"):
+        dv.open(latin)
+    for size in (1 << 20, 1 << 10):
+        with sizes.set(file_bytes=size):
+            for path, how in ((packed, {}), (latin, {"encoding": "latin-1"})):
+                d = dv.open(path, **how)
+                assert d.b[[2999, 0]]().tolist() == ["é2999", "é0"]
+                assert pickle.loads(pickle.dumps(d)).a()[-1] == 2999
+
+
+# -------------------- what is wrong --------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "how", "told"),
+    [
+        ('a,b\n1,"x\r\ny\rz"\n\n3,4,5\n', {}, "line 6, 3 cells, and the first row has 2: '3,4,5'"),
+        ('a,b\n1,"x\ny"\nx,2\n', {"types": {"a": "i4"}}, "line 4, column 'a': 'x' is no int32"),
+        ("a\n1\n300\n", {"types": "u1"}, "line 3, column 'a': '300' is no uint8"),
+        ("a\n1\n0x1F\n", {"types": int}, "line 3, column 'a': '0x1F' is no int64"),
+        ("a\n1.5\n", {"types": int}, "line 2, column 'a': '1.5' is no int64"),
+        ("a\nyes\n", {"types": bool}, "line 2, column 'a': 'yes' is no bool"),
+        ("a\n2020-02-30\n", {"types": "M8[D]"}, "line 2, column 'a': '2020-02-30' is no datetime"),
+        ("a\n1.2.20\n", {"dates": {"a": "%Y"}}, "line 2, column 'a': '1.2.20' is no date of the f"),
+        ('a,b\n1,2\n3,"4\n5,6\n', {}, "line 3: a quote in cell 2 of the row .* quote=None"),
+        ("a,b\n1,2\n", {"types": {"c": int}}, "has no column 'c', which types= names; .*: a, b"),
+        ("a,b\n1,2\n", {"types": {"a": "c8"}}, "column 'a' the dtype complex64; a cell is"),
+        ("a,b\n1,2\n", {"names": ["x"]}, "names= has 1 names, and the rows have 2 cells"),
+        ("a,b\n1,2\n", {"sep": "::"}, "sep= is one character of ASCII; got '::'"),
+        ("a,b\n1,2\n", {"sep": ",", "decimal": ","}, "no character can be two of them"),
+        ("a,b\n1,2\n", {"header": 5}, "has 2 rows, and header=5 is none of them"),
+        ("a,b\n1,2\n", {"header": "yes"}, "header= is 'auto', None .*; got 'yes'"),
+        ("a,b\n1,2\n", {"skip": -1}, "skip= is a number of lines, from 0 on; got -1"),
+        ("a,b\n1,2\n", {"encoding": "utf-9"}, "encoding= is one that Python knows.*'utf-9'"),
+        ("a,b\n1,2\n", {"dates": 5}, "dates= is True if dates as 2026-11-22 are to be found"),
+        ("", {}, "holds no rows"),
+        ("\n\n", {}, "holds no rows"),
+    ],
+)
+def test_an_error_names_the_line_and_the_column(tmp_path, way, text, how, told):
+    with pytest.raises((ValueError, TypeError), match=told):
+        dv.open(written(tmp_path, text), **how)
+
+
+def test_a_line_is_counted_from_the_beginning_of_the_file(tmp_path, way):
+    rows = "".join(f'{n},"a\nb"\n' for n in range(5000))
+    path = written(tmp_path, f"one\r\ntwo\r\nx,s\n{rows}oops,1\n")
+    with (
+        mock.patch.object(csv_room, "CHUNK", 1 << 12),
+        pytest.raises(ValueError, match=r"t\.csv: line 10004, column 'x': 'oops' is no float32"),
+    ):
+        dv.open(path, skip=2, types={"x": "f4"})
+
+
+def test_a_file_that_has_changed_is_not_read(tmp_path, way):
+    path = written(tmp_path, "a\n1\n")
+    d = dv.open(path)
+    assert d.a().tolist() == [1]
+    written(tmp_path, "a\n1\n2\n")
+    with pytest.raises(ValueError, match=r"t\.csv has changed since it was opened; open it again"):
+        pickle.loads(pickle.dumps(d)).a()
+    d._close()
+    with pytest.raises(ValueError, match=r"t\.csv was closed"):
+        d.a()
+
+
+def test_a_csv_file_is_not_changed_in_place(tmp_path):
+    path = written(tmp_path, "a\n1\n")
+    with pytest.raises(ValueError, match=r"rows of a text have no fixed length.*mode 'r'.*_save"):
+        dv.open(path, "r+")
+    with pytest.raises(dv.ReadOnlyError):
+        dv.open(path).a[0] = 5
+
+
+LIMITED = """
+import resource, sys
+if sys.argv[1] == "python":
+    sys.modules["pyarrow"] = None
+import dataview as dv
+dv.View([1]), dv.open(sys.argv[3]).a()
+size = int(open("/proc/self/statm").read().split()[0]) * 4096
+resource.setrlimit(resource.RLIMIT_AS, (size + (400 << 20),) * 2)
+try:
+    dv.open(sys.argv[2])
+except ValueError as error:
+    print(error)
+"""
+
+
+def test_hostile_files_are_refused_in_little_memory(tmp_path, way):
+    script, good = written(tmp_path, LIMITED, "limited.py"), written(tmp_path, "a\n1\n")
+    with open(tmp_path / "cell.csv", "wb") as file:
+        file.write(b'a,b\n1,2\n3,"x')
+        file.truncate(1 << 30)
+    written(tmp_path, b"a" + b",b" * 1_000_000 + b"\n", "wide.csv")
+    with gzip.open(tmp_path / "bomb.csv.gz", "wb", compresslevel=9) as packed:
+        packed.write(b"a\n")
+        for _ in range(300):
+            packed.write(b"\n" * (1 << 20))
+    for name, told in (
+        ("cell.csv", "line 3: the row that begins there has no end in 16 MiB, with cell 2"),
+        ("wide.csv", "the first row has 1000001 cells, and a table has at most 65536 columns"),
+        ("bomb.csv.gz", "unpacks to more than 200 times as many"),
+    ):
+        done = python(script, way, tmp_path / name, good, timeout=60)
+        assert name in done.stdout and told in done.stdout, (done.stdout, done.stderr)
+
+
+def test_broken_packed_files_are_refused(tmp_path, way):
+    whole = gzip.compress(b"a,b\n" + b"1,2\n" * 1000)
+    for broken in (whole[:-10], whole[:12], whole[:20] + b"\0" * 20 + whole[40:]):
+        with pytest.raises(ValueError, match=r"t\.csv\.gz cannot be unpacked"):
+            dv.open(written(tmp_path, broken, "t.csv.gz"))
+
+
+# -------------------- reading --------------------
+
+
+def table(count):
+    return "n,x,s\n" + "".join(f"{n},{n / 8},t{n}\n" for n in range(count))
+
+
+def test_a_row_reads_its_group_alone_and_columns_asked_together_once(tmp_path):
+    path = written(tmp_path, table(100_000))
+    d = dv.open(path)
+    sizes = []
+    own = csv_room.Parser.columns
+
+    def noted(self, raw, place, fields):
+        sizes.append((len(raw), len(fields)))
+        return own(self, raw, place, fields)
+
+    with mock.patch.object(csv_room.Parser, "columns", noted):
+        assert d.s[70_000]() == "t70000"
+        assert d.n[70_001]() == 70_001
+        assert d.x[:]().sum() == sum(n / 8 for n in range(100_000))
+    assert all(size < 3 * lines.GROUP_BYTES for size, _ in sizes[:2])
+
+
+def test_threads_pickles_and_workers_read_it(tmp_path):
+    path = written(tmp_path, table(5000))
+    d = dv.open(path)
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda n: d.n[n](), range(0, 5000, 7))) == list(range(0, 5000, 7))
+    assert pickle.loads(pickle.dumps(d)).s[4999]() == "t4999"
+    found = [batch.n for batch in d._select("n", "x")._loader(100, "permutation", workers=2)]
+    assert sorted(np.concatenate([np.asarray(one) for one in found]).tolist()) == list(range(5000))
+
+
+def test_an_index_is_kept_beside_the_file_as_long_as_it_is_the_same(tmp_path, way):
+    path = written(tmp_path, table(3000))
+    before = values(path, index=True)
+    assert os.path.exists(f"{path}.index.npz")
+    with mock.patch.object(csv_room, "_scanned", side_effect=AssertionError("a pass")):
+        assert values(path, index=True) == before
+    assert values(path, index=True, types={"n": "f4"})["n"][:2] == [0.0, 1.0]
+    written(tmp_path, table(3001))
+    assert len(values(path, index=True)["n"]) == 3001
+    written(tmp_path, b"PK\3\4 broken", "t.csv.index.npz")
+    with pytest.warns(RuntimeWarning, match=r"t\.csv\.index\.npz is broken .* made anew"):
+        assert len(values(path, index=True)["n"]) == 3001
