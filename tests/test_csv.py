@@ -285,7 +285,7 @@ def test_what_is_missing_is_said_and_filled(tmp_path, way):
     filled = values(path, missing=("-99", "?"), fill={"a": 7, "s": "none"})
     assert filled["s"] == ["none", "?", ""]
     assert sorted(filled) == ["a", "b", "b_mask", "s"]
-    with pytest.raises(TypeError, match=r"fill= gives 1\.5 to column 'a', .* dtype int64"):
+    with pytest.raises(TypeError, match=r"fill=1\.5 is no value of column 'a' of t\.csv"):
         dv.open(path, missing=("-99", "?"), fill={"a": 1.5})
 
 
@@ -469,3 +469,66 @@ def test_an_index_is_kept_beside_the_file_as_long_as_it_is_the_same(tmp_path, wa
     written(tmp_path, b"PK\3\4 broken", "t.csv.index.npz")
     with pytest.warns(RuntimeWarning, match=r"t\.csv\.index\.npz is broken .* made anew"):
         assert len(values(path, index=True)["n"]) == 3001
+
+
+# -------------------- several files --------------------
+
+
+def test_files_follow_one_another_by_the_names_of_their_columns(tmp_path, way):
+    one = written(tmp_path, "a,b,c\n1,x,\n2,y,\n", "1.csv")
+    two = written(tmp_path, "c,b,a\n5.5,z,\n", "2.csv")
+    with dv.open([one, str(two)]) as d:
+        assert d.a().tolist() == [1, 2, 0]
+        assert d.a_mask().tolist() == [True, True, False]
+        assert d.b().tolist() == ["x", "y", "z"]
+        assert d.c()[2] == 5.5
+        assert pickle.loads(pickle.dumps(d)).b[1:]().tolist() == ["y", "z"]
+    assert values(tmp_path / "*.csv", fill=-1)["a"] == [1, 2, -1]
+    assert values([one])["a"] == [1, 2]
+    with pytest.raises(ValueError, match=r"2\.csv was closed|1\.csv was closed"):
+        d.a()
+
+
+def test_files_that_differ_are_refused_or_unified(tmp_path, way):
+    one = written(tmp_path, "a,b\n1,x\n", "1.csv")
+    two = written(tmp_path, "a,c\n1.5,7\n", "2.csv")
+    three = written(tmp_path, "a\n05 \nu\n", "3.csv")
+    told = r"column 'a' is float64 in 2\.csv, and int64 in 1\.csv; schema='union'"
+    with pytest.raises(ValueError, match=told):
+        dv.open([one, two])
+    with pytest.raises(ValueError, match=r"1\.csv has a column 'b', and 2\.csv has none"):
+        dv.open([one, two], types={"a": "f8"})
+    assert values([one, two], schema="union") == {
+        "a": [1.0, 1.5],
+        "b": ["x", ""],
+        "b_mask": [True, False],
+        "c": [0, 7],
+        "c_mask": [False, True],
+    }
+    assert values([one, three], schema="union")["a"] == ["1", "05 ", "u"]
+
+
+def test_what_is_no_list_of_tables_is_refused(tmp_path):
+    one = written(tmp_path, "a\n1\n", "1.csv")
+    dv.View([1, 2])._save(tmp_path / "x.npy")
+    with pytest.raises(
+        ValueError, match=r"files of one format open together; .*1\.csv' and .*x\.npy"
+    ):
+        dv.open([one, tmp_path / "x.npy"])
+    with pytest.raises(TypeError, match=r"if they are tables \(.*csv.*dv\.concat\("):
+        dv.open([tmp_path / "x.npy"] * 2)
+    with pytest.raises(ValueError, match="got an empty list"):
+        dv.open([])
+    with pytest.raises(ValueError, match=r"open with mode 'r'; got 'r\+'"):
+        dv.open([one, one], "r+")
+    with pytest.raises(FileNotFoundError, match=r"no file has a name of this pattern: .*\*\.tsv"):
+        dv.open(tmp_path / "*.tsv")
+    odd = written(tmp_path, "a\n5\n", "[odd].csv")
+    assert values(odd)["a"] == [5]
+
+
+def test_files_line_by_line_are_fields_by_zip(tmp_path):
+    english = dv.open(written(tmp_path, "one\ntwo\n", "en.tsv"), header=None, names=["text"])
+    german = dv.open(written(tmp_path, "eins\nzwei\n", "de.tsv"), header=None, names=["text"])
+    d = dv.zip(en=english.text, de=german.text)
+    assert (d[1].en(), d[1].de()) == ("two", "zwei")

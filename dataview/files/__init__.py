@@ -6,7 +6,7 @@ There is one table of formats, which says how files of each are opened and writt
 from dataview.files.growing import appended, one_at_a_time
 from dataview.files.overview import overview
 from dataview.files.saving import created, save
-from dataview.files.table import FORMATS, Format, opened, recover
+from dataview.files.table import FORMATS, Format, matching, opened, recover
 from dataview.write import Recovery
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Recovery",
     "appended",
     "created",
+    "matching",
     "one_at_a_time",
     "opened",
     "overview",

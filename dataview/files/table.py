@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import errno
+import glob
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from dataview.errors import hint, unknown_option, warn
@@ -54,7 +55,8 @@ class Format(NamedTuple):
 
     `can` names those of its abilities that `save` does not tell; `needs` is the library that is
     imported when a file is opened.  `is_folder` says whether a folder is one; if it has to look
-    through the folder for that, it returns what opens it, which need not do so again.
+    through the folder for that, it returns what opens it, which need not do so again.  `is_table`
+    says whether several files open as one, for which `open` takes a list of paths.
     """
 
     suffixes: tuple[str, ...]
@@ -64,6 +66,7 @@ class Format(NamedTuple):
     is_folder: Callable[[str], bool | Open | None] | None = None
     can: frozenset[str] = frozenset({"random access"})
     needs: str = ""
+    is_table: bool = False
 
 
 IN_PLACE = frozenset({"random access", "in place"})
@@ -131,6 +134,7 @@ FORMATS = {
         (".csv", ".tsv", ".csv.gz", ".tsv.gz"),
         open_csv,
         can=frozenset({"random access", "missing values"}),
+        is_table=True,
     ),
     "folder": Format(
         (), open_folder, WRITERS["folder"], is_folder=has_arrays, can=IN_PLACE | RAGGED
@@ -152,27 +156,33 @@ MODES = ("r", "r+")
 
 
 def opened(
-    path: str,
+    path: str | Sequence[str],
     mode: str,
     format: str | None = None,
     lock: str | None = None,
     durable: str | bool = "process",
     **options: Any,
 ) -> Node:
-    """Return the node of a file or a folder; updates that a killed process left come first."""
+    """Return the node of a file or a folder; updates that a killed process left come first.
+
+    Several files are opened as one table.
+    """
     if mode not in MODES:
         raise ValueError(
             "mode is 'r' (read), 'r+' (read and write) or 'w' (a new file, to be filled); got "
             f"{mode!r}"
         )
-    found = FORMATS[_named(format)] if format is not None else recognised(path)
+    single = path if isinstance(path, str) else None
+    found = _format_of([path] if isinstance(path, str) else path, format)
     known = list(inspect.signature(found.open).parameters)[3:]
     for name in options:
         if name not in known:
             raise unknown_option(
                 name, ["mode", "format", "lock", "durable", *known], f"open of {path!r}"
             )
-    place = os.path.abspath(path)
+    if single is None:
+        return _together(found, [os.path.abspath(one) for one in path], mode, options)
+    place = os.path.abspath(single)
     told = recover(place, format, waits=lock == "wait") if "in place" in found.can else []
     claim = claimed(place, mode, lock, durable)
     if told:
@@ -185,6 +195,40 @@ def opened(
         if claim is not None:
             claim.release()
         raise
+
+
+def _format_of(paths: Sequence[str], format: str | None) -> Format:
+    """Return the format of files, which is one for all of them."""
+    if not paths:
+        raise ValueError("open takes the path of a file, or those of some files; got an empty list")
+    if format is not None:
+        return FORMATS[_named(format)]
+    found = recognised(paths[0])
+    other = next((path for path in paths[1:] if recognised(path) != found), None)
+    if other is not None:
+        raise ValueError(f"files of one format open together; {paths[0]!r} and {other!r} differ")
+    return found
+
+
+def _together(found: Format, paths: list[str], mode: str, options: Mapping[str, Any]) -> Node:
+    """Return the node of tables whose rows follow one another."""
+    if not found.is_table:
+        known = ", ".join(name for name, row in FORMATS.items() if row.is_table)
+        raise TypeError(
+            f"several files open as one if they are tables ({known}); others are joined by "
+            f"dv.concat([dv.open(path) for path in paths]); got {', '.join(paths)}"
+        )
+    if mode != "r":
+        raise ValueError(f"several files open with mode 'r'; got {mode!r} for {', '.join(paths)}")
+    return found.open(paths, mode, None, **options)
+
+
+def matching(pattern: str) -> list[str]:
+    """Return the paths of the files that a pattern with "*", "?" or "[…]" stands for, in order."""
+    found = sorted(glob.glob(pattern, recursive=True))
+    if not found:
+        raise FileNotFoundError(errno.ENOENT, "no file has a name of this pattern", pattern)
+    return found
 
 
 def recover(

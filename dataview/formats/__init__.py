@@ -41,7 +41,6 @@ from dataview.formats.media import (
 from dataview.formats.tables import (
     MASK,
     TABLE_META,
-    csv_table,
     joined,
     node_of_column,
     node_of_table,
@@ -65,7 +64,6 @@ __all__ = [
     "ZarrSource",
     "claimed",
     "close",
-    "csv_table",
     "described",
     "forget_writer",
     "has_arrays",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from dataview import exchange, files
@@ -21,7 +21,7 @@ from dataview.view.view import View, viewed
 
 
 def open(
-    path: str | bytes | os.PathLike[str],
+    path: str | bytes | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     mode: str = "r",
     format: str | None = None,
     lock: str | None = None,
@@ -38,8 +38,12 @@ def open(
     fields; as NumPy's `open_memmap` with "w+" does, it replaces a file that is there.  The name
     says which format it is, or else `format`.  Groups are nested fields, and attributes metadata.
     Options are those of the format: see "Files" in the documentation.  `d._close()` closes it, and
-    so does a `with` block.
+    so does a `with` block.  Tables of several files are one, whose rows follow one another: for
+    these the path is a list of paths, or has "*", "?" or "[…]" in it.
     """
+    paths = _paths(path)
+    if paths is not None:
+        return viewed(files.opened(paths, mode, format, lock, durable, **options))
     if not isinstance(path, (str, bytes, os.PathLike)):
         raise TypeError(
             f"open takes the path of a file or a folder; got {type(path).__name__}; dv.View(…) is "
@@ -50,6 +54,19 @@ def open(
             options["like"] = node_from(options["like"])
         return viewed(files.created(os.fsdecode(path), format, lock, durable, **options))
     return viewed(files.opened(os.fsdecode(path), mode, format, lock, durable, **options))
+
+
+def _paths(path: Any) -> list[str] | None:
+    """Return the paths of several files, None if it is that of one."""
+    if isinstance(path, (list, tuple)) and all(
+        isinstance(one, (str, bytes, os.PathLike)) for one in path
+    ):
+        return [os.fsdecode(one) for one in path]
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        return None
+    pattern = os.fsdecode(path)
+    is_pattern = any(mark in pattern for mark in "*?[") and not os.path.exists(pattern)
+    return files.matching(pattern) if is_pattern else None
 
 
 def recover(

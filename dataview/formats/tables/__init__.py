@@ -2,7 +2,7 @@
 
 from dataview.formats.tables.arrow import TABLE_META
 from dataview.formats.tables.columns import MASK, Column, Kind, Name, Table, table_node
-from dataview.formats.tables.csv import csv_table, open_csv
+from dataview.formats.tables.csv import open_csv
 from dataview.formats.tables.feather import open_feather
 from dataview.formats.tables.in_memory import node_of_column, node_of_table
 from dataview.formats.tables.json_lines import open_json_lines
@@ -17,7 +17,6 @@ __all__ = [
     "Kind",
     "Name",
     "Table",
-    "csv_table",
     "joined",
     "missing_in",
     "node_of_column",

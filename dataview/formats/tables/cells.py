@@ -27,6 +27,9 @@ the second, to the microsecond, or more exactly; and `FAR` is out of the range o
 NATURES = (BOOL, INT | NEGATIVE | BIG | HUGE | FLOAT, DATE | SECOND | MICRO | NANO | FAR, TEXT)
 """A column of more than one of these is one of texts."""
 
+ANY = sum(NATURES)
+"""All that is seen of cells which are there."""
+
 TRUE, FALSE = ("true", "True", "TRUE"), ("false", "False", "FALSE")
 
 OBJECT = np.dtype(object)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from dataview.formats.tables.columns import Column, Kind, Name, Table, table_nod
 from dataview.formats.tables.csv_lines import Unclosed, cells_until_end, cut, records, row_starts
 from dataview.formats.tables.csv_parsing import Asked, Parser, decoded
 from dataview.formats.tables.dialect import MOST_COLUMNS, Dialect
-from dataview.formats.tables.schema import Part
+from dataview.formats.tables.schema import joined
 from dataview.formats.tables.text_files import TextFile, line_at
 from dataview.plan.node import Node
 
@@ -39,7 +39,7 @@ AHEAD = 3
 
 
 def open_csv(
-    path: str,
+    path: str | Sequence[str],
     mode: str,
     claim: Claim | None = None,
     sep: str | None = None,
@@ -55,38 +55,56 @@ def open_csv(
     dates: Any = True,
     skip: int = 0,
     index: bool = False,
+    schema: str = "same",
 ) -> Node:
-    """Return the record of the columns of a file."""
+    """Return the record of the columns of a file, or of several whose rows follow one another."""
     options = Options(
-        sep, header, names, types, missing, fill, quote, comment, encoding, decimal, dates, skip
+        sep, header, names, types, missing, quote, comment, encoding, decimal, dates, skip
     )
-    return table_node(*csv_table(path, mode, claim, options, index))
-
-
-def csv_table(
-    path: str, mode: str, claim: Claim | None, options: Options, keeps_index: bool = False
-) -> Part:
-    """Return the table of a file, and what its columns are."""
+    paths = [path] if isinstance(path, str) else path
     if mode != "r":
         raise ValueError(
-            f"{path}: rows of a text have no fixed length, so it cannot be changed in place; open "
-            "it with mode 'r', and save what is changed by _save"
+            f"{', '.join(paths)}: rows of a text have no fixed length, so it cannot be changed in "
+            "place; open it with mode 'r', and save what is changed by _save"
         )
+    tables = _agreed([_table(one, claim, options, index) for one in paths], schema)
+    parts = [(table, table.kinds()) for table in tables]
+    return table_node(*joined(f"{len(paths)} files", parts, schema), fill)
+
+
+def _table(path: str, claim: Claim | None, options: Options, keeps_index: bool) -> CsvTable:
+    """Return the table of a file."""
     file = TextFile(path, options.encoding, claim)
     layout = _layout(file, options)
     parser = Parser(file, layout.dialect, layout.names)
     asked = Asked(_given(layout, options, path), _finds_dates(options, path))
-    found = None
-    if keeps_index:
-        found = csv_index.kept(file, repr(options))
+    found = csv_index.kept(file, repr(options)) if keeps_index else None
     if found is None or len(found.seen) != len(layout.names):
         found = _scanned(file, parser, layout, asked)
         if keeps_index:
             csv_index.keep(file, repr(options), found)
-    fields = _fields(found.seen, asked)
-    fills = _fills(options.fill, dict(zip(layout.names, fields, strict=True)), path)
-    table = CsvTable(parser, fields, found, fills)
-    return table, table.kinds()
+    return CsvTable(parser, asked, found)
+
+
+def _agreed(tables: Sequence[CsvTable], schema: str) -> list[CsvTable]:
+    """Return the tables of several files with columns of one kind, as far as they may differ.
+
+    A column in which one file has nothing is what it is in the others.  In a union it is what its
+    cells are in all files, which may be texts.
+    """
+    seen: dict[str, int] = {}
+    for table in tables:
+        for name, own in zip(table.parser.names, table.found.seen, strict=True):
+            seen[name] = seen.get(name, 0) | own & cells.ANY
+    return [
+        table.seen_as(
+            [
+                own | seen[name] if schema == "union" or not own & cells.ANY else own
+                for name, own in zip(table.parser.names, table.found.seen, strict=True)
+            ]
+        )
+        for table in tables
+    ]
 
 
 class Options(NamedTuple):
@@ -97,7 +115,6 @@ class Options(NamedTuple):
     names: Any = None
     types: Any = None
     missing: Any = None
-    fill: Any = None
     quote: str | None = '"'
     comment: str | None = None
     encoding: str | None = None
@@ -112,24 +129,22 @@ class CsvTable(Table):
     reads_rows = True
     joins_groups = True
 
-    def __init__(
-        self, parser: Parser, fields: list[Field], found: csv_index.Found, fills: Mapping[int, Any]
-    ) -> None:
+    def __init__(self, parser: Parser, asked: Asked, found: csv_index.Found) -> None:
         super().__init__(parser.file.name, found.starts)
-        self.parser, self.fields, self.found, self.fills = parser, fields, found, fills
+        self.parser, self.asked, self.found = parser, asked, found
+        self.fields = _fields(found.seen, asked)
         self.numbers = {name: number for number, name in enumerate(parser.names)}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return CsvTable, (self.parser, self.fields, self.found, self.fills)
+        return CsvTable, (self.parser, self.asked, self.found), {"fills": self.fills}
+
+    def seen_as(self, seen: list[int]) -> CsvTable:
+        """Return the same rows, of which something else was seen."""
+        return CsvTable(self.parser, self.asked, self.found._replace(seen=seen))
 
     def kinds(self) -> dict[Name, Kind]:
-        """Return what the columns are; where a value stands for what is missing, nothing is."""
-        return {
-            (name,): self.fields[number].kind._replace(
-                has_missing=self.fields[number].kind.has_missing and number not in self.fills
-            )
-            for name, number in self.numbers.items()
-        }
+        """Return what the columns are."""
+        return {(name,): self.fields[number].kind for name, number in self.numbers.items()}
 
     def read(self, names: Collection[Name], first: int, stop: int) -> Mapping[Name, Column]:
         """Return columns of some groups, whose text is parsed part by part."""
@@ -144,20 +159,11 @@ class CsvTable(Table):
             parts.append(self.parser.columns(raw, start, fields))
             first = last
         return {
-            (self.parser.names[number],): self._joined([part[number] for part in parts], number)
-            for number in fields
+            (self.parser.names[number],): _one_behind_another(
+                [part[number] for part in parts], field
+            )
+            for number, field in fields.items()
         }
-
-    def _joined(self, parts: list[Column], number: int) -> Column:
-        column = _one_behind_another(parts) if parts else Column(np.empty(0, self._dtype(number)))
-        if number in self.fills and column.present is not None:
-            values = np.array(column.values)
-            values[~column.present] = self.fills[number]
-            return Column(values)
-        return column
-
-    def _dtype(self, number: int) -> np.dtype[Any]:
-        return self.fields[number].kind.dtype
 
     def close(self) -> None:
         """Close the file."""
@@ -165,9 +171,9 @@ class CsvTable(Table):
         self.parser.file.close()
 
 
-def _one_behind_another(parts: list[Column]) -> Column:
-    if len(parts) == 1:
-        return parts[0]
+def _one_behind_another(parts: list[Column], field: Field) -> Column:
+    if len(parts) < 2:
+        return parts[0] if parts else Column(np.empty(0, field.kind.dtype))
     values: list[Any] = [part.values for part in parts]
     masks = None
     if any(part.present is not None for part in parts):
@@ -378,37 +384,3 @@ def _fields(seen: list[int], asked: Asked) -> list[Field]:
         kind = field.kind._replace(has_missing=quoted or bool(own & cells.MISSING))
         found.append(field._replace(kind=kind, has_quoted=quoted))
     return found
-
-
-def _fills(fill: Any, fields: Mapping[str, Field], path: str) -> dict[int, Any]:
-    """Return what stands for missing cells, by the numbers of the columns.
-
-    One value is for the columns that can hold it.
-    """
-    if fill is None:
-        return {}
-    by_name = isinstance(fill, Mapping)
-    dialects.known_columns("fill", fill if by_name else {}, list(fields), path)
-    found = {}
-    for number, (name, field) in enumerate(fields.items()):
-        if by_name and name not in fill:
-            continue
-        value = fill[name] if by_name else fill
-        dtype = field.kind.dtype
-        if _holds(dtype, value):
-            found[number] = value if dtype.kind == "O" else np.array(value, dtype)[()]
-        elif by_name:
-            raise TypeError(
-                f"{path}: fill= gives {value!r} to column {name!r}, which is of dtype {dtype} and "
-                "cannot hold it"
-            )
-    return found
-
-
-def _holds(dtype: np.dtype[Any], value: Any) -> bool:
-    if dtype.kind == "O" or isinstance(value, str):
-        return isinstance(value, str) and dtype.kind in "OM"
-    own: np.dtype[Any] = np.asarray(value).dtype
-    if dtype.kind in "iu" and own.kind in "iu":
-        return bool(np.iinfo(dtype).min <= value <= np.iinfo(dtype).max)
-    return bool(own.kind == dtype.kind) or (dtype.kind == "f" and own.kind in "iu")

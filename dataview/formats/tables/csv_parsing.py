@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from dataview.errors import shortened
 from dataview.formats.tables import cells, csv_arrow
@@ -104,13 +104,11 @@ class Parser:
         return ValueError(f"{self.file.path}: line {line_at(self.file, place + start)}, {what}")
 
 
-class Asked:
+class Asked(NamedTuple):
     """What is asked of the cells: the columns whose types are given, and whether to find dates."""
 
-    __slots__ = ("dates", "given")
-
-    def __init__(self, given: Mapping[int, Field], dates: bool) -> None:
-        self.given, self.dates = given, dates
+    given: Mapping[int, Field]
+    dates: bool
 
 
 def decoded(file: TextFile, place: int, raw: bytes) -> str:

@@ -124,7 +124,7 @@ class Tables(Table):
         self.joins_groups = all(table.joins_groups for table in tables)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Tables, (self.title, self.parts, self.kinds)
+        return Tables, (self.title, self.parts, self.kinds), {"fills": self.fills}
 
     def read(self, names: Collection[Name], first: int, stop: int) -> Mapping[Name, Column]:
         """Return columns of some groups, read from each table that has any of these."""
