@@ -1,6 +1,7 @@
 """Folders of pictures, sounds, texts and other files: decoded on access, with their labels."""
 
 import contextlib
+import json
 import os
 import pickle
 import random
@@ -533,6 +534,122 @@ def test_decoders_that_are_refused(registry):
         dv.register_decoder(".lines", 3)
 
 
+# -------------------- manifests --------------------
+
+MANIFEST = ".dataview-manifest.json"
+
+
+@pytest.fixture
+def headers(monkeypatch):
+    """The paths of which headers were read."""
+    found = []
+    read = images.Images.header
+
+    def counting(self, path):
+        found.append(os.path.basename(path))
+        return read(self, path)
+
+    monkeypatch.setattr(images.Images, "header", counting)
+    return found
+
+
+def test_a_manifest(photos, headers):
+    folder, data = photos
+    d = dv.open(folder, manifest=True)
+    assert len(headers) == 6
+    again = dv.open(folder)
+    assert dv.open(folder, manifest=True).image._shape() == (6, 4, 5, 3)
+    assert len(headers) == 6
+    assert repr(again) == repr(d)
+    np.testing.assert_array_equal(again.image(), data)
+    assert again.label().tolist() == d.label().tolist()
+    assert again.path().tolist() == d.path().tolist()
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(again)).image(), data)
+    dv.open(folder, manifest=False)
+    assert len(headers) == 12
+    assert dv.open(folder, upright=True).image._shape() == (6, 4, 5, 3)  # it is not for that
+    assert len(headers) == 18
+
+
+@pytest.mark.parametrize("change", ["add", "remove", "folder", "broken", "deeper"])
+def test_a_manifest_that_does_not_fit(photos, change):
+    folder, _ = photos
+    (folder / "cat" / "old").mkdir()
+    dv.open(folder, manifest=True)
+    match change:
+        case "add":
+            save(folder / "dog" / "9.png", pixels(7, 7))
+        case "deeper":
+            save(folder / "cat" / "old" / "9.png", pixels(7, 7))
+        case "remove":
+            (folder / "cat" / "0.png").unlink()
+        case "folder":
+            save(folder / "owl" / "9.png", pixels(7, 7))
+        case "broken":
+            (folder / MANIFEST).write_bytes((folder / MANIFEST).read_bytes()[:-1])
+    count = {"remove": 5, "broken": 6}.get(change, 7)
+    with pytest.warns(RuntimeWarning, match="manifest is out of date.*manifest=True"):
+        assert len(dv.open(folder)) == count
+    assert len(dv.open(folder, manifest=False)) == count
+    assert len(dv.open(folder, manifest=True)) == count
+    assert len(dv.open(folder)) == count
+
+
+def without_one(found):
+    found["headers"] = []
+
+
+def leaving(found):
+    found["files"][0][0] = found["folders"][1][0] = "../dog"
+
+
+def absolute(found):
+    found["files"][0][0] = found["folders"][1][0] = "/etc"
+
+
+def named_up(found):
+    found["files"][0][1][0] = "../0.png"
+
+
+def of_objects(found):
+    found["headers"][0][2] = "O"
+
+
+def of_no_size(found):
+    found["headers"][0][1] = [-1, "x"]
+
+
+def numbers(found):
+    found.update(files=3, folders=[[1, 2]])
+
+
+@pytest.mark.parametrize(
+    "change", [without_one, leaving, absolute, named_up, of_objects, of_no_size, numbers]
+)
+def test_a_manifest_may_say_anything(photos, change):
+    folder, _ = photos
+    dv.open(folder, manifest=True)
+    found = json.loads((folder / MANIFEST).read_text())
+    change(found)
+    (folder / MANIFEST).write_text(json.dumps(found))
+    with pytest.warns(RuntimeWarning, match="out of date"):
+        assert len(dv.open(folder)) == 6
+
+
+def test_a_manifest_of_other_kinds(tmp_path):
+    for number in range(3):
+        (tmp_path / f"{number}.txt").write_text("x")
+        soundfile.write(tmp_path / f"{number}.wav", tone(50 + number), 8000)
+    assert dv.open(tmp_path, kind="text", manifest=True).text().tolist() == ["x"] * 3
+    assert dv.open(tmp_path)._fields() == ("text", "path")
+    assert dv.open(tmp_path, kind="audio").audio._shape() == (3, None)
+    dv.open(tmp_path, kind="audio", manifest=True)
+    assert dv.open(tmp_path).rate().tolist() == [8000] * 3
+    with pytest.raises(ValueError, match="no files of the kind 'image'"):
+        dv.open(tmp_path, kind="image", manifest=True)
+    assert not (tmp_path / MANIFEST).exists()
+
+
 # -------------------- with everything else --------------------
 
 
@@ -653,7 +770,11 @@ def test_a_file_that_is_unlike_the_few_that_were_looked_at(many):
             d.image[number]()
         assert dv.open(many, headers="all").image._shape() == (20_001, None, None, 3)
         assert dv.open(many, ragged=True).image[number]().shape == (9, 9, 3)
+        dv.open(many, manifest=True)
+        assert dv.open(many).image._shape() == (20_001, None, None, 3)
+        assert best(lambda: dv.open(many)) < 0.5
     finally:
         place.unlink()
+        (many / MANIFEST).unlink(missing_ok=True)
     with pytest.raises(ValueError, match="headers is 'few' or 'all'"):
         dv.open(many, headers="some")

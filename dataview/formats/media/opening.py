@@ -7,13 +7,16 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from dataview.errors import warn
 from dataview.formats.contents import described, tree
 from dataview.formats.handles import Claim
 from dataview.formats.layout import NAME
 from dataview.formats.media import images, plain, sounds
+from dataview.formats.media import manifest as manifests
 from dataview.formats.media.decoders import add_kind, decoder_of, kind_of, kinds, suffixes_of
 from dataview.formats.media.folders import LABELS, Files, Found, found_in, suffix_of
 from dataview.formats.media.listed import Listed, alone, read_list
+from dataview.formats.media.manifest import Manifest
 from dataview.formats.media.rows import (
     DecodedFile,
     LookedUp,
@@ -38,14 +41,19 @@ MEDIA_SUFFIXES = {"image": images.SUFFIXES, "audio": sounds.SUFFIXES, "listed": 
 """The suffixes of files that are opened by their names alone, of two kinds and of lists."""
 
 
+HEADER_OPTIONS = ("upright", "mono")
+"""The options of decoders on which it depends what the headers say."""
+
+
 def _opened(
-    seen: Found | None,
+    seen: Found | Manifest | None,
     path: str,
     mode: str,
     claim: Claim | None = None,
     kind: str | None = None,
     labels: str | None = "first",
     headers: str = "few",
+    manifest: bool | None = None,
     ragged: bool | None = None,
     image_mode: str | None = None,
     upright: bool | None = None,
@@ -55,7 +63,7 @@ def _opened(
 ) -> Node:
     """Return the record of what is in the files of a folder, or what is in a single file.
 
-    `seen` is what was found in the folder when it was recognised.
+    `seen` is what was found in the folder when it was recognised, or the manifest in it.
     """
     _check_mode(path, mode)
     options = _options(image_mode, upright, mono, most_bytes, encoding)
@@ -64,13 +72,10 @@ def _opened(
         return _alone(path, kind, options, opening)
     if labels not in LABELS:
         raise ValueError(f"labels is one of {', '.join(map(repr, LABELS))}; got {labels!r}")
-    found = found_in(path, suffixes_of()) if seen is None else seen
-    chosen = _kind(found.counts(), path) if kind is None else kind
-    suffixes = suffixes_of(chosen)
-    files = Files(path, found.runs(suffixes), suffixes)
-    if not len(files):
-        raise ValueError(f"{path} has no files of the kind {chosen!r}; {_told(found, path)}")
-    rows = _rows(files, chosen, options, opening, headers, ragged)
+    known = _known(seen, path, kind, options, headers, manifest)
+    files = known.files
+    decoder = decoder_of(known.kind, options)
+    rows = rows_of(files, decoder, opening, known.headers, ragged)
     parts = _parts(rows)
     count = len(files)
     if labels is not None and any(folder for folder in files.folders):
@@ -79,7 +84,7 @@ def _opened(
         parts["label"] = stored(LookedUp(find, count, every, opening))
     dtype = f"U{max(1, files.longest_path())}"
     parts["path"] = stored(LookedUp(files.paths, count, dtype, opening))
-    return tree(parts, _lost(found, suffixes), {})
+    return tree(parts, known.lost, {})
 
 
 open_media = functools.partial(_opened, None)
@@ -92,11 +97,58 @@ def media_in(path: str) -> Callable[..., Node] | None:
     """
     if os.path.isfile(os.path.join(path, f"{NAME}.json")):
         return None
+    noted = manifests.read(path)
+    if noted is not None:
+        return functools.partial(_opened, noted)
     found = found_in(path, suffixes_of())
     is_of_arrays = any(
         ".npy" in names and "/" not in folder for folder, names in found.names.items()
     )
     return None if is_of_arrays or not found.counts() else functools.partial(_opened, found)
+
+
+def _known(
+    seen: Found | Manifest | None,
+    path: str,
+    kind: str | None,
+    options: dict[str, Any],
+    headers: str,
+    manifest: bool | None,
+) -> Manifest:
+    """Return the files of a folder with headers: from its manifest, or found there."""
+    noted = seen if isinstance(seen, Manifest) else None
+    if seen is None and manifest is not False:
+        noted = manifests.read(path)
+    if noted is not None and manifest is not False:
+        own = {name: options[name] for name in HEADER_OPTIONS if options[name]}
+        if kind in (None, noted.kind) and noted.options == own:
+            return noted
+    elif noted is None and manifest is None and manifests.is_there(path):
+        warn(
+            f"{path}: its manifest is out of date, and the folder was looked through; "
+            "manifest=True makes a new one, manifest=False passes over it"
+        )
+    if manifest:
+        with manifests.new(path, lambda: found_in(path, suffixes_of())) as (found, finish):
+            made = _found_now(found, path, kind, options, "all")
+            finish(made)
+        return made
+    found = seen if isinstance(seen, Found) else found_in(path, suffixes_of())
+    return _found_now(found, path, kind, options, headers)
+
+
+def _found_now(
+    found: Found, path: str, kind: str | None, options: dict[str, Any], headers: str
+) -> Manifest:
+    """Return those files that were found that are of a kind, with headers."""
+    chosen = _kind(found.counts(), path) if kind is None else kind
+    suffixes = suffixes_of(chosen)
+    files = Files(path, found.runs(suffixes), suffixes)
+    if not len(files):
+        raise ValueError(f"{path} has no files of the kind {chosen!r}; {_told(found, path)}")
+    read = headers_read(files, decoder_of(chosen, options), looked_at(len(files), headers))
+    own = {name: options[name] for name in HEADER_OPTIONS if options[name]}
+    return Manifest(chosen, own, files, read, _lost(found, suffixes))
 
 
 def open_listed(

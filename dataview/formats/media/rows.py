@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -114,9 +114,9 @@ def looked_at(count: int, which: str) -> list[int]:
 def headers_read(
     files: Paths, decoder: Decoder, numbers: Sequence[int]
 ) -> list[tuple[int, Header]]:
-    """Return the headers of files with their numbers, without those that cannot be read.
+    """Return headers of files with their numbers, as many as tell what all of them are like.
 
-    Their turn to raise an error comes when they are decoded; if there is no other, it comes now.
+    Those that cannot be read raise an error when they are decoded; if there are no others, now.
     """
 
     def read(number: int) -> Header | Exception:
@@ -133,7 +133,32 @@ def headers_read(
         where = _where(decoder, files, numbers[0])
         raise named(files.path(numbers[0]), where, failures[0]) from failures[0]
     pairs = zip(numbers, found, strict=True)
-    return [(number, one) for number, one in pairs if not isinstance(one, Exception)]
+    return _telling((number, one) for number, one in pairs if isinstance(one, Header))
+
+
+def _telling(headers: Iterable[tuple[int, Header]]) -> list[tuple[int, Header]]:
+    """Return those of very many headers that tell what all are like.
+
+    These are the first of each kind, and of each of its axes one on which another differs from it.
+    """
+    firsts: dict[Any, Header] = {}
+    differing: set[Any] = set()
+    kept = []
+    for number, header in headers:
+        kind = header.kind, header.dtype, len(header.shape)
+        first = firsts.get(kind)
+        if first is None:
+            firsts[kind] = header
+        elif header.shape == first.shape:
+            continue
+        else:
+            axes = zip(header.shape, first.shape, strict=True)
+            new = {(kind, n) for n, (own, other) in enumerate(axes) if own != other} - differing
+            if not new:
+                continue
+            differing |= new
+        kept.append((number, header))
+    return kept
 
 
 def _where(decoder: Decoder, files: Paths, number: int) -> str:
