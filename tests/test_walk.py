@@ -1,8 +1,12 @@
 """Visiting and rebuilding plans: every kind of node, plans of any length."""
 
+import atexit
 import copy
+import pathlib
 import pickle
+import shutil
 import sys
+import tempfile
 
 import numpy as np
 import pytest
@@ -31,6 +35,12 @@ def numbers():
 
 def ragged_numbers():
     return map(np.arange, range(3))
+
+
+FILES = pathlib.Path(tempfile.mkdtemp())
+atexit.register(shutil.rmtree, FILES)
+for length in (2, 3):
+    np.save(FILES / f"{length}.npy", np.arange(length))
 
 
 def views():
@@ -94,6 +104,7 @@ def views():
         "statistic_of_a_function": made._mean(),
         "counts_of_a_function": made._counts(),
         "joined_samples": dv.concat(made, made),
+        "ragged_files": dv.open(FILES, format="media").array,
         "ragged_stream": dv.View(ragged_numbers)._probe(),
         "padded": dv.View([[1, 2], [3], []])._pad(0),
         "even": d._minibatches(2),
