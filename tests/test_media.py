@@ -80,7 +80,8 @@ def test_a_folder_of_pictures_is_a_table(photos, counted):
 
 
 @pytest.mark.parametrize(
-    "key", [2, slice(1, 5), slice(None, None, -1), [4, 0, 4], np.arange(6) % 2 == 0]
+    "key",
+    [2, slice(1, 5), slice(None, None, -1), [4, 0, 4], [5, 0, 3], [1, 1], np.arange(6) % 2 == 0],
 )
 def test_keys_decode_what_they_need(photos, counted, key):
     folder, data = photos
@@ -107,6 +108,19 @@ def test_pictures_of_several_sizes_are_ragged(photos, counted):
     assert lengths().tolist() == [4] * 6 + [7]
     with pytest.raises(ValueError, match=r"differ in shape.*0\.png.*9\.png"):
         dv.open(folder, ragged=False)
+
+
+def test_lengths_are_read_from_headers(photos, counted):
+    folder, data = photos
+    save(folder / "dog" / "9.png", pixels(7, 5))
+    d = dv.open(folder)
+    assert d.image._lengths()().tolist() == [[4, 5]] * 6 + [[7, 5]]
+    assert d.image[[6, 1]]._lengths()().tolist() == [[7, 5], [4, 5]]
+    padded = d.image._pad(0)
+    assert counted == []
+    assert padded[0]().shape == (7, 5, 3)
+    assert counted == ["0.png"]
+    np.testing.assert_array_equal(padded[:6]()[:, :4], data)
 
 
 def test_pictures_of_one_size_can_be_ragged(photos):
@@ -208,6 +222,7 @@ def test_sounds(tmp_path):
     assert d.audio._shape() == (2, None)
     assert d.audio._dtype() == np.float32
     np.testing.assert_array_equal(d.audio[1](), data["b"])
+    assert d.audio._lengths()().tolist() == [50, 80]
     assert d.rate().tolist() == [8000, 8000]
     soundfile.write(tmp_path / "a.wav", data["a"].repeat(2)[:80], 8000, "FLOAT")
     assert dv.open(tmp_path).audio._shape() == (2, 80)

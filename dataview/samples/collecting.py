@@ -78,6 +78,11 @@ def with_lengths(node: Node) -> Node:
 
 def longest(node: Node) -> np.ndarray:
     """Return the greatest length of each axis that samples lay out for themselves, by field."""
+    ragged = [part for part in below([node], _members) if isinstance(part, RaggedSamples)]
+    told = [part.told_shapes(np.arange(part.count or 0)) for part in ragged]
+    known = [shapes.max(axis=0, initial=0) for shapes in told if shapes is not None]
+    if known and len(known) == len(ragged):
+        return np.concatenate(known)
     leaves = [
         (path, like) for path, like in _leaves(_like(node), ()) if isinstance(like, AnyLength)
     ]

@@ -238,6 +238,10 @@ class RaggedSamples(NumberedSamples):
         like = _joined_likeness([_likeness_of(node) for node in nodes])
         return RaggedSamples(JoinedSamples(tuple(nodes)), (), like)
 
+    def told_shapes(self, numbers: np.ndarray) -> np.ndarray | None:
+        """Return how long the axes of some samples are, if that is known without making them."""
+        return None
+
     def rows(self, numbers: np.ndarray) -> Ragged:
         """Return some of the samples, by their numbers among those there are, as rows in memory."""
         some: Any = self.part(Index((len(numbers),), [numbers_map(numbers)]))

@@ -442,7 +442,13 @@ class _Measuring(Part):
 
     def rows(self, node: Any, numbers: np.ndarray, memo: Memo) -> np.ndarray:
         """Return the lengths of these rows."""
-        return _alone(np.minimum(lengths_of(node.node.rows(numbers)), self.most))
+        told = node.node.told_shapes(numbers)
+        if told is None:
+            found = lengths_of(node.node.rows(numbers))
+        else:
+            axes = node.node.like.axes
+            found = told[:, [axis for axis, length in enumerate(axes) if length is None]]
+        return _alone(np.minimum(found, self.most))
 
 
 def _lengths_later(node: RaggedSamples, most: tuple[int, ...]) -> Node:

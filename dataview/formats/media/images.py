@@ -96,7 +96,7 @@ class Images(Decoder):
                 )
             if self.upright:
                 image = import_library("PIL.ImageOps", "dataview[images]").exif_transpose(image)
-            return np.array(image if image.mode == wanted else image.convert(wanted))
+            return np.asarray(image if image.mode == wanted else image.convert(wanted))
 
 
 _ORIENTATION = 0x0112

@@ -12,7 +12,7 @@ import numpy as np
 from dataview.compute import run_blocks
 from dataview.formats.contents import LateSource
 from dataview.formats.media.decoders import Decoder, Header, named
-from dataview.index import Index, gather, identity
+from dataview.index import LINE, Array, Index, gather, identity, numbers_map
 from dataview.plan.build import stored
 from dataview.plan.kinds import Extents
 from dataview.plan.node import DType, Node, Shape
@@ -69,6 +69,10 @@ class Rows:
             return self.decoder.header(self.files.path(number))
         except Exception as error:
             raise self._named(number, error) from error
+
+    def shape(self, number: int) -> Shape:
+        """Return the shape that a file is decoded to, by its header."""
+        return self.decoder.shape(self.header(number))[0]
 
     def _named(self, number: int, error: Exception) -> Exception:
         return named(self.files.path(number), _where(self.decoder, self.files, number), error)
@@ -220,7 +224,12 @@ class DecodedSource(Source):
 
     def read(self, index: Index, memo: Memo) -> np.ndarray:
         """Return what the index selects; each file that it needs is decoded once."""
-        return gather.by_rows(index, self._decoded)
+        numbers, rest = gather.rows_and_rest(index)
+        rows = rest.maps[0]
+        if isinstance(rows, Array) and rows.axes == (0,) and len(rows.values) == len(numbers):
+            numbers = numbers[rows.values]  # in the order that is asked for, not put in it later
+            rest = Index(rest.shape, (LINE, *rest.maps[1:]))
+        return gather.read(self._decoded(numbers), rest)
 
     def _decoded(self, numbers: np.ndarray) -> np.ndarray:
         found = np.empty((len(numbers), *self.shape[1:]), self.dtype)
@@ -338,3 +347,11 @@ class RaggedFiles(RaggedSamples):
         wanted = [*dict.fromkeys(numbers)]
         made = dict(zip(wanted, in_threads(self._values, wanted), strict=True))
         return self.like.rows_of([made[number] for number in numbers])
+
+    def told_shapes(self, numbers: np.ndarray) -> np.ndarray:
+        """Return how long the axes of some files are, by their headers."""
+        part: Any = self.part(Index((len(numbers),), [numbers_map(numbers)]))
+        files: Any = self.samples
+        shapes = in_threads(files.rows.shape, part.numbers().tolist())
+        axes = len(self.like.axes)
+        return np.array([shape[:axes] for shape in shapes], np.intp).reshape(-1, axes)
