@@ -36,7 +36,7 @@ class Sounds(Decoder):
         """Return frames and channels, and as its kind the frames per second."""
         with open_regular(path) as raw, _opened(raw) as file:
             channels = () if file.channels == 1 or self.mono else (file.channels,)
-            return Header((file.frames, *channels), np.dtype("f4"), int(file.samplerate))
+            return Header((self._frames(file), *channels), np.dtype("f4"), int(file.samplerate))
 
     def fitted(self, headers: Sequence[tuple[str, Header]]) -> Self:
         """Return the decoder if all sounds have as many channels, or raise."""
@@ -54,12 +54,7 @@ class Sounds(Decoder):
     def decode(self, path: str) -> np.ndarray:
         """Return the frames, in single precision from -1 to 1."""
         with open_regular(path) as raw, _opened(raw) as file:
-            frames: int = file.frames
-            if frames * file.channels * 4 > self.most_bytes:
-                raise ValueError(
-                    f"it would have {frames * file.channels * 4} bytes, more than "
-                    f"{self.most_bytes}; if you trust it, give a larger most_bytes="
-                )
+            frames = self._frames(file)
             blocks, count = [np.empty((0, file.channels), "f4")], 0
             while count < frames:
                 blocks.append(file.read(min(BLOCK, frames - count), "float32", always_2d=True))
@@ -70,6 +65,16 @@ class Sounds(Decoder):
         if self.mono:
             return np.asarray(found.mean(axis=1, dtype="f4"))
         return found[:, 0] if found.shape[1] == 1 else found
+
+    def _frames(self, file: Any) -> int:
+        """Return how many frames a sound has, or raise if these are too many."""
+        size = file.frames * file.channels * 4
+        if size > self.most_bytes:
+            raise ValueError(
+                f"it would have {size} bytes, more than {self.most_bytes}; if you trust it, give a "
+                "larger most_bytes="
+            )
+        return int(file.frames)
 
     def shape(self, header: Header) -> tuple[Shape, DType]:
         """Return frames, and channels if there are several."""
