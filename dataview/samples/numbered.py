@@ -60,6 +60,11 @@ class NumberedSamples(Sampled):
 
     __slots__ = ("function", "index", "made", "origin", "to_node", "total")
 
+    @property
+    def place(self) -> str:
+        """Where the samples come from, in a few words."""
+        return "function"
+
     def __init__(
         self, function: Callable[[int], Any], total: int, index: Index, to_node: ToNode
     ) -> None:
@@ -197,6 +202,11 @@ class RaggedSamples(NumberedSamples):
         """The samples of which this is a member."""
         assert isinstance(self.node, NumberedSamples)
         return self.node
+
+    @property
+    def place(self) -> str:
+        """Where the samples come from, of which this is a member."""
+        return self.samples.place
 
     @property
     def maker(self) -> Any:

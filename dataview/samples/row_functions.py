@@ -458,6 +458,11 @@ class Undeclared(NumberedSamples):
         self.like = like
 
     @property
+    def place(self) -> str:
+        """What is made of rows is computed."""
+        return "computed"
+
+    @property
     def row_extents(self) -> Extents | None:
         """The shape of each row, if it was declared."""
         return self.like.shape

@@ -25,7 +25,7 @@ from dataview.plan.kinds import (
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 from dataview.samplers import Cycle, Order
-from dataview.samples import NumberedSamples, RaggedSamples, Stream, Undeclared, length_of
+from dataview.samples import NumberedSamples, Stream, Undeclared, length_of
 from dataview.show.formulas import formula_of
 from dataview.show.pictures import picture
 from dataview.show.words import (
@@ -116,9 +116,6 @@ def _nbytes(node: Node) -> int | None:
 
 PLACES: dict[type[Node], Callable[[Any], str]] = {
     Stored: lambda node: node.source.describe(),
-    NumberedSamples: lambda node: "function",
-    RaggedSamples: lambda node: "computed" if isinstance(node.node, Undeclared) else "function",
-    Undeclared: lambda node: "computed",
     Placeholder: lambda node: f"symbol {harmless(node.name)}",
     Deferred: lambda node: f"of symbol {listing(node.names)}",
     Stream: lambda node: "stream",
@@ -152,8 +149,16 @@ def _places(node: Node) -> list[str]:
         below = inside(here)
         waiting.extend(reversed(below))
         if not below and not isinstance(here, Record):
-            found[PLACES.get(type(here), lambda _: "computed")(here)] = None
+            found[_place(here)] = None
     return few(found, 60)
+
+
+def _place(node: Node) -> str:
+    """Return the place of the data of a node that is made of no others."""
+    if isinstance(node, NumberedSamples):
+        return node.place
+    told = PLACES.get(type(node))
+    return "computed" if told is None else told(node)
 
 
 def _states(node: Node, depth: int = 4) -> list[str]:

@@ -50,7 +50,7 @@ from dataview.plan.node import Node, Shape
 from dataview.plan.ragged import Ragged
 from dataview.plan.symbols import symbols_of
 from dataview.plan.walk import below
-from dataview.samples import Stream, length_of
+from dataview.samples import NumberedSamples, Stream, length_of
 from dataview.show.display import FRAME, title
 from dataview.show.formulas import formula_of, is_symbolic, term_of
 from dataview.show.words import escape, harmless, inside, length_text, size_text, undriven
@@ -129,7 +129,8 @@ def explained(node: Node) -> Explanation:
         count = length_of(node)
         way = "without end" if count == math.inf else f"{length_text(count)} of them"
         stored = tuple(reading for part in inside(node) for reading in _read(part))
-        made = (Reading("samples", "function", None),)
+        place = node.place if isinstance(node, NumberedSamples) else "function"
+        made = (Reading("samples", place, None),)
         return Explanation(title(node), f"one by one, {way}", readings=stored or made)
     formula = formula_of(node)
     if symbols := symbols_of([node]):

@@ -331,6 +331,11 @@ class FileSamples(NumberedSamples):
         super().__init__(rows.decoded, count, identity((count,)), _as_sample)
         self.rows = rows
 
+    @property
+    def place(self) -> str:
+        """Where the files are."""
+        return f"files in {self.rows.opening.path}"
+
     def sample(self, number: int) -> Node:
         """Return what is in one file; the error for it names the file already."""
         return _as_sample(self.rows.decoded(number))
