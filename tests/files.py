@@ -1,7 +1,9 @@
 """Files as other libraries write them, each a function of the folder that it is written to."""
 
+import contextlib
 import gzip
 import json
+import sqlite3
 
 import h5py
 import numpy as np
@@ -102,6 +104,24 @@ def csv_packed(folder):
     path = folder / "a.csv.gz"
     path.write_bytes(gzip.compress(csv(folder).read_bytes() + b"d,1,1,2020-02-02\n" * 99))
     return path
+
+
+def sqlite_table(folder):
+    with contextlib.closing(sqlite3.connect(folder / "a.db")) as connection:
+        connection.execute("CREATE TABLE rows (n INTEGER PRIMARY KEY, y TEXT, z REAL, raw BLOB)")
+        rows = [(5 * n, None if n % 2 else f"é{n}", n / 2, bytes(n)) for n in range(100)]
+        connection.executemany("INSERT INTO rows VALUES (?, ?, ?, ?)", rows)
+        connection.commit()
+    return folder / "a.db"
+
+
+def sqlite_keyed(folder):
+    with contextlib.closing(sqlite3.connect(folder / "b.sqlite3")) as connection:
+        connection.execute("CREATE TABLE pairs (a TEXT, b INT, PRIMARY KEY (a, b)) WITHOUT ROWID")
+        rows = [("p", 3), ("p", 1), ("o", 2)]
+        connection.executemany("INSERT INTO pairs VALUES (?, ?)", rows)
+        connection.commit()
+    return folder / "b.sqlite3"
 
 
 # -------------------- HDF5 --------------------

@@ -44,6 +44,7 @@ SEEDS = {
     "lines": [files.text_lines, files.text_lines_packed],
     "json lines": [files.json_lines, files.json_lines_packed],
     "csv": [files.csv, files.csv_of_excel, files.csv_packed],
+    "sqlite": [files.sqlite_table, files.sqlite_keyed],
     "safetensors": [files.tensors],
     "matlab": [files.matlab_5, files.matlab_5_packed],
     "netcdf": [files.netcdf_3, files.netcdf_3_large],

@@ -85,6 +85,11 @@ FILES = [
         files.npz_sparse,
         {"data": (3,), "indices": (3,), "indptr": (4,), "shape": (2,), "format": ()},
     ),
+    (
+        files.sqlite_table,
+        {"n": (100,), "y": (100,), "y_mask": (100,), "z": (100,), "raw": (100,)},
+    ),
+    (files.sqlite_keyed, {"a": (3,), "b": (3,)}),
     (files.json_lines, ROWS),
     (files.json_lines_packed, ROWS),
     (files.text_lines, {"": (60,)}),

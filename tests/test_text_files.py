@@ -1,9 +1,13 @@
 """Files of text: lines, JSON lines and SQLite, each against Python's own reader."""
 
+import contextlib
+import gc
 import gzip
 import json
 import os
 import pickle
+import sqlite3
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -14,7 +18,7 @@ from hypothesis import strategies as st
 import dataview as dv
 from children import printed
 from dataview.formats.tables import json_lines as json_files
-from dataview.formats.tables import text_bytes
+from dataview.formats.tables import sqlite, text_bytes
 
 FEW_PAGES = "".join(f"line {number} é\n" for number in range(3000))
 
@@ -397,3 +401,210 @@ def test_one_row_reads_a_page_and_fields_are_parsed_together(tmp_path, monkeypat
     for batch in d._minibatches(500):
         batch.i(), batch.t(), batch.o.f()
     assert [names for names, *_ in read[-4:]] == [3] * 4
+
+
+# -------------------- SQLite --------------------
+
+
+def database(folder, *statements, name="a.db", rows=None):
+    path = folder / name
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+        for table, values in (rows or {}).items():
+            marks = ", ".join("?" * len(values[0]))
+            connection.executemany(f"INSERT INTO {table} VALUES ({marks})", values)
+        connection.commit()
+    return path
+
+
+CELLS = {
+    "i": st.integers(-(2**63), 2**63 - 1),
+    "f": st.floats(allow_nan=False),
+    "t": st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=5),
+    "b": st.binary(max_size=5),
+}
+
+
+@given(
+    rows=st.lists(st.tuples(*(st.none() | cell for cell in CELLS.values())), max_size=9),
+    keys=st.lists(st.integers(-(2**63), 2**63 - 1), min_size=9, max_size=9, unique=True),
+    how=st.sampled_from(["rowid", "key", "in a row", "query", "without rowid"]),
+    size=st.sampled_from([1, 1 << 11]),
+)
+def test_columns_are_those_of_sqlite(tmp_path_factory, rows, keys, how, size):
+    path = tmp_path_factory.mktemp("sqlite") / "a.db"
+    declared = "k INTEGER PRIMARY KEY, i, f REAL, t TEXT, b BLOB"
+    end = " WITHOUT ROWID" if how == "without rowid" else ""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"CREATE TABLE x ({declared}){end}")
+        if how == "in a row":
+            keys = range(9)
+        connection.executemany("INSERT INTO x VALUES (?, ?, ?, ?, ?)", [
+            (key, *row) for key, row in zip(keys, rows, strict=False)
+        ])  # fmt: skip
+        connection.commit()
+        expected = connection.execute("SELECT * FROM x ORDER BY k").fetchall()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sqlite, "GROUP_BYTES", size)
+        asked = {"query": "SELECT * FROM x ORDER BY k"} if how == "query" else {}
+        with dv.open(path, **asked) as d:
+            assert len(d) == len(rows)
+            for place, name in enumerate(("k", *CELLS)):
+                values = [row[place] for row in expected]
+                missing = [value is None for value in values]
+                found = d._field(name)().tolist()
+                if any(missing):
+                    assert d._field(f"{name}_mask")().tolist() == [not one for one in missing]
+                assert [one for one, no in zip(found, missing, strict=True) if not no] == [
+                    one for one in values if one is not None
+                ]
+                assert repr(d._field(name)[::-2]().tolist()) == repr(found[::-2])
+
+
+PEOPLE = [(1, "a", 0.5, 1, b"x"), (2, None, 1.5, 0, b""), (3, "c", None, None, None)]
+
+
+def people(folder, **options):
+    create = (
+        'CREATE TABLE "some ""people""; --" (id INTEGER PRIMARY KEY, name, x REAL, ok BOOLEAN, raw)'
+    )
+    return database(folder, create, rows={'"some ""people""; --"': PEOPLE}, **options)
+
+
+def test_types_are_those_of_the_values(tmp_path):
+    d = dv.open(people(tmp_path))
+    assert d.id._dtype() == np.int64 and d.x._dtype() == np.float64 and d.ok._dtype() == np.bool_
+    assert d.name().tolist() == ["a", "", "c"] and d.raw().tolist() == [b"x", b"", b""]
+    assert d.ok().tolist() == [True, False, False] and d.ok_mask().tolist() == [True, True, False]
+    np.testing.assert_array_equal(d.x(), [0.5, 1.5, np.nan])
+    assert "id_mask" not in d._fields()
+    empty = dv.open(database(tmp_path, "CREATE TABLE e (a INT, b TEXT, c, d BLOB)", name="e.db"))
+    assert [empty._field(name)._dtype().kind for name in "abcd"] == ["i", "O", "f", "O"]
+    assert empty._shape() == (0,)
+
+
+def test_a_table_is_chosen_by_its_name(tmp_path):
+    path = database(
+        tmp_path,
+        "CREATE TABLE one (a)",
+        "CREATE TABLE two (b, rowid, oid, _rowid_)",
+        "CREATE VIEW three AS SELECT a + 1 AS c FROM one",
+        rows={"one": [(1,), (2,)], "two": [(3, 4, 5, 6)]},
+        name="a.sqlite3",
+    )
+    with pytest.raises(ValueError, match=r"a\.sqlite3 has the tables one, two; table= names one"):
+        dv.open(path)
+    with pytest.raises(ValueError, match=r"no table 'tow'; did you mean 'two'\?; it has one, two"):
+        dv.open(path, table="tow")
+    assert dv.open(path, table="one").a().tolist() == [1, 2]
+    assert dv.open(path, table="two").oid().tolist() == [5]
+    assert dv.open(path, table="three").c().tolist() == [2, 3]
+    with pytest.raises(ValueError, match="not both"):
+        dv.open(path, table="one", query="SELECT 1")
+    with pytest.raises(ValueError, match=r"those of query=, which is missing"):
+        dv.open(path, table="one", parameters=(1,))
+    with pytest.raises(ValueError, match="read and never written"):
+        dv.open(path, "r+", table="one")
+    empty = database(tmp_path, name="empty.db")
+    with pytest.raises(ValueError, match=r"empty\.db has no tables"):
+        dv.open(empty)
+    with pytest.raises(ValueError, match=r"text\.db is no SQLite database"):
+        dv.open(written(tmp_path / "text.db", "some text that is longer"))
+    assert dv.open(path.rename(tmp_path / "other"), table="one").a[1]() == 2
+
+
+def test_a_query_is_run_once_and_its_rows_are_numbered(tmp_path):
+    path = people(tmp_path)
+    query = 'SELECT id * 10 AS ten, name FROM "some ""people""; --" WHERE id > ? ORDER BY id DESC'
+    d = dv.open(path, query=query, parameters=(1,))
+    assert d._fields() == ("ten", "name", "name_mask")
+    assert d.ten().tolist() == [30, 20] and d[-1].name() == ""
+    assert pickle.loads(pickle.dumps(d.ten))().tolist() == [30, 20]
+    named = dv.open(path, query="SELECT :a AS a", parameters={"a": "x"})
+    assert named.a().tolist() == ["x"]
+    for wrong, why in [
+        ("SELECT other", "no such column: other"),
+        ("DELETE FROM x", "near .DELETE"),
+        ("SELECT 1; DROP TABLE x", "one statement at a time"),
+        ("SELECT ?", "binding"),
+    ]:
+        with pytest.raises(ValueError, match=rf"a\.db cannot be read by SQLite: .*{why}"):
+            dv.open(path, query=wrong)
+    d._close()
+    with pytest.raises(ValueError, match="was closed"):
+        d.ten()
+
+
+MIXED = [
+    ([1, "a"], r"has 1 integers and 1 texts; query=\"SELECT CAST"),
+    ([0.5, 2**53 + 1], "of which no float has all"),
+    (["a", b"a"], "has 1 texts and 1 bytes"),
+]
+
+
+@pytest.mark.parametrize(("values", "why"), MIXED)
+def test_a_column_of_several_types_is_told_and_leaves_the_others(tmp_path, values, why):
+    path = database(tmp_path, "CREATE TABLE x (a, b)", rows={"x": [(v, 7) for v in values]})
+    d = dv.open(path)
+    assert d.b().tolist() == [7] * len(values)
+    with pytest.raises(dv.FieldError, match=why):
+        d.a  # noqa: B018
+    cast = dv.open(path, query="SELECT CAST(a AS TEXT) AS a FROM x")
+    assert cast.a._dtype().hasobject
+    both = database(tmp_path, "CREATE TABLE x (a)", rows={"x": [(1,), (0.5,)]}, name="b.db")
+    assert dv.open(both).a().tolist() == [1.0, 0.5]
+
+
+@pytest.mark.parametrize("journal", ["delete", "wal"])
+def test_a_database_that_is_written_meanwhile_is_told(tmp_path, journal):
+    path = database(
+        tmp_path, f"PRAGMA journal_mode = {journal}", "CREATE TABLE x (a)", rows={"x": [(1,), (2,)]}
+    )
+    time.sleep(0.15)
+    d = dv.open(path)
+    sent = pickle.dumps(d)
+    assert d.a[0]() == 1
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("INSERT INTO x VALUES (3)")
+        connection.commit()
+        with pytest.raises(ValueError, match=r"a\.db has changed since it was opened"):
+            d.a[1]()
+        with ThreadPoolExecutor(1) as pool, pytest.raises(ValueError, match="has changed since"):
+            pool.submit(lambda: d.a[1]()).result()
+    with pytest.raises(ValueError, match="has changed since its view was pickled"):
+        pickle.loads(sent)
+    assert dv.open(path).a().tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("asked", [{}, {"query": "SELECT * FROM x ORDER BY a"}])
+def test_rows_of_sqlite_are_read_in_any_order(tmp_path, asked):
+    rows = [(number, f"text {number}") for number in range(3000)]
+    path = database(tmp_path, "CREATE TABLE x (a INT, t TEXT)", rows={"x": rows})
+    gc.collect()
+    before = len(os.listdir("/proc/self/fd"))
+    d = dv.open(path, **asked)
+    order = np.random.default_rng(0).permutation(3000)
+    assert d.a[order]().tolist() == order.tolist()
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda row: d[int(row)].t(), order[:200])) == [
+            f"text {row}" for row in order[:200]
+        ]
+    assert len(pickle.dumps(d.a)) < 2000 and pickle.loads(pickle.dumps(d.a))[7]() == 7
+    batches = [batch.a() for batch in d._loader(100, sampler="permutation", workers=2)]
+    assert sorted(np.concatenate(batches)) == list(range(3000))
+    d._close()
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_cell_of_a_gigabyte_is_refused_in_little_memory(tmp_path):
+    path = database(tmp_path, "CREATE TABLE x (a, b)")
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("INSERT INTO x VALUES (1, zeroblob(100000000))")
+        connection.commit()
+    d = dv.open(path)
+    with pytest.raises(ValueError, match=r"a\.db cannot be read by SQLite: .*too big.*query="):
+        d.b()
+    part = dv.open(path, query="SELECT a, substr(b, 1, 3) AS b FROM x")
+    assert part.b().tolist() == [b"\0\0\0"]

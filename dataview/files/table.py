@@ -35,6 +35,7 @@ from dataview.formats import (
     open_npz,
     open_parquet,
     open_safetensors,
+    open_sqlite,
     open_torch,
     open_zarr,
 )
@@ -108,6 +109,12 @@ FORMATS = {
         (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz"),
         open_json_lines,
         can=COLUMNS,
+    ),
+    "sqlite": Format(
+        (".db", ".sqlite", ".sqlite3"),
+        open_sqlite,
+        magic=b"SQLite format 3\0",
+        can=frozenset({"random access", "missing values"}),
     ),
     "lines": Format((".txt", ".txt.gz"), open_lines),
     "image": Format(MEDIA_SUFFIXES["image"], open_media, can=frozenset(), needs="Pillow"),

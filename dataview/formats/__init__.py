@@ -49,6 +49,7 @@ from dataview.formats.tables import (
     open_json_lines,
     open_lines,
     open_parquet,
+    open_sqlite,
     table_node,
 )
 
@@ -90,6 +91,7 @@ __all__ = [
     "open_npz",
     "open_parquet",
     "open_safetensors",
+    "open_sqlite",
     "open_torch",
     "open_zarr",
     "part_of",

@@ -9,6 +9,7 @@ from dataview.formats.tables.json_lines import open_json_lines
 from dataview.formats.tables.lines import open_lines
 from dataview.formats.tables.parquet import open_parquet
 from dataview.formats.tables.schema import joined, missing_in
+from dataview.formats.tables.sqlite import open_sqlite
 
 __all__ = [
     "MASK",
@@ -26,5 +27,6 @@ __all__ = [
     "open_json_lines",
     "open_lines",
     "open_parquet",
+    "open_sqlite",
     "table_node",
 ]

@@ -153,9 +153,14 @@ def check_told(path: str, file: Any, told: FileState | None) -> None:
     now = state_of(file)
     same_place = now[:2] == told[:2] and told.time != -1
     if now.size != told.size or (same_place and now.time != told.time):
-        raise ValueError(
-            f"{path} has changed since its view was pickled; open it again and pickle that view"
-        )
+        raise pickled_before(path)
+
+
+def pickled_before(path: str) -> ValueError:
+    """Return the error for a pickle of a file that was changed."""
+    return ValueError(
+        f"{path} has changed since its view was pickled; open it again and pickle that view"
+    )
 
 
 # --- lines in groups -----------------------------------------------------------------------------
