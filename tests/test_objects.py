@@ -516,3 +516,74 @@ def test_datasets_of_numbers_and_images():
         assert "labels" not in d.target._meta
         assert d._meta["DESCR"] == bunch.DESCR
     assert dv.View(datasets.load_sample_images()).images._shape() == (2, 427, 640, 3)
+
+
+# ---------------------------------------------------------------- torch
+
+
+@clients
+def test_tensors_share_memory_where_a_write_reaches_them():
+    import torch
+
+    whole = torch.arange(12.0).reshape(3, 4)
+    for tensor in (whole, whole.T, whole[::2, 1:], torch.nn.Parameter(whole).detach()):
+        view = dv.View(tensor)
+        view[0, 0] = -5
+        assert tensor[0, 0] == -5
+        assert_same(view(), tensor.numpy())
+    lines = torch.tensor([1 + 2j, 3j])
+    for tensor in (lines.conj(), lines.conj().imag, torch.ones(1).expand(4)):
+        view = dv.View(tensor)
+        assert_same(view(), tensor.resolve_conj().resolve_neg().numpy())
+        with pytest.raises(dv.ReadOnlyError):
+            view[0] = 7
+    assert (lines == torch.tensor([1 + 2j, 3j])).all()
+
+
+@clients
+@pytest.mark.parametrize(
+    ("make", "advice"),
+    [
+        (lambda t: t.ones(2, dtype=t.bfloat16), r"bfloat16.*tensor\.float\(\)"),
+        (lambda t: t.ones(2).to(t.float8_e4m3fn), r"float8.*tensor\.float\(\)"),
+        (lambda t: t.ones(2, dtype=t.complex32), r"complex64"),
+        (lambda t: t.eye(2).to_sparse(), r"sparse.*to_dense\(\)"),
+        (lambda t: t.ones(2, device="meta"), r"no data"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:ComplexHalf")
+def test_tensors_that_are_no_arrays_say_what_to_view(make, advice):
+    import torch
+
+    with pytest.raises(TypeError, match=f"no array shares.*{advice}"):
+        dv.View(make(torch))
+
+
+@clients
+def test_lists_and_datasets_of_tensors():
+    import torch
+    from torch.utils import data
+
+    assert_same(dv.View([torch.ones(2), torch.zeros(2)])(), np.array([[1, 1], [0, 0]], "f4"))
+    assert [row.tolist() for row in dv.View([torch.ones(1), torch.zeros(2)])()] == [[1], [0, 0]]
+    inputs, targets = torch.arange(12.0).reshape(6, 2), torch.arange(6)
+    whole = data.TensorDataset(inputs, targets)
+    d = dv.View(whole, _names=("x", "y"))
+    assert d._fields() == ("x", "y") and d.x._shape() == (6, 2) and len(d) == 6
+    assert np.shares_memory(d.x(), inputs.numpy())
+    assert dv.View(whole)._fields() == ("0", "1")
+    part = dv.View(data.Subset(data.Subset(whole, [4, 1, 2]), [2, 0]), _names=("x", "y"))
+    assert part.y().tolist() == [2, 4]
+    part.x[0] = -1
+    assert inputs[2].tolist() == [-1, -1]
+    assert dv.View(whole, _fields={"x": ((2,), "f4"), "y": ((), "i8")})[1].y() == 1
+    with pytest.raises(ValueError, match="3 names are given"):
+        dv.View(whole, _names=("x", "y", "z"))
+
+    class Doubled(data.TensorDataset):
+        def __getitem__(self, number):
+            return tuple(2 * part for part in super().__getitem__(number))
+
+    assert dv.View(Doubled(targets), _names=("y",))._probe().y().tolist() == [0, 2, 4, 6, 8, 10]
+    with pytest.raises(TypeError, match=r"Linear is a model.*state_dict"):
+        dv.View(torch.nn.Linear(2, 3))

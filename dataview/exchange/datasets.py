@@ -20,7 +20,7 @@ from dataview.exchange.bunches import is_bunch, of_bunch
 from dataview.exchange.convert import node_of
 from dataview.exchange.from_libraries import imported, is_foreign
 from dataview.index import ENDLESS, identity
-from dataview.plan.build import record
+from dataview.plan.build import keyed, record
 from dataview.plan.fields import check_name
 from dataview.plan.node import Node
 from dataview.plan.sequences import asks_items, listed
@@ -114,6 +114,8 @@ def data_node(value: Any, names: Names | None = None, strict: bool = True) -> No
         return _unnamed(found, names)
     if is_bunch(kind) and (found := of_bunch(value, data_node)) is not None:  # type: ignore[arg-type]
         return _unnamed(found, names)
+    if holds_tensors(value):
+        return _of_tensors(value, names)
     if asks_items(value):
         if isinstance(value, Sequence):
             return _listed(listed(value), names)
@@ -128,6 +130,27 @@ def data_node(value: Any, names: Names | None = None, strict: bool = True) -> No
     if isinstance(value, Iterator) or (callable(value) and not hasattr(value, "__array__")):
         return _in_order(value, names, strict)
     return _unnamed(value, names)
+
+
+def holds_tensors(value: Any) -> bool:
+    """Whether a value is torch's TensorDataset, or a Subset of one.
+
+    A class derived from these may make other samples of the tensors.
+    """
+    kind = type(value)
+    if kind.__module__ != "torch.utils.data.dataset":
+        return False
+    if kind.__name__ == "Subset":
+        return holds_tensors(value.dataset)
+    return kind.__name__ == "TensorDataset" and bool(value.tensors)
+
+
+def _of_tensors(value: Any, names: Names | None) -> Node:
+    """Return the record of a dataset's tensors, or the rows that a Subset has of one."""
+    if type(value).__name__ == "Subset":
+        return keyed(_of_tensors(value.dataset, names), np.asarray(value.indices, np.intp))
+    parts = dict(enumerate(value.tensors)) if names is None else _named(value.tensors, names)
+    return _members({str(name): part for name, part in parts.items()})
 
 
 def _members(parts: Mapping[Any, Any]) -> Node:

@@ -155,16 +155,44 @@ def _of_tracer(tracer: Any) -> Node:
 
 
 def _of_tensor(tensor: Any) -> Node:
-    """Return the node of a tensor, whose memory it shares."""
+    """Return the node of a tensor, whose memory it shares.
+
+    It is read-only where a write would reach a copy, or more elements than those that are written.
+    """
     _check_tensor(tensor)
     if getattr(tensor, "is_nested", False):
         return _of_nested(tensor)
+    plain = tensor.detach()
     try:
-        return _in_memory(tensor.detach().resolve_conj().resolve_neg().numpy())
+        resolved = plain.resolve_conj().resolve_neg()
+        array = resolved.numpy()
     except (TypeError, RuntimeError) as error:
         raise TypeError(
-            f"no array shares the memory of this {tensor.dtype} tensor on {tensor.device}: {error}"
+            f"no array shares the memory of this {tensor.dtype} tensor on {tensor.device}: "
+            f"{_remedy(tensor) or error}"
         ) from None
+    repeats = any(step == 0 and n > 1 for step, n in zip(array.strides, array.shape, strict=True))
+    return _in_memory(array, shared=resolved is plain and not repeats)
+
+
+def _remedy(tensor: Any) -> str | None:
+    """Return what to view instead of a tensor that is no array, None if it is not known."""
+    if str(tensor.layout) != "torch.strided":
+        return "it is sparse; view tensor.to_dense(), or the rows of scipy.sparse.csr_array(...)"
+    if tensor.device.type == "meta":
+        return "it has a shape and no data"
+    if tensor.device.type != "cpu":
+        return "view tensor.cpu(), a copy in the memory of this machine"
+    own = "tensor.to(torch.complex64)" if tensor.dtype.is_complex else "tensor.float()"
+    return f"NumPy has no such numbers; view {own}, a copy"
+
+
+def _of_module(module: Any) -> Node:
+    """Raise: a model is called with data, and has none."""
+    raise TypeError(
+        f"a {type(module).__name__} is a model, and holds no rows; view its weights one by one, "
+        "dv.View(dict(module.state_dict())), or what it makes of data, d._map_batches(function)"
+    )
 
 
 def _of_nested(tensor: Any) -> Node:
@@ -225,6 +253,7 @@ def _of_arrow_stream(stream: Any) -> Node:
 
 READERS: dict[tuple[str, str], Reader] = {
     ("torch", "Tensor"): _of_tensor,
+    ("torch", "Module"): _of_module,
     ("awkward", "Array"): _of_awkward,
     ("jax", "Tracer"): _of_tracer,
     ("xarray", "DataArray"): _of_labelled,

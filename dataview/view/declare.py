@@ -11,7 +11,7 @@ import numpy as np
 
 from dataview.compute import evaluate_all, rows_of
 from dataview.errors import unknown_field
-from dataview.exchange import data_node, node_of, numbered
+from dataview.exchange import data_node, holds_tensors, node_of, numbered
 from dataview.plan.build import record, stored, with_fields
 from dataview.plan.fields import (
     NO_FIELDS,
@@ -57,10 +57,13 @@ class SampleFacts:
 
     def node_of(self, data: Any) -> Node:
         """Return the node of samples about which this is said."""
-        if self.length is None:
+        length = self.length
+        if length is None and self.spec is not None and holds_tensors(data):
+            length = len(data)  # its samples are declared, and not its tensors
+        if length is None:
             node = data_node(data, self.names, self.strict)
         elif callable(data) or hasattr(data, "__getitem__"):
-            node = numbered(data, self.length, self.names, self.strict)
+            node = numbered(data, length, self.names, self.strict)
         else:
             raise TypeError(f"_length= goes with a function of the sample's number; got {data!r}")
         return node if self.spec is None else declared(node, self.spec)
