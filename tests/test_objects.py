@@ -587,3 +587,62 @@ def test_lists_and_datasets_of_tensors():
     assert dv.View(Doubled(targets), _names=("y",))._probe().y().tolist() == [0, 2, 4, 6, 8, 10]
     with pytest.raises(TypeError, match=r"Linear is a model.*state_dict"):
         dv.View(torch.nn.Linear(2, 3))
+
+
+# ---------------------------------------------------------------- xarray
+
+
+@clients
+def test_coordinates_and_attributes_of_xarray(x):
+    import pandas as pd
+    import xarray as xr
+
+    moment = np.datetime64("2020-01-01T00:00", "ns")
+    data = xr.Dataset(
+        {"a": (("t", "p"), x, {"dims": "mine", "unit": "K"}), 7: ("t", x[:, 0])},
+        coords={"t": np.arange(6), "p": list("uvwz"), "height": 2.0, "when": moment},
+        attrs={"title": "heat"},
+    )
+    d = dv.View(data)
+    assert d._fields() == ("a", "7", "t")
+    assert d._meta["title"] == "heat" and d._meta["height"] == 2.0
+    assert d._meta["when"].startswith("2020-01-01")
+    assert d.a._meta["dims"] == ("t", "p") and d.a._meta["unit"] == "K"
+    assert dv.View(data.a.isel(p=1))._meta["p"] == "v"
+    with pytest.raises(dv.ReadOnlyError):  # xarray keeps labels in an index of pandas
+        d.t[0] = 5
+    levels = pd.MultiIndex.from_product([[1, 2], list("uvw")], names=["n", "s"])
+    data = xr.Dataset(
+        {"a": ("t", x[:, 0])}, coords=xr.Coordinates.from_pandas_multiindex(levels, "t")
+    )
+    d = dv.View(data)
+    assert d._fields() == ("a", "n", "s")
+    assert d.n().tolist() == [1, 1, 1, 2, 2, 2] and d.s[4]() == "v"
+    assert dv.View(data.t)()[5] == (2, "w")
+
+
+@clients
+def test_a_tree_of_xarray_and_datasets_without_variables(x):
+    import xarray as xr
+
+    part = xr.Dataset({"a": ("t", x[:, 0])}, coords={"t": np.arange(6)}, attrs={"title": "part"})
+    tree = xr.DataTree.from_dict({"/": part, "/sub": xr.Dataset({"b": ("t", x[:, 1])})})
+    d = dv.View(tree)
+    assert d._fields() == ("a", "t", "sub") and d._meta["title"] == "part"
+    assert_same(d[2:].sub.b(), x[2:, 1])
+    d.sub.b[0] = -3
+    assert x[0, 1] == -3
+    for empty in (xr.Dataset(), xr.Dataset(coords={"t": [1, 2]})):
+        with pytest.raises(ValueError, match="without variables"):
+            dv.View(empty)
+
+
+@clients
+def test_columns_of_pandas_in_xarray():
+    import pandas as pd
+    import xarray as xr
+
+    data = xr.Dataset({"kind": ("t", pd.Categorical(["v", None, "u"])), "x": ("t", [1.0, 2, 3])})
+    d = dv.View(data)
+    assert d.kind().tolist() == [1, -1, 0] and d.kind._labels()().tolist() == ["u", "v"]
+    assert dv.View(pd.array([1, None, 3], "Int8"))().tolist() == [1, None, 3]

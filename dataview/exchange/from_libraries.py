@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Any, cast
 
 import numpy as np
@@ -25,7 +24,7 @@ from dataview.exchange.sparse_rows import of_sparse
 from dataview.formats import H5pySource, ZarrSource, node_of_column, node_of_table
 from dataview.index.flat import layout_of
 from dataview.plan.build import record, stored
-from dataview.plan.fields import check_name
+from dataview.plan.fields import check_name, read_only_meta
 from dataview.plan.node import Node
 from dataview.plan.ragged import laid_out
 from dataview.sources import ArrayLike, ArraySource, DelayedSource
@@ -210,14 +209,29 @@ def _of_awkward(array: Any) -> Node:
 
 
 def _of_labelled(array: Any) -> Node:
-    """Return the node of labelled data; its attributes and the names of its axes are metadata."""
-    meta = {"dims": tuple(map(str, array.dims)), **array.attrs}
-    return _of_variable(array).replaced(meta=MappingProxyType(meta))
+    """Return the node of labelled data.
+
+    Metadata are its attributes, the coordinates that are one value, and the names of its axes.
+    """
+    node, coordinates = _of_variable(array), _single(getattr(array, "coords", {}))
+    meta = {**node.meta, **coordinates, **array.attrs, "dims": tuple(map(str, array.dims))}
+    return node.replaced(meta=read_only_meta(meta))
+
+
+def _single(coordinates: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return the coordinates that are one value, as numbers and texts."""
+    return {
+        str(name): str(one.values) if one.dtype.kind in "mM" else one.values.item()
+        for name, one in coordinates.items()
+        if not one.dims and one.variable._in_memory
+    }
 
 
 def _of_variable(array: Any) -> Node:
     """Return the node of its data: dask's, NumPy's, or still in a file."""
     variable = getattr(array, "variable", array)
+    if type(variable).__name__ == "IndexVariable":  # pandas keeps it, perhaps as tuples of levels
+        return _in_memory(variable.values, shared=False)
     if variable.chunks is not None or variable._in_memory:  # else `data` reads all of a file
         return imported(array.data) or _in_memory(array.data)
     name = f"xarray {getattr(array, 'name', None) or ''}".rstrip()
@@ -227,12 +241,37 @@ def _of_variable(array: Any) -> Node:
 
 def _of_dataset(dataset: Any) -> Node:
     """Return the record of a Dataset's variables, and of the labels of their common axis."""
+    variables = _variables_of(dataset)
+    if not variables:
+        raise ValueError("a Dataset without variables has no data to view")
+    return _described(variables, dataset)
+
+
+def _variables_of(dataset: Any) -> dict[str, Node]:
+    """Return the nodes of variables and of labels; those in levels are there level by level."""
     variables = dict(dataset.data_vars)
     shared = {array.dims[:1] for array in variables.values()}
     for name, labels in dataset.coords.items():
-        if len(shared) == 1 and labels.dims and labels.dims[:1] in shared:
+        in_levels = labels.dims == (name,) and getattr(dataset.indexes.get(name), "nlevels", 1) > 1
+        if len(shared) == 1 and labels.dims and labels.dims[:1] in shared and not in_levels:
             variables[name] = labels
-    return record({check_name(name): _of_labelled(array) for name, array in variables.items()})
+    return {_name_of(name): _of_labelled(array) for name, array in variables.items()}
+
+
+def _described(variables: Mapping[str, Node], dataset: Any) -> Node:
+    meta = {**_single(dataset.coords), **dataset.attrs}
+    return record(variables).replaced(meta=read_only_meta(meta))
+
+
+def _of_tree(tree: Any) -> Node:
+    """Return the record of a DataTree: its variables, and a record for each of its branches."""
+    dataset = tree.to_dataset(inherit=False)
+    branches = {_name_of(name): _of_tree(branch) for name, branch in tree.children.items()}
+    return _described({**_variables_of(dataset), **branches}, dataset)
+
+
+def _name_of(name: Any) -> str:
+    return check_name(str(name) if isinstance(name, int) else name)
 
 
 # --- tables ----------------------------------------------------------------------------------
@@ -259,6 +298,7 @@ READERS: dict[tuple[str, str], Reader] = {
     ("xarray", "DataArray"): _of_labelled,
     ("xarray", "Variable"): _of_labelled,
     ("xarray", "Dataset"): _of_dataset,
+    ("xarray", "DataTree"): _of_tree,
     ("dask", "Array"): _of_dask,
     ("h5py", "Dataset"): _of_h5py,
     ("zarr", "Array"): _of_zarr,
@@ -268,7 +308,7 @@ READERS: dict[tuple[str, str], Reader] = {
     ("pandas", "DataFrame"): _of_frame,
     ("pandas", "Series"): _of_series,
     ("pandas", "Index"): _of_series,
-    ("pandas", "ExtensionArray"): lambda array: None,
+    ("pandas", "ExtensionArray"): lambda array: _of_series(sys.modules["pandas"].Series(array)),
     ("polars", "DataFrame"): of_polars,
     ("polars", "Series"): of_polars_series,
     ("polars", "LazyFrame"): of_lazy_frame,
