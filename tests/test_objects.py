@@ -5,14 +5,18 @@ Each test that is marked imports its library itself, since not every run has it.
 
 from __future__ import annotations
 
+import array
+import ctypes
 import datetime
 import decimal
+import io
 import pickle
 
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from PIL import Image
 from scipy import sparse
 
 import dataview as dv
@@ -646,3 +650,174 @@ def test_columns_of_pandas_in_xarray():
     d = dv.View(data)
     assert d.kind().tolist() == [1, -1, 0] and d.kind._labels()().tolist() == ["u", "v"]
     assert dv.View(pd.array([1, None, 3], "Int8"))().tolist() == [1, None, 3]
+
+
+# ---------------------------------------------------------------- Python's own objects
+
+
+def test_what_lends_its_memory_is_written_through_the_view():
+    numbers = array.array("d", [1, 2, 3])
+    raw = bytearray(b"abc")
+    fixed = (ctypes.c_int * 3)(1, 2, 3)
+    for lender in (numbers, raw, fixed, memoryview(raw)):
+        dv.View(lender)[1] = 9
+        assert lender[1] == 9
+    matrix = np.array([[1, 2], [3, 4]]).view(np.matrix)
+    view = dv.View(matrix)
+    assert_same(view[0](), np.array([1, 2]))
+    view[0, 0] = 5
+    assert matrix[0, 0] == 5
+    records = np.rec.array([(1, 2.0), (3, 4.0)], dtype=[("a", "i4"), ("b", "f8")])
+    dv.View(records).a[1] = 7
+    assert records.a.tolist() == [1, 7]
+    with pytest.raises(dv.ReadOnlyError):
+        dv.View(memoryview(b"abc"))[0] = 1
+    assert dv.View(range(2, 8, 2))().tolist() == [2, 4, 6]
+
+
+class Interface:
+    """What has NumPy's interface of arrays and nothing else."""
+
+    def __init__(self, array):
+        self.array = array
+
+    @property
+    def __array_interface__(self):
+        return self.array.__array_interface__
+
+
+def test_what_has_numpys_interface_alone_lends_its_memory(x):
+    dv.View(Interface(x))[0] = 9
+    assert (x[0] == 9).all()
+
+
+def test_lists_of_different_lengths_need_a_driver():
+    d = dv.View({"a": [1, 2, 3], "b": [4, 5]})
+    assert d.b().tolist() == [4, 5]
+    with pytest.raises(ValueError, match=r"different lengths.*a 3, b 2.*_driver="):
+        d()
+    assert len(dv.View({"a": [1, 2, 3], "b": [4, 5]}, _driver="a")) == 3
+
+
+def numbers_once():
+    yield from (1.0, 2.0, 3.0)
+
+
+def test_generators_are_read_once_and_their_functions_again():
+    once, again = dv.View(numbers_once()), dv.View(numbers_once)
+    assert [row() for row in once] == [row() for row in again] == [row() for row in again]
+    with pytest.raises(dv.StreamError):
+        list(once)
+
+
+REFUSED = {
+    "a set": ({1, 2}, r"set.*no order.*sorted\(values\)"),
+    "keys": ({"a": 1}.keys(), r"dict_keys; view list\(values\)"),
+    "values": ({"a": 1}.values(), r"list\(values\)"),
+    "a date": (datetime.date(2020, 1, 1), r"np\.datetime64"),
+    "a duration": (datetime.timedelta(1), r"np\.timedelta64"),
+    "a decimal": (decimal.Decimal(1), r"float\(value\)"),
+    "None": (None, r"NoneType; leave the field out"),
+    "bytes in memory": (io.BytesIO(b"a\nb"), r"no rows.*dv\.open\(path\).*frombuffer"),
+    "gaps": (np.ma.array([1, 2], mask=[0, 1]), r"x=a\.filled\(0\), x_mask="),
+    "an object": (object(), "got object"),
+    "a module": (np, "got module"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_b56_what_is_no_data_is_refused_with_what_to_view(name):
+    value, advice = REFUSED[name]
+    with pytest.raises(TypeError, match=advice):
+        dv.View(value)
+    with pytest.raises(TypeError, match=advice):
+        dv.View(f=value)
+
+
+def test_paths_are_opened_and_not_viewed(tmp_path):
+    for path in ("x.npy", b"x.npy", tmp_path / "x.npy"):
+        with pytest.raises(TypeError, match=r"dv\.open"):
+            dv.View(path)
+    with pytest.raises(TypeError, match="frombuffer"):
+        dv.View(b"123")
+    with pytest.raises(TypeError, match=r"dv\.open\(path\)"):
+        dv.View(f=tmp_path / "x.npy")
+    with pytest.raises(ValueError, match="without entries"):
+        dv.View({})
+    (tmp_path / "lines").write_text("a\nb\n")
+    with open(tmp_path / "lines") as file:
+        assert [row() for row in dv.View(file)] == ["a\n", "b\n"]
+    with open(tmp_path / "lines", "rb") as file, pytest.raises(TypeError, match="has bytes"):
+        dv.View(file)
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "RGB", "RGBA", "F", "I", "I;16"])
+def test_pictures_are_arrays(mode):
+    picture = Image.new(mode, (4, 3))
+    view = dv.View(picture)
+    assert_same(view(), np.asarray(picture))
+    assert view._shape()[:2] == (3, 4)
+    with pytest.raises(dv.ReadOnlyError):
+        view[0] = 1
+
+
+def test_a_picture_with_a_palette_is_refused():
+    with pytest.raises(TypeError, match=r"palette.*convert\('RGB'\)"):
+        dv.View(Image.new("P", (4, 3)))
+
+
+# ---------------------------------------------------------------- the behaviours, on such objects
+
+
+def each_object(x):
+    """Give objects of several kinds with the data of a table."""
+    return {
+        "sparse": sparse.csr_array(x),
+        "bunch": Bunch(data=x, target=np.arange(len(x))),
+        "mapping": {"data": x.tolist()},
+        "buffer": memoryview(x),
+        "list of arrays": list(x),
+    }
+
+
+@pytest.mark.parametrize("name", each_object(np.zeros((1, 1))))
+def test_b8_b9_b54_keys_of_objects_are_numpys(name, x):
+    d = dv.View(each_object(x)[name])
+    v = d.data if name in ("bunch", "mapping") else d
+    assert len(d) == 6 and not hasattr(d, "zzz")
+    for key in [-1, np.s_[2:4], np.s_[::-2], [-1, 0], np.s_[1:, -1], np.arange(6) % 2 == 0]:
+        assert_same(np.asarray(v[key]), x[key])
+    for key in (6, -7):
+        with pytest.raises(IndexError):
+            v[key]
+    if v is not d:
+        assert_same(np.asarray(d[1:, ["data"]].data), x[1:])
+        with pytest.raises(KeyError, match="data"):
+            d["dat"]
+
+
+@pytest.mark.parametrize("name", each_object(np.zeros((1, 1))))
+def test_b53_functions_of_rows_cannot_change_objects(name, x):
+    before = x.copy()
+    d = dv.View(each_object(x)[name])
+
+    def less(row):
+        found = np.asarray(row.data if name in ("bunch", "mapping") else row)
+        if found.flags.writeable:
+            found = found.copy()
+        return found - 1
+
+    mapped = d._map(less, shape=(4,), dtype=float)
+    assert_same(mapped(), before - 1)
+    assert_same(mapped(), before - 1)
+    assert_same(x, before)
+
+
+@pytest.mark.parametrize("name", each_object(np.zeros((1, 1))))
+def test_b55_objects_are_joined_by_name(name, x):
+    first, last = dv.View(each_object(x)[name]), dv.View(each_object(x)[name])[::-1]
+    both = dv.concat(first, last)
+    whole = np.concatenate([x, x[::-1]])
+    v = both.data if name in ("bunch", "mapping") else both
+    for part in [np.s_[:], np.s_[::-5], np.s_[4:8], np.s_[-1:2:-1]]:
+        assert_same(np.asarray(v[part]), whole[part])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import io
 import numbers
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterator, Mapping, MappingView, Set
 from typing import Any, cast
 
 import numpy as np
@@ -24,6 +26,18 @@ _OBJECTS = (numbers.Number, datetime.date, datetime.timedelta)
 """Values without a dtype that NumPy computes with as objects: a fraction, a decimal."""
 
 
+_ADVICE: dict[type, str] = {
+    MappingView: "; view list(values)",
+    Set: ", which has no order; view sorted(values), or list(values)",
+    os.PathLike: "; dv.open(path) views what is in a file",
+    datetime.date: "; view np.datetime64(value)",
+    datetime.timedelta: "; view np.timedelta64(value)",
+    numbers.Number: "; view float(value), or [value] to keep it as an object",
+    type(None): "; leave the field out, or view [None] to keep it as an object",
+}
+"""What to view instead of an object that is no data, by its class."""
+
+
 def node_of(value: Any) -> Node:
     """Return the node of a user's data.
 
@@ -41,10 +55,20 @@ def node_of(value: Any) -> Node:
         return record({name: node_of(getattr(value, name)) for name in value._fields})
     if isinstance(value, Source):
         return stored(value)
+    check_no_bytes(value)
     is_function = callable(value) and not hasattr(value, "__array__")
     if is_function or isinstance(value, Iterator):
         return Stream(IteratorSamples(value, node_of))
     return _of_values(value)
+
+
+def check_no_bytes(value: Any) -> None:
+    """Raise if a value is a file of bytes, which Python would cut at each byte for a newline."""
+    if isinstance(value, io.IOBase) and not isinstance(value, io.TextIOBase):
+        raise TypeError(
+            f"a {type(value).__name__} has bytes, and no rows; dv.open(path) views what is in a "
+            "file, np.frombuffer(file.read(), dtype) its bytes"
+        )
 
 
 def argument_of(value: Any) -> Argument:
@@ -78,7 +102,8 @@ def _of_values(value: Any) -> Node:
     """Return the node of an array or a list; lists of different lengths make ragged rows."""
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(
-            "a masked array would lose its mask; fill it, or give data and mask as two fields"
+            "a masked array would lose its mask; fill it, or give data and mask as two fields: "
+            "dv.View(x=a.filled(0), x_mask=~np.ma.getmaskarray(a))"
         )
     ended = listed(value)
     if isinstance(ended, (list, tuple)) and any(isinstance(part, Mapping) for part in ended):
@@ -92,9 +117,10 @@ def _of_values(value: Any) -> Node:
             what = f"no array can be made of this {type(value).__name__}"
             raise TypeError(f"{what}: {error}") from None
     if array.dtype == object and not isinstance(value, (np.ndarray, list, tuple)):
+        advice = next((text for kind, text in _ADVICE.items() if isinstance(value, kind)), "")
         raise TypeError(
             "a view is made of an array, a number, a mapping of them, a function or an iterator; "
-            f"got {type(value).__name__}"
+            f"got {type(value).__name__}{advice}"
         )
     return stored(ArraySource(array))
 

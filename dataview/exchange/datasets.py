@@ -17,7 +17,7 @@ import numpy as np
 
 from dataview.errors import error_at
 from dataview.exchange.bunches import is_bunch, of_bunch
-from dataview.exchange.convert import node_of
+from dataview.exchange.convert import check_no_bytes, node_of
 from dataview.exchange.from_libraries import imported, is_foreign
 from dataview.index import ENDLESS, identity
 from dataview.plan.build import keyed, record
@@ -127,6 +127,9 @@ def data_node(value: Any, names: Names | None = None, strict: bool = True) -> No
     parts = parts_of(value) if kind is not tuple else None
     if parts is not None:
         return _members(parts)
+    if isinstance(value, Mapping) and not value:
+        raise ValueError("a mapping without entries has no fields to view")
+    check_no_bytes(value)
     if isinstance(value, Iterator) or (callable(value) and not hasattr(value, "__array__")):
         return _in_order(value, names, strict)
     return _unnamed(value, names)

@@ -290,6 +290,15 @@ def _of_arrow_stream(stream: Any) -> Node:
     return node_of_column(import_library("pyarrow", "dataview[arrow]").chunked_array(stream))
 
 
+def _of_picture(picture: Any) -> None:
+    """Raise if the numbers of a picture are those of colours in its palette, which is lost."""
+    if picture.mode in ("P", "PA"):
+        raise TypeError(
+            f"the numbers of a picture of mode {picture.mode} are those of colours in its palette; "
+            "view picture.convert('RGB')"
+        )
+
+
 READERS: dict[tuple[str, str], Reader] = {
     ("torch", "Tensor"): _of_tensor,
     ("torch", "Module"): _of_module,
@@ -309,6 +318,7 @@ READERS: dict[tuple[str, str], Reader] = {
     ("pandas", "Series"): _of_series,
     ("pandas", "Index"): _of_series,
     ("pandas", "ExtensionArray"): lambda array: _of_series(sys.modules["pandas"].Series(array)),
+    ("PIL", "Image"): _of_picture,
     ("polars", "DataFrame"): of_polars,
     ("polars", "Series"): of_polars_series,
     ("polars", "LazyFrame"): of_lazy_frame,

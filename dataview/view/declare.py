@@ -113,7 +113,8 @@ def construct(
 
 def _of_data(data: Any, rank: int | None, about: SampleFacts) -> Node:
     if isinstance(data, (str, bytes, os.PathLike)):
-        raise TypeError(f"to open a file, use dv.open({data!r})")
+        more = "; np.frombuffer(data, dtype) gives the bytes of data" if type(data) is bytes else ""
+        raise TypeError(f"to open a file, use dv.open({data!r}){more}")
     node = about.node_of(data)
     if rank is None:
         return node
