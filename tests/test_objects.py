@@ -821,3 +821,97 @@ def test_b55_objects_are_joined_by_name(name, x):
     v = both.data if name in ("bunch", "mapping") else both
     for part in [np.s_[:], np.s_[::-5], np.s_[4:8], np.s_[-1:2:-1]]:
         assert_same(np.asarray(v[part]), whole[part])
+
+
+# ---------------------------------------------------------------- datasets of Hugging Face
+
+
+@pytest.fixture
+def hugged(monkeypatch, tmp_path):
+    """A dataset in a file, as Hugging Face keeps it."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    import datasets
+    from datasets import Array2D, ClassLabel, Features, List, Value
+
+    features = Features(
+        {
+            "pair": List(Value("float32"), length=2),
+            "label": ClassLabel(names=["no", "yes"]),
+            "text": Value("string"),
+            "maybe": Value("int16"),
+            "when": Value("timestamp[us, tz=UTC]"),
+            "box": Array2D((2, 3), "uint8"),
+            "list": List(Value("int32")),
+        }
+    )
+    rows = 7
+    moment = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
+    made = datasets.Dataset.from_dict(
+        {
+            "pair": [[n, n + 0.5] for n in range(rows)],
+            "label": [0, 1, 1, None, 0, 1, 0],
+            "text": ["a", None, "c" * 100, "d", "e", "f", "g"],
+            "maybe": [0, 1, None, 3, 4, 5, 6],
+            "when": [moment + datetime.timedelta(n) for n in range(rows)],
+            "box": np.arange(rows * 6).reshape(rows, 2, 3).astype("u1").tolist(),
+            "list": [list(range(n)) for n in range(rows)],
+        },
+        features=features,
+    )
+    made.save_to_disk(tmp_path / "data")
+    return datasets.load_from_disk(str(tmp_path / "data"))
+
+
+@clients
+def test_columns_of_hugging_face_are_read_by_rows(hugged, monkeypatch):
+    d = dv.View(hugged)
+    assert d._fields() == (*hugged.column_names, "text_mask", "maybe_mask")
+    assert len(d) == 7 and d.pair._shape() == (7, 2) and d.box._dtype() == np.uint8
+    assert_same(d[2:4].pair(), np.array([[2, 2.5], [3, 3.5]], "f4"))
+    assert_same(d.pair[::-2, 1](), np.array([6.5, 4.5, 2.5, 0.5], "f4"))
+    assert_same(d.box[[5, 0], 1](), np.array([[33, 34, 35], [3, 4, 5]], "u1"))
+    assert d.label().tolist() == [0, 1, 1, -1, 0, 1, 0]
+    assert d.label._labels()().tolist() == ["no", "yes"]
+    assert d.text[:3]().tolist() == ["a", "", "c" * 100]
+    assert d.text_mask().tolist() == [True, False, *[True] * 5]
+    assert_same(d.maybe(), np.array([0, 1, 0, 3, 4, 5, 6], "i2"))
+    assert d.when[1]() == np.datetime64("2020-01-02") and d.when._meta["timezone"] == "UTC"
+    assert d._probe().list[3]().tolist() == [0, 1, 2]
+    assert_same(d.pair._mean(axis=0)(), np.array([3, 3.5], "f4"))
+    again = pickle.loads(pickle.dumps(d.pair))
+    assert_same(again(), d.pair())
+    taken = dv.View(hugged.rename_column("text", "maybe_mask"))
+    assert taken._fields()[-2:] == ("maybe_mask_mask", "maybe_mask_2")
+    with pytest.raises(dv.ReadOnlyError, match=r"column 'pair'.*dataset\.map"):
+        d.pair[0] = 1
+    asked = []
+    kind = type(hugged)
+    whole = kind.__getitem__
+    monkeypatch.setattr(
+        kind, "__getitem__", lambda self, key: asked.append(key) or whole(self, key)
+    )
+    assert d.text[5]() == "f" and d.pair[1:3]()[0, 0] == 1
+    assert asked == [slice(5, 6), slice(1, 3)]
+
+
+@clients
+def test_parts_and_formats_of_hugging_face(hugged):
+    import datasets
+
+    part = dv.View(hugged.select([4, 0]).with_format("numpy"))
+    assert part.maybe().tolist() == [4, 0] and part.pair[0]().tolist() == [4, 4.5]
+    assert dv.View(hugged.with_format(None, columns=["maybe"]))._fields() == ("maybe", "maybe_mask")
+    shuffled = hugged.shuffle(seed=1)
+    assert dv.View(shuffled).text[[6, 1]]().tolist() == [
+        shuffled[number]["text"] or "" for number in (6, 1)
+    ]
+    both = dv.View(datasets.DatasetDict(train=hugged, test=hugged.select([0])))
+    assert len(both.train) == 7 and both.test.pair().tolist() == [[0, 0.5]]
+    doubled = hugged.select_columns(["pair"]).with_transform(
+        lambda rows: {"pair": [np.asarray(pair) * 2 for pair in rows["pair"]]}
+    )
+    assert dv.View(doubled)._probe().pair[1]().tolist() == [2, 3]
+    declared = dv.View(hugged.select_columns(["pair"]), _fields={"pair": ((2,), "f4")})
+    assert declared[1].pair().tolist() == [1, 1.5]
+    empty = dv.View(hugged.select([]))
+    assert len(empty) == 0 and empty.pair().shape == (0, 2)

@@ -12,7 +12,7 @@ from dataview.exchange.convert import (
     operand_of,
     ragged,
 )
-from dataview.exchange.datasets import data_node, holds_tensors, numbered, sample_node
+from dataview.exchange.datasets import data_node, holds_columns, numbered, sample_node
 from dataview.exchange.from_libraries import check_gradient, in_parts, is_foreign
 from dataview.exchange.functions import Function, bind, pack_like
 from dataview.exchange.pickling import packed_in_order
@@ -31,7 +31,7 @@ from dataview.exchange.to_libraries import (
 
 __all__ = [
     "DEVICE", "Function", "argument_of", "arrow_array", "arrow_stream", "bind", "check_gradient",
-    "data_node", "dlpack", "holds_tensors", "in_parts", "is_bunch", "is_foreign", "node_of",
+    "data_node", "dlpack", "holds_columns", "in_parts", "is_bunch", "is_foreign", "node_of",
     "numbered", "object_node", "operand_of", "pack_like", "packed_in_order", "ragged",
     "register_in_jax", "sample_node", "samples", "to_dask", "to_jax", "to_pandas", "to_torch",
     "to_xarray",

@@ -19,6 +19,7 @@ from dataview.errors import error_at
 from dataview.exchange.bunches import is_bunch, of_bunch
 from dataview.exchange.convert import check_no_bytes, node_of
 from dataview.exchange.from_libraries import imported, is_foreign
+from dataview.exchange.hugging_face import is_columns, of_columns
 from dataview.index import ENDLESS, identity
 from dataview.plan.build import keyed, record
 from dataview.plan.fields import check_name
@@ -116,6 +117,8 @@ def data_node(value: Any, names: Names | None = None, strict: bool = True) -> No
         return _unnamed(found, names)
     if holds_tensors(value):
         return _of_tensors(value, names)
+    if is_columns(value):
+        return _unnamed(of_columns(value, data_node), names)
     if asks_items(value):
         if isinstance(value, Sequence):
             return _listed(listed(value), names)
@@ -133,6 +136,11 @@ def data_node(value: Any, names: Names | None = None, strict: bool = True) -> No
     if isinstance(value, Iterator) or (callable(value) and not hasattr(value, "__array__")):
         return _in_order(value, names, strict)
     return _unnamed(value, names)
+
+
+def holds_columns(value: Any) -> bool:
+    """Whether a dataset has its data in columns, so that no sample has to be made to view them."""
+    return holds_tensors(value) or is_columns(value)
 
 
 def holds_tensors(value: Any) -> bool:

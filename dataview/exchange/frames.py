@@ -80,7 +80,7 @@ def in_columns(columns: Iterable[Column]) -> Node:
         raise ValueError("a table without columns has no data to view")
     for path, present in masks:
         place = _place(tree, path)
-        place[_free(f"{path[-1]}_mask", place)] = stored(ArraySource(present), False)
+        place[free_name(f"{path[-1]}_mask", place)] = stored(ArraySource(present), False)
     return _record(tree)
 
 
@@ -107,7 +107,7 @@ def _twice(path: list[str]) -> ValueError:
     return ValueError(f"two columns have the name {'.'.join(path)!r}; rename one of them")
 
 
-def _free(name: str, taken: Mapping[str, Any]) -> str:
+def free_name(name: str, taken: Mapping[str, Any]) -> str:
     """Return a name that no column has."""
     names = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(2)))
     return next(one for one in names if one not in taken)

@@ -11,7 +11,7 @@ import numpy as np
 
 from dataview.compute import evaluate_all, rows_of
 from dataview.errors import unknown_field
-from dataview.exchange import data_node, holds_tensors, node_of, numbered
+from dataview.exchange import data_node, holds_columns, node_of, numbered
 from dataview.plan.build import record, stored, with_fields
 from dataview.plan.fields import (
     NO_FIELDS,
@@ -58,8 +58,8 @@ class SampleFacts:
     def node_of(self, data: Any) -> Node:
         """Return the node of samples about which this is said."""
         length = self.length
-        if length is None and self.spec is not None and holds_tensors(data):
-            length = len(data)  # its samples are declared, and not its tensors
+        if length is None and self.spec is not None and holds_columns(data):
+            length = len(data)  # its samples are declared, and not its columns
         if length is None:
             node = data_node(data, self.names, self.strict)
         elif callable(data) or hasattr(data, "__getitem__"):

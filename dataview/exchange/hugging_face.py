@@ -1,0 +1,162 @@
+"""Datasets of Hugging Face: columns of one dtype are read by rows, all others sample by sample."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dataview.exchange.frames import free_name
+from dataview.index import Index, gather
+from dataview.plan.build import record, stored
+from dataview.plan.fields import check_name, read_only_meta
+from dataview.plan.node import Node
+from dataview.sources import Memo, Source
+from dataview.tables import with_labels
+
+
+def is_columns(value: Any) -> bool:
+    """Whether a value is a dataset in columns, whose samples no function of the user's changes."""
+    kind = type(value)
+    if (kind.__module__, kind.__name__) != ("datasets.arrow_dataset", "Dataset"):
+        return False
+    return value.format["type"] in (None, "numpy", "arrow") and bool(value.column_names)
+
+
+def of_columns(dataset: Any, to_node: Callable[[Any], Node]) -> Node:
+    """Return the record of a dataset's columns, and of masks where something is missing."""
+    named: dict[str, Node] = {}
+    masks: list[ColumnSource] = []
+    for name in dataset.format["columns"]:
+        feature = dataset.features[name]
+        gaps = dataset.data.column(name).null_count
+        kind = _kind_of(feature)
+        if kind is None or (gaps and kind.shape):
+            named[name] = to_node(_Items(dataset, name))
+            continue
+        node: Node = stored(ColumnSource(dataset, name, kind))
+        if type(feature).__name__ == "ClassLabel":
+            node = with_labels(node, feature.names)
+        elif gaps and kind.dtype.kind in "iubO":
+            masks.append(ColumnSource(dataset, name, kind, is_mask=True))
+        zone = {"timezone": kind.zone} if kind.zone else {}
+        named[name] = node.replaced(meta=read_only_meta({**node.meta, **zone}))
+    for mask in masks:
+        named[free_name(f"{mask.name}_mask", named)] = stored(mask)
+    return record({check_name(name): part for name, part in named.items()}, 1)
+
+
+class Kind(NamedTuple):
+    """What a column holds, what stands where it has a gap, and the zone of its times."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...] = ()
+    fill: Any = None
+    zone: str = ""
+
+
+_TEXTS = {"string": "", "large_string": "", "binary": b"", "large_binary": b""}
+_DAYS = {"date32": "M8[D]", "date64": "M8[ms]"}
+
+
+def _kind_of(feature: Any) -> Kind | None:
+    """Return what a column holds if all its rows are alike, else None."""
+    name = type(feature).__name__
+    if name == "ClassLabel":
+        return Kind(np.dtype(np.int64), (), -1)
+    if name == "Value":
+        return _kind_of_value(feature.dtype)
+    if name in ("Sequence", "List") and getattr(feature, "length", -1) >= 0:
+        inner = _kind_of(feature.feature)
+        if inner is not None and inner.dtype.kind in "iufb":
+            return inner._replace(shape=(feature.length, *inner.shape))
+    if re.fullmatch(r"Array\dD", name) and None not in feature.shape:
+        return Kind(np.dtype(feature.dtype), tuple(feature.shape))
+    return None
+
+
+def _kind_of_value(text: str) -> Kind | None:
+    """Return the kind of one of Arrow's types, None for one that NumPy has not."""
+    if text in _TEXTS:
+        return Kind(np.dtype(object), (), _TEXTS[text])
+    if text in _DAYS:
+        return Kind(np.dtype(_DAYS[text]))
+    times = re.fullmatch(r"(timestamp|duration)\[(s|ms|us|ns)(?:, tz=(.+))?\]", text)
+    if times is not None:
+        letter = "M" if times[1] == "timestamp" else "m"
+        return Kind(np.dtype(f"{letter}8[{times[2]}]"), (), None, times[3] or "")
+    if re.fullmatch(r"bool|u?int\d+|float\d+", text) is None:
+        return None
+    dtype = np.dtype(text)
+    return Kind(dtype, (), None if dtype.kind == "f" else dtype.type(0).item())
+
+
+class ColumnSource(Source):
+    """A column, read by rows; with `is_mask` where there are data."""
+
+    __slots__ = ("dataset", "dtype", "is_mask", "kind", "name", "rows", "shape")
+    advice = "make a dataset with other values by dataset.map(function)"
+
+    def __init__(self, dataset: Any, name: str, kind: Kind, is_mask: bool = False) -> None:
+        self.dataset, self.name, self.kind, self.is_mask = dataset, name, kind, is_mask
+        self.rows = dataset.with_format("arrow", columns=[name])
+        self.shape: tuple[int, ...] = (len(dataset), *kind.shape)
+        self.dtype = np.dtype(bool) if is_mask else kind.dtype
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ColumnSource, (self.dataset, self.name, self.kind, self.is_mask)
+
+    def read(self, index: Index, memo: Memo) -> np.ndarray:
+        """Return what the index selects, of the rows that it needs."""
+        if 0 in index.shape:
+            return np.ndarray(index.shape, self.dtype)
+        return gather.by_rows(index, self._at)
+
+    def _at(self, numbers: np.ndarray) -> np.ndarray:
+        """Return some rows, in memory of their own."""
+        first, last = int(numbers[0]), int(numbers[-1])
+        is_run = last - first + 1 == len(numbers)
+        found = self.rows[slice(first, last + 1) if is_run else numbers.tolist()].column(self.name)
+        if self.is_mask:
+            return np.array(found.is_valid(), bool)
+        if self.kind.fill is not None and found.null_count:
+            found = found.fill_null(self.kind.fill)
+        parts = [self._values(chunk) for chunk in found.chunks]
+        return np.concatenate(parts).astype(self.dtype, copy=False)
+
+    def _values(self, chunk: Any) -> np.ndarray:
+        """Return the values of one run of rows; those of lists lie in a line."""
+        rows = len(chunk)
+        while type(chunk).__name__ == "FixedSizeListArray":
+            chunk = chunk.flatten()
+        if self.kind.shape and chunk.null_count and self.dtype.kind in "iub":
+            raise ValueError(
+                f"{self.describe()} has lists in which {self.dtype.name} are missing; give them a "
+                "value by dataset.map(function)"
+            )
+        values = np.asarray(chunk.to_numpy(zero_copy_only=False), self.dtype)
+        return values.reshape(rows, *self.kind.shape)
+
+    def is_same(self, other: Source) -> bool:
+        """Whether another source is of the same column."""
+        same = isinstance(other, ColumnSource) and self.dataset is other.dataset
+        return same and (self.name, self.is_mask) == (other.name, other.is_mask)  # type: ignore[attr-defined]
+
+    def describe(self) -> str:
+        """Say which column this is."""
+        return f"column {self.name!r} of a Hugging Face dataset"
+
+
+class _Items:
+    """The samples of one column, as the dataset decodes them."""
+
+    def __init__(self, dataset: Any, name: str) -> None:
+        self.rows, self.name = dataset.select_columns([name]), name
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, number: int) -> Any:
+        return self.rows[number][self.name]
