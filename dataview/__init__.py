@@ -37,9 +37,33 @@ from dataview.view import (
 
 __version__ = "0.1.0"
 
+specs = spaces.specs
+
 __all__ = [
-    "FieldError", "InterruptedWriteError", "Pad", "PartialWriteError", "RaggedError",
-    "ReadOnlyError", "StreamError", "UndeclaredError", "View", "cache", "collate", "concat",
-    "engine", "evaluate", "executor", "field", "function", "open", "ragged", "recover",
-    "register_decoder", "samplers", "spaces", "symbol", "zip",
-]  # fmt: skip
+    "FieldError",
+    "InterruptedWriteError",
+    "Pad",
+    "PartialWriteError",
+    "RaggedError",
+    "ReadOnlyError",
+    "StreamError",
+    "UndeclaredError",
+    "View",
+    "cache",
+    "collate",
+    "concat",
+    "engine",
+    "evaluate",
+    "executor",
+    "field",
+    "function",
+    "open",
+    "ragged",
+    "recover",
+    "register_decoder",
+    "samplers",
+    "spaces",
+    "specs",
+    "symbol",
+    "zip",
+]

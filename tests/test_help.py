@@ -65,7 +65,7 @@ def test_the_class_is_that_of_the_package():
     assert repr(dv.View) == "<class 'dataview.View'>"
 
 
-@pytest.mark.parametrize("name", sorted(verbs() - {"_meta", "_deterministic"}))
+@pytest.mark.parametrize("name", sorted(verbs() - {"_meta", "_space", "_deterministic"}))
 def test_a_verb_is_found_by_its_name_in_a_pickle(name):
     assert pickle.loads(pickle.dumps(getattr(dv.View, name))) is getattr(dv.View, name)
     assert pickle.loads(pickle.dumps(getattr(whole(), name))).__name__ == name
@@ -88,7 +88,7 @@ def test_a_wrong_call_is_told_by_the_verb():
 # -------------------- options --------------------
 
 # The options that both verbs have.
-SHARED = ("batch_size", "tail", "sampler", "seed", "num_samples", "num_batches")
+SHARED = ("batch_size", "tail", "sampler", "seed", "num_samples", "num_batches", "spec")
 HEADINGS = re.findall(r"^ +(\w[^\n]*):\n\n", options.Options.__doc__, re.M)
 VERBS = {"_loader": options.LoaderOptions, "_minibatches": options.MinibatchOptions}
 
@@ -118,7 +118,7 @@ def test_help_fits_into_a_window_and_stands_in_groups(verb):
     headings = re.findall(r"^    (\w[^\n]*):\n\s+- `", text, re.M)
     order = [heading for heading in HEADINGS if heading in headings]
     assert headings == order
-    assert len(headings) == {"_loader": 8, "_minibatches": 3}[verb]
+    assert len(headings) == {"_loader": 8, "_minibatches": 4}[verb]
 
 
 def test_help_explains_nothing_that_is_no_option():
@@ -126,8 +126,8 @@ def test_help_explains_nothing_that_is_no_option():
     assert sorted(explained) == sorted(told("_loader").keys() | told("_minibatches").keys())
 
 
-def test_the_loader_has_22_options():
-    assert len(dataclasses.fields(options.LoaderOptions)) == 22
+def test_the_loader_has_23_options():
+    assert len(dataclasses.fields(options.LoaderOptions)) == 23
     assert tuple(inspect.signature(dv.View._loader).parameters)[:4] == (
         "self", "batch_size", "sampler", "seed"
     )  # fmt: skip
@@ -220,7 +220,7 @@ def test_what_a_verb_lacks_is_not_told_as_an_option():
 
 def test_the_help_says_what_batches_on_a_device_are():
     text = " ".join(dv.View._loader.__doc__.split())
-    assert "Without `fields=` and `device=` a batch is a view." in text
+    assert "Without `fields=`, `spec=` and `device=` a batch is a view." in text
 
 
 def test_options_are_given_by_position_or_by_name_once():
@@ -229,8 +229,8 @@ def test_options_are_given_by_position_or_by_name_once():
     assert [b.y().tolist() for b in d._minibatches(4, "drop")] == [[0, 1, 2, 3]]
     with pytest.raises(TypeError, match=r"^_loader got the option 'batch_size' twice"):
         d._loader(4, batch_size=4)
-    with pytest.raises(TypeError, match=r"^_minibatches takes 7 options; got 8$"):
-        d._minibatches(*range(8))
+    with pytest.raises(TypeError, match=r"^_minibatches takes 8 options; got 9$"):
+        d._minibatches(*range(9))
 
 
 def test_tab_completes_the_options():

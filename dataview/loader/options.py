@@ -99,6 +99,7 @@ class Options:
     In which form they are handed out:
 
     - `fields`: which to read: a name gives arrays, a tuple tuples, a list or a mapping mappings
+    - `spec`: what a batch is to be, as a pair of a space of `dv.spaces` and the name of a field
     - `device`: where arrays go: None for NumPy, a library's device, or its name as "torch:cuda:0"
 
     Epochs:
@@ -163,8 +164,11 @@ class LoaderOptions(Options):
     max_errors: int | None = _option(None, _count)
     progress: Any = _option(None, _progress)
     device: Any = _option(None, checked_device)
+    spec: Any = None
 
     def __post_init__(self) -> None:
+        if self.spec is not None and self.fields is not None:
+            raise ValueError("spec= names the fields that are read: leave fields= out")
         if self.straddle and not self.repeat:
             raise ValueError("straddle=True lets batches cross epochs, which needs repeat=True")
         if self.straddle and (self.tail, self.even) != ("short", "short"):
@@ -193,6 +197,7 @@ class MinibatchOptions(Options):
     epoch: int = _option(0, _count)
     num_samples: int | None = _option(None, _count)
     num_batches: int | None = _option(None, _count)
+    spec: Any = None
 
 
 # --- verbs with options ----------------------------------------------------------------------

@@ -29,7 +29,9 @@ class Output:
         like: Node | None,
         viewed: Callable[[Node, Mapping[str, Node]], Any],
         device: Any,
+        delivery: Any = None,
     ) -> None:
+        self.delivery = delivery
         self.form = form
         self.like = like
         self.viewed = viewed
@@ -45,6 +47,8 @@ class Output:
         """Return a batch in its form; `valid` is true for rows that are no padding."""
         if self._is_plain:
             return self._record(batch, None if valid is None else int(np.count_nonzero(valid)))
+        if self.delivery is not None:
+            return placed(self.delivery.in_arrays(_with_all(self.form, batch)), self.device)
         if self.form is not None:
             return placed(_in_form(self.form, batch), self.device)
         if not is_numpy(self.device) or isinstance(batch, tuple):
@@ -126,9 +130,7 @@ def _in_form(form: Any, batch: Any) -> Any:
         return _as_array(batch)
     batch = {name: _as_array(part) for name, part in batch.items()}
     names = (form,) if isinstance(form, str) else form
-    missing = [name for name in names if name not in batch]
-    if missing:
-        raise KeyError(f"a batch has no {missing}, which fields= asks for; it has {list(batch)}")
+    _with_all(names, batch)
     beside = [name for name in batch if name not in names]
     if beside and not isinstance(form, dict):
         raise ValueError(
@@ -138,6 +140,18 @@ def _in_form(form: Any, batch: Any) -> Any:
     if isinstance(form, str):
         return batch[form]
     return tuple(batch[name] for name in form) if isinstance(form, tuple) else dict(batch)
+
+
+def _with_all(names: Any, batch: Any) -> Any:
+    """Return a batch by field, or raise if it lacks one that is asked for."""
+    if not isinstance(batch, Mapping):
+        raise TypeError(f"a batch is a mapping by field; got {type(batch).__name__}")
+    missing = [name for name in names if name not in batch]
+    if missing:
+        raise KeyError(
+            f"a batch has no {missing}, which fields= or spec= asks for; it has {list(batch)}"
+        )
+    return batch
 
 
 def _as_array(part: Any) -> Any:

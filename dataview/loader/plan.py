@@ -40,13 +40,17 @@ def plan_for(
     viewed: Callable[[Node], Any],
     viewed_with: Callable[[Node, Mapping[str, Node]], Any],
     unwrapped: Callable[[Any], Any],
+    delivery: Any = None,
 ) -> LoaderPlan:
     """Return the plan of a node's loader, after checking everything that can be checked.
 
     `viewed` makes the view of a node, `viewed_with` a view with its fields, and `unwrapped` returns
-    the nodes of views.
+    the nodes of views.  `delivery` makes of the arrays of its `sources` what `spec=` asks for.
     """
-    parts, form = parts_and_form(node, options.fields)
+    if delivery is None:
+        parts, form = parts_and_form(node, options.fields)
+    else:
+        parts, form = delivery.nodes, list(delivery.sources)
     dealer: RowDealer | StreamDealer
     if isinstance(node, Stream):
         count, chosen = None, {}
@@ -71,7 +75,7 @@ def plan_for(
         "fields": {name: _dtype_of(part) for name, part in parts.items()},
         "sampler": names or ["stream"],
     }
-    output = Output(form, like, viewed_with, options.device)
+    output = Output(form, like, viewed_with, options.device, delivery)
     endless = count is not None and is_endless(count)
     return LoaderPlan(options, dealer, assembly, output, fingerprint, endless)
 

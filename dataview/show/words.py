@@ -15,6 +15,7 @@ from dataview.plan.kinds import Concat, Driven, Record, Reshaped, Select, member
 from dataview.plan.node import Label, Node, Shape
 from dataview.plan.ragged import Ragged
 from dataview.samples import FilteredSamples, Stream
+from dataview.spaces import SPACE, declared
 
 Lengths: TypeAlias = "tuple[float | None, ...] | None"
 
@@ -78,7 +79,11 @@ def value_text(value: Any) -> str:
 
 
 def meta_words(meta: Mapping[str, Any]) -> list[str]:
-    return few([f"{value_text(name)}={value_text(value)}" for name, value in meta.items()])
+    space = declared(meta)
+    told = {name: value_text(value) for name, value in meta.items()}
+    if space is not None:
+        told[SPACE] = repr(space)
+    return few([f"{value_text(name)}={text}" for name, text in told.items()])
 
 
 def name_text(label: Label) -> str:

@@ -5,16 +5,20 @@ channels=1)`.  It checks batches, and makes batches of other spaces of them: of 
 views views.  `dataview.specs` has pairs of a space and the name of a field.
 """
 
+from dataview.spaces import specs
 from dataview.spaces.base import Space
-from dataview.spaces.batch import Views, hand_out
+from dataview.spaces.batch import Views, hand_out, wrapped
 from dataview.spaces.composite import CompositeSpace, NullSpace
+from dataview.spaces.delivery import Delivery
+from dataview.spaces.fields import SPACE, check_holds, declared, plain, space_of
 from dataview.spaces.images import Conv1DSpace, Conv2DSpace, Conv3DSpace
 from dataview.spaces.indexes import IndexSpace
 from dataview.spaces.sequences import IndexSequenceSpace, SequenceSpace, VectorSequenceSpace
 from dataview.spaces.vector import VectorSpace
 
 __all__ = [
-    "CompositeSpace", "Conv1DSpace", "Conv2DSpace", "Conv3DSpace", "IndexSequenceSpace",
-    "IndexSpace", "NullSpace", "SequenceSpace", "Space", "VectorSequenceSpace", "VectorSpace",
-    "Views", "hand_out",
+    "SPACE", "CompositeSpace", "Conv1DSpace", "Conv2DSpace", "Conv3DSpace", "Delivery",
+    "IndexSequenceSpace", "IndexSpace", "NullSpace", "SequenceSpace", "Space",
+    "VectorSequenceSpace", "VectorSpace", "Views", "check_holds", "declared", "hand_out", "plain",
+    "space_of", "specs", "wrapped",
 ]  # fmt: skip

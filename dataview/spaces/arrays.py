@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,21 @@ from dataview.plan.fields import NO_FIELDS
 from dataview.plan.node import Node
 from dataview.plan.symbols import placeholder
 from dataview.spaces import batch as batches
-from dataview.spaces.base import Space, shape_text
+from dataview.spaces.base import Callback, Space, shape_text
 
 
 class ArraySpace(Space):
     """A space whose batches are one array, of which each axis has a length and a role."""
 
     dtype: np.dtype[Any] | None
+    row_shape: tuple[int, ...]
+    """The lengths of all axes but that of the batch, in their order."""
+
+    def __init__(self, facts: dict[str, Any], *callbacks: Iterable[Callback]) -> None:
+        row = tuple([n for n in self.extents if n is not None])
+        self.__dict__["row_shape"] = row
+        self.__dict__["_total"] = math.prod(row)
+        super().__init__(facts, *callbacks)
 
     def check_batch(self, batch: Any, where: str) -> None:
         """Raise unless a batch is an array of the right shape and dtype."""
@@ -81,18 +90,13 @@ class ArraySpace(Space):
             return "; batch[:, None] makes it a column"
         return ""
 
-    @property
-    def row_shape(self) -> tuple[int, ...]:
-        """The lengths of all axes but that of the batch, in their order."""
-        return tuple([n for n in self.extents if n is not None])
-
     def get_batch_axis(self) -> int:
         """Return the number of the axis along which the samples of a batch stand."""
         return self.extents.index(None)
 
     def get_total_dimension(self) -> int:
         """Return the number of columns that a batch has as a matrix with a row for each sample."""
-        return math.prod(self.row_shape)
+        return self._total  # type: ignore[no-any-return]
 
     def get_origin(self) -> np.ndarray:
         """Return zeros of the shape of one sample."""

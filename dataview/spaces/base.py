@@ -81,7 +81,7 @@ class Space:
         return _remade, (type(self), self.facts, *callbacks)
 
     def __repr__(self) -> str:
-        told = {name: value for name, value in self._facts if value is not None}
+        told = {name: value for name, value in self._facts if (name, value) != ("dtype", None)}
         if told.get("sparse") is False:
             del told["sparse"]
         if isinstance(dtype := told.get("dtype"), np.dtype):

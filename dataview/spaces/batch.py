@@ -15,10 +15,10 @@ from dataview.errors import import_library
 from dataview.plan import layout
 from dataview.plan.build import elementwise, keyed, stored
 from dataview.plan.concat import concat
-from dataview.plan.kinds import Mapped, known_shape
+from dataview.plan.kinds import Mapped, Placeholder, known_shape
 from dataview.plan.node import Node, Part
 from dataview.plan.operations import NumpyFunction
-from dataview.plan.symbols import deferring
+from dataview.plan.symbols import deferring, symbols_of
 from dataview.sources import ArraySource, Memo
 
 Extents = tuple[int | None, ...]
@@ -70,6 +70,18 @@ def wrapped(batch: Any) -> Any:
     if isinstance(batch, tuple):
         return tuple([wrapped(part) for part in batch])
     return _views[0].viewed(batch) if isinstance(batch, Node) else batch
+
+
+def bound_to(value: Any, pairs: list[tuple[Any, Any]]) -> Any:
+    """Return what a view is over data for its symbols, which stand in pairs with them."""
+    views = _views[0]
+    wanted = symbols_of([views.node_of(value)])
+    given = {
+        symbol.name: part
+        for symbol, part in [(views.node_of(symbol), part) for symbol, part in pairs]
+        if isinstance(symbol, Placeholder) and symbol.name in wanted
+    }
+    return value._bind(given)() if given else value()
 
 
 # --- one array -------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -47,6 +47,10 @@ class LabelSpace(ArraySpace):
         self.__dict__["extents"] = (None, dim)
         facts = {"max_labels": max_labels, "dim": dim, "dtype": dtype}
         super().__init__(facts, validate_callbacks, np_validate_callbacks)
+
+    def with_dtype(self, dtype: Any) -> Self:
+        """Return the same space for another dtype; for None itself, as labels need one."""
+        return self if dtype is None else super().with_dtype(dtype)
 
     def check_values(self, batch: Any, where: str) -> None:
         """Raise if a label is out of range."""

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from dataview import spaces
 from dataview.compute import evaluate_all, rows_of
 from dataview.errors import unknown_field
 from dataview.exchange import data_node, holds_columns, node_of, numbered
-from dataview.plan.build import record, stored, with_fields
+from dataview.plan.build import field, record, stored, with_fields
 from dataview.plan.fields import (
     NO_FIELDS,
     Attached,
@@ -216,6 +217,18 @@ def with_meta(node: Node, meta: Mapping[str, Mapping[str, Any]]) -> Node:
             new = old.of(old.node.replaced(meta=kept))
         node = with_fields(node, node.fields.with_field(name, new))
     return node
+
+
+def with_spaces(node: Node, given: Mapping[str, spaces.Space]) -> Node:
+    """Return the node with the spaces of fields among their metadata."""
+    meta: dict[str, Mapping[str, Any]] = {}
+    for name, space in given.items():
+        if name and name not in node.fields:
+            raise unknown_field(name, node.fields, "_spaces=")
+        part = field(node, name) if name else node
+        spaces.check_holds(space, part, name or "the data")
+        meta[name] = {**part.meta, spaces.SPACE: spaces.plain(space)}
+    return with_meta(node, meta)
 
 
 def freeze(node: Node) -> Node:

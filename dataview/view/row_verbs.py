@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Self, cast
 
 import numpy as np
 
-from dataview import batches, loader, samplers, samples
+from dataview import batches, loader, samplers, samples, spaces
 from dataview.plan.node import Node
 from dataview.view import face
 from dataview.view.face import BaseView, evaluated, like, node_from, node_of, viewed
@@ -120,16 +120,21 @@ class RowVerbs(BaseView):
     # --- batches -----------------------------------------------------------------------------
 
     @loader.takes(loader.MinibatchOptions)
-    def _minibatches(self, options: loader.MinibatchOptions) -> Self:
+    def _minibatches(self, options: loader.MinibatchOptions) -> Any:
         """Return the view of the rows in batches of `batch_size`, in the sampler's order.
 
         >>> import dataview as dv
         >>> d = dv.View(np.arange(7), double=dv.View(np.arange(0, 14, 2)))
         >>> [batch.double().tolist() for batch in d._minibatches(3)]
         [[0, 2, 4], [6, 8, 10], [12]]
+
+        With `spec=` it is a sequence of batches in these spaces, each a view or a tuple of views.
         """
         options.sampler = samplers.on_nodes(options.sampler, face.unwrapped)
-        return like(self, batches.grouped(node_of(self), **vars(options)))
+        how = vars(options)
+        spec = how.pop("spec")
+        found = like(self, batches.grouped(node_of(self), **how))
+        return found if spec is None else _Batches(found, _delivery(self, spec))
 
     @loader.takes(loader.LoaderOptions)
     def _loader(self, options: loader.LoaderOptions) -> loader.Loader:
@@ -140,16 +145,62 @@ class RowVerbs(BaseView):
         >>> [batch().tolist() for batch in loader], loader.epoch
         ([[0, 1], [2, 3], [4]], 1)
 
-        Without `fields=` and `device=` a batch is a view. With the device of another library it is
-        that library's arrays: a mapping by field, or one array if the data are one.
+        Without `fields=`, `spec=` and `device=` a batch is a view. With the device of another
+        library it is that library's arrays: a mapping by field, or one array if the data are one.
         """
         options.sampler = samplers.on_nodes(options.sampler, face.unwrapped)
+        delivery = None if options.spec is None else _delivery(self, options.spec)
         wrapper = face.viewed, face.viewed_with, face.unwrapped
-        return loader.Loader(loader.plan_for(node_of(self), options, *wrapper))
+        return loader.Loader(loader.plan_for(node_of(self), options, *wrapper, delivery))
+
+    def _get(self, spec: Any) -> Any:
+        """Return what data specifications ask for: views of fields, each as one batch of a space.
+
+        `spec` is a pair of a space and the name of a field; of a CompositeSpace, and a tuple of
+        them, it is a tuple of views. Nothing is read.
+
+        >>> import dataview as dv
+        >>> d = dv.View(image=np.arange(8).reshape(2, 4), label=[1, 0])
+        >>> images = dv.spaces.Conv2DSpace((2, 2), channels=1, axes=("c", 0, 1, "b"))
+        >>> d._get((images, "image"))._shape()
+        (1, 2, 2, 2)
+        """
+        delivery = _delivery(self, spec)
+        return spaces.wrapped(delivery(delivery.nodes))
 
     def _valid(self) -> Self:
         """Return a mask: true for real rows, false for those that `tail="pad"` added."""
         return like(self, batches.valid(node_of(self)))
+
+
+class _Batches(Sequence[Any]):
+    """Minibatches in the spaces of data specifications; nothing of them is read."""
+
+    def __init__(self, minibatches: Any, delivery: spaces.Delivery) -> None:
+        self._minibatches = minibatches
+        self._delivery = delivery
+
+    def __len__(self) -> int:
+        return len(self._minibatches)
+
+    def __getitem__(self, key: Any) -> Any:
+        found = self._minibatches[key]
+        return _Batches(found, self._delivery) if isinstance(key, slice) else self._of(found)
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self._of, self._minibatches)
+
+    def __repr__(self) -> str:
+        return f"batches of {self._delivery.mapping.specs!r}, from {self._minibatches!r}"
+
+    def _of(self, batch: Any) -> Any:
+        parts = {name: node_of(batch._field(name)) for name in self._delivery.sources}
+        return spaces.wrapped(self._delivery(parts))
+
+
+def _delivery(view: Any, spec: Any) -> spaces.Delivery:
+    """Return what brings the fields of a view into the spaces of specifications."""
+    return spaces.Delivery(spec, lambda name: node_of(view._field(name)))
 
 
 def _late_labels(view: Any, by: Any) -> Node:

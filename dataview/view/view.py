@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 from numpy import ndarray
 
-from dataview import samples, show
+from dataview import samples, show, spaces
 from dataview.compute import (
     as_tuples,
     by_name,
@@ -88,6 +88,7 @@ class View(Operators, RaggedVerbs, RowVerbs, LabelVerbs, StatisticVerbs, Library
         _names: Sequence[str] | None = None,
         _fields: Any = None,
         _meta: Mapping[str, Mapping[str, Any]] | None = None,
+        _spaces: Mapping[str, spaces.Space] | None = None,
         _readonly: bool = False,
         **fields: Any,
     ) -> None:
@@ -98,6 +99,8 @@ class View(Operators, RaggedVerbs, RowVerbs, LabelVerbs, StatisticVerbs, Library
         node = declare.construct(unwrapped(data), parts, _rank, _driver, about)
         if _meta is not None:
             node = declare.with_meta(node, _meta)
+        if _spaces is not None:
+            node = declare.with_spaces(node, _spaces)
         set_node(self, read_only(node) if _readonly else node)
 
     # --- data out --------------------------------------------------------------------------
@@ -334,6 +337,18 @@ class View(Operators, RaggedVerbs, RowVerbs, LabelVerbs, StatisticVerbs, Library
         """
         node = node_of(self)
         return viewed(declare.with_meta(node, {"": {**node.meta, **items}}))
+
+    @property
+    def _space(self) -> spaces.Space | None:
+        """How rows are laid out: as declared, or as shape and dtype speak for it; None for texts.
+
+        >>> images = spaces.Conv2DSpace((28, 28), channels=1)
+        >>> View(input=np.zeros((5, 784)), _spaces={"input": images}).input[2:]._space
+        Conv2DSpace(shape=(28, 28), channels=1, axes=('b', 0, 1, 'c'))
+        >>> View(np.zeros((5, 784), "f4"))._space
+        VectorSpace(dim=784, dtype='float32')
+        """
+        return spaces.space_of(node_of(self))
 
     @property
     def _deterministic(self) -> bool:

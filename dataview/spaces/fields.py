@@ -1,0 +1,210 @@
+"""The space of a field: declared, as plain data in its metadata, or inferred from its shape.
+
+The rows of a field stand first.  Each row is one sample of the space: its axes in the order of the
+space, or all of them flat in that order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from dataview.plan.kinds import Record, members
+from dataview.plan.node import Node
+from dataview.spaces import batch as batches
+from dataview.spaces.arrays import ArraySpace
+from dataview.spaces.base import Space, shape_text
+from dataview.spaces.composite import CompositeSpace, NullSpace
+from dataview.spaces.images import Conv1DSpace, Conv2DSpace, Conv3DSpace, ConvSpace
+from dataview.spaces.indexes import IndexSpace, LabelSpace
+from dataview.spaces.sequences import IndexSequenceSpace, SequenceSpace, VectorSequenceSpace
+from dataview.spaces.vector import VectorSpace
+
+SPACE = "space"
+"""The name of the metadata that hold a space."""
+
+_KINDS: Mapping[str, Any] = {
+    kind.__name__: kind
+    for kind in (
+        CompositeSpace, Conv1DSpace, Conv2DSpace, Conv3DSpace, IndexSequenceSpace, IndexSpace,
+        NullSpace, SequenceSpace, VectorSequenceSpace, VectorSpace,
+    )
+}  # fmt: skip
+
+
+# --- plain data --------------------------------------------------------------------------------
+
+
+def plain(space: Space) -> dict[str, Any]:
+    """Return a space as mappings, lists, texts and numbers, which any file can hold.
+
+    >>> plain(VectorSpace(784, dtype="f4"))
+    {'kind': 'VectorSpace', 'dim': 784, 'sparse': False, 'dtype': '<f4'}
+    """
+    facts = {name: _plain(value) for name, value in space.facts.items() if value is not None}
+    return {"kind": type(space).__name__, **facts}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Space):
+        return plain(value)
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    return value.str if isinstance(value, np.dtype) else value
+
+
+def from_plain(told: Mapping[str, Any]) -> Space:
+    """Return the space that plain data tell of."""
+    facts = {name: _told(value) for name, value in told.items() if name != "kind"}
+    kind = _KINDS[told["kind"]]
+    if issubclass(kind, LabelSpace):
+        facts.setdefault("max_labels", None)
+    try:
+        return kind(**facts)  # type: ignore[no-any-return]
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"the metadata {SPACE!r} tell of no space: {told}: {error}") from error
+
+
+def _told(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return from_plain(value)
+    return tuple(map(_told, value)) if isinstance(value, (list, tuple)) else value
+
+
+def declared(meta: Mapping[str, Any]) -> Space | None:
+    """Return the space that metadata hold, None if there is none."""
+    told = meta.get(SPACE)
+    is_ours = isinstance(told, Mapping) and told.get("kind") in _KINDS  # others use the name, too
+    return from_plain(told) if is_ours else None  # type: ignore[arg-type]
+
+
+# --- what fits ---------------------------------------------------------------------------------
+
+
+def rows_first(space: Space) -> Space:
+    """Return a space with the axis of the batch in front, as rows of a field have it."""
+    return space.rows_first if isinstance(space, ConvSpace) else space
+
+
+def holds_rows(space: Space, row: tuple[int | None, ...]) -> bool:
+    """Whether a row of this shape is one sample of a space."""
+    if isinstance(space, SequenceSpace):
+        return row[:1] == (None,) and holds_rows(space.space, row[1:])
+    if not isinstance(space, ArraySpace) or None in row:
+        return False
+    wanted = space.row_shape
+    if row in (wanted, (math.prod(wanted),)):
+        return True
+    if isinstance(space, VectorSpace):
+        return math.prod(row) == space.dim  # type: ignore[arg-type]
+    return [n for n in row if n != 1] == [n for n in wanted if n != 1]
+
+
+def check_holds(space: Any, node: Node, name: str) -> None:
+    """Raise unless a space can be that of a field."""
+    if not isinstance(space, Space):
+        raise TypeError(f"_spaces= has a space for each field; got {space!r} for {name!r}")
+    extents = node.extents
+    if extents is None:  # of samples that were not looked at
+        return
+    if not isinstance(space, (ArraySpace, SequenceSpace)):
+        raise TypeError(f"_spaces=: {name!r} is one array, and {space!r} has none or several")
+    if not extents or not holds_rows(space, extents[1:]):
+        raise ValueError(
+            f"_spaces=: {name!r} has the shape {shape_text(extents)}, and its rows are no samples "
+            f"of {space!r}: they have its axes but 'b', in its order, or all of them flat"
+        )
+    if node.dtype is not None and isinstance(space, ArraySpace):
+        batches.check_cast(node.dtype, space.dtype, f"_spaces=: {name!r}")
+
+
+# --- what is inferred --------------------------------------------------------------------------
+
+
+def space_of(node: Node) -> Space | None:
+    """Return the space of a view: the declared one if it still fits, or else the inferred one."""
+    found = declared(node.meta)
+    if found is not None and _still_fits(found, node):
+        return found
+    return inferred(node)
+
+
+def _still_fits(space: Space, node: Node) -> bool:
+    extents = node.extents
+    if extents is None:
+        return True
+    whole = space.extents
+    if len(whole) == len(extents) and all(
+        None in pair or pair[0] == pair[1] for pair in zip(whole, extents, strict=True)
+    ):
+        return True
+    return any(holds_rows(space, extents[start:]) for start in range(len(extents) + 1))
+
+
+def inferred(node: Node) -> Space | None:
+    """Return the space that shape and dtype alone speak for, None if that is none."""
+    if isinstance(node, Record):
+        parts = [space_of(part.node) for part in members(node).values()]
+        return None if None in parts else CompositeSpace(parts)  # type: ignore[arg-type]
+    extents, dtype = node.extents, node.dtype
+    if not extents or dtype is None or dtype.kind not in "biufc":
+        return None
+    row = extents[1:]
+    if row[:1] == (None,):
+        step = _of_row(row[1:], dtype)
+        return None if step is None else SequenceSpace(step)
+    return _of_row(row, dtype)
+
+
+_INFERRED: Mapping[int, Callable[..., ArraySpace]] = {
+    1: lambda dim, **how: VectorSpace(dim, **how),
+    2: lambda *shape, **how: Conv2DSpace(shape, 1, **how),
+    3: lambda *shape, **how: Conv2DSpace(shape[:-1], shape[-1], **how),
+    4: lambda *shape, **how: Conv3DSpace(shape[:-1], shape[-1], **how),
+}
+"""By the number of axes of a row, its space."""
+
+
+def _of_row(row: tuple[int | None, ...], dtype: np.dtype[Any]) -> ArraySpace | None:
+    if not row:
+        return IndexSpace(None, 1, dtype) if dtype.kind in "iu" else VectorSpace(1, dtype=dtype)
+    if None in row or 0 in row or len(row) not in _INFERRED:
+        return None
+    return _INFERRED[len(row)](*row, dtype=dtype)
+
+
+def stored_as(node: Node, wanted: Space, name: str) -> Space:
+    """Return the space, rows first, in which a field's data are taken if another is asked for.
+
+    Rows of which nothing was declared are taken as they are asked for, if they have that shape.
+    """
+    known = declared(node.meta)
+    if known is not None:
+        return rows_first(known)
+    extents = node.extents
+    row = None if extents is None else extents[1:]
+    usual = type(wanted)(wanted.shape, wanted.channels) if isinstance(wanted, ConvSpace) else wanted
+    is_plain = isinstance(usual, (ArraySpace, SequenceSpace)) and not getattr(
+        usual, "sparse", False
+    )
+    if is_plain and (row is None or _has_shape(usual, row)):
+        return usual.with_dtype(None)
+    found = inferred(node)
+    if found is None:
+        raise TypeError(
+            f"{name!r} has no space, as its shape and dtype ({node.dtype}) speak for none; "
+            f"{REMEDY.format(name)}"
+        )
+    return found.with_dtype(None)
+
+
+REMEDY = "declare its space: dv.View(..., _spaces={{{!r}: ...}})"
+
+
+def _has_shape(space: Space, row: tuple[int | None, ...]) -> bool:
+    if isinstance(space, SequenceSpace):
+        return row[:1] == (None,) and _has_shape(space.space, row[1:])
+    return isinstance(space, ArraySpace) and space.row_shape in (row, (*row, 1))

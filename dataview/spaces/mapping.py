@@ -1,0 +1,193 @@
+"""From nested data specifications to flat ones without duplicates, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dataview.spaces import batch as batches
+from dataview.spaces.base import Space
+from dataview.spaces.composite import CompositeSpace, NullSpace
+from dataview.spaces.pairs import DataSpecs, Source, checked_specs
+
+_MISSING: Any = object()
+
+
+class DataSpecsMapping:
+    """The way from nested specifications to a flat tuple of those that differ, and back.
+
+    It takes whatever has the structure of the specifications: sources, spaces, batches, symbols.
+
+    >>> from dataview.spaces.vector import VectorSpace
+    >>> x, y = VectorSpace(3072), VectorSpace(10)
+    >>> mapping = DataSpecsMapping((CompositeSpace((x, CompositeSpace((x, y)))), ("a", ("a", "b"))))
+    >>> mapping.flatten(("a", ("a", "b")))
+    ('a', 'b')
+    >>> mapping.nest((1, 2))
+    (1, (1, 2))
+    """
+
+    def __init__(self, data_specs: Any) -> None:
+        self.specs = checked_specs(data_specs)
+        self.unique: tuple[tuple[Space, str], ...] = tuple(dict.fromkeys(_pairs(*self.specs)))
+        places = {pair: number for number, pair in enumerate(self.unique)}
+        self._tree = _tree(*self.specs, places)
+
+    @property
+    def n_unique_specs(self) -> int:
+        """The number of pairs of space and source that differ, without those of NullSpace."""
+        return len(self.unique)
+
+    @property
+    def flat(self) -> DataSpecs:
+        """The flat specifications: a CompositeSpace, and a tuple of sources."""
+        spaces = CompositeSpace([space for space, _ in self.unique])
+        return DataSpecs(spaces, tuple([source for _, source in self.unique]))
+
+    def __repr__(self) -> str:
+        return f"DataSpecsMapping({self.specs!r})"
+
+    # --- flatten -------------------------------------------------------------------------------
+
+    def flatten(self, nested: Any, return_tuple: bool = False) -> Any:
+        """Return the parts of what is nested, each once, in the order in which they come.
+
+        One part stands alone, unless `return_tuple`.  Several spaces are a CompositeSpace.
+        """
+        found = [_MISSING] * len(self.unique)
+        self._gather(nested, self._tree, "", found)
+        if return_tuple:
+            return tuple(found)
+        if len(found) == 1:
+            return found[0]
+        if isinstance(nested, Space):
+            return CompositeSpace(found) if found else NullSpace()
+        if not found:
+            return "" if _has_text(nested) else None
+        return tuple(found)
+
+    def _gather(self, nested: Any, tree: Any, place: str, found: list[Any]) -> None:
+        """Put the parts of a nested value at their places in the flat one."""
+        where = f" at {place}" if place else ""
+        if isinstance(tree, tuple):
+            parts = nested.components if isinstance(nested, CompositeSpace) else nested
+            if not isinstance(parts, tuple):
+                raise TypeError(
+                    f"expected a tuple of {len(tree)}{where}, as {self.specs.source!r} has; got "
+                    f"{_told(nested)}"
+                )
+            if len(parts) != len(tree):
+                raise ValueError(
+                    f"expected a tuple of {len(tree)}{where}, as {self.specs.source!r} has; got "
+                    f"{len(parts)} parts"
+                )
+            for number, (part, inner) in enumerate(zip(parts, tree, strict=True)):
+                self._gather(part, inner, f"{place}[{number}]", found)
+        elif tree is None:
+            if not _is_nothing(nested):
+                raise ValueError(
+                    f"NullSpace() stands{where or ' there'}, which has no data; got {_told(nested)}"
+                )
+        elif found[tree] is _MISSING:
+            found[tree] = nested
+        elif not _are_same(found[tree], nested):
+            space, source = self.unique[tree]
+            raise ValueError(
+                f"{source!r} as {space!r} is asked for more than once, and what stands{where} "
+                "differs from what stands before"
+            )
+
+    # --- nest ----------------------------------------------------------------------------------
+
+    def nest(self, flat: Any) -> Any:
+        """Return the parts of what is flat in the nested structure, each as often as it is there.
+
+        A single part need not stand in a tuple.
+        """
+        parts = self._parts(flat)
+        spaces = isinstance(flat, Space)
+        nothing: Any = None
+        if spaces or (parts and all(isinstance(part, Space) for part in parts)):
+            nothing = NullSpace()
+        elif _all_text(parts) or (isinstance(flat, str) and not parts):
+            nothing = ""
+        return _nested(self._tree, parts, nothing, spaces)
+
+    def _parts(self, flat: Any) -> tuple[Any, ...]:
+        count = len(self.unique)
+        parts = flat.components if isinstance(flat, CompositeSpace) else flat
+        if not count and _is_nothing(flat):
+            return ()
+        if count == 1 and not (isinstance(parts, tuple) and len(parts) == 1):
+            return (flat,)
+        if not isinstance(parts, tuple):
+            raise TypeError(f"expected a flat tuple of {count}; got {_told(flat)}")
+        if len(parts) != count:
+            names = tuple([source for _, source in self.unique])
+            raise ValueError(f"expected a flat tuple of {count}, {names}; got {len(parts)} parts")
+        return parts
+
+
+def _pairs(space: Space, source: Source) -> list[tuple[Space, str]]:
+    if isinstance(space, CompositeSpace):
+        inside = zip(space, source, strict=True)
+        return [pair for inner in inside for pair in _pairs(*inner)]
+    return [] if isinstance(space, NullSpace) else [(space, str(source))]
+
+
+def _tree(space: Space, source: Any, places: dict[Any, int]) -> Any:
+    """Return the structure with the place in the flat tuple for each part, None for no data."""
+    if isinstance(space, CompositeSpace):
+        return tuple([_tree(*inner, places) for inner in zip(space, source, strict=True)])
+    return None if isinstance(space, NullSpace) else places[space, source]
+
+
+def _nested(tree: Any, parts: tuple[Any, ...], nothing: Any, spaces: bool) -> Any:
+    if isinstance(tree, tuple):
+        found = tuple([_nested(inner, parts, nothing, spaces) for inner in tree])
+        return CompositeSpace(found) if spaces else found
+    return nothing if tree is None else parts[tree]
+
+
+def _is_nothing(value: Any) -> bool:
+    return (
+        value is None
+        or isinstance(value, NullSpace)
+        or (isinstance(value, (str, tuple)) and not value)
+        or (isinstance(value, CompositeSpace) and not len(value))
+    )
+
+
+def _all_text(parts: Any) -> bool:
+    return bool(parts) and all(isinstance(part, str) for part in parts)
+
+
+def _has_text(nested: Any) -> bool:
+    if isinstance(nested, tuple):
+        return any(map(_has_text, nested))
+    return isinstance(nested, str)
+
+
+def _are_same(one: Any, other: Any) -> bool:
+    """Whether two parts are equal; of views, which are not read, whether they are one."""
+    if one is other:
+        return True
+    if isinstance(one, tuple) and isinstance(other, tuple) and len(one) == len(other):
+        return all(map(_are_same, one, other))
+    if batches.is_symbolic(one) or batches.is_symbolic(other):
+        return batches.unwrapped(one) is batches.unwrapped(other)
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        return type(one) is type(other) and one.dtype == other.dtype and _are_equal(one, other)
+    if batches.is_sparse(one) or batches.is_sparse(other):
+        return False
+    return bool(one == other)
+
+
+def _are_equal(one: np.ndarray, other: np.ndarray) -> bool:
+    floats = one.dtype.kind in "fc"
+    return np.array_equal(one, other, equal_nan=floats)
+
+
+def _told(value: Any) -> str:
+    return repr(value) if isinstance(value, (str, int, float, Space)) else type(value).__name__

@@ -1,0 +1,110 @@
+"""Models, costs and what is watched while they are trained, as they ask for data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
+
+from dataview.spaces import batch as batches
+from dataview.spaces.base import Space
+from dataview.spaces.composite import CompositeSpace
+from dataview.spaces.mapping import DataSpecsMapping
+from dataview.spaces.pairs import DataSpecs, Source, checked_specs
+
+
+@runtime_checkable
+class Model(Protocol):
+    """A model says which source it takes, in which space, and what can be watched in it."""
+
+    def get_input_space(self) -> Space:
+        """Return the space of its input."""
+
+    def get_input_source(self) -> Source:
+        """Return the name of the field that is its input."""
+
+    def get_output_space(self) -> Space:
+        """Return the space of what it predicts."""
+
+    def get_monitoring_channels(self, data: Any) -> Mapping[str, Any]:
+        """Return what is watched, by name, for data of `get_monitoring_channels_data`."""
+
+    def get_monitoring_channels_data(self) -> Any:
+        """Return the specifications of that data, `(NullSpace(), "")` for none."""
+
+
+@runtime_checkable
+class Cost(Protocol):
+    """A cost says which data it takes, and computes itself and its gradients for them."""
+
+    def get_data_specs(self, model: Any) -> Any:
+        """Return the specifications of the data, `(NullSpace(), "")` for none."""
+
+    def expr(self, model: Any, data: Any) -> Any:
+        """Return the cost."""
+
+    def get_gradients(self, model: Any, data: Any) -> Any:
+        """Return the gradients of the cost by the parameters of the model."""
+
+
+def combine(*specs: Any) -> DataSpecs:
+    """Return several specifications as one, whose batches are tuples with a part for each.
+
+    Each is a pair of space and source, or what has one as `data_specs`.
+
+    >>> from dataview.spaces.composite import NullSpace
+    >>> from dataview.spaces.vector import VectorSpace
+    >>> combine((VectorSpace(3), "features"), (NullSpace(), "")).source
+    ('features', '')
+    """
+    pairs = [checked_specs(pair) for pair in specs]
+    spaces = CompositeSpace([pair.space for pair in pairs])
+    return DataSpecs(spaces, tuple([pair.source for pair in pairs]))
+
+
+class MonitorChannel:
+    """A value that is watched: of the data of a dataset, or of none.
+
+    `graph_inputs` are symbols, as `make_batch` returns them for the space of `data_specs`, and
+    `val` is a view computed of them, or a number.  Calling the channel returns its value for the
+    dataset; `value_of(data)` that for other data.
+    """
+
+    def __init__(
+        self, graph_inputs: Any, val: Any, name: str, data_specs: Any, dataset: Any = None
+    ) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"a channel's name is a text; got {name!r}")
+        self.data_specs = checked_specs(data_specs)
+        self.mapping = DataSpecsMapping(self.data_specs)
+        self.data_specs.space.validate(graph_inputs)
+        self.graph_inputs = graph_inputs
+        self.val = val
+        self.name = name
+        self.dataset = dataset
+
+    def __repr__(self) -> str:
+        return f"MonitorChannel({self.name!r}, {self.data_specs!r})"
+
+    def value_of(self, data: Any) -> Any:
+        """Return the value for a batch, of views or arrays, as `data_specs` asks for it."""
+        self.data_specs.space.validate(data)
+        if not batches.is_symbolic(self.val):
+            return self.val
+        return batches.bound_to(self.val, _pairs(self.graph_inputs, data))
+
+    def __call__(self) -> Any:
+        """Return the value for the dataset."""
+        if self.mapping.unique and self.dataset is None:
+            raise ValueError(f"channel {self.name!r} has no dataset; value_of(data) takes data")
+        get = getattr(self.dataset, "_get", None)
+        return self.value_of(get(self.data_specs) if get is not None else None)
+
+
+def _pairs(symbols: Any, data: Any) -> list[tuple[Any, Any]]:
+    """Return each symbol with its data."""
+    if symbols is None:
+        return []
+    if not isinstance(symbols, tuple):
+        return [(symbols, data)]
+    both = zip(symbols, data, strict=True)
+    return [pair for symbol, part in both for pair in _pairs(symbol, part)]

@@ -1,0 +1,135 @@
+"""Data specifications: a space, and the name of the field of which a batch is to be one of it.
+
+Where the space is composite, the names stand in a tuple of the same structure.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from dataview.spaces.base import Space
+from dataview.spaces.composite import CompositeSpace, NullSpace
+
+Source: TypeAlias = "str | tuple[Any, ...]"
+
+
+class DataSpecs(tuple[Space, Source]):
+    """A pair of space and source of the same structure, checked; it is a tuple as any other.
+
+    >>> from dataview.spaces.vector import VectorSpace
+    >>> both = CompositeSpace((VectorSpace(3072), VectorSpace(10)))
+    >>> DataSpecs(both, ("features", "targets")).source
+    ('features', 'targets')
+    >>> DataSpecs(both, "x")
+    Traceback (most recent call last):
+    TypeError: the source of a CompositeSpace of 2 components is a tuple of 2 sources; got 'x'
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, space: Space, source: Source) -> DataSpecs:
+        return super().__new__(cls, (space, checked_source(space, source, "")))
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return tuple(self)
+
+    @property
+    def space(self) -> Space:
+        """The space."""
+        return self[0]
+
+    @property
+    def source(self) -> Source:
+        """The source, or the tuple of them."""
+        return self[1]
+
+    def __repr__(self) -> str:
+        return f"DataSpecs({self.space!r}, {self.source!r})"
+
+
+def checked_specs(specs: Any) -> DataSpecs:
+    """Return a pair of space and source, or raise if they differ in structure."""
+    if isinstance(specs, DataSpecs):
+        return specs
+    if isinstance(getattr(specs, "data_specs", None), tuple):
+        specs = specs.data_specs
+    if not isinstance(specs, tuple) or len(specs) != 2:
+        raise TypeError(f"data specifications are a pair (space, source); got {specs!r}")
+    return DataSpecs(*specs)
+
+
+def checked_source(space: Any, source: Any, place: str) -> Source:
+    """Return the source for a space; `place` says in messages where in both they stand."""
+    where = f", at {place}" if place else ""
+    if not isinstance(space, Space):
+        raise TypeError(
+            f"data specifications are a pair (space, source), the space first{where}; got {space!r}"
+        )
+    if isinstance(space, CompositeSpace):
+        return _checked_sources(space, source, place, where)
+    if isinstance(source, tuple) and len(source) == 1 and isinstance(source[0], str):
+        source = source[0]
+    if not isinstance(source, str):
+        remedy = "; a tuple of sources needs a CompositeSpace" if isinstance(source, tuple) else ""
+        raise TypeError(
+            f"the source of {space!r} is the name of a field{where}; got {source!r}{remedy}"
+        )
+    if isinstance(space, NullSpace) != (source == ""):
+        raise ValueError(
+            f"'' is the source of NullSpace(), and of that alone{where}; got {source!r} for "
+            f"{space!r}"
+        )
+    return source
+
+
+def _checked_sources(space: CompositeSpace, source: Any, place: str, where: str) -> Source:
+    number = f"{len(space)} component{'' if len(space) == 1 else 's'}"
+    wanted = f"a tuple of {len(space)} source{'' if len(space) == 1 else 's'}"
+    if not isinstance(source, tuple):
+        raise TypeError(
+            f"the source of a CompositeSpace of {number} is {wanted}{where}; got {source!r}"
+        )
+    if len(source) != len(space):
+        raise ValueError(
+            f"the source of a CompositeSpace of {number} is {wanted}, of the same structure"
+            f"{where}; got {len(source)}: {source!r}"
+        )
+    return tuple(
+        [
+            checked_source(part, own, f"{place}[{n}]")
+            for n, (part, own) in enumerate(zip(space, source, strict=True))
+        ]
+    )
+
+
+# --- flat ones -------------------------------------------------------------------------------
+
+
+def is_flat_space(space: Any) -> bool:
+    """Whether a space is elementary, or a CompositeSpace of elementary ones."""
+    if not isinstance(space, Space):
+        raise TypeError(f"is_flat_space takes a space; got {space!r}")
+    inside = space.components if isinstance(space, CompositeSpace) else ()
+    return not any(isinstance(part, CompositeSpace) for part in inside)
+
+
+def is_flat_source(source: Any) -> bool:
+    """Whether a source is a name, or a tuple of names.
+
+    >>> is_flat_source(("features", "targets")), is_flat_source(("features", ("targets",)))
+    (True, False)
+    """
+    if isinstance(source, str):
+        return True
+    if not isinstance(source, tuple):
+        raise TypeError(f"a source is the name of a field, or a tuple of sources; got {source!r}")
+    for part in source:
+        if not isinstance(part, (str, tuple)):
+            raise TypeError(f"a source is the name of a field, or a tuple of sources; got {part!r}")
+    return all(isinstance(part, str) for part in source)
+
+
+def is_flat_specs(specs: Any) -> bool:
+    """Whether data specifications are one pair, or flat tuples of spaces and sources."""
+    space, source = checked_specs(specs)
+    return is_flat_space(space) and is_flat_source(source)

@@ -1,0 +1,578 @@
+"""Data specifications: pairs of space and source, flat and nested, and what datasets deliver."""
+
+from __future__ import annotations
+
+import collections
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dataview as dv
+from counting import Counting
+from dataview.spaces import (
+    CompositeSpace,
+    Conv2DSpace,
+    IndexSpace,
+    NullSpace,
+    SequenceSpace,
+    VectorSpace,
+)
+from dataview.spaces.specs import (
+    DataSpecs,
+    DataSpecsMapping,
+    MonitorChannel,
+    combine,
+    is_flat_source,
+    is_flat_space,
+    is_flat_specs,
+)
+from oracle import examples
+
+VECTORS = VectorSpace(dim=32 * 32 * 3)
+IMAGES = Conv2DSpace(shape=(32, 32), num_channels=3, axes=("b", "c", 0, 1))
+TARGETS = VectorSpace(dim=10)
+THREE = CompositeSpace((VECTORS, VECTORS, VECTORS))
+
+# The data specifications of Pylearn2's documentation, with the shapes of a batch of 5.
+CORRECT = [
+    ((VECTORS, "features"), (5, 3072)),
+    ((IMAGES, "features"), (5, 3, 32, 32)),
+    ((TARGETS, "targets"), (5, 10)),
+    ((CompositeSpace((VECTORS, TARGETS)), ("features", "targets")), ((5, 3072), (5, 10))),
+    ((CompositeSpace((TARGETS, IMAGES)), ("targets", "features")), ((5, 10), (5, 3, 32, 32))),
+    (
+        (
+            CompositeSpace((VECTORS, VECTORS, VECTORS, TARGETS)),
+            ("features", "features", "features", "targets"),
+        ),
+        ((5, 3072), (5, 3072), (5, 3072), (5, 10)),
+    ),
+    (
+        (CompositeSpace((THREE, TARGETS)), (("features", "features", "features"), "targets")),
+        (((5, 3072), (5, 3072), (5, 3072)), (5, 10)),
+    ),
+]
+INCORRECT = [
+    (CompositeSpace((VECTORS, IMAGES)), "features"),
+    (CompositeSpace((VECTORS,)), "features"),
+    (
+        CompositeSpace((VECTORS, VECTORS, VECTORS, TARGETS)),
+        (("features", "features", "features"), "targets"),
+    ),
+    (CompositeSpace((THREE, TARGETS)), ("features", "features", "features", "targets")),
+]
+
+
+class Asked(Counting):
+    """Rows that are noted whenever they are made, declared so that nothing is read before."""
+
+    def view(self, n, shape, dtype="f8"):
+        return dv.View(self, _length=n, _fields=(shape, dtype))
+
+
+def images_and_targets(n=5):
+    """Images that note which rows are read, and targets."""
+    rng = np.random.default_rng(0)
+    pictures = rng.random((n, 3072))
+    source = Asked(lambda number: pictures[number])
+    targets = np.eye(10)[np.arange(n) % 10]
+    return source, pictures, dv.View(features=source.view(n, (3072,)), targets=targets)
+
+
+def shapes(batch):
+    if isinstance(batch, tuple):
+        return tuple(map(shapes, batch))
+    return batch._shape() if isinstance(batch, dv.View) else batch.shape
+
+
+# --- structure -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("spec", "expected"), CORRECT)
+def test_correct_specifications(spec, expected):
+    _, pictures, d = images_and_targets()
+    assert DataSpecs(*spec) == spec
+    found = d._get(spec)
+    assert shapes(found) == expected
+    assert shapes(next(d._loader(5, spec=spec))) == expected
+    (only,) = d._minibatches(5, spec=spec)
+    assert shapes(only) == expected
+    flat = [*_leaves(found)]
+    for one, other in zip(flat, _leaves(next(d._loader(5, spec=spec))), strict=True):
+        np.testing.assert_array_equal(one(), other)
+    if spec[1] == "features":
+        order = pictures.reshape(5, 32, 32, 3).transpose(0, 3, 1, 2)
+        np.testing.assert_array_equal(found(), pictures if found._ndim() == 2 else order)
+
+
+def _leaves(batch):
+    if isinstance(batch, tuple):
+        for part in batch:
+            yield from _leaves(part)
+    else:
+        yield batch
+
+
+@pytest.mark.parametrize("spec", INCORRECT)
+def test_misfits_of_structure_when_the_specification_is_built(spec):
+    source, _, d = images_and_targets()
+    for build in (
+        lambda: DataSpecs(*spec),
+        lambda: DataSpecsMapping(spec),
+        lambda: combine(spec),
+        lambda: d._get(spec),
+        lambda: d._loader(2, spec=spec),
+        lambda: d._minibatches(2, spec=spec),
+    ):
+        with pytest.raises((TypeError, ValueError), match="the source of a CompositeSpace of"):
+            build()
+    assert not source.asked
+
+
+def test_a_misfit_of_width_when_data_are_asked_for():
+    source, _, d = images_and_targets()
+    spec = DataSpecs(TARGETS, "features")
+    for build in (
+        lambda: d._get(spec),
+        lambda: d._loader(2, spec=spec),
+        lambda: d._minibatches(2, spec=spec),
+    ):
+        with pytest.raises(ValueError, match=r"'features'.*3072 numbers, not 10"):
+            build()
+    assert not source.asked
+
+
+@pytest.mark.parametrize(
+    ("space", "source", "error", "text"),
+    [
+        (CompositeSpace((VECTORS, TARGETS)), "fg", TypeError, "a tuple of 2 sources; got 'fg'"),
+        (
+            CompositeSpace((VECTORS, TARGETS)),
+            ["f", "g"],
+            TypeError,
+            "a tuple of 2 sources; got \\[",
+        ),
+        (VECTORS, ("f", "g"), TypeError, "a tuple of sources needs a CompositeSpace"),
+        (VECTORS, 3, TypeError, "is the name of a field; got 3"),
+        (VECTORS, "", ValueError, "'' is the source of NullSpace"),
+        (NullSpace(), "f", ValueError, "'' is the source of NullSpace"),
+        (("features", "targets"), VECTORS, TypeError, "the space first"),
+        (CompositeSpace((VECTORS, THREE)), ("f", ("f", "f", 3)), TypeError, r"at \[1\]\[2\]"),
+    ],
+)
+def test_pairs_that_are_none(space, source, error, text):
+    with pytest.raises(error, match=text):
+        DataSpecs(space, source)
+    with pytest.raises(TypeError, match="a pair"):
+        DataSpecsMapping(space)
+
+
+def test_a_pair_is_a_value():
+    spec = DataSpecs(VECTORS, ("features",))
+    assert spec == (VECTORS, "features")  # as Pylearn2 takes it
+    assert pickle.loads(pickle.dumps(spec)) == spec
+    assert {spec: 1}[(VECTORS, "features")] == 1
+    assert (spec.space, spec.source) == tuple(spec)
+    assert repr(spec) == "DataSpecs(VectorSpace(dim=3072), 'features')"
+
+
+def test_what_is_flat():
+    nested = CompositeSpace((VECTORS, CompositeSpace((VECTORS, TARGETS))))
+    assert [is_flat_space(s) for s in (VECTORS, THREE, nested)] == [True, True, False]
+    assert [is_flat_source(s) for s in ("f", ("f", "g"), ("f", ("g",)))] == [True, True, False]
+    assert is_flat_specs((THREE, ("a", "b", "c")))
+    assert not is_flat_specs((nested, ("a", ("b", "c"))))
+    for wrong in (3, ("f", 3)):
+        with pytest.raises(TypeError, match="a source is"):
+            is_flat_source(wrong)
+    with pytest.raises(TypeError, match="takes a space"):
+        is_flat_space("f")
+
+
+# --- flat and nested -----------------------------------------------------------------------------
+
+
+def test_the_first_mapping_of_the_document():
+    source = ("features", ("features", "targets"))
+    space = CompositeSpace((VECTORS, CompositeSpace((IMAGES, TARGETS))))
+    mapping = DataSpecsMapping((space, source))
+    flat_source = mapping.flatten(source)
+    assert flat_source == ("features", "features", "targets")
+    flat_space = mapping.flatten(space)
+    assert flat_space == CompositeSpace((VECTORS, IMAGES, TARGETS))
+    assert mapping.flatten(space, return_tuple=True) == (VECTORS, IMAGES, TARGETS)
+    assert mapping.nest(flat_source) == source
+    assert mapping.nest(flat_space) == space
+    assert mapping.nest((1, 2, 3)) == (1, (2, 3))
+    assert mapping.flat == (flat_space, flat_source)
+
+
+def test_the_second_mapping_of_the_document():
+    source = (("features", "targets"), ("features", "targets"))
+    pair = CompositeSpace((VECTORS, TARGETS))
+    space = CompositeSpace((pair, pair))
+    mapping = DataSpecsMapping((space, source))
+    assert mapping.n_unique_specs == 2
+    assert mapping.flatten(source) == ("features", "targets")
+    assert mapping.flatten(space) == pair
+    assert mapping.nest(mapping.flatten(source)) == source
+    assert mapping.nest(mapping.flatten(space)) == space
+    assert mapping.nest((1, 2)) == ((1, 2), (1, 2))
+    inputs = mapping.flatten(space).make_batch(name="input")
+    assert [repr(one).split("symbol ")[1] for one in inputs] == ["input[0]", "input[1]"]
+    nested = mapping.nest(inputs)
+    assert nested[0][0] is nested[1][0] is inputs[0]
+    assert mapping.flatten(nested)[1] is inputs[1]
+
+
+def test_parts_that_differ_where_they_should_be_one():
+    pair = CompositeSpace((VECTORS, VECTORS))
+    mapping = DataSpecsMapping((pair, ("features", "features")))
+    ones = np.ones((2, 3))
+    assert mapping.flatten((ones, ones.copy())) is ones
+    holes = np.array([np.nan])
+    assert mapping.flatten((holes, holes.copy())) is holes
+    view = dv.View(ones)
+    assert mapping.flatten((view, view)) is view
+    assert mapping.flatten((None, None), return_tuple=True) == (None,)
+    for one, other in ((1, 2), (ones, ones * 2), (ones, None), (view, dv.View(ones)), (None, 0)):
+        with pytest.raises(ValueError, match=r"at \[1\] differs"):
+            mapping.flatten((one, other))
+    for wrong in ("f", [1, 1], (1, 1, 1)):
+        with pytest.raises((TypeError, ValueError), match="expected a tuple of 2"):
+            mapping.flatten(wrong)
+    both = DataSpecsMapping((CompositeSpace((VECTORS, TARGETS)), ("f", "t")))
+    with pytest.raises(ValueError, match="expected a flat tuple of 2"):
+        both.nest((1, 2, 3))
+    with pytest.raises(TypeError, match="expected a flat tuple of 2"):
+        both.nest(1)
+    assert mapping.nest(7) == (7, 7)
+    assert mapping.nest((7,)) == (7, 7)
+
+
+def test_nothing_anywhere():
+    space = CompositeSpace((NullSpace(), CompositeSpace((VECTORS, NullSpace()))))
+    source = ("", ("features", ""))
+    mapping = DataSpecsMapping((space, source))
+    assert mapping.flatten(source) == "features"
+    assert mapping.flatten(space) == VECTORS
+    assert mapping.nest("features") == source
+    assert mapping.nest(VECTORS) == space
+    assert mapping.nest((5,)) == (None, (5, None))
+    assert mapping.flatten((None, (5, None))) == 5
+    with pytest.raises(ValueError, match=r"NullSpace\(\) stands at \[1\]\[1\]"):
+        mapping.flatten((None, (5, 6)))
+    empty = DataSpecsMapping((NullSpace(), ""))
+    assert empty.flatten(NullSpace()) == NullSpace()
+    assert empty.flatten("") == ""
+    assert empty.flatten(None) is None
+    assert empty.nest(None) is None
+    assert empty.nest(()) is None
+    assert empty.nest("") == ""
+    assert empty.nest(NullSpace()) == NullSpace()
+
+
+LEAVES = st.sampled_from(
+    [(VECTORS, "a"), (VECTORS, "b"), (IMAGES, "a"), (TARGETS, "b"), (NullSpace(), "")]
+)
+NESTED = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=4), max_leaves=12)
+
+
+def as_specs(tree):
+    if isinstance(tree, tuple):
+        return tree
+    parts = [as_specs(part) for part in tree]
+    spaces, sources = zip(*parts, strict=True) if parts else ((), ())
+    return CompositeSpace(spaces), tuple(sources)
+
+
+@given(NESTED)
+@examples(200)
+def test_flatten_and_nest_are_inverse(tree):
+    space, source = as_specs(tree)
+    mapping = DataSpecsMapping((space, source))
+    count = mapping.n_unique_specs
+    assert mapping.nest(mapping.flatten(source)) == source
+    assert mapping.nest(mapping.flatten(space)) == space
+    for values in (range(count), map(np.full, [3] * count, range(count))):
+        flat = tuple(values)
+        assert mapping.flatten(mapping.nest(flat), return_tuple=True) == flat or all(
+            one is other
+            for one, other in zip(
+                mapping.flatten(mapping.nest(flat), return_tuple=True), flat, strict=True
+            )
+        )
+    assert len(dict.fromkeys(mapping.unique)) == count
+    again = DataSpecsMapping(mapping.flat)
+    assert again.unique == mapping.unique
+    assert is_flat_specs(mapping.flat)
+
+
+# --- delivery ------------------------------------------------------------------------------------
+
+PLANES = Conv2DSpace((2, 3), 2, axes=("c", 0, 1, "b"))
+
+
+def planes(n=5, flat=True, **more):
+    rows = np.arange(n * 12).reshape((n, 12) if flat else (n, 2, 2, 3))
+    labels = np.arange(n) % 3
+    return dv.View(
+        input=rows, label=labels, _spaces={"input": PLANES, "label": IndexSpace(3, 1)}, **more
+    )
+
+
+@pytest.mark.parametrize("flat", [True, False])
+def test_rows_are_in_the_order_of_their_own_space(flat):
+    d = planes(flat=flat)
+    stored = d.input().reshape(5, 2, 2, 3)
+    for axes, order in {
+        ("b", "c", 0, 1): (0, 1, 2, 3),
+        ("c", 0, 1, "b"): (1, 2, 3, 0),
+        ("b", 0, 1, "c"): (0, 2, 3, 1),
+    }.items():
+        found = d._get((Conv2DSpace((2, 3), 2, axes), "input"))
+        np.testing.assert_array_equal(found(), stored.transpose(order))
+    vectors = d._get((VectorSpace(12), "input"))
+    np.testing.assert_array_equal(vectors(), stored.transpose(0, 2, 3, 1).reshape(5, 12))
+
+
+def test_the_space_of_a_field():
+    d = planes()
+    assert d.input._space == PLANES
+    for part in (
+        d.input[2:4],
+        d[1:3].input,
+        d.input[[3, 1]],
+        d[2].input,
+        d._minibatches(2).input,
+        d._minibatches(2)[2].input,
+        d._shuffled(3).input,
+        d._loader(2).__next__().input,
+        pickle.loads(pickle.dumps(d)).input,
+        d._select("label", "input").input,
+    ):
+        assert part._space == PLANES
+    d.input += 1
+    assert d.input._space == PLANES
+    assert (d.input * 2)._space == VectorSpace(12, dtype="i8")
+    assert d.input[:, :4]._space == VectorSpace(4, dtype="i8")
+    wanted = Conv2DSpace((2, 3), 2, ("b", 0, 1, "c"))
+    assert d._get((wanted, "input"))._space == wanted
+    assert d._get((VectorSpace(3), "label"))._space == VectorSpace(3)
+    assert d._space == CompositeSpace((PLANES, IndexSpace(3, 1)))
+    assert "space=Conv2DSpace(" in repr(d)
+
+
+@pytest.mark.parametrize(
+    ("data", "space"),
+    [
+        (np.zeros((5, 7), "f4"), VectorSpace(7, dtype="f4")),
+        (np.zeros(5), VectorSpace(1, dtype="f8")),
+        (np.zeros(5, "u1"), IndexSpace(None, 1, dtype="u1")),
+        (np.zeros((5, 4, 3)), Conv2DSpace((4, 3), 1, dtype="f8")),
+        (np.zeros((5, 4, 3, 2)), Conv2DSpace((4, 3), 2, dtype="f8")),
+        (np.array(["a", "b"]), None),
+        (np.zeros(()), None),
+        (np.zeros((3, 0)), None),
+        ([[1.5], [2.5, 3.5]], SequenceSpace(VectorSpace(1, dtype="f8"))),
+        ([[1], [2, 3]], SequenceSpace(IndexSpace(None, 1))),
+    ],
+)
+def test_the_space_that_shape_and_dtype_speak_for(data, space):
+    assert (
+        dv.View(x=data, _rank=0 if np.ndim(data) == 0 else None).x._space == space
+        if (not isinstance(data, list))
+        else dv.View(x=data).x._space == space
+    )
+
+
+@pytest.mark.parametrize("name", ["a.h5", "a.zarr", "a.npz", "a"])
+def test_spaces_in_files(tmp_path, name):
+    images = Conv2DSpace((2, 3), 2, axes=("c", 0, 1, "b"), dtype="i8")
+    words = SequenceSpace(IndexSpace(9, 1))
+    rows = dv.ragged([1, 2, 3], lengths=[2, 0, 1, 0, 0])
+    d = dv.View(
+        input=planes().input(), w=rows, x=np.zeros((5, 2)), _spaces={"input": images, "w": words}
+    )
+    d._save(tmp_path / name, format=None if "." in name else "folder")
+    again = dv.open(tmp_path / name)
+    assert (again.input._space, again.w._space) == (images, words)
+    assert again.x._space == VectorSpace(2, dtype="f8")
+    np.testing.assert_array_equal(again._get((PLANES, "input"))(), d._get((PLANES, "input"))())
+
+
+def test_metadata_of_others_are_no_space():
+    d = dv.View(np.zeros((3, 2)), _meta={"": {"space": "sRGB"}})
+    assert d._space == VectorSpace(2, dtype="f8")
+    d = dv.View(np.zeros((3, 2)), _meta={"": {"space": {"kind": "VectorSpace", "dim": "x"}}})
+    with pytest.raises(ValueError, match="tell of no space"):
+        _ = d._space
+
+
+@pytest.mark.parametrize(
+    ("declared", "error", "text"),
+    [
+        ({"y": PLANES}, dv.FieldError, "no field 'y'"),
+        ({"x": 3}, TypeError, "a space for each field; got 3 for 'x'"),
+        ({"x": PLANES}, ValueError, r"'x' has the shape \(3, 5\)"),
+        ({"x": NullSpace()}, TypeError, "is one array"),
+        ({"x": VectorSpace(5, dtype="i8")}, TypeError, "'x': float64 cannot be cast to int64"),
+    ],
+)
+def test_spaces_that_do_not_fit_their_field(declared, error, text):
+    with pytest.raises(error, match=text):
+        dv.View(x=np.zeros((3, 5)), _spaces=declared)
+
+
+def test_batches_in_the_order_asked():
+    d = planes(7)
+    spec = (CompositeSpace((VectorSpace(3), PLANES)), ("label", "input"))
+    whole = [part() for part in d._get(spec)]
+    for seed in (0, 1):
+        options = {"sampler": "permutation", "seed": seed}
+        loader = d._loader(3, spec=spec, **options)
+        minibatches = d._minibatches(3, spec=spec, **options)
+        assert len(minibatches) == 3
+        for lazy, (labels, images) in zip(minibatches, loader, strict=True):
+            rows = loader.rows
+            np.testing.assert_array_equal(labels, whole[0][rows])
+            np.testing.assert_array_equal(images, whole[1][..., rows])
+            np.testing.assert_array_equal(lazy[0](), labels)
+            np.testing.assert_array_equal(lazy[1](), images)
+            assert images.dtype == whole[1].dtype
+    assert shapes(minibatches[-1]) == ((1, 3), (2, 2, 3, 1))
+    assert len(minibatches[1:]) == 2
+    with pytest.raises(IndexError):
+        minibatches[3]
+
+
+@pytest.mark.parametrize("options", [{}, {"workers": 2}, {"tail": "pad"}, {"prefetch": 2}])
+def test_each_source_is_read_once(options):
+    source, _, d = images_and_targets(8)
+    spec = (
+        CompositeSpace((VECTORS, CompositeSpace((IMAGES, TARGETS)), VECTORS)),
+        ("features", ("features", "targets"), "features"),
+    )
+    loader = d._loader(4, spec=spec, **options)
+    for first, (images, _), third in loader:
+        assert first is third
+        np.testing.assert_array_equal(images.transpose(0, 2, 3, 1).reshape(4, -1), first)
+    assert collections.Counter(source.asked) == dict.fromkeys(range(8), 1)
+
+
+def test_only_what_is_asked_for_is_read():
+    source, _, d = images_and_targets(8)
+    for _ in d._loader(4, spec=(TARGETS, "targets")):
+        pass
+    for batch in d._minibatches(4, spec=(TARGETS, "targets")):
+        batch()
+    d._get((TARGETS, "targets"))()
+    d._get((IMAGES, "features"))
+    assert [*d._loader(4, spec=(NullSpace(), ""))] == [None, None]
+    assert not source.asked
+
+
+def test_a_transforming_dataset():
+    raw = planes(6)
+    calls = Counting(lambda number: raw.input()[number] * 10)
+    d = dv.View(features=calls.probed(6), targets=raw.label)
+    d = dv.View(d, _spaces={"features": PLANES, "targets": IndexSpace(3, 1)})
+    spec = (CompositeSpace((VectorSpace(3), PLANES)), ("targets", "features"))
+    targets, features = next(d._loader(6, spec=spec))
+    assert targets.shape == (6, 3)
+    np.testing.assert_array_equal(features, raw._get((PLANES, "input"))() * 10)
+    calls.asked.clear()
+    next(d._loader(6, spec=(VectorSpace(3), "targets")))
+    assert not calls.asked
+    with pytest.raises(dv.FieldError, match="'feature'"):
+        d._loader(6, spec=(PLANES, "feature"))
+
+
+def test_sequences_filled_up():
+    rows = [[1, 2], [], [3, 4, 5]]
+    d = dv.View(w=rows, _spaces={"w": SequenceSpace(IndexSpace(9, 1))})
+    data, mask = d._get((SequenceSpace(IndexSpace(9, 1)), "w"))
+    assert data()[..., 0].T.tolist() == [[1, 2, 0], [0, 0, 0], [3, 4, 5]]
+    assert mask().T.tolist() == [[1, 1, 0], [0, 0, 0], [1, 1, 1]]
+    batches = [*d._loader(2, spec=(SequenceSpace(VectorSpace(9)), "w"))]
+    assert [shapes(batch) for batch in batches] == [((2, 2, 9), (2, 2)), ((3, 1, 9), (3, 1))]
+    assert batches[1][0].argmax(-1)[:, 0].tolist() == [3, 4, 5]
+    dense = dv.View(x=np.zeros((3, 2)), _spaces={"x": VectorSpace(2)})
+    with pytest.raises(ValueError, match="cannot be formatted as SequenceSpace"):
+        dense._get((SequenceSpace(VectorSpace(1)), "x"))
+
+
+def test_undeclared_data_are_taken_as_they_are_asked_for():
+    labels = dv.View(y=np.array([2, 0, 1]))
+    assert labels._get((IndexSpace(3, 1), "y"))().tolist() == [[2], [0], [1]]
+    assert labels._get((VectorSpace(1), "y"))().tolist() == [[2], [0], [1]]
+    with pytest.raises(ValueError, match="the number of labels is not known; declare it"):
+        labels._get((VectorSpace(3), "y"))
+    with pytest.raises(ValueError, match="label 2 in row 0 is out of range"):
+        labels._get((IndexSpace(2, 1), "y"))()
+    with pytest.raises(ValueError, match="label 2 in row 0 is out of range"):
+        next(labels._loader(3, spec=(IndexSpace(2, 1), "y")))
+    with pytest.raises(TypeError, match="speak for none; declare its space"):
+        dv.View(y=np.array(["a"]))._get((VectorSpace(3), "y"))
+    images = dv.View(x=np.arange(24).reshape(2, 2, 3, 2))
+    assert images._get((Conv2DSpace((2, 3), 2, ("c", "b", 0, 1)), "x"))._shape() == (2, 2, 2, 3)
+    channels_first = dv.View(x=np.arange(24).reshape(2, 2, 2, 3))
+    with pytest.raises(ValueError, match=r"nothing was declared by _spaces="):
+        channels_first._get((Conv2DSpace((2, 3), 2), "x"))
+
+
+def test_options_that_contradict_a_specification():
+    d = planes()
+    with pytest.raises(ValueError, match="leave fields= out"):
+        d._loader(2, spec=(PLANES, "input"), fields="input")
+    with pytest.raises(TypeError, match="a pair"):
+        d._loader(2, spec="input")
+    loader = d._loader(2, spec=(PLANES, "input"), collate=lambda samples: len(samples))
+    with pytest.raises(TypeError, match="a mapping by field"):
+        next(loader)
+
+
+def test_a_stream_is_delivered():
+    rows = [{"x": np.arange(12.0) + n, "y": n % 3} for n in range(5)]
+    d = dv.View(lambda: iter(rows), _fields={"x": ((12,), "f8"), "y": ((), "i8")})
+    spec = (CompositeSpace((IndexSpace(3, 1), Conv2DSpace((2, 3), 2))), ("y", "x"))
+    batches = [*d._loader(2, spec=spec)]
+    assert [shapes(batch)[1] for batch in batches] == [(2, 2, 3, 2), (2, 2, 3, 2), (1, 2, 3, 2)]
+    assert batches[1][0].tolist() == [[2], [0]]
+
+
+# --- models --------------------------------------------------------------------------------------
+
+
+def test_combined_specifications():
+    _, pictures, d = images_and_targets()
+    supervised = (CompositeSpace((IMAGES, TARGETS)), ("features", "targets"))
+    channel = MonitorChannel(None, 3.0, "nothing", (NullSpace(), ""))
+    joined = combine(supervised, (VECTORS, "features"), (NullSpace(), ""), channel)
+    assert joined.source == (("features", "targets"), "features", "", "")
+    for (images, targets), vectors, nothing, watched in d._loader(5, spec=joined):
+        assert (images.shape, targets.shape) == ((5, 3, 32, 32), (5, 10))
+        np.testing.assert_array_equal(vectors, pictures)
+        assert nothing is watched is None
+    assert DataSpecsMapping(joined).flatten(joined.source) == ("features", "targets", "features")
+    assert combine().source == ()
+    assert channel() == 3.0
+
+
+def test_a_channel_is_computed_for_its_dataset():
+    d = planes()
+    inputs = CompositeSpace((VectorSpace(12), VectorSpace(3))).make_batch("x")
+    value = inputs[0]._sum() + inputs[1]._sum() * 100
+    spec = (CompositeSpace((VectorSpace(12), VectorSpace(3))), ("input", "label"))
+    channel = MonitorChannel(graph_inputs=inputs, val=value, name="sum", data_specs=spec, dataset=d)
+    assert channel() == d.input().sum() + 500
+    assert channel.value_of((np.ones((2, 12)), np.zeros((2, 3)))) == 24
+    assert repr(channel).startswith("MonitorChannel('sum', DataSpecs(")
+    with pytest.raises(ValueError, match="2 axes"):
+        MonitorChannel(dv.symbol("x", shape=(None,)), value, "sum", (VectorSpace(12), "input"), d)
+    alone = MonitorChannel(inputs, value, "sum", spec)
+    with pytest.raises(ValueError, match="has no dataset"):
+        alone()
