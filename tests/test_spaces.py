@@ -128,6 +128,15 @@ def test_a_space_is_a_value(space):
         del space.dtype
 
 
+def test_a_space_for_any_dtype_is_no_space_for_one():
+    for make in (VectorSpace, VectorSequenceSpace):
+        found = [make(2), make(2, dtype="f8"), make(2, dtype="f4"), make(2, dtype=">f8")]
+        assert len(set(found)) == 4
+        assert [found.index(space) for space in found] == [0, 1, 2, 3]
+    assert "dtype" not in repr(VectorSpace(2))
+    assert repr(VectorSpace(2, dtype="f8")) == "VectorSpace(dim=2, dtype='float64')"
+
+
 @spaces
 def test_zeros_are_a_batch(space):
     batch = zeros(space)

@@ -50,7 +50,9 @@ class Space:
         own = self.__dict__
         own.update(facts)
         own["_facts"] = tuple(facts.items())
-        own["_hash"] = hash((type(self), own["_facts"]))
+        # A dtype is compared by its text: to NumPy, None is a name of float64.
+        own["_key"] = tuple([v.str if isinstance(v, np.dtype) else v for v in facts.values()])
+        own["_hash"] = hash((type(self), own["_key"]))
         own["validate_callbacks"] = tuple(validate_callbacks)
         own["np_validate_callbacks"] = tuple(np_validate_callbacks)
 
@@ -71,7 +73,7 @@ class Space:
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return type(self) is type(other) and self._facts == other._facts
+        return type(self) is type(other) and self._key == other._key
 
     def __hash__(self) -> int:
         return self.__dict__["_hash"]  # type: ignore[no-any-return]
@@ -81,7 +83,7 @@ class Space:
         return _remade, (type(self), self.facts, *callbacks)
 
     def __repr__(self) -> str:
-        told = {name: value for name, value in self._facts if (name, value) != ("dtype", None)}
+        told = {name: value for name, value in self._facts if name != "dtype" or value is not None}
         if told.get("sparse") is False:
             del told["sparse"]
         if isinstance(dtype := told.get("dtype"), np.dtype):
