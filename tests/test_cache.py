@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -16,6 +18,7 @@ import pytest
 
 from children import printed
 from dataview import cache
+from servers import cut, redirect, reset, serving, status, times
 
 
 @pytest.fixture(autouse=True)
@@ -23,12 +26,17 @@ def root(tmp_path):
     """A root for each test, and a check that nothing but files that were asked for is left."""
     folder = tmp_path / "root"
     cache.set_root(folder)
-    threads, sockets = threading.active_count(), open_sockets()
+    threads, sockets = own_threads(), open_sockets()
     yield folder
     cache.set_root(None)
     assert [str(path) for path in tmp_path.rglob(".*")] == []
-    assert threading.active_count() == threads
+    assert own_threads() == threads
     assert open_sockets() <= sockets
+
+
+def own_threads():
+    """The threads but one that tqdm keeps once it has shown a bar."""
+    return {one for one in threading.enumerate() if type(one).__name__ != "TMonitor"}
 
 
 def open_sockets():
@@ -288,3 +296,254 @@ def test_a_root_that_cannot_be_made_is_told(tmp_path):
 def test_the_variable_reaches_other_processes(tmp_path):
     program = "import dataview as dv; print(dv.cache.root())"
     assert printed("-c", program, DATAVIEW_ROOT=tmp_path).strip() == str(tmp_path)
+
+
+# -------------------- downloads --------------------
+
+
+@pytest.fixture
+def server(root, monkeypatch):
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with serving() as found:
+        found.files["/x.bin"] = bytes(range(256)) * 2000
+        yield found
+
+
+def sum_of(data):
+    return hashlib.sha256(data).hexdigest()
+
+
+def test_a_file_is_downloaded_once(server, root):
+    url = f"{server.url}/x.bin"
+    path = cache.download(url)
+    assert path.read_bytes() == server.files["/x.bin"] and path.is_relative_to(root)
+    assert path.name.endswith("-x.bin")
+    assert cache.download(url) == path == cache.download(url, sum_of(server.files["/x.bin"]))
+    assert server.paths() == ["/x.bin"] and files_in(root) == [path.name]
+
+
+def test_threads_download_a_file_once(server):
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(cache.download, [f"{server.url}/x.bin"] * 24))) == 1
+    assert server.paths() == ["/x.bin"]
+
+
+def test_processes_download_a_file_once(server, root):
+    program = "import sys; from dataview import cache; print(cache.download(sys.argv[1]))"
+    command = [sys.executable, "-c", program, f"{server.url}/x.bin"]
+    environment = {**os.environ, "DATAVIEW_ROOT": str(root)}
+    running = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        for _ in range(3)
+    ]
+    (path,) = {process.communicate()[0].strip() for process in running}
+    assert pathlib.Path(path).read_bytes() == server.files["/x.bin"]
+    assert server.paths() == ["/x.bin"]
+
+
+def test_a_wrong_sum_keeps_nothing_and_says_both(server, root):
+    right, wrong = sum_of(server.files["/x.bin"]), "0" * 64
+    with pytest.raises(ValueError, match=f"sha256 is {right}, expected {wrong}; it is not kept"):
+        cache.download(f"{server.url}/x.bin", wrong)
+    assert files_in(root) == []
+    cache.download(f"{server.url}/x.bin", f"sha256:{right.upper()}")
+    for text in ("12", "md5:" + "0" * 32, "g" * 64):
+        with pytest.raises(ValueError, match="64 hexadecimal digits"):
+            cache.download(f"{server.url}/x.bin", text)
+
+
+def test_a_kept_file_that_has_not_the_sum_is_fetched_anew(server):
+    path = cache.download(f"{server.url}/x.bin")
+    path.write_bytes(b"damaged")
+    assert cache.download(f"{server.url}/x.bin") == path  # no sum is given: it is there
+    cache.download(f"{server.url}/x.bin", sum_of(server.files["/x.bin"]))
+    assert path.read_bytes() == server.files["/x.bin"]
+
+
+def test_urls_of_one_name_are_files_of_their_own(server, root):
+    server.files |= {"/get?name=a.npy&x=/../..": b"a", "/get?name=b": b"b", "/a%2F..%2Fc": b"c"}
+    server.files["/%E2%82%AC%20x.npy"] = b"d"
+    paths = [cache.download(server.url + path) for path in list(server.files)[1:]]
+    assert [path.read_bytes() for path in paths] == [b"a", b"b", b"c", b"d"]
+    assert {path.parent for path in paths} == {root / "downloads"}
+    assert all(path.name.isascii() and set(path.name).isdisjoint("?&/ %") for path in paths)
+    assert paths[-1].suffix == ".npy"
+
+
+@pytest.mark.parametrize(
+    ("number", "error"),
+    [(404, FileNotFoundError), (410, FileNotFoundError), (403, PermissionError),
+     (401, PermissionError), (400, ConnectionError), (500, ConnectionError)],
+)  # fmt: skip
+def test_what_a_server_refuses_is_an_error_at_once(server, root, number, error):
+    server.faults["/x.bin"] = status(number)
+    with pytest.raises(error, match=f"server answers {number}") as found:
+        cache.download(f"{server.url}/x.bin", deadline=0)
+    assert f"{server.url}/x.bin" in str(found.value)
+    assert files_in(root) == [] and len(server.asked) == 1
+
+
+@pytest.mark.parametrize("number", [404, 403, 400])
+def test_what_will_not_change_is_asked_for_once(server, number):
+    server.faults["/x.bin"] = status(number)
+    with pytest.raises(OSError):
+        cache.download(f"{server.url}/x.bin", deadline=1000)
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("fault", [status(500), status(503), status(429), reset, cut(0), cut(1000)])
+def test_what_passes_is_tried_again(server, fault):
+    server.faults["/x.bin"] = times(2, fault)
+    assert cache.download(f"{server.url}/x.bin").read_bytes() == server.files["/x.bin"]
+    assert len(server.asked) == 3
+
+
+def test_a_body_that_was_cut_goes_on_where_it_stopped(server):
+    data = server.files["/x.bin"]
+    server.faults["/x.bin"] = times(1, cut(400_000))
+    path = cache.download(f"{server.url}/x.bin", sum_of(data))
+    assert path.read_bytes() == data
+    start = int(server.asked[1][1]["Range"].removeprefix("bytes=").removesuffix("-"))
+    assert 0 < start <= 400_000
+
+
+def test_a_file_that_changed_meanwhile_begins_anew(server):
+    def changing(handler):
+        cut(400_000)(handler)
+        server.files["/x.bin"] = b"new" * 300_000
+
+    server.faults["/x.bin"] = times(1, changing)
+    assert cache.download(f"{server.url}/x.bin").read_bytes() == b"new" * 300_000
+
+
+@pytest.mark.parametrize("answer", [{"Content-Range": "bytes 3-9/10"}, {}])
+def test_a_rest_that_was_not_asked_for_is_not_taken(server, answer):
+    def wrong(handler):
+        if "Range" not in handler.headers:
+            return False
+        return handler.answer(206, b"wrong", answer)
+
+    cutting, data = times(1, cut(400_000)), server.files["/x.bin"]
+    server.faults["/x.bin"] = lambda handler: cutting(handler) is not False or wrong(handler)
+    assert cache.download(f"{server.url}/x.bin").read_bytes() == data
+
+
+def test_a_server_that_has_no_rest_is_asked_for_all(server):
+    def none(handler):
+        return handler.answer(416) if "Range" in handler.headers else False
+
+    cutting, data = times(1, cut(400_000)), server.files["/x.bin"]
+    server.faults["/x.bin"] = lambda handler: (
+        None if cutting(handler) is not False else none(handler)
+    )
+    assert cache.download(f"{server.url}/x.bin").read_bytes() == data
+
+
+def test_a_short_body_is_no_file(server, root):
+    server.faults["/x.bin"] = cut(1000)
+    with pytest.raises(ConnectionError, match="could not be fetched"):
+        cache.download(f"{server.url}/x.bin", deadline=0)
+    assert files_in(root) == []
+
+
+def test_a_length_that_is_too_small_is_found_by_the_sum(server, root):
+    data = server.files["/x.bin"]
+    server.faults["/x.bin"] = lambda handler: handler.answer(200, data, length=100)
+    with pytest.raises(ValueError, match=sum_of(data[:100])):
+        cache.download(f"{server.url}/x.bin", sum_of(data))
+    assert files_in(root) == []
+
+
+def test_a_server_that_is_silent_is_given_up(server, root):
+    done = threading.Event()
+    server.faults["/x.bin"] = lambda handler: done.wait()
+    try:
+        with pytest.raises(ConnectionError, match="timed out"):
+            cache.download(f"{server.url}/x.bin", timeout=0.05, deadline=0)
+    finally:
+        done.set()
+    assert files_in(root) == []
+
+
+def test_a_connection_that_is_refused_is_told(root, monkeypatch):
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with socket.socket() as bound:  # a port on which nobody listens
+        bound.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{bound.getsockname()[1]}/x.bin"
+        with pytest.raises(ConnectionError, match="could not be fetched"):
+            cache.download(url, deadline=0)
+    assert files_in(root) == []
+
+
+def test_a_redirect_is_followed_and_a_ring_of_them_told(server, root):
+    server.faults["/old"] = redirect("/x.bin")
+    assert cache.download(f"{server.url}/old").read_bytes() == server.files["/x.bin"]
+    server.faults["/ring"] = redirect("/ring")
+    with pytest.raises(ConnectionError, match="redirects"):
+        cache.download(f"{server.url}/ring", deadline=5)
+    assert len(files_in(root)) == 1
+
+
+def test_progress_is_told(server, capsys):
+    told = []
+    size = len(server.files["/x.bin"])
+    cache.download(f"{server.url}/x.bin", progress=lambda *counts: told.append(counts))
+    assert told[-1] == (size, size) and told == sorted(told)
+    server.files["/y"] = b"y" * 1000
+    cache.download(f"{server.url}/y", progress=True)
+    assert "fetching: 100%" in capsys.readouterr().err
+    with pytest.raises(TypeError, match="progress= is True or a function"):
+        cache.download(f"{server.url}/z", progress=3)
+
+
+def test_a_report_that_fails_leaves_nothing(server, root):
+    def report(done, total):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cache.download(f"{server.url}/x.bin", progress=report)
+    assert files_in(root) == []
+
+
+def test_what_is_no_url_is_told():
+    for given in ("x.npy", "/x.npy", pathlib.Path("x"), None):
+        with pytest.raises(ValueError, match="download takes a URL"):
+            cache.download(given)
+
+
+def test_a_password_is_not_in_messages(server):
+    url = server.url.replace("//", "//me:secret@") + "/none"
+    with pytest.raises(FileNotFoundError) as found:
+        cache.download(url)
+    assert "secret" not in str(found.value) and "me:…@127.0.0.1" in str(found.value)
+
+
+def test_other_file_systems_are_downloaded_from(remote_files):
+    path = cache.download("memory://folder/x.bin", sum_of(b"remote"))
+    assert path.read_bytes() == b"remote" and path.name.endswith("-x.bin")
+    with pytest.raises(FileNotFoundError):
+        cache.download("memory://folder/none")
+    with pytest.raises(IsADirectoryError, match="only files are fetched"):
+        cache.download("memory://folder")
+
+
+@pytest.fixture
+def remote_files():
+    import fsspec
+
+    system = fsspec.filesystem("memory")
+    system.pipe("/folder/x.bin", b"remote")
+    yield system
+    system.store.clear()
+    system.pseudo_dirs[:] = [""]
+
+
+@pytest.mark.parametrize(
+    ("url", "extra", "library"),
+    [("http://127.0.0.1:1/x", "download", "pooch"), ("memory://x", "remote", "fsspec")],
+)
+def test_a_library_that_is_missing_is_told(url, extra, library, monkeypatch, root):
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(ImportError, match=rf"dataview\[{extra}\]"):
+        cache.download(url)
+    assert files_in(root) == []

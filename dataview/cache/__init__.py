@@ -15,10 +15,11 @@ array([0, 1, 4, 9])
 >>> folder.cleanup()
 """
 
+from dataview.cache.downloads import download
 from dataview.cache.making import make_or_load
 from dataview.cache.root import root, set_root
 
-__all__ = ["make_or_load", "root", "set_root"]
+__all__ = ["download", "make_or_load", "root", "set_root"]
 
 
 def __dir__() -> list[str]:

@@ -1,0 +1,321 @@
+"""Files brought from elsewhere: by pooch from web servers, by fsspec from all other places."""
+
+from __future__ import annotations
+
+import errno
+import pathlib
+import random
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
+
+from dataview.cache.urls import WEB, scheme_of, shown
+from dataview.errors import import_library
+
+Stamp: TypeAlias = "dict[str, str | int]"
+"""What tells a version of a remote file from others: its ETag, its time, its size."""
+
+Progress: TypeAlias = "Callable[[int, int | None], None]"
+"""Is told how many bytes have arrived, and of how many, None if that is unknown."""
+
+PIECE = 1 << 16
+"""How many bytes are read at a time."""
+
+PAUSE, LONGEST_PAUSE = 0.2, 5.0
+"""The seconds after which a failed attempt is repeated: first, and as they double, at most."""
+
+PASSING = (408, 425, 429, 500, 502, 503, 504)
+"""What web servers answer if a later attempt may succeed."""
+
+_chance = random.SystemRandom()  # the generator that the user has seeded stays as it is
+
+
+class Unchanged(Exception):
+    """The remote file is the one that is known already."""
+
+
+class BrokenOff(ConnectionError):
+    """A transfer that ended before the file did."""
+
+
+class Request(NamedTuple):
+    """A file that is to be fetched, and how long that is tried."""
+
+    url: str
+    known: Stamp | None = None
+    most: float = float("inf")
+    timeout: float = 30.0
+    deadline: float = 30.0
+    progress: Any = None
+    options: Mapping[str, Any] | None = None
+
+
+def fetch(request: Request, path: pathlib.Path) -> Stamp:
+    """Write a remote file to a path and return its stamp; raise Unchanged if that is known."""
+    report = _reporting(request.progress)
+    with open(path, "wb") as raw:
+        file = Arriving(raw, request, report)
+        if scheme_of(request.url) in WEB and "::" not in request.url:
+            return _from_web(request, file)
+        return _from_elsewhere(request, file)
+
+
+# --- what arrives ------------------------------------------------------------------------------
+
+
+class Arriving:
+    """A new file that knows how many bytes it is to get, and tells how many it has."""
+
+    def __init__(self, file: BinaryIO, request: Request, report: Progress | None) -> None:
+        self.file, self.request, self.report = file, request, report
+        self.count = 0
+        self.total: int | None = None
+
+    def restart(self) -> None:
+        """Forget what has arrived."""
+        self.file.seek(0)
+        self.file.truncate()
+        self.count = 0
+
+    def expect(self, total: int | None) -> None:
+        """Note how many bytes the whole has, or that this is unknown."""
+        self.total = total
+        self._check(total or 0)
+
+    def write(self, data: bytes) -> None:
+        """Take more bytes."""
+        self._check(self.count + len(data))
+        self.file.write(data)
+        self.count += len(data)
+        if self.report is not None:
+            self.report(self.count, self.total)
+
+    def flush(self) -> None:
+        """Do nothing: whoever writes piece by piece need not wait for each."""
+
+    def finish(self) -> None:
+        """Raise if bytes are missing."""
+        if self.total is not None and self.count != self.total:
+            raise BrokenOff(f"it ended after {self.count} of {self.total} bytes")
+
+    def _check(self, count: int) -> None:
+        if count > self.request.most:
+            raise OSError(
+                errno.EFBIG,
+                f"it has {count} bytes or more, and up to {self.request.most} are kept; "
+                "dv.cache.set_limit() allows more, dv.cache.download() keeps it without a limit",
+                shown(self.request.url),
+            )
+
+
+def _reporting(progress: Any) -> Progress | None:
+    """Return what is told of the progress: a user's function, or a bar for True."""
+    if progress is None or progress is False:
+        return None
+    if callable(progress):
+        return progress  # type: ignore[no-any-return]
+    if progress is not True:
+        raise TypeError(f"progress= is True or a function of done and total; got {progress!r}")
+    tqdm = import_library("tqdm", "dataview[progress]").tqdm
+    return _Bar(tqdm(desc="fetching", unit="B", unit_scale=True))
+
+
+class _Bar:
+    """A bar that shows how many bytes have arrived; it is closed when nobody holds it any more."""
+
+    def __init__(self, bar: Any) -> None:
+        self.bar = bar
+        weakref.finalize(self, bar.close)
+
+    def __call__(self, done: int, total: int | None) -> None:
+        self.bar.total = total
+        self.bar.update(done - self.bar.n)
+
+
+# --- attempts ----------------------------------------------------------------------------------
+
+
+def _repeated(
+    attempt: Callable[[], None], is_passing: Callable[[OSError], bool], file: Arriving
+) -> None:
+    """Make an attempt until one succeeds, or nothing has arrived for too long."""
+    since, arrived, pause = time.monotonic(), 0, PAUSE
+    while True:
+        try:
+            attempt()
+            return
+        except OSError as error:
+            if not is_passing(error):
+                raise
+            if file.count > arrived:
+                since, arrived, pause = time.monotonic(), file.count, PAUSE
+            if time.monotonic() + pause > since + file.request.deadline:
+                raise
+        time.sleep(pause * _chance.uniform(0.5, 1))
+        pause = min(2 * pause, LONGEST_PAUSE)
+
+
+# --- web servers -------------------------------------------------------------------------------
+
+
+def _from_web(request: Request, file: Arriving) -> Stamp:
+    pooch = import_library("pooch", "dataview[download]")
+    requests = import_library("requests", "dataview[download]")
+    answers = _Answers(request, file)
+
+    def attempt() -> None:
+        downloader = pooch.HTTPDownloader(
+            chunk_size=PIECE,
+            timeout=request.timeout,
+            headers=answers.headers(),
+            hooks={"response": answers},
+        )
+        try:
+            downloader(request.url, file, None)
+            file.finish()
+        finally:
+            answers.close()
+
+    def is_passing(error: OSError) -> bool:
+        if isinstance(error, requests.HTTPError):
+            return error.response.status_code in PASSING
+        known = (
+            requests.ConnectionError,
+            requests.Timeout,
+            requests.exceptions.ChunkedEncodingError,
+        )
+        return isinstance(error, (*known, BrokenOff)) and not isinstance(
+            error, requests.exceptions.SSLError
+        )
+
+    try:
+        _repeated(attempt, is_passing, file)
+    except requests.HTTPError as error:
+        raise _refused(request.url, error.response) from error
+    except (requests.RequestException, BrokenOff) as error:
+        raise ConnectionError(
+            f"{shown(request.url)} could not be fetched: {error}; nothing of it is kept"
+        ) from error
+    return answers.stamp
+
+
+def _refused(url: str, response: Any) -> OSError:
+    """Return the error for what a web server has answered instead of a file."""
+    said = f"the server answers {response.status_code} {response.reason}"
+    if response.status_code in (404, 410):
+        return FileNotFoundError(errno.ENOENT, said, shown(url))
+    if response.status_code in (401, 403):
+        return PermissionError(errno.EACCES, said, shown(url))
+    return ConnectionError(f"{shown(url)} could not be fetched: {said}")
+
+
+class _Answers:
+    """Looks at each answer of a web server before its body is read, which goes to a file."""
+
+    def __init__(self, request: Request, file: Arriving) -> None:
+        self.known, self.file = request.known, file
+        self.stamp: Stamp = {}
+        self.response: Any = None
+
+    def headers(self) -> dict[str, str]:
+        """Return what is asked for: the rest, if a part is there, or else a version not known."""
+        asked = {"Accept-Encoding": "identity"}
+        mark = str(self.stamp.get("etag") or self.stamp.get("modified") or "")
+        if self.file.count and mark and not mark.startswith("W/"):
+            return asked | {"Range": f"bytes={self.file.count}-", "If-Range": mark}
+        conditions = {"etag": "If-None-Match", "modified": "If-Modified-Since"}
+        known = self.known or {}
+        return asked | {conditions[key]: str(known[key]) for key in conditions if key in known}
+
+    def __call__(self, response: Any, **_: Any) -> None:
+        """Compare an answer with what is known; requests calls this."""
+        self.response = response
+        if response.status_code == 304:
+            raise Unchanged
+        if response.status_code == 416:  # the file has changed, or the server cannot count
+            self.file.restart()
+            self.stamp = {}
+            raise BrokenOff("the server has no rest of what it began to send")
+        if response.is_redirect or not response.ok:
+            return
+        if response.status_code == 206:
+            self._go_on(response.headers)
+            return
+        self.file.restart()
+        self.stamp = _stamp_of(response.headers)
+        if self.stamp and self.stamp == self.known:
+            raise Unchanged
+        size = None if "Content-Encoding" in response.headers else self.stamp.get("size")
+        self.file.expect(None if size is None else int(size))
+
+    def _go_on(self, headers: Mapping[str, str]) -> None:
+        if not headers.get("Content-Range", "").startswith(f"bytes {self.file.count}-"):
+            self.file.restart()
+            self.stamp = {}
+            raise BrokenOff("the server sends another part than was asked for")
+
+    def close(self) -> None:
+        """Close the connection; requests would keep it open as long as anybody has an answer."""
+        answer, self.response = self.response, None
+        for one in [] if answer is None else [*answer.history, answer]:
+            one.close()
+            one.raw = None
+
+
+def _stamp_of(headers: Mapping[str, str]) -> Stamp:
+    found: Stamp = {}
+    for key, name in (("etag", "ETag"), ("modified", "Last-Modified")):
+        if name in headers:
+            found[key] = headers[name]
+    if headers.get("Content-Length", "").isdecimal():
+        found["size"] = int(headers["Content-Length"])
+    return found
+
+
+# --- all other places --------------------------------------------------------------------------
+
+
+def _from_elsewhere(request: Request, file: Arriving) -> Stamp:
+    core = import_library("fsspec", "dataview[remote]").core
+    stamp: Stamp = {}
+
+    def attempt() -> None:
+        options = {"skip_instance_cache": True, **(request.options or {})}
+        system, path = core.url_to_fs(request.url, **options)
+        try:
+            stamp.update(_stamp_at(system, path, request.url))
+            if stamp == request.known:
+                raise Unchanged
+            file.restart()
+            size = stamp.get("size")
+            file.expect(None if size is None else int(size))
+            with system.open(path, "rb") as remote:
+                while data := remote.read(PIECE << 4):
+                    file.write(data)
+            file.finish()
+        finally:
+            if hasattr(system, "close"):  # an archive, which is open as long as it is used
+                system.close()
+
+    def is_passing(error: OSError) -> bool:
+        return isinstance(error, (ConnectionError, TimeoutError))
+
+    _repeated(attempt, is_passing, file)
+    return stamp
+
+
+def _stamp_at(system: Any, path: str, url: str) -> Stamp:
+    """Return the stamp of a file in a file system of fsspec."""
+    info = system.info(path)
+    if info.get("type") == "directory":
+        raise IsADirectoryError(
+            errno.EISDIR,
+            "it is a folder, and only files are fetched; save the data as one file, such as "
+            ".zarr.zip, or fetch the folder with fsspec's get(…, recursive=True)",
+            shown(url),
+        )
+    stamp: Stamp = {"etag": str(system.ukey(path))}
+    if isinstance(info.get("size"), int):
+        stamp["size"] = info["size"]
+    return stamp

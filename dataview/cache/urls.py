@@ -1,0 +1,72 @@
+"""URLs: what is one, its name among kept files, and how a message shows it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from typing import Any
+
+_START = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(://|::)")
+_PASSWORD = re.compile(r"(://[^/@:]*):[^/@]*@")
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+
+LONGEST_NAME = 100
+"""As many characters of a URL's own name are kept, from its end, which says the format."""
+
+WEB = ("http", "https")
+"""The schemes of web servers."""
+
+
+def is_url(path: str) -> bool:
+    """Whether a path is a URL, or a chain of them as fsspec has it.
+
+    >>> [is_url(path) for path in ("s3://bucket/x.npy", "zip://x.npy::s3://b/x.zip", "C:/x.npy")]
+    [True, True, False]
+    """
+    return "://" in path and _START.match(path) is not None
+
+
+def scheme_of(url: str) -> str:
+    """Return what a URL begins with, in small letters."""
+    return url.partition(":")[0].lower()
+
+
+def local_path(url: str) -> str | None:
+    """Return the path that a file URL names on this machine, None for other URLs."""
+    if scheme_of(url) not in ("file", "local") or "::" in url:
+        return None
+    return urllib.request.url2pathname(url.partition("://")[2])
+
+
+def shown(url: str) -> str:
+    """Return a URL for a message, without a password.
+
+    >>> shown("https://me:secret@host/x.npy")
+    'https://me:…@host/x.npy'
+    """
+    return _PASSWORD.sub(r"\1:…@", url)
+
+
+def key_of(url: str, options: Mapping[str, Any] | None = None) -> str:
+    """Return a sum of a URL, and of the options by which its file system is reached."""
+    text = repr((url, sorted(options.items()))) if options else url
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:24]
+
+
+def file_name(url: str) -> str:
+    """Return a URL's own name, in letters that every file system takes.
+
+    >>> file_name("https://host/a/train%20set.npy?version=2#top")
+    'train_set.npy'
+    >>> file_name("zip://data/x.npy::s3://bucket/all.zip")
+    'x.npy'
+    """
+    first = next(part for part in url.split("::") if "://" in part)
+    path = first.partition("://")[2]
+    if scheme_of(first) in WEB:
+        path = urllib.parse.unquote(urllib.parse.urlsplit(first).path)
+    name = _UNSAFE.sub("_", path.rstrip("/").rpartition("/")[2]).lstrip(".")
+    return name[-LONGEST_NAME:] or "file"
