@@ -574,3 +574,112 @@ def test_what_is_no_table_is_not_saved_as_one(target):
 def test_a_packed_table_is_read_back(target):
     _, found = saved(x=np.arange(COUNT))(target, compression="zstd")
     assert found.x[::3]().tolist() == list(range(0, COUNT, 3))
+
+
+# -------------------- folders --------------------
+
+
+def folder(place, **tables):
+    """A folder with files of tables, by their places."""
+    for name, table in tables.items():
+        path = place / f"{name}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table(table), path)
+    return place
+
+
+def test_a_folder_is_the_rows_of_its_files_and_paths_are_columns(tmp_path):
+    folder(
+        tmp_path / "d",
+        **{
+            "year=2020/kind=a/one": {"x": [1, 2], "s": ["u", None]},
+            "year=2021/kind=b/one": {"s": ["w"], "x": [3]},
+            "year=2021/kind=__HIVE_DEFAULT_PARTITION__/one": {"x": [4], "s": ["z"]},
+        },
+    )
+    d = dv.open(tmp_path / "d")
+    assert d._fields() == ("x", "s", "year", "kind", "s_mask", "kind_mask")
+    rows = sorted(zip(d.x(), d.s(), d.year(), d.kind(), d.kind_mask(), strict=True))
+    assert rows == [
+        (1, "u", 2020, "a", True),
+        (2, "", 2020, "a", True),
+        (3, "w", 2021, "b", True),
+        (4, "z", 2021, "", False),
+    ]
+    assert d.year[-1]() == 2021 and d[[0, 3]].x()[0] == 1
+    sent = pickle.dumps(d.x[1:3])
+    assert len(sent) < 2000 and pickle.loads(sent)().tolist() == d.x[1:3]().tolist()
+    d._close()
+    with pytest.raises(ValueError, match="was closed"):
+        d.x[:1]()
+
+
+def test_pyarrow_and_other_writers_folders_are_read(tmp_path):
+    import pyarrow.dataset as ds
+
+    table = pa.table({"x": np.arange(10), "k": ["a b", "c"] * 5})
+    ds.write_dataset(
+        table,
+        tmp_path / "d",
+        format="parquet",
+        partitioning=ds.partitioning(pa.schema([("k", pa.string())]), flavor="hive"),
+    )
+    d = dv.open(tmp_path / "d")
+    assert sorted(zip(d.x().tolist(), d.k(), strict=True)) == list(
+        zip(range(10), ["a b", "c"] * 5, strict=True)
+    )
+
+
+def test_files_that_differ_are_refused_with_file_and_field(tmp_path):
+    place = folder(tmp_path / "a", one={"x": [1], "y": [1]}, two={"x": [1.5], "y": [1]})
+    with pytest.raises(
+        ValueError,
+        match=r"column 'x' of .*two\.parquet is float64, and int64 in one.*schema='union'",
+    ):
+        dv.open(place)
+    place = folder(tmp_path / "b", one={"x": [1], "y": [1]}, two={"x": [2]})
+    with pytest.raises(
+        ValueError, match=r"two\.parquet has no column 'y', which .*one\.parquet has"
+    ):
+        dv.open(place)
+    place = folder(tmp_path / "c", one={"x": [1]}, two={"x": [2], "y": [2]})
+    with pytest.raises(
+        ValueError, match=r"one\.parquet has no column 'y', which .*two\.parquet has"
+    ):
+        dv.open(place)
+    with pytest.raises(ValueError, match="schema is one of None, 'union'"):
+        dv.open(place, schema="all")
+
+
+def test_files_that_differ_are_unified_if_asked_for(tmp_path):
+    place = folder(
+        tmp_path / "a",
+        one={"x": [1, None], "y": [[1], [2]], "k": pa.array(["u", "v"]).dictionary_encode()},
+        two={"z": ["t"], "x": [1.5], "k": pa.array(["w"]).dictionary_encode()},
+    )
+    d = dv.open(place, schema="union")
+    assert d._fields() == ("x", "y", "k", "z", "x_mask", "y_mask", "z_mask")
+    np.testing.assert_array_equal(d.x(), [1, np.nan, 1.5])
+    assert d.x_mask().tolist() == [True, False, True]
+    assert [row.tolist() for row in d.y()] == [[1], [2], []]
+    assert d.y_mask().tolist() == [True, True, False]
+    assert d.z().tolist() == ["", "", "t"] and d.z_mask().tolist() == [False, False, True]
+    assert [d.k._meta["labels"][code] for code in d.k()] == ["u", "v", "w"]
+    place = folder(tmp_path / "b", one={"x": [1]}, two={"x": ["t"]})
+    with pytest.raises(ValueError, match=r"column 'x' of .*two\.parquet is string, .*unifies"):
+        dv.open(place, schema="union")
+
+
+def test_a_broken_file_of_a_folder_is_named(tmp_path):
+    place = folder(tmp_path / "a", one={"x": [1]}, two={"x": [2]})
+    (place / "two.parquet").write_bytes(b"PAR1 and no more")
+    with pytest.raises((ValueError, OSError), match=r"two\.parquet"):
+        dv.open(place)
+
+
+def test_few_files_of_a_folder_are_open_at_a_time(tmp_path):
+    place = folder(tmp_path / "a", **{f"f{n}": {"x": [n]} for n in range(30)})
+    before = len(os.listdir("/proc/self/fd"))
+    d = dv.open(place)
+    assert sorted(d.x().tolist()) == list(range(30))
+    assert len(os.listdir("/proc/self/fd")) <= before + 1

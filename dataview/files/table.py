@@ -18,6 +18,7 @@ from dataview.formats import (
     claimed,
     forget_writer,
     has_arrays,
+    has_tables,
     is_registered,
     is_zarr,
     media_in,
@@ -34,6 +35,7 @@ from dataview.formats import (
     open_netcdf,
     open_npz,
     open_parquet,
+    open_partitions,
     open_safetensors,
     open_sqlite,
     open_torch,
@@ -143,6 +145,7 @@ FORMATS = {
         can=frozenset({"random access", "missing values"}),
         is_table=True,
     ),
+    "partitions": Format((), open_partitions, is_folder=has_tables, can=COLUMNS, needs="pyarrow"),
     "folder": Format(
         (), open_folder, WRITERS["folder"], is_folder=has_arrays, can=IN_PLACE | RAGGED
     ),

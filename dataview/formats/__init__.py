@@ -41,6 +41,7 @@ from dataview.formats.media import (
 from dataview.formats.tables import (
     MASK,
     TABLE_META,
+    has_tables,
     joined,
     node_of_column,
     node_of_table,
@@ -49,6 +50,7 @@ from dataview.formats.tables import (
     open_json_lines,
     open_lines,
     open_parquet,
+    open_partitions,
     open_sqlite,
     table_node,
 )
@@ -68,6 +70,7 @@ __all__ = [
     "described",
     "forget_writer",
     "has_arrays",
+    "has_tables",
     "is_claimed",
     "is_registered",
     "is_zarr",
@@ -90,6 +93,7 @@ __all__ = [
     "open_netcdf",
     "open_npz",
     "open_parquet",
+    "open_partitions",
     "open_safetensors",
     "open_sqlite",
     "open_torch",

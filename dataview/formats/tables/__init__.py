@@ -8,6 +8,7 @@ from dataview.formats.tables.in_memory import node_of_column, node_of_table
 from dataview.formats.tables.json_lines import open_json_lines
 from dataview.formats.tables.lines import open_lines
 from dataview.formats.tables.parquet import open_parquet
+from dataview.formats.tables.partitions import has_tables, open_partitions
 from dataview.formats.tables.schema import joined, missing_in
 from dataview.formats.tables.sqlite import open_sqlite
 
@@ -18,6 +19,7 @@ __all__ = [
     "Kind",
     "Name",
     "Table",
+    "has_tables",
     "joined",
     "missing_in",
     "node_of_column",
@@ -27,6 +29,7 @@ __all__ = [
     "open_json_lines",
     "open_lines",
     "open_parquet",
+    "open_partitions",
     "open_sqlite",
     "table_node",
 ]

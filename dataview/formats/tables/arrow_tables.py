@@ -41,6 +41,9 @@ MOST_TIMES = 100
 class ArrowTable(Table):
     """A file that Arrow reads; `leaves` are its columns, `lost` those that cannot be viewed."""
 
+    keeps_open = True
+    """Whether a file stays open between reads: thousands in a folder may not."""
+
     def __init__(self, path: str, opening: Opening) -> None:
         self.path, self.opening = path, opening
         self.leaves: dict[Name, Leaf] = {}

@@ -90,8 +90,11 @@ class ParquetTable(ArrowTable):
         paths = [self.metadata.schema.column(self.places[name]).path for name in names]
         reader = self._reader()
         found = reader.read_row_groups(groups, columns=paths, use_threads=False)
-        with self._taking:
-            self._idle.append(reader)
+        if self.keeps_open:
+            with self._taking:
+                self._idle.append(reader)
+        else:
+            reader.close()
         return found
 
     def _reader(self) -> Any:
