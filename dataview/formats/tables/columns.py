@@ -310,7 +310,7 @@ def table_node(
     masks = {
         name: stored(ColumnSource(table, name, kind, is_mask=True))
         for name, kind in kinds.items()
-        if kind.has_missing
+        if kind.has_missing and (name not in lists or any(lists[name].gaps))
     }
     return nested(nodes, masks, lost)
 
@@ -396,10 +396,14 @@ def _record(parts: Mapping[str, Any]) -> Node:
 
 
 class _Lists(NamedTuple):
-    """The lengths of lists at each depth, in pieces, and how many values each group has."""
+    """The lengths of lists at each depth, in pieces, and how many values each group has.
+
+    `gaps` says of each piece whether a row has no list.
+    """
 
     lengths: list[list[np.ndarray]]
     counts: list[int]
+    gaps: list[bool]
 
 
 def column_node(
@@ -417,11 +421,12 @@ def column_node(
 
 def _lists(table: Table, depths: Mapping[Name, int]) -> dict[Name, _Lists]:
     """Return the lengths of the lists of columns, for which these are read in one pass."""
-    found = {name: _Lists([[] for _ in range(depth)], []) for name, depth in depths.items()}
+    found = {name: _Lists([[] for _ in range(depth)], [], []) for name, depth in depths.items()}
     for first, stop in table.runs(range(len(table.starts) - 1) if depths else range(0)):
         rows = table.starts[first : stop + 1] - table.starts[first]
         for name, lists in found.items():
             bounds, column = rows, table.column(name, first, stop)
+            lists.gaps.append(column.present is not None and not column.present.all())
             for own in lists.lengths:
                 offsets = cast(np.ndarray, column.offsets)
                 own.append(np.diff(offsets))
