@@ -190,5 +190,7 @@ def named(path: str, where: str, error: Exception) -> Exception:
         return FileNotFoundError(error.errno, told)
     if isinstance(error, (ImportError, MemoryError)):
         return error
+    if isinstance(error, IsADirectoryError):
+        return ValueError(f"{where} cannot be decoded: it is a folder; rename it, as files end so")
     told = shortened(str(error).replace(path, os.path.basename(path)) or type(error).__name__)
     return ValueError(f"{where} cannot be decoded: {told}")

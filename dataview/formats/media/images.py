@@ -61,7 +61,7 @@ class Images(Decoder):
         with open_regular(path) as file, _opened(file) as image:
             width, height = image.size
             mode = _mode_of(image)
-            if self.upright and image.getexif().get(_ORIENTATION) in UPRIGHT_SWAPS:
+            if self.upright and _orientation(image) in UPRIGHT_SWAPS:
                 width, height = height, width
         return Header((height, width), np.dtype(MODES[mode][1]), mode)
 
@@ -94,9 +94,17 @@ class Images(Decoder):
                     f"its mode is {mode}, and the others are {wanted}; image_mode= converts them, "
                     f"as in image_mode='RGB'"
                 )
-            if self.upright:
+            if self.upright and _orientation(image) != 1:
                 image = import_library("PIL.ImageOps", "dataview[images]").exif_transpose(image)
+            image.load()
             return np.asarray(image if image.mode == wanted else image.convert(wanted))
+
+
+def _orientation(image: Any) -> int:
+    """Return how a picture stands, by EXIF; Pillow decodes a PNG file to find some behind it."""
+    if image.format == "PNG" and "exif" not in image.info:
+        return 1
+    return int(image.getexif().get(_ORIENTATION, 1))
 
 
 _ORIENTATION = 0x0112

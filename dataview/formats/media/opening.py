@@ -69,6 +69,10 @@ def _opened(
     options = _options(image_mode, upright, mono, most_bytes, encoding)
     opening = Opening(path, claim)
     if not os.path.isdir(path):
+        usual = {"labels": "first", "headers": "few", "manifest": None, "ragged": None}
+        given = {"labels": labels, "headers": headers, "manifest": manifest, "ragged": ragged}
+        if wrong := [name for name in usual if given[name] != usual[name]]:
+            raise TypeError(f"{wrong[0]}= is an option of folders; {path} is a file")
         return _alone(path, kind, options, opening)
     if labels not in LABELS:
         raise ValueError(f"labels is one of {', '.join(map(repr, LABELS))}; got {labels!r}")

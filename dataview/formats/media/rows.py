@@ -23,7 +23,7 @@ from dataview.sources import ArraySource, Memo, Opening, Source, holds
 LOOKED_AT = 1000
 """The headers of at most so many files are read when a folder is opened."""
 
-SPREAD = 100
+SPREAD = 32
 """Of more files, so many headers are read, evenly spread."""
 
 BLOCKS = 64
