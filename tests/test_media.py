@@ -7,6 +7,7 @@ import pickle
 import random
 import re
 import struct
+import sys
 import zlib
 
 import numpy as np
@@ -332,6 +333,20 @@ def test_a_folder_with_the_name_of_a_file(photos):
         dv.open(folder).image()
 
 
+@pytest.mark.parametrize(
+    ("library", "name", "extra"),
+    [("PIL.Image", "a.png", "images"), ("soundfile", "a.wav", "audio")],
+)
+def test_a_library_that_is_missing_is_named_with_its_extra(
+    tmp_path, monkeypatch, library, name, extra
+):
+    (tmp_path / name).write_bytes(b"")
+    monkeypatch.setitem(sys.modules, library, None)
+    for path in (tmp_path, tmp_path / name):
+        with pytest.raises(ImportError, match=rf"dataview\[{extra}\]"):
+            dv.open(path)
+
+
 def test_options_of_folders_are_refused_for_a_file(photos):
     for option in ({"labels": "last"}, {"manifest": True}, {"headers": "all"}, {"ragged": True}):
         with pytest.raises(TypeError, match=f"{next(iter(option))}= .* of folders"):
@@ -557,6 +572,24 @@ def test_a_registered_decoder(tmp_path, registry):
     (tmp_path / "x" / "b.lines").write_text("3\nfour\n")
     with pytest.raises(ValueError, match=r"field 'numbers', sample 1: .*b\.lines cannot be dec"):
         d.numbers()
+
+
+def test_few_files_are_decoded_to_learn_what_all_are_like(tmp_path, registry):
+    decoded = []
+
+    def decode(path):
+        decoded.append(path)
+        return np.loadtxt(path, ndmin=1)
+
+    for number in range(20):
+        (tmp_path / f"{number:02d}.lines").write_text("1\n" * (1 + (number > 10)))
+    dv.register_decoder(".lines", decode)
+    d = dv.open(tmp_path)
+    assert len(decoded) == 4
+    assert d.data._shape() == (20, None)
+    assert d.data[12]().tolist() == [1, 1]
+    dv.open(tmp_path, headers="all")
+    assert len(decoded) == 25
 
 
 def test_decoders_that_are_refused(registry):

@@ -47,6 +47,9 @@ class Decoder(ABC):
         """Return the decoder that makes files with these headers alike, or raise."""
         return self
 
+    has_headers: bool = True
+    """Whether a header is read without decoding the file."""
+
     ragged_axes: ClassVar[int | None] = None
     """How many axes files of several shapes lay out for themselves, None for those that differ."""
 
@@ -74,6 +77,11 @@ class Registered(Decoder):
     def field(self) -> str:  # type: ignore[override]
         """What the user calls the field."""
         return self.name
+
+    @property
+    def has_headers(self) -> bool:  # type: ignore[override]
+        """Whether the user has given a function of headers."""
+        return self.of_header is not None
 
     def header(self, path: str) -> Header:
         """Return what the user's other function says, or what the decoded data are."""
@@ -114,7 +122,7 @@ def register_decoder(
     """Have `dv.open` decode files with a suffix, alone and in folders.
 
     `decode(path)` returns an array; `header(path)` returns its shape and dtype without decoding.
-    Without that, the files whose headers would be read are decoded to learn it.  `field` is the
+    Without that, the first file, the last and two between are decoded to learn it.  `field` is the
     name under which a folder of such files has them.  A decoder takes the place of an earlier one
     of that suffix.  Functions of the top level of a module reach other processes.
 

@@ -150,7 +150,8 @@ def _found_now(
     files = Files(path, found.runs(suffixes), suffixes)
     if not len(files):
         raise ValueError(f"{path} has no files of the kind {chosen!r}; {_told(found, path)}")
-    read = headers_read(files, decoder_of(chosen, options), looked_at(len(files), headers))
+    decoder = decoder_of(chosen, options)
+    read = headers_read(files, decoder, looked_at(len(files), headers, decoder))
     own = {name: options[name] for name in HEADER_OPTIONS if options[name]}
     return Manifest(chosen, own, files, read, _lost(found, suffixes))
 
@@ -234,7 +235,7 @@ def _rows(
 ) -> Rows:
     """Return files as rows: the headers of some are read."""
     decoder = decoder_of(kind, dict(options))
-    found = headers_read(files, decoder, looked_at(len(files), headers))
+    found = headers_read(files, decoder, looked_at(len(files), headers, decoder))
     return rows_of(files, decoder, opening, found, ragged)
 
 

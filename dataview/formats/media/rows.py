@@ -26,6 +26,9 @@ LOOKED_AT = 1000
 SPREAD = 32
 """Of more files, so many headers are read, evenly spread."""
 
+SAMPLES = 4
+"""So many files are decoded instead if their headers do not tell."""
+
 BLOCKS = 64
 """Files are decoded in about so many blocks, by threads."""
 
@@ -106,13 +109,15 @@ def in_threads(work: Callable[[int], Any], numbers: Sequence[int]) -> list[Any]:
 # --- what all files are like ---------------------------------------------------------------------
 
 
-def looked_at(count: int, which: str) -> list[int]:
+def looked_at(count: int, which: str, decoder: Decoder) -> list[int]:
     """Return the numbers of the files whose headers are read when they are opened."""
     if which not in ("few", "all"):
         raise ValueError(f"headers is 'few' or 'all'; got {which!r}")
-    if which == "all" or count <= LOOKED_AT:
+    if which == "all" or (count <= LOOKED_AT and decoder.has_headers):
         return list(range(count))
-    return np.unique(np.linspace(0, count - 1, SPREAD).astype(int)).tolist()  # type: ignore[no-any-return]
+    spread = SPREAD if decoder.has_headers else SAMPLES
+    places: list[int] = np.unique(np.linspace(0, count - 1, spread).astype(int)).tolist()
+    return places
 
 
 def headers_read(
