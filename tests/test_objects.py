@@ -146,6 +146,18 @@ def test_columns_of_pandas_in_arrow():
     d = dv.View(pd.DataFrame({"f": made, "g": pd.array([1, 2], pd.ArrowDtype(pa.int32()))}))
     assert_same(d.f(), np.array([1.5, 2.5]))
     assert_same(d.g(), np.array([1, 2], "i4"))
+    gaps = {
+        "i": pd.array([1, None], pd.ArrowDtype(pa.int8())),
+        "t": pd.array(["a", None], pd.ArrowDtype(pa.string())),
+        "l": pd.array([[1, 2], None], pd.ArrowDtype(pa.list_(pa.int8()))),
+        "i_mask": [5, 6],
+    }
+    d = dv.View(pd.DataFrame(gaps))
+    assert d._fields() == (*gaps, "i_mask_2", "t_mask", "l_mask")
+    assert d.i().tolist() == [1, 0] and d.t().tolist() == ["a", ""]
+    assert d.i_mask_2().tolist() == d.t_mask().tolist() == d.l_mask().tolist() == [True, False]
+    assert d.l[0]().tolist() == [1, 2]
+    assert dv.View(pd.DataFrame(gaps)["i"])().tolist() == [1, None]
 
 
 @clients
@@ -239,12 +251,13 @@ def test_each_dtype_of_polars():
             "zoned": pl.Series([moment, None, moment]).dt.replace_time_zone("Europe/Berlin"),
             "long": [datetime.timedelta(1), None, datetime.timedelta(2)],
             "money": [decimal.Decimal("1.5"), None, decimal.Decimal(2)],
+            "hour": [datetime.time(1), None, datetime.time(2, 30)],
             "what": pl.Series([{1}, None, 3], dtype=pl.Object),
             "none": [None, None, None],
         }
     )
     d = dv.View(frame)
-    masks = ("i_mask", "b_mask", "t_mask", "raw_mask")
+    masks = ("i_mask", "b_mask", "t_mask", "raw_mask", "money_mask")
     assert d._fields() == (*frame.columns, *masks)
     for name in masks:
         assert d._field(name)().tolist() == [True, False, True]
@@ -256,7 +269,9 @@ def test_each_dtype_of_polars():
     assert d.zoned()[0] == np.datetime64("2019-12-31T23:00")
     assert d.zoned._meta["timezone"] == "Europe/Berlin"
     assert d.long().astype("m8[D]").astype(int).tolist()[::2] == [1, 2]
-    assert d.money().tolist() == [decimal.Decimal("1.5"), None, decimal.Decimal(2)]
+    assert d.money().tolist() == [decimal.Decimal("1.5"), 0, decimal.Decimal(2)]
+    assert d.hour()[[0, 2]].astype("m8[m]").astype(int).tolist() == [60, 150]
+    assert np.isnat(d.hour()[1])
     assert d.what().tolist() == [{1}, None, 3]
     assert np.isnan(d.none()).all()
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from dataview.errors import import_library
+from dataview.formats import node_of_table
 from dataview.index.flat import layout_of
 from dataview.plan.build import record, stored
 from dataview.plan.fields import check_name, read_only_meta
@@ -23,9 +24,6 @@ from dataview.plan.ragged import laid_out
 from dataview.sources import ArraySource
 from dataview.tables import with_labels
 
-ReadTable = Callable[[Any], Node]
-"""The function that makes a record of a table of Arrow."""
-
 
 class Column(NamedTuple):
     """A column of a frame: its name, or the names of what it is inside and its own, and its values.
@@ -35,7 +33,7 @@ class Column(NamedTuple):
 
     name: Any
     node: Node
-    present: np.ndarray | None = None
+    present: Node | None = None
 
 
 class FrameMemory(ArraySource):
@@ -61,13 +59,13 @@ class FrameMemory(ArraySource):
 def in_columns(columns: Iterable[Column]) -> Node:
     """Return the record of columns, with a field `<name>_mask` beside each that has gaps.
 
-    >>> node = stored(ArraySource(np.array([1, 0])))
-    >>> columns = [Column("x", node, np.array([True, False])), Column(("y", "z"), node)]
+    >>> x, there = (stored(ArraySource(np.array(values))) for values in ([1, 0], [True, False]))
+    >>> columns = [Column("x", x, there), Column(("y", "z"), x)]
     >>> list(in_columns(columns).fields)
     ['x', 'y', 'x_mask']
     """
     tree: dict[str, Any] = {}
-    masks: list[tuple[list[str], np.ndarray]] = []
+    masks: list[tuple[list[str], Node]] = []
     for name, node, present in columns:
         path = _path_of(name)
         place = _place(tree, path)
@@ -78,9 +76,9 @@ def in_columns(columns: Iterable[Column]) -> Node:
             masks.append((path, present))
     if not tree:
         raise ValueError("a table without columns has no data to view")
-    for path, present in masks:
+    for path, mask in masks:
         place = _place(tree, path)
-        place[free_name(f"{path[-1]}_mask", place)] = stored(ArraySource(present), False)
+        place[free_name(f"{path[-1]}_mask", place)] = mask
     return _record(tree)
 
 
@@ -118,15 +116,10 @@ def _record(tree: Mapping[str, Any]) -> Node:
     return record(named, 1)
 
 
-def _inside(name: Any, ending: str) -> Any:
-    """Return the name of a column, or of columns inside columns, with an ending."""
-    return (*name[:-1], f"{name[-1]}{ending}") if isinstance(name, tuple) else f"{name}{ending}"
-
-
 # --- pandas ----------------------------------------------------------------------------------
 
 
-def of_pandas(frame: Any, read_table: ReadTable) -> Node:
+def of_pandas(frame: Any) -> Node:
     """Return the record of a frame's columns, and of its index unless that numbers the rows."""
     columns: list[Column] = []
     levels = frame.index.nlevels
@@ -134,35 +127,32 @@ def of_pandas(frame: Any, read_table: ReadTable) -> Node:
         labels = frame.index.get_level_values(number)
         if name is not None or labels.dtype.kind not in "iu":
             own = "index" if levels == 1 else f"index_{number}"
-            columns += _pandas_column(own if name is None else name, labels, read_table)
+            columns.append(_pandas_column(own if name is None else name, labels))
     for number, name in enumerate(frame.columns):
-        columns += _pandas_column(name, frame.iloc[:, number], read_table)
+        columns.append(_pandas_column(name, frame.iloc[:, number]))
     return in_columns(columns)
 
 
-def of_series(series: Any, read_table: ReadTable) -> Node:
+def of_series(series: Any) -> Node:
     """Return the node of a Series or Index; a gap in what has none of its own makes it None."""
-    column, *masks = _pandas_column("x", series, read_table)
-    if masks or column.present is None:
-        return in_columns([column, *masks]) if masks else column.node
-    values = series.to_numpy(dtype=object, na_value=None)
-    return _lent(values, "pandas")
+    column = _pandas_column("x", series)
+    if column.present is None:
+        return column.node
+    return _lent(series.to_numpy(dtype=object, na_value=None), "pandas")
 
 
-def _pandas_column(name: Any, series: Any, read_table: ReadTable) -> list[Column]:
+def _pandas_column(name: Any, series: Any) -> Column:
     """Return what a column holds, by the class of its dtype."""
     if isinstance(series.dtype, np.dtype):
         array = series.to_numpy()
         writable = array.flags.writeable and series.dtype.kind != "O"
-        return [Column(name, stored(ArraySource(array)) if writable else _lent(array, "pandas"))]
+        return Column(name, stored(ArraySource(array)) if writable else _lent(array, "pandas"))
     read = PANDAS.get(type(series.dtype).__name__)
     if read is not None:
-        return [read(name, series)]
-    if type(series.dtype).__name__ == "ArrowDtype":
-        return _arrow_column(name, series, read_table)
+        return read(name, series)
     if getattr(series.dtype, "numpy_dtype", None) is not None:
-        return [_nullable(name, series)]
-    return [Column(name, _lent(series.to_numpy(), "pandas"))]
+        return _nullable(name, series)
+    return Column(name, _lent(series.to_numpy(), "pandas"))
 
 
 def _lent(array: np.ndarray, library: str) -> Node:
@@ -171,7 +161,7 @@ def _lent(array: np.ndarray, library: str) -> Node:
 
 def _with_gaps(name: Any, node: Node, missing: Any) -> Column:
     present = ~np.asarray(missing, bool)
-    return Column(name, node, None if present.all() else present)
+    return Column(name, node, None if present.all() else stored(ArraySource(present), False))
 
 
 def _nullable(name: Any, series: Any) -> Column:
@@ -221,24 +211,23 @@ def _intervals(name: Any, series: Any) -> Column:
     return Column(name, record(parts, 1).replaced(meta=meta))
 
 
+def _of_arrow(name: Any, series: Any) -> Column:
+    """Return the column that a table of this one has, with the mask of its gaps."""
+    pyarrow = import_library("pyarrow", "dataview[arrow]")
+    table = cast(Record, node_of_table(pyarrow.table({"x": pyarrow.array(series)})))
+    column, *mask = (field.node for field in members(table).values())
+    return Column(name, column, *mask)
+
+
 PANDAS: dict[str, Callable[[Any, Any], Column]] = {
     "StringDtype": _texts,
     "CategoricalDtype": _categories,
     "DatetimeTZDtype": _instants,
     "PeriodDtype": _periods,
     "IntervalDtype": _intervals,
+    "ArrowDtype": _of_arrow,
 }
 """What makes a column of pandas a field, by the class of its dtype, where its array does not."""
-
-
-def _arrow_column(name: Any, series: Any, read_table: ReadTable) -> list[Column]:
-    """Return the columns that a table of this one has, with the masks of its gaps."""
-    pyarrow = import_library("pyarrow", "dataview[arrow]")
-    table = cast(Record, read_table(pyarrow.table({"x": pyarrow.array(series)})))
-    return [
-        Column(_inside(name, part.removeprefix("x")), field.node)
-        for part, field in members(table).items()
-    ]
 
 
 # --- polars ----------------------------------------------------------------------------------
@@ -279,7 +268,7 @@ def _polars_column(series: Any) -> Column:
     return _with_gaps(series.name, _lent(filled.to_numpy(), "polars"), series.is_null())
 
 
-_FILLS: dict[str, Any] = {"Boolean": False, "String": "", "Binary": b""}
+_FILLS: dict[str, Any] = {"Boolean": False, "String": "", "Binary": b"", "Decimal": 0}
 """What stands in a gap of a dtype that has none of its own, by its class; of integers 0."""
 
 
@@ -330,6 +319,12 @@ def _zoned(series: Any) -> Column:
     return Column(series.name, node.replaced(meta=meta))
 
 
+def _hours(series: Any) -> Column:
+    """Return the time that has passed since midnight."""
+    passed = series.to_physical().fill_null(np.iinfo(np.int64).min).to_numpy()
+    return Column(series.name, _lent(passed.view("m8[ns]"), "polars"))
+
+
 POLARS: dict[str, Callable[[Any], Column]] = {
     "Enum": _enum,
     "Categorical": _categorical,
@@ -337,5 +332,6 @@ POLARS: dict[str, Callable[[Any], Column]] = {
     "Array": _fixed_lists,
     "Struct": _struct,
     "Datetime": _zoned,
+    "Time": _hours,
 }
 """What makes a column of polars a field, by the class of its dtype, where its array does not."""

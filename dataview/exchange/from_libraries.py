@@ -6,7 +6,7 @@ A library is recognised by the module of an object's class, so no library is imp
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, cast
 
@@ -80,19 +80,6 @@ def _reader_of(kind: type) -> Reader | None:
 def _in_memory(array: Any, shared: bool = True) -> Node:
     """Return the node of an array; a copy is read-only, as a write would miss the original."""
     return stored(ArraySource(np.asarray(array)), None if shared else False)
-
-
-def _in_columns(columns: Iterable[tuple[Any, Node]]) -> Node:
-    """Return the record of named columns."""
-    named: dict[str, Node] = {}
-    for name, column in columns:
-        text = check_name(str(name) if isinstance(name, int) else name)
-        if text in named:
-            raise ValueError(f"two columns have the name {text!r}; rename one of them")
-        named[text] = column
-    if not named:
-        raise ValueError("a table without columns has no data to view")
-    return record(named, 1)
 
 
 # --- arrays elsewhere ------------------------------------------------------------------------
@@ -277,14 +264,6 @@ def _name_of(name: Any) -> str:
 # --- tables ----------------------------------------------------------------------------------
 
 
-def _of_frame(frame: Any) -> Node:
-    return of_pandas(frame, node_of_table)
-
-
-def _of_series(series: Any) -> Node:
-    return of_series(series, node_of_table)
-
-
 def _of_arrow_stream(stream: Any) -> Node:
     """Return the node of Arrow's C stream: a table, or one column."""
     return node_of_column(import_library("pyarrow", "dataview[arrow]").chunked_array(stream))
@@ -314,10 +293,10 @@ READERS: dict[tuple[str, str], Reader] = {
     ("zarr", "Group"): _of_zarr_group,
     ("scipy", "spmatrix"): of_sparse,
     ("scipy", "sparray"): of_sparse,
-    ("pandas", "DataFrame"): _of_frame,
-    ("pandas", "Series"): _of_series,
-    ("pandas", "Index"): _of_series,
-    ("pandas", "ExtensionArray"): lambda array: _of_series(sys.modules["pandas"].Series(array)),
+    ("pandas", "DataFrame"): of_pandas,
+    ("pandas", "Series"): of_series,
+    ("pandas", "Index"): of_series,
+    ("pandas", "ExtensionArray"): lambda array: of_series(sys.modules["pandas"].Series(array)),
     ("PIL", "Image"): _of_picture,
     ("polars", "DataFrame"): of_polars,
     ("polars", "Series"): of_polars_series,
