@@ -892,13 +892,14 @@ def test_a_table_becomes_fields():
     chunked = pa.concat_tables([table[:1], table[1:]])
     for data in [table, chunked, table.to_batches()[0], table.to_reader()]:
         d = dv.View(data)
-        assert d._fields() == tuple(columns)
+        assert {*columns, "text_mask", "maybe_mask", "flag_mask"} <= {*d._fields()}
         assert_same(d.a(), np.array([1, 2, 3]))
-        assert d.text().tolist() == ["x", None, "yy"]
-        assert d.maybe().tolist() == [1, None, 3]
+        assert d.text().tolist() == ["x", "", "yy"]
+        assert_same(d.maybe(), np.array([1, 0, 3]))
+        assert d.maybe_mask().tolist() == [True, False, True]
         assert_same(d.real(), np.array([0.5, np.nan, 2.0]))
-        assert d.flag().tolist() == [True, None, False]
-        assert d.kind().tolist() == ["u", "v", "u"]
+        assert d.flag().tolist() == [True, False, False]
+        assert d.kind().tolist() == [0, 1, 0] and d.kind._labels()().tolist() == ["u", "v"]
         assert_same(d.pair(), np.array([[1, 2], [3, 4], [5, 6]], "i4"))
         assert_same(d.at.u(), np.array([1, 2, 3]))
         assert d[1].at.v() == "q"
