@@ -29,7 +29,8 @@ from dataview.sizes import sizes
 
 SMALL = {
     "block_bytes": 1 << 12,
-    "file_bytes": 1 << 12,
+    "file_bytes": 1 << 13,
+    "noted_bytes": 1 << 12,
     "window_bytes": 1 << 10,
     "streamed_elements": 64,
     "undo_bytes": 1 << 13,

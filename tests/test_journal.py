@@ -12,7 +12,7 @@ import subprocess
 import sys
 import textwrap
 import zlib
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -634,6 +634,37 @@ def test_a_small_update_takes_three_calls(tmp_path, monkeypatch):
     assert [name for name, _ in counted] == ["pwrite"] * 6
     assert np.load(path)[[3, 124, 500, 2999]].tolist() == [[n] * 4 for n in (3, 2, 3, 3)]
     assert np.array_equal(np.load(path)[501:2999], kills.numbers()[501:2999])
+
+
+@pytest.mark.parametrize("kind", [ThreadPoolExecutor, ProcessPoolExecutor])
+@pytest.mark.parametrize("shape", [(3000, 4), (3, 4000), (1, 2, 5000), (7001,)])
+def test_blocks_of_one_window_are_noted_one_by_one(kind, shape, tmp_path, monkeypatch):
+    path = tmp_path / "x.npy"
+    a, b = np.random.default_rng(0).normal(size=(2, *shape))
+    np.save(path, a)
+    kept = []
+    real = journal.Journal.keep
+    monkeypatch.setattr(
+        journal.Journal, "keep", lambda own, *args: kept.append(args[0]) or real(own, *args)
+    )
+    with small(noted_bytes=1 << 11), kind(2) as pool, dv.executor(pool):
+        d = dv.open(path, "r+")
+        d -= d._mean(axis=0)
+        assert sorted(kept) == [*range(len(kept))]
+        assert len(kept) >= a.nbytes // sizes.file_bytes
+        d *= dv.View(b)
+        d += d[..., :1] * 0 + 3
+        d._close()
+    np.testing.assert_allclose(np.load(path), (a - a.mean(axis=0)) * b + 3, 1e-9, 1e-12)
+
+
+def test_enough_blocks_are_summed_to_know_a_file_by(tmp_path, monkeypatch):
+    path, noted = made(tmp_path), []
+    monkeypatch.setattr(journal.Journal, "note", lambda own, block, value: noted.append(block))
+    with small():
+        d = dv.open(path, "r+")
+        d -= d._mean(axis=0)
+    assert sorted(noted) == [*range(8), 8, 16]
 
 
 def test_views_that_are_gone_leave_no_journal(tmp_path):

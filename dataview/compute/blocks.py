@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import copy_context
 from types import MappingProxyType
@@ -31,6 +31,9 @@ from dataview.plan.photographs import photographs_in
 from dataview.plan.places import operand_index
 from dataview.sizes import sizes
 from dataview.sources import REUSED, Memo, give_back
+
+Around = Callable[[int, Callable[[], None]], None]
+"""What is done before and after each part of a result is computed, by its number."""
 
 TILE_ELEMENTS = 1 << 14
 """A row that is an operand of every other row is repeated up to this size: NumPy's inner loops are
@@ -70,6 +73,23 @@ def fused(
         errors.update(seen)
     errors.report()
     return outs
+
+
+def in_parts(
+    node: Elementwise,
+    index: Index | None,
+    out: np.ndarray,
+    evaluate: Evaluate,
+    values: Mapping[int, np.ndarray],
+    parts: Sequence[Cut],
+    around: Around,
+) -> None:
+    """Compute a node into memory that it may read at the same places, one part after the other.
+
+    What all parts need is prepared once.
+    """
+    evaluation = [node], index, [out], evaluate, False, values, parts, around
+    copy_context().run(_errors_of, *evaluation).report()
 
 
 def _errors_of(*evaluation: Any) -> FloatErrors:
@@ -113,8 +133,12 @@ class _Fusion:
         evaluate: Evaluate,
         spare: bool = True,
         values: Mapping[int, np.ndarray] = MappingProxyType({}),
+        parts: Sequence[Cut] = (),
+        around: Around = lambda number, compute: compute(),
     ) -> None:
         self.nodes = tuple(nodes)
+        self.parts: Sequence[Cut | None] = parts or [None]
+        self.around = around
         self.spare = spare
         self.program = programs.with_joined_steps(compiled(*nodes))
         self.outs = outs
@@ -146,23 +170,32 @@ class _Fusion:
     def run(self) -> FloatErrors:
         """Compute all blocks, and return the floating-point errors of all threads."""
         with programs.one_thread(self.program), self._noting():
-            executors.run_blocks(self.block, self.blocks())
+            for number, part in enumerate(self.parts):
+                self.around(number, functools.partial(self._compute, part))
         for tape in self.tapes:
             tape.give_back()
         return self.errors
 
-    def blocks(self) -> list[Cut]:
-        """Return the blocks of the result."""
+    def _compute(self, part: Cut | None) -> None:
+        executors.run_blocks(self.block, self.blocks(part))
+
+    def blocks(self, part: Cut | None) -> list[Cut]:
+        """Return the blocks of the result, or of a part of it."""
+        if part is not None and part.axis:
+            return [part]
         read, shape = not self.in_memory, self.outs[0].shape
+        if part is not None:
+            shape = (part.stop - part.start, *shape[1:])
         elements = block_elements(self.program, size_of(shape), read)
-        return cuts(shape, elements, read, self.together)
+        found = cuts(shape, elements, read or part is not None, self.together)
+        return found if part is None else [cut.moved(part.start) for cut in found]
 
     def _repeat_rows(self) -> int:
         """Repeat the operands that are the same for all rows, and return for how many rows."""
         first, *shape = self.outs[0].shape or (0,)
         same = [leaf for leaf in self.leaves if leaf.is_same_for_rows()]
         most = min(first, min(TILE_ELEMENTS, sizes.block_elements) // max(1, size_of(tuple(shape))))
-        if not same or most < 2 or self.blocks()[0].axis:
+        if not same or most < 2 or self.blocks(self.parts[0])[0].axis:
             return 1
         for leaf in same:
             leaf.repeat((most, *shape))

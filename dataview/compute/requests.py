@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute import rows
-from dataview.compute.blocks import fused
+from dataview.compute import executors, rows
+from dataview.compute.blocks import Around, fused, in_parts
 from dataview.compute.evaluation import evaluate, evaluate_together, overlaps, settle, take_once
 from dataview.compute.photographs import changing_arrays
 from dataview.compute.ways import (
@@ -23,7 +23,7 @@ from dataview.compute.ways import (
     is_divided,
     making_together,
 )
-from dataview.index import Constant, Index, identity, parse
+from dataview.index import Constant, Index, compose, identity, parse
 from dataview.index.flat import is_of_arrays
 from dataview.plan.build import field, select
 from dataview.plan.guards import check_ends
@@ -189,12 +189,27 @@ def overwrite(
     memory: np.ndarray,
     index: Index | None = None,
     values: Mapping[int, np.ndarray] = MappingProxyType({}),
+    parts: Sequence[Cut] = (),
+    around: Around | None = None,
 ) -> None:
     """Compute an expression over memory; what it reads of this memory lies at the same places.
 
     An index chooses part of it; `values` has the data of some operands there, by their identity.
+    With `around`, its `parts` (or all of it) are computed one after the other, and `around` is
+    called with the number of each and a function that computes it.
     """
-    fused([node], index, [memory], evaluate, spare=False, values=values)
+    if around is None:
+        fused([node], index, [memory], evaluate, spare=False, values=values)
+    elif executors.shares_memory():
+        in_parts(node, index, memory, evaluate, values, parts, around)
+    elif not parts:
+        around(0, functools.partial(overwrite, node, memory, index, values))
+    else:
+        whole = identity(memory.shape) if index is None else index
+        for number, cut in enumerate(parts):
+            own = compose(whole, cut.within(memory.shape))
+            shared = {leaf: cut.of(array) for leaf, array in values.items()}
+            around(number, functools.partial(overwrite, node, cut.of(memory), own, shared))
 
 
 def is_equal(left: Argument, right: Argument) -> bool:

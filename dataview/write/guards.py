@@ -25,7 +25,7 @@ from dataview.plan.places import place_of
 from dataview.sizes import sizes
 from dataview.sources import Source
 from dataview.write.changes import Block, Change
-from dataview.write.journal import FINISH, PAGE, START, UNDO, Journal, Journals
+from dataview.write.journal import FINISH, PAGE, START, UNDO, Journal, Journals, is_summed
 from dataview.write.plans import File, Part, Plan, Spot, Unwritable, steps_of
 
 KEPT_PART = 4
@@ -190,6 +190,8 @@ class Guard:
         return nbytes_of(block.of(self.work.changes).target) or 0
 
     def _is_copied(self, block: Block) -> bool:
+        if not self.copies:
+            return False
         return self.work.changes[block.number].source.journals.path in self.copies
 
     # --- block by block ------------------------------------------------------------------------
@@ -215,9 +217,10 @@ class Guard:
         source.settle()
         if self.journal.syncs:
             source.sync()
-        number, part = self.numbers[block], block.of(self.work.changes)
-        if not self._is_copied(block):
-            self.journal.note(number, np.broadcast_to(value, known_shape(part.target)))
+        number = self.numbers[block]
+        if is_summed(number) and not self._is_copied(block):
+            shape = known_shape(block.of(self.work.changes).target)
+            self.journal.note(number, np.broadcast_to(value, shape))
         self.journal.mark(number, True)
         if self.journal.header.way == FINISH and block in self.slots:
             self.journal.release(self.slots.pop(block))

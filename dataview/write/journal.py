@@ -45,11 +45,19 @@ START = 64
 
 PAGE = 4096
 
+SUMMED = 8
+"""So many of the first blocks are summed when they are done, and one of so many others."""
+
 MOST_SUMMED = 1 << 25
 """Blocks of more bytes, which are one number repeated, are not summed."""
 
 LONGEST_NAME = 240
 """A longer name, in bytes, has a sum in its place: file systems take 255."""
+
+
+def is_summed(block: int) -> bool:
+    """Whether a sum is kept of what a block holds when it is done: of enough to know a file by."""
+    return block < SUMMED or block % SUMMED == 0
 
 
 class DamagedJournal(ValueError):

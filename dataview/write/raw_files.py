@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import sys
 import threading
@@ -38,9 +39,14 @@ def checksum(data: Any) -> int:
     if len(raw) < LARGE:
         return zlib.crc32(raw)
     whole = len(raw) // PAGE * PAGE
-    pages = raw[:whole].view(np.uint64).reshape(-1, PAGE // 8).sum(axis=1, dtype=np.uint64)
-    weights = np.arange(1, 2 * len(pages), 2, dtype=np.uint64)
-    return int((pages * weights).sum(dtype=np.uint64)) ^ zlib.crc32(raw[whole:])
+    pages = np.add.reduce(raw[:whole].view(np.uint64).reshape(-1, PAGE // 8), axis=1)
+    pages *= _weights(len(pages))
+    return int(np.add.reduce(pages)) ^ zlib.crc32(raw[whole:])
+
+
+@functools.lru_cache(maxsize=4)
+def _weights(count: int) -> np.ndarray:
+    return np.arange(1, 2 * count, 2, dtype=np.uint64)
 
 
 def write_all(handle: int, data: memoryview, place: int) -> None:

@@ -28,6 +28,7 @@ from dataview.write.journal import (
     FoundJournal,
     folder_of,
     is_running_here,
+    is_summed,
 )
 from dataview.write.overlap import Separated
 from dataview.write.plans import File, Plan, Spot, unpacked, value_of
@@ -384,7 +385,8 @@ def _check_closed(path: str) -> None:
 
 def _check_blocks(journal: FoundJournal, update: Update, plan: Plan) -> None:
     """Raise if blocks that are done do not hold what they were left with."""
-    done = [number for number, is_done in enumerate(journal.done()) if is_done]
+    marks = enumerate(journal.done())
+    done = [number for number, is_done in marks if is_done and is_summed(number)]
     for number in done[:: max(1, len(done) // SEEN)]:
         block = update.blocks[number]
         if plan.files[plan.parts[block.number].spot.file].copy:

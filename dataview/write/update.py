@@ -11,7 +11,7 @@ import contextlib
 import itertools
 import threading
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -216,27 +216,29 @@ class Update:
         memory = part.source.memmap(part.where)
         if memory is None:
             return False
-        for block in blocks:
-            inside = memory
-            if block.cut is not None and first is not None:
-                inside = block.cut.moved(-first.start).of(memory)
-            self._compute_in(inside, block, part.source, errors)
+        value = self.changes[number].value
+        values = {id(leaf): memory for leaf in self.same[number]}
+        index = Block(number, ends).within(self.changes)
+        cuts = [block.cut.moved(-first.start) for block in blocks if block.cut and first]
+
+        def around(at: int, compute: Callable[[], None]) -> None:
+            inside = cuts[at].of(memory) if cuts else memory
+            self._change(blocks[at], inside, part.source, compute)
+
+        with errors.noting_in(value.ufunc.__name__), held_interrupt():
+            overwrite(value, memory, index, values, cuts, around)
         return True
 
-    def _compute_in(
-        self, memory: np.ndarray, block: Block, source: Source, errors: FloatErrors
+    def _change(
+        self, block: Block, memory: np.ndarray, source: Source, compute: Callable[[], None]
     ) -> None:
         """Compute a block where it is."""
-        value, same = self.changes[block.number].value, self.same[block.number]
-        with errors.noting_in(value.ufunc.__name__), held_interrupt():
-            if self.guard is not None:
-                self.guard.before(block, memory)
-            self.done[block] = memory.copy() if self.keep else None
-            overwrite(
-                value, memory, block.within(self.changes), {id(leaf): memory for leaf in same}
-            )
-            if self.guard is not None:
-                self.guard.after(block, source, memory)
+        if self.guard is not None:
+            self.guard.before(block, memory)
+        self.done[block] = memory.copy() if self.keep else None
+        compute()
+        if self.guard is not None:
+            self.guard.after(block, source, memory)
 
     def _value(self, block: Block, old: np.ndarray | None, errors: FloatErrors) -> np.ndarray:
         """Return what a block is to hold; what is there now is not read again."""
