@@ -778,6 +778,20 @@ def test_metadata_follows_rows_and_is_dropped_by_what_changes_values(x):
     assert dict(d.input[:, :2]._meta) == {}
 
 
+def test_metadata_that_are_alike_follow_joined_and_filtered_rows():
+    labels = dv.View(["a", "b"])
+    notes = {"unit": "mm", "range": [0, 1.5], "more": {"n": (1, None)}, "labels": labels}
+    one = dv.View(x=[1.0, 2.0], y=[[1], [2, 3]], _meta={"x": notes | {"of": 1}, "y": {"of": 1}})
+    other = dv.View(x=[3.0], y=[[4]], _meta={"x": notes | {"of": 1.0}, "y": {"of": 1}})
+    joined = dv.concat(one, other)
+    assert dict(joined.x._meta).items() >= {k: notes[k] for k in ("unit", "range", "more")}.items()
+    assert joined.x._meta["labels"] is labels
+    assert "of" not in joined.x._meta
+    assert joined.y._meta == {"of": 1}
+    assert dv.concat(one.x, dv.View([1.0]))._meta == {}
+    assert one.x._filter(lambda x: x() > 1)._meta["unit"] == "mm"
+
+
 def test_metadata_is_immutable_and_no_part_of_equality(x, d):
     named = d._with_meta(name="boxes", version=2)
     assert dict(named._meta) == {"name": "boxes", "version": 2}

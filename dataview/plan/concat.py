@@ -28,7 +28,7 @@ from dataview.index.flat import shaped
 from dataview.plan.build import record
 from dataview.plan.fields import Attached, Field, Fields, Window, read_only_meta
 from dataview.plan.kinds import Concat, Record, Sampled, known_dtype, known_shape
-from dataview.plan.node import Node
+from dataview.plan.node import DType, Node
 from dataview.plan.ragged import Ragged, as_ragged, places_of, text_of
 from dataview.plan.symbols import deferring
 from dataview.plan.walk import below
@@ -87,7 +87,8 @@ def _concat(nodes: Sequence[Node], parts: Mapping[str, Node]) -> Node:
         if isinstance(node, Sampled) and (found := node.joined(nodes)) is not None:
             return found
     if any(isinstance(node, Ragged) for node in nodes):
-        return _joined_rows(nodes)
+        found, meta = _joined_rows(nodes), _shared_meta(nodes)
+        return found.replaced(meta=meta) if meta else found
     shapes = [known_shape(node) for node in nodes]
     for number, shape in enumerate(shapes):
         if not shape:
@@ -102,15 +103,17 @@ def _concat(nodes: Sequence[Node], parts: Mapping[str, Node]) -> Node:
     dtype = np.concatenate([np.empty(0, known_dtype(node)) for node in nodes]).dtype
     rows = sum(shape[0] for shape in shapes)
     fields = _joined_fields(nodes[0].fields, parts)
-    found = Concat(tuple(nodes), (rows, *shapes[0][1:]), dtype, fields)
-    return _with_labels_of(nodes, found)
+    whole = Concat(tuple(nodes), (rows, *shapes[0][1:]), dtype, fields)
+    _check_labels(nodes, dtype)
+    whole.meta = _shared_meta(nodes)
+    return whole
 
 
-def _with_labels_of(nodes: Sequence[Node], joined: Concat) -> Concat:
-    """Return joined codes with the labels that their metadata list, which have to be the same."""
+def _check_labels(nodes: Sequence[Node], dtype: DType) -> None:
+    """Raise if codes are joined whose metadata list other labels."""
     labels = [node.meta.get("labels") for node in nodes]
-    if known_dtype(joined).kind not in "iu" or not all(isinstance(one, list) for one in labels):
-        return joined
+    if dtype.kind not in "iu" or not all(isinstance(one, list) for one in labels):
+        return
     for number, other in enumerate(labels):
         if other != labels[0]:
             raise ValueError(
@@ -118,7 +121,31 @@ def _with_labels_of(nodes: Sequence[Node], joined: Concat) -> Concat:
                 f" and {shortened(str(other))}, so that a code would stand for two of them; join "
                 "view._codes(labels=...) by the labels of one view"
             )
-    return joined.replaced(meta=read_only_meta({"labels": labels[0]}))
+
+
+def _shared_meta(nodes: Sequence[Node]) -> Mapping[str, Any]:
+    """Return the metadata that all nodes have alike; views among them are not compared."""
+    first, *others = [node.meta for node in nodes]
+    kept = {
+        name: value
+        for name, value in first.items()
+        if all(_are_alike(value, other.get(name)) for other in others)
+    }
+    return read_only_meta(kept)
+
+
+def _are_alike(value: Any, other: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return (
+            type(value) is type(other)
+            and len(value) == len(other)
+            and all(map(_are_alike, value, other))
+        )
+    if isinstance(value, dict):
+        names = isinstance(other, dict) and value.keys() == other.keys()
+        return names and all(_are_alike(value[name], other[name]) for name in value)
+    plain = isinstance(value, (str, int, float)) and type(value) is type(other)
+    return value is other or (plain and value == other)
 
 
 def _joined_rows(nodes: Sequence[Node]) -> Ragged:

@@ -70,7 +70,8 @@ class Stream(Sampled):
                 part = Stream(FieldSamples(samples, name), field(sample, name))
                 named[name] = Attached(part, None)
         super().__init__(Fields(named) if named else NO_FIELDS)
-        self.dtype = None if sample is None else sample.dtype
+        if sample is not None:
+            self.dtype, self.meta = sample.dtype, sample.meta
         self.samples = samples
         self.sample = sample
 
