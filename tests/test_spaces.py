@@ -413,6 +413,41 @@ def test_sparse_vectors():
         dense.format_as(dv.View(batch), sparse)
 
 
+@st.composite
+def twelve(draw):
+    """A space whose samples have twelve numbers."""
+    kind = draw(st.sampled_from(["vector", "image", "composite"]))
+    if kind == "vector":
+        return VectorSpace(12, dtype=draw(st.sampled_from([None, "f8"])))
+    if kind == "image":
+        axes = draw(st.permutations(["b", 0, 1, "c"]))
+        return Conv2DSpace((2, 3), 2, axes, draw(st.sampled_from([None, "f8"])))
+    ends = sorted({*draw(st.lists(st.integers(1, 11), max_size=4)), 12})
+    sizes = [end - start for start, end in itertools.pairwise([0, *ends])]
+    spaces = [VectorSpace(n) for n in sizes]
+    if len(spaces) > 1 and draw(st.booleans()):
+        cut = draw(st.integers(1, len(spaces) - 1))
+        return CompositeSpace((CompositeSpace(spaces[:cut]), *spaces[cut:], NullSpace()))
+    return CompositeSpace(spaces)
+
+
+@given(twelve(), twelve(), st.integers(1, 4))
+@examples(150)
+def test_any_space_and_back(source, target, n):
+    if isinstance(source, CompositeSpace) and isinstance(target, CompositeSpace):
+        return
+    batch = filled(source, n)
+    made = source.np_format_as(batch, target)
+    target.np_validate(made)
+    same(source.undo_np_format_as(made, target), batch)
+    given_view = viewed(batch)
+    lazy = source.format_as(given_view, target)
+    same(data(lazy), made)
+    same(data(source.undo_format_as(lazy, target)), batch)
+    if lazy is not given_view and not isinstance(target, CompositeSpace):
+        assert lazy._space == target
+
+
 # --- misfits -------------------------------------------------------------------------------------
 
 

@@ -353,6 +353,14 @@ def test_the_space_of_a_field():
         d._loader(2).__next__().input,
         pickle.loads(pickle.dumps(d)).input,
         d._select("label", "input").input,
+        d._filter(lambda sample: sample.label() == 1).input,
+        d[d.label == 1].input,
+        d._sorted(by="label").input,
+        d._split(0.5)[1].input,
+        d._repeat(2).input,
+        d._freeze().input,
+        dv.concat(d, d).input,
+        dv.zip(input=d.input).input,
     ):
         assert part._space == PLANES
     d.input += 1
@@ -447,6 +455,30 @@ def test_batches_in_the_order_asked():
     assert len(minibatches[1:]) == 2
     with pytest.raises(IndexError):
         minibatches[3]
+
+
+def test_sparse_batches_of_a_loader():
+    d = planes()
+    for batch in d._loader(2, spec=(VectorSpace(3, sparse=True), "label")):
+        assert batch.toarray().sum(axis=1).tolist() == [1] * batch.shape[0]
+    with pytest.raises(TypeError, match="a view is dense"):
+        d._get((VectorSpace(3, sparse=True), "label"))
+
+
+def test_batches_of_worker_processes():
+    d = planes(7)
+    loader = d._loader(3, spec=(PLANES, "input"), workers=2, kind="process")
+    whole = d._get((PLANES, "input"))()
+    with loader:
+        for batch in loader:
+            np.testing.assert_array_equal(batch, whole[..., loader.rows])
+
+
+def test_a_source_is_one_array():
+    d = dv.View(a={"x": np.zeros((3, 2))})
+    with pytest.raises(TypeError, match=r"'a' is a record of the fields x"):
+        d._get((VectorSpace(2), "a"))
+    assert d.a._get((VectorSpace(2), "x"))._shape() == (3, 2)
 
 
 @pytest.mark.parametrize("options", [{}, {"workers": 2}, {"tail": "pad"}, {"prefetch": 2}])

@@ -6,11 +6,11 @@ views views.  `dataview.specs` has pairs of a space and the name of a field.
 """
 
 from dataview.spaces import specs
-from dataview.spaces.base import Space
+from dataview.spaces.base import SPACE, Space, plain
 from dataview.spaces.batch import Views, hand_out, wrapped
 from dataview.spaces.composite import CompositeSpace, NullSpace
 from dataview.spaces.delivery import Delivery
-from dataview.spaces.fields import SPACE, check_holds, declared, plain, space_of
+from dataview.spaces.fields import check_holds, declared, space_of
 from dataview.spaces.images import Conv1DSpace, Conv2DSpace, Conv3DSpace
 from dataview.spaces.indexes import IndexSpace
 from dataview.spaces.sequences import IndexSequenceSpace, SequenceSpace, VectorSequenceSpace

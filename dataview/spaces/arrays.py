@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from dataview.plan.fields import NO_FIELDS
+from dataview.plan.fields import NO_FIELDS, read_only_meta
 from dataview.plan.node import Node
 from dataview.plan.symbols import placeholder
 from dataview.spaces import batch as batches
-from dataview.spaces.base import Callback, Space, shape_text
+from dataview.spaces.base import SPACE, Callback, Space, plain, shape_text
 
 
 class ArraySpace(Space):
@@ -109,6 +109,12 @@ class ArraySpace(Space):
         shape = tuple([batch_size if n is None else n for n in self.extents])
         found = np.zeros(shape, self.dtype if dtype is None else dtype)
         return batches.sparse(found) if getattr(self, "sparse", False) else found
+
+    def marked(self, batch: Any, given: Any) -> Any:
+        """Return a batch, a node with this space in its metadata unless it is what was given."""
+        if batch is given or not isinstance(batch, Node):
+            return batch
+        return batch.replaced(meta=read_only_meta({SPACE: plain(self)}))
 
     def placeholder(self, name: str, dtype: Any, batch_size: int | None) -> Any:
         """Return the symbol of a batch, as a node."""

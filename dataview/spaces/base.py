@@ -157,7 +157,15 @@ class Space:
         if not isinstance(space, Space):
             raise TypeError(f"a batch is formatted as a space; got {space!r}")
         self.check(batch, "the batch")
-        return convert(batch, self, space, how)
+        found = convert(batch, self, space, how)
+        return found if type(found) is np.ndarray else space.marked(found, batch)
+
+    def marked(self, batch: Any, given: Any) -> Any:
+        """Return a batch of this space, its nodes with the space in their metadata.
+
+        `given` is what the batch was made of; if that is the same, it stays as it is.
+        """
+        return batch
 
     # --- facts -------------------------------------------------------------------------------
 
@@ -267,6 +275,31 @@ def shape_text(extents: Extents) -> str:
     """Return a shape as messages show it, ? for a length that is unknown."""
     inside = ", ".join("?" if n is None else str(n) for n in extents)
     return f"({inside},)" if len(extents) == 1 else f"({inside})"
+
+
+# --- plain data --------------------------------------------------------------------------------
+
+SPACE = "space"
+"""The name of the metadata that hold a space."""
+
+
+def plain(space: Space) -> dict[str, Any]:
+    """Return a space as mappings, lists, texts and numbers, which any file can hold.
+
+    >>> from dataview.spaces.vector import VectorSpace
+    >>> plain(VectorSpace(784, dtype="f4"))
+    {'kind': 'VectorSpace', 'dim': 784, 'sparse': False, 'dtype': '<f4'}
+    """
+    facts = {name: _plain(value) for name, value in space.facts.items() if value is not None}
+    return {"kind": type(space).__name__, **facts}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Space):
+        return plain(value)
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    return value.str if isinstance(value, np.dtype) else value
 
 
 # --- the table of conversions ------------------------------------------------------------------

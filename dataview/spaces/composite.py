@@ -189,6 +189,14 @@ class CompositeSpace(Space):
         dtypes = zip(self, self._each(dtype), strict=True)
         return tuple([space.get_origin_batch(batch_size, own) for space, own in dtypes])
 
+    def marked(self, batch: Any, given: Any) -> Any:
+        """Return a batch whose nodes have their spaces in their metadata."""
+        if batch is given:
+            return batch
+        same = isinstance(given, tuple) and len(given) == len(self)
+        each = zip(self, batch, given if same else (None,) * len(self), strict=True)
+        return tuple([space.marked(part, own) for space, part, own in each])
+
     def placeholder(self, name: str, dtype: Any, batch_size: int | None) -> Any:
         """Return a tuple of symbols, numbered."""
         each = enumerate(zip(self, self._each(dtype), strict=True))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,11 +15,12 @@ from dataview.plan.ragged import Ragged
 from dataview.samples import Padding, filled, is_ragged, mask_of
 from dataview.spaces import batch as batches
 from dataview.spaces.arrays import ArraySpace
-from dataview.spaces.base import Space, how_of
-from dataview.spaces.fields import SPACE, plain, stored_as
+from dataview.spaces.base import SPACE, Space, how_of
+from dataview.spaces.fields import stored_as
 from dataview.spaces.indexes import InRange, LabelSpace
 from dataview.spaces.mapping import DataSpecsMapping
 from dataview.spaces.sequences import SequenceSpace
+from dataview.spaces.vector import densely
 
 FLOAT = np.dtype(np.float32)
 """The dtype of masks."""
@@ -41,7 +41,7 @@ class Delivery:
         for step in self._steps:
             node = nodes[step.source]
             if not isinstance(node, Sampled) or (node.extents is not None and is_ragged(node)):
-                step(node)
+                step.check(node)
 
     def __call__(self, given: Mapping[str, Any]) -> Any:
         """Return the nested batches, of nodes or arrays, by those of the sources."""
@@ -61,22 +61,26 @@ class _Step:
         self.space = space
         self.stored = stored_as(node, space, source)
         self.is_declared = SPACE in node.meta
-        self.meta = MappingProxyType({SPACE: plain(space)})
+
+    def check(self, node: Node) -> None:
+        """Raise unless rows of a node, which are not read, can be batches of the space."""
+        self._formatted(node, densely(self.space))
 
     def __call__(self, rows: Any) -> Any:
         """Return rows as a batch of the space."""
+        return self._formatted(rows, self.space)
+
+    def _formatted(self, rows: Any, space: Space) -> Any:
         try:
             batch = _as_batch(rows, self.stored)
-            found = self.stored.formatted(batch, self.space, how_of())
+            found = self.stored.formatted(batch, space, how_of())
             if isinstance(found, Node) and isinstance(self.space, LabelSpace):
                 found = batches.by_rows(found, InRange(self.space.max_labels))
             if self.space.validate_callbacks or self.space.np_validate_callbacks:
                 self.space.check(found, "the batch")
         except (TypeError, ValueError, OverflowError) as error:
             raise error_at(error, self._where(rows)) from error
-        if isinstance(found, Node) and found is not rows:
-            return found.replaced(meta=self.meta)
-        return found
+        return found if type(found) is np.ndarray else space.marked(found, rows)
 
     def _where(self, rows: Any) -> str:
         shape = rows.extents if isinstance(rows, Node) else np.shape(rows)

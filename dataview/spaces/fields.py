@@ -16,15 +16,12 @@ from dataview.plan.kinds import Record, members
 from dataview.plan.node import Node
 from dataview.spaces import batch as batches
 from dataview.spaces.arrays import ArraySpace
-from dataview.spaces.base import Space, shape_text
+from dataview.spaces.base import SPACE, Space, shape_text
 from dataview.spaces.composite import CompositeSpace, NullSpace
 from dataview.spaces.images import Conv1DSpace, Conv2DSpace, Conv3DSpace, ConvSpace
 from dataview.spaces.indexes import IndexSpace, LabelSpace
 from dataview.spaces.sequences import IndexSequenceSpace, SequenceSpace, VectorSequenceSpace
 from dataview.spaces.vector import VectorSpace
-
-SPACE = "space"
-"""The name of the metadata that hold a space."""
 
 _KINDS: Mapping[str, Any] = {
     kind.__name__: kind
@@ -36,24 +33,6 @@ _KINDS: Mapping[str, Any] = {
 
 
 # --- plain data --------------------------------------------------------------------------------
-
-
-def plain(space: Space) -> dict[str, Any]:
-    """Return a space as mappings, lists, texts and numbers, which any file can hold.
-
-    >>> plain(VectorSpace(784, dtype="f4"))
-    {'kind': 'VectorSpace', 'dim': 784, 'sparse': False, 'dtype': '<f4'}
-    """
-    facts = {name: _plain(value) for name, value in space.facts.items() if value is not None}
-    return {"kind": type(space).__name__, **facts}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Space):
-        return plain(value)
-    if isinstance(value, tuple):
-        return [_plain(part) for part in value]
-    return value.str if isinstance(value, np.dtype) else value
 
 
 def from_plain(told: Mapping[str, Any]) -> Space:
@@ -181,6 +160,11 @@ def stored_as(node: Node, wanted: Space, name: str) -> Space:
 
     Rows of which nothing was declared are taken as they are asked for, if they have that shape.
     """
+    if isinstance(node, Record):
+        raise TypeError(
+            f"{name!r} is a record of the fields {', '.join(node.fields)}, and a source is one "
+            f"array; take the view of the record: d[{name!r}]._get(...)"
+        )
     known = declared(node.meta)
     if known is not None:
         return rows_first(known)

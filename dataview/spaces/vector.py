@@ -7,7 +7,15 @@ from typing import Any
 
 from dataview.spaces import batch as batches
 from dataview.spaces.arrays import ArraySpace
-from dataview.spaces.base import Callback, How, check_totals, checked_dtype, checked_size, converts
+from dataview.spaces.base import (
+    Callback,
+    How,
+    Space,
+    check_totals,
+    checked_dtype,
+    checked_size,
+    converts,
+)
 
 
 class VectorSpace(ArraySpace):
@@ -46,6 +54,12 @@ class VectorSpace(ArraySpace):
 
 
 VectorSpace.family = VectorSpace
+
+
+def densely(space: Space) -> Space:
+    """Return a space, without the demand that its batches are sparse."""
+    sparse = isinstance(space, VectorSpace) and space.sparse
+    return VectorSpace(space.dim, False, space.dtype) if sparse else space
 
 
 def as_vectors(batch: Any, target: VectorSpace, how: How) -> Any:
