@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
+import io
 import os
 import pathlib
+import pickle
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 
+import h5py
 import numpy as np
 import pytest
+import zarr
 
+import dataview as dv
 from children import printed
 from dataview import cache
 from servers import cut, redirect, reset, serving, status, times
@@ -29,22 +36,27 @@ def root(tmp_path):
     threads, sockets = own_threads(), open_sockets()
     yield folder
     cache.set_root(None)
+    cache.set_limit()
     assert [str(path) for path in tmp_path.rglob(".*")] == []
     assert own_threads() == threads
     assert open_sockets() <= sockets
 
 
 def own_threads():
-    """The threads but one that tqdm keeps once it has shown a bar."""
-    return {one for one in threading.enumerate() if type(one).__name__ != "TMonitor"}
+    """The threads that end: not those that tqdm and zarr keep for later."""
+    return {one for one in threading.enumerate() if not one.daemon}
 
 
 def open_sockets():
-    links = []
+    """The sockets of connections; zarr keeps a pair of others for later."""
+    found = set()
     for handle in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(OSError):
-            links.append(os.readlink(f"/proc/self/fd/{handle}"))
-    return {link for link in links if link.startswith("socket:")}
+        with contextlib.suppress(FileNotFoundError):  # the one by which they are listed
+            link = os.readlink(f"/proc/self/fd/{handle}")
+            if link.startswith("socket:"):
+                with socket.socket(fileno=os.dup(int(handle))) as opened:
+                    found |= {link} if opened.family == socket.AF_INET else set()
+    return found
 
 
 def files_in(folder):
@@ -547,3 +559,283 @@ def test_a_library_that_is_missing_is_told(url, extra, library, monkeypatch, roo
     with pytest.raises(ImportError, match=rf"dataview\[{extra}\]"):
         cache.download(url)
     assert files_in(root) == []
+
+
+# -------------------- copies of remote files --------------------
+
+
+def npy(array):
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
+
+
+X = np.arange(12.0).reshape(4, 3)
+
+
+@pytest.fixture
+def web(server):
+    """A server with an array, and a limit by bytes alone, whatever else is on the disk."""
+    cache.set_limit(disk=1)
+    server.files["/x.npy"] = npy(X)
+    return server
+
+
+def test_a_url_is_opened_and_fetched_once(web, root):
+    for _ in range(3):
+        with dv.open(f"{web.url}/x.npy") as d:
+            np.testing.assert_array_equal(d[1:](), X[1:])
+            assert f"a copy of {web.url}/x.npy" in dv.View._describe.__doc__ + repr(d)
+    assert len(web.asked) == 3 and files_in(root) == ["about.json", "x.npy"]
+    assert [headers.get("If-None-Match") is None for _, headers in web.asked] == [
+        True,
+        False,
+        False,
+    ]
+    assert cache.info().bytes == len(web.files["/x.npy"])
+    (kept,) = cache.info().files
+    assert (kept.url, kept.in_use) == (f"{web.url}/x.npy", False) and kept.path.exists()
+
+
+@pytest.mark.parametrize("has_marks", [True, False])
+def test_a_file_that_changed_is_fetched_anew_and_the_old_view_reads_on(web, has_marks):
+    web.has_marks = has_marks  # without them, the length tells
+    old = dv.open(f"{web.url}/x.npy")
+    web.files["/x.npy"] = npy(np.ones(5))
+    np.testing.assert_array_equal(dv.open(f"{web.url}/x.npy")(), np.ones(5))
+    np.testing.assert_array_equal(old(), X)
+    assert len(cache.info().files) == 2
+
+
+def test_an_old_version_goes_first(web):
+    urls = [f"{web.url}/{name}.npy" for name in "xy"]
+    web.files["/y.npy"] = npy(X)
+    for url in urls:
+        dv.open(url)._close()
+    web.files["/y.npy"] = npy(X + 1)
+    size = len(web.files["/y.npy"])
+    cache.set_limit(bytes=2 * size, disk=1)
+    dv.open(urls[1])._close()
+    assert [kept.url for kept in cache.info().files] == urls
+
+
+def test_the_least_recently_used_goes_first(web):
+    names = [f"/{number}.npy" for number in range(4)]
+    web.files |= {name: npy(X + number) for number, name in enumerate(names)}
+    cache.set_limit(bytes=3 * len(npy(X)), disk=1)
+    for name in names[:3]:
+        dv.open(web.url + name)._close()
+    dv.open(web.url + names[0])._close()  # used again
+    dv.open(web.url + names[3])._close()
+    kept = [one.url.removeprefix(web.url) for one in cache.info().files]
+    assert kept == [names[2], names[0], names[3]]
+    used = [one.used for one in cache.info().files]
+    assert used == sorted(used) and cache.info().bytes <= cache.info().limit
+
+
+def test_files_in_use_stay(web, root):
+    web.files |= {"/y.npy": npy(X + 1), "/z.npy": npy(X + 2)}
+    cache.set_limit(bytes=2 * len(npy(X)), disk=1)
+    x, y = (dv.open(f"{web.url}/{name}.npy") for name in "xy")
+    assert [kept.in_use for kept in cache.info().files] == [True, True]
+    part = x[1:3]
+    del x
+    with pytest.raises(OSError, match=r"no room for .* views use .* dv\.cache\.set_limit"):
+        dv.open(f"{web.url}/z.npy")
+    assert cache.clear() == 0
+    np.testing.assert_array_equal(part(), X[1:3])
+    y._close()
+    dv.open(f"{web.url}/z.npy")._close()
+    assert sorted(path for path in files_in(root) if path != "about.json") == ["x.npy", "z.npy"]
+    del part
+    gc.collect()
+    assert cache.clear() == 2 * len(npy(X)) and files_in(root) == []
+
+
+def test_a_file_in_use_by_another_process_stays(web, root):
+    url = f"{web.url}/x.npy"
+    program = (
+        "import sys, dataview as dv; d = dv.open(sys.argv[1]); print(1, flush=True); input();"
+        "print(d().sum())"
+    )
+    environment = {**os.environ, "DATAVIEW_ROOT": str(root)}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    command = [sys.executable, "-c", program, url]
+    with subprocess.Popen(command, text=True, env=environment, **pipes) as process:
+        assert process.stdout.readline() == "1\n"
+        assert cache.info().files[0].in_use and cache.clear() == 0
+        assert process.communicate("\n")[0].strip() == "66.0"
+    assert cache.clear(url) == len(npy(X))
+
+
+def test_a_view_that_is_loaded_from_a_pickle_uses_the_file(web):
+    d = dv.open(f"{web.url}/x.npy")
+    pickled = pickle.dumps(d[1:])
+    d._close()
+    loaded = pickle.loads(pickled)
+    assert cache.clear() == 0
+    np.testing.assert_array_equal(loaded(), X[1:])
+
+
+def test_one_url_is_cleared(web):
+    web.files["/y.npy"] = npy(X)
+    for name in "xy":
+        dv.open(f"{web.url}/{name}.npy")._close()
+    assert cache.clear(f"{web.url}/x.npy") == len(npy(X))
+    assert [kept.url for kept in cache.info().files] == [f"{web.url}/y.npy"]
+    cache.clear()
+    assert cache.clear() == 0 and cache.info().files == ()
+
+
+def test_what_is_larger_than_the_limit_is_not_fetched(web, root):
+    cache.set_limit(bytes=100, disk=1)
+    with pytest.raises(OSError, match=r"up to 100 are kept; dv\.cache\.set_limit"):
+        dv.open(f"{web.url}/x.npy")
+    assert files_in(root) == []
+    for wrong in ({"bytes": -1}, {"bytes": "64 GB"}, {"disk": 80}):
+        with pytest.raises(ValueError, match="set_limit: "):
+            cache.set_limit(**wrong)
+
+
+def test_a_disk_that_is_full_keeps_the_last_file_alone(web, root):
+    web.files["/y.npy"] = npy(X)
+    cache.set_limit(disk=0)
+    for name in "xy":
+        dv.open(f"{web.url}/{name}.npy")._close()
+    assert files_in(root) == ["about.json", "y.npy"]
+
+
+def test_without_a_connection_the_copy_is_opened_and_that_is_said(web):
+    url = f"{web.url}/x.npy"
+    dv.open(url)._close()
+    web.faults["/x.npy"] = status(503)
+    with pytest.warns(RuntimeWarning, match=r"503.*; the copy is opened that was last used at 20"):
+        np.testing.assert_array_equal(dv.open(url)(), X)
+    web.faults["/x.npy"] = status(404)
+    with pytest.raises(FileNotFoundError):
+        dv.open(url)
+
+
+def test_a_server_that_always_answers_304_is_told(web):
+    web.faults["/x.npy"] = status(304)
+    with pytest.raises(ConnectionError, match="server answers 304"):
+        dv.open(f"{web.url}/x.npy")
+
+
+def test_threads_open_a_url_and_evict_each_others_files(web):
+    web.files |= {f"/{number}.npy": npy(X + number) for number in range(6)}
+    cache.set_limit(bytes=5 * len(npy(X)), disk=1)
+
+    def read(number):
+        with dv.open(f"{web.url}/{number % 6}.npy") as d:
+            return (d() == X + number % 6).all()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(read, range(60)))
+    assert cache.info().bytes <= cache.info().limit
+
+
+READER = """
+import sys, numpy as np, dataview as dv
+dv.cache.set_limit(bytes=int(sys.argv[2]), disk=1)
+for n in range(12):
+    with dv.open(f"{sys.argv[1]}/{n % 4}.npy") as d:
+        assert (d() == np.arange(12.0).reshape(4, 3) + n % 4).all()
+print("read")
+"""
+
+
+def test_processes_open_urls_and_evict_each_others_files(web, root):
+    web.files |= {f"/{number}.npy": npy(X + number) for number in range(4)}
+    command = [sys.executable, "-c", READER, web.url, str(3 * len(npy(X)))]
+    environment = {**os.environ, "DATAVIEW_ROOT": str(root)}
+    running = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        for _ in range(3)
+    ]
+    assert {process.communicate()[0] for process in running} == {"read\n"}
+    assert cache.info().bytes <= 3 * len(npy(X))
+
+
+def test_what_a_killed_process_began_is_swept(web, root):
+    (root / "kept" / ".abc.making").mkdir(parents=True)
+    (root / "kept" / ".abc.making" / "half").write_text("half")
+    (root / "kept" / ".abc.lock").write_text("")
+    dv.open(f"{web.url}/x.npy")._close()
+    assert list(root.rglob(".*")) == []
+
+
+def test_files_of_each_format_are_opened(web, tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["x"] = X
+    np.savez(tmp_path / "x.npz", x=X)
+    with zarr.storage.ZipStore(tmp_path / "x.zarr.zip", mode="w") as store:
+        zarr.open_group(store).create_array("x", data=X)
+    for name in ("x.h5", "x.npz", "x.zarr.zip"):
+        web.files[f"/{name}"] = (tmp_path / name).read_bytes()
+        with dv.open(f"{web.url}/{name}") as d:
+            np.testing.assert_array_equal(d.x(), X)
+            assert cache.info().files[-1].in_use
+        assert not cache.info().files[-1].in_use
+    web.files["/get?what=x"] = npy(X)
+    np.testing.assert_array_equal(dv.open(f"{web.url}/get?what=x")(), X)  # by how it begins
+
+
+def test_only_reading_is_for_urls(web):
+    url = f"{web.url}/x.npy"
+    with pytest.raises(ValueError, match="read as a local copy, which is opened with mode 'r'"):
+        dv.open(url, "r+")
+    for write in (lambda: dv.open(url, "w", shape=3, dtype="f8"), lambda: dv.View(X)._save(url)):
+        with pytest.raises(ValueError, match="data are written to files of this machine"):
+            write()
+    with pytest.raises(TypeError, match="no option 'pickles'"):
+        dv.open(url, pickles=True)
+    assert cache.clear() > 0
+
+
+def test_other_file_systems_are_opened(remote_files, root):
+    cache.set_limit(disk=1)
+    remote_files.pipe("/folder/x.npy", npy(X))
+    for _ in range(2):
+        np.testing.assert_array_equal(dv.open("memory://folder/x.npy")(), X)
+    assert len(cache.info().files) == 1
+    remote_files.pipe("/folder/x.npy", npy(X + 1))
+    np.testing.assert_array_equal(dv.open("memory://folder/x.npy")(), X + 1)
+    with pytest.raises(IsADirectoryError, match=r"only files are fetched.*\.zarr\.zip"):
+        dv.open("memory://folder")
+    with pytest.raises(FileNotFoundError):
+        dv.open("memory://folder/none.npy")
+
+
+def test_a_file_url_is_the_file_itself(tmp_path, root):
+    np.save(tmp_path / "a b.npy", X)
+    url = (tmp_path / "a b.npy").as_uri()
+    with dv.open(url, "r+") as d:
+        d[0] = 7
+    np.testing.assert_array_equal(dv.open(url)[0](), [7] * 3)
+    assert not root.exists()
+
+
+def zipped(path):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("in/x.npy", npy(X))
+    return path.read_bytes()
+
+
+def test_what_is_in_an_archive_is_opened(web, tmp_path):
+    web.files["/x.zip"] = zipped(tmp_path / "x.zip")
+    handles = len(os.listdir("/proc/self/fd"))
+    for url in (f"zip://in/x.npy::file://{tmp_path}/x.zip", f"zip://in/x.npy::{web.url}/x.zip"):
+        for _ in range(2):
+            with dv.open(url) as d:
+                np.testing.assert_array_equal(d(), X)
+    assert len(os.listdir("/proc/self/fd")) == handles
+    assert web.paths() == ["/x.zip"] * 2 and len(cache.info().files) == 3
+    assert not any(kept.in_use for kept in cache.info().files)
+
+
+def test_options_of_a_file_system_are_part_of_the_name(remote_files):
+    remote_files.pipe("/x.npy", npy(X))
+    for options in (None, {"use_listings_cache": False}, {"use_listings_cache": True}):
+        np.testing.assert_array_equal(dv.open("memory://x.npy", storage_options=options)(), X)
+    assert len(cache.info().files) == 3

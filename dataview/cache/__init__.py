@@ -16,10 +16,16 @@ array([0, 1, 4, 9])
 """
 
 from dataview.cache.downloads import download
+from dataview.cache.kept import Lease as Lease
+from dataview.cache.kept import clear, info, set_limit
+from dataview.cache.kept import local_copy as local_copy
 from dataview.cache.making import make_or_load
 from dataview.cache.root import root, set_root
+from dataview.cache.urls import check_local as check_local
+from dataview.cache.urls import is_url as is_url
 
-__all__ = ["download", "make_or_load", "root", "set_root"]
+# What has its own name after "as" is for other wings, and not for users.
+__all__ = ["clear", "download", "info", "make_or_load", "root", "set_limit", "set_root"]
 
 
 def __dir__() -> list[str]:

@@ -88,10 +88,22 @@ def new_at(place: pathlib.Path) -> Iterator[pathlib.Path]:
 
 def put(fresh: pathlib.Path, place: pathlib.Path) -> None:
     """Move what is finished to its place; it is on the disk before its name is."""
-    if fresh.is_file():
-        with open(fresh, "rb" if os.name == "posix" else "rb+") as file:
-            os.fsync(file.fileno())
+    for path in (fresh, *fresh.iterdir()) if fresh.is_dir() else (fresh,):
+        if path.is_file():
+            with open(path, "rb" if os.name == "posix" else "rb+") as file:
+                os.fsync(file.fileno())
     os.replace(fresh, place)
+
+
+def sweep(folder: pathlib.Path) -> None:
+    """Remove what processes that were killed have begun in a folder."""
+    for left in folder.glob(".*"):
+        place = folder / left.name[1:].rpartition(".")[0]
+        if _beside(place, LOCK) in _mine.paths:
+            continue
+        with contextlib.suppress(BlockingIOError), alone(place, waits=False):
+            if left.exists() and left.name.endswith(f".{MAKING}"):
+                shutil.rmtree(left)
 
 
 def _beside(place: pathlib.Path, end: str) -> pathlib.Path:

@@ -28,6 +28,12 @@ PAUSE, LONGEST_PAUSE = 0.2, 5.0
 PASSING = (408, 425, 429, 500, 502, 503, 504)
 """What web servers answer if a later attempt may succeed."""
 
+MARKS = (
+    *("ETag", "etag", "generation", "md5Hash", "CRC"),
+    *("LastModified", "last_modified", "mtime", "modified", "updated", "created", "date_time"),
+)
+"""What file systems of fsspec say of a file that is different when its bytes are."""
+
 _chance = random.SystemRandom()  # the generator that the user has seeded stays as it is
 
 
@@ -231,7 +237,7 @@ class _Answers:
     def __call__(self, response: Any, **_: Any) -> None:
         """Compare an answer with what is known; requests calls this."""
         self.response = response
-        if response.status_code == 304:
+        if response.status_code == 304 and self.known:
             raise Unchanged
         if response.status_code == 416:  # the file has changed, or the server cannot count
             self.file.restart()
@@ -242,6 +248,8 @@ class _Answers:
         if response.status_code == 206:
             self._go_on(response.headers)
             return
+        if response.status_code not in (200, 203):
+            raise _refused(self.file.request.url, response)
         self.file.restart()
         self.stamp = _stamp_of(response.headers)
         if self.stamp and self.stamp == self.known:
@@ -315,7 +323,8 @@ def _stamp_at(system: Any, path: str, url: str) -> Stamp:
             ".zarr.zip, or fetch the folder with fsspec's get(…, recursive=True)",
             shown(url),
         )
-    stamp: Stamp = {"etag": str(system.ukey(path))}
+    marks = {name: info[name] for name in MARKS if name in info}
+    stamp: Stamp = {"etag": str(marks or info)}
     if isinstance(info.get("size"), int):
         stamp["size"] = info["size"]
     return stamp

@@ -29,6 +29,15 @@ def is_url(path: str) -> bool:
     return "://" in path and _START.match(path) is not None
 
 
+def check_local(path: str) -> None:
+    """Raise if a path to be written is a URL."""
+    if is_url(path):
+        raise ValueError(
+            f"data are written to files of this machine, by their paths; got {shown(path)!r}; save "
+            "to a path, and upload the file with fsspec's put()"
+        )
+
+
 def scheme_of(url: str) -> str:
     """Return what a URL begins with, in small letters."""
     return url.partition(":")[0].lower()

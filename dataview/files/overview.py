@@ -24,6 +24,7 @@ def overview() -> str:
 
 def _row(name: str, row: Format) -> list[str]:
     can = row.can | ({"write"} if row.save else set())
+    can |= {"remote"} if row.suffixes else set()  # what is one file is fetched
     cells = ["yes" if ability in can else "\u2013" for ability in ABILITIES]
     suffixes = " ".join(f"``{suffix}``" for suffix in row.suffixes)
     return [name, suffixes or "a folder", row.needs or "\u2013", *cells]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dataview.cache import check_local
 from dataview.compute import replacing
 from dataview.errors import error_at, hint, unknown_option, warn
 from dataview.files.passes import Passes, without_streams
@@ -36,6 +37,7 @@ def save(
     progress: Any = None,
 ) -> None:
     """Write a node to a file or a folder, which appears or is replaced once all is written."""
+    check_local(os.fsdecode(path))
     target = os.path.abspath(os.fsdecode(path))
     name, writer = saved_as(target, format)
     options = compression, chunks, rows_per_part
@@ -66,6 +68,7 @@ def created(
     **options: Any,
 ) -> Node:
     """Make a file of zeros, which appears or is replaced, and open it to be written."""
+    check_local(path)
     place = os.path.abspath(path)
     name, writer = saved_as(place, format)
     if not writer.takes_zeros:

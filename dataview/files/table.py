@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from dataview.cache import is_url, local_copy
 from dataview.errors import hint, unknown_option, warn
 from dataview.files.table_writers import TABLE_WRITERS
 from dataview.files.writers import WRITERS, Writer
@@ -182,6 +183,9 @@ def opened(
             "mode is 'r' (read), 'r+' (read and write) or 'w' (a new file, to be filled); got "
             f"{mode!r}"
         )
+    lease = None
+    if isinstance(path, str) and is_url(path):
+        path, lease = local_copy(path, mode, options.pop("storage_options", None))
     single = path if isinstance(path, str) else None
     found = _format_of([path] if isinstance(path, str) else path, format)
     known = list(inspect.signature(found.open).parameters)[3:]
@@ -194,7 +198,7 @@ def opened(
         return _together(found, [os.path.abspath(one) for one in path], mode, options)
     place = os.path.abspath(single)
     told = recover(place, format, waits=lock == "wait") if "in place" in found.can else []
-    claim = claimed(place, mode, lock, durable)
+    claim = claimed(place, mode, lock, durable) or lease
     if told:
         claim = Claim(None) if claim is None else claim
         claim.note = " and ".join(sorted({f"an update was {one.outcome}" for one in told}))

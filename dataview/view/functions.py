@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from dataview import exchange, files
+from dataview import cache, exchange, files
 from dataview.compute import evaluate_all
 from dataview.exchange import Function, pack_like
 from dataview.files import Recovery
@@ -39,9 +39,10 @@ def open(
     says which format it is, or else `format`.  Groups are nested fields, and attributes metadata.
     Options are those of the format: see "Files" in the documentation.  `d._close()` closes it, and
     so does a `with` block.  Tables of several files are one, whose rows follow one another: for
-    these the path is a list of paths, or has "*", "?" or "[…]" in it.
+    these the path is a list of paths, or has "*", "?" or "[…]" in it.  Of a URL, a copy is opened
+    that `dv.cache` keeps, with mode "r".
     """
-    paths = _paths(path)
+    paths = _paths(path, mode)
     if paths is not None:
         return viewed(files.opened(paths, mode, format, lock, durable, **options))
     if not isinstance(path, (str, bytes, os.PathLike)):
@@ -56,8 +57,8 @@ def open(
     return viewed(files.opened(os.fsdecode(path), mode, format, lock, durable, **options))
 
 
-def _paths(path: Any) -> list[str] | None:
-    """Return the paths of several files, None if it is that of one."""
+def _paths(path: Any, mode: str) -> list[str] | None:
+    """Return the paths of several files, None if it is that of one; new files have any name."""
     if isinstance(path, (list, tuple)) and all(
         isinstance(one, (str, bytes, os.PathLike)) for one in path
     ):
@@ -65,8 +66,9 @@ def _paths(path: Any) -> list[str] | None:
     if not isinstance(path, (str, bytes, os.PathLike)):
         return None
     pattern = os.fsdecode(path)
-    is_pattern = any(mark in pattern for mark in "*?[") and not os.path.exists(pattern)
-    return files.matching(pattern) if is_pattern else None
+    if mode == "w" or not any(mark in pattern for mark in "*?[") or cache.is_url(pattern):
+        return None
+    return None if os.path.exists(pattern) else files.matching(pattern)
 
 
 def recover(

@@ -205,20 +205,21 @@ def open_zarr(path: str, mode: str, claim: Claim | None = None) -> Node:
     """Return the node of a folder of zarr, or of a zip file: its metadata alone is read."""
     zarr = import_library("zarr", "dataview[zarr]")
     if not os.path.isdir(path):
-        return _from_zip(zarr, path, mode)
+        return _from_zip(zarr, path, mode, claim)
     if not is_zarr(path):
         raise ValueError(f"{path} is no folder of zarr: it has none of {', '.join(MARKS)}")
     store = zarr.storage.LocalStore(path, read_only=mode == "r")
     return _root(zarr, OpenFile(path, mode, store, claim), mode)
 
 
-def _from_zip(zarr: Any, path: str, mode: str) -> Node:
+def _from_zip(zarr: Any, path: str, mode: str, claim: Claim | None) -> Node:
     if mode != "r":
         raise ValueError(f"{path}: what is in a zip file cannot be changed in place; got {mode!r}")
     with open_regular(path) as file:
         if not zipfile.is_zipfile(file):
             raise ValueError(f"{path} is neither a folder of zarr nor a zip file with one")
-    return _root(zarr, OpenFile(path, mode, zarr.storage.ZipStore(path, mode="r")), mode)
+    store = zarr.storage.ZipStore(path, mode="r")
+    return _root(zarr, OpenFile(path, mode, store, claim), mode)
 
 
 def _root(zarr: Any, file: OpenFile, mode: str) -> Node:
