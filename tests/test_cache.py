@@ -40,6 +40,8 @@ def root(tmp_path):
     assert [str(path) for path in tmp_path.rglob(".*")] == []
     assert own_threads() == threads
     assert open_sockets() <= sockets
+    gc.collect()
+    assert [link for link in open_files().values() if link.startswith(str(tmp_path))] == []
 
 
 def own_threads():
@@ -47,15 +49,22 @@ def own_threads():
     return {one for one in threading.enumerate() if not one.daemon}
 
 
+def open_files():
+    """What each handle of this process is of, but the one by which they are listed."""
+    links = {}
+    for handle in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            links[int(handle)] = os.readlink(f"/proc/self/fd/{handle}")
+    return links
+
+
 def open_sockets():
     """The sockets of connections; zarr keeps a pair of others for later."""
     found = set()
-    for handle in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(FileNotFoundError):  # the one by which they are listed
-            link = os.readlink(f"/proc/self/fd/{handle}")
-            if link.startswith("socket:"):
-                with socket.socket(fileno=os.dup(int(handle))) as opened:
-                    found |= {link} if opened.family == socket.AF_INET else set()
+    for handle, link in open_files().items():
+        if link.startswith("socket:"):
+            with socket.socket(fileno=os.dup(handle)) as opened:
+                found |= {link} if opened.family == socket.AF_INET else set()
     return found
 
 
@@ -763,6 +772,51 @@ def test_what_a_killed_process_began_is_swept(web, root):
     (root / "kept" / ".abc.lock").write_text("")
     dv.open(f"{web.url}/x.npy")._close()
     assert list(root.rglob(".*")) == []
+
+
+STARTED = """
+import sys
+import dataview as dv
+dv.open(sys.argv[1])
+"""
+
+
+def test_a_process_that_is_killed_while_it_fetches_blocks_nobody(web, root):
+    began, done = threading.Event(), threading.Event()
+
+    def stopping(handler):
+        cut(200_000)(handler)
+        began.set()
+        done.wait()
+
+    web.files["/x.npy"] = npy(np.zeros(50_000))
+    web.faults["/x.npy"] = times(1, stopping)
+    command = [sys.executable, "-c", STARTED, f"{web.url}/x.npy"]
+    environment = {**os.environ, "DATAVIEW_ROOT": str(root)}
+    with subprocess.Popen(command, env=environment) as process:
+        began.wait()
+        process.kill()
+    done.set()
+    assert process.returncode == -signal.SIGKILL and list(root.rglob(".*.making"))
+    np.testing.assert_array_equal(dv.open(f"{web.url}/x.npy")(), np.zeros(50_000))
+
+
+def test_what_cannot_be_opened_is_not_in_use(web):
+    web.files |= {"/x.csvs": b"a,b", "/bad.npy": b"no array"}
+    for name in ("x.csvs", "bad.npy"):
+        with pytest.raises(ValueError):
+            dv.open(f"{web.url}/{name}")
+    gc.collect()
+    assert [kept.in_use for kept in cache.info().files] == [False, False]
+    assert cache.clear() == 11
+
+
+def test_what_others_put_into_the_folder_stays(web, root):
+    dv.open(f"{web.url}/x.npy")._close()
+    (root / "kept" / "note.txt").write_text("mine")
+    assert len(cache.info().files) == 1
+    cache.clear()
+    assert files_in(root) == ["note.txt"]
 
 
 def test_files_of_each_format_are_opened(web, tmp_path):

@@ -18,7 +18,7 @@ import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from dataview.cache.making import alone, new_at, put, sweep
+from dataview.cache.making import alone, new_at, put, remove, sweep
 from dataview.cache.root import folder_at, root
 from dataview.cache.transfer import Request, Stamp, Unchanged, fetch
 from dataview.cache.urls import WEB, file_name, key_of, local_path, scheme_of, shown
@@ -142,7 +142,7 @@ def _found(folder: pathlib.Path) -> Iterator[_Entry]:
         try:
             about = json.loads((place / ABOUT).read_text(encoding="utf-8"))
             used = (place / ABOUT).stat().st_mtime_ns
-        except FileNotFoundError:  # it is being removed
+        except (FileNotFoundError, NotADirectoryError):  # just removed, or none of these
             continue
         yield _Entry(folder=place, key=_key_in(place), used=used, **about)
 
@@ -213,12 +213,12 @@ def _removed(entry: _Entry) -> bool:
     try:
         handle = os.open(entry.path, os.O_RDONLY)
     except FileNotFoundError:  # another program has removed the file alone
-        shutil.rmtree(entry.folder)
+        remove(entry.folder)
         return True
     try:
         if not lock(handle, waits=False):
             return False
-        shutil.rmtree(entry.folder)
+        remove(entry.folder)
         return True
     finally:
         os.close(handle)

@@ -97,13 +97,20 @@ def put(fresh: pathlib.Path, place: pathlib.Path) -> None:
 
 def sweep(folder: pathlib.Path) -> None:
     """Remove what processes that were killed have begun in a folder."""
-    for left in folder.glob(".*"):
+    for left in [*folder.glob(f".*.{LOCK}"), *folder.glob(f".*.{MAKING}")]:
         place = folder / left.name[1:].rpartition(".")[0]
         if _beside(place, LOCK) in _mine.paths:
             continue
         with contextlib.suppress(BlockingIOError), alone(place, waits=False):
             if left.exists() and left.name.endswith(f".{MAKING}"):
                 shutil.rmtree(left)
+
+
+def remove(folder: pathlib.Path) -> None:
+    """Remove a folder that is gone at once for others, and is swept if this process is killed."""
+    gone = _beside(folder, MAKING)
+    os.replace(folder, gone)
+    shutil.rmtree(gone)
 
 
 def _beside(place: pathlib.Path, end: str) -> pathlib.Path:

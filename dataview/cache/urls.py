@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import urllib.parse
-import urllib.request
 from collections.abc import Mapping
 from typing import Any
 
-_START = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(://|::)")
+_START = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(://|::)")  # a single letter is a drive
 _PASSWORD = re.compile(r"(://[^/@:]*):[^/@]*@")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -23,7 +23,7 @@ WEB = ("http", "https")
 def is_url(path: str) -> bool:
     """Whether a path is a URL, or a chain of them as fsspec has it.
 
-    >>> [is_url(path) for path in ("s3://bucket/x.npy", "zip://x.npy::s3://b/x.zip", "C:/x.npy")]
+    >>> [is_url(path) for path in ("s3://bucket/x.npy", "zip://x.npy::s3://b/x.zip", "C://x.npy")]
     [True, True, False]
     """
     return "://" in path and _START.match(path) is not None
@@ -47,7 +47,8 @@ def local_path(url: str) -> str | None:
     """Return the path that a file URL names on this machine, None for other URLs."""
     if scheme_of(url) not in ("file", "local") or "::" in url:
         return None
-    return urllib.request.url2pathname(url.partition("://")[2])
+    path = urllib.parse.unquote(url.partition("://")[2].removeprefix("localhost"))
+    return path.lstrip("/") if os.name == "nt" else path
 
 
 def shown(url: str) -> str:
