@@ -2,8 +2,11 @@
 
 import contextlib
 import gzip
+import io
 import json
 import sqlite3
+import tarfile
+import zipfile
 
 import h5py
 import numpy as np
@@ -122,6 +125,35 @@ def sqlite_keyed(folder):
         connection.executemany("INSERT INTO pairs VALUES (?, ?)", rows)
         connection.commit()
     return folder / "b.sqlite3"
+
+
+# -------------------- archives --------------------
+
+
+def _samples():
+    for number in range(5):
+        yield f"part/{number}.cls", str(number).encode()
+        yield f"part/{number}.json", json.dumps({"n": number, "at": [number, 0.5]}).encode()
+        yield f"part/{number}.bin", bytes([number] * 50)
+        array = io.BytesIO()
+        np.save(array, X + number)
+        yield f"part/{number}.npy", array.getvalue()
+
+
+def shard_tar(folder):
+    with tarfile.open(folder / "a.tar", "w") as archive:
+        for name, raw in _samples():
+            info = tarfile.TarInfo(name)
+            info.size = len(raw)
+            archive.addfile(info, io.BytesIO(raw))
+    return folder / "a.tar"
+
+
+def shard_zip(folder):
+    with zipfile.ZipFile(folder / "shard.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, raw in _samples():
+            archive.writestr(name, raw)
+    return folder / "shard.zip"
 
 
 # -------------------- HDF5 --------------------

@@ -45,6 +45,7 @@ SEEDS = {
     "json lines": [files.json_lines, files.json_lines_packed],
     "csv": [files.csv, files.csv_of_excel, files.csv_packed],
     "sqlite": [files.sqlite_table, files.sqlite_keyed],
+    "archive": [files.shard_tar, files.shard_zip],
     "safetensors": [files.tensors],
     "matlab": [files.matlab_5, files.matlab_5_packed],
     "netcdf": [files.netcdf_3, files.netcdf_3_large],

@@ -75,6 +75,9 @@ ROWS = {
     "n": (20,), "y": (20,), "y_mask": (20,), "of/name": (20,), "of/at": (20, None), "good": (20,),
     "list": (20, None),
 }  # fmt: skip
+SHARD = {
+    "key": (5,), "cls": (5,), "json/n": (5,), "json/at": (5, None), "bin": (5,), "npy": (5, 10, 4),
+}  # fmt: skip
 WEATHER = {"t": (10, 4), "place": (4,), "flag": (10,)}
 
 FILES = [
@@ -90,6 +93,8 @@ FILES = [
         {"n": (100,), "y": (100,), "y_mask": (100,), "z": (100,), "raw": (100,)},
     ),
     (files.sqlite_keyed, {"a": (3,), "b": (3,)}),
+    (files.shard_tar, SHARD),
+    (files.shard_zip, SHARD),
     (files.json_lines, ROWS),
     (files.json_lines_packed, ROWS),
     (files.text_lines, {"": (60,)}),

@@ -330,7 +330,7 @@ BROKEN = [
     ('{"a": 1, "a": 2}', "cannot be parsed as JSON: it has the key 'a' twice"),
     ("[1, 2]", r"is no object with fields: \[1, 2\]"),
     ('{"a": "\ud800"}'.encode("utf-8", "surrogatepass"), "is no text in UTF-8"),
-    ('{"a": ' + "[" * 100_000, "is nested too deeply"),
+    ('{"a": ' + "[" * 100_000, "cannot be parsed as JSON: it is nested too deeply"),
     ('{"a": ' + "1" * 5000 + "}", "cannot be parsed as JSON: Exceeds the limit"),
 ]
 

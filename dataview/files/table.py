@@ -23,6 +23,7 @@ from dataview.formats import (
     is_registered,
     is_zarr,
     media_in,
+    open_archive,
     open_array,
     open_csv,
     open_feather,
@@ -107,6 +108,9 @@ FORMATS = {
         is_folder=is_zarr,
         can=IN_PLACE | RAGGED,
         needs="zarr",
+    ),
+    "archive": Format(
+        (".zip", ".tar", ".tar.gz", ".tgz"), open_archive, can=RAGGED, needs="Pillow, soundfile"
     ),
     "json lines": Format(
         (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz"),

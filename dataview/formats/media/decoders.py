@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from io import BytesIO
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -13,6 +16,7 @@ import numpy as np
 from dataview.errors import shortened, unknown_option
 from dataview.plan.kinds import Extents
 from dataview.plan.node import DType, Shape
+from dataview.sources import open_regular
 
 
 class Header(NamedTuple):
@@ -21,6 +25,17 @@ class Header(NamedTuple):
     shape: Shape
     dtype: DType
     kind: str | int = ""
+
+
+class Member(str):
+    """What a file in an archive is called, and what opens it there."""
+
+    opened: Callable[[], BytesIO]
+
+
+def open_file(path: str) -> Any:
+    """Open a file, or one in an archive."""
+    return path.opened() if isinstance(path, Member) else open_regular(path)
 
 
 class Decoder(ABC):
@@ -88,12 +103,27 @@ class Registered(Decoder):
         if self.of_header is None:
             found = self.decode(path)
             return Header(found.shape, found.dtype)
-        shape, dtype = self.of_header(path)
+        with _in_a_file(path) as place:
+            shape, dtype = self.of_header(place)
         return Header(tuple(map(int, shape)), np.dtype(dtype))
 
     def decode(self, path: str) -> np.ndarray:
         """Return what the function makes of a file."""
-        return np.asarray(self.function(path))
+        with _in_a_file(path) as place:
+            return np.asarray(self.function(place))
+
+
+@contextlib.contextmanager
+def _in_a_file(path: str) -> Iterator[str]:
+    """Yield the path of a file for a user's function; one in an archive is copied for it."""
+    if not isinstance(path, Member):
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        place = os.path.join(folder, os.path.basename(path))
+        with open(place, "wb") as copy, path.opened() as file:
+            copy.write(file.read())
+        yield place
 
 
 Make = Callable[..., Decoder]

@@ -9,9 +9,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from dataview.errors import hint, import_library
-from dataview.formats.media.decoders import Decoder, Header
+from dataview.formats.media.decoders import Decoder, Header, open_file
 from dataview.plan.node import DType, Shape
-from dataview.sources import open_regular
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 
@@ -58,7 +57,7 @@ class Images(Decoder):
 
     def header(self, path: str) -> Header:
         """Return height, width and mode; nothing is decoded."""
-        with open_regular(path) as file, _opened(file) as image:
+        with open_file(path) as file, _opened(file) as image:
             width, height = image.size
             mode = _mode_of(image)
             if self.upright and _orientation(image) in UPRIGHT_SWAPS:
@@ -86,7 +85,7 @@ class Images(Decoder):
 
     def decode(self, path: str) -> np.ndarray:
         """Return the pixels."""
-        with open_regular(path) as file, _opened(file) as image:
+        with open_file(path) as file, _opened(file) as image:
             mode = _mode_of(image)
             wanted = self.image_mode or _common([mode]) or mode
             if mode != wanted and self.strict and _common({mode, wanted}) != wanted:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from dataview.formats.media.decoders import Decoder, Header
+from dataview.formats.media.decoders import Decoder, Header, Member, open_file
 from dataview.index import identity
-from dataview.sources import open_npy, open_regular
+from dataview.sources import header_in, open_npy
 
 TEXT_SUFFIXES = (".txt", ".text", ".md", ".rst", ".html", ".htm", ".xml")
 ARRAY_SUFFIXES = (".npy",)
@@ -36,7 +36,7 @@ class Texts(Decoder):
 
     def decode(self, path: str) -> np.ndarray:
         """Return the text of a file."""
-        with open_regular(path) as file:
+        with open_file(path) as file:
             raw = file.read()
         try:
             text = raw.decode(self.encoding)
@@ -55,10 +55,20 @@ class Arrays(Decoder):
 
     def header(self, path: str) -> Header:
         """Return what the header says, of which `open_npy` sees whether it can be true."""
+        if isinstance(path, Member):
+            with path.opened() as file:
+                found = header_in(file, path, 0, len(file.getbuffer()))
+            return Header(found.shape, found.dtype)
         source = open_npy(path, "r")
         return Header(source.shape, source.dtype)
 
     def decode(self, path: str) -> np.ndarray:
         """Return the array."""
+        if isinstance(path, Member):
+            with path.opened() as file:
+                raw = file.getvalue()
+                found = header_in(file, path, 0, len(raw))
+            order: Literal["C", "F"] = "F" if found.fortran else "C"
+            return np.ndarray(found.shape, found.dtype, raw, found.offset, order=order)
         source = open_npy(path, "r")
         return np.array(source.read(identity(source.shape), {}))

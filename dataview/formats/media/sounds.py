@@ -9,9 +9,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from dataview.errors import import_library
-from dataview.formats.media.decoders import Decoder, Header
+from dataview.formats.media.decoders import Decoder, Header, open_file
 from dataview.plan.node import DType, Shape
-from dataview.sources import open_regular
 
 SUFFIXES = (".wav", ".flac", ".ogg", ".opus", ".mp3", ".aiff", ".aif", ".au")
 
@@ -34,7 +33,7 @@ class Sounds(Decoder):
 
     def header(self, path: str) -> Header:
         """Return frames and channels, and as its kind the frames per second."""
-        with open_regular(path) as raw, _opened(raw) as file:
+        with open_file(path) as raw, _opened(raw) as file:
             channels = () if file.channels == 1 or self.mono else (file.channels,)
             return Header((self._frames(file), *channels), np.dtype("f4"), int(file.samplerate))
 
@@ -53,7 +52,7 @@ class Sounds(Decoder):
 
     def decode(self, path: str) -> np.ndarray:
         """Return the frames, in single precision from -1 to 1."""
-        with open_regular(path) as raw, _opened(raw) as file:
+        with open_file(path) as raw, _opened(raw) as file:
             frames = self._frames(file)
             blocks, count = [np.empty((0, file.channels), "f4")], 0
             while count < frames:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -57,6 +58,37 @@ class Leaf(NamedTuple):
     steps: Steps
     kind: Kind
     may_miss: bool
+
+
+# --- before ---------------------------------------------------------------------------------------
+
+
+def parsed(raw: bytes) -> Any:
+    """Return what a text of JSON says, or raise ValueError."""
+    try:
+        return _DECODER.decode(raw.decode())
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"it has the key {repeated!r} twice")
+    return found
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_without_repeats)
+
+
+def check_settled(rows_settled: Any) -> None:
+    """Raise if an option is no number of rows."""
+    if rows_settled is not None and (not isinstance(rows_settled, int) or rows_settled < 1):
+        raise ValueError(
+            f"rows_settled is a number of rows, 1 or more, or None for all; got {rows_settled!r}"
+        )
 
 
 # --- rows seen -----------------------------------------------------------------------------------
@@ -121,11 +153,11 @@ def _see_members(form: Form, objects: list[dict[str, Any]], lines: list[int], de
 # --- the columns that they are -------------------------------------------------------------------
 
 
-def leaves_of(form: Form) -> tuple[dict[Name, Leaf], dict[str, str]]:
-    """Return the columns of rows, and why others are none."""
+def leaves_of(form: Form, where: str = "line") -> tuple[dict[Name, Leaf], dict[str, str]]:
+    """Return the columns of rows, and why others are none; `where` is what a row is called."""
     leaves: dict[Name, Leaf] = {}
     lost: dict[str, str] = {}
-    for name, found in _leaves(form, (), (), False, False) if form.members else ():
+    for name, found in _leaves(form, where, (), (), False, False) if form.members else ():
         if isinstance(found, Leaf) and all(name):
             leaves[name] = found
         else:
@@ -134,7 +166,7 @@ def leaves_of(form: Form) -> tuple[dict[Name, Leaf], dict[str, str]]:
 
 
 def _leaves(
-    form: Form, name: Name, steps: Steps, is_missing: bool, has_gaps: bool
+    form: Form, where: str, name: Name, steps: Steps, is_missing: bool, has_gaps: bool
 ) -> Iterator[tuple[Name, Leaf | str]]:
     """Yield the columns of what was seen at a place; values are missing, or gaps inside lists."""
     kinds = form.kinds.keys() - {Null}
@@ -146,14 +178,14 @@ def _leaves(
         if not form.members:
             yield name, "is an object without members"
         for key, inner in form.members.items():
-            yield from _leaves(inner, (*name, key), (*steps, key), is_missing, has_gaps)
+            yield from _leaves(inner, where, (*name, key), (*steps, key), is_missing, has_gaps)
     elif kinds == {list} and form.inner is not None:
         if has_gaps:
             yield name, "is null in place of a list, inside of a list"
         else:
-            yield from _leaves(form.inner, name, (*steps, None), is_missing, False)
+            yield from _leaves(form.inner, where, name, (*steps, None), is_missing, False)
     else:
-        dtype = _dtype_of(form, has_gaps)
+        dtype = _dtype_of(form, where, has_gaps)
         if isinstance(dtype, str):
             yield name, dtype
         else:
@@ -161,12 +193,12 @@ def _leaves(
             yield name, Leaf(steps, kind, has_gaps if in_list else is_missing)
 
 
-def _dtype_of(form: Form, has_gaps: bool) -> np.dtype[Any] | str:
+def _dtype_of(form: Form, where: str, has_gaps: bool) -> np.dtype[Any] | str:
     """Return the dtype of values without parts, or why there is none."""
     kinds = form.kinds.keys() - {Null}
     if len(kinds) > 1 and kinds != {int, float}:
         first = sorted(kinds, key=lambda kind: form.kinds[kind])[:2]
-        told = " and ".join(f"{NAMES[kind]} in line {form.kinds[kind]}" for kind in first)
+        told = " and ".join(f"{NAMES[kind]} in {where} {form.kinds[kind]}" for kind in first)
         return f"is {told}"
     if kinds == {int} and not has_gaps:
         for dtype in (np.dtype(np.int64), np.dtype(np.uint64)):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import json
 import os
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -14,7 +13,15 @@ from dataview.errors import shortened
 from dataview.formats.contents import with_arrays
 from dataview.formats.handles import Claim
 from dataview.formats.tables.columns import Column, Name, Table, table_node
-from dataview.formats.tables.json_fields import Form, Misfit, Rows, leaves_of, see
+from dataview.formats.tables.json_fields import (
+    Form,
+    Misfit,
+    Rows,
+    check_settled,
+    leaves_of,
+    parsed,
+    see,
+)
 from dataview.formats.tables.text_bytes import LineGroups, TextBytes, changed
 from dataview.plan.node import Node
 from dataview.sources import FileState
@@ -41,10 +48,7 @@ def open_json_lines(
             f"{path}: lines of JSON cannot be changed in place; open it with mode 'r', or _save a "
             f"copy in another format; got {mode!r}"
         )
-    if rows_settled is not None and (not isinstance(rows_settled, int) or rows_settled < 1):
-        raise ValueError(
-            f"rows_settled is a number of rows, 1 or more, or None for all; got {rows_settled!r}"
-        )
+    check_settled(rows_settled)
     table = JsonTable(path, claim, rows_settled)
     kinds = {name: leaf.kind for name, leaf in table.leaves.items()}
     return with_arrays(path, table_node(table, kinds, lost=table.lost))
@@ -101,10 +105,10 @@ class JsonTable(Table):
     def _parsed(self, texts: list[bytes], lines: list[int]) -> list[dict[str, Any]]:
         """Return the rows of lines, given their numbers."""
         try:
-            rows = [_DECODER.decode(text.decode()) for text in texts]
+            rows = [parsed(text) for text in texts]
             if set(map(type, rows)) <= {dict}:
                 return rows
-        except (ValueError, RecursionError):
+        except ValueError:
             pass  # the line is looked for that it is about
         for text, line in zip(texts, lines, strict=True):
             _check(text, f"line {line} of {self.raw.path}")
@@ -118,9 +122,9 @@ class JsonTable(Table):
         lines = [int(self.lines[first]) + 1 + number for number in rows]
         if len(rows) != self.starts[stop] - self.starts[first]:
             raise changed(self.raw.path)
-        parsed = Rows(self._parsed([texts[number] for number in rows], lines), self.form)
+        found = Rows(self._parsed([texts[number] for number in rows], lines), self.form)
         try:
-            return {name: parsed.column(self.leaves[name]) for name in names}
+            return {name: found.column(self.leaves[name]) for name in names}
         except Misfit as misfit:
             line = lines[misfit.row]
             raise ValueError(
@@ -153,26 +157,12 @@ _IS_WHITE = np.isin(np.arange(256), list(WHITE))
 # --- one line ------------------------------------------------------------------------------------
 
 
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"it has the key {repeated!r} twice")
-    return found
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_without_repeats)
-
-
 def _check(text: bytes, where: str) -> None:
     """Raise if a line is no row."""
     try:
-        found = _DECODER.decode(text.decode())
+        found = parsed(text)
     except UnicodeDecodeError as error:
         raise ValueError(f"{where} is no text in UTF-8: {shortened(str(error))}") from None
-    except RecursionError:
-        raise ValueError(f"{where} is nested too deeply") from None
     except ValueError as error:
         raise ValueError(f"{where} cannot be parsed as JSON: {shortened(str(error))}") from None
     if not isinstance(found, dict):
