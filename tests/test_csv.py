@@ -532,3 +532,88 @@ def test_files_line_by_line_are_fields_by_zip(tmp_path):
     german = dv.open(written(tmp_path, "eins\nzwei\n", "de.tsv"), header=None, names=["text"])
     d = dv.zip(en=english.text, de=german.text)
     assert (d[1].en(), d[1].de()) == ("two", "zwei")
+
+
+# -------------------- saving --------------------
+
+
+ROWS = st.lists(
+    st.tuples(
+        st.text("aB1,;\"' \n\r\té#\0", max_size=5),
+        st.integers(-(2**63), 2**63 - 1),
+        st.floats(),
+        st.booleans(),
+        st.datetimes(),
+        st.floats(width=32),
+        st.booleans(),
+    ),
+    max_size=9,
+)
+SAVED = [object, "i8", "f8", "?", "M8[us]", "f4"]
+
+
+@given(
+    names=st.lists(st.text('ab,"\n;\té', max_size=4), min_size=6, max_size=6, unique=True),
+    rows=ROWS,
+    suffix=st.sampled_from([".csv", ".tsv", ".csv.gz"]),
+)
+def test_what_is_saved_comes_back(place, names, rows, suffix):
+    names = [f"x{name}y" for name in names]
+    columns = {
+        name: np.array([row[n] for row in rows], dtype)
+        for n, (name, dtype) in enumerate(zip(names, SAVED, strict=True))
+    }
+    there = np.array([row[6] for row in rows], bool)
+    path = place / f"saved{suffix}"
+    dv.View({**columns, f"{names[1]}_mask": there})._save(path)
+    columns[names[1]][~there] = 0
+    types = {name: array.dtype for name, array in columns.items()}
+    sep = "\t" if suffix == ".tsv" else ","
+    for way in (WITHOUT, WITH_ALWAYS):
+        with way, dv.open(path, types=types, header=0, sep=sep) as d:
+            for name, array in columns.items():
+                np.testing.assert_array_equal(d[name](), array)
+            if not there.all():
+                np.testing.assert_array_equal(d[f"{names[1]}_mask"](), there)
+
+
+def test_what_is_missing_is_an_empty_cell(tmp_path):
+    d = dv.View(
+        {
+            "name": np.array(["NA", "", None, 'a "b"']),
+            "age": np.array([1, 2, 3, 4]),
+            "age_mask": np.array([True, False, True, True]),
+            "of": {
+                "x": np.array([0.5, np.nan, -np.inf, 1e300]),
+                "day": np.arange(4).astype("M8[D]"),
+            },
+        }
+    )
+    d._save(tmp_path / "t.csv")
+    assert (tmp_path / "t.csv").read_text() == (
+        'name,age,of.x,of.day\n"NA",1,0.5,1970-01-01\n"",,,1970-01-02\n,3,-inf,1970-01-03\n'
+        '"a ""b""",4,1e+300,1970-01-04\n'
+    )
+    found = values(tmp_path / "t.csv")
+    assert found["name"] == ["NA", "", "", 'a "b"']
+    assert found["name_mask"] == [True, True, False, True]
+    alone = dv.View({"x": np.array([1.5, np.nan])})
+    alone._save(tmp_path / "t.csv")
+    assert (tmp_path / "t.csv").read_text() == "x\n1.5\nNA\n"
+
+
+def test_what_is_no_table_is_not_saved_as_one(tmp_path):
+    path = tmp_path / "t.csv"
+    for data, told in (
+        (np.zeros((3, 2)), r"one cell for each row, and these have the shape \(2,\)"),
+        (np.zeros(3), "a CSV file has named columns, .*dv.View\\(x=view\\)"),
+        ({"x": np.zeros(3), "y": np.zeros(2)}, "have rows, and all as many; got"),
+        ({"x": np.zeros(3, "c8")}, "a CSV file holds numbers, bools, dates and texts"),
+        ({"x": np.array(["a", b"b"], object)}, "field 'x' has b'b', and .* texts and None"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=told):
+            dv.View(data)._save(path)
+        assert not path.exists()
+    ragged = dv.View({"x": dv.View([[1, 2], [3]])})
+    with pytest.raises((TypeError, ValueError), match="the rows of 'x' differ in length"):
+        ragged._save(path)

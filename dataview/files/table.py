@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from dataview.cache import is_url, local_copy
 from dataview.errors import hint, unknown_option, warn
+from dataview.files.csv_writer import CSV_WRITER
 from dataview.files.table_writers import TABLE_WRITERS
 from dataview.files.writers import WRITERS, Writer
 from dataview.formats import (
@@ -147,6 +148,7 @@ FORMATS = {
     "csv": Format(
         (".csv", ".tsv", ".csv.gz", ".tsv.gz"),
         open_csv,
+        CSV_WRITER,
         can=frozenset({"random access", "missing values"}),
         is_table=True,
     ),

@@ -42,6 +42,7 @@ from dataview.formats.media import (
 from dataview.formats.tables import (
     MASK,
     TABLE_META,
+    as_cell,
     has_tables,
     joined,
     node_of_column,
@@ -66,6 +67,7 @@ __all__ = [
     "H5pySource",
     "Leaf",
     "ZarrSource",
+    "as_cell",
     "claimed",
     "close",
     "described",

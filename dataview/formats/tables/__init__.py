@@ -3,6 +3,7 @@
 from dataview.formats.tables.arrow import TABLE_META
 from dataview.formats.tables.columns import MASK, Column, Kind, Name, Table, table_node
 from dataview.formats.tables.csv import open_csv
+from dataview.formats.tables.dialect import as_cell
 from dataview.formats.tables.feather import open_feather
 from dataview.formats.tables.in_memory import node_of_column, node_of_table
 from dataview.formats.tables.json_lines import open_json_lines
@@ -19,6 +20,7 @@ __all__ = [
     "Kind",
     "Name",
     "Table",
+    "as_cell",
     "has_tables",
     "joined",
     "missing_in",

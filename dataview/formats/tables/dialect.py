@@ -121,6 +121,21 @@ def _quoted_rows(text: str, dialect: Dialect, quote: str) -> list[list[str]]:
     return rows
 
 
+def as_cell(text: str) -> str:
+    """Return a text as it is written: in quotes if it would be read as something else without.
+
+    >>> as_cell("a"), as_cell('5" disk'), as_cell(""), as_cell("NA")
+    ('a', '"5"" disk"', '""', '"NA"')
+    """
+    if text in MISSING or any(mark in text for mark in _SPECIAL):
+        return '"' + text.replace('"', '""') + '"'
+    return text
+
+
+_SPECIAL = (*SEPARATORS, '"', "\n", "\r")
+"""A text with one of these is not what lies between two separators."""
+
+
 # --- what is found -----------------------------------------------------------------------------
 
 
@@ -130,13 +145,12 @@ def separator(text: str, dialect: Dialect) -> str:
     >>> separator("a;b\n1,5;2\n", Dialect(""))
     ';'
     """
-    best = ","
-    most = 1
+    best, most = ",", 1
     for sep in SEPARATORS:
         if sep in (dialect.decimal, dialect.quote, dialect.comment):
             continue
         counts = [len(row) for row in rows_of(text, dialect._replace(sep=sep))[:SAMPLE_ROWS]]
-        if counts and counts[0] > 1 and len({*counts}) == 1:
+        if len(counts) > 1 and counts[0] > 1 and len({*counts}) == 1:
             return sep
         if counts and counts[0] > most:
             best, most = sep, counts[0]

@@ -1,0 +1,171 @@
+"""CSV files written some rows at a time: each field is a column, and what is missing an empty cell.
+
+A file whose name ends in `.gz` is packed, and in one that is called `.tsv` tabs part the cells.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dataview.compute import making_together
+from dataview.errors import shortened, warn
+from dataview.files.writers import Job, Writer
+from dataview.formats import MASK, Leaf, as_cell
+from dataview.plan.kinds import known_dtype, known_shape
+from dataview.sources import made_so_far, new_file
+
+STEP = 1 << 13
+"""So many rows are written at a time."""
+
+UNITS = {"Y": "D", "M": "D", "W": "D", "D": "D", "h": "s", "m": "s", "s": "s", "ms": "us",
+         "us": "us", "ns": "ns"}  # fmt: skip
+"""How exactly a date of some unit is written; those of other units are not."""
+
+
+def _in_csv(leaf: Leaf) -> str | None:
+    """Say why a column cannot hold an array, None if it can."""
+    dtype = known_dtype(leaf.node)
+    if len(known_shape(leaf.node)) > 1:
+        return f"has one cell for each row, and these have the shape {known_shape(leaf.node)[1:]}"
+    if dtype.kind == "M" and np.datetime_data(dtype)[0] in UNITS:
+        return None
+    return None if dtype.kind in "biufUOT" else "holds numbers, bools, dates and texts"
+
+
+def _write_csv(path: str, job: Job) -> None:
+    columns = _columns(job)
+    bare = path.lower().removesuffix(".gz")
+    sep = "\t" if bare.endswith(".tsv") else ","
+    count = known_shape(columns[0][0].node)[0]
+    nodes = [leaf.node for pair in columns for leaf in pair if leaf is not None]
+    with _text_file(path) as file:
+        file.write(sep.join(as_cell(leaf.name) for leaf, _ in columns) + "\n")
+        with making_together(nodes):
+            for start in range(0, count, STEP):
+                rows = (slice(start, min(count, start + STEP)),)
+                cells = [_cells(job, leaf, mask, rows, len(columns) == 1) for leaf, mask in columns]
+                file.writelines(f"{sep.join(row)}\n" for row in zip(*cells, strict=True))
+                made = made_so_far()
+                if made is not None:
+                    made.forget()
+
+
+@contextlib.contextmanager
+def _text_file(path: str) -> Iterator[Any]:
+    with contextlib.ExitStack() as held:
+        file: Any = held.enter_context(new_file(path))
+        if path.lower().endswith(".gz"):
+            file = held.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0))
+        text = io.TextIOWrapper(file, "utf-8", newline="")
+        yield text
+        text.flush()
+        text.detach()
+
+
+def _columns(job: Job) -> list[tuple[Leaf, Leaf | None]]:
+    """Return the arrays that are columns, with those that say where they have data."""
+    tree = job.description["tree"]
+    if tree["kind"] != "record" or not tree.get("fields"):
+        raise TypeError(
+            "a CSV file has named columns, and this view has none: dv.View(x=view)._save(path) "
+            "saves it as the column 'x'"
+        )
+    _check(tree, "")
+    lengths = {leaf.name: next(iter(known_shape(leaf.node)), None) for leaf in job.leaves}
+    if None in lengths.values() or len({*lengths.values()}) > 1:
+        raise TypeError(
+            f"the columns of a CSV file have rows, and all as many; got {shortened(str(lengths))}"
+        )
+    named = {leaf.name: leaf for leaf in job.leaves}
+    masks = {
+        name: named[f"{name}{MASK}"]
+        for name in named
+        if f"{name}{MASK}" in named and known_dtype(named[f"{name}{MASK}"].node).kind == "b"
+    }
+    used = {leaf.name for leaf in masks.values()}
+    left = [f"the metadata of {at!r}" if at else "the metadata" for at in _with_meta(tree, "")]
+    if left:
+        warn(f"a CSV file holds columns alone: {', '.join(left)} are not saved; .h5 keeps them")
+    return [(leaf, masks.get(name)) for name, leaf in named.items() if name not in used]
+
+
+def _check(entry: Mapping[str, Any], name: str) -> None:
+    """Raise if a row of a field is no cell."""
+    if entry["kind"] == "ragged":
+        raise TypeError(
+            f"the rows of {name!r} differ in length, and a row of a CSV file has one cell for each "
+            "column; save as .h5 or .zarr, or leave it out by d._drop"
+        )
+    if entry["kind"] != "record" and entry.get("fields"):
+        raise TypeError(
+            f"field {name!r} has fields of its own, and a column has none; save as .h5 or .zarr"
+        )
+    for own, part in entry.get("fields", {}).items():
+        _check(part, f"{name}.{own}".lstrip("."))
+
+
+def _with_meta(entry: Mapping[str, Any], name: str) -> list[str]:
+    found = [name] if entry.get("meta") else []
+    for own, part in entry.get("fields", {}).items():
+        found += _with_meta(part, f"{name}.{own}".lstrip("."))
+    return found
+
+
+# --- cells -------------------------------------------------------------------------------------
+
+
+def _cells(
+    job: Job, leaf: Leaf, mask: Leaf | None, rows: tuple[slice], is_alone: bool
+) -> Sequence[str]:
+    """Return the cells of some rows; an empty line would be no row, so a lone column has NA."""
+    block = job.passes.block(leaf, rows)
+    texts = _TEXTS[block.dtype.kind](block, leaf)
+    if mask is not None:
+        present = job.passes.block(mask, rows).tolist()
+        texts = [text if there else "" for text, there in zip(texts, present, strict=True)]
+    return [text or "NA" for text in texts] if is_alone else texts
+
+
+def _of_numbers(block: np.ndarray, leaf: Leaf) -> list[str]:
+    return list(map(str, block.tolist()))
+
+
+def _of_bools(block: np.ndarray, leaf: Leaf) -> list[str]:
+    return ["true" if value else "false" for value in block.tolist()]
+
+
+def _of_floats(block: np.ndarray, leaf: Leaf) -> list[str]:
+    texts = map(repr, block.tolist()) if block.dtype == np.float64 else block.astype("U").tolist()
+    return ["" if text == "nan" else text for text in texts]
+
+
+def _of_dates(block: np.ndarray, leaf: Leaf) -> list[str]:
+    unit = UNITS[np.datetime_data(block.dtype)[0]]
+    texts = np.datetime_as_string(block.astype(f"M8[{unit}]")).tolist()
+    return ["" if text == "NaT" else text for text in texts]
+
+
+def _of_texts(block: np.ndarray, leaf: Leaf) -> list[str]:
+    values = block.tolist()
+    wrong = next((one for one in values if one is not None and not isinstance(one, str)), None)
+    if wrong is not None:
+        raise TypeError(
+            f"field {leaf.name!r} has {shortened(repr(wrong))}, and of Python's objects a column "
+            "holds texts and None"
+        )
+    return ["" if value is None else as_cell(value) for value in values]
+
+
+_TEXTS = {
+    "b": _of_bools, "i": _of_numbers, "u": _of_numbers, "f": _of_floats, "M": _of_dates,
+    "U": _of_texts, "O": _of_texts, "T": _of_texts,
+}  # fmt: skip
+
+CSV_WRITER = Writer("a CSV file", _write_csv, _in_csv, takes_zeros=False)
+"""How views are written as CSV files."""
