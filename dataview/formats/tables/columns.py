@@ -19,7 +19,7 @@ import numpy as np
 
 from dataview.errors import hint
 from dataview.formats.contents import described
-from dataview.index import Affine, Index, gather, is_identity
+from dataview.index import Affine, Constant, Index, gather, is_identity
 from dataview.index.flat import layout_of
 from dataview.plan.build import record, stored
 from dataview.plan.fields import Fields, Unread, check_name
@@ -32,6 +32,9 @@ Name: TypeAlias = tuple[str, ...]
 
 KEPT_BYTES = 32 << 20
 """So much of what was read is kept: rows in no order come from the same groups again."""
+
+COLUMN_BYTES = 1 << 10
+"""About what a column of some groups takes beside its values."""
 
 JOINED_ROWS = 1 << 17
 """So many rows of small groups are read at once: more are done with before others are read."""
@@ -159,7 +162,7 @@ class Table(ABC):
             raise
         with self._lock:
             if self._runs.get((first, stop)) is run:  # it may have been forgotten meanwhile
-                self._keep(run, sum(read[one].nbytes for one in wanted))
+                self._keep(run, sum(COLUMN_BYTES + read[one].nbytes for one in wanted))
         return read[name]
 
     def _run_of(self, first: int, stop: int) -> tuple[_Run, Collection[Name]]:
@@ -189,6 +192,9 @@ class _Run:
         self.asked: set[Name] = set()
         self.columns: dict[Name, Future[Column]] = {}
         self.bytes = 0
+
+
+_FIRST = Constant(0)
 
 
 class ColumnSource(Source):
@@ -223,6 +229,9 @@ class ColumnSource(Source):
     def read(self, index: Index, memo: Memo) -> np.ndarray:
         """Return what an index selects, of the groups that have any of it."""
         rows = index.maps[0]
+        if isinstance(rows, Constant):
+            block = self._rows(rows.offset, rows.offset + 1)
+            return np.array(gather.read(block, Index(index.shape, (_FIRST, *index.maps[1:]))))
         if isinstance(rows, Affine) and len(rows.strides) == 1 and rows.strides[0][1] == 1:
             axis = rows.strides[0][0]
             block = self._rows(rows.offset, rows.offset + index.shape[axis])
