@@ -52,7 +52,10 @@ class Wrong(ValueError):
 
 
 class Field(NamedTuple):
-    """How a column is read: its kind, whether `QUOTED` was seen, the format of its dates."""
+    """How a column is read: its kind, whether `QUOTED` was seen, the format of its dates.
+
+    Of a column that `is_given`, each cell may be wrong; of another one, all were looked at.
+    """
 
     kind: Kind
     has_quoted: bool = False
@@ -88,7 +91,7 @@ def missing_among(cells: Sequence[str], dialect: Dialect) -> tuple[int, set[str]
 
 def _seen(cell: str, decimal: str, dates: bool) -> int:
     if _INT.fullmatch(cell):
-        return _whole(int(cell)) if len(cell) < LONGEST_INT else HUGE
+        return _whole(int(cell)) if len(cell) <= LONGEST_INT else HUGE
     if _FLOAT.fullmatch(_with_point(cell, decimal)):
         return FLOAT
     if cell in TRUE or cell in FALSE:
@@ -216,9 +219,13 @@ def _bools(cells: Sequence[str], field: Field, dialect: Dialect) -> np.ndarray:
 
 
 def _ints(cells: Sequence[str], field: Field, dialect: Dialect) -> np.ndarray:
-    if not all(map(_INT.fullmatch, cells)) or max(map(len, cells), default=0) > LONGEST_INT:
+    if field.is_given and not all(map(_is_whole, cells)):
         raise ValueError("no whole number")
     return in_range(list(map(int, cells)), field.kind.dtype)
+
+
+def _is_whole(cell: str) -> bool:
+    return len(cell) <= LONGEST_INT and _INT.fullmatch(cell) is not None
 
 
 def in_range(values: Any, dtype: np.dtype[Any]) -> np.ndarray:
@@ -237,7 +244,7 @@ def _widest(dtype: np.dtype[Any]) -> str:
 def _floats(cells: Sequence[str], field: Field, dialect: Dialect) -> np.ndarray:
     if dialect.decimal != ".":
         cells = [_with_point(cell, dialect.decimal) for cell in cells]
-    if not all(map(_FLOAT.fullmatch, cells)):
+    if field.is_given and not all(map(_FLOAT.fullmatch, cells)):
         raise ValueError("no number")
     return as_floats(np.array(list(map(float, cells)), "f8"), field.kind.dtype)
 
@@ -253,7 +260,7 @@ def _dates(cells: Sequence[str], field: Field, dialect: Dialect) -> np.ndarray:
         parse = datetime.datetime.strptime
         return np.array([parse(cell, field.dates) for cell in cells], "M8[us]")
     unit = np.datetime_data(field.kind.dtype)[0]
-    for cell in cells:
+    for cell in cells if field.is_given else ():
         seen = _time(cell)
         if seen & TEXT or not seen & _EXACT[unit] or (unit == "ns" and seen & FAR):
             raise ValueError("no such date")

@@ -360,9 +360,9 @@ def _given(layout: Layout, options: Options, path: str) -> dict[int, Field]:
     found = {}
     for number, name in enumerate(layout.names):
         if name in formats:
-            found[number] = Field(Kind(np.dtype("M8[us]")), dates=str(formats[name]))
+            found[number] = Field(Kind(np.dtype("M8[us]")), dates=str(formats[name]), is_given=True)
         elif types and name in types:
-            found[number] = Field(cells.given_kind(name, types[name], path))
+            found[number] = Field(cells.given_kind(name, types[name], path), is_given=True)
     return found
 
 

@@ -22,6 +22,10 @@ SMALLEST = 1 << 13
 """Less text is parsed in Python in the time that pyarrow takes to begin."""
 
 
+FEW = 100
+"""Among so many numbers is one with a fraction, if there is any in most columns of floats."""
+
+
 class NotTaken(Exception):
     """A text that pyarrow would read in another way than we do, or not at all."""
 
@@ -140,9 +144,9 @@ def _seen(arrow: Any, column: Any, dates: bool) -> int | None:
     if kind == arrow.float64():
         return cells.FLOAT | is_missing if _are_floats(column) else None
     if dates and arrow.types.is_date32(kind):
-        return cells.DATE | _far(column.to_numpy()) | is_missing
+        return cells.DATE | _far(arrow, column) | is_missing
     if dates and kind == arrow.timestamp("s"):
-        return cells.SECOND | _far(column.to_numpy()) | is_missing
+        return cells.SECOND | _far(arrow, column) | is_missing
     if dates and kind == arrow.timestamp("ns"):
         ticks = column.drop_null().to_numpy().view("i8")
         return (cells.NANO if (ticks % 1000).any() else cells.MICRO) | is_missing
@@ -153,7 +157,10 @@ def _seen(arrow: Any, column: Any, dates: bool) -> int | None:
 
 def _has_other_numbers(raw: bytes) -> bool:
     """Whether a text has what pyarrow takes for numbers, and we do not."""
-    return b"0x" in raw or b"0X" in raw or any(mark in raw for mark in (b"nan(", b"NaN(", b"NAN("))
+    return any(mark[-1:] in raw and mark in raw for mark in _OTHER_NUMBERS)
+
+
+_OTHER_NUMBERS = (b"0x", b"0X", b"nan(", b"NaN(", b"NAN(")
 
 
 def _has_quoted(raw: bytes, dialect: Dialect) -> bool:
@@ -167,15 +174,19 @@ def _has_quoted(raw: bytes, dialect: Dialect) -> bool:
 def _are_floats(column: Any) -> bool:
     """Whether not all numbers may be whole ones that are too large for 64 bits."""
     values = column.drop_null().to_numpy()
-    finite = values[np.isfinite(values)]
-    if (finite != np.floor(finite)).any():
-        return True
+    for some in (values[:FEW], values):
+        finite = some[np.isfinite(some)]
+        if (finite != np.floor(finite)).any():
+            return True
     return not np.isinf(values).any() and bool((np.abs(finite) < 2.0**63).all())
 
 
-def _far(values: np.ndarray) -> int:
-    years = values[~np.isnat(values)].astype("M8[Y]").view("i8") + 1970
-    return cells.FAR if ((years < 1678) | (years >= 2262)).any() else 0
+def _far(arrow: Any, column: Any) -> int:
+    """Return `FAR` if a date is out of the range of nanoseconds."""
+    ends = arrow.compute.min_max(column.cast(f"int{column.type.bit_width}"))
+    unit = "M8[s]" if column.type.bit_width == 64 else "M8[D]"
+    low, high = np.array(["1678", "2262"], unit).astype("i8").tolist()
+    return 0 if low <= ends["min"].as_py() and ends["max"].as_py() < high else cells.FAR
 
 
 def _cells(column: Any, dialect: Dialect) -> list[str]:
@@ -199,7 +210,7 @@ def _type(arrow: Any, field: Field, raw: bytes) -> Any:
     if dtype.kind == "M":
         unit = np.datetime_data(dtype)[0]
         return arrow.date32() if unit == "D" else arrow.timestamp(unit)
-    if dtype.kind in "iuf" and _has_other_numbers(raw):
+    if field.is_given and dtype.kind in "iuf" and _has_other_numbers(raw):
         raise NotTaken("numbers of another kind")
     return {"b": arrow.bool_, "i": arrow.int64, "u": arrow.uint64, "f": arrow.float64}[dtype.kind]()
 

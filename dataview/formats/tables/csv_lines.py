@@ -13,9 +13,6 @@ from dataview.formats.tables.dialect import Dialect
 GROUP_BYTES = 1 << 12
 """About so much text is a group: that is parsed to read one row of it."""
 
-LANE = 128
-"""So many words of flags are added byte by byte: a byte counts no further than 255."""
-
 
 class Cuts(NamedTuple):
     """Where the groups of a text end, and how many rows each has; the rest has no end yet."""
@@ -35,62 +32,36 @@ class Unclosed(ValueError):
 
 def cut(raw: bytes, dialect: Dialect, is_last: bool) -> Cuts:
     """Return the groups of a text that begins with a row; the last text has no rest."""
-    if _is_plain(raw, dialect):
-        return _plain_cuts(raw, is_last)
+    ends = _line_ends(raw, dialect, is_last)
+    if ends is not None:
+        return _cuts(ends, np.arange(len(ends) + 1))
     starts, ends = records(raw, dialect, is_last)
+    is_row = _are_rows(raw, starts, ends, dialect)
+    return _cuts(ends, np.concatenate([[0], np.cumsum(is_row)]))
+
+
+def _cuts(ends: np.ndarray, rows_before: np.ndarray) -> Cuts:
+    """Return groups of lines by where these end, and how many rows end before each of them."""
     if not len(ends):
         return Cuts(np.empty(0, np.intp), np.empty(0, np.intp))
     steps = np.arange(GROUP_BYTES, int(ends[-1]), GROUP_BYTES)
     last = np.unique([*ends.searchsorted(steps, side="right"), len(ends)])
     last = last[last > 0]
-    is_row = _are_rows(raw, starts, ends, dialect)
-    counted = np.concatenate([[0], np.cumsum(is_row)])
-    return Cuts(ends[last - 1], np.diff(counted[last], prepend=0))
+    return Cuts(ends[last - 1], np.diff(rows_before[last], prepend=0))
 
 
-def _is_plain(raw: bytes, dialect: Dialect) -> bool:
-    """Whether each line is a row."""
+def _line_ends(raw: bytes, dialect: Dialect, is_last: bool) -> np.ndarray | None:
+    """Return where lines end if each of them is a row, None if there may be others."""
     marks = [mark.encode() for mark in (dialect.quote, dialect.comment) if mark is not None]
-    if any(mark in raw for mark in marks) or b"\n\n" in raw or raw.startswith(b"\n"):
-        return False
-    return b"\r" not in raw or (
-        raw.count(b"\r") == raw.count(b"\r\n") and b"\n\r" not in raw and not raw.startswith(b"\r")
-    )
-
-
-def _plain_cuts(raw: bytes, is_last: bool) -> Cuts:
-    """Return the groups of a text of which each line is a row."""
-    ends, place = [], 0
-    for step in range(GROUP_BYTES, len(raw), GROUP_BYTES):
-        end = raw.rfind(b"\n", place, step) + 1
-        if end:
-            ends.append(end)
-            place = end
-    end = len(raw) if is_last else raw.rfind(b"\n") + 1
-    if end > place:
-        ends.append(end)
-    found = np.array(ends, np.intp)
-    rows = np.diff(_lines_before(raw, found), prepend=0)
-    if len(rows) and raw[found[-1] - 1] != 10:
-        rows[-1] += 1
-    return Cuts(found, rows)
-
-
-def _lines_before(raw: bytes, places: np.ndarray) -> np.ndarray:
-    """Return how many lines end before some places, which ascend."""
-    flags = np.frombuffer(raw, np.uint8) == 10
-    size = 8 * LANE
-    whole = len(flags) // size
-    words = flags[: whole * size].view(np.uint64).reshape(whole, LANE).sum(axis=1)
-    blocks = words.view(np.uint8).reshape(whole, 8).sum(axis=1, dtype=np.intp)
-    before = np.concatenate([[0], np.cumsum(blocks)])
-    block = places // size
-    rest = [
-        raw.count(b"\n", start, stop)
-        for start, stop in zip((block * size).tolist(), places.tolist(), strict=True)
-    ]
-    found: np.ndarray = before[block] + np.array(rest, np.intp)
-    return found
+    if any(mark in raw for mark in marks) or raw.startswith((b"\n", b"\r")):
+        return None
+    if b"\r" in raw and (raw.count(b"\r") != raw.count(b"\r\n") or b"\n\r" in raw):
+        return None
+    ends = np.flatnonzero(np.frombuffer(raw, np.uint8) == 10) + 1
+    if (np.diff(ends) == 1).any():
+        return None
+    is_cut = is_last and len(raw) > (int(ends[-1]) if len(ends) else 0)
+    return np.append(ends, len(raw)) if is_cut else ends
 
 
 # --- rows one by one -----------------------------------------------------------------------------

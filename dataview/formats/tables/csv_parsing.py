@@ -25,7 +25,7 @@ class Parser:
         """Return what is seen in each column of a text that begins at a place of the file."""
         arrow = csv_arrow.library()
         text = without_comments(raw, self.dialect)
-        if arrow is not None and text.strip(b"\r\n"):
+        if arrow is not None and text and not text.isspace():
             try:
                 return self._seen_by_arrow(arrow, text, known, asked)
             except csv_arrow.NotTaken:
@@ -60,7 +60,7 @@ class Parser:
         """Return columns of a text by their numbers."""
         arrow = csv_arrow.library() if len(raw) > csv_arrow.SMALLEST else None
         text = without_comments(raw, self.dialect) if arrow is not None else raw
-        if arrow is not None and text.strip(b"\r\n"):
+        if arrow is not None and text and not text.isspace():
             try:
                 return csv_arrow.columns(arrow, text, len(self.names), self.dialect, fields)
             except csv_arrow.NotTaken:
