@@ -263,7 +263,7 @@ def _decoded(
     known = _options_of(decoder_of(kind, {}))
     decoder = decoder_of(kind, {name: options[name] for name in known if name in options})
     files = FieldFiles(samples, field)
-    found = headers_read(files, decoder, looked_at(len(files), headers))
+    found = headers_read(files, decoder, looked_at(len(files), headers, decoder))
     rows = rows_of(files, decoder, samples.archive.opening, found, ragged)
     parts = {field: node_of_rows(rows)}
     for name, dtype in rows.decoder.facts.items():
