@@ -462,7 +462,7 @@ def _remove(owner: int, folder: str, journals: list[Journal]) -> None:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(journal.path)
         journal.close()
-    if os.getpid() == owner:
+    if os.getpid() == owner and os.access(folder, os.F_OK):
         with contextlib.suppress(OSError):  # it is gone, or others have journals there
             os.rmdir(folder)
 

@@ -118,6 +118,8 @@ def _is_zarr_array(folder: str) -> bool:
 
 def _names(folder: str) -> list[str]:
     """Return the journals in a folder, and links to others; it is removed if it is empty."""
+    if not os.access(folder, os.F_OK):  # often there is none, and an exception takes longer
+        return []
     try:
         names = [os.path.join(folder, name) for name in os.listdir(folder)]
     except (FileNotFoundError, NotADirectoryError):
