@@ -1,10 +1,11 @@
 """Time changes of a file as large as memory allows: `python bench_files.py`.
 
-The file is centred, and rows of it are written and read in random order. It has `--gigabytes`, by
-default 4, and is made in `--folder`, by default the system's folder for temporary files. Each
-contestant runs in its own process, whose memory is read from the system. Its data are written to
-the disk before the next one begins. dask with zarr is timed if both can be imported; `--no-peers`
-leaves it out.
+The file is centred, with a journal and without, a few rows of it are changed, and rows of it are
+written and read in random order. It has `--gigabytes`, by default 4, and is made in `--folder`, by
+default the system's folder for temporary files. Each contestant runs in its own process, whose
+memory is read from the system, but for changes of a few rows. Its data are written to the disk
+before the next one begins. dask with zarr is timed if both can be imported; `--no-peers` leaves it
+out.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-from timing import Timed, comparison, heading, megabytes
+from timing import Timed, comparison, heading, megabytes, timed
+
+import dataview as dv
 
 WIDTH = 64
 CHUNK = 1 << 18
@@ -49,6 +53,10 @@ WORKS = {
     ),
     "``x -= x._mean(axis=0)``": (
         "import dataview as dv; x = dv.open(path, 'r+')",
+        "x -= x._mean(axis=0)",
+    ),
+    "``x -= x._mean(axis=0)``, ``durable=False``": (
+        "import dataview as dv; x = dv.open(path, 'r+', durable=False)",
         "x -= x._mean(axis=0)",
     ),
     "dask, to another zarr array": (
@@ -128,6 +136,14 @@ def compare(
     return comparison(measured, {names[1]: limit}, memory=memory)
 
 
+def small_updates(path: Path, code: str) -> str:
+    """Return a table of a small update of a file without a journal, and with one."""
+    plain, noted = dv.open(path, "r+", durable=False), dv.open(path, "r+")
+    names = {f"``{code}``, ``durable=False``": plain, f"``{code}``": noted}
+    calls = {name: partial(exec, compile(code, "", "exec"), {"x": x}) for name, x in names.items()}
+    return comparison(timed(calls), {list(names)[1]: 1.6})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gigabytes", type=float, default=4)
@@ -137,15 +153,18 @@ def main() -> None:
     given = parser.parse_args()
     rows = max(1, round(given.gigabytes * 2**30 / (4 * WIDTH * CHUNK))) * CHUNK
     peers = not given.no_peers and all(map(importlib.util.find_spec, ("dask", "zarr")))
-    works = WORKS if peers else dict(list(WORKS.items())[:2])
+    works = WORKS if peers else dict(list(WORKS.items())[:-1])
     size = f"a file of {given.gigabytes:g} GB, {rows:,} × {WIDTH} float32"
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
         file = made(Path(folder, "x.npy"), rows, False)
         paths = dict.fromkeys(works, file)
         if peers:
-            paths[list(works)[2]] = made(Path(folder, "x.zarr"), rows, True)
+            paths[list(works)[-1]] = made(Path(folder, "x.zarr"), rows, True)
         print(heading(f"Centring {size}"))
-        print(compare(works, paths, given.rounds, 0.6))
+        print(compare(works, paths, given.rounds, 1.25))
+        print(heading("Small updates of the file, without a journal and with it"))
+        for keys in ("15", "[5, 1000, 15000]"):  # a row across the edge of a page, and others
+            print(small_updates(file, f"x[{keys}] = 1"))
         for verb, scattered in SCATTERED.items():
             print(heading(f"{verb} {min(rows, SCATTERED_ROWS):,} random rows of {size}"))
             print(compare(scattered, dict.fromkeys(scattered, file), given.rounds, 1.5))
