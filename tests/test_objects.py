@@ -318,6 +318,9 @@ def test_lists_and_structs_of_polars():
     assert d.box._shape() == (3, 2, 2) and d.box[1, 1]().tolist() == [3, 4]
     assert [row.tolist() for row in d.lost()] == [[1, 2], [], [5, 6]]
     assert d.s._fields() == ("p", "q", "p_mask", "q_mask")
+    kinds = pl.Series([["u", "v"], [], ["u"]], dtype=pl.List(pl.Categorical))
+    assert [row.tolist() for row in dv.View(kinds)()] == [["u", "v"], [], ["u"]]
+    assert dv.View(pl.Series([{"p": 1}, None])).p_mask().tolist() == [True, False]
     assert d.s.p().tolist() == [1, 0, 0] and d.s_mask().tolist() == [True, True, False]
 
 

@@ -87,9 +87,13 @@ def _path_of(name: Any) -> list[str]:
     parts = list(name) if isinstance(name, tuple) else [name]
     while len(parts) > 1 and parts[-1] == "":
         parts.pop()
-    return [
-        check_name(str(part) if isinstance(part, (int, np.integer)) else part) for part in parts
-    ]
+    for part in parts:
+        if not isinstance(part, (str, int, np.integer)):
+            raise TypeError(
+                f"a field's name is a string, and a column has the name {part!r}; rename it, such "
+                "as by frame.columns = frame.columns.map(str)"
+            )
+    return [check_name(str(part)) for part in parts]
 
 
 def _place(tree: dict[str, Any], path: list[str]) -> dict[str, Any]:
@@ -241,7 +245,7 @@ def of_polars(frame: Any) -> Node:
 def of_polars_series(series: Any) -> Node:
     """Return the node of a Series; a gap in what has none of its own makes it None."""
     column = _polars_column(series)
-    if column.present is None:
+    if column.present is None or isinstance(column.node, Record):  # whose fields have masks
         return column.node
     values = np.empty(len(series), object)
     values[:] = series.to_list()
@@ -292,9 +296,17 @@ def _codes(series: Any, labels: Any) -> Column:
 def _lists(series: Any) -> Column:
     """Return ragged rows; a row that is missing is empty."""
     lengths = series.list.len().fill_null(0)
-    values = of_polars_series(series.filter(lengths > 0).explode())
+    values = _inside(series.filter(lengths > 0))
     node = laid_out(values, layout_of(lengths=lengths.to_numpy()), exactly=True)
     return _with_gaps(series.name, node, series.is_null())
+
+
+def _inside(series: Any) -> Node:
+    """Return what is in lists; rows of different lengths know no labels, so these are texts."""
+    values = series.explode()
+    if type(values.dtype).__name__ in ("Categorical", "Enum"):
+        values = values.cast(import_library("polars", "polars").String)
+    return of_polars_series(values)
 
 
 def _fixed_lists(series: Any) -> Column:
@@ -302,7 +314,7 @@ def _fixed_lists(series: Any) -> Column:
     polars = import_library("polars", "polars")
     if series.null_count():
         return _lists(series.cast(polars.List(series.dtype.inner)))
-    inner = of_polars_series(series.explode())
+    inner = _inside(series)
     shape = (len(series), series.dtype.shape[0], *known_shape(inner)[1:])
     return Column(series.name, reshaped(inner, shape))
 
