@@ -774,6 +774,14 @@ def test_metadata_that_list_no_labels_are_metadata():
     assert dv.View([0.5, 1.5])._with_meta(labels=["a"])._labels()().tolist() == [0.5, 1.5]
 
 
+def test_rows_whose_code_is_missing_have_no_label_for_samplers():
+    d = known(codes=(0, 1, -1, 0, 1, -1))
+    sampler = dv.samplers.label_permutation(by="kind")
+    for part in (d, d[:]):
+        found = [code for b in part._minibatches(2, sampler=sampler) for code in b.kind().tolist()]
+        assert set(found) == {0, 1}
+
+
 def test_codes_of_other_labels_are_not_joined_in_silence():
     first, second = known(), known(labels=("cat", "dog"), codes=(0, 1))
     assert dv.concat(first, first[1:]).kind._labels()().tolist() == ["dog", "cat", "bird"]

@@ -13,7 +13,7 @@ from dataview.plan.kinds import Concat, Driven, Record, Stored, known_shape, mem
 from dataview.plan.node import Node, Part, Shape
 from dataview.plan.photographs import Photograph
 from dataview.plan.walk import below
-from dataview.tables import labels_of_rows, listed
+from dataview.tables import MISSING, known_labels, labels_of_rows, listed
 
 
 class RowsOf:
@@ -62,7 +62,7 @@ class RowsOf:
 
     def labels(self, by: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the row of each label, and the labels; a row without one is not among them."""
-        return labels_of_rows(list(map(self._read, self._columns_of(by))), self.count)
+        return labels_of_rows(list(map(self._read_labels, self._columns_of(by))), self.count)
 
     def _columns_of(self, by: Any) -> list[Any]:
         """Return the fields that a list names, anything else as the only one."""
@@ -72,6 +72,14 @@ class RowsOf:
 
     def _read(self, by: Any) -> np.ndarray:
         return self._column(by).array() if isinstance(by, (str, Node)) else listed(by)
+
+    def _read_labels(self, by: Any) -> np.ndarray:
+        """Return values, with NaN for the code of what is missing."""
+        values = self._read(by)
+        node = field(self.node, by) if isinstance(by, str) else by
+        if not isinstance(node, Node) or known_labels(node) is None:
+            return values
+        return np.where(values == MISSING, np.nan, values)
 
     def _column(self, by: str | Node) -> Column:
         for known, column in self.asked:
