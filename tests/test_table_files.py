@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import dataview as dv
 from children import printed
+from dataview.formats.tables.arrow_tables import ArrowTable
 from oracle import examples
 
 # -------------------- what Arrow's types become --------------------
@@ -284,6 +285,54 @@ def test_a_mapped_file_hands_out_no_part_of_itself(tmp_path):
     found = dv.open(path).x()
     found[:] = 7
     assert dv.open(path).x().tolist() == list(range(10))
+
+
+ROWS = [list(range(n % 4)) for n in range(50)]
+
+
+def test_lengths_of_lists_are_read_when_they_are_needed(write, tmp_path, monkeypatch):
+    path = write(pa.table({"l": ROWS, "x": range(50)}), tmp_path / "a", 7)
+    read = []
+    own = ArrowTable.read
+    monkeypatch.setattr(
+        ArrowTable, "read", lambda table, *asked: [read.append(asked), own(table, *asked)][1]
+    )
+    d = dv.open(path)
+    part = d[3:40].l[::-1]
+    assert (part._shape(), part._dtype(), len(part)) == ((37, None), np.dtype("i8"), 37)
+    assert "column 'l'" in repr(d) and repr(part)
+    sent = pickle.dumps(part)
+    assert len(sent) < 2000 and not read
+    assert [row.tolist() for row in pickle.loads(sent)()] == ROWS[3:40][::-1]
+    d._close()
+    with pytest.raises(ValueError, match="was closed"):
+        part()
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda v: v[3](),
+        lambda v: v[[3, 1, 3]][0](),
+        lambda v: v._size(),
+        lambda v: v._lengths()(),
+        lambda v: v._pad(-1)(),
+        lambda v: (v * 2 + 1)._pad(0)(),
+        lambda v: v._sum(axis=1)(),
+        lambda v: v[5:]._max(axis=None)(),
+        lambda v: (v == v)._pad(False)(),
+        lambda v: v._shuffled(3)._pad(0)(),
+        lambda v: np.concatenate([b() for b in v._minibatches(7)])[9],
+        lambda v: dv.concat([v, v])._pad(0)[60](),
+        lambda v: v._freeze()._pad(0)(),
+        lambda v: v._windows(2)(),
+        lambda v: v._map(lambda row: len(row))._probe()(),
+        lambda v: bool(v == [np.array(row) for row in ROWS]),
+    ],
+)
+def test_lists_of_files_are_ragged_rows_like_those_in_memory(use, tmp_path):
+    path = parquet(pa.table({"l": ROWS}), tmp_path / "a", 7)
+    np.testing.assert_array_equal(use(dv.open(path).l), use(dv.View(ROWS)))
 
 
 # -------------------- opened, closed, sent --------------------

@@ -112,6 +112,7 @@ def test_what_is_missing_has_a_mask_and_lists_are_ragged():
     )
     d = viewed(table_node(table, kinds))
     assert d._fields() == ("x", "x_mask", "words", "x_mask_2")
+    assert (repr(d), d.words._shape(), d.words._dtype(), len(d[3:].words)) and not table.calls
     assert d.x_mask_2().tolist() == [row % 5 > 0 for row in range(20)]
     assert d.words._shape() == (20, None)
     assert [row.tolist() for row in d.words()] == LISTS

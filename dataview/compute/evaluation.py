@@ -62,6 +62,7 @@ from dataview.plan.kinds import (
     members,
     size_of,
 )
+from dataview.plan.late import LateStored
 from dataview.plan.node import Node
 from dataview.plan.operations import CRASHING, comparable
 from dataview.plan.places import operand_index
@@ -389,6 +390,7 @@ def _without_data(node: Node, index: Index | None, memo: Memo) -> np.ndarray:
 
 _ANSWERS: dict[type[Node], Callable[[Any, Index | None, Memo], Answer]] = {
     Stored: _stored,
+    LateStored: _stored,
     Reshaped: _reshaped,
     MatMul: products.answer,
     Elementwise: _elementwise,

@@ -53,6 +53,7 @@ from dataview.plan.kinds import (
     shape_for_rows,
     size_of,
 )
+from dataview.plan.late import LateStored
 from dataview.plan.node import Evaluate, Node
 from dataview.plan.places import operand_index
 from dataview.sizes import sizes
@@ -439,6 +440,7 @@ def _of_expression(
 
 _TAKERS: dict[type[Node], Callable[[Evaluate, Any], Taker | None]] = {
     Stored: _of_stored,
+    LateStored: _of_stored,
     Select: _of_select,
     Reshaped: _of_reshaped,
     Concat: _of_joined,

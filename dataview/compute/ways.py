@@ -165,7 +165,7 @@ def have_makers_in_common(nodes: Collection[Node]) -> bool:
 
 def maker_of(part: Part) -> Any:
     """Return what makes the samples that a part reads, None if they are not made one by one."""
-    return part.source.maker if type(part) is Stored else part.maker
+    return part.source.maker if isinstance(part, Stored) else part.maker
 
 
 def cuts_of_request(nodes: Collection[Node]) -> Iterator[Cut | None]:

@@ -7,6 +7,7 @@ from typing import Any
 from dataview.index import Computed, Index, extent, shifted
 from dataview.plan.fields import NO_FIELDS
 from dataview.plan.kinds import Record, Reduction, Select, Stored
+from dataview.plan.late import LateStored
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below, rebuilt, remade
@@ -63,7 +64,8 @@ def _seen(part: Any) -> tuple[Stored | None, Index | None]:
     """Return the stored data that a part is or selects from, and which part of it."""
     if isinstance(part, Select) and isinstance(part.node, Stored):
         return part.node, part.index
-    return (part, None) if isinstance(part, Stored) else (None, None)
+    is_whole = isinstance(part, Stored) and not isinstance(part, LateStored)  # that is in no memory
+    return (part, None) if is_whole else (None, None)
 
 
 def _cut(source: Source, indices: list[Index | None]) -> tuple[Source, list[int]]:

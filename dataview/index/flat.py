@@ -10,7 +10,7 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -31,6 +31,9 @@ class Layout:
     offsets: np.ndarray
     shapes: np.ndarray | None
     axes: tuple[int | None, ...]
+
+    is_late: ClassVar[Any] = False
+    """Whether only the number of rows is known so far."""
 
     @property
     def count(self) -> int:

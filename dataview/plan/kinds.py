@@ -578,13 +578,14 @@ def size_of(shape: Shape) -> int:
     return math.prod(shape)
 
 
-def nbytes_of(node: Node) -> int | None:
+def nbytes_of(node: Any) -> int | None:
     """Return the number of bytes of a node's data, None if it is unknown or has no end."""
     extents = node.extents if isinstance(node, Sampled) and node.is_sized else node.shape
-    if extents is None or node.dtype is None or any(map(is_endless, extents)):
+    is_late = hasattr(node, "layout") and node.layout.is_late
+    if extents is None or node.dtype is None or any(map(is_endless, extents)) or is_late:
         return None
     size = node.size if isinstance(node, Sampled) else size_of(known_shape(node))
-    return size * node.dtype.itemsize
+    return int(size * node.dtype.itemsize)
 
 
 def _shared_shape(fields: Fields, rank: int) -> Shape | None:

@@ -220,6 +220,8 @@ class Ragged(Sampled):
 
     def narrowed(self) -> Ragged:
         """Return the same rows, over no more of the values and the layout than they need."""
+        if self.layout.is_late:
+            return self
         ends = extent(self.index.maps[0], self.index.shape) or (0, -1)
         first, last = ends
         if first == 0 and last == self.layout.count - 1:

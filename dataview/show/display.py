@@ -22,6 +22,7 @@ from dataview.plan.kinds import (
     Stored,
     nbytes_of,
 )
+from dataview.plan.late import LateStored
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 from dataview.samplers import Cycle, Order
@@ -116,6 +117,7 @@ def _nbytes(node: Node) -> int | None:
 
 PLACES: dict[type[Node], Callable[[Any], str]] = {
     Stored: lambda node: node.source.describe(),
+    LateStored: lambda node: node.source.describe(),
     Placeholder: lambda node: f"symbol {harmless(node.name)}",
     Deferred: lambda node: f"of symbol {listing(node.names)}",
     Stream: lambda node: "stream",
@@ -131,6 +133,7 @@ STATES: dict[type[Node], dict[str, Callable[[Any], int | str]]] = {
     Mapped: {"{}": lambda node: harmless(node.step.title, 60)},
     Undeclared: {"{}": lambda node: harmless(node.step.title, 60), "not probed": lambda node: True},
     Stored: {"read-only": lambda node: not node.writable},
+    LateStored: {"read-only": lambda node: True},
     Comparison: {"sides do not broadcast": lambda node: node.shape is None},
     Record: {"no common length": lambda node: _lengths_differ(node)},
 }

@@ -11,20 +11,21 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Future
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from dataview.errors import hint
 from dataview.formats.contents import described
+from dataview.formats.tables.fills import fills_of
+from dataview.formats.tables.lists import LateLayout, Lists
 from dataview.index import Affine, Constant, Index, gather, is_identity
-from dataview.index.flat import layout_of
 from dataview.plan.build import record, stored
 from dataview.plan.fields import Fields, Unread, check_name
+from dataview.plan.late import LateStored
 from dataview.plan.node import Node
-from dataview.plan.ragged import laid_out
+from dataview.plan.ragged import Ragged
 from dataview.sources import Memo, Source
 
 Name: TypeAlias = tuple[str, ...]
@@ -306,20 +307,19 @@ def table_node(
     `fill` is what stands for missing values instead, for all columns or by their names; `metas` are
     metadata of columns, and `lost` says of some why they cannot be viewed.
     """
-    table.fills = _fills(fill, kinds, table.title)
+    table.fills = fills_of(fill, kinds, table.title)
     kinds = {
         name: kind._replace(has_missing=False) if name in table.fills else kind
         for name, kind in kinds.items()
     }
-    lists = _lists(table, {name: kind.depth for name, kind in kinds.items() if kind.depth})
     nodes = {
-        name: described(column_node(table, name, kind, lists), metas.get(name, NO_META))
+        name: described(column_node(table, name, kind), metas.get(name, NO_META))
         for name, kind in kinds.items()
     }
     masks = {
         name: stored(ColumnSource(table, name, kind, is_mask=True))
         for name, kind in kinds.items()
-        if kind.has_missing and (name not in lists or any(lists[name].gaps))
+        if kind.has_missing
     }
     return nested(nodes, masks, lost)
 
@@ -346,49 +346,6 @@ def _place(parts: dict[str, Any], name: Name) -> dict[str, Any]:
     return parts
 
 
-def _fills(fill: Any, kinds: Mapping[Name, Kind], title: str) -> dict[Name, Any]:
-    """Return what stands for missing values, by column, if it is a value of the column's dtype."""
-    if fill is None:
-        return {}
-    dotted = {".".join(name): name for name in kinds}
-    given = (
-        fill
-        if isinstance(fill, Mapping)
-        else {own: fill for own, name in dotted.items() if kinds[name].has_missing}
-    )
-    for name, value in given.items():
-        if name not in dotted:
-            raise ValueError(f"fill= names {name!r}, {no_column(name, dotted, title)}")
-        dtype = kinds[dotted[name]].dtype
-        if not _is_of(value, dtype):
-            raise TypeError(
-                f"fill={value!r} is no value of column {name!r} of {title}, which holds "
-                f"{'texts or other objects' if dtype.hasobject else dtype}; fill={{name: value}} "
-                "gives a value for some columns alone"
-            )
-    return {dotted[name]: value for name, value in given.items()}
-
-
-def no_column(name: str, names: Iterable[str], title: str) -> str:
-    """Say that a table has no column of a name, and which it has."""
-    return f"which is no column of {title}{hint(name, list(names))}"
-
-
-def _is_of(value: Any, dtype: np.dtype[Any]) -> bool:
-    """Whether an array of a dtype can hold a value as it is.
-
-    >>> [_is_of(value, np.dtype("i2")) for value in (-1, 1.5, 1 << 20, "x")]
-    [True, False, False, False]
-    """
-    if dtype.hasobject:
-        return not isinstance(value, (bool, int, float))
-    try:
-        found = np.array(value, dtype)
-        return bool(found == value or found != found) and found.shape == ()
-    except (TypeError, ValueError, OverflowError):
-        return False
-
-
 def _free(name: str, taken: Mapping[str, Any]) -> str:
     """Return a name that no column has."""
     names = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(2)))
@@ -404,41 +361,35 @@ def _record(parts: Mapping[str, Any]) -> Node:
     )
 
 
-class _Lists(NamedTuple):
-    """The lengths of lists at each depth, in pieces, and how many values each group has.
+def column_node(table: Table, name: Name, kind: Kind) -> Node:
+    """Return the node of a column; lists are ragged rows, whose lengths are read when needed.
 
-    `gaps` says of each piece whether a row has no list.
+    Of lists in lists the lengths are read now: the rows of the inner ones are not known before.
     """
-
-    lengths: list[list[np.ndarray]]
-    counts: list[int]
-    gaps: list[bool]
-
-
-def column_node(
-    table: Table, name: Name, kind: Kind, lists: Mapping[Name, _Lists] = NO_META
-) -> Node:
-    """Return the node of a column; lists are ragged rows."""
     if not kind.depth:
         return stored(ColumnSource(table, name, kind))
-    starts = np.concatenate([[0], np.cumsum(lists[name].counts)]).astype(np.intp)
-    node: Node = stored(ColumnSource(table, name, kind, kind.depth, starts))
-    for own in reversed(lists[name].lengths):
-        node = laid_out(node, layout_of(lengths=np.concatenate([[], *own]).astype(np.intp)), True)
+    lists = Lists(table, name, kind)
+    if kind.depth == 1:
+        values = LateStored(ListSource(lists), kind.shape)
+        return Ragged(values, LateLayout(lists, int(table.starts[-1])))
+    node: Node = stored(ColumnSource(table, name, kind, kind.depth, lists.starts))
+    for own in reversed(lists.layouts):
+        node = Ragged(node, own)
     return node
 
 
-def _lists(table: Table, depths: Mapping[Name, int]) -> dict[Name, _Lists]:
-    """Return the lengths of the lists of columns, for which these are read in one pass."""
-    found = {name: _Lists([[] for _ in range(depth)], [], []) for name, depth in depths.items()}
-    for first, stop in table.runs(range(len(table.starts) - 1) if depths else range(0)):
-        rows = table.starts[first : stop + 1] - table.starts[first]
-        for name, lists in found.items():
-            bounds, column = rows, table.column(name, first, stop)
-            lists.gaps.append(column.present is not None and not column.present.all())
-            for own in lists.lengths:
-                offsets = cast(np.ndarray, column.offsets)
-                own.append(np.diff(offsets))
-                bounds, column = offsets[bounds], cast(Column, column.values)
-            lists.counts.extend(np.diff(bounds).tolist())
-    return found
+class ListSource(ColumnSource):
+    """The values of lists, one after the other: how many there are is known when it is needed."""
+
+    __slots__ = ("lists",)
+
+    def __init__(self, lists: Lists) -> None:
+        self.lists, self.table, self.name = lists, lists.table, lists.name
+        self.dtype, self.depth, self.is_mask = lists.kind.dtype, lists.kind.depth, False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ListSource, (self.lists,)
+
+    starts = property(lambda self: self.lists.starts)
+    shape = property(lambda self: (int(self.starts[-1]), *self.lists.kind.shape))
+    chunk_rows = property(lambda self: max(1, int(np.diff(self.starts).max(initial=1))))
