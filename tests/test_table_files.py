@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import dataview as dv
 from children import printed
 from dataview.formats.tables.arrow_tables import ArrowTable
+from dataview.formats.tables.parquet import ParquetTable
 from oracle import examples
 
 # -------------------- what Arrow's types become --------------------
@@ -285,6 +286,63 @@ def test_a_mapped_file_hands_out_no_part_of_itself(tmp_path):
     found = dv.open(path).x()
     found[:] = 7
     assert dv.open(path).x().tolist() == list(range(10))
+
+
+NOTED = {
+    "x": pa.array([*range(100)]),
+    "f": pa.array(
+        [None if n % 9 == 4 else np.nan if n % 7 == 0 else n * 0.1 for n in range(100)], "f4"
+    ),
+    "gaps": pa.array([None if n % 13 == 0 else n + 50 for n in range(100)]),
+}
+CONDITIONS = [
+    lambda d: d.x > 70,
+    lambda d: d.x <= 12.5,
+    lambda d: np.greater(7, d.x),
+    lambda d: d.x == 33,
+    lambda d: d.x != 33,
+    lambda d: d.f >= 0.1,
+    lambda d: d.f < np.float32(0.1),
+    lambda d: d.gaps < 1,
+    lambda d: d.gaps == 0,
+    lambda d: (d.gaps > 60) & (d.x < 30),
+    lambda d: (d.x > 60) & d.gaps_mask,
+    lambda d: (d.x > 60) | (d.x < 5),
+    lambda d: ~(d.x > 60),
+    lambda d: d.x > 2**70,
+    lambda d: d.x > np.nan,
+    lambda d: d.x > np.arange(100)[::-1],
+]
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+@pytest.mark.parametrize("statistics", [True, False])
+def test_a_filter_keeps_the_rows_that_it_keeps_in_memory(condition, statistics, tmp_path):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table(NOTED), path, row_group_size=10, write_statistics=statistics)
+    d = dv.open(path)
+    same = dv.View(**{name: d[name]() for name in ("x", "f", "gaps", "gaps_mask")})
+    expected = np.flatnonzero(condition(same)())
+    assert d._filter(condition(d)).x().tolist() == expected.tolist()
+    d = dv.open(path, fill={"gaps": 77})
+    if "gaps_mask" not in condition.__code__.co_names:
+        expected = np.flatnonzero(condition(dv.View(x=d.x(), f=d.f(), gaps=d.gaps()))())
+        assert d._filter(condition(d)).x().tolist() == expected.tolist()
+
+
+def test_a_filter_reads_the_groups_that_may_have_such_rows(tmp_path, monkeypatch):
+    folder(tmp_path / "d", one=NOTED)
+    pq.write_table(pa.table(NOTED), tmp_path / "d" / "one.parquet", row_group_size=10)
+    read = []
+    own = ParquetTable.arrays
+    monkeypatch.setattr(
+        ParquetTable, "arrays", lambda table, *asked: [read.append(asked[1]), own(table, *asked)][1]
+    )
+    for path in (tmp_path / "d" / "one.parquet", tmp_path / "d"):
+        d = dv.open(path)
+        read.clear()
+        kept = d._filter((d.x > 74) & (d.x <= 90))
+        assert len(kept) == 16 and read == [7, 8, 9]
 
 
 ROWS = [list(range(n % 4)) for n in range(50)]

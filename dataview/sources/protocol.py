@@ -124,6 +124,14 @@ class Source(ABC):
         """Return a few words that tell a reader where the data is."""
         return type(self).__name__
 
+    def bounds(self) -> Any:
+        """Return the least and greatest of the values in groups of rows, where a file notes them.
+
+        They are four arrays: where groups start, the least, the greatest, and whether both are
+        known.  Groups in which nothing can fulfil a condition are not read.
+        """
+        return None
+
     def close(self) -> None:  # noqa: B027, nothing is open by default
         """Close the file that the data are in, if it was opened by its name for views."""
 

@@ -4,6 +4,7 @@ What is found in a pass over a column is a photograph, as a statistic is.
 """
 
 from dataview.tables.coding import MISSING, classes
+from dataview.tables.filters import mask_of
 from dataview.tables.groups import Grouped
 from dataview.tables.joins import joined
 from dataview.tables.labels import coded, counted, in_labels, known_labels, with_labels
@@ -13,7 +14,20 @@ from dataview.tables.several import labels_of_rows, listed
 from dataview.tables.unique import distinct
 
 __all__ = [
-    "MISSING", "Grouped", "classes", "coded", "counted", "distinct", "filled_in", "in_labels",
-    "joined", "known_labels", "labels_of_rows", "listed", "numbers_of_rows", "whole_rows",
+    "MISSING",
+    "Grouped",
+    "classes",
+    "coded",
+    "counted",
+    "distinct",
+    "filled_in",
+    "in_labels",
+    "joined",
+    "known_labels",
+    "labels_of_rows",
+    "listed",
+    "mask_of",
+    "numbers_of_rows",
+    "whole_rows",
     "with_labels",
 ]  # fmt: skip

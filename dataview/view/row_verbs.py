@@ -8,7 +8,7 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from dataview import batches, loader, samplers, samples, spaces
+from dataview import batches, loader, samplers, samples, spaces, tables
 from dataview.plan.node import Node
 from dataview.view import face
 from dataview.view.face import BaseView, evaluated, like, node_from, node_of, viewed
@@ -66,7 +66,9 @@ class RowVerbs(BaseView):
         """
         if callable(condition) and not isinstance(condition, BaseView):
             return like(self, samples.filtered(node_of(self), condition, viewed))
-        return cast(Self, cast(Any, self)[samplers.as_mask(np.asarray(evaluated(condition)))])
+        mask = tables.mask_of(node_of(condition)) if isinstance(condition, BaseView) else None
+        mask = np.asarray(evaluated(condition)) if mask is None else mask
+        return cast(Self, cast(Any, self)[samplers.as_mask(mask)])
 
     def _split(self, sizes: Any, seed: int | None = None, by: Any = None) -> tuple[Self, ...]:
         """Split the rows into parts of these sizes or fractions; the rest is one more part.

@@ -130,6 +130,10 @@ class Table(ABC):
             yield start, stop
             start = stop
 
+    def bounds(self, name: Name) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Return the least and the greatest value of each group, and whether both are known."""
+        return None
+
     def close(self) -> None:
         """Keep nothing of the file; who has an open file closes it too."""
         with self._lock:
@@ -279,6 +283,12 @@ class ColumnSource(Source):
             return cast(np.ndarray, column.values)
         count = int(self.starts[stop] - self.starts[first])
         return np.ones(count, bool) if column.present is None else column.present
+
+    def bounds(self) -> Any:
+        """Return the least and the greatest value of each group, with where groups start."""
+        is_plain = not self.is_mask and not self.depth and len(self.shape) == 1
+        found = self.table.bounds(self.name) if is_plain else None
+        return None if found is None else (self.starts, *found)
 
     def close(self) -> None:
         """Close the file of the table."""

@@ -83,6 +83,32 @@ class ParquetTable(ArrowTable):
             for group in range(self.metadata.num_row_groups)
         )
 
+    def bounds(self, name: Name) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Return the least and the greatest value of each group of rows, as noted in the file.
+
+        Rows without a value hold another one here, which is between them then.
+        """
+        leaf = self.leaves[name]
+        if (
+            leaf.kind.dtype.kind not in "iuf"
+            or leaf.kind.dtype.itemsize < 4
+            or name in self.dictionaries
+        ):
+            return None
+        ends = np.zeros((2, self.metadata.num_row_groups), leaf.kind.dtype)
+        known = np.zeros(self.metadata.num_row_groups, bool)
+        for group in range(self.metadata.num_row_groups):
+            noted = self.metadata.row_group(group).column(self.places[name]).statistics
+            if noted is None or not noted.has_min_max or not noted.has_null_count:
+                continue
+            values = [noted.min, noted.max]
+            if noted.null_count:
+                values.append(self.fills.get(name, 0))
+            found = np.array(values, leaf.kind.dtype)
+            ends[:, group] = found.min(), found.max()
+            known[group] = bool((found == found).all())
+        return ends[0], ends[1], known
+
     def arrays(self, names: Collection[Name], first: int, stop: int) -> Any:
         """Return columns of some groups of rows."""
         groups = list(range(first, stop))

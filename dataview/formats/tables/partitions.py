@@ -145,6 +145,17 @@ class FolderTable(Table):
                 found[name] = _constant(part.values.get(name[0]), self.keys[name[0]], count)
         return found
 
+    def bounds(self, name: Name) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Return the least and the greatest value of each group of rows, if all files note them."""
+        found = [
+            part.table.bounds(name) if name in part.table.leaves else None for part in self.parts
+        ]
+        known = [one for one in found if one is not None]
+        if len(known) < len(found) or len({one[0].dtype for one in known}) > 1 or self.fills:
+            return None
+        low, high, are_known = map(np.concatenate, zip(*known, strict=True))
+        return low, high, are_known
+
     def close(self) -> None:
         """Have all views of the folder say that it is closed."""
         for part in self.parts:

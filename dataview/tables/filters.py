@@ -1,0 +1,76 @@
+"""Masks from conditions, of which groups of rows are not read that cannot fulfil them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dataview.compute import evaluate
+from dataview.index import block_index
+from dataview.plan.kinds import Comparison, Elementwise, Stored
+from dataview.plan.node import Node
+
+_SWAPPED = {
+    np.greater: np.less, np.less: np.greater, np.greater_equal: np.less_equal,
+    np.less_equal: np.greater_equal, np.equal: np.equal,
+}  # fmt: skip
+"""The comparisons that tell something of groups, and each with its sides exchanged."""
+
+
+class Groups(NamedTuple):
+    """Where groups of rows start, and in which of them a condition may be true."""
+
+    starts: np.ndarray
+    may: np.ndarray
+
+
+def mask_of(node: Node) -> np.ndarray | None:
+    """Return where a condition is true, None if there are no groups that need not be read."""
+    groups = _groups_of(node)
+    if groups is None or groups.may.all() or node.shape is None or len(node.shape) != 1:
+        return None
+    found = np.zeros(node.shape, bool)
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], groups.may, [False]]).astype("i1")))
+    for first, stop in edges.reshape(-1, 2):
+        start, end = groups.starts[[first, stop]].tolist()
+        found[start:end] = evaluate(node, block_index(node.shape, start, end))
+    return found
+
+
+def _groups_of(node: Any) -> Groups | None:
+    """Return in which groups of rows a condition may be true, None if nothing is known of it."""
+    if isinstance(node, Comparison):
+        return None if node.negated else _compared(np.equal, *node.args)
+    if not isinstance(node, Elementwise) or len(node.args) != 2:
+        return None
+    if node.ufunc in (np.bitwise_and, np.logical_and):
+        sides = [_groups_of(side) for side in node.args]
+        known = [side for side in sides if side is not None]
+        if len(known) == 2 and np.array_equal(known[0].starts, known[1].starts):
+            return Groups(known[0].starts, known[0].may & known[1].may)
+        return known[0] if len(known) == 1 and _is_mask(node) else None
+    return _compared(node.ufunc, *node.args)
+
+
+def _is_mask(node: Elementwise) -> bool:
+    return all(getattr(side, "dtype", None) == np.bool_ for side in node.args)
+
+
+def _compared(ufunc: Any, left: Any, right: Any) -> Groups | None:
+    """Return the groups of a comparison of stored data with a number."""
+    if ufunc not in _SWAPPED:
+        return None
+    if isinstance(right, Node):
+        left, right, ufunc = right, left, _SWAPPED[ufunc]
+    if not isinstance(left, Stored) or isinstance(right, Node) or np.ndim(right):
+        return None
+    bounds = left.source.bounds() if isinstance(right, (int, float, np.number)) else None
+    if bounds is None:
+        return None
+    starts, lows, highs, known = bounds
+    if ufunc is np.equal:
+        may = np.less_equal(lows, right) & np.greater_equal(highs, right)
+    else:
+        may = ufunc(highs if ufunc in (np.greater, np.greater_equal) else lows, right)
+    return Groups(starts, may | ~known)
