@@ -144,7 +144,7 @@ def _in_form(form: Any, batch: Any) -> Any:
 
 def _with_all(names: Any, batch: Any) -> Any:
     """Return a batch by field, or raise if it lacks one that is asked for."""
-    if not isinstance(batch, Mapping):
+    if type(batch) is not dict and not isinstance(batch, Mapping):
         raise TypeError(f"a batch is a mapping by field; got {type(batch).__name__}")
     missing = [name for name in names if name not in batch]
     if missing:

@@ -13,6 +13,7 @@ from dataview.plan.node import Node
 from dataview.plan.symbols import placeholder
 from dataview.spaces import batch as batches
 from dataview.spaces.base import SPACE, Callback, Space, plain, shape_text
+from dataview.spaces.batch import Extents
 
 
 class ArraySpace(Space):
@@ -26,6 +27,7 @@ class ArraySpace(Space):
         row = tuple([n for n in self.extents if n is not None])
         self.__dict__["row_shape"] = row
         self.__dict__["_total"] = math.prod(row)
+        self.__dict__["_place"] = self.extents.index(None)
         super().__init__(facts, *callbacks)
 
     def check_batch(self, batch: Any, where: str) -> None:
@@ -38,15 +40,20 @@ class ArraySpace(Space):
                 f"{where}: {self!r} has {len(self.extents)} axes ({', '.join(self.roles)}); got "
                 f"the shape {shape_text(shape)}{self.advice(shape)}"
             )
+        place = self._place
+        if shape[:place] + shape[place + 1 :] != self.row_shape:
+            self._check_lengths(shape, where)
+        if self.dtype is not None and batch.dtype != self.dtype and batch.dtype is not None:
+            self._check_dtype(batch, where)
+        self.check_values(batch, where)
+
+    def _check_lengths(self, shape: Extents, where: str) -> None:
         for axis, (own, wanted) in enumerate(zip(shape, self.extents, strict=True)):
             if own != wanted and wanted is not None and own is not None:
                 raise ValueError(
                     f"{where}: {self!r} has {wanted} {self.roles[axis]}; got {own} of them, in "
                     f"axis {axis} of the shape {shape_text(shape)}"
                 )
-        if self.dtype is not None and batch.dtype != self.dtype and batch.dtype is not None:
-            self._check_dtype(batch, where)
-        self.check_values(batch, where)
 
     def _check_kind(self, batch: Any, where: str) -> None:
         if isinstance(batch, (list, tuple)):

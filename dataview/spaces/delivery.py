@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -46,7 +47,7 @@ class Delivery:
     def __call__(self, given: Mapping[str, Any]) -> Any:
         """Return the nested batches, of nodes or arrays, by those of the sources."""
         found = tuple([step(given[step.source]) for step in self._steps])
-        return self.mapping.nest(found)
+        return self.mapping.filled(found)
 
     def in_arrays(self, given: Mapping[str, Any]) -> Any:
         """Return the nested batches as arrays; some of the given ones may be ragged nodes."""
@@ -99,7 +100,7 @@ def _as_batch(rows: Any, space: Space) -> Any:
         return rows
     total = space.get_total_dimension()
     known = [n for n in shape[1:] if n is not None]
-    if len(known) < len(shape) - 1 or int(np.prod(known)) != total:
+    if len(known) < len(shape) - 1 or math.prod(known) != total:
         return rows  # which the check of the space refuses
     return batches.reshaped(rows, shape[0], *space.row_shape)
 
@@ -124,6 +125,8 @@ def _padded(rows: Any, space: SequenceSpace) -> Any:
 
 
 def _evaluated(batch: Any) -> Any:
+    if type(batch) is np.ndarray:
+        return batch
     if isinstance(batch, tuple):
         return tuple([_evaluated(part) for part in batch])
     if isinstance(batch, Ragged):

@@ -119,13 +119,10 @@ class OneHot(RowStep):
         if numbers is not None:  # of an array they are checked already
             check_labels(values, self.count, "the labels", numbers)
         rows, dim = values.shape
-        if self.merge:
-            found = np.zeros((rows, self.count), self.dtype)
-            starts = np.arange(0, rows * self.count, self.count)
-        else:
-            found = np.zeros((rows, dim * self.count), self.dtype)
-            starts = np.arange(0, rows * dim * self.count, self.count)
-        places = values.astype(np.intp, copy=False) + starts.reshape(rows, -1)
+        parts = 1 if self.merge else dim  # of a vector, each with a place for every label
+        found = np.zeros((rows, parts * self.count), self.dtype)
+        starts = np.arange(0, rows * parts * self.count, self.count).reshape(rows, parts)
+        places = values.astype(np.intp, copy=False) + starts
         found.reshape(-1)[places] = 1
         return found
 

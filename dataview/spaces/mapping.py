@@ -114,6 +114,10 @@ class DataSpecsMapping:
             nothing = ""
         return _nested(self._tree, parts, nothing, spaces)
 
+    def filled(self, parts: tuple[Any, ...]) -> Any:
+        """Return batches, one for each unique pair, in the nested structure."""
+        return _nested(self._tree, parts, None, False)
+
     def _parts(self, flat: Any) -> tuple[Any, ...]:
         count = len(self.unique)
         parts = flat.components if isinstance(flat, CompositeSpace) else flat
