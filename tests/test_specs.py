@@ -532,6 +532,16 @@ def test_sequences_filled_up():
     batches = [*d._loader(2, spec=(SequenceSpace(VectorSpace(9)), "w"))]
     assert [shapes(batch) for batch in batches] == [((2, 2, 9), (2, 2)), ((3, 1, 9), (3, 1))]
     assert batches[1][0].argmax(-1)[:, 0].tolist() == [3, 4, 5]
+    films = SequenceSpace(PLANES)
+    frames = np.arange(5 * 12.0).reshape(5, 12)
+    f = dv.View(w=dv.ragged(frames, lengths=[2, 3]), _spaces={"w": films})
+    data, mask = f._get((films, "w"))
+    assert shapes((data, mask)) == ((3, 2, 2, 3, 2), (3, 2))
+    np.testing.assert_array_equal(data[2, ..., 1](), frames[4].reshape(2, 2, 3))
+    turned, _ = f._get((SequenceSpace(VectorSpace(12)), "w"))
+    np.testing.assert_array_equal(
+        turned[2, 1](), frames[4].reshape(2, 2, 3).transpose(1, 2, 0).ravel()
+    )
     dense = dv.View(x=np.zeros((3, 2)), _spaces={"x": VectorSpace(2)})
     with pytest.raises(ValueError, match="cannot be formatted as SequenceSpace"):
         dense._get((SequenceSpace(VectorSpace(1)), "x"))

@@ -2,7 +2,7 @@
 
 A space is a value that says what a batch has to be: `VectorSpace(784)`, `Conv2DSpace((28, 28),
 channels=1)`.  It checks batches, and makes batches of other spaces of them: of arrays arrays, of
-views views.  `dataview.specs` has pairs of a space and the name of a field.
+views views.  `specs` has pairs of a space and the name of a field.
 """
 
 from dataview.spaces import specs

@@ -175,6 +175,16 @@ class Space:
     roles: tuple[str, ...] = ()
     """What each axis is: batch, features, rows, columns, channels, time or labels."""
 
+    @property
+    def rows_first(self) -> Space:
+        """The same space with the axis of the batch in front, as the rows of a field stand."""
+        return self
+
+    @property
+    def usual(self) -> Space:
+        """The same space with its axes in the order in which a sample becomes a vector."""
+        return self
+
     def axis_of(self, role: str) -> int | None:
         """Return the number of the axis that has a role, None if none has."""
         return self.roles.index(role) if role in self.roles else None

@@ -118,9 +118,6 @@ def _padded(rows: Any, space: SequenceSpace) -> Any:
     if len(steps) - 2 < len(space.space.row_shape):  # a number a step, where one axis is due
         data = batches.reshaped(dense, *steps[:2], *space.space.row_shape)
     order = tuple(range(2, len(batches.extents_of(data))))
-    axis = space.get_batch_axis()
-    if axis != 1:
-        raise TypeError(f"the sequences of {space!r} do not stand in axis 1 behind the time")
     return batches.transposed(data, (1, 0, *order)), batches.transposed(marks, (1, 0))
 
 

@@ -18,7 +18,7 @@ from dataview.spaces import batch as batches
 from dataview.spaces.arrays import ArraySpace
 from dataview.spaces.base import SPACE, Space, shape_text
 from dataview.spaces.composite import CompositeSpace, NullSpace
-from dataview.spaces.images import Conv1DSpace, Conv2DSpace, Conv3DSpace, ConvSpace
+from dataview.spaces.images import Conv1DSpace, Conv2DSpace, Conv3DSpace
 from dataview.spaces.indexes import IndexSpace, LabelSpace
 from dataview.spaces.sequences import IndexSequenceSpace, SequenceSpace, VectorSequenceSpace
 from dataview.spaces.vector import VectorSpace
@@ -61,11 +61,6 @@ def declared(meta: Mapping[str, Any]) -> Space | None:
 
 
 # --- what fits ---------------------------------------------------------------------------------
-
-
-def rows_first(space: Space) -> Space:
-    """Return a space with the axis of the batch in front, as rows of a field have it."""
-    return space.rows_first if isinstance(space, ConvSpace) else space
 
 
 def holds_rows(space: Space, row: tuple[int | None, ...]) -> bool:
@@ -167,10 +162,10 @@ def stored_as(node: Node, wanted: Space, name: str) -> Space:
         )
     known = declared(node.meta)
     if known is not None:
-        return rows_first(known)
+        return known.rows_first
     extents = node.extents
     row = None if extents is None else extents[1:]
-    usual = type(wanted)(wanted.shape, wanted.channels) if isinstance(wanted, ConvSpace) else wanted
+    usual = wanted.usual
     is_plain = isinstance(usual, (ArraySpace, SequenceSpace)) and not getattr(
         usual, "sparse", False
     )

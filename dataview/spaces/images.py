@@ -96,6 +96,11 @@ class ConvSpace(ArraySpace):
         """The same space with the axis of the batch in front, the others in their order."""
         return self.with_axes(("b", *[axis for axis in self.axes if axis != "b"]))
 
+    @property
+    def usual(self) -> ConvSpace:
+        """The same space with its axes in the order in which a sample becomes a vector."""
+        return self.with_axes(self.default_axes())
+
 
 ConvSpace.family = ConvSpace
 

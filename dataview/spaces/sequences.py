@@ -132,6 +132,19 @@ class SequenceSpace(Space):
         """Return the same space for another dtype."""
         return SequenceSpace(self.space.with_dtype(dtype))
 
+    @property
+    def rows_first(self) -> SequenceSpace:
+        """The same space with the axis of the sequences behind that of the time."""
+        return self._with_steps(self.space.rows_first)
+
+    @property
+    def usual(self) -> SequenceSpace:
+        """The same space with the axes of its steps in the usual order."""
+        return self._with_steps(self.space.usual)
+
+    def _with_steps(self, space: Any) -> SequenceSpace:
+        return self if space is self.space else SequenceSpace(space)
+
     def check_batch(self, batch: Any, where: str) -> None:
         """Raise unless a batch is a pair of data and mask that fit."""
         if not isinstance(batch, tuple) or len(batch) != 2:
