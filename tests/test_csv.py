@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 import dataview as dv
 from children import python
 from dataview.formats.tables import csv as csv_room
-from dataview.formats.tables import csv_arrow, lines
+from dataview.formats.tables import csv_arrow
+from dataview.formats.tables import csv_lines as lines
 from dataview.sizes import sizes
 
 WITHOUT = mock.patch.dict(sys.modules, {"pyarrow": None})
@@ -617,3 +618,74 @@ def test_what_is_no_table_is_not_saved_as_one(tmp_path):
     ragged = dv.View({"x": dv.View([[1, 2], [3]])})
     with pytest.raises((TypeError, ValueError), match="the rows of 'x' differ in length"):
         ragged._save(path)
+
+
+# -------------------- other libraries --------------------
+
+
+@pytest.mark.clients
+@given(
+    rows=st.lists(
+        st.tuples(
+            st.integers(-(10**9), 10**9).map(str),
+            st.sampled_from(["", "NA", "7", "-3"]),
+            st.floats(allow_nan=False, allow_infinity=False).map(repr),
+            st.text('ab ,\n"é', min_size=1, max_size=5).map(lambda text: f"t{text}"),
+            st.sampled_from(["True", "False"]),
+        ),
+        min_size=1,
+        max_size=20,
+    ),
+    sep=st.sampled_from(",;\t"),
+    end=st.sampled_from(["\n", "\r\n"]),
+)
+def test_pandas_reads_the_same(place, rows, sep, end):
+    import pandas
+
+    out = io.StringIO()
+    writer = csv.writer(out, delimiter=sep, lineterminator=end)
+    writer.writerows([list("nmxsb"), *rows])
+    path = written(place, out.getvalue())
+    frame = pandas.read_csv(path, sep=sep)
+    for way in (WITHOUT, WITH_ALWAYS):
+        with way, dv.open(path, sep=sep) as d:
+            assert d.n().tolist() == frame.n.tolist()
+            assert d.x().tolist() == frame.x.tolist()
+            assert d.s().tolist() == frame.s.tolist()
+            assert d.b().tolist() == frame.b.tolist()
+            there = frame.m.notna().to_numpy()
+            assert d.m()[there].tolist() == frame.m[there].tolist()
+            if not there.all():
+                assert d.m_mask().tolist() == there.tolist()
+
+
+@pytest.mark.clients
+@pytest.mark.parametrize("name", ["iris", "wine_data", "breast_cancer"])
+def test_tables_of_scikit_learn_are_those_that_it_loads(name):
+    from sklearn import datasets
+
+    load = getattr(datasets, f"load_{name.removesuffix('_data')}")()
+    path = os.path.join(os.path.dirname(datasets.__file__), "data", f"{name}.csv")
+    if name == "iris":  # whose first line has as many cells as the others, among them texts
+        assert dv.open(path).column_3.dtype == np.dtype("O")
+    else:
+        with pytest.raises(ValueError, match=r"\.csv: line 2, \d+ cells, and the first row has"):
+            dv.open(path)
+    d = dv.open(path, skip=1)
+    columns = d._fields()
+    assert np.array([d[name]() for name in columns[:-1]]).T.tolist() == load.data.tolist()
+    assert d[columns[-1]]().tolist() == load.target.tolist()
+
+
+@pytest.mark.clients
+@pytest.mark.parametrize("name", ["diabetes_data_raw.csv.gz", "linnerud_exercise.csv"])
+def test_texts_parted_by_spaces_are_read(name):
+    from sklearn import datasets
+
+    path = os.path.join(os.path.dirname(datasets.__file__), "data", name)
+    expected = {
+        "diabetes_data_raw.csv.gz": lambda: datasets.load_diabetes(scaled=False).data,
+        "linnerud_exercise.csv": lambda: datasets.load_linnerud().data,
+    }[name]()
+    d = dv.open(path, sep=" ")
+    assert np.array([d[name]() for name in d._fields()]).T.tolist() == expected.tolist()

@@ -25,7 +25,7 @@ from dataview.formats.tables.schema import joined
 from dataview.formats.tables.text_files import TextFile, line_at
 from dataview.plan.node import Node
 
-CHUNK = 1 << 22
+CHUNK = 1 << 20
 """So much text the pass reads at a time, and a part of what is read later is parsed at once."""
 
 LONGEST_ROW = 1 << 24
@@ -34,7 +34,7 @@ LONGEST_ROW = 1 << 24
 SAMPLE = 1 << 16
 """So much text is read at first, to find what parts cells and whether there are names."""
 
-AHEAD = 3
+AHEAD = 2
 """So many texts are looked at while the next is read."""
 
 

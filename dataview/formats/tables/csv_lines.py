@@ -10,7 +10,7 @@ import numpy as np
 
 from dataview.formats.tables.dialect import Dialect
 
-GROUP_BYTES = 1 << 12
+GROUP_BYTES = 1 << 11
 """About so much text is a group: that is parsed to read one row of it."""
 
 
@@ -45,7 +45,7 @@ def _cuts(ends: np.ndarray, rows_before: np.ndarray) -> Cuts:
     if not len(ends):
         return Cuts(np.empty(0, np.intp), np.empty(0, np.intp))
     steps = np.arange(GROUP_BYTES, int(ends[-1]), GROUP_BYTES)
-    last = np.unique([*ends.searchsorted(steps, side="right"), len(ends)])
+    last = np.unique(np.append(ends.searchsorted(steps, side="right"), len(ends)))
     last = last[last > 0]
     return Cuts(ends[last - 1], np.diff(rows_before[last], prepend=0))
 

@@ -139,7 +139,7 @@ class SqliteTable(Table):
         else:
             rows = connection.execute(f"SELECT {row} FROM {place} ORDER BY {row}")
             firsts = np.array([own for (own,) in itertools.islice(rows, 0, None, each)], np.int64)
-        self.bounds, self.last = np.append(firsts, 0), most  # the last group has all to the end
+        self.edges, self.last = np.append(firsts, 0), most  # the last group has all to the end
         return np.append(np.arange(0, count, each), count)
 
     def _profile(self, connection: sqlite3.Connection, count: int) -> None:
@@ -168,8 +168,8 @@ class SqliteTable(Table):
     def read(self, names: Collection[Name], first: int, stop: int) -> Mapping[Name, Column]:
         """Return columns of some groups."""
         chosen = ", ".join(quoted(name) for (name,) in names)
-        least, behind = self.bounds[[first, stop]].tolist()
-        most = self.last if stop == len(self.bounds) - 1 else behind - 1
+        least, behind = self.edges[[first, stop]].tolist()
+        most = self.last if stop == len(self.edges) - 1 else behind - 1
         with self.database.reading() as connection:
             rows = connection.execute(
                 f"SELECT {chosen} FROM {self.place} WHERE {self.rowid} BETWEEN ? AND ? "
