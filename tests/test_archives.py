@@ -138,10 +138,21 @@ def test_rows_are_what_was_put_in(tmp_path_factory, rows, name, shuffled, folder
 
 
 def test_shards_follow_one_another(tmp_path):
-    shards = [tarred(tmp_path / f"{n}.tar", shard(n + 2)) for n in range(2)]
-    d = dv.concat([dv.open(path) for path in shards])
-    assert d.cls().tolist() == [0, 1, 0, 1, 2] and d.png[-1]()[0, 0, 0] == 2
+    for number in range(2):
+        tarred(tmp_path / f"{number}.tar", shard(number + 2))
+    d = dv.open(f"{tmp_path}/*.tar", image_mode="L")
+    assert d.cls().tolist() == [0, 1, 0, 1, 2] and d.png[-1]()[0, 0] == 2
     assert d.json.of.name[[0, 4]]().tolist() == ["é0", "é2"]
+
+
+def test_shards_are_looked_at_together(tmp_path):
+    tarred(tmp_path / "0.tar", [("a.cls", b"1"), ("a.json", b'{"x": 1, "y": 0}')])
+    tarred(tmp_path / "1.tar", [("b.cls", b"cat"), ("b.json", b'{"x": 0.5}')])
+    d = dv.open([tmp_path / "0.tar", tmp_path / "1.tar"])
+    assert d.cls().tolist() == ["1", "cat"] and d.json.x().tolist() == [1, 0.5]
+    assert d.json.y_mask().tolist() == [True, False]
+    again = pickle.loads(pickle.dumps(d))
+    assert again.cls[::-1]().tolist() == ["cat", "1"] and again.json.x[1]() == 0.5
 
 
 def test_files_that_are_in_no_row_are_told(tmp_path):

@@ -608,3 +608,34 @@ def test_a_cell_of_a_gigabyte_is_refused_in_little_memory(tmp_path):
         d.b()
     part = dv.open(path, query="SELECT a, substr(b, 1, 3) AS b FROM x")
     assert part.b().tolist() == [b"\0\0\0"]
+
+
+# -------------------- several files --------------------
+
+
+def test_files_of_one_kind_follow_one_another(tmp_path):
+    for number in range(3):
+        written(tmp_path / f"{number}.txt", f"{number}\nend\n")
+        json_lines(tmp_path, [{"n": number, "l": [number] * number}] * 2, f"{number}.jsonl")
+        rows = {"x": [(number, None if number == 1 else "t")]}
+        database(tmp_path, "CREATE TABLE x (n, t TEXT)", rows=rows, name=f"{number}.db")
+    assert dv.open(f"{tmp_path}/*.txt")[::2]().tolist() == ["0", "1", "2"]
+    d = dv.open([tmp_path / "2.jsonl", tmp_path / "0.jsonl"])
+    assert d.n().tolist() == [2, 2, 0, 0] and [len(row) for row in d.l()] == [2, 2, 0, 0]
+    d = dv.open(f"{tmp_path}/?.db")
+    assert d.n().tolist() == [0, 1, 2] and d.t_mask().tolist() == [True, False, True]
+    assert dv.open(f"{tmp_path}/?.db", fill="?").t().tolist() == ["t", "?", "t"]
+    json_lines(tmp_path, [{"n": 1, "more": 0.5}], "3.jsonl")
+    d = dv.open([tmp_path / "0.jsonl", tmp_path / "3.jsonl"])
+    assert d.more_mask().tolist() == [False, False, True] and d.l_mask().tolist() == [
+        True,
+        True,
+        False,
+    ]
+    assert pickle.loads(pickle.dumps(d.more))[2]() == 0.5
+    d = dv.open([tmp_path / "3.jsonl", tmp_path / "0.jsonl"], fill={"more": -1})
+    assert d.more().tolist() == [0.5, -1, -1]
+    json_lines(tmp_path, [{"n": "x"}], "4.jsonl")
+    d = dv.open([tmp_path / "4.jsonl", tmp_path / "0.jsonl"])
+    with pytest.raises(dv.FieldError, match="'n' is a text in line 1 and an integer in line 1"):
+        d.n  # noqa: B018

@@ -111,20 +111,26 @@ FORMATS = {
         needs="zarr",
     ),
     "archive": Format(
-        (".zip", ".tar", ".tar.gz", ".tgz"), open_archive, can=RAGGED, needs="Pillow, soundfile"
+        (".zip", ".tar", ".tar.gz", ".tgz"),
+        open_archive,
+        can=RAGGED,
+        needs="Pillow, soundfile",
+        is_table=True,
     ),
     "json lines": Format(
         (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz"),
         open_json_lines,
         can=COLUMNS,
+        is_table=True,
     ),
     "sqlite": Format(
         (".db", ".sqlite", ".sqlite3"),
         open_sqlite,
         magic=b"SQLite format 3\0",
         can=frozenset({"random access", "missing values"}),
+        is_table=True,
     ),
-    "lines": Format((".txt", ".txt.gz"), open_lines),
+    "lines": Format((".txt", ".txt.gz"), open_lines, is_table=True),
     "image": Format(MEDIA_SUFFIXES["image"], open_media, can=frozenset(), needs="Pillow"),
     "audio": Format(MEDIA_SUFFIXES["audio"], open_media, can=frozenset(), needs="soundfile"),
     "listed": Format(MEDIA_SUFFIXES["listed"], open_listed, can=RAGGED),

@@ -7,14 +7,14 @@ import io
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from dataview.errors import shortened
 from dataview.formats.arrays.npz import open_npz
 from dataview.formats.arrays.zarr import MARKS, open_zarr
-from dataview.formats.contents import tree, with_arrays
+from dataview.formats.contents import tree
 from dataview.formats.handles import Claim
 from dataview.formats.media.decoders import Decoder, Member, decoder_of, kind_of
 from dataview.formats.media.folders import IGNORED
@@ -29,6 +29,7 @@ from dataview.formats.media.rows import (
 from dataview.formats.tables.columns import Column, Kind, Name, Table, table_node
 from dataview.formats.tables.json_fields import (
     Form,
+    Leaf,
     Misfit,
     Rows,
     check_settled,
@@ -37,6 +38,7 @@ from dataview.formats.tables.json_fields import (
     see,
 )
 from dataview.plan.build import stored
+from dataview.plan.concat import concat
 from dataview.plan.kinds import Record, members
 from dataview.plan.node import Node
 
@@ -76,7 +78,7 @@ Where one of the first rows has another text than a number, as 007 is, they are 
 
 
 def open_archive(
-    path: str,
+    path: str | Sequence[str],
     mode: str,
     claim: Claim | None = None,
     headers: str = "few",
@@ -90,37 +92,57 @@ def open_archive(
 ) -> Node:
     """Return the record of what is in the files of an archive, of which the names are read.
 
-    A zip file of zarr, or of `.npy` files alone, is opened as these are.
+    A zip file of zarr, or of `.npy` files alone, is opened as these are.  Of several archives the
+    rows follow one another.
     """
+    paths = [path] if isinstance(path, str) else path
     if mode != "r":
         raise ValueError(
-            f"{path}: what is in an archive cannot be changed in place; open it with mode 'r'; "
-            f"got {mode!r}"
+            f"{', '.join(paths)}: what is in an archive cannot be changed in place; open it with "
+            f"mode 'r'; got {mode!r}"
         )
     check_settled(rows_settled)
-    archive = Archive(path, claim)
-    other = _other(archive)
-    if other is not None:
-        archive.close()
-        return other(path, mode, claim)
-    samples = Samples(archive)
     options = {
         "image_mode": image_mode, "upright": upright, "mono": mono, "most_bytes": most_bytes,
         "encoding": encoding,
     }  # fmt: skip
-    table = SampleTable(samples, rows_settled)
-    lost = samples.lost | table.lost
-    found = cast(Record, table_node(table, table.kinds))
+    archives = [Archive(one, claim) for one in paths]
+    other = _other(archives[0])
+    if other is not None and len(paths) == 1:
+        archives[0].close()
+        return other(paths[0], mode, claim)
+    each = None if rows_settled is None else max(1, rows_settled // len(paths))
+    seen = Seen()
+    tables = [SampleTable(Samples(archive), each, seen) for archive in archives]
+    seen.look(tables)
+    looked = _Looked(headers, ragged, options)
+    found = [_node(table, looked) for table in tables]
+    return found[0] if len(found) == 1 else concat(found)
+
+
+class _Looked(NamedTuple):
+    """What a user says of how archives are looked at, and of how files in them are decoded."""
+
+    headers: str
+    ragged: bool | None
+    options: dict[str, Any]
+
+
+def _node(table: SampleTable, looked: _Looked) -> Node:
+    """Return the record of what is in the files of an archive."""
+    samples = table.samples
+    lost = samples.lost | leaves_of(table.seen.form, "row")[1]
+    found = cast(Record, table_node(table, table.kinds()))
     parts = {name: part.node for name, part in members(found).items()}
     for field in samples.decoded:
         try:
-            parts |= _decoded(samples, field, options, headers, ragged)
+            parts |= _decoded(samples, field, looked)
         except (ValueError, ImportError) as error:
             lost[field] = f"cannot be decoded: {shortened(str(error))}"
     order = [KEY, *samples.files]
     rank = {name: order.index(name) if name in order else len(order) for name in parts}
     ordered = {name: parts[name] for name in sorted(parts, key=lambda name: rank[name])}
-    return with_arrays(path, tree(ordered, lost, {}))
+    return tree(ordered, lost, {})
 
 
 def _other(archive: Archive) -> Callable[..., Node] | None:
@@ -255,16 +277,15 @@ def _opened(archive: Archive, number: int) -> io.BytesIO:
     return io.BytesIO(archive.bytes_of(number))
 
 
-def _decoded(
-    samples: Samples, field: str, options: Mapping[str, Any], headers: str, ragged: bool | None
-) -> dict[str, Node]:
+def _decoded(samples: Samples, field: str, looked: _Looked) -> dict[str, Node]:
     """Return the field of decoded files, and those of what their headers say besides."""
     kind = str(_kind(field))
     known = _options_of(decoder_of(kind, {}))
-    decoder = decoder_of(kind, {name: options[name] for name in known if name in options})
+    given = {name: looked.options[name] for name in known if name in looked.options}
+    decoder = decoder_of(kind, given)
     files = FieldFiles(samples, field)
-    found = headers_read(files, decoder, looked_at(len(files), headers, decoder))
-    rows = rows_of(files, decoder, samples.archive.opening, found, ragged)
+    found = headers_read(files, decoder, looked_at(len(files), looked.headers, decoder))
+    rows = rows_of(files, decoder, samples.archive.opening, found, looked.ragged)
     parts = {field: node_of_rows(rows)}
     for name, dtype in rows.decoder.facts.items():
         parts[f"{field}_{name}"] = stored(fact_source(rows, dtype))
@@ -278,54 +299,66 @@ def _options_of(decoder: Decoder) -> Collection[str]:
 # --- files that are parsed, or left as they are --------------------------------------------------
 
 
+class Seen:
+    """What is in texts of archives, by their first rows: `form`, and fields that are no numbers."""
+
+    def __init__(self) -> None:
+        self.form = Form()
+        self.texts: set[str] = set()
+
+    def look(self, tables: Sequence[SampleTable]) -> None:
+        """Look at the first rows of archives."""
+        firsts = [table.rows(table.parsers, 0, table.settled) for table in tables]
+        for table, rows in zip(tables, firsts, strict=True):
+            numbers = [field for field, parser in table.parsers.items() if parser is _integer]
+            self.texts |= {one for one in numbers if any(type(row[one]) is str for row in rows)}
+        for table, rows in zip(tables, firsts, strict=True):
+            own = self.texts.intersection(table.parsers)
+            texts = [{**row, **{field: str(row[field]) for field in own}} for row in rows]
+            try:
+                see(self.form, texts, range(len(texts)))
+            except ValueError as error:
+                path = table.samples.archive.path
+                raise ValueError(f"{path} is no table: {error}") from None
+
+
 class SampleTable(Table):
     """The keys of rows, and what is in files of texts and of unknown kinds; each row is a group."""
 
     reads_rows = joins_groups = True
 
-    def __init__(self, samples: Samples, rows_settled: int | None) -> None:
+    def __init__(self, samples: Samples, rows_settled: int | None, seen: Seen) -> None:
         count = len(samples.keys)
         super().__init__(os.path.basename(samples.archive.path), np.arange(count + 1))
-        self.samples, self.rows_settled = samples, rows_settled
-        self.parsers = {
-            field: PARSED[field.rpartition(".")[2]]
-            for field in samples.files
-            if field.rpartition(".")[2] in PARSED
-        }
-        self.form = Form()
+        self.samples, self.rows_settled, self.seen = samples, rows_settled, seen
+        ends = {field: field.rpartition(".")[2] for field in samples.files}
+        self.parsers = {field: PARSED[end] for field, end in ends.items() if end in PARSED}
         self.settled = count if rows_settled is None else min(count, rows_settled)
-        if self.settled and self.parsers:
-            self._settle()
-        self.leaves, self.lost = leaves_of(self.form, "row")
-        self.kinds: dict[Name, Kind] = {(KEY,): Kind(np.dtype(object))}
-        for field in samples.files:
-            if field not in self.parsers and field not in samples.decoded:
-                self.kinds[field,] = Kind(np.dtype(object))
-        self.kinds |= {name: leaf.kind for name, leaf in self.leaves.items()}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return SampleTable, (self.samples, self.rows_settled)
+        return SampleTable, (self.samples, self.rows_settled, self.seen)
 
-    def _settle(self) -> None:
-        """Look at the first rows, to know what is in the fields that are parsed."""
-        rows = self._rows([*self.parsers], 0, self.settled)
-        for field, parser in self.parsers.items():
-            if parser is _integer and any(type(row[field]) is str for row in rows):
-                self.parsers[field] = _text
-                rows = [{**row, field: str(row[field])} for row in rows]
-        try:
-            see(self.form, rows, range(self.settled))
-        except ValueError as error:
-            raise ValueError(f"{self.samples.archive.path} is no table: {error}") from None
+    @functools.cached_property
+    def leaves(self) -> dict[Name, Leaf]:
+        """The columns of what is parsed, once all archives have been looked at."""
+        found = leaves_of(self.seen.form, "row")[0]
+        return {name: leaf for name, leaf in found.items() if name[0] in self.parsers}
 
-    def _rows(self, chosen: Sequence[str], first: int, stop: int) -> list[dict[str, Any]]:
+    def kinds(self) -> dict[Name, Kind]:
+        """Return what the columns are."""
+        decoded = {*self.parsers, *self.samples.decoded}
+        raw = [KEY, *(field for field in self.samples.files if field not in decoded)]
+        own = {name: leaf.kind for name, leaf in self.leaves.items()}
+        return {(field,): Kind(np.dtype(object)) for field in raw} | own
+
+    def rows(self, chosen: Collection[str], first: int, stop: int) -> list[dict[str, Any]]:
         """Return rows of the fields that are parsed."""
         return [{field: self._parsed(field, row) for field in chosen} for row in range(first, stop)]
 
     def _parsed(self, field: str, row: int) -> Any:
         raw = self.samples.raw(field, row)
         try:
-            return self.parsers[field](raw)
+            return _text(raw) if field in self.seen.texts else self.parsers[field](raw)
         except ValueError as error:
             raise self.samples.named(field, row, error) from None
 
@@ -333,7 +366,7 @@ class SampleTable(Table):
         """Return columns of some rows."""
         self.samples.archive.opening.check()
         tops = [*dict.fromkeys(name[0] for name in names if name in self.leaves)]
-        found = Rows(self._rows(tops, first, stop) if tops else [], self.form)
+        found = Rows(self.rows(tops, first, stop) if tops else [], self.seen.form)
         try:
             return {name: self._column(name, found, first, stop) for name in names}
         except Misfit as misfit:

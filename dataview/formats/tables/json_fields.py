@@ -99,9 +99,10 @@ def see(form: Form, values: Sequence[Any], lines: Sequence[int], depth: int = 0)
     if depth > DEEPEST:
         raise ValueError(f"line {lines[0]} is nested more than {DEEPEST} levels deep")
     types = list(map(type, values))
-    kinds = set(types)
-    for kind in kinds - form.kinds.keys():
-        form.kinds[kind] = lines[types.index(kind)]
+    kinds = dict.fromkeys(types)
+    for kind in kinds:
+        if kind not in form.kinds:
+            form.kinds[kind] = lines[types.index(kind)]
     if int in kinds:
         _see_integers(form, [value for value in values if type(value) is int])
     if list in kinds:
@@ -197,7 +198,7 @@ def _dtype_of(form: Form, where: str, has_gaps: bool) -> np.dtype[Any] | str:
     """Return the dtype of values without parts, or why there is none."""
     kinds = form.kinds.keys() - {Null}
     if len(kinds) > 1 and kinds != {int, float}:
-        first = sorted(kinds, key=lambda kind: form.kinds[kind])[:2]
+        first = [kind for kind in form.kinds if kind is not Null][:2]
         told = " and ".join(f"{NAMES[kind]} in {where} {form.kinds[kind]}" for kind in first)
         return f"is {told}"
     if kinds == {int} and not has_gaps:

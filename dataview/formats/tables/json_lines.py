@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import codecs
+import functools
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from dataview.formats.handles import Claim
 from dataview.formats.tables.columns import Column, Name, Table, table_node
 from dataview.formats.tables.json_fields import (
     Form,
+    Leaf,
     Misfit,
     Rows,
     check_settled,
@@ -22,6 +24,7 @@ from dataview.formats.tables.json_fields import (
     parsed,
     see,
 )
+from dataview.formats.tables.schema import joined
 from dataview.formats.tables.text_bytes import LineGroups, TextBytes, changed
 from dataview.plan.node import Node
 from dataview.sources import FileState
@@ -34,24 +37,28 @@ WHITE = b" \t\r\n"
 
 
 def open_json_lines(
-    path: str,
+    path: str | Sequence[str],
     mode: str,
     claim: Claim | None = None,
     rows_settled: int | None = SETTLED,
+    fill: Any = None,
 ) -> Node:
     """Return the record of the fields of a file's rows, of which the first `rows_settled` are read.
 
-    None reads all of them.
+    None reads all of them.  Of several files the rows follow one another.
     """
+    paths = [path] if isinstance(path, str) else path
     if mode != "r":
         raise ValueError(
-            f"{path}: lines of JSON cannot be changed in place; open it with mode 'r', or _save a "
-            f"copy in another format; got {mode!r}"
+            f"{', '.join(paths)}: lines of JSON cannot be changed in place; open it with mode "
+            f"'r', or _save a copy in another format; got {mode!r}"
         )
     check_settled(rows_settled)
-    table = JsonTable(path, claim, rows_settled)
-    kinds = {name: leaf.kind for name, leaf in table.leaves.items()}
-    return with_arrays(path, table_node(table, kinds, lost=table.lost))
+    form = Form()  # of all files: a key that one of them lacks has a mask
+    tables = [JsonTable(one, claim, rows_settled, form) for one in paths]
+    kinds = {name: leaf.kind for name, leaf in tables[0].leaves.items()}
+    table, _ = joined(f"{len(paths)} files", [(one, kinds) for one in tables])
+    return with_arrays(paths[0], table_node(table, kinds, fill, lost=leaves_of(form)[1]))
 
 
 class JsonTable(Table):
@@ -64,11 +71,11 @@ class JsonTable(Table):
         path: str,
         claim: Claim | None,
         rows_settled: int | None,
+        form: Form,
         told: FileState | None = None,
     ) -> None:
-        self.rows_settled = rows_settled
+        self.rows_settled, self.form = rows_settled, form
         self.raw = TextBytes(path, claim, told)
-        self.form = Form()
         self.settled = 0
         start = len(codecs.BOM_UTF8) * self.raw.read(0, min(3, self.raw.size)).startswith(
             codecs.BOM_UTF8
@@ -78,13 +85,17 @@ class JsonTable(Table):
             are_rows = _are_rows(block, ends)
             self._settle(block, ends, are_rows, groups.lines)
             groups.add(place, ends, are_rows)
-        self.leaves, self.lost = leaves_of(self.form)
         self.places, starts, self.lines = groups.arrays()
         super().__init__(os.path.basename(path), starts)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        told = self.raw.path, self.raw.opening.claim, self.rows_settled, self.raw.state
-        return JsonTable, told
+        raw = self.raw
+        return JsonTable, (raw.path, raw.opening.claim, self.rows_settled, self.form, raw.state)
+
+    @functools.cached_property
+    def leaves(self) -> dict[Name, Leaf]:
+        """The columns by name, once all files have been looked at."""
+        return leaves_of(self.form)[0]
 
     def _settle(self, block: bytes, ends: np.ndarray, are_rows: np.ndarray, before: int) -> None:
         """Look at rows of a block, if more are needed; `before` lines came before it."""

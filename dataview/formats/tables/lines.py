@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import itertools
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from dataview.errors import shortened
 from dataview.formats.handles import Claim
 from dataview.formats.tables.columns import Column, Kind, Name, Table, column_node
+from dataview.formats.tables.schema import joined
 from dataview.formats.tables.text_bytes import LineGroups, TextBytes
 from dataview.plan.node import Node
 from dataview.sources import FileState
@@ -35,18 +36,24 @@ TEXTS = Kind(np.dtype(object))
 
 
 def open_lines(
-    path: str,
+    path: str | Sequence[str],
     mode: str,
     claim: Claim | None = None,
     encoding: str = "utf-8",
     errors: str = "strict",
 ) -> Node:
-    """Return the node of the lines of a file, in which the ends of lines are looked for."""
+    """Return the node of the lines of a file, or of several, one after the other.
+
+    The ends of lines are looked for.
+    """
+    paths = [path] if isinstance(path, str) else path
     if mode != "r":
         raise ValueError(
-            f"{path}: lines of text cannot be changed in place; open it with mode 'r'; got {mode!r}"
+            f"{', '.join(paths)}: lines of text cannot be changed in place; open it with mode 'r'; "
+            f"got {mode!r}"
         )
-    return column_node(LineTable(path, claim, encoding, errors), LINE, TEXTS)
+    parts = [(LineTable(one, claim, encoding, errors), {LINE: TEXTS}) for one in paths]
+    return column_node(joined(f"{len(paths)} files", parts)[0], LINE, TEXTS)
 
 
 class LineTable(Table):

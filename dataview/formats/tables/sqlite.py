@@ -14,6 +14,7 @@ from dataview.errors import hint, shortened
 from dataview.formats.contents import with_arrays
 from dataview.formats.handles import Claim
 from dataview.formats.tables.columns import Column, Kind, Name, Table, table_node
+from dataview.formats.tables.schema import joined
 from dataview.formats.tables.sqlite_access import Database, quoted
 from dataview.formats.tables.text_bytes import changed
 from dataview.plan.node import Node
@@ -60,33 +61,43 @@ class Holding(NamedTuple):
 
 
 def open_sqlite(
-    path: str,
+    path: str | Sequence[str],
     mode: str,
     claim: Claim | None = None,
     table: str | None = None,
     query: str | None = None,
     parameters: Sequence[Any] | Mapping[str, Any] = (),
+    fill: Any = None,
+    schema: str = "same",
 ) -> Node:
     """Return the record of the columns of a table, or of what a query selects.
 
-    In one pass over the table SQLite says of which types the values of each column are.
+    In one pass over the table SQLite says of which types the values of each column are.  Of several
+    databases the rows follow one another.
     """
+    paths = [path] if isinstance(path, str) else path
     if mode != "r":
         raise ValueError(
-            f"{path}: SQLite databases are read and never written; open it with mode 'r', or _save "
-            f"a copy in another format; got {mode!r}"
+            f"{', '.join(paths)}: SQLite databases are read and never written; open it with mode "
+            f"'r', or _save a copy in another format; got {mode!r}"
         )
     if table is not None and query is not None:
         raise ValueError(f"table= or query= says what is read, not both; got {table!r}, {query!r}")
     if query is None and parameters:
         raise ValueError("parameters= are those of query=, which is missing")
-    database = Database(path, claim)
+    databases = [Database(one, claim) for one in paths]
     try:
-        found = SqliteTable(database, table, query, parameters)
-        kinds = {name: held.kind for name, held in found.holdings.items()}
-        return with_arrays(path, table_node(found, kinds, lost=found.lost))
+        tables = [SqliteTable(one, table, query, parameters) for one in databases]
+        lost = {name: why for one in tables for name, why in one.lost.items()}
+        parts = [
+            (one, {name: held.kind for name, held in one.holdings.items() if name[0] not in lost})
+            for one in tables
+        ]
+        found, kinds = joined(f"{len(paths)} databases", parts, schema)
+        return with_arrays(paths[0], table_node(found, kinds, fill, lost=lost))
     except BaseException:
-        database.close()
+        for one in databases:
+            one.close()
         raise
 
 
