@@ -236,7 +236,12 @@ CASES = [
     Case(pandas_feather, COMMON | CODES),
     Case(pandas_json_lines, {k: v for k, v in (COMMON | TEXTS).items() if k != "seen"}),
     Case(polars_csv, POLARS | TEXTS),
-    Case(polars_parquet, POLARS | CODES | {"words": Found((4, None), [1, 2], [4, 5, 6])}),
+    Case(
+        polars_parquet,
+        POLARS
+        | CODES
+        | {"words": Found((4, None), [1, 2], [4, 5, 6]), "words_mask": Found((4,), True, True)},
+    ),
     Case(polars_arrow, POLARS | CODES | {"words": Found((4, None), [1, 2], [4, 5, 6])}),
     Case(polars_ndjson, POLARS | TEXTS | {"words": Found((4, None), [1, 2], [4, 5, 6])}),
     Case(
