@@ -99,8 +99,9 @@ def test_a_relative_root_is_absolute_and_home_is_known(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     cache.set_root("~/there")
     assert cache.root() == tmp_path / "there"
-    with pytest.raises(TypeError, match="path of a folder"):
-        cache.set_root(3)
+    for wrong in (3, ""):
+        with pytest.raises(TypeError, match="path of a folder"):
+            cache.set_root(wrong)
 
 
 def test_the_module_shows_its_public_names_alone():
@@ -530,6 +531,21 @@ def test_what_is_no_url_is_told():
     for given in ("x.npy", "/x.npy", pathlib.Path("x"), None):
         with pytest.raises(ValueError, match="download takes a URL"):
             cache.download(given)
+
+
+@pytest.mark.parametrize("rest", ["", "/x", "127.0.0.1:99999/x"])
+def test_a_url_that_no_server_can_have_is_told(rest):
+    with pytest.raises(ValueError, match="is no URL of a web server"):
+        cache.download(f"http://{rest}", deadline=1000)
+
+
+def test_what_a_file_system_refuses_names_the_url():
+    for url in ("nowhere://x.npy", "memory://none.npy"):
+        with pytest.raises((ValueError, FileNotFoundError)) as found:
+            cache.download(url)
+        assert found.value.__notes__ == [f"while {url} was fetched"]
+    with pytest.raises(TypeError, match="storage_options is a mapping"):
+        cache.download("memory://x", storage_options=3)
 
 
 def test_a_password_is_not_in_messages(server):

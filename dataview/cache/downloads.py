@@ -19,7 +19,7 @@ def download(
     sha256: str | None = None,
     *,
     timeout: float = 30.0,
-    deadline: float = 30.0,
+    deadline: float = 10.0,
     progress: Any = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> pathlib.Path:

@@ -26,7 +26,7 @@ def root() -> pathlib.Path:
 
 def set_root(path: str | os.PathLike[str] | None) -> None:
     """Keep everything in this folder from now on, in this process; with None, choose anew."""
-    if path is not None and not isinstance(path, (str, os.PathLike)):
+    if path is not None and (not isinstance(path, (str, os.PathLike)) or not os.fspath(path)):
         raise TypeError(f"set_root takes the path of a folder, or None; got {path!r}")
     _chosen[:] = [] if path is None else [_whole(path)]
 

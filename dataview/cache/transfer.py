@@ -52,7 +52,7 @@ class Request(NamedTuple):
     known: Stamp | None = None
     most: float = float("inf")
     timeout: float = 30.0
-    deadline: float = 30.0
+    deadline: float = 10.0
     progress: Any = None
     options: Mapping[str, Any] | None = None
 
@@ -60,11 +60,17 @@ class Request(NamedTuple):
 def fetch(request: Request, path: pathlib.Path) -> Stamp:
     """Write a remote file to a path and return its stamp; raise Unchanged if that is known."""
     report = _reporting(request.progress)
+    if not isinstance(request.options, (Mapping, type(None))):
+        raise TypeError(f"storage_options is a mapping, for fsspec; got {request.options!r}")
     with open(path, "wb") as raw:
         file = Arriving(raw, request, report)
         if scheme_of(request.url) in WEB and "::" not in request.url:
             return _from_web(request, file)
-        return _from_elsewhere(request, file)
+        try:
+            return _from_elsewhere(request, file)
+        except Exception as error:  # of a file system, which does not know the URL
+            error.add_note(f"while {shown(request.url)} was fetched")
+            raise
 
 
 # --- what arrives ------------------------------------------------------------------------------
@@ -199,6 +205,8 @@ def _from_web(request: Request, file: Arriving) -> Stamp:
         _repeated(attempt, is_passing, file)
     except requests.HTTPError as error:
         raise _refused(request.url, error.response) from error
+    except requests.exceptions.InvalidURL as error:
+        raise ValueError(f"{shown(request.url)!r} is no URL of a web server: {error}") from error
     except (requests.RequestException, BrokenOff) as error:
         raise ConnectionError(
             f"{shown(request.url)} could not be fetched: {error}; nothing of it is kept"
