@@ -416,14 +416,16 @@ def test_what_will_not_change_is_asked_for_once(server, number):
 @pytest.mark.parametrize("fault", [status(500), status(503), status(429), reset, cut(0), cut(1000)])
 def test_what_passes_is_tried_again(server, fault):
     server.faults["/x.bin"] = times(2, fault)
-    assert cache.download(f"{server.url}/x.bin").read_bytes() == server.files["/x.bin"]
+    assert (
+        cache.download(f"{server.url}/x.bin", deadline=1000).read_bytes() == server.files["/x.bin"]
+    )
     assert len(server.asked) == 3
 
 
 def test_a_body_that_was_cut_goes_on_where_it_stopped(server):
     data = server.files["/x.bin"]
     server.faults["/x.bin"] = times(1, cut(400_000))
-    path = cache.download(f"{server.url}/x.bin", sum_of(data))
+    path = cache.download(f"{server.url}/x.bin", sum_of(data), deadline=1000)
     assert path.read_bytes() == data
     start = int(server.asked[1][1]["Range"].removeprefix("bytes=").removesuffix("-"))
     assert 0 < start <= 400_000
@@ -435,7 +437,7 @@ def test_a_file_that_changed_meanwhile_begins_anew(server):
         server.files["/x.bin"] = b"new" * 300_000
 
     server.faults["/x.bin"] = times(1, changing)
-    assert cache.download(f"{server.url}/x.bin").read_bytes() == b"new" * 300_000
+    assert cache.download(f"{server.url}/x.bin", deadline=1000).read_bytes() == b"new" * 300_000
 
 
 @pytest.mark.parametrize("answer", [{"Content-Range": "bytes 3-9/10"}, {}])
@@ -447,7 +449,7 @@ def test_a_rest_that_was_not_asked_for_is_not_taken(server, answer):
 
     cutting, data = times(1, cut(400_000)), server.files["/x.bin"]
     server.faults["/x.bin"] = lambda handler: cutting(handler) is not False or wrong(handler)
-    assert cache.download(f"{server.url}/x.bin").read_bytes() == data
+    assert cache.download(f"{server.url}/x.bin", deadline=1000).read_bytes() == data
 
 
 def test_a_server_that_has_no_rest_is_asked_for_all(server):
@@ -458,7 +460,7 @@ def test_a_server_that_has_no_rest_is_asked_for_all(server):
     server.faults["/x.bin"] = lambda handler: (
         None if cutting(handler) is not False else none(handler)
     )
-    assert cache.download(f"{server.url}/x.bin").read_bytes() == data
+    assert cache.download(f"{server.url}/x.bin", deadline=1000).read_bytes() == data
 
 
 def test_a_short_body_is_no_file(server, root):
