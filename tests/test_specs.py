@@ -361,6 +361,7 @@ def test_the_space_of_a_field():
         d._freeze().input,
         dv.concat(d, d).input,
         dv.zip(input=d.input).input,
+        dv.zip(input=d.input(), _spaces={"input": PLANES}).input,
     ):
         assert part._space == PLANES
     d.input += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from dataview.spaces import batch as batches
@@ -262,7 +262,26 @@ def _vectors(batch: Any, source: CompositeSpace, target: VectorSpace, how: How) 
 @converts(VectorSpace, CompositeSpace)
 def _several(batch: Any, source: VectorSpace, target: CompositeSpace, how: How) -> Any:
     check_totals(source, target)
-    whole, start = batches.dense(batch), 0
+
+    def made(part: Any, space: Space) -> Any:
+        if isinstance(space, IndexSpace):
+            why = f"numbers in it are no labels for {space!r}; split it into vectors first"
+            raise no_conversion(source, target, why)
+        own = VectorSpace(space.get_total_dimension(), False, source.dtype)
+        return convert(part, own, space, how)
+
+    return _cut(batches.dense(batch), 1, target, lambda space: space.get_total_dimension(), made)
+
+
+def _cut(
+    batch: Any,
+    axis: int,
+    target: CompositeSpace,
+    length_of: Callable[[Any], int],
+    made: Callable[[Any, Any], Any],
+) -> Any:
+    """Return what is made of the parts of a batch along an axis, for each space inside another."""
+    start = 0
 
     def filled(space: Space) -> Any:
         nonlocal start
@@ -270,13 +289,8 @@ def _several(batch: Any, source: VectorSpace, target: CompositeSpace, how: How) 
             return tuple([filled(part) for part in space])
         if isinstance(space, NullSpace):
             return None
-        if isinstance(space, IndexSpace):
-            why = f"numbers in it are no labels for {space!r}; split it into vectors first"
-            raise no_conversion(source, target, why)
-        dim = space.get_total_dimension()
-        part = batches.cut(whole, 1, start, start + dim)
-        start += dim
-        return convert(part, VectorSpace(dim, False, source.dtype), space, how)
+        begin, start = start, start + length_of(space)
+        return made(batches.cut(batch, axis, begin, start), space)
 
     return filled(target)
 
@@ -324,20 +338,12 @@ def _several_images(batch: Any, source: ConvSpace, target: CompositeSpace, how: 
         check_totals(source, target)
         whole = VectorSpace(source.get_total_dimension(), False, None)
         return convert(convert(batch, source, whole, how), whole, target, how)
-    axis, start = source.axes.index("c"), 0
 
-    def filled(space: Any) -> Any:
-        nonlocal start
-        if isinstance(space, CompositeSpace):
-            return tuple([filled(part) for part in space])
-        if isinstance(space, NullSpace):
-            return None
-        part = batches.cut(batch, axis, start, start + space.channels)
-        start += space.channels
+    def made(part: Any, space: Any) -> Any:
         own = type(source)(space.shape, space.channels, source.axes, source.dtype)
         return convert(part, own, space, how)
 
-    return filled(target)
+    return _cut(batch, source.axes.index("c"), target, lambda space: int(space.channels), made)
 
 
 def _flat(batch: Any) -> list[Any]:

@@ -16,8 +16,8 @@ from dataview.plan.ragged import Ragged
 from dataview.samples import Padding, filled, is_ragged, mask_of
 from dataview.spaces import batch as batches
 from dataview.spaces.arrays import ArraySpace
-from dataview.spaces.base import SPACE, Space, how_of
-from dataview.spaces.fields import stored_as
+from dataview.spaces.base import Space, how_of
+from dataview.spaces.fields import declared, stored_as
 from dataview.spaces.indexes import InRange, LabelSpace
 from dataview.spaces.mapping import DataSpecsMapping
 from dataview.spaces.sequences import SequenceSpace
@@ -61,7 +61,7 @@ class _Step:
         self.source = source
         self.space = space
         self.stored = stored_as(node, space, source)
-        self.is_declared = SPACE in node.meta
+        self.is_declared = declared(node.meta) is not None
 
     def check(self, node: Node) -> None:
         """Raise unless rows of a node, which are not read, can be batches of the space."""

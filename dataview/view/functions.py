@@ -15,6 +15,7 @@ from dataview.loader import collated
 from dataview.plan.concat import concat as concat_nodes
 from dataview.plan.fields import WindowSpec
 from dataview.plan.node import Node
+from dataview.spaces import Space
 from dataview.view import declare
 from dataview.view.face import evaluated, node_from, node_of, unwrapped
 from dataview.view.view import View, viewed
@@ -186,11 +187,13 @@ def zip(
     *views: Any,
     _driver: str | None = None,
     _meta: Mapping[str, Mapping[str, Any]] | None = None,
+    _spaces: Mapping[str, Space] | None = None,
     **fields: Any,
 ) -> View:
     """Return the record of views of one length, row by row: given by name, or f0, f1 and so on.
 
-    `_driver` names the field whose data are those of the whole, `_meta` has metadata by field.
+    `_driver` names the field whose data are those of the whole; `_meta` has metadata by field, and
+    `_spaces` spaces.
 
     >>> zip(x=[1, 2], y=View([3, 4]))[0]._asdict()
     {'x': np.int64(1), 'y': np.int64(3)}
@@ -200,7 +203,8 @@ def zip(
         raise TypeError(f"two views are named {min(twice)!r}: one by its place, one by keyword")
     named |= fields
     node = declare.zip_nodes({name: node_from(part) for name, part in named.items()}, _driver)
-    return viewed(node if _meta is None else declare.with_meta(node, _meta))
+    node = node if _meta is None else declare.with_meta(node, _meta)
+    return viewed(node if _spaces is None else declare.with_spaces(node, _spaces))
 
 
 def collate(samples: Iterable[Any], pad: Any = None, device: Any = None) -> Any:
