@@ -70,6 +70,8 @@ class ArraySpace(Space):
                     f"{where}: {self!r} takes dense arrays; got a sparse matrix; toarray() makes "
                     "it dense, VectorSpace(..., sparse=True) takes it"
                 )
+        elif isinstance(batch, np.ma.MaskedArray):
+            raise TypeError(f"{where}: a masked array would lose its mask; fill it first")
         elif not isinstance(batch, (np.ndarray, Node)):
             raise TypeError(
                 f"{where}: {self!r} takes an array or a view; got {type(batch).__name__}"

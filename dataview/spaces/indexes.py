@@ -44,6 +44,11 @@ class LabelSpace(ArraySpace):
         dim, dtype = checked_size("dim", dim), checked_dtype(dtype)
         if dtype is None or dtype.kind not in "iu":
             raise ValueError(f"labels are integers: dtype= is one of theirs; got {dtype}")
+        if max_labels is not None and max_labels - 1 > np.iinfo(dtype).max:
+            raise ValueError(
+                f"{dtype} holds labels up to {np.iinfo(dtype).max}, and max_labels={max_labels} "
+                "has larger ones; give a wider dtype="
+            )
         self.__dict__["extents"] = (None, dim)
         facts = {"max_labels": max_labels, "dim": dim, "dtype": dtype}
         super().__init__(facts, validate_callbacks, np_validate_callbacks)
