@@ -233,6 +233,16 @@ def test_a_million_ragged_rows_are_loaded_in_the_same_memory(how):
     check_long_loading(1_000_000, how, 1.05)
 
 
+def test_large_samples_that_differ_in_length_are_collected_in_little_memory():
+    large = dv.View(lambda n: np.zeros((1000 + n % 2, 1000)), _length=30)._probe()
+    assert large._shape() == (30, None, 1000)
+    tracemalloc.start()
+    assert large._mean()() == 0
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 60e6  # all of them have 240 MB
+
+
 @pytest.mark.soak
 def test_a_file_of_four_gigabytes_takes_little_memory(tmp_path):
     path = file_of(tmp_path, 4096)

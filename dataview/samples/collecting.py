@@ -133,9 +133,13 @@ def _collected(node: Node, like: Node) -> Node:
             path: _column(like, files.enter_context(tempfile.TemporaryFile()), path)
             for path, like in leaves.items()
         }
-        while found := list(itertools.islice(passing, size)):
+        count = 1
+        while found := list(itertools.islice(passing, count)):
             for path, column in columns.items():
                 column.add([at_path(sample, path) for sample in found])
+            # Samples that differ in length may be large: those before tell how large they are.
+            mean = sum(column.nbytes for column in columns.values()) // len(found)
+            count = min(size, 2 * count, 1 + sizes.part_bytes // max(1, mean))
         return _node(like, (), columns)
 
 
@@ -171,13 +175,17 @@ def _column(like: Node, file: Any, path: Path) -> _Column | _RaggedColumn:
 
 
 class _Column:
-    """One field of all samples, in a file; objects, which a file cannot hold, stay in memory."""
+    """One field of all samples, in a file; objects, which a file cannot hold, stay in memory.
+
+    `nbytes` are those of the samples that were added last.
+    """
 
     def __init__(self, like: Node, file: Any, path: Path) -> None:
         self.like = like
         self.file = file
         self.path = path
         self.count = 0
+        self.nbytes = 0
         self.objects: list[np.ndarray] = []
 
     def add(self, samples: Sequence[Node]) -> None:
@@ -187,6 +195,7 @@ class _Column:
     def add_block(self, block: np.ndarray) -> None:
         """Add the data of some samples."""
         self.count += len(block)
+        self.nbytes = block.nbytes
         if block.dtype.hasobject:
             self.objects.append(block)
         else:
@@ -227,6 +236,11 @@ class _RaggedColumn:
             rows = rows.values
         self.values.add_block(evaluate(rows))
         self.count += len(samples)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the samples that were added last."""
+        return self.values.nbytes
 
     def node(self) -> Node:
         """Return all samples as ragged rows, whose values stay when the file is closed."""
