@@ -221,24 +221,19 @@ def _bools(cells: Sequence[str], field: Field, dialect: Dialect) -> np.ndarray:
 def _ints(cells: Sequence[str], field: Field, dialect: Dialect) -> np.ndarray:
     if field.is_given and not all(map(_is_whole, cells)):
         raise ValueError("no whole number")
-    return in_range(list(map(int, cells)), field.kind.dtype)
+    return np.array(list(map(int, cells)), field.kind.dtype)
 
 
 def _is_whole(cell: str) -> bool:
     return len(cell) <= LONGEST_INT and _INT.fullmatch(cell) is not None
 
 
-def in_range(values: Any, dtype: np.dtype[Any]) -> np.ndarray:
+def in_range(values: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
     """Return whole numbers as a dtype that has room for them, or raise."""
-    found = values if isinstance(values, np.ndarray) else np.array(values, _widest(dtype))
     limits = np.iinfo(dtype)
-    if found.size and (int(found.min()) < limits.min or int(found.max()) > limits.max):
+    if values.size and (int(values.min()) < limits.min or int(values.max()) > limits.max):
         raise OverflowError(f"out of the range of {dtype}")
-    return found.astype(dtype)
-
-
-def _widest(dtype: np.dtype[Any]) -> str:
-    return "u8" if dtype.kind == "u" else "i8"
+    return values.astype(dtype)
 
 
 def _floats(cells: Sequence[str], field: Field, dialect: Dialect) -> np.ndarray:
@@ -251,6 +246,8 @@ def _floats(cells: Sequence[str], field: Field, dialect: Dialect) -> np.ndarray:
 
 def as_floats(values: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
     """Return numbers as a dtype, in which large ones are infinite."""
+    if values.dtype == dtype:
+        return values
     with np.errstate(over="ignore"):
         return values.astype(dtype)
 

@@ -61,7 +61,7 @@ class TextFile:
         self.path, self.claim = path, claim
         self.is_closed = False
         with open_regular(path) as file:
-            self.state = _state_of(file)
+            self.state = _state_of(file.fileno())
             self.is_packed = file.read(2) == b"\x1f\x8b"
             file.seek(0)
             with self._stream(file) as stream, self._named_in_errors():
@@ -96,9 +96,12 @@ class TextFile:
             raise closed(self.path)
         if self.is_copied:
             return self._copied().read(start, stop)
-        with open_regular(self.path, buffering=0) as file:
-            self._check(file)
-            return _read(file, start, stop)
+        handle = os.open(self.path, os.O_RDONLY | _HOW)
+        try:
+            self._check(handle)
+            return _read(handle, start, stop)
+        finally:
+            os.close(handle)
 
     def close(self) -> None:
         """Keep nothing of the file; who reads from now on is told so."""
@@ -108,8 +111,8 @@ class TextFile:
         if self.claim is not None:
             self.claim.release()
 
-    def _check(self, file: Any) -> None:
-        if _state_of(file) != self.state:
+    def _check(self, handle: int) -> None:
+        if _state_of(handle) != self.state:
             raise ValueError(f"{self.path} has changed since it was opened; open it again")
 
     def _copied(self) -> _Copy:
@@ -117,7 +120,7 @@ class TextFile:
         with self._lock:
             if self._copy is None:
                 with open_regular(self.path) as file:
-                    self._check(file)
+                    self._check(file.fileno())
                     with self._stream(file) as stream:
                         self._copy = _Copy(self._blocks(stream), self.path)
             return self._copy
@@ -180,7 +183,7 @@ class _Copy:
         if self.file is None:
             return self.parts[0][start:stop]
         with self.lock:
-            return _read(self.file, start, stop)
+            return _read(self.file.fileno(), start, stop)
 
 
 @contextlib.contextmanager
@@ -199,8 +202,12 @@ def _full_disk_named(path: str) -> Iterator[None]:
         ) from None
 
 
-def _state_of(file: Any) -> State:
-    found = os.fstat(file.fileno())
+_HOW = getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+"""A pipe that has taken the place of a file is not waited for: it is another file."""
+
+
+def _state_of(handle: int) -> State:
+    found = os.fstat(handle)
     return State(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
 
@@ -218,15 +225,16 @@ def _encoding(given: str | None, start: bytes) -> str:
     return "utf-8" if name in ("utf-8", "utf-8-sig", "ascii") else name
 
 
-def _read(file: Any, start: int, stop: int) -> bytes:
-    """Read bytes at a place; processes that were forked share the place of a file."""
+def _read(handle: int, start: int, stop: int) -> bytes:
+    """Read bytes at a place; processes that were forked share the place of a handle."""
     parts = []
     while start < stop:
+        count = min(stop - start, 1 << 30)
         if hasattr(os, "pread"):
-            part = os.pread(file.fileno(), min(stop - start, 1 << 30), start)
+            part = os.pread(handle, count, start)
         else:
-            file.seek(start)
-            part = file.read(stop - start)
+            os.lseek(handle, start, os.SEEK_SET)
+            part = os.read(handle, count)
         if not part:
             break
         parts.append(part)
