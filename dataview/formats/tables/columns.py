@@ -148,24 +148,23 @@ class Table(ABC):
             found = run.columns.get(name)
             if found is None:
                 wanted = [name, *(one for one in others if one != name and one not in run.columns)]
-                made: dict[Name, Future[Column]] = {one: Future() for one in wanted}
-                run.columns.update(made)
+                made: Future[Mapping[Name, Column]] = Future()
+                run.columns.update(dict.fromkeys(wanted, made))
         if found is not None:
-            return found.result()
+            return found.result()[name] if isinstance(found, Future) else found
         try:
             read = dict(self.read(wanted, first, stop))
             for one in self.fills.keys() & read.keys():
                 read[one] = read[one].with_fill(self.fills[one])
-            for one, future in made.items():
-                future.set_result(read[one])
         except BaseException as error:
             with self._lock:
-                for one, future in made.items():
-                    run.columns.pop(one, None)
-                    if not future.done():
-                        future.set_exception(error)
+                for one in wanted:
+                    del run.columns[one]
+            made.set_exception(error)
             raise
+        made.set_result(read)
         with self._lock:
+            run.columns.update((one, read[one]) for one in wanted)  # fewer objects are kept so
             if self._runs.get((first, stop)) is run:  # it may have been forgotten meanwhile
                 self._keep(run, sum(COLUMN_BYTES + read[one].nbytes for one in wanted))
         return read[name]
@@ -195,7 +194,7 @@ class _Run:
 
     def __init__(self) -> None:
         self.asked: set[Name] = set()
-        self.columns: dict[Name, Future[Column]] = {}
+        self.columns: dict[Name, Column | Future[Mapping[Name, Column]]] = {}
         self.bytes = 0
 
 
