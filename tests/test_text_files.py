@@ -319,7 +319,7 @@ USUAL = {"a": 1, "f": 0.5, "o": {"x": 1}, "l": [1], "r": [{"x": 1}]}
 def test_a_later_misfit_is_named_by_its_line(tmp_path, misfit, why):
     path = json_lines(tmp_path, [USUAL, "\n", USUAL, {**USUAL, **misfit}, USUAL])
     with pytest.raises(ValueError, match=f"line 4 of .*a.jsonl {why}.* first 1 rows.*_settled=4"):
-        (lambda d: (d.a(), d.f(), d.o.x(), d.l()))(dv.open(path, rows_settled=1))
+        (lambda d: (d.a(), d.f(), d.o.x(), d.l(), d.r.x()))(dv.open(path, rows_settled=1))
     dv.open(path)
     dv.open(path, rows_settled=None)
 
@@ -478,6 +478,7 @@ def test_types_are_those_of_the_values(tmp_path):
     assert d.name().tolist() == ["a", "", "c"] and d.raw().tolist() == [b"x", b"", b""]
     assert d.ok().tolist() == [True, False, False] and d.ok_mask().tolist() == [True, True, False]
     np.testing.assert_array_equal(d.x(), [0.5, 1.5, np.nan])
+    assert d[d.id > 1].name().tolist() == ["", "c"]
     assert "id_mask" not in d._fields()
     empty = dv.open(database(tmp_path, "CREATE TABLE e (a INT, b TEXT, c, d BLOB)", name="e.db"))
     assert [empty._field(name)._dtype().kind for name in "abcd"] == ["i", "O", "f", "O"]
