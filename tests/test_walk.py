@@ -41,6 +41,10 @@ FILES = pathlib.Path(tempfile.mkdtemp())
 atexit.register(shutil.rmtree, FILES)
 for length in (2, 3):
     np.save(FILES / f"{length}.npy", np.arange(length))
+LINES = FILES / "lines.jsonl"
+LINES.write_text('{"x": [1]}\n{"x": [2, 3]}\n')
+
+LABELS = dv.spaces.IndexSpace(max_labels=3, dim=1)
 
 
 def views():
@@ -104,6 +108,10 @@ def views():
         "statistic_of_a_function": made._mean(),
         "counts_of_a_function": made._counts(),
         "joined_samples": dv.concat(made, made),
+        "labels_in_a_space": dv.spaces.IndexSpace(None, 1).format_as(dv.View([[1], [0]]), LABELS),
+        "one_hot": LABELS.format_as(dv.View([[1], [0]]), dv.spaces.VectorSpace(3)),
+        "largest": dv.spaces.VectorSpace(3).format_as(dv.View(X), LABELS, argmax=True),
+        "lists_in_a_file": dv.open(LINES).x,
         "ragged_files": dv.open(FILES, format="media").array,
         "ragged_stream": dv.View(ragged_numbers)._probe(),
         "padded": dv.View([[1, 2], [3], []])._pad(0),
@@ -142,6 +150,7 @@ def test_all_kinds_of_parts_are_looked_at(nodes):
         "Photograph",
         "Table",
         "Asked",
+        "RowStep",
     }
     missing = {kind.__name__ for kind in subclasses(Part) - seen}
     of_orders = {kind.__name__ for kind in subclasses(Part) if ".samplers" in kind.__module__}
