@@ -165,6 +165,7 @@ def test_texts_are_those_of_the_csv_module(place, table):
 
 @given(text=st.text('ab,"\n\r#;1', max_size=60))
 @example('a"b",c\n')
+@example('"",')
 @example('"a"b,c\n"d""e"\r\n')
 def test_any_text_is_read_alike_or_refused_alike(place, text):
     path = written(place, text)
