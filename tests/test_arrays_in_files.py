@@ -769,6 +769,48 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path, suffix):
         dv.open(tmp_path / f"a{suffix}")
 
 
+# -------------------- Chainer's pickles --------------------
+
+
+class Told:
+    """Notes in a file that it was loaded."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (str(self.path), "w")
+
+
+def test_pickles_are_loaded_by_the_name_of_their_format_alone(tmp_path):
+    samples = [(n, {"x": np.full(n, 0.5)}, "text") for n in range(5)]
+    path = tmp_path / "a.pkl"
+    path.write_bytes(b"".join(pickle.dumps(one, n) for n, one in enumerate(samples)))
+    with pytest.raises(ValueError, match="files that can be opened end in"):
+        dv.open(path)
+    d = dv.open(path, format="chainer-pickle")
+    assert d._shape() == (5,) and d[3]()[1]["x"].tolist() == [0.5] * 3
+    assert [one[0] for one in d[::-2]()] == [4, 2, 0]
+    assert pickle.loads(pickle.dumps(d[2:]))[0]()[0] == 2
+    d._close()
+    with pytest.raises(ValueError, match="was closed"):
+        d[0]()
+    with pytest.raises(ValueError, match="cannot be changed in place"):
+        dv.open(path, "r+", format="chainer-pickle")
+
+
+def test_pickles_are_not_loaded_before_they_are_read(tmp_path):
+    path = tmp_path / "a.pkl"
+    path.write_bytes(pickle.dumps(1) + pickle.dumps(Told(tmp_path / "told")) + b"cnone\nf\n.")
+    d = dv.open(path, format="chainer-pickle")
+    assert len(d) == 3 and d[0]() == 1 and not (tmp_path / "told").exists()
+    with pytest.raises(ValueError, match=r"sample 2 of .*a\.pkl cannot be loaded: ModuleNotFound"):
+        d[2]()
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(ValueError, match=r"a\.pkl is no file of pickles, or is broken behind byte"):
+        dv.open(path, format="chainer-pickle")
+
+
 @pytest.mark.parametrize("name", fuzz_openers.SEEDS)
 def test_broken_files_give_clean_errors(name):
     _, problems = fuzz_openers.fuzzed(name, 300)

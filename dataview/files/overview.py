@@ -27,4 +27,9 @@ def _row(name: str, row: Format) -> list[str]:
     can |= {"remote"} if row.suffixes else set()  # what is one file is fetched
     cells = ["yes" if ability in can else "\u2013" for ability in ABILITIES]
     suffixes = " ".join(f"``{suffix}``" for suffix in row.suffixes)
-    return [name, suffixes or "a folder", row.needs or "\u2013", *cells]
+    return [
+        name,
+        suffixes or ("a folder" if row.is_folder else "by ``format=``"),
+        row.needs or "\u2013",
+        *cells,
+    ]

@@ -39,6 +39,7 @@ from dataview.formats import (
     open_npz,
     open_parquet,
     open_partitions,
+    open_pickles,
     open_safetensors,
     open_sqlite,
     open_torch,
@@ -159,6 +160,7 @@ FORMATS = {
         is_table=True,
     ),
     "partitions": Format((), open_partitions, is_folder=has_tables, can=COLUMNS, needs="pyarrow"),
+    "chainer-pickle": Format((), open_pickles),
     "folder": Format(
         (), open_folder, WRITERS["folder"], is_folder=has_arrays, can=IN_PLACE | RAGGED
     ),
