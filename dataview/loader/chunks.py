@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -54,10 +55,12 @@ class KeptChunks:
         if not len(numbers):
             return np.asarray(self.read(numbers))
         chunks = numbers // self.length
-        order = np.argsort(chunks, kind="stable")
-        cuts = np.flatnonzero(np.diff(chunks[order])) + 1
-        groups = np.split(order, cuts)
-        needed = [int(chunks[group[0]]) for group in groups]
+        order = chunks.argsort(kind="stable")
+        ordered = chunks[order]
+        cuts = (ordered[1:] != ordered[:-1]).nonzero()[0] + 1
+        ends = [0, *cuts.tolist(), len(order)]  # np.split would take most of the time of a batch
+        groups = [order[start:stop] for start, stop in pairwise(ends)]
+        needed = ordered[ends[:-1]].tolist()
         blocks = self._blocks(needed)
         found = np.empty((len(numbers), *blocks[0].shape[1:]), blocks[0].dtype)
         for chunk, group, block in zip(needed, groups, blocks, strict=True):

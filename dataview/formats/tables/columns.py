@@ -223,7 +223,7 @@ class ColumnSource(Source):
         self.starts = table.starts if starts is None else starts
         self.dtype = np.dtype(bool) if is_mask else kind.dtype
         self.shape = (int(self.starts[-1]), *(() if is_mask else kind.shape))
-        self.chunk_rows = max(1, int(np.diff(self.starts).max(initial=1)))
+        self.chunk_rows = _chunk_rows(table, self.starts)
 
     def __reduce__(self) -> tuple[Any, ...]:
         kind = Kind(self.dtype, self.shape[1:])
@@ -296,6 +296,12 @@ class ColumnSource(Source):
     def describe(self) -> str:
         """Say which column it is."""
         return f"column {'.'.join(self.name)!r} of {self.table.title}"
+
+
+def _chunk_rows(table: Table, starts: np.ndarray) -> int:
+    """Return how many rows are best read together: a group, or as many small ones as are joined."""
+    most = max(1, int(np.diff(starts).max(initial=1)))
+    return most * max(1, JOINED_ROWS // 2 // most) if table.joins_groups else most
 
 
 # --- the record of a table -----------------------------------------------------------------------
@@ -401,4 +407,4 @@ class ListSource(ColumnSource):
 
     starts = property(lambda self: self.lists.starts)
     shape = property(lambda self: (int(self.starts[-1]), *self.lists.kind.shape))
-    chunk_rows = property(lambda self: max(1, int(np.diff(self.starts).max(initial=1))))
+    chunk_rows = property(lambda self: _chunk_rows(self.table, self.starts))
