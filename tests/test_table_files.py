@@ -790,3 +790,32 @@ def test_few_files_of_a_folder_are_open_at_a_time(tmp_path):
     d = dv.open(place)
     assert sorted(d.x().tolist()) == list(range(30))
     assert len(os.listdir("/proc/self/fd")) <= before + 1
+
+
+# -------------------- by libraries of the extra `clients` --------------------
+
+
+def by_pandas(path):
+    import pandas as pd
+
+    frame = pd.DataFrame({"x": [1, 2, 3], "s": ["a", None, "c"], "k": pd.Categorical(list("uvu"))})
+    frame.to_parquet(path) if path.suffix == ".parquet" else frame.to_feather(path)
+
+
+def by_polars(path):
+    import polars as pl
+
+    kinds = pl.Series(list("uvu"), dtype=pl.Categorical)
+    frame = pl.DataFrame({"x": [1, 2, 3], "s": ["a", None, "c"], "k": kinds})
+    frame.write_parquet(path) if path.suffix == ".parquet" else frame.write_ipc(path)
+
+
+@pytest.mark.clients
+@pytest.mark.parametrize("suffix", [".parquet", ".feather"])
+@pytest.mark.parametrize("write", [by_pandas, by_polars])
+def test_tables_of_other_libraries_are_read(write, suffix, tmp_path):
+    write(tmp_path / f"a{suffix}")
+    d = dv.open(tmp_path / f"a{suffix}")
+    assert d.x().tolist() == [1, 2, 3] and d.s().tolist() == ["a", "", "c"]
+    assert d.s_mask().tolist() == [True, False, True]
+    assert [d.k._meta["labels"][code] for code in d.k()] == list("uvu")
