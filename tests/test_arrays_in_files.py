@@ -22,7 +22,7 @@ import dataview as dv
 import files
 import fuzz_openers
 from children import printed
-from dataview.files import FORMATS
+from dataview.formats import FORMATS
 from dataview.formats.arrays import matlab5, npz
 from dataview.formats.arrays import tensors as tensor_files
 from dataview.sizes import sizes

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 
 import dataview as dv
 from children import python
-from dataview.formats.tables import csv as csv_room
-from dataview.formats.tables import csv_arrow
-from dataview.formats.tables import csv_lines as lines
+from dataview.formats.texts import csv as csv_room
+from dataview.formats.texts import csv_arrow
+from dataview.formats.texts import csv_lines as lines
 from dataview.sizes import sizes
 
 WITHOUT = mock.patch.dict(sys.modules, {"pyarrow": None})

@@ -16,8 +16,8 @@ import zarr
 import dataview as dv
 import files
 from children import printed
-from dataview.files import FORMATS, overview
-from dataview.files.table import ABILITIES
+from dataview.formats import FORMATS, overview
+from dataview.formats.table import ABILITIES
 from dataview.index import gather, slabs
 from dataview.sizes import sizes
 from dataview.sources import Source

@@ -18,7 +18,7 @@ PAGE = (ROOT / "doc" / "developing.rst").read_text(encoding="utf-8")
 
 # Top to bottom: a wing imports only wings that stand below it.
 WINGS = """
-    __main__ demo __init__ view show loader spaces batches samplers exchange files formats
+    __main__ demo __init__ view show loader spaces batches samplers exchange formats
     cache tables samples write compute plan sources index sizes errors
 """.split()
 

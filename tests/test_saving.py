@@ -22,7 +22,8 @@ from hypothesis import strategies as st
 import dataview as dv
 from children import printed
 from dataview.errors import StreamError, UndeclaredError
-from dataview.files import saving, writers
+from dataview.formats import saving
+from dataview.formats.writers import arrays as writers
 from dataview.plan.kinds import Record, Sampled
 from dataview.sizes import sizes
 from dataview.sources import new_folders

@@ -20,8 +20,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import dataview as dv
-from dataview.files import FORMATS, Format
-from dataview.files.writers import Writer
+from dataview.formats import FORMATS, Format
+from dataview.formats.writers.arrays import Writer
 from dataview.index import identity
 from dataview.plan.build import stored
 from dataview.sources import DelayedSource, Source

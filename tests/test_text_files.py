@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 import dataview as dv
 from children import printed
-from dataview.formats.tables import json_lines as json_files
-from dataview.formats.tables import sqlite, text_bytes
+from dataview.formats.tables import sqlite
+from dataview.formats.texts import json_lines as json_files
+from dataview.formats.texts import text_bytes
 
 FEW_PAGES = "".join(f"line {number} é\n" for number in range(3000))
 

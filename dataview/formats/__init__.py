@@ -1,111 +1,23 @@
-"""What is in the files of each format, as nodes: one room for each, on the format's own library.
+"""Files by their paths: recognised, opened as nodes, saved, made to be filled, and grown.
 
-`arrays` has files of arrays, `tables` those of tables and lines, `media` folders of pictures,
-sounds, texts and other files.  The library of a format is imported when a file is opened.
+One table of formats says how files of each are opened and written.  `arrays` has files of arrays,
+`tables` those of tables, `texts` tables and lines in files of text, `media` folders of pictures,
+sounds and other files, `writers` what writes files.  The library of a format is imported when a
+file is opened.
 """
 
-from dataview.formats.arrays import (
-    H5pySource,
-    ZarrSource,
-    has_arrays,
-    is_zarr,
-    is_zarr_alone,
-    open_array,
-    open_folder,
-    open_hdf5,
-    open_matlab,
-    open_netcdf,
-    open_npz,
-    open_pickles,
-    open_safetensors,
-    open_torch,
-    open_zarr,
-)
-from dataview.formats.handles import Claim, claimed, close, forget_writer, is_claimed
-from dataview.formats.layout import (
-    NAME,
-    Described,
-    Leaf,
-    described,
-    lengths_of_parts,
-    part_of,
-    plain_attributes,
-)
-from dataview.formats.media import (
-    MEDIA_SUFFIXES,
-    is_registered,
-    media_in,
-    open_archive,
-    open_listed,
-    open_media,
-    register_decoder,
-)
-from dataview.formats.tables import (
-    MASK,
-    TABLE_META,
-    as_cell,
-    has_tables,
-    joined,
-    node_of_column,
-    node_of_table,
-    open_csv,
-    open_feather,
-    open_json_lines,
-    open_lines,
-    open_parquet,
-    open_partitions,
-    open_sqlite,
-    table_node,
-)
+from dataview.formats.arrays import H5pySource, ZarrSource
+from dataview.formats.growing import appended, one_at_a_time
+from dataview.formats.handles import close
+from dataview.formats.media import register_decoder
+from dataview.formats.overview import overview
+from dataview.formats.saving import created, save
+from dataview.formats.table import FORMATS, Format, matching, opened, recover
+from dataview.formats.tables import node_of_column, node_of_table
+from dataview.write import Recovery
 
 __all__ = [
-    "MASK",
-    "MEDIA_SUFFIXES",
-    "NAME",
-    "TABLE_META",
-    "Claim",
-    "Described",
-    "H5pySource",
-    "Leaf",
-    "ZarrSource",
-    "as_cell",
-    "claimed",
-    "close",
-    "described",
-    "forget_writer",
-    "has_arrays",
-    "has_tables",
-    "is_claimed",
-    "is_registered",
-    "is_zarr",
-    "is_zarr_alone",
-    "joined",
-    "lengths_of_parts",
-    "media_in",
-    "node_of_column",
-    "node_of_table",
-    "open_archive",
-    "open_array",
-    "open_csv",
-    "open_feather",
-    "open_folder",
-    "open_hdf5",
-    "open_json_lines",
-    "open_lines",
-    "open_listed",
-    "open_matlab",
-    "open_media",
-    "open_netcdf",
-    "open_npz",
-    "open_parquet",
-    "open_partitions",
-    "open_pickles",
-    "open_safetensors",
-    "open_sqlite",
-    "open_torch",
-    "open_zarr",
-    "part_of",
-    "plain_attributes",
-    "register_decoder",
-    "table_node",
+    "FORMATS", "Format", "H5pySource", "Recovery", "ZarrSource", "appended", "close", "created",
+    "matching", "node_of_column", "node_of_table", "one_at_a_time", "opened", "overview", "recover",
+    "register_decoder", "save",
 ]  # fmt: skip

@@ -7,10 +7,10 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from dataview import cache, exchange, files
+from dataview import cache, exchange, formats
 from dataview.compute import evaluate_all
 from dataview.exchange import Function, pack_like
-from dataview.files import Recovery
+from dataview.formats import Recovery
 from dataview.loader import collated
 from dataview.plan.concat import concat as concat_nodes
 from dataview.plan.fields import WindowSpec
@@ -45,7 +45,7 @@ def open(
     """
     paths = _paths(path, mode)
     if paths is not None:
-        return viewed(files.opened(paths, mode, format, lock, durable, **options))
+        return viewed(formats.opened(paths, mode, format, lock, durable, **options))
     if not isinstance(path, (str, bytes, os.PathLike)):
         raise TypeError(
             f"open takes the path of a file or a folder; got {type(path).__name__}; dv.View(…) is "
@@ -54,8 +54,8 @@ def open(
     if mode == "w":
         if "like" in options:
             options["like"] = node_from(options["like"])
-        return viewed(files.created(os.fsdecode(path), format, lock, durable, **options))
-    return viewed(files.opened(os.fsdecode(path), mode, format, lock, durable, **options))
+        return viewed(formats.created(os.fsdecode(path), format, lock, durable, **options))
+    return viewed(formats.opened(os.fsdecode(path), mode, format, lock, durable, **options))
 
 
 def _paths(path: Any, mode: str) -> list[str] | None:
@@ -69,7 +69,7 @@ def _paths(path: Any, mode: str) -> list[str] | None:
     pattern = os.fsdecode(path)
     if mode == "w" or not any(mark in pattern for mark in "*?[") or cache.is_url(pattern):
         return None
-    return None if os.path.exists(pattern) else files.matching(pattern)
+    return None if os.path.exists(pattern) else formats.matching(pattern)
 
 
 def recover(
@@ -92,7 +92,7 @@ def recover(
     place = os.path.abspath(os.fsdecode(path))
     if not os.path.exists(place):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), place)
-    return files.recover(place, format, action)
+    return formats.recover(place, format, action)
 
 
 def evaluate(*views: Any) -> Any:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any, Self
 
-from dataview import exchange, files, formats
+from dataview import exchange, formats
 from dataview.view.face import BaseView, import_hooks, node_of, set_node, unwrapped
 
 
@@ -38,7 +38,7 @@ class LibraryVerbs(BaseView):
         `rows_per_part` splits the files of a folder.  `progress=True` shows a bar; a function is
         called with the bytes that are done, and with all.
         """
-        files.save(
+        formats.save(
             node_of(self),
             path,
             format,
@@ -54,8 +54,8 @@ class LibraryVerbs(BaseView):
         `.npy`, HDF5 and zarr grow.  Rows of a view with fields are a mapping, or a view with the
         same fields: all fields get them, or none if one fails.  Other views keep their length.
         """
-        with files.one_at_a_time:
-            node = files.appended(node_of(self), unwrapped(rows))
+        with formats.one_at_a_time:
+            node = formats.appended(node_of(self), unwrapped(rows))
             self.__dict__.clear()
             set_node(self, node)
 

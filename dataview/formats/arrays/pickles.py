@@ -15,7 +15,7 @@ import numpy as np
 
 from dataview.errors import shortened
 from dataview.formats.handles import Claim
-from dataview.formats.tables.text_bytes import TextBytes
+from dataview.formats.texts.text_bytes import TextBytes
 from dataview.index import Index, gather
 from dataview.plan.build import stored
 from dataview.plan.node import Node

@@ -27,7 +27,7 @@ from dataview.formats.media.rows import (
     rows_of,
 )
 from dataview.formats.tables.columns import Column, Kind, Name, Table, table_node
-from dataview.formats.tables.json_fields import (
+from dataview.formats.texts.json_fields import (
     Form,
     Leaf,
     Misfit,

@@ -13,7 +13,7 @@ import numpy as np
 
 from dataview.errors import shortened
 from dataview.formats.handles import Claim
-from dataview.formats.tables.text_bytes import TextBytes, changed
+from dataview.formats.texts.text_bytes import TextBytes, changed
 from dataview.sources import FileState, open_regular
 
 LARGEST = 1 << 28

@@ -1,13 +1,9 @@
-"""Files of tables: columns of numbers, texts, lists and records, read a group of rows at a time."""
+"""Tables: columns of numbers, texts, lists and records, read a group of rows at a time."""
 
 from dataview.formats.tables.arrow import TABLE_META
 from dataview.formats.tables.columns import MASK, Column, Kind, Name, Table, table_node
-from dataview.formats.tables.csv import open_csv
-from dataview.formats.tables.dialect import as_cell
 from dataview.formats.tables.feather import open_feather
 from dataview.formats.tables.in_memory import node_of_column, node_of_table
-from dataview.formats.tables.json_lines import open_json_lines
-from dataview.formats.tables.lines import open_lines
 from dataview.formats.tables.parquet import open_parquet
 from dataview.formats.tables.partitions import has_tables, open_partitions
 from dataview.formats.tables.schema import joined, missing_in
@@ -20,18 +16,14 @@ __all__ = [
     "Kind",
     "Name",
     "Table",
-    "as_cell",
     "has_tables",
     "joined",
     "missing_in",
     "node_of_column",
     "node_of_table",
-    "open_csv",
     "open_feather",
-    "open_json_lines",
-    "open_lines",
     "open_parquet",
     "open_partitions",
     "open_sqlite",
     "table_node",
-]
+]  # fmt: skip

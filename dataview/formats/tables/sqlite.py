@@ -16,7 +16,7 @@ from dataview.formats.handles import Claim
 from dataview.formats.tables.columns import Column, Kind, Name, Table, table_node
 from dataview.formats.tables.schema import joined
 from dataview.formats.tables.sqlite_access import Database, quoted
-from dataview.formats.tables.text_bytes import changed
+from dataview.formats.texts.text_bytes import changed
 from dataview.plan.node import Node
 
 GROUP_BYTES = 1 << 11

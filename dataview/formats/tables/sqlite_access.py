@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from dataview.errors import shortened
 from dataview.formats.handles import Claim
-from dataview.formats.tables.text_bytes import (
+from dataview.formats.texts.text_bytes import (
     LONGEST,
     changed,
     check_told,

@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataview.formats.handles import Claim
-from dataview.formats.tables import cells, csv_index
-from dataview.formats.tables import dialect as dialects
-from dataview.formats.tables.cells import Field
 from dataview.formats.tables.columns import Column, Kind, Name, Table, table_node
-from dataview.formats.tables.csv_lines import Unclosed, cells_until_end, cut, records, row_starts
-from dataview.formats.tables.csv_parsing import Asked, Parser, decoded
-from dataview.formats.tables.dialect import MOST_COLUMNS, Dialect
 from dataview.formats.tables.schema import joined
-from dataview.formats.tables.text_files import TextFile, line_at
+from dataview.formats.texts import cells, csv_index
+from dataview.formats.texts import dialect as dialects
+from dataview.formats.texts.cells import Field
+from dataview.formats.texts.csv_lines import Unclosed, cells_until_end, cut, records, row_starts
+from dataview.formats.texts.csv_parsing import Asked, Parser, decoded
+from dataview.formats.texts.dialect import MOST_COLUMNS, Dialect
+from dataview.formats.texts.text_files import TextFile, line_at
 from dataview.plan.node import Node
 
 CHUNK = 1 << 20

@@ -13,8 +13,9 @@ import numpy as np
 
 from dataview.compute import making_together
 from dataview.errors import import_library, shortened, warn
-from dataview.files.writers import Job, Writer
-from dataview.formats import MASK, TABLE_META, Leaf
+from dataview.formats.layout import Leaf
+from dataview.formats.tables import MASK, TABLE_META
+from dataview.formats.writers.arrays import Job, Writer
 from dataview.plan.kinds import known_dtype, known_shape, size_of
 from dataview.sources import made_so_far, new_file
 

@@ -12,10 +12,12 @@ import numpy as np
 from dataview.cache import check_local
 from dataview.compute import replacing
 from dataview.errors import error_at, hint, unknown_option, warn
-from dataview.files.passes import Passes, without_streams
-from dataview.files.table import FORMATS, recover, saved_as
-from dataview.files.writers import Job, Writer
-from dataview.formats import Described, Leaf, ZarrSource, claimed, described, is_claimed
+from dataview.formats.arrays import ZarrSource
+from dataview.formats.handles import claimed, is_claimed
+from dataview.formats.layout import Described, Leaf, described
+from dataview.formats.table import FORMATS, recover, saved_as
+from dataview.formats.writers.arrays import Job, Writer
+from dataview.formats.writers.passes import Passes, without_streams
 from dataview.index import is_integer
 from dataview.plan.build import stored, with_fields
 from dataview.plan.fields import Attached

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dataview.errors import warn
-from dataview.formats.tables import cells
-from dataview.formats.tables.text_files import TextFile
+from dataview.formats.texts import cells
+from dataview.formats.texts.text_files import TextFile
 from dataview.sources import new_file, open_regular
 
 VERSION = 1

@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataview.errors import import_library, shortened
-from dataview.files.passes import Key, Passes, chunk_of
-from dataview.formats import NAME, Leaf, is_zarr_alone, lengths_of_parts, part_of, plain_attributes
+from dataview.formats.arrays import is_zarr_alone
+from dataview.formats.layout import NAME, Leaf, lengths_of_parts, part_of, plain_attributes
+from dataview.formats.writers.passes import Key, Passes, chunk_of
 from dataview.plan.kinds import known_dtype, known_shape, size_of
 from dataview.sources import Abandoned, header_bytes, new_file, new_folder, new_place, raw_bytes
 

@@ -11,40 +11,40 @@ from typing import Any, NamedTuple, TypeAlias
 
 from dataview.cache import is_url, local_copy
 from dataview.errors import hint, unknown_option, warn
-from dataview.files.csv_writer import CSV_WRITER
-from dataview.files.table_writers import TABLE_WRITERS
-from dataview.files.writers import WRITERS, Writer
-from dataview.formats import (
-    MEDIA_SUFFIXES,
-    Claim,
-    claimed,
-    forget_writer,
+from dataview.formats.arrays import (
     has_arrays,
-    has_tables,
-    is_registered,
     is_zarr,
-    media_in,
-    open_archive,
     open_array,
-    open_csv,
-    open_feather,
     open_folder,
     open_hdf5,
-    open_json_lines,
-    open_lines,
-    open_listed,
     open_matlab,
-    open_media,
     open_netcdf,
     open_npz,
-    open_parquet,
-    open_partitions,
     open_pickles,
     open_safetensors,
-    open_sqlite,
     open_torch,
     open_zarr,
 )
+from dataview.formats.handles import Claim, claimed, forget_writer
+from dataview.formats.media import (
+    MEDIA_SUFFIXES,
+    is_registered,
+    media_in,
+    open_archive,
+    open_listed,
+    open_media,
+)
+from dataview.formats.tables import (
+    has_tables,
+    open_feather,
+    open_parquet,
+    open_partitions,
+    open_sqlite,
+)
+from dataview.formats.texts import open_csv, open_json_lines, open_lines
+from dataview.formats.writers.arrays import WRITERS, Writer
+from dataview.formats.writers.csv import CSV_WRITER
+from dataview.formats.writers.tables import TABLE_WRITERS
 from dataview.plan.node import Node
 from dataview.write import Recovery, journals_of, recovered
 

@@ -15,8 +15,10 @@ import numpy as np
 
 from dataview.compute import making_together
 from dataview.errors import shortened, warn
-from dataview.files.writers import Job, Writer
-from dataview.formats import MASK, Leaf, as_cell
+from dataview.formats.layout import Leaf
+from dataview.formats.tables import MASK
+from dataview.formats.texts import as_cell
+from dataview.formats.writers.arrays import Job, Writer
 from dataview.plan.kinds import known_dtype, known_shape
 from dataview.sources import made_so_far, new_file
 

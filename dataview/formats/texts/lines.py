@@ -14,7 +14,7 @@ from dataview.errors import shortened
 from dataview.formats.handles import Claim
 from dataview.formats.tables.columns import Column, Kind, Name, Table, column_node
 from dataview.formats.tables.schema import joined
-from dataview.formats.tables.text_bytes import LineGroups, TextBytes
+from dataview.formats.texts.text_bytes import LineGroups, TextBytes
 from dataview.plan.node import Node
 from dataview.sources import FileState
 

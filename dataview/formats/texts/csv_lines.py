@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dataview.formats.tables.dialect import Dialect
+from dataview.formats.texts.dialect import Dialect
 
 GROUP_BYTES = 1 << 11
 """About so much text is a group: that is parsed to read one row of it."""

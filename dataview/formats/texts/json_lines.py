@@ -14,7 +14,8 @@ from dataview.errors import shortened
 from dataview.formats.contents import with_arrays
 from dataview.formats.handles import Claim
 from dataview.formats.tables.columns import Column, Name, Table, table_node
-from dataview.formats.tables.json_fields import (
+from dataview.formats.tables.schema import joined
+from dataview.formats.texts.json_fields import (
     Form,
     Leaf,
     Misfit,
@@ -24,8 +25,7 @@ from dataview.formats.tables.json_fields import (
     parsed,
     see,
 )
-from dataview.formats.tables.schema import joined
-from dataview.formats.tables.text_bytes import LineGroups, TextBytes, changed
+from dataview.formats.texts.text_bytes import LineGroups, TextBytes, changed
 from dataview.plan.node import Node
 from dataview.sources import FileState
 

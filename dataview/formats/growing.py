@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from dataview.errors import ReadOnlyError, unknown_field
-from dataview.files.passes import Key, Passes, without_streams
-from dataview.formats import Leaf
+from dataview.formats.layout import Leaf
+from dataview.formats.writers.passes import Key, Passes, without_streams
 from dataview.plan.build import field, record, stored, with_fields
 from dataview.plan.casting import cast
 from dataview.plan.fields import Fields, Window

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataview.files.table import ABILITIES, FORMATS, Format
+from dataview.formats.table import ABILITIES, FORMATS, Format
 
 
 def overview() -> str:

@@ -14,8 +14,8 @@ import numpy as np
 
 from dataview.errors import shortened
 from dataview.formats.tables.columns import Column, Kind
-from dataview.formats.tables.dialect import Dialect, Quoted
 from dataview.formats.tables.schema import missing_in
+from dataview.formats.texts.dialect import Dialect, Quoted
 
 MISSING, QUOTED, BOOL, INT, NEGATIVE, BIG, HUGE, FLOAT, DATE, SECOND, MICRO, NANO, FAR, TEXT = (
     1 << bit for bit in range(14)

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from dataview.formats.tables import cells
-from dataview.formats.tables.cells import Field, Wrong
 from dataview.formats.tables.columns import Column
-from dataview.formats.tables.dialect import Dialect, Quoted
+from dataview.formats.texts import cells
+from dataview.formats.texts.cells import Field, Wrong
+from dataview.formats.texts.dialect import Dialect, Quoted
 
 BLOCK = 1 << 20
 """So much text a thread takes at a time."""

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dataview.errors import shortened
-from dataview.formats.tables import cells, csv_arrow
-from dataview.formats.tables import dialect as dialects
-from dataview.formats.tables.cells import Field, Wrong
 from dataview.formats.tables.columns import Column
-from dataview.formats.tables.csv_lines import row_starts, without_comments
-from dataview.formats.tables.dialect import Dialect
-from dataview.formats.tables.text_files import TextFile, line_at
+from dataview.formats.texts import cells, csv_arrow
+from dataview.formats.texts import dialect as dialects
+from dataview.formats.texts.cells import Field, Wrong
+from dataview.formats.texts.csv_lines import row_starts, without_comments
+from dataview.formats.texts.dialect import Dialect
+from dataview.formats.texts.text_files import TextFile, line_at
 
 
 class Parser:

@@ -11,7 +11,7 @@ import numpy as np
 
 from dataview.compute import evaluate, have_makers_in_common, making_together, rows_of_request
 from dataview.errors import import_library
-from dataview.formats import Leaf
+from dataview.formats.layout import Leaf
 from dataview.index import block_index, compose, identity
 from dataview.plan.build import record
 from dataview.plan.kinds import Record, known_dtype, known_shape, members, size_of
