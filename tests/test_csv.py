@@ -130,11 +130,13 @@ def tables(draw):
     columns = [draw(st.sampled_from(LIKE)) for _ in range(width)]
     rows = draw(st.lists(st.tuples(*columns), min_size=1, max_size=12))
     quoting = draw(st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC]))
-    out = io.StringIO()
     end = draw(st.sampled_from(["\n", "\r\n", "\r"]))
-    writer = csv.writer(out, quoting=quoting, lineterminator=end)
-    writer.writerows(rows)
-    return out.getvalue(), rows
+    lines = []
+    for row in rows:
+        out = io.StringIO()
+        csv.writer(out, quoting=quoting, lineterminator="\r\n").writerow(row)  # quotes both signs
+        lines.append(out.getvalue().removesuffix("\r\n") + end)
+    return "".join(lines), rows
 
 
 @given(table=tables(), header=st.sampled_from([None, "auto"]))
