@@ -737,6 +737,27 @@ def test_pyarrow_and_other_writers_folders_are_read(tmp_path):
     )
 
 
+@pytest.mark.parametrize("suffix", ["parquet", "feather"])
+def test_files_in_a_list_or_of_a_pattern_are_one_table(suffix, tmp_path):
+    places = []
+    for number in (3, 1, 2):
+        places.append(tmp_path / f"part-{number}.{suffix}")
+        dv.View(x=np.arange(4) + 10 * number, name=["a", "b", "c", f"d{number}"])._save(places[-1])
+    d = dv.open(places)
+    assert d.x().tolist() == [30, 31, 32, 33, 10, 11, 12, 13, 20, 21, 22, 23]
+    assert dv.open(f"{tmp_path}/part-*.{suffix}").x[::4]().tolist() == [10, 20, 30]
+    again = pickle.loads(pickle.dumps(d))
+    assert again.name[3::4]().tolist() == ["d3", "d1", "d2"]
+    assert [len(batch.x) for batch in d._loader(5, workers=1)] == [5, 5, 2]
+    dv.View(x=[1])._save(tmp_path / f"other.{suffix}")
+    with pytest.raises(ValueError, match=rf"other\.{suffix} has no column 'name'.*schema='union'"):
+        dv.open([*places, tmp_path / f"other.{suffix}"])
+    union = dv.open([*places, tmp_path / f"other.{suffix}"], schema="union")
+    assert (len(union), union.x[-1](), union.name_mask[-1]()) == (13, 1, False)
+    with pytest.raises(ValueError, match="open with mode 'r'"):
+        dv.open(places, "r+")
+
+
 def test_files_that_differ_are_refused_with_file_and_field(tmp_path):
     place = folder(tmp_path / "a", one={"x": [1], "y": [1]}, two={"x": [1.5], "y": [1]})
     with pytest.raises(
@@ -754,7 +775,7 @@ def test_files_that_differ_are_refused_with_file_and_field(tmp_path):
         ValueError, match=r"one\.parquet has no column 'y', which .*two\.parquet has"
     ):
         dv.open(place)
-    with pytest.raises(ValueError, match="schema is one of None, 'union'"):
+    with pytest.raises(ValueError, match="schema= is one of 'same', 'union'"):
         dv.open(place, schema="all")
 
 

@@ -6,18 +6,16 @@ import errno
 import pathlib
 import random
 import time
-import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
+from dataview.cache.progress import Progress, reporting
 from dataview.cache.urls import WEB, scheme_of, shown
 from dataview.errors import import_library
 
 Stamp: TypeAlias = "dict[str, str | int]"
 """What tells a version of a remote file from others: its ETag, its time, its size."""
 
-Progress: TypeAlias = "Callable[[int, int | None], None]"
-"""Is told how many bytes have arrived, and of how many, None if that is unknown."""
 
 PIECE = 1 << 16
 """How many bytes are read at a time."""
@@ -59,7 +57,7 @@ class Request(NamedTuple):
 
 def fetch(request: Request, path: pathlib.Path) -> Stamp:
     """Write a remote file to a path and return its stamp; raise Unchanged if that is known."""
-    report = _reporting(request.progress)
+    report = reporting(request.progress, "fetching")
     if not isinstance(request.options, (Mapping, type(None))):
         raise TypeError(f"storage_options is a mapping, for fsspec; got {request.options!r}")
     with open(path, "wb") as raw:
@@ -119,30 +117,6 @@ class Arriving:
                 "dv.cache.set_limit() allows more, dv.cache.download() keeps it without a limit",
                 shown(self.request.url),
             )
-
-
-def _reporting(progress: Any) -> Progress | None:
-    """Return what is told of the progress: a user's function, or a bar for True."""
-    if progress is None or progress is False:
-        return None
-    if callable(progress):
-        return progress  # type: ignore[no-any-return]
-    if progress is not True:
-        raise TypeError(f"progress= is True or a function of done and total; got {progress!r}")
-    tqdm = import_library("tqdm", "dataview[progress]").tqdm
-    return _Bar(tqdm(desc="fetching", unit="B", unit_scale=True))
-
-
-class _Bar:
-    """A bar that shows how many bytes have arrived; it is closed when nobody holds it any more."""
-
-    def __init__(self, bar: Any) -> None:
-        self.bar = bar
-        weakref.finalize(self, bar.close)
-
-    def __call__(self, done: int, total: int | None) -> None:
-        self.bar.total = total
-        self.bar.update(done - self.bar.n)
 
 
 # --- attempts ----------------------------------------------------------------------------------

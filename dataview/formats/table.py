@@ -143,6 +143,7 @@ FORMATS = {
         b"PAR1",
         can=COLUMNS,
         needs="pyarrow",
+        is_table=True,
     ),
     "feather": Format(
         (".feather", ".arrow", ".ipc"),
@@ -151,6 +152,7 @@ FORMATS = {
         b"ARROW1",
         can=COLUMNS,
         needs="pyarrow",
+        is_table=True,
     ),
     "csv": Format(
         (".csv", ".tsv", ".csv.gz", ".tsv.gz"),

@@ -2,10 +2,13 @@
 
 from dataview.formats.tables.arrow import TABLE_META
 from dataview.formats.tables.columns import MASK, Column, Kind, Name, Table, table_node
-from dataview.formats.tables.feather import open_feather
 from dataview.formats.tables.in_memory import node_of_column, node_of_table
-from dataview.formats.tables.parquet import open_parquet
-from dataview.formats.tables.partitions import has_tables, open_partitions
+from dataview.formats.tables.partitions import (
+    has_tables,
+    open_feather,
+    open_parquet,
+    open_partitions,
+)
 from dataview.formats.tables.schema import joined, missing_in
 from dataview.formats.tables.sqlite import open_sqlite
 

@@ -14,35 +14,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataview.errors import import_library
-from dataview.formats.handles import Claim
 from dataview.formats.tables.arrow import arrow, leaves_of, text_meta
 from dataview.formats.tables.arrow_tables import (
     MOST_TIMES,
     MOST_UNPACKED,
     ArrowTable,
     check_names,
-    check_read_only,
     starts_of,
     too_large,
 )
 from dataview.formats.tables.columns import Name
-from dataview.plan.node import Node
-from dataview.sources import FileState, Opening, open_regular, state_of
+from dataview.sources import FileState, open_regular, state_of
 
 GROUP_ROWS = 1 << 16
 GROUP_ROWS_OF_OBJECTS = 1 << 10
 """So many rows of a batch that is not packed are converted together; each text is an object."""
 
 _FILE, _FEATHER_1 = b"ARROW1", b"FEA1"
-
-
-def open_feather(path: str, mode: str, claim: Claim | None = None, fill: Any = None) -> Node:
-    """Return the record of the columns of an Arrow file, a Feather file, or an Arrow stream.
-
-    `fill` stands for missing values, which have a mask beside them otherwise.
-    """
-    check_read_only(path, mode)
-    return FeatherTable(path, Opening(path, claim)).node(fill)
 
 
 class Head(NamedTuple):

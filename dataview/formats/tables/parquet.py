@@ -9,29 +9,17 @@ from typing import Any
 import numpy as np
 
 from dataview.errors import import_library
-from dataview.formats.handles import Claim
 from dataview.formats.tables.arrow import leaves_of, names_of, text_meta
 from dataview.formats.tables.arrow_tables import (
     MOST_TIMES,
     MOST_UNPACKED,
     ArrowTable,
     check_names,
-    check_read_only,
     starts_of,
     too_large,
 )
 from dataview.formats.tables.columns import Name
-from dataview.plan.node import Node
-from dataview.sources import FileState, Opening, open_regular, state_of
-
-
-def open_parquet(path: str, mode: str, claim: Claim | None = None, fill: Any = None) -> Node:
-    """Return the record of a Parquet file's columns: its description is read.
-
-    `fill` stands for missing values, which have a mask beside them otherwise.
-    """
-    check_read_only(path, mode)
-    return ParquetTable(path, Opening(path, claim)).node(fill)
+from dataview.sources import FileState, open_regular, state_of
 
 
 class ParquetTable(ArrowTable):

@@ -1,6 +1,7 @@
-"""Folders of tables: the rows of all files in the order of their paths, as one table.
+"""Parquet, Feather and Arrow files: one, some by their paths, or all of a folder, as one table.
 
-A folder whose name is `key=value` gives the rows in it one more column.
+The rows of several follow one another in the order of their paths.  A folder whose name is
+`key=value` gives the rows in it one more column.
 """
 
 from __future__ import annotations
@@ -8,8 +9,8 @@ from __future__ import annotations
 import os
 import re
 import zlib
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
 import numpy as np
@@ -22,6 +23,7 @@ from dataview.formats.tables.arrow_tables import ArrowTable, check_read_only
 from dataview.formats.tables.columns import Column, Kind, Name, Table, table_node
 from dataview.formats.tables.feather import FeatherTable
 from dataview.formats.tables.parquet import ParquetTable
+from dataview.formats.tables.schema import check_schema
 from dataview.plan.node import Node
 from dataview.sources import Opening
 
@@ -29,9 +31,6 @@ _KINDS: dict[str, type[ArrowTable]] = {
     **dict.fromkeys((".parquet", ".pq"), ParquetTable),
     **dict.fromkeys((".feather", ".arrow", ".ipc"), FeatherTable),
 }
-
-SCHEMAS = (None, "union")
-"""What is done where files differ: an error, or what fits all."""
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 """The value in a path that says that there is none."""
@@ -55,32 +54,70 @@ def has_tables(path: str) -> bool:
     return any(map(has_tables, below))
 
 
-def open_partitions(
-    path: str, mode: str, claim: Claim | None = None, fill: Any = None, schema: str | None = None
+def open_parquet(
+    path: str | Sequence[str],
+    mode: str,
+    claim: Claim | None = None,
+    fill: Any = None,
+    schema: str = "same",
 ) -> Node:
-    """Return the record of the columns of all files of a folder: their descriptions are read.
+    """Return the record of the columns of Parquet files: their descriptions are read.
 
-    `fill` stands for missing values, which have a mask beside them otherwise.  Columns are matched
-    by name; with `schema="union"` they may differ.
+    `fill` stands for missing values, which have a mask beside them otherwise.  Columns of several
+    files are matched by name; with `schema="union"` they may differ.
     """
+    return _opened(ParquetTable, path, mode, claim, fill, schema)
+
+
+def open_feather(
+    path: str | Sequence[str],
+    mode: str,
+    claim: Claim | None = None,
+    fill: Any = None,
+    schema: str = "same",
+) -> Node:
+    """Return the record of the columns of Arrow files and streams, or Feather files, likewise."""
+    return _opened(FeatherTable, path, mode, claim, fill, schema)
+
+
+def open_partitions(
+    path: str, mode: str, claim: Claim | None = None, fill: Any = None, schema: str = "same"
+) -> Node:
+    """Return the record of the columns of all files of a folder, likewise."""
     check_read_only(path, mode)
-    if schema not in SCHEMAS:
-        raise ValueError(
-            f"schema is one of {', '.join(map(repr, SCHEMAS))}: whether columns of files may "
-            f"differ; got {schema!r}"
-        )
+    check_schema(schema)
     return FolderTable(path, Opening(path, claim), schema).node(fill)
 
 
-class FolderTable(Table):
-    """The files of a folder as one table; each group of rows is one of a file."""
+def _opened(
+    kind: type[ArrowTable],
+    path: str | Sequence[str],
+    mode: str,
+    claim: Claim | None,
+    fill: Any,
+    schema: str,
+) -> Node:
+    check_schema(schema)
+    if isinstance(path, str):
+        check_read_only(path, mode)
+        return kind(path, Opening(path, claim)).node(fill)
+    folder = os.path.commonpath([os.path.dirname(one) for one in path])
+    places = [os.path.relpath(one, folder) for one in path]
+    return FolderTable(folder, Opening(folder, claim), schema, (kind, places)).node(fill)
 
-    def __init__(self, path: str, opening: Opening, schema: str | None) -> None:
-        self.path, self.opening, self.schema = path, opening, schema
-        self.parts = [
-            Part(_KINDS[_suffix(place)](os.path.join(path, place), opening), place, values)
-            for place, values in _files_in(path)
-        ]
+
+Listed: TypeAlias = tuple[type[ArrowTable], list[str]]
+"""Files of one kind by their places in a folder."""
+
+
+class FolderTable(Table):
+    """The files of a folder, or those that are listed; each group of rows is one of a file."""
+
+    def __init__(
+        self, path: str, opening: Opening, schema: str, listed: Listed | None = None
+    ) -> None:
+        self.path, self.opening, self.schema, self.listed = path, opening, schema, listed
+        self.parts = list(_parts(path, opening, listed))
         if not self.parts:
             raise ValueError(f"{path} holds no files of tables: none ends in {', '.join(_KINDS)}")
         for part in self.parts:
@@ -94,7 +131,7 @@ class FolderTable(Table):
         self.labels = self._find_labels()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        own = self.path, self.opening, self.schema
+        own = self.path, self.opening, self.schema, self.listed
         return _reopened, (*own, self.signature(), dict(self.fills))
 
     def signature(self) -> int:
@@ -164,11 +201,28 @@ class FolderTable(Table):
         super().close()
 
 
+def _parts(path: str, opening: Opening, listed: Listed | None) -> Iterator[Part]:
+    """Yield the files that are listed, or else all of a folder."""
+    if listed is not None:
+        kind, places = listed
+        for place in places:
+            yield Part(kind(os.path.join(path, place), opening), place, {})
+        return
+    for place, values in _files_in(path):
+        found = _KINDS[_suffix(place)]
+        yield Part(found(os.path.join(path, place), opening), place, values)
+
+
 def _reopened(
-    path: str, opening: Opening, schema: str | None, signature: int, fills: Mapping[Name, Any]
+    path: str,
+    opening: Opening,
+    schema: str,
+    listed: Listed | None,
+    signature: int,
+    fills: Mapping[Name, Any],
 ) -> FolderTable:
     """Open a folder again where a view of it was unpickled."""
-    found = FolderTable(path, opening, schema)
+    found = FolderTable(path, opening, schema, listed)
     if found.signature() != signature:
         raise ValueError(
             f"{path} has changed since a view of it was pickled; open it again and make the view "
@@ -240,7 +294,7 @@ def _constant(text: str | None, kind: Kind, count: int) -> Column:
 # --- columns of several files --------------------------------------------------------------------
 
 
-def _united(parts: list[Part], schema: str | None, path: str) -> dict[Name, Leaf]:
+def _united(parts: list[Part], schema: str, path: str) -> dict[Name, Leaf]:
     """Return the columns of all files, or raise if they differ and may not, or cannot be one."""
     first = parts[0]
     found = dict(first.table.leaves)
@@ -249,7 +303,7 @@ def _united(parts: list[Part], schema: str | None, path: str) -> dict[Name, Leaf
         for name in [*found, *(name for name in own if name not in found)]:
             where = f"column {'.'.join(name)!r} of {os.path.join(path, part.place)}"
             if name not in own or name not in found:
-                if schema is None:
+                if schema == "same":
                     lacking, other = (first, where) if name in own else (part, "")
                     raise ValueError(
                         f"{os.path.join(path, lacking.place)} has no column {'.'.join(name)!r}, "
@@ -270,7 +324,7 @@ def _united(parts: list[Part], schema: str | None, path: str) -> dict[Name, Leaf
     return found
 
 
-def _one_of(ours: Leaf, theirs: Leaf, schema: str | None, where: str, first: str) -> Leaf:
+def _one_of(ours: Leaf, theirs: Leaf, schema: str, where: str, first: str) -> Leaf:
     """Return a column that holds the values of two, which differ at most by dtype."""
     missing = ours.kind.has_missing or theirs.kind.has_missing
     a, b = (leaf.kind._replace(has_missing=missing) for leaf in (ours, theirs))
@@ -278,7 +332,7 @@ def _one_of(ours: Leaf, theirs: Leaf, schema: str | None, where: str, first: str
     if a == b and own[0] == own[1]:
         return ours._replace(kind=a)
     told = f"{where} is {own[1]}, and {own[0]} in {first}"
-    if schema is None:
+    if schema == "same":
         raise ValueError(f"{told}; schema='union' unifies what NumPy has one dtype for")
     is_number = all(kind.dtype.kind in "biuf" for kind in (a, b)) and own[0].count("codes") == 0
     is_time = a.dtype.kind == b.dtype.kind and a.dtype.kind in "Mm"

@@ -27,16 +27,21 @@ def joined(title: str, parts: Sequence[Part], schema: str = "same") -> Part:
     The order of columns is that of the first table that has them.  A column of a union holds what
     the dtypes of the tables have in common, and misses the rows of tables without it.
     """
-    if schema not in SCHEMAS:
-        raise ValueError(
-            f"schema= is one of {', '.join(map(repr, SCHEMAS))}; got {schema!r}"
-            f"{hint(str(schema), SCHEMAS)}"
-        )
+    check_schema(schema)
     if len(parts) == 1:
         return parts[0]
     names = list(dict.fromkeys(name for _, kinds in parts for name in kinds))
     kinds = {name: _unified(name, parts, schema) for name in names}
     return Tables(title, parts, kinds), kinds
+
+
+def check_schema(schema: str) -> None:
+    """Raise if it is not said what is done about tables whose columns differ."""
+    if schema not in SCHEMAS:
+        raise ValueError(
+            f"schema= is one of {', '.join(map(repr, SCHEMAS))}: whether columns of files may "
+            f"differ; got {schema!r}{hint(str(schema), SCHEMAS)}"
+        )
 
 
 def missing_in(dtype: np.dtype[Any]) -> Any:

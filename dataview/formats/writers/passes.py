@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dataview.cache import reporting
 from dataview.compute import evaluate, have_makers_in_common, making_together, rows_of_request
-from dataview.errors import import_library
 from dataview.formats.layout import Leaf
 from dataview.index import block_index, compose, identity
 from dataview.plan.build import record
@@ -26,8 +25,6 @@ Key: TypeAlias = tuple[slice, ...]
 Put: TypeAlias = Callable[[Leaf, Key, np.ndarray], Any]
 """Writes a block of an array."""
 
-Progress: TypeAlias = Callable[[int, int], None]
-"""Is told how many bytes are done, of how many."""
 
 LONGEST_CHUNK = 1 << 20
 SHORTEST_CHUNK = 1 << 14
@@ -76,7 +73,7 @@ class Passes:
         self.groups = list(_groups(leaves))
         self.total = sum(map(_bytes_of, leaves))
         self.done = 0
-        self.progress = _reporting(progress)
+        self.progress = reporting(progress, "saving")
 
     def read(self, put: Put, steps: Callable[[Leaf], int] = lambda leaf: 1) -> None:
         """Hand out all blocks; each is of a multiple of `steps(leaf)` rows, but for the last."""
@@ -185,29 +182,3 @@ def chunk_of(shape: Sequence[int], dtype: np.dtype[Any], chunks: Any = None) -> 
 
 def _bytes_of(leaf: Leaf) -> int:
     return size_of(known_shape(leaf.node)) * known_dtype(leaf.node).itemsize
-
-
-def _reporting(progress: Any) -> Progress | None:
-    """Return what is told of the progress: a user's function, or a bar for True."""
-    if progress is None or progress is False:
-        return None
-    if callable(progress):
-        return progress  # type: ignore[no-any-return]
-    if progress is not True:
-        raise TypeError(f"progress= is True or a function of done and total; got {progress!r}")
-    tqdm = import_library("tqdm", "dataview[progress]").tqdm
-    return _Bar(tqdm(desc="saving", unit="B", unit_scale=True))
-
-
-class _Bar:
-    """A bar that shows how many bytes are done; it is closed when nobody holds it any more."""
-
-    def __init__(self, bar: Any) -> None:
-        self.bar = bar
-        weakref.finalize(self, bar.close)
-
-    def __call__(self, done: int, total: int) -> None:
-        self.bar.total = total
-        self.bar.update(done - self.bar.n)
-        if done == total:
-            self.bar.close()
