@@ -692,3 +692,10 @@ def test_texts_parted_by_spaces_are_read(name):
     }[name]()
     d = dv.open(path, sep=" ")
     assert np.array([d[name]() for name in d._fields()]).T.tolist() == expected.tolist()
+
+
+def test_columns_that_would_have_one_name_are_refused(tmp_path):
+    d = dv.View(**{"p": dv.View(q=[1, 2]), "p.q": [3, 4]})
+    with pytest.raises(ValueError, match=r"two columns would have the name 'p\.q'"):
+        d._save(tmp_path / "a.csv")
+    assert list(tmp_path.iterdir()) == []

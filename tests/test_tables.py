@@ -94,10 +94,18 @@ def test_columns_asked_for_together_are_read_together():
         d.x[rows](), d.of.small[rows]()
     assert [sorted(names) for names, *_ in table.calls] == [
         [("x",)],
-        [("of", "small")],
+        [("of", "pair"), ("of", "small")],
         [("of", "small"), ("x",)],
         [("of", "small"), ("x",)],
     ]
+
+
+def test_many_columns_of_one_run_are_read_in_few_passes():
+    table = InMemory(together=True)
+    table.part = lambda name, rows: Column(np.arange(20)[rows])  # type: ignore[method-assign]
+    d = viewed(table_node(table, {(f"c{n}",): Kind(np.dtype(int)) for n in range(100)}))
+    d[4:9]()
+    assert len(table.calls) == 7  # of 1, 2, 4, 8, 16, 32 and 64 columns
 
 
 def test_what_is_missing_has_a_mask_and_lists_are_ragged():
@@ -206,5 +214,8 @@ def test_tables_that_differ_are_refused_by_name_or_unified():
     }
     with pytest.raises(ValueError, match="'x' is object in"):
         joined("two", [(InMemory(), other), (InMemory(), {x: Kind(np.dtype("O"))})], "union")
-    with pytest.raises(ValueError, match="schema= is one of 'same', 'union'; got 'unoin'; did you"):
+    with pytest.raises(
+        ValueError,
+        match=r"schema= is one of 'same', 'union': .*; got 'unoin'; did you",
+    ):
         joined("two", parts, "unoin")

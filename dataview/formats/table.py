@@ -135,6 +135,7 @@ FORMATS = {
     "image": Format(MEDIA_SUFFIXES["image"], open_media, can=frozenset(), needs="Pillow"),
     "audio": Format(MEDIA_SUFFIXES["audio"], open_media, can=frozenset(), needs="soundfile"),
     "listed": Format(MEDIA_SUFFIXES["listed"], open_listed, can=RAGGED),
+    "partitions": Format((), open_partitions, is_folder=has_tables, can=COLUMNS, needs="pyarrow"),
     "media": Format((), open_media, is_folder=media_in, can=RAGGED, needs="Pillow, soundfile"),
     "parquet": Format(
         (".parquet", ".pq"),
@@ -161,7 +162,6 @@ FORMATS = {
         can=frozenset({"random access", "missing values"}),
         is_table=True,
     ),
-    "partitions": Format((), open_partitions, is_folder=has_tables, can=COLUMNS, needs="pyarrow"),
     "chainer-pickle": Format((), open_pickles),
     "folder": Format(
         (), open_folder, WRITERS["folder"], is_folder=has_arrays, can=IN_PLACE | RAGGED

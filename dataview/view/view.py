@@ -342,6 +342,7 @@ class View(Operators, RaggedVerbs, RowVerbs, LabelVerbs, StatisticVerbs, Library
     def _space(self) -> spaces.Space | None:
         """How rows are laid out: as declared, or as shape and dtype speak for it; None for texts.
 
+        >>> import numpy as np
         >>> images = spaces.Conv2DSpace((28, 28), channels=1)
         >>> View(input=np.zeros((5, 784)), _spaces={"input": images}).input[2:]._space
         Conv2DSpace(shape=(28, 28), channels=1, axes=('b', 0, 1, 'c'))

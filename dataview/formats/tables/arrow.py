@@ -62,6 +62,8 @@ def leaves_of(fields: Sequence[Any], may_miss: Callable[[Name], bool]) -> Leaves
     for field in fields:
         found = list(_leaves(field, (), (), 0, False))
         reasons = [leaf for _, leaf in found if isinstance(leaf, str)]
+        if not all(map(all, (name for name, _ in found))):
+            reasons = ["has no name, or one of its members has none; rename it"]
         if reasons or not found:
             leaves.lost[field.name] = reasons[0] if reasons else "is a struct without members"
         for name, leaf in () if reasons else found:

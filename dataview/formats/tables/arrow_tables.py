@@ -38,8 +38,16 @@ MOST_TIMES = 100
 """What would have more bytes in memory, and so many times as many as in the file, is refused."""
 
 
+def _seen(path: str) -> tuple[int, int, int, int]:
+    """Return what tells a file from another, and from itself when it has been written again."""
+    found = os.stat(path)
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
 class ArrowTable(Table):
     """A file that Arrow reads; `leaves` are its columns, `lost` those that cannot be viewed."""
+
+    kept_bytes = 128 << 20  # groups of texts are large, and rows in no order are in several
 
     keeps_open = True
     """Whether a file stays open between reads: thousands in a folder may not."""
@@ -50,6 +58,7 @@ class ArrowTable(Table):
         self.lost: dict[str, str] = {}
         self.meta: dict[str, Any] = {}
         self.dictionaries: dict[Name, Any] = {}  # those of codes; None for texts kept so
+        self.seen = _seen(path)
         with named_in_errors(path):
             self.state, starts = self.load()
         super().__init__(os.path.basename(path), starts)
@@ -68,15 +77,13 @@ class ArrowTable(Table):
     def signature(self) -> int:
         """Return a number that tells the columns and groups of a file from others."""
         kinds = [(name, leaf.kind) for name, leaf in self.leaves.items()]
-        return zlib.crc32(repr((kinds, self.starts.tolist())).encode(errors="backslashreplace"))
+        told = kinds, self.starts.tolist(), self.seen[2:]
+        return zlib.crc32(repr(told).encode(errors="backslashreplace"))
 
     def check(self) -> None:
         """Raise if the file was closed, or is another by now."""
         self.opening.check()
-        now = os.stat(self.path)
-        if self.state != (now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns):
-            if self.state.time == -1 and self.state[:3] == (now.st_dev, now.st_ino, now.st_size):
-                return
+        if self.seen != _seen(self.path):
             raise ValueError(f"{self.path} has changed since it was opened; open it again")
 
     def read(self, names: Collection[Name], first: int, stop: int) -> Mapping[Name, Column]:

@@ -31,9 +31,6 @@ from dataview.sources import Memo, Source
 Name: TypeAlias = tuple[str, ...]
 """The name of a column: that of a member of records has the names of these before it."""
 
-KEPT_BYTES = 32 << 20
-"""So much of what was read is kept: rows in no order come from the same groups again."""
-
 COLUMN_BYTES = 1 << 10
 """About what a column of some groups takes beside its values."""
 
@@ -70,7 +67,7 @@ class Column(NamedTuple):
     def with_fill(self, fill: Any) -> Column:
         """Return the same values with another one where there are none."""
         if isinstance(self.values, Column):
-            return self._replace(values=self.values.with_fill(fill), present=None)
+            return self._replace(values=self.values.with_fill(fill))
         if self.present is None:
             return self
         values = self.values.copy()
@@ -99,13 +96,17 @@ class Table(ABC):
     """The columns of a file, read by groups: group k has the rows from `starts[k]` on.
 
     `reads_rows` is true if reading one column passes over the others too: then those that were
-    asked for together are read together.  `joins_groups` is true if groups are so small that a run
+    asked for together are read together, and as many more of `names` as were asked for one by one.
+    Of what was read `kept_bytes` are kept: rows in no order come from the same groups again.
+    `joins_groups` is true if groups are so small that a run
     of them is read at once, of no more than `most_joined`.
     """
 
     reads_rows = False
     joins_groups = False
     most_joined = 256
+    kept_bytes = 32 << 20
+    names: tuple[Name, ...] = ()
 
     def __init__(self, title: str, starts: np.ndarray) -> None:
         self.title, self.starts = title, starts
@@ -144,12 +145,13 @@ class Table(ABC):
         """Return a column of some groups, read or kept."""
         with self._lock:
             run, others = self._run_of(first, stop)
-            run.asked.add(name)
             found = run.columns.get(name)
             if found is None:
-                wanted = [name, *(one for one in others if one != name and one not in run.columns)]
+                likely = dict.fromkeys([*others, *self._behind(name, len(run.asked))])
+                wanted = [name, *(one for one in likely if one != name and one not in run.columns)]
                 made: Future[Mapping[Name, Column]] = Future()
                 run.columns.update(dict.fromkeys(wanted, made))
+            run.asked.add(name)
         if found is not None:
             return found.result()[name] if isinstance(found, Future) else found
         try:
@@ -179,11 +181,18 @@ class Table(ABC):
         self._runs.move_to_end((first, stop))
         return run, latest.asked if self.reads_rows and latest is not None else ()
 
+    def _behind(self, name: Name, count: int) -> tuple[Name, ...]:
+        """Return so many names that stand behind one, if their columns are read as cheaply."""
+        if not count or not self.reads_rows or name not in self.names:
+            return ()
+        place = self.names.index(name) + 1
+        return self.names[place : place + count]
+
     def _keep(self, run: _Run, size: int) -> None:
         """Note what is kept, and forget the groups that were asked for longest ago."""
         run.bytes += size
         self._kept += size
-        while self._kept > KEPT_BYTES and len(self._runs) > 1:
+        while self._kept > self.kept_bytes and len(self._runs) > 1:
             self._kept -= self._runs.popitem(last=False)[1].bytes
 
 
@@ -319,12 +328,14 @@ def table_node(
 ) -> Node:
     """Return the record of a table's columns; beside those with missing values are their masks.
 
-    `fill` is what stands for missing values instead, for all columns or by their names; `metas` are
+    `fill` is what stands for missing values instead, for all columns or by their names; in a column
+    of lists it stands for values, and the mask tells which lists are missing.  `metas` are
     metadata of columns, and `lost` says of some why they cannot be viewed.
     """
     table.fills = fills_of(fill, kinds, table.title)
+    table.names = tuple(kinds)
     kinds = {
-        name: kind._replace(has_missing=False) if name in table.fills else kind
+        name: kind._replace(has_missing=False) if name in table.fills and not kind.depth else kind
         for name, kind in kinds.items()
     }
     nodes = {

@@ -20,9 +20,10 @@ from dataview.formats.texts.text_bytes import (
     changed,
     check_told,
     pickled_before,
+    stamped,
     unchanged,
 )
-from dataview.sources import FileState, Opening, open_regular, state_of
+from dataview.sources import FileState, Opening, open_regular
 
 MAGIC = b"SQLite format 3\0"
 
@@ -47,7 +48,7 @@ class Database:
             start = file.read(len(MAGIC))
             if start and start != MAGIC:
                 raise ValueError(f"{path} is no SQLite database: it does not begin as one")
-            self.state = state_of(file)
+            self.state = stamped(file)
         self.log = self._log()
         if told is not None and self.state[:2] == told[0][:2] and self.log != told[1]:
             raise pickled_before(path)

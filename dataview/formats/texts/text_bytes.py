@@ -17,7 +17,7 @@ import numpy as np
 
 from dataview.errors import shortened
 from dataview.formats.handles import Claim
-from dataview.sources import FileState, Opening, open_regular, state_of, temporary_file
+from dataview.sources import FileState, Opening, open_regular, temporary_file
 
 PACKED = b"\x1f\x8b"
 """What a file begins with that gzip has packed."""
@@ -45,7 +45,7 @@ class TextBytes:
         self.path, self.opening = path, Opening(path, claim)
         self._held: Any = None
         with open_regular(path) as file:
-            self.state = state_of(file)
+            self.state = stamped(file)
             check_told(path, file, told)
             is_packed = file.read(len(PACKED)) == PACKED
             file.seek(0)
@@ -133,10 +133,19 @@ def _unpack(packed: Any, file: BinaryIO, folder: str, path: str) -> None:
 # --- the same file as before ---------------------------------------------------------------------
 
 
+def stamped(file: Any) -> FileState:
+    """Return the state of an open file, also of one that was written just now.
+
+    Another time is another file; one that is written again within the clock's step goes unnoticed.
+    """
+    found = os.fstat(file.fileno())
+    return FileState(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+
+
 def unchanged(path: str, state: FileState, file: Any) -> FileState:
     """Return the state of an open file, or raise if it is not that of before."""
-    now = state_of(file)
-    if now[:3] != state[:3] or (state.time not in (-1, now.time)):
+    now = stamped(file)
+    if now != state:
         raise changed(path)
     return now
 
@@ -150,8 +159,8 @@ def check_told(path: str, file: Any, told: FileState | None) -> None:
     """Raise if a pickle says that a file is another; of a copy elsewhere the size is compared."""
     if told is None:
         return
-    now = state_of(file)
-    same_place = now[:2] == told[:2] and told.time != -1
+    now = stamped(file)
+    same_place = now[:2] == told[:2]
     if now.size != told.size or (same_place and now.time != told.time):
         raise pickled_before(path)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -85,6 +86,11 @@ def _columns(job: Job) -> list[tuple[Leaf, Leaf | None]]:
             f"the columns of a CSV file have rows, and all as many; got {shortened(str(lengths))}"
         )
     named = {leaf.name: leaf for leaf in job.leaves}
+    if len(named) < len(job.leaves):
+        twice = Counter(leaf.name for leaf in job.leaves).most_common(1)[0][0]
+        raise ValueError(
+            f"two columns would have the name {twice!r}, since nested names get dots; rename one"
+        )
     masks = {
         name: named[f"{name}{MASK}"]
         for name in named

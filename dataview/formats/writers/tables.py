@@ -249,6 +249,11 @@ def _arrow_array(
     if dtype.names is not None:
         raise TypeError("records are columns of their own as fields of a view, not as one array")
     if block.ndim > 1:
+        if not block.shape[1]:
+            raise TypeError(
+                "an axis of length 0 has no place in a table; the rows have the shape "
+                f"{block.shape[1:]}"
+            )
         flat = np.ascontiguousarray(block).reshape(-1, *block.shape[2:])
         inner = _arrow_array(flat, None, None if kind is None else kind.value_type)
         gaps = None if present is None else pyarrow.array(~present)
