@@ -391,6 +391,65 @@ def test_a_file_of_another_format_is_told_with_the_way_to_open_it(name):
         dv.open("a.xyz")
 
 
+def test_a_file_is_told_by_its_suffix_though_it_begins_as_another_format(tmp_path):
+    path = tmp_path / "a.xlsx"
+    np.savez(tmp_path / "a.npz", x=np.arange(3))
+    (tmp_path / "a.npz").rename(path)
+    with pytest.raises(ValueError, match=r"a\.xlsx', whose data are a view by .*read_excel"):
+        dv.open(path)
+    for name, told in (("a.json", "read_json.*format='jsonl'"), ("a.PKL", "read_pickle.*trust")):
+        with pytest.raises(ValueError, match=told):
+            dv.open(name)
+
+
+def test_a_folder_of_tables_is_told_with_its_pattern(tmp_path):
+    for name in ("a.CSV", "b.CSV"):
+        (tmp_path / name).write_text("a\n1\n")
+    for format in (None, "csv"):
+        with pytest.raises(ValueError, match=r"; it holds a\.CSV, b\.CSV; dv\.open\('.*\*\.CSV'\)"):
+            dv.open(tmp_path, format=format)
+    assert dv.open(tmp_path / "*.CSV").a().tolist() == [1, 1]
+    assert dv.open(tmp_path / "a.CSV", format="CSV").a().tolist() == [1]
+
+
+def test_a_folder_of_other_things_is_told_with_what_it_holds(tmp_path):
+    with pytest.raises(ValueError, match=r"got the folder '.*'; it is empty"):
+        dv.open(tmp_path)
+    for number in range(7):
+        (tmp_path / f"{number}.xyz").write_text("")
+    with pytest.raises(ValueError, match=r"; it holds 0\.xyz, 1\.xyz, .*4\.xyz, …$"):
+        dv.open(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"usecols": ["a"]}, r"write dv\.open\(path\)\[\['a', 'b'\]\]: columns that"),
+        ({"nrows": 5}, r"write dv\.open\(path\)\[:5\]"),
+        ({"na_values": "?"}, r"write missing='\?'\."),
+        ({"delimiter": ";"}, "write sep=';'"),
+        ({"index_col": 0}, "write nothing: rows have their numbers"),
+        ({"chunksize": 10}, r"write dv\.open\(path\)\._minibatches\(10\)"),
+        ({"dtype": {"a": "f4"}}, "write types={'a': 'f4'}"),
+        ({"parse_dates": ["a"]}, "write dates=True, or .*dates={'a': '%d.%m.%Y'}"),
+        ({"skiprows": 2}, "write skip=2"),
+        ({"on_bad_lines": "skip"}, "write nothing: a row that does not fit"),
+    ],
+)
+def test_the_options_of_pandas_are_told_as_they_are_called_here(tmp_path, options, told):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n1,2\n")
+    (name,) = options
+    with pytest.raises(TypeError, match=rf"has no option '{name}'; {told}.*The options are: mode"):
+        dv.open(path, **options)
+
+
+def test_an_option_of_pandas_is_not_told_where_a_format_has_nothing_like_it(tmp_path):
+    np.save(tmp_path / "a.npy", np.arange(3))
+    with pytest.raises(TypeError, match=r"no option 'delimiter'\. The options are"):
+        dv.open(tmp_path / "a.npy", delimiter=";")
+
+
 def test_what_is_open_already_is_no_path():
     with pytest.raises(TypeError, match=r"takes the path .*; got list; dv\.View\(…\) is a view"):
         dv.open([1, 2])

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from dataview.cache import is_url, local_copy
 from dataview.errors import hint, unknown_option, warn
+from dataview.formats import advice
 from dataview.formats.arrays import (
     has_arrays,
     is_zarr,
@@ -169,16 +170,6 @@ FORMATS = {
 }
 """The formats by their names; a path is opened as the first that recognises it."""
 
-_OPENED_BY = {
-    ".xlsx": "dv.View(pandas.read_excel(path))",
-    ".xls": "dv.View(pandas.read_excel(path))",
-    ".orc": "dv.View(pandas.read_orc(path))",
-    ".avro": "dv.View(polars.read_avro(path))",
-    ".dta": "dv.View(pandas.read_stata(path))",
-    ".sas7bdat": "dv.View(pandas.read_sas(path))",
-}
-"""How files that other libraries open become views."""
-
 MODES = ("r", "r+")
 
 
@@ -205,14 +196,19 @@ def opened(
     single = path if isinstance(path, str) else None
     found = _format_of([path] if isinstance(path, str) else path, format)
     known = list(inspect.signature(found.open).parameters)[3:]
-    for name in options:
+    for name, value in options.items():
         if name not in known:
             raise unknown_option(
-                name, ["mode", "format", "lock", "durable", *known], f"open of {path!r}"
+                name,
+                ["mode", "format", "lock", "durable", *known],
+                f"open of {path!r}",
+                advice.for_option(name, value, known),
             )
     if single is None:
         return _together(found, [os.path.abspath(one) for one in path], mode, options)
     place = os.path.abspath(single)
+    if found.is_table and os.path.isdir(place):
+        raise _not_opened(place, single)
     told = recover(place, format, waits=lock == "wait") if "in place" in found.can else []
     claim = claimed(place, mode, lock, durable) or lease
     if told:
@@ -289,7 +285,7 @@ def recognised(path: str) -> Format:
             seen = found.is_folder and found.is_folder(path)
             if seen:
                 return found._replace(open=seen) if callable(seen) else found
-    elif os.path.isfile(path):
+    elif os.path.isfile(path) and not advice.for_file(path):  # .xlsx begins as .npz does
         with open(path, "rb") as file:
             start = file.read(16)
         for found in FORMATS.values():
@@ -297,11 +293,22 @@ def recognised(path: str) -> Format:
                 return found
     elif not os.path.exists(path) and os.path.splitext(path)[1] == "":
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-    ends = [suffix for found in FORMATS.values() for suffix in found.suffixes]
-    way = _OPENED_BY.get(os.path.splitext(path)[1], "")
-    raise ValueError(
-        f"files that can be opened end in {', '.join(ends)}; got {path!r}"
-        + (f", whose data are a view by {way}" if way else "; format= says what it is")
+    raise _not_opened(path, path)
+
+
+def _not_opened(path: str, given: str) -> ValueError:
+    """Return the error for a path that no format recognises, with what may be done."""
+    ends = ", ".join(found.suffixes[0] for found in FORMATS.values() if found.suffixes)
+    way = advice.for_file(path)
+    if os.path.isdir(path):
+        tables = [suffix for row in FORMATS.values() if row.is_table for suffix in row.suffixes]
+        what = f"the folder {given!r}; {advice.for_folder(given, tuple(tables))}"
+    else:
+        what = repr(given) + (
+            f", whose data are a view by {way}" if way else "; format= says what it is"
+        )
+    return ValueError(
+        f"files that can be opened end in {ends}, and others of these kinds; got {what}"
     )
 
 
@@ -325,8 +332,9 @@ def saved_as(path: str, format: str | None) -> tuple[str, Writer]:
 
 def _named(format: str) -> str:
     """Return the name of a format that a user gives: its name, or a suffix of its files."""
+    own = format.lower()
     for name, row in FORMATS.items():
-        if format == name or f".{format.lstrip('.')}" in row.suffixes:
+        if own == name or f".{own.lstrip('.')}" in row.suffixes:
             return name
     raise ValueError(
         f"format is one of {', '.join(FORMATS)}; got {format!r}{hint(format, FORMATS)}"

@@ -1,0 +1,89 @@
+"""What to write instead: for the options of pandas, and for files that other libraries open."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from itertools import islice
+from typing import Any
+
+from dataview.errors import shortened
+
+OPENED_BY = {
+    ".xlsx": "dv.View(pandas.read_excel(path))",
+    ".xls": "dv.View(pandas.read_excel(path))",
+    ".orc": "dv.View(pandas.read_orc(path))",
+    ".avro": "dv.View(polars.read_avro(path))",
+    ".dta": "dv.View(pandas.read_stata(path))",
+    ".sas7bdat": "dv.View(pandas.read_sas(path))",
+    ".json": "dv.View(pandas.read_json(path)); format='jsonl' if each line is a record",
+    ".pkl": "dv.View(pandas.read_pickle(path)), for files you trust: they can run any code",
+    ".pickle": "dv.View(pandas.read_pickle(path)), for files you trust: they can run any code",
+}
+"""How files that other libraries open become views."""
+
+_SOME = "dv.open(path)[['a', 'b']]: columns that are not asked for are not read"
+_NO_INDEX = "nothing: rows have their numbers, and each column is a field"
+_ALL_ROWS = "nothing: a row that does not fit is an error; sep=, quote=, comment=, skip= say more"
+_BY_ITSELF = "nothing: the fastest way that is installed is taken"
+
+_ELSEWHERE = {
+    "chunksize": "dv.open(path)._minibatches({})",
+    "columns": _SOME,
+    "compression": "nothing: the name of the file says how it is packed",
+    "converters": "dv.open(path).a._map(function)",
+    "date_format": "dates={{'a': '%d.%m.%Y'}}",
+    "delim_whitespace": "sep=' '",
+    "delimiter": "sep={}",
+    "dtype": "types={}",
+    "encoding_errors": "encoding=",
+    "engine": _BY_ITSELF,
+    "error_bad_lines": _ALL_ROWS,
+    "index_col": _NO_INDEX,
+    "iterator": "dv.open(path)._minibatches(n)",
+    "low_memory": _BY_ITSELF,
+    "memory_map": _BY_ITSELF,
+    "na_values": "missing={}",
+    "nrows": "dv.open(path)[:{}], which reads no other rows",
+    "on_bad_lines": _ALL_ROWS,
+    "parse_dates": "dates=True, or formats by column as dates={{'a': '%d.%m.%Y'}}",
+    "quotechar": "quote={}",
+    "skiprows": "skip={}",
+    "usecols": _SOME,
+    "use_cols": _SOME,
+}
+"""The options of pandas, and what to write instead, with the value that was given."""
+
+MOST_NAMES = 5
+"""So many files of a folder are named in an error."""
+
+
+def for_option(name: str, value: Any, known: Collection[str]) -> str:
+    """Return what to write for an option of pandas, or "" if a format has nothing like it.
+
+    >>> for_option("delimiter", ";", ["sep"]), for_option("delimiter", ";", ["fill"])
+    ("sep=';'", '')
+    """
+    advice = _ELSEWHERE.get(name, "")
+    option, mark, _ = advice.partition("=")
+    if mark and option.isidentifier() and option not in known:
+        return ""
+    return advice.format(shortened(repr(value)))
+
+
+def for_file(path: str) -> str:
+    """Return what opens a file of another library, or "" if none is known."""
+    return OPENED_BY.get(os.path.splitext(path)[1].lower(), "")
+
+
+def for_folder(path: str, tables: tuple[str, ...]) -> str:
+    """Say what a folder holds, and how its tables open, whose names have those suffixes."""
+    with os.scandir(path) as entries:
+        names = sorted(entry.name for entry in islice(entries, 1000))
+    if not names:
+        return "it is empty"
+    told = f"it holds {', '.join(names[:MOST_NAMES])}{', …' * (len(names) > MOST_NAMES)}"
+    ends = [name[-len(end) :] for name in names for end in tables if name.lower().endswith(end)]
+    if not ends:
+        return told
+    return f"{told}; dv.open({os.path.join(path, '*' + ends[0])!r}) is a table of all such files"
