@@ -251,6 +251,7 @@ def test_what_parts_cells_is_found_or_told_by_the_name(tmp_path, way):
     [
         ("a,b\nx,y\n", ["a", "b"]),
         ("a,a\nx,y\n", ["column_1", "column_2"]),
+        ("a,a,b\n1,2,3\n", ["a", "a_2", "b"]),
         ("a,1\nx,2\n", ["column_1", "column_2"]),
         ("a, b \n1,2\n", ["a", "b"]),
         ("a,\n1,2\n", ["column_1", "column_2", "column_2_mask"]),
@@ -259,6 +260,56 @@ def test_what_parts_cells_is_found_or_told_by_the_name(tmp_path, way):
 )
 def test_whether_the_first_row_has_names_is_found(tmp_path, way, text, names):
     assert [*dv.open(written(tmp_path, text))._fields()] == names
+
+
+def test_numbers_parted_by_spaces_are_columns(tmp_path, way):
+    assert values(written(tmp_path, "a b\n1 2\n3 NA\n"))["a"] == [1, 3]
+    assert values(written(tmp_path, "1 2.5\n3 4\n"))["column_2"] == [2.5, 4.0]
+    for text in ("at\n2020-01-01 05:06\n", "2020-01-01 05:06\n2020-01-01 05:07\n", "a b\nc d\n"):
+        assert len(values(written(tmp_path, text))) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("a b\nx 1\ny 2\n", "if so, write sep=' ', and else sep=','"),
+        ('"x" "y"\n"a" 1 2\n"b" 3 4\n', "if so, write sep=' '"),
+        (" a   b\n 1  20\n10   2\n", r"pandas\.read_csv\(path, sep=r'\\s\+'\)"),
+    ],
+)
+def test_cells_that_seem_to_be_parted_by_spaces_are_told(tmp_path, way, text, advice):
+    path = written(tmp_path, text)
+    with pytest.warns(
+        RuntimeWarning, match=rf"t\.csv: cells seem to be parted by spaces.*{advice}"
+    ):
+        assert len(values(path)) == 1
+    assert len(values(path, sep=",")) == 1
+
+
+def test_another_separator_than_the_one_given_is_told(tmp_path, way):
+    path = written(tmp_path, "name,age,city\nann,1,x\nben,2,y\n")
+    told = (
+        r"t\.csv: ';' parts no cells of the first row, and ',' parts each row into 3: write sep=','"
+    )
+    with pytest.warns(RuntimeWarning, match=told):
+        assert [*values(path, sep=";")] == ["name,age,city"]
+    with pytest.warns(RuntimeWarning, match="write sep=','"):
+        values(written(tmp_path, "a,b\n1,2\n", "t.tsv"))
+    assert values(written(tmp_path, "a\n1,5\n2\n"), sep=";")["a"] == ["1,5", "2"]
+
+
+def test_names_that_are_given_beside_those_of_the_file_are_told(tmp_path, way):
+    path = written(tmp_path, "a,b\nx,1\ny,2\n")
+    with pytest.warns(
+        RuntimeWarning, match=r"t\.csv: the first row looks like a header.* header=0"
+    ):
+        assert values(path, names=["c", "d"])["d"] == ["b", "1", "2"]
+    assert values(path, names=["c", "d"], header=0)["d"] == [1, 2]
+    assert values(path, names=["c", "d"], header=None)["c"] == ["a", "x", "y"]
+    path = written(tmp_path, "a,b\nx,z\n")
+    assert values(path, names=["c", "d"])["c"] == ["a", "x"]
+    with pytest.warns(RuntimeWarning, match="header=0"):
+        values(path, names=["a", "b"])
 
 
 def test_names_are_where_they_are_said_to_be(tmp_path, way):
@@ -300,6 +351,8 @@ def test_types_are_given_by_column_or_for_all(tmp_path, way):
     assert found["b"][0] == [False, True]
     assert found["day"][1] == np.dtype("M8[us]")
     assert str(found["day"][0][1]) == "1999-12-28 00:00:00"
+    for text in (str, "str", "text", "string"):
+        assert values(path, types={"a": text})["a"] == ["1", "255"]
     assert values(path, types=str)["a"] == ["1", "255"]
     assert read(path, types={"a": ">f4"})["a"] == ([1.0, 255.0], np.dtype("f4"))
     path = written(tmp_path, "d\n2020-01-01\n")
@@ -339,6 +392,11 @@ def test_packed_files_and_other_encodings_are_unpacked_once(tmp_path, way):
         ('a,b\n1,2\n3,"4\n5,6\n', {}, "line 3: a quote in cell 2 of the row .* quote=None"),
         ("a,b\n1,2\n", {"types": {"c": int}}, "has no column 'c', which types= names; .*: a, b"),
         ("a,b\n1,2\n", {"types": {"a": "c8"}}, "column 'a' the dtype complex64; a cell is"),
+        ("a\n1\n", {"types": "category"}, "column 'a' the dtype 'category'; a cell is .*or str"),
+        ("a\n1\n", {"types": {"a": "Int64"}}, "column 'a' the dtype 'Int64'; a cell is a bool"),
+        ("a\n1\n", {"missing": {"a": "x"}}, "missing= is a text .* all columns; got {'a'"),
+        ("a\n1\n", {"missing": 3}, "missing= is a text or texts .*; got 3"),
+        ("a\n1\n", {"dates": ["a"]}, r"dates= is True .* in any column.*; got \['a'\]"),
         ("a,b\n1,2\n", {"names": ["x"]}, "names= has 1 names, and the rows have 2 cells"),
         ("a,b\n1,2\n", {"sep": "::"}, "sep= is one character of ASCII; got '::'"),
         ("a,b\n1,2\n", {"sep": ",", "decimal": ","}, "no character can be two of them"),
@@ -690,7 +748,7 @@ def test_texts_parted_by_spaces_are_read(name):
         "diabetes_data_raw.csv.gz": lambda: datasets.load_diabetes(scaled=False).data,
         "linnerud_exercise.csv": lambda: datasets.load_linnerud().data,
     }[name]()
-    d = dv.open(path, sep=" ")
+    d = dv.open(path)
     assert np.array([d[name]() for name in d._fields()]).T.tolist() == expected.tolist()
 
 

@@ -274,13 +274,26 @@ _PARSERS = {"b": _bools, "i": _ints, "u": _ints, "f": _floats, "M": _dates}
 
 def given_kind(name: str, dtype: Any, where: str) -> Kind:
     """Return what a column is to be, which a user says."""
-    wanted: np.dtype[Any] = np.dtype(dtype)
+    try:
+        wanted: np.dtype[Any] = np.dtype(
+            str if isinstance(dtype, str) and dtype in _TEXTS else dtype
+        )
+    except TypeError:
+        raise _no_type(name, repr(dtype), where) from None
     if wanted in (np.dtype(str), np.dtypes.StringDType()):
         wanted = OBJECT
     unit = np.datetime_data(cast(Any, wanted))[0] if wanted.kind == "M" else "D"
     if wanted != OBJECT and (wanted.kind not in _PARSERS or unit not in _EXACT):
-        raise TypeError(
-            f"{where}: types= gives column {name!r} the dtype {wanted}; a cell is a bool, an "
-            f"integer, a float, a date of M8[{'], M8['.join(_EXACT)}], or str"
-        )
+        raise _no_type(name, str(wanted), where)
     return Kind(wanted.newbyteorder("="))
+
+
+_TEXTS = ("text", "string")
+"""Other names of `str`."""
+
+
+def _no_type(name: str, dtype: str, where: str) -> TypeError:
+    return TypeError(
+        f"{where}: types= gives column {name!r} the dtype {dtype}; a cell is a bool, an "
+        f"integer, a float, a date of M8[{'], M8['.join(_EXACT)}], or str"
+    )

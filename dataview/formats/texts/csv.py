@@ -16,7 +16,7 @@ import numpy as np
 from dataview.formats.handles import Claim
 from dataview.formats.tables.columns import Column, Kind, Name, Table, table_node
 from dataview.formats.tables.schema import joined
-from dataview.formats.texts import cells, csv_index
+from dataview.formats.texts import cells, csv_guesses, csv_index
 from dataview.formats.texts import dialect as dialects
 from dataview.formats.texts.cells import Field
 from dataview.formats.texts.csv_lines import Unclosed, cells_until_end, cut, records, row_starts
@@ -202,22 +202,23 @@ def _layout(file: TextFile, options: Options) -> Layout:
     )
     wanted = dialects.header_row(options.header, options.names)
     begin = _after_lines(file, options.skip)
+    is_tabbed = path.lower().removesuffix(".gz").endswith(".tsv")
+    is_guessed = not dialect.sep and not is_tabbed
     if not dialect.sep:
-        text = file.read(begin, begin + SAMPLE)
-        whole = text[: max(text.rfind(b"\n"), text.rfind(b"\r")) + 1] or text
-        is_tabbed = path.lower().removesuffix(".gz").endswith(".tsv")
-        found = "\t" if is_tabbed else dialects.separator(whole.decode(errors="replace"), dialect)
+        found = "\t" if is_tabbed else csv_guesses.separator(_sample(file, begin), dialect)
         dialect = dialect._replace(sep=found)
     number = 0 if wanted == "auto" else -1 if wanted is None else int(wanted)
-    rows, places = _first_rows(file, begin, dialect, number + 2)
+    rows, places = _first_rows(file, begin, dialect, max(number, 0) + 2)
     if wanted == "auto":
-        number = 0 if dialects.is_header(rows, lambda name: _is_name(name, dialect)) else -1
+        number = 0 if csv_guesses.is_header(rows, dialect) else -1
     if number >= len(rows):
         raise ValueError(f"{path} has {len(rows)} rows, and header={number} is none of them")
     head = rows[number] if number >= 0 else None
     first = rows[number + 1] if number + 1 < len(rows) else head
     if first is None:
         raise ValueError(f"{path} holds no rows")
+    if len(first) == 1:
+        csv_guesses.tell_other_separator(_sample(file, begin), dialect, is_guessed, path)
     if max(len(first), len(head or ())) > MOST_COLUMNS:
         raise ValueError(
             f"{path}: the first row has {dialects.cells(len(first))}, and a table has at most "
@@ -225,14 +226,19 @@ def _layout(file: TextFile, options: Options) -> Layout:
         )
     if options.names is not None:
         names = dialects.check_names(options.names, len(first), path)
+        if options.header == "auto":
+            csv_guesses.tell_header(rows, names, dialect, path)
     else:
         names = dialects.named(head, len(first), path)
     begin = places[number + 1] if number >= 0 else places[0] if places else begin
     return Layout(dialect, names, begin)
 
 
-def _is_name(text: str, dialect: Dialect) -> bool:
-    return text not in dialect.missing and cells.seen_in([text], dialect) == cells.TEXT
+def _sample(file: TextFile, begin: int) -> str:
+    """Return the first whole lines of a table."""
+    text = file.read(begin, begin + SAMPLE)
+    whole = text[: max(text.rfind(b"\n"), text.rfind(b"\r")) + 1] or text
+    return whole.decode(errors="replace")
 
 
 def _after_lines(file: TextFile, count: Any) -> int:
@@ -370,8 +376,8 @@ def _finds_dates(options: Options, path: str) -> bool:
     if isinstance(options.dates, (bool, Mapping)):
         return bool(options.dates) or options.dates == {}
     raise TypeError(
-        f"{path}: dates= is True if dates as 2026-11-22 are to be found, False, or formats by "
-        f"column, such as {{'day': '%d.%m.%Y'}}; got {options.dates!r}"
+        f"{path}: dates= is True if dates as 2026-11-22 are to be found, in any column, False, or "
+        f"formats by column, such as {{'day': '%d.%m.%Y'}}; got {options.dates!r}"
     )
 
 

@@ -1,14 +1,11 @@
-"""How a text file writes a table: what parts cells and quotes them, and the names of columns.
-
-What is not given is found in the first rows.
-"""
+"""How a text file writes a table: what parts cells and quotes them, and the names of columns."""
 
 from __future__ import annotations
 
 import functools
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dataview.errors import shortened
@@ -22,9 +19,6 @@ SEPARATORS = ("\t", ";", "|", ",")
 
 MOST_COLUMNS = 1 << 16
 """A file whose rows have more cells is taken for a broken one."""
-
-SAMPLE_ROWS = 50
-"""So many rows say what parts cells."""
 
 
 class Dialect(NamedTuple):
@@ -47,8 +41,11 @@ def checked(
         ):
             raise ValueError(f"{name}= is one character of ASCII; got {value!r}")
     texts = MISSING if missing is None else (missing,) if isinstance(missing, str) else missing
-    if not all(isinstance(text, str) for text in texts):
-        raise TypeError(f"missing= is texts, such as ('', 'NA'); got {missing!r}")
+    is_several = isinstance(texts, Iterable) and not isinstance(texts, Mapping)
+    if not is_several or not all(isinstance(text, str) for text in texts):
+        raise TypeError(
+            f"missing= is a text or texts such as ('', 'NA'), for all columns; got {missing!r}"
+        )
     given = [mark for mark in (sep, quote, comment, decimal) if mark is not None]
     if len({*given}) < len(given):
         raise ValueError(
@@ -136,37 +133,7 @@ _SPECIAL = (*SEPARATORS, '"', "\n", "\r")
 """A text with one of these is not what lies between two separators."""
 
 
-# --- what is found -----------------------------------------------------------------------------
-
-
-def separator(text: str, dialect: Dialect) -> str:
-    r"""Return what parts the cells of the first rows of a text.
-
-    >>> separator("a;b\n1,5;2\n", Dialect(""))
-    ';'
-    """
-    best, most = ",", 1
-    for sep in SEPARATORS:
-        if sep in (dialect.decimal, dialect.quote, dialect.comment):
-            continue
-        counts = [len(row) for row in rows_of(text, dialect._replace(sep=sep))[:SAMPLE_ROWS]]
-        if len(counts) > 1 and counts[0] > 1 and len({*counts}) == 1:
-            return sep
-        if counts and counts[0] > most:
-            best, most = sep, counts[0]
-    return best
-
-
-def is_header(rows: Sequence[Sequence[str]], is_text: Any) -> bool:
-    """Whether the first row has names: texts that differ, none of them a number or missing.
-
-    Names of rows, which R writes, have no name or an empty one.
-    """
-    if not rows:
-        return False
-    first = list(rows[0])
-    names = first[1:] if first[0] == "" and len(first) > 1 else first
-    return len({*names}) == len(names) and all(is_text(name) for name in names)
+# --- names of columns --------------------------------------------------------------------------
 
 
 def named(header: Sequence[str] | None, width: int, where: str) -> list[str]:

@@ -1,0 +1,138 @@
+"""What parts the cells of a CSV file, and whether its first row has names, as its rows suggest.
+
+Where they suggest something else than what a user says, a warning tells of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dataview.errors import warn
+from dataview.formats.texts import cells
+from dataview.formats.texts.dialect import SEPARATORS, Dialect, rows_of
+
+SAMPLE_ROWS = 50
+"""So many rows say what parts cells."""
+
+_NUMBER = cells.INT | cells.NEGATIVE | cells.BIG | cells.HUGE | cells.FLOAT
+
+
+def separator(text: str, dialect: Dialect) -> str:
+    r"""Return what parts the cells of the first rows of a text.
+
+    >>> separator("a;b\n1,5;2\n", Dialect("")), separator("a b\n1 2\n", Dialect(""))
+    (';', ' ')
+    """
+    alike = _parting_alike(text, dialect)
+    if alike is not None:
+        return alike
+    first = [(len(own[0]) if (own := _rows(text, dialect, s)) else 1, s) for s in _usual(dialect)]
+    most, best = max(first, key=lambda one: one[0], default=(1, ","))
+    return best if most > 1 else ","
+
+
+def _parting_alike(text: str, dialect: Dialect) -> str | None:
+    """Return what parts each row into as many cells; a space does so only between numbers."""
+    for sep in _usual(dialect):
+        if _are_alike(_rows(text, dialect, sep)):
+            return sep
+    if " " in dialect:
+        return None
+    rows = _rows(text, dialect, " ")
+    between = _are_alike(rows) and all(
+        is_number(cell, dialect) or (cell and cell in dialect.missing)
+        for row in rows[1:]
+        for cell in row
+    )
+    return " " if between and all(rows[0]) else None
+
+
+def _usual(dialect: Dialect) -> list[str]:
+    return [sep for sep in SEPARATORS if sep not in (dialect[1:4])]
+
+
+def _rows(text: str, dialect: Dialect, sep: str) -> list[list[str]]:
+    return rows_of(text, dialect._replace(sep=sep))[:SAMPLE_ROWS]
+
+
+def _are_alike(rows: Sequence[Sequence[str]]) -> bool:
+    return len(rows) > 1 and len(rows[0]) > 1 and len({len(row) for row in rows}) == 1
+
+
+def is_number(cell: str, dialect: Dialect) -> bool:
+    """Whether a cell is a number, and not missing."""
+    return bool(cells.seen_in([cell], dialect) & _NUMBER)
+
+
+def is_name(cell: str, dialect: Dialect) -> bool:
+    """Whether a cell is a text, and not missing."""
+    return cell not in dialect.missing and cells.seen_in([cell], dialect) == cells.TEXT
+
+
+def is_header(rows: Sequence[Sequence[str]], dialect: Dialect) -> bool:
+    """Whether the first row has names: texts that differ, or that stand above a number.
+
+    Names of rows, which R writes, have no name or an empty one.
+    """
+    if not rows:
+        return False
+    first = list(rows[0])
+    names = first[1:] if first[0] == "" and len(first) > 1 else first
+    if not all(is_name(name, dialect) for name in names):
+        return False
+    return len({*names}) == len(names) or _has_number(rows[1:2], dialect)
+
+
+def _has_number(rows: Sequence[Sequence[str]], dialect: Dialect) -> bool:
+    return any(is_number(cell, dialect) for row in rows for cell in row)
+
+
+# --- where a user says something else ------------------------------------------------------------
+
+
+def tell_other_separator(text: str, dialect: Dialect, is_guessed: bool, path: str) -> None:
+    """Warn if rows have one cell each, and something else parts all of them alike."""
+    other = _parting_alike(text, dialect)
+    if other not in (None, dialect.sep):
+        count = len(_rows(text, dialect, str(other))[0])
+        warn(
+            f"{path}: {dialect.sep!r} parts no cells of the first row, and {other!r} parts each "
+            f"row into {count}: write sep={other!r}"
+        )
+    elif is_guessed and " " not in dialect:
+        _tell_spaces(text, dialect, path)
+
+
+def _tell_spaces(text: str, dialect: Dialect, path: str) -> None:
+    """Warn if spaces part each row into as many cells, some of them numbers."""
+    for rows, advice in (
+        (_rows(text, dialect, " "), "if so, write sep=' ', and else sep=','"),
+        (
+            [row[0].split() for row in _rows(text, dialect, ",")],
+            "which are not read; if so, write dv.View(pandas.read_csv(path, sep=r'\\s+')), and "
+            "else sep=','",
+        ),
+    ):
+        has_names_of_rows = len(rows) > 1 and len(rows[1]) - 1 == len(rows[0]) > 1
+        if not _are_alike(rows[1:] if has_names_of_rows and len(rows) > 2 else rows):
+            continue
+        if any(
+            all(is_number(cell, dialect) for cell in own) for own in zip(*rows[1:], strict=True)
+        ):
+            warn(f"{path}: cells seem to be parted by spaces, {advice}")
+            return
+
+
+def tell_header(
+    rows: Sequence[Sequence[str]], names: Sequence[str], dialect: Dialect, path: str
+) -> None:
+    """Warn if a user gives names, and the first row seems to have some, too."""
+    if not rows:
+        return
+    if list(rows[0]) == list(names) or (
+        _has_number(rows[1:2], dialect) and is_header(rows, dialect)
+    ):
+        warn(
+            f"{path}: the first row looks like a header: with names= it is read as data; add "
+            "header=0 to leave it out, header=None to keep it"
+        )
