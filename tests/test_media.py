@@ -303,8 +303,8 @@ def test_other_files_are_told(photos):
     (folder / "README.md").write_text("about")
     (folder / "cat" / "data.bin").write_text("")
     d = dv.open(folder)
-    assert re.search(r"\*\.md.*kind='text'", repr(d))
-    assert re.search(r"\*\.bin.*no decoder", repr(d))
+    assert re.search(r"\*\.md.* 1 file that kind='text' opens", repr(d))
+    assert re.search(r"\*\.bin.* 1 file without a decoder", repr(d))
     assert dv.open(folder, kind="text").text().tolist() == ["about"]
     with pytest.raises(ValueError, match="would lack it"):
         d._save(folder / "copy.h5")

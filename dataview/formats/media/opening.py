@@ -277,12 +277,16 @@ def _lost(found: Found, suffixes: Sequence[str] | frozenset[str]) -> dict[str, s
     """Return why other files beside are not in the view, by their suffixes."""
     own = {n: count for n, count in found.counts().items() if n not in suffixes}
     told = {
-        f"*{suffix}": f"stands for {count} files that kind={kind_of(suffix)!r} opens"
+        f"*{suffix}": f"stands for {_files(count)} that kind={kind_of(suffix)!r} opens"
         for suffix, count in own.items()
     }
     return told | {
         f"*{suffix}"
         if suffix.startswith(".")
-        else suffix: f"stands for {count} files that no decoder is registered for"
+        else suffix: f"stands for {_files(count)} without a decoder"
         for suffix, count in found.others.items()
     }
+
+
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count} files"
