@@ -664,6 +664,12 @@ def test_what_is_missing_is_an_empty_cell(tmp_path):
     assert (tmp_path / "t.csv").read_text() == "x\n1.5\nNA\n"
 
 
+@pytest.mark.parametrize("texts", [["1 2", "3 4"], ["x 1", "y 2"]])
+def test_one_column_with_spaces_comes_back(tmp_path, way, texts):
+    dv.View({"a b": np.array(texts, object)})._save(tmp_path / "t.csv")
+    assert values(tmp_path / "t.csv") == {"a b": texts}
+
+
 def test_what_is_no_table_is_not_saved_as_one(tmp_path):
     path = tmp_path / "t.csv"
     for data, told in (

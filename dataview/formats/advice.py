@@ -79,7 +79,7 @@ def for_file(path: str) -> str:
 def for_folder(path: str, tables: tuple[str, ...]) -> str:
     """Say what a folder holds, and how its tables open, whose names have those suffixes."""
     with os.scandir(path) as entries:
-        names = sorted(entry.name for entry in islice(entries, 1000))
+        names = sorted(one.name for one in islice(entries, 1000) if not one.name.startswith("."))
     if not names:
         return "it is empty"
     told = f"it holds {', '.join(names[:MOST_NAMES])}{', …' * (len(names) > MOST_NAMES)}"

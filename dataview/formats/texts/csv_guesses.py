@@ -105,10 +105,11 @@ def tell_other_separator(text: str, dialect: Dialect, is_guessed: bool, path: st
 
 def _tell_spaces(text: str, dialect: Dialect, path: str) -> None:
     """Warn if spaces part each row into as many cells, some of them numbers."""
+    has_quotes = dialect.quote is not None and dialect.quote in text
     for rows, advice in (
         (_rows(text, dialect, " "), "if so, write sep=' ', and else sep=','"),
         (
-            [row[0].split() for row in _rows(text, dialect, ",")],
+            [] if has_quotes else [row[0].split() for row in _rows(text, dialect, ",")],
             "which are not read; if so, write dv.View(pandas.read_csv(path, sep=r'\\s+')), and "
             "else sep=','",
         ),

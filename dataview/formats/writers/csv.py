@@ -48,7 +48,7 @@ def _write_csv(path: str, job: Job) -> None:
     count = known_shape(columns[0][0].node)[0]
     nodes = [leaf.node for pair in columns for leaf in pair if leaf is not None]
     with _text_file(path) as file:
-        file.write(sep.join(as_cell(leaf.name) for leaf, _ in columns) + "\n")
+        file.write(sep.join(_names([leaf.name for leaf, _ in columns])) + "\n")
         with making_together(nodes):
             for start in range(0, count, STEP):
                 rows = (slice(start, min(count, start + STEP)),)
@@ -57,6 +57,13 @@ def _write_csv(path: str, job: Job) -> None:
                 made = made_so_far()
                 if made is not None:
                     made.forget()
+
+
+def _names(names: list[str]) -> list[str]:
+    """Return the cells of the header; a space in the only one would seem to part two."""
+    if len(names) == 1 and " " in names[0]:
+        return ['"' + names[0].replace('"', '""') + '"']
+    return [as_cell(name) for name in names]
 
 
 @contextlib.contextmanager
