@@ -790,3 +790,66 @@ def test_codes_of_other_labels_are_not_joined_in_silence():
     labels = ["dog", "cat", "bird"]
     both = dv.concat(first.kind._codes(labels=labels), second.kind._codes(labels=labels))
     assert both().tolist() == [1, 0, -1, 1, 1, 0]
+
+
+NAMES = ("dog", "cat", "bird", "")
+
+
+@examples(100)
+@given(st.data())
+def test_codes_are_compared_with_labels_as_the_labels_are(data):
+    codes = np.array(data.draw(st.lists(st.integers(-1, 3))), "i1")
+    v = dv.View(kind=codes, _meta={"kind": {"labels": [*NAMES]}}).kind
+    texts = np.array([*NAMES, None], object)[codes]
+    for label in NAMES:
+        for given_label in (label, np.str_(label), np.array(label)):
+            assert_same((v == given_label)(), texts == label)
+            assert_same((v != given_label)(), texts != label)
+            assert_same((given_label == v)(), texts == label)
+        assert_same(np.equal(v, label)(), texts == label)
+        assert (label in v) == (label in texts)
+        assert [bool(one == label) for one in v] == (texts == label).tolist()
+    others = np.array(data.draw(st.lists(st.sampled_from([*NAMES, "fox"]), min_size=len(codes),
+                                         max_size=len(codes))), "U4")  # fmt: skip
+    assert_same((v == others)(), texts == others)
+    assert_same((v != others.tolist())(), texts != others)
+    assert_same((v == dv.View(others))(), texts == others)
+    assert_same(np.isin(v, others[:2]), np.isin(texts.astype("U4"), others[:2]) & (codes >= 0))
+    for code in range(-1, 4):
+        assert_same((v == code)(), codes == code)
+        assert_same((v > code)(), codes > code)
+    found = np.flatnonzero(texts == "cat")
+    assert_same(v[v == "cat"](), codes[found])
+    assert_same(dv.View(v=v)._filter(v == "cat").v(), codes[found])
+
+
+def test_codes_of_other_labels_are_compared_as_labels():
+    first, second = known(), known(labels=("cat", "dog"), codes=(0, 0, -1, 1))
+    assert (first.kind == second.kind)().tolist() == [True, False, True, False]
+    assert (first.kind == first[:].kind)().all()
+
+
+def test_labels_that_are_found_are_compared():
+    codes = dv.View(["b", "a", None, "b"])._codes()
+    assert (codes == "b")().tolist() == [True, False, False, True]
+    assert (codes == 1)().tolist() == [True, False, False, True]
+
+
+def test_a_label_that_codes_do_not_have_is_told():
+    d = known()
+    for compare in (lambda v: v == "brid", lambda v: v != "brid", lambda v: np.equal(v, "brid")):
+        with pytest.raises(ValueError, match="'kind' has no label 'brid'; did you mean 'bird'"):
+            compare(d.kind)
+    assert "brid" not in d.kind
+    assert not np.isin(d.kind, ["brid"]).any()
+    for compare in (lambda v: v < "cat", lambda v: v <= "cat", lambda v: np.greater(v, "cat")):
+        with pytest.raises(TypeError, match="'kind' holds codes of labels, which have no order"):
+            compare(d.kind)
+
+
+def test_a_comparison_with_a_label_reads_nothing():
+    count = Counting([1, 0, -1, 1].__getitem__)
+    d = dv.View(kind=count.probed(4), _meta={"kind": {"labels": ["dog", "cat"]}})
+    mask = d.kind == "cat"
+    assert count.asked == []
+    assert d[mask].kind().tolist() == [1, 1]

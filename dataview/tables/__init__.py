@@ -4,6 +4,7 @@ What is found in a pass over a column is a photograph, as a statistic is.
 """
 
 from dataview.tables.coding import MISSING, classes
+from dataview.tables.comparing import check_no_order, codes_of, comparable
 from dataview.tables.filters import mask_of
 from dataview.tables.groups import Grouped
 from dataview.tables.joins import joined
@@ -16,8 +17,11 @@ from dataview.tables.unique import distinct
 __all__ = [
     "MISSING",
     "Grouped",
+    "check_no_order",
     "classes",
     "coded",
+    "codes_of",
+    "comparable",
     "counted",
     "distinct",
     "filled_in",

@@ -15,7 +15,7 @@ from dataview.index import axis_index, numbers_map
 from dataview.plan.build import select, stored
 from dataview.plan.fields import NO_FIELDS, read_only_meta
 from dataview.plan.guards import check_ends, check_no_record
-from dataview.plan.kinds import Mapped, known_shape
+from dataview.plan.kinds import Mapped, Stored, known_shape
 from dataview.plan.node import Node, Part
 from dataview.plan.operations import is_present
 from dataview.plan.photographs import Photograph
@@ -155,9 +155,20 @@ def with_labels(codes: Node, labels: Any) -> Node:
 
 
 def known_labels(node: Node) -> Node | None:
-    """Return the labels of integers whose metadata list them, None for any other data."""
+    """Return the labels of rows of integers whose metadata list them, None for any other data."""
+    if not isinstance(node.meta.get(LABELS), (list, tuple, np.ndarray)) or not node.shape:
+        return None
+    return label_node(node)
+
+
+def label_node(node: Node) -> Stored | None:
+    """Return the labels of integers whose metadata have them; those that are computed are read."""
     labels = node.meta.get(LABELS)
-    if not isinstance(labels, (list, tuple, np.ndarray)) or not _are_integers(node):
+    if node.dtype is None or node.dtype.kind not in "iu":
+        return None
+    if hasattr(labels, "__array__"):  # a view of labels, which a photograph keeps
+        labels = np.asarray(labels)
+    if not isinstance(labels, (list, tuple, np.ndarray)):
         return None
     if any(isinstance(label, (list, tuple, dict, np.ndarray)) for label in labels):
         return None
@@ -166,10 +177,6 @@ def known_labels(node: Node) -> Node | None:
     if len({type(label) for label in labels}) == 1:  # NumPy would make texts of texts and numbers
         found = np.asarray(labels)
     return stored(ArraySource(found), False)
-
-
-def _are_integers(node: Node) -> bool:
-    return node.dtype is not None and node.dtype.kind in "iu" and bool(node.shape)
 
 
 def decoded(codes: Node, labels: Node) -> Node:

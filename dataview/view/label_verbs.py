@@ -14,7 +14,8 @@ from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 from dataview.samples import with_lengths
 from dataview.show import title
-from dataview.view.face import BaseView, like, node_from, node_of, viewed
+from dataview.view.face import BaseView, argument, evaluated, like, node_from, node_of, viewed
+from dataview.view.ragged_rows import LEFT
 
 
 class LabelVerbs(BaseView):
@@ -159,3 +160,9 @@ def _compared(part: Any) -> np.ndarray:
     """Return the data of a field, or numbers that are the same for equal ragged rows."""
     node = with_lengths(node_of(part))
     return tables.numbers_of_rows(node) if isinstance(node, Ragged) else np.asarray(part())
+
+
+def isin(element: Any, test_elements: Any, assume_unique: Any = False, invert: Any = False) -> Any:
+    """Return NumPy's answer by the codes of labels; leave all else to NumPy."""
+    codes = tables.codes_of(argument(element), test_elements)
+    return LEFT if codes is None else np.isin(evaluated(element), codes, invert=invert)

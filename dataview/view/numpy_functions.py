@@ -40,14 +40,8 @@ from dataview.samplers import as_numbers
 from dataview.samples import asked, statistic
 from dataview.tables import distinct
 from dataview.view import lengths, masks, outputs
-from dataview.view.face import (
-    BaseView,
-    argument,
-    evaluated,
-    node_from,
-    node_of,
-    viewed,
-)
+from dataview.view.face import BaseView, argument, evaluated, node_from, node_of, viewed
+from dataview.view.label_verbs import isin
 from dataview.view.ragged_rows import LEFT, ROWS, whole
 from dataview.write import check_writable, write
 
@@ -488,6 +482,7 @@ _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.expand_dims: _laid(layout.expanded),
     np.flip: _laid(layout.flipped),
     np.hstack: _hstack,
+    np.isin: isin,
     np.moveaxis: _laid(layout.moved),
     np.nan_to_num: _nan_to_num,
     np.percentile: _percentile,

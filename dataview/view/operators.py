@@ -9,7 +9,7 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from dataview import exchange
+from dataview import exchange, tables
 from dataview.compute import changing_arrays, evaluate, matmul
 from dataview.index import Written
 from dataview.plan import layout
@@ -248,11 +248,15 @@ def _applied(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
     if ufunc is np.equal or ufunc is np.not_equal:
         _check_texts(ufunc, inputs)
         return _compared(inputs[0], inputs[1], ufunc is np.not_equal)
+    if ufunc in _ORDERS:
+        tables.check_no_order(ufunc.__name__, *map(argument, inputs))
     if ufunc in _TRUTHS:
         inputs = tuple([exchange.operand_of(None) if one is None else one for one in inputs])
     found = elementwise(ufunc, tuple([argument(value) for value in inputs]))
     return viewed(found[0]) if len(found) == 1 else tuple(map(viewed, found))
 
+
+_ORDERS = frozenset((np.less, np.less_equal, np.greater, np.greater_equal))
 
 _TRUTHS = frozenset((np.logical_and, np.logical_or, np.logical_xor))
 """The ufuncs for which None is an object as any other, which is false."""
@@ -260,7 +264,7 @@ _TRUTHS = frozenset((np.logical_and, np.logical_or, np.logical_xor))
 
 def _check_texts(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> None:
     """Raise NumPy's error for texts compared by a function with what is neither text nor object."""
-    sides = [exchange.operand_of(unwrapped(side)) for side in inputs]
+    sides = tables.comparable(*(exchange.operand_of(unwrapped(side)) for side in inputs))
     dtypes = [side.dtype if isinstance(side, Node) else np.dtype(type(side)) for side in sides]
     kinds = {"?" if dtype is None else dtype.kind for dtype in dtypes}
     if kinds & {*"SUT"} and kinds & {*"biufcmM"}:
@@ -309,5 +313,5 @@ _WHOLES = (BaseView, Mapping, list, tuple)
 def _compared(left: Any, right: Any, negated: bool) -> Any:
     """Return the comparison; that of a view with a scalar has no truth as a whole."""
     wholes = all(isinstance(side, _WHOLES) or np.ndim(side) for side in (left, right))
-    one, other = (exchange.operand_of(unwrapped(side)) for side in (left, right))
-    return viewed(comparison(one, other, negated, wholes))
+    sides = tables.comparable(*(exchange.operand_of(unwrapped(side)) for side in (left, right)))
+    return viewed(comparison(*sides, negated, wholes))

@@ -474,7 +474,8 @@ class View(Operators, RaggedVerbs, RowVerbs, LabelVerbs, StatisticVerbs, Library
         if isinstance(value, str) and isinstance(node_of(self), Record):
             raise TypeError(f"`in` asks for a sample; {value!r} in d._fields() asks for a field")
         whole = viewed(samples.with_lengths(node_of(self)))
-        return lengths.any_true(node_of(whole == value))
+        asked = [value] if isinstance(value, str) else value  # of a label that is none, too
+        return lengths.any_true(node_of(whole == asked))
 
     def __float__(self) -> float:
         return float(self())
