@@ -853,3 +853,28 @@ def test_a_comparison_with_a_label_reads_nothing():
     mask = d.kind == "cat"
     assert count.asked == []
     assert d[mask].kind().tolist() == [1, 1]
+
+
+@examples(100)
+@given(st.data())
+def test_codes_of_what_is_missing_are_sorted_last(data):
+    codes = np.array(
+        data.draw(st.lists(st.integers(-1, 2))), data.draw(st.sampled_from(["i1", "i8"]))
+    )
+    numbers = np.array([0.0, 1.0, 2.0, np.nan])[codes]
+    d = known(codes=codes)
+    for names, keys in ((["kind"], [numbers]), (["kind", "x"], [d.x(), numbers])):
+        assert_same(d._sorted(by=names).kind(), codes[np.lexsort(keys)].astype("i1"))
+    by_numbers = dv.View(x=d.x(), kind=numbers)
+    for reverse in (False, True):
+        assert_same(
+            d._sorted(by="kind", reverse=reverse).x(),
+            by_numbers._sorted(by="kind", reverse=reverse).x(),
+        )
+    assert_same(d.kind._sorted()(), codes[np.argsort(numbers, kind="stable")].astype("i1"))
+
+
+def test_codes_that_are_found_are_sorted_with_the_missing_last():
+    d = dv.View(label=["b", "a", None, "b"])
+    assert d.label._codes()._sorted()().tolist() == [0, 1, 1, -1]
+    assert dv.View(np.array([1, -1, 0]))._sorted()().tolist() == [-1, 0, 1]

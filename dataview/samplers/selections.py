@@ -29,7 +29,7 @@ from dataview.plan.operations import is_present
 from dataview.plan.photographs import Photograph
 from dataview.samplers.protocol import Order
 from dataview.samples import Stream, repeated_stream, shuffled_stream
-from dataview.tables import classes
+from dataview.tables import MISSING, classes, holds_codes
 
 
 class Cycle:
@@ -135,7 +135,7 @@ class _Ascending(Photograph):
 
     def find(self, node: Node) -> np.ndarray:
         """Sort the rows; those that are equal keep their order."""
-        keys = [_ranks(evaluate(field(node, name))) for name in node.fields]
+        keys = [_ranks(_missing_last(field(node, name))) for name in node.fields]
         if self.reversed:
             keys = [key[::-1] for key in keys]
         rows = np.argsort(keys[0], kind="stable") if len(keys) == 1 else np.lexsort(keys[::-1])
@@ -149,6 +149,14 @@ def sorted_by(node: Node, keys: Sequence[Node], is_reversed: bool) -> Node:
         check_one_each(key.shape, key.dtype, count)
     order = _Ascending(record({str(n): key for n, key in enumerate(keys)}, 0), is_reversed)
     return rows_by(node, Computed(order, LINE), count)
+
+
+def _missing_last(node: Node) -> np.ndarray:
+    """Return the values of a node, with the greatest number for the code of what is missing."""
+    values = evaluate(node)
+    if values.dtype.kind != "i" or not holds_codes(node):
+        return values
+    return np.where(values == MISSING, np.iinfo(values.dtype).max, values)
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:

@@ -8,16 +8,27 @@ from dataview.tables.comparing import check_no_order, codes_of, comparable
 from dataview.tables.filters import mask_of
 from dataview.tables.groups import Grouped
 from dataview.tables.joins import joined
-from dataview.tables.labels import coded, counted, in_labels, known_labels, with_labels
+from dataview.tables.labels import (
+    LABELS,
+    checked_codes,
+    coded,
+    counted,
+    holds_codes,
+    in_labels,
+    known_labels,
+    with_labels,
+)
 from dataview.tables.missing import filled_in, whole_rows
 from dataview.tables.ragged import numbers_of_rows
 from dataview.tables.several import labels_of_rows, listed
 from dataview.tables.unique import distinct
 
 __all__ = [
+    "LABELS",
     "MISSING",
     "Grouped",
     "check_no_order",
+    "checked_codes",
     "classes",
     "coded",
     "codes_of",
@@ -25,6 +36,7 @@ __all__ = [
     "counted",
     "distinct",
     "filled_in",
+    "holds_codes",
     "in_labels",
     "joined",
     "known_labels",

@@ -161,6 +161,11 @@ def known_labels(node: Node) -> Node | None:
     return label_node(node)
 
 
+def holds_codes(node: Node) -> bool:
+    """Whether a node holds integers that know their labels, or will when these are found."""
+    return known_labels(node) is not None or hasattr(node.meta.get(LABELS), "__array__")
+
+
 def label_node(node: Node) -> Stored | None:
     """Return the labels of integers whose metadata have them; those that are computed are read."""
     labels = node.meta.get(LABELS)
