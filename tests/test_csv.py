@@ -670,6 +670,41 @@ def test_one_column_with_spaces_comes_back(tmp_path, way, texts):
     assert values(tmp_path / "t.csv") == {"a b": texts}
 
 
+@given(codes=st.lists(st.integers(-1, 3), min_size=1, max_size=9))
+def test_codes_that_know_their_labels_are_saved_as_texts(place, codes):
+    labels = ["Rome", "", "a,b", "NA"]
+    meta = {"city": {"labels": labels}, "grade": {"labels": [0.5, 1.5, 2.5, -1.0]}}
+    d = dv.View(x=np.arange(len(codes)), city=np.array(codes), grade=np.array(codes), _meta=meta)
+    path = place / "labels.csv"
+    d._save(path)
+    lines = path.read_text().splitlines()[1:]
+    texts = np.array(["Rome", '""', '"a,b"', '"NA"', ""])[codes].tolist()
+    grades = np.array(["0.5", "1.5", "2.5", "-1.0", ""])[codes].tolist()
+    rows = zip(texts, grades, strict=True)
+    assert lines == [f"{n},{text},{grade}" for n, (text, grade) in enumerate(rows)]
+    with dv.open(path, types={"city": str, "grade": float}) as again:
+        found = again.city()
+        assert [found[n] for n, code in enumerate(codes) if code >= 0] == [
+            labels[code] for code in codes if code >= 0
+        ]
+
+
+def test_a_code_without_a_label_is_not_saved_and_other_metadata_are_told(tmp_path):
+    path = tmp_path / "t.csv"
+    d = dv.View(city=np.array([0, 2]), _meta={"city": {"labels": ["a", "b"]}})
+    with pytest.raises(ValueError, match="the data hold the code 2"):
+        d._save(path)
+    assert not path.exists()
+    d = dv.View(city=np.array([0, 1]), _meta={"city": {"labels": ["a", "b"], "unit": "m"}})
+    with pytest.warns(RuntimeWarning, match="the metadata of 'city' are not saved"):
+        d._save(path)
+    assert path.read_text() == "city\na\nb\n"
+    mixed = dv.View(city=np.array([0, 1]), _meta={"city": {"labels": ["a", 1]}})
+    with pytest.warns(RuntimeWarning, match="the metadata of 'city' are not saved"):
+        mixed._save(path)
+    assert path.read_text() == "city\n0\n1\n"
+
+
 def test_what_is_no_table_is_not_saved_as_one(tmp_path):
     path = tmp_path / "t.csv"
     for data, told in (

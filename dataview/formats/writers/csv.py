@@ -9,12 +9,12 @@ import contextlib
 import gzip
 import io
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from dataview.compute import making_together
+from dataview.compute import evaluate, making_together
 from dataview.errors import shortened, warn
 from dataview.formats.layout import Leaf
 from dataview.formats.tables import MASK
@@ -22,6 +22,7 @@ from dataview.formats.texts import as_cell
 from dataview.formats.writers.arrays import Job, Writer
 from dataview.plan.kinds import known_dtype, known_shape
 from dataview.sources import made_so_far, new_file
+from dataview.tables import LABELS, checked_codes, known_labels
 
 STEP = 1 << 13
 """So many rows are written at a time."""
@@ -46,20 +47,24 @@ def _write_csv(path: str, job: Job) -> None:
     bare = path.lower().removesuffix(".gz")
     sep = "\t" if bare.endswith(".tsv") else ","
     count = known_shape(columns[0][0].node)[0]
+    labels = _labels(leaf for leaf, _ in columns)
     nodes = [leaf.node for pair in columns for leaf in pair if leaf is not None]
     with _text_file(path) as file:
-        file.write(sep.join(_names([leaf.name for leaf, _ in columns])) + "\n")
+        file.write(sep.join(_header([leaf.name for leaf, _ in columns])) + "\n")
         with making_together(nodes):
             for start in range(0, count, STEP):
                 rows = (slice(start, min(count, start + STEP)),)
-                cells = [_cells(job, leaf, mask, rows, len(columns) == 1) for leaf, mask in columns]
+                cells = [
+                    _cells(job, leaf, mask, rows, len(columns) == 1, labels.get(leaf.at))
+                    for leaf, mask in columns
+                ]
                 file.writelines(f"{sep.join(row)}\n" for row in zip(*cells, strict=True))
                 made = made_so_far()
                 if made is not None:
                     made.forget()
 
 
-def _names(names: list[str]) -> list[str]:
+def _header(names: list[str]) -> list[str]:
     """Return the cells of the header; a space in the only one would seem to part two."""
     if len(names) == 1 and " " in names[0]:
         return ['"' + names[0].replace('"', '""') + '"']
@@ -104,7 +109,12 @@ def _columns(job: Job) -> list[tuple[Leaf, Leaf | None]]:
         if f"{name}{MASK}" in named and known_dtype(named[f"{name}{MASK}"].node).kind == "b"
     }
     used = {leaf.name for leaf in masks.values()}
-    left = [f"the metadata of {at!r}" if at else "the metadata" for at in _with_meta(tree, "")]
+    written = {leaf.name for leaf in job.leaves if _label_texts(leaf) is not None}
+    left = [
+        f"the metadata of {at!r}" if at else "the metadata"
+        for at, items in _with_meta(tree, "")
+        if at not in written or items != {LABELS}
+    ]
     if left:
         warn(f"a CSV file holds columns alone: {', '.join(left)} are not saved; .h5 keeps them")
     return [(leaf, masks.get(name)) for name, leaf in named.items() if name not in used]
@@ -125,8 +135,9 @@ def _check(entry: Mapping[str, Any], name: str) -> None:
         _check(part, f"{name}.{own}".lstrip("."))
 
 
-def _with_meta(entry: Mapping[str, Any], name: str) -> list[str]:
-    found = [name] if entry.get("meta") else []
+def _with_meta(entry: Mapping[str, Any], name: str) -> list[tuple[str, set[str]]]:
+    """Return the fields that have metadata, and the names of these."""
+    found = [(name, {*entry["meta"]})] if entry.get("meta") else []
     for own, part in entry.get("fields", {}).items():
         found += _with_meta(part, f"{name}.{own}".lstrip("."))
     return found
@@ -135,12 +146,38 @@ def _with_meta(entry: Mapping[str, Any], name: str) -> list[str]:
 # --- cells -------------------------------------------------------------------------------------
 
 
+def _labels(leaves: Iterable[Leaf]) -> dict[str, list[str]]:
+    """Return the cells of the labels that codes know, by the place of the codes."""
+    found = {leaf.at: _label_texts(leaf) for leaf in leaves}
+    return {at: texts for at, texts in found.items() if texts is not None}
+
+
+def _label_texts(leaf: Leaf) -> list[str] | None:
+    """Return the cells of the labels of codes and then that of what is missing, an empty one.
+
+    It is None of other data, and of labels that a column does not hold: there the codes are cells.
+    """
+    labels = known_labels(leaf.node)
+    array = None if labels is None else evaluate(labels)
+    if array is None or array.dtype.kind not in _TEXTS or array.dtype.kind == "O":
+        return None
+    return [*_TEXTS[array.dtype.kind](array, leaf), ""]
+
+
 def _cells(
-    job: Job, leaf: Leaf, mask: Leaf | None, rows: tuple[slice], is_alone: bool
+    job: Job,
+    leaf: Leaf,
+    mask: Leaf | None,
+    rows: tuple[slice],
+    is_alone: bool,
+    names: list[str] | None,
 ) -> Sequence[str]:
     """Return the cells of some rows; an empty line would be no row, so a lone column has NA."""
     block = job.passes.block(leaf, rows)
-    texts = _TEXTS[block.dtype.kind](block, leaf)
+    if names is None:
+        texts = _TEXTS[block.dtype.kind](block, leaf)
+    else:
+        texts = [names[code] for code in checked_codes(block, len(names) - 1).tolist()]
     if mask is not None:
         present = job.passes.block(mask, rows).tolist()
         texts = [text if there else "" for text, there in zip(texts, present, strict=True)]
