@@ -137,26 +137,32 @@ class Grouped:
                     f"{kind} of groups: the rows of field {other!r} differ in length; choose other "
                     "fields with _select(...) before _group, or fill them up with _pad(value)"
                 )
-            _dtype_of(kind, other, part)
+        refused = {other: part for other, part in parts.items() if not _has(kind, part)}
+        if refused:
+            others = [other for other in node.fields if other not in refused]
+            raise _without_statistic(kind, refused, others)
         return self._to_view(Distinct(_Statistics(self._by, name, parts, kind, ddof)))
 
 
-def _dtype_of(kind: str, name: str, part: Node) -> DType:
-    """Return the dtype of a statistic of a field, that of all rows; raise if there is none."""
-    dtype = known_dtype(part)
+def _dtype_of(kind: str, part: Node) -> DType:
+    """Return the dtype of a statistic of a field, that of all rows."""
+    return in_records(result_dtype(kind, known_dtype(part)))
+
+
+def _has(kind: str, part: Node) -> bool:
+    """Whether there is a statistic of a field, as far as its dtype tells."""
     try:
-        found = result_dtype(kind, dtype) if dtype.kind != "V" else None
-    except TypeError as error:
-        raise _without_statistic(kind, name, dtype) from error
-    if found is None:
-        raise _without_statistic(kind, name, dtype)
-    return in_records(found)
+        result_dtype(kind, known_dtype(part))
+    except TypeError:
+        return False
+    return known_dtype(part).kind != "V"
 
 
-def _without_statistic(kind: str, name: str, dtype: DType) -> TypeError:
+def _without_statistic(kind: str, refused: dict[str, Node], others: list[str]) -> TypeError:
+    told = ", ".join(f"field {name!r} holds {known_dtype(part)}" for name, part in refused.items())
+    names = ", ".join(map(repr, others)) or "..."
     return TypeError(
-        f"{kind} of groups: field {name!r} holds {dtype}; choose other fields with _select(...) "
-        "before _group"
+        f"{kind} of groups: {told}; choose other fields with _select({names}) before _group"
     )
 
 
@@ -183,7 +189,7 @@ class _Statistics(Table):
     def __init__(self, by: Node, name: str, parts: dict[str, Node], kind: str, ddof: int) -> None:
         fields = [(name, in_records(known_dtype(by)))]
         for other, part in parts.items():
-            fields.append((other, _dtype_of(kind, other, part), known_shape(part)[1:]))  # type: ignore[arg-type]
+            fields.append((other, _dtype_of(kind, part), known_shape(part)[1:]))  # type: ignore[arg-type]
         super().__init__(record({name: by, **parts}, 1), np.dtype(fields))
         self.by = name
         self.kind = kind
