@@ -878,3 +878,40 @@ def test_codes_that_are_found_are_sorted_with_the_missing_last():
     d = dv.View(label=["b", "a", None, "b"])
     assert d.label._codes()._sorted()().tolist() == [0, 1, 1, -1]
     assert dv.View(np.array([1, -1, 0]))._sorted()().tolist() == [-1, 0, 1]
+
+
+def test_select_and_drop_take_a_list_of_names():
+    d = dv.View(x=[1], y=[2], z=[3])
+    assert d._select(["z", "x"])._fields() == ("z", "x")
+    assert d._drop(["y", "x"])._fields() == d._drop(("y", "x"))._fields() == ("z",)
+    assert d._drop([])._fields() == d._drop()._fields() == ("x", "y", "z")
+    for verb in (d._select, d._drop):
+        with pytest.raises(dv.FieldError, match="no field 'w'"):
+            verb(["x", "w"])
+
+
+def test_data_written_to_no_field_tell_how_to_add_one():
+    d = dv.View(x=[1, 2])
+    with pytest.raises(
+        dv.FieldError, match=r"no field 'w'.*d\._set_field\('w', data\) adds a field"
+    ):
+        d["w"] = np.arange(2)
+    with pytest.raises(
+        dv.FieldError, match=r"no field 'w'.*d\._set_field\('w', data\) adds a field"
+    ):
+        d.w = np.arange(2)
+    d._set_field("w", np.arange(2))
+    assert d.w().tolist() == [0, 1]
+
+
+def test_a_record_has_no_column_for_each_label():
+    with pytest.raises(TypeError, match="_onehot takes one array, not a record"):
+        known()._onehot()
+
+
+def test_all_fields_without_a_statistic_of_groups_are_named_and_those_with_one():
+    d = dv.View(x=[1.0, 2.0], name=["a", "b"], day=np.arange(2).astype("M8[D]"), city=[0, 1])
+    told = r"'name' holds <U1, field 'day' holds datetime64\[D\]; .* _select\('x', 'city'\) before"
+    with pytest.raises(TypeError, match=told):
+        d._group(by="city")._mean()
+    assert d._select("x", "city")._group(by="city")._mean().x().tolist() == [1.0, 2.0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -253,3 +253,13 @@ def evaluated(value: Any) -> Any:
         return value()
     check_gradient(value)
     return value
+
+
+def names_in(names: Sequence[Any]) -> tuple[str, ...]:
+    """Return names that are given one by one, or as one list.
+
+    >>> names_in(("x", "y")), names_in((["x", "y"],))
+    (('x', 'y'), ('x', 'y'))
+    """
+    one = names[0] if len(names) == 1 else names
+    return tuple(one if isinstance(one, (list, tuple)) else names)

@@ -10,11 +10,21 @@ import numpy as np
 from dataview import samplers, tables
 from dataview.errors import hint, unknown_field
 from dataview.plan.build import without
+from dataview.plan.guards import check_no_record
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 from dataview.samples import with_lengths
 from dataview.show import title
-from dataview.view.face import BaseView, argument, evaluated, like, node_from, node_of, viewed
+from dataview.view.face import (
+    BaseView,
+    argument,
+    evaluated,
+    like,
+    names_in,
+    node_from,
+    node_of,
+    viewed,
+)
 from dataview.view.ragged_rows import LEFT
 
 
@@ -61,6 +71,7 @@ class LabelVerbs(BaseView):
         array([[0., 1.],
                [1., 0.]], dtype=float32)
         """
+        check_no_record(node_of(self), "_onehot")
         codes = cast(Any, self._codes(labels))
         count = len(np.asarray(codes._labels()))
         return cast(Self, (codes[..., None] == np.arange(count))._astype(dtype))
@@ -132,21 +143,23 @@ class LabelVerbs(BaseView):
         rows = samplers.first_of_each([_compared(part) for part in parts or [self]])
         return like(self, samplers.ordered(node, rows))
 
-    def _drop(self, *names: str) -> Self:
-        """Return the record of all fields but these, which may be parts that cannot be read.
+    def _drop(self, *names: str | Sequence[str]) -> Self:
+        """Return the record of all fields but these, or but a list of them.
+
+        Parts that cannot be read are dropped, too.
 
         >>> import dataview as dv
         >>> dv.View(x=[1], y=[2], z=[3])._drop("y")._fields()
         ('x', 'z')
         """
         node = node_of(self)
-        unread = node.fields.unread
-        for name in names:
+        unread, left = node.fields.unread, names_in(names)
+        for name in left:
             if name not in unread and name not in node.fields and hint(name, unread):
                 raise unknown_field(name, [*node.fields, *unread], title(node))
             if name not in unread:
                 cast(Any, self)._field(name)
-        return like(self, without(node, names))
+        return like(self, without(node, left))
 
 
 def _known_labels(view: BaseView) -> Node | None:

@@ -252,15 +252,16 @@ class View(Operators, RaggedVerbs, RowVerbs, LabelVerbs, StatisticVerbs, Library
         self.__dict__.clear()
         set_node(self, node, parent, key)
 
-    def _select(self, *names: str) -> View:
-        """Return the record of these fields, in this order.
+    def _select(self, *names: str | Sequence[str]) -> View:
+        """Return the record of these fields, in this order; a list of names is taken, too.
 
         >>> View(x=[1], y=[2], z=[3])._select("z", "x")._fields()
         ('z', 'x')
         """
-        for name in names:
+        chosen = face.names_in(names)
+        for name in chosen:
             self._field(name)
-        return viewed(columns(node_of(self), names))
+        return viewed(columns(node_of(self), chosen))
 
     def _rename(self, mapping: Mapping[str, str] | None = None, /, **names: str) -> View:
         """Return the view with fields under new names: `d._rename(old="new")`."""
@@ -589,6 +590,8 @@ def _is_written(view: View, parent: View, key: Any) -> bool:
 def _assign(view: View, name: str, value: Any) -> None:
     """Write data into a field, or make the field another view."""
     if not isinstance(value, View):
+        if name not in view.__dict__ and name not in node_of(view).fields:
+            raise _no_field(view, name, _ADDING.format(name))
         write(node_of(view._field(name)), unwrapped(value))
     elif value is not view.__dict__.get(name, _MISSING) or name not in node_of(view).fields:
         if view._state[3] is not None:
@@ -598,6 +601,9 @@ def _assign(view: View, name: str, value: Any) -> None:
                 f"._set_field({name!r}, other) on a view of its own re-points the field"
             )
         view._set_field(name, value)
+
+
+_ADDING = "data are written into fields that there are; d._set_field({!r}, data) adds a field"
 
 
 def _attribute(view: View, name: str) -> Any:
@@ -615,13 +621,13 @@ def _attribute(view: View, name: str) -> Any:
     return part
 
 
-def _no_field(view: View, name: str) -> Exception:
+def _no_field(view: View, name: str, advice: str = "") -> Exception:
     node = node_of(view)
     reason = node.fields.lost.get(name)
     if _is_unknown(node):
         reason = "is unknown until a sample has been read; call _probe()"
     error = unknown_field(
-        name, node.fields, show.title(node), reason, hints.advice(name, vars(View))
+        name, node.fields, show.title(node), reason, advice or hints.advice(name, vars(View))
     )
     error.name, error.obj = name, view
     return error
