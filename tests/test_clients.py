@@ -12,11 +12,13 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import dataview as dv
 from children import printed
 from counting import Counting
-from oracle import assert_same
+from oracle import assert_same, examples
 
 pytestmark = pytest.mark.clients
 
@@ -821,6 +823,32 @@ def test_arrow_takes_a_view(r, d, x, file):
         assert table["2"].to_pylist() == x[:, 2].tolist()
     nested = dv.View(at={"x": x[:, 0], "y": x}, when=np.arange(6).astype("M8[s]"))
     assert pa.table(nested)["at"][1].as_py() == {"x": 4.0, "y": [4.0, 5.0, 6.0, 7.0]}
+
+
+@examples(30)
+@given(codes=st.lists(st.integers(-1, 2), min_size=1))
+def test_codes_of_texts_are_a_dictionary_in_arrow(codes):
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+    labels = ["b", "a", ""]
+    meta = {"kind": {"labels": labels}, "grade": {"labels": [0.5, 1.5, 2.5]}}
+    n, own = np.arange(len(codes)), np.array(codes, "i1")
+    d = dv.View(n=n, kind=own, grade=own, _meta=meta)
+    texts = np.array([*labels, None], object)[codes].tolist()
+    for view in (d, dv.View(at=d).at, d._set_field("o", np.array(["x"] * len(n), object)) or d):
+        table = pa.table(view)
+        assert table["kind"].to_pylist() == texts
+        assert pa.types.is_dictionary(table["kind"].type)
+        assert table["grade"].to_pylist() == codes
+        assert pl.DataFrame(view)["kind"].to_list() == texts
+        frame = table.to_pandas()["kind"]
+        pd.testing.assert_series_equal(frame, view._to_pandas()["kind"])
+        for label in labels:  # pandas and views tell the same of a category
+            assert (view.kind == label)().tolist() == (frame == label).tolist()
+            assert (view.kind != label)().tolist() == (frame != label).tolist()
+    assert pa.array(d.kind).to_pylist() == codes
 
 
 def test_what_arrow_was_given_does_not_see_later_writes(x):

@@ -6,7 +6,7 @@ Arrow's data never changes, so every column is a copy.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from dataview.plan.kinds import Record, Sampled, known_dtype, known_shape, membe
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 from dataview.sources import Memo
+from dataview.tables import LABELS, MISSING, checked_codes, known_labels
 
 BATCH_BYTES = 1 << 24
 """How much of a table is read for one batch."""
@@ -37,7 +38,7 @@ def arrow_stream(node: Node, schema: Any) -> Any:
     """
     pyarrow = import_library("pyarrow", "dataview[arrow]")
     if isinstance(node, Sampled) and node.fields.named:
-        return pyarrow.table(_batch(as_parts(node, _own), pyarrow)).__arrow_c_stream__(schema)
+        return pyarrow.table(_batch(as_parts(node, _labelled), pyarrow)).__arrow_c_stream__(schema)
     table = table_of(node)
     if table is None:
         data = _own(node, {})
@@ -57,6 +58,24 @@ def _own(node: Node, memo: Memo) -> Any:
     return node if isinstance(node, Ragged) else own(node, memo)
 
 
+class _Labelled(NamedTuple):
+    """Codes with the texts that they stand for, which are a dictionary in Arrow."""
+
+    codes: np.ndarray
+    texts: list[str]
+
+
+def _labelled(node: Node, memo: Memo) -> Any:
+    """Return a node's data, with the labels of codes if these are texts, each once."""
+    data, labels = _own(node, memo), known_labels(node)
+    if labels is None or isinstance(data, Ragged) or data.ndim != 1:
+        return data
+    texts = node.meta[LABELS]
+    if not all(isinstance(text, str) for text in texts) or len({*texts}) < len(texts):
+        return data
+    return _Labelled(checked_codes(data, len(texts)), list(texts))
+
+
 def _reader(table: Record, pyarrow: Any) -> Any:
     """Return a reader of batches; each is read when it is its turn.
 
@@ -64,13 +83,13 @@ def _reader(table: Record, pyarrow: Any) -> Any:
     """
     leaves = list(_leaves(table))
     if any(isinstance(leaf, Sampled) or known_dtype(leaf).hasobject for leaf in leaves):
-        batch = _batch(as_parts(table, _own), pyarrow)
+        batch = _batch(as_parts(table, _labelled), pyarrow)
         return pyarrow.RecordBatchReader.from_batches(batch.schema, [batch])
-    types = _batch(as_parts(keyed(table, slice(0, 0)), own), pyarrow).schema
+    types = _batch(as_parts(keyed(table, slice(0, 0)), _labelled), pyarrow).schema
     row = sum(size_of(known_shape(leaf)[1:]) * known_dtype(leaf).itemsize for leaf in leaves)
     step = max(1, BATCH_BYTES // max(1, row))
     batches = (
-        _batch(as_parts(keyed(table, slice(start, start + step)), own), pyarrow)
+        _batch(as_parts(keyed(table, slice(start, start + step)), _labelled), pyarrow)
         for start in range(0, known_shape(table)[0], step)
     )
     return pyarrow.RecordBatchReader.from_batches(types, batches)
@@ -99,6 +118,10 @@ def _column(part: Any, pyarrow: Any) -> Any:
         else:
             inner, _ = rows.gathered(rows_of)
         return pyarrow.LargeListArray.from_arrays(layout.offsets, _column(inner, pyarrow))
+    if isinstance(part, _Labelled):
+        codes = pyarrow.array(part.codes.astype(np.int32), mask=part.codes == MISSING)
+        texts = pyarrow.array(part.texts, pyarrow.string())
+        return pyarrow.DictionaryArray.from_arrays(codes, texts)
     if isinstance(part, dict):
         inner = [_column(below, pyarrow) for below in part.values()]
         return pyarrow.StructArray.from_arrays(inner, names=list(part))
