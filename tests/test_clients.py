@@ -922,7 +922,7 @@ def test_a_table_becomes_fields():
         d = dv.View(data)
         assert {*columns, "text_mask", "maybe_mask", "flag_mask"} <= {*d._fields()}
         assert_same(d.a(), np.array([1, 2, 3]))
-        assert d.text().tolist() == ["x", "", "yy"]
+        assert d.text().tolist() == ["x", None, "yy"]
         assert_same(d.maybe(), np.array([1, 0, 3]))
         assert d.maybe_mask().tolist() == [True, False, True]
         assert_same(d.real(), np.array([0.5, np.nan, 2.0]))
@@ -968,7 +968,7 @@ def test_a_polars_frame_becomes_fields():
     d = dv.View(frame)
     assert d._fields() == (*frame.columns, "text_mask", "maybe_mask")
     assert_same(d.a(), np.array([1, 2, 3]))
-    assert d.text().tolist() == ["x", "", "yy"]
+    assert d.text().tolist() == ["x", None, "yy"]
     assert d.maybe().tolist() == [1, 0, 3]
     assert_same(d.real(), np.array([0.5, np.nan, 2.0]))
     assert_same(d.at.u(), np.array([1, 2, 3]))

@@ -208,7 +208,7 @@ def test_r_writes_names_of_rows_and_na(tmp_path, way):
         "column_1": [1, 2],
         "x": [1, 0],
         "x_mask": [True, False],
-        "s": ["NA", ""],
+        "s": ["NA", None],
         "s_mask": [True, False],
     }
     table = written(tmp_path, '"x" "y"\n"a" 1 2\n"b" 3 4\n', "r.csv")
@@ -335,7 +335,7 @@ def test_what_is_missing_is_said_and_filled(tmp_path, way):
     assert found["a"] == [1, 0, 5]
     assert found["a_mask"] == [True, False, True]
     assert math.isnan(found["b"][0])
-    assert (found["s"], found["s_mask"]) == (["", "?", ""], [False, True, True])
+    assert (found["s"], found["s_mask"]) == ([None, "?", ""], [False, True, True])
     assert values(path, missing="-99", fill=-1)["a"] == [1, -1, 5]
     filled = values(path, missing=("-99", "?"), fill={"a": 7, "s": "none"})
     assert filled["s"] == ["none", "?", ""]
@@ -562,7 +562,7 @@ def test_files_that_differ_are_refused_or_unified(tmp_path, way):
         dv.open([one, two], types={"a": "f8"})
     assert values([one, two], schema="union") == {
         "a": [1.0, 1.5],
-        "b": ["x", ""],
+        "b": ["x", None],
         "b_mask": [True, False],
         "c": [0, 7],
         "c_mask": [False, True],
@@ -657,7 +657,7 @@ def test_what_is_missing_is_an_empty_cell(tmp_path):
         '"a ""b""",4,1e+300,1970-01-04\n'
     )
     found = values(tmp_path / "t.csv")
-    assert found["name"] == ["NA", "", "", 'a "b"']
+    assert found["name"] == ["NA", "", None, 'a "b"']
     assert found["name_mask"] == [True, True, False, True]
     alone = dv.View({"x": np.array([1.5, np.nan])})
     alone._save(tmp_path / "t.csv")

@@ -512,7 +512,7 @@ def test_arrow_tables_become_fields_with_masks_beside_gaps():
     own = ("x", "age", "name", "kind", "part", "rows", "at")
     assert d._fields() == (*own, "age_mask", "name_mask")
     assert d.age().tolist() == [1, 0, 3] and d.age_mask().tolist() == [True, False, True]
-    assert d.name().tolist() == ["a", "b", ""]
+    assert d.name().tolist() == ["a", "b", None]
     assert d.kind().tolist() == [0, 1, 2] and d.kind._meta["labels"] == ["u", "v", "w"]
     assert d.part.y_mask().tolist() == [True, False, False] and np.isnan(d.part.y()[1])
     assert [row.tolist() for row in d.rows()] == [[1], [], [2, 3]]

@@ -1,5 +1,7 @@
 """Statistics without what is missing, statistics of some elements, and missing values filled."""
 
+import json
+import sqlite3
 import warnings
 from decimal import Decimal
 from fractions import Fraction
@@ -526,3 +528,115 @@ def test_means_of_some_durations_are_numpys(size):
 def test_an_extreme_with_an_initial_value_needs_no_memory_until_it_is_computed():
     v = dv.View(np.broadcast_to(np.float32(3), (1 << 22, 1 << 22)))
     assert v._min(axis=0, initial=1)[:2]._shape() == (2,)
+
+
+# -------------------- gaps in the columns of tables --------------------
+
+GAPS = {
+    "age": st.none() | st.integers(-9, 9),
+    "city": st.none() | st.sampled_from(["Rome", "Bonn", ""]),
+    "ok": st.none() | st.booleans(),
+    "x": st.none() | st.floats(-9, 9),
+}
+WHOLE = {"age": 5, "city": "Oslo", "ok": True, "x": 0.5}
+
+
+@st.composite
+def rows_with_gaps(draw):
+    """Rows of a table by column; the first lacks nothing, so that formats know what they are."""
+    rows = [WHOLE, *draw(st.lists(st.fixed_dictionaries(GAPS), max_size=12))]
+    return {name: [row[name] for row in rows] for name in GAPS}
+
+
+def in_csv(path, columns):
+    cell = {None: "", "": '""', True: "true", False: "false"}
+    rows = zip(*columns.values(), strict=True)
+    lines = [",".join(columns)]
+    for row in rows:
+        told = [one if one is None or isinstance(one, (str, bool)) else repr(one) for one in row]
+        lines.append(",".join(cell.get(one, one) for one in told))
+    path.write_text("\n".join(lines) + "\n")
+
+
+def in_json_lines(path, columns):
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def in_parquet(path, columns):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table(columns), path, row_group_size=4)
+
+
+def in_sqlite(path, columns):
+    path.unlink(missing_ok=True)
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE t (age INTEGER, city TEXT, ok BOOLEAN, x REAL)")
+    rows = list(zip(*columns.values(), strict=True))
+    connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", rows)
+    connection.commit()
+    connection.close()
+
+
+MAKERS = {".csv": in_csv, ".jsonl": in_json_lines, ".parquet": in_parquet, ".db": in_sqlite}
+
+
+def in_table(folder, suffix, columns):
+    path = folder / f"t{suffix}"
+    MAKERS[suffix](path, columns)
+    return dv.open(path)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return tmp_path_factory.mktemp("gaps")
+
+
+def check_texts(d, texts):
+    labels = sorted({text for text in texts if text is not None})
+    assert d.city().tolist() == texts
+    assert d.city._labels()().tolist() == labels
+    codes = [-1 if text is None else labels.index(text) for text in texts]
+    assert d.city._codes()().tolist() == codes
+    assert d.city._counts()()["count"].tolist() == [texts.count(label) for label in labels]
+    assert d.city._fillna("?")().tolist() == ["?" if text is None else text for text in texts]
+    assert len(d.city._dropna()) == len(texts) - texts.count(None)
+    assert d.city._describe()[""]["missing"] == texts.count(None)
+    if None in texts:
+        assert d.city_mask().tolist() == [text is not None for text in texts]
+
+
+@examples(200)
+@given(suffix=st.sampled_from([*MAKERS]), columns=rows_with_gaps())
+def test_texts_that_are_missing_are_none(place, suffix, columns):
+    with in_table(place, suffix, columns) as d:
+        check_texts(d, columns["city"])
+    if None in columns["city"]:
+        with dv.open(place / f"t{suffix}", fill={"city": "-"}) as d:
+            assert d.city().tolist() == ["-" if one is None else one for one in columns["city"]]
+            assert "city_mask" not in d._fields()
+
+
+@pytest.mark.clients
+@given(columns=rows_with_gaps(), library=st.sampled_from(["string", "str", "polars"]))
+def test_texts_that_are_missing_in_a_frame_are_none(columns, library):
+    import pandas
+    import polars
+
+    if library == "polars":
+        frame = polars.DataFrame(columns)
+    else:
+        frame = pandas.DataFrame(columns).astype({"city": library})
+    check_texts(dv.View(frame), columns["city"])
+
+
+def test_texts_that_are_missing_are_saved_with_their_mask(tmp_path):
+    d = in_table(tmp_path, ".csv", {"city": ["Rome", None, ""], "n": [1, 2, 3]})
+    d._save(tmp_path / "t.h5")
+    found = dv.open(tmp_path / "t.h5")
+    assert found.city().tolist() == ["Rome", "", ""]
+    assert found.city_mask().tolist() == [True, False, True]
+    with pytest.raises(TypeError, match=r"has None, .*_fillna\(''\) gives one"):
+        d.city._save(tmp_path / "u.h5")

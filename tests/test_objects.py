@@ -66,7 +66,7 @@ def test_texts_of_pandas_are_texts(storage, gap):
 
     dtype = pd.StringDtype(storage, na_value=np.nan if gap == "nan" else pd.NA)
     d = dv.View(pd.DataFrame({"t": pd.array(["x", None, "zz"], dtype)}))
-    assert fields_of(d) == {"t": ["x", "", "zz"], "t_mask": [True, False, True]}
+    assert fields_of(d) == {"t": ["x", None, "zz"], "t_mask": [True, False, True]}
     assert fields_of(dv.View(pd.DataFrame({"t": ["x", "y"]}))) == {"t": ["x", "y"]}
     assert d[d.t == "zz"].t().tolist() == ["zz"]
 
@@ -154,7 +154,7 @@ def test_columns_of_pandas_in_arrow():
     }
     d = dv.View(pd.DataFrame(gaps))
     assert d._fields() == (*gaps, "i_mask_2", "t_mask", "l_mask")
-    assert d.i().tolist() == [1, 0] and d.t().tolist() == ["a", ""]
+    assert d.i().tolist() == [1, 0] and d.t().tolist() == ["a", None]
     assert d.i_mask_2().tolist() == d.t_mask().tolist() == d.l_mask().tolist() == [True, False]
     assert d.l[0]().tolist() == [1, 2]
     assert dv.View(pd.DataFrame(gaps)["i"])().tolist() == [1, None]
@@ -263,13 +263,13 @@ def test_each_dtype_of_polars():
         assert d._field(name)().tolist() == [True, False, True]
     assert_same(d.i(), np.array([1, 0, 3]))
     assert_same(d.b(), np.array([True, False, False]))
-    assert d.t().tolist() == ["x", "", "zz"] and d.raw().tolist() == [b"x", b"", b"yy"]
+    assert d.t().tolist() == ["x", None, "zz"] and d.raw().tolist() == [b"x", None, b"yy"]
     assert_same(d.f(), np.array([1, np.nan, 3]))
     assert d.day().astype(str).tolist() == ["2020-01-01", "NaT", "2020-01-01"]
     assert d.zoned()[0] == np.datetime64("2019-12-31T23:00")
     assert d.zoned._meta["timezone"] == "Europe/Berlin"
     assert d.long().astype("m8[D]").astype(int).tolist()[::2] == [1, 2]
-    assert d.money().tolist() == [decimal.Decimal("1.5"), 0, decimal.Decimal(2)]
+    assert d.money().tolist() == [decimal.Decimal("1.5"), None, decimal.Decimal(2)]
     assert d.hour()[[0, 2]].astype("m8[m]").astype(int).tolist() == [60, 150]
     assert np.isnat(d.hour()[1])
     assert d.what().tolist() == [{1}, None, 3]
@@ -890,7 +890,7 @@ def test_columns_of_hugging_face_are_read_by_rows(hugged, monkeypatch):
     assert_same(d.box[[5, 0], 1](), np.array([[33, 34, 35], [3, 4, 5]], "u1"))
     assert d.label().tolist() == [0, 1, 1, -1, 0, 1, 0]
     assert d.label._labels()().tolist() == ["no", "yes"]
-    assert d.text[:3]().tolist() == ["a", "", "c" * 100]
+    assert d.text[:3]().tolist() == ["a", None, "c" * 100]
     assert d.text_mask().tolist() == [True, False, *[True] * 5]
     assert_same(d.maybe(), np.array([0, 1, 0, 3, 4, 5, 6], "i2"))
     assert d.when[1]() == np.datetime64("2020-01-02") and d.when._meta["timezone"] == "UTC"
@@ -921,7 +921,7 @@ def test_parts_and_formats_of_hugging_face(hugged):
     assert dv.View(hugged.with_format(None, columns=["maybe"]))._fields() == ("maybe", "maybe_mask")
     shuffled = hugged.shuffle(seed=1)
     assert dv.View(shuffled).text[[6, 1]]().tolist() == [
-        shuffled[number]["text"] or "" for number in (6, 1)
+        shuffled[number]["text"] for number in (6, 1)
     ]
     both = dv.View(datasets.DatasetDict(train=hugged, test=hugged.select([0])))
     assert len(both.train) == 7 and both.test.pair().tolist() == [[0, 0.5]]

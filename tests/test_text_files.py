@@ -245,7 +245,7 @@ def test_missing_keys_and_nulls_have_masks(tmp_path):
     d = dv.open(json_lines(tmp_path, RECORDS))
     assert set(d._fields()) == {"id", "name", "name_mask", "box", "tags", "good", "good_mask"}
     assert d.id._dtype() == np.int64 and d.id().tolist() == [1, 2, 3]
-    assert d.name().tolist() == ["a", "", ""] and d.name_mask().tolist() == [True, False, False]
+    assert d.name().tolist() == ["a", None, None] and d.name_mask().tolist() == [True, False, False]
     assert d.good().tolist() == [False, False, True]
     assert d.good_mask().tolist() == [False, False, True]
     assert d.box._fields() == ("x", "y", "x_mask", "y_mask")
@@ -476,10 +476,10 @@ def people(folder, **options):
 def test_types_are_those_of_the_values(tmp_path):
     d = dv.open(people(tmp_path))
     assert d.id._dtype() == np.int64 and d.x._dtype() == np.float64 and d.ok._dtype() == np.bool_
-    assert d.name().tolist() == ["a", "", "c"] and d.raw().tolist() == [b"x", b"", b""]
+    assert d.name().tolist() == ["a", None, "c"] and d.raw().tolist() == [b"x", b"", None]
     assert d.ok().tolist() == [True, False, False] and d.ok_mask().tolist() == [True, True, False]
     np.testing.assert_array_equal(d.x(), [0.5, 1.5, np.nan])
-    assert d[d.id > 1].name().tolist() == ["", "c"]
+    assert d[d.id > 1].name().tolist() == [None, "c"]
     assert "id_mask" not in d._fields()
     empty = dv.open(database(tmp_path, "CREATE TABLE e (a INT, b TEXT, c, d BLOB)", name="e.db"))
     assert [empty._field(name)._dtype().kind for name in "abcd"] == ["i", "O", "f", "O"]
@@ -521,7 +521,7 @@ def test_a_query_is_run_once_and_its_rows_are_numbered(tmp_path):
     query = 'SELECT id * 10 AS ten, name FROM "some ""people""; --" WHERE id > ? ORDER BY id DESC'
     d = dv.open(path, query=query, parameters=(1,))
     assert d._fields() == ("ten", "name", "name_mask")
-    assert d.ten().tolist() == [30, 20] and d[-1].name() == ""
+    assert d.ten().tolist() == [30, 20] and d[-1].name() is None
     assert pickle.loads(pickle.dumps(d.ten))().tolist() == [30, 20]
     named = dv.open(path, query="SELECT :a AS a", parameters={"a": "x"})
     assert named.a().tolist() == ["x"]

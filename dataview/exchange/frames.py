@@ -179,7 +179,7 @@ def _nullable(name: Any, series: Any) -> Column:
 
 
 def _texts(name: Any, series: Any) -> Column:
-    node = _lent(series.to_numpy(dtype=object, na_value=""), "pandas")
+    node = _lent(series.to_numpy(dtype=object, na_value=None), "pandas")
     return _with_gaps(name, node, series.isna())
 
 
@@ -266,14 +266,15 @@ def _polars_column(series: Any) -> Column:
     read = POLARS.get(kind)
     if read is not None:
         return read(series)
-    if not series.null_count() or not (series.dtype.is_integer() or kind in _FILLS):
-        return Column(series.name, _lent(series.to_numpy(), "polars"))
-    filled = series.fill_null(_FILLS.get(kind, 0))
-    return _with_gaps(series.name, _lent(filled.to_numpy(), "polars"), series.is_null())
+    fill = 0 if series.dtype.is_integer() else False if kind == "Boolean" else None
+    values = series if fill is None else series.fill_null(fill)
+    node = _lent(values.to_numpy(), "polars")
+    is_told = fill is not None or kind in _OBJECTS
+    return _with_gaps(series.name, node, series.is_null()) if is_told else Column(series.name, node)
 
 
-_FILLS: dict[str, Any] = {"Boolean": False, "String": "", "Binary": b"", "Decimal": 0}
-"""What stands in a gap of a dtype that has none of its own, by its class; of integers 0."""
+_OBJECTS = {"String", "Binary", "Decimal"}
+"""The classes of dtypes whose values are Python's: None is in a gap, beside the mask."""
 
 
 def _enum(series: Any) -> Column:

@@ -57,7 +57,7 @@ class Kind(NamedTuple):
     zone: str = ""
 
 
-_TEXTS = {"string": "", "large_string": "", "binary": b"", "large_binary": b""}
+_TEXTS = {"string", "large_string", "binary", "large_binary"}
 _DAYS = {"date32": "M8[D]", "date64": "M8[ms]"}
 
 
@@ -80,7 +80,7 @@ def _kind_of(feature: Any) -> Kind | None:
 def _kind_of_value(text: str) -> Kind | None:
     """Return the kind of one of Arrow's types, None for one that NumPy has not."""
     if text in _TEXTS:
-        return Kind(np.dtype(object), (), _TEXTS[text])
+        return Kind(np.dtype(object))
     if text in _DAYS:
         return Kind(np.dtype(_DAYS[text]))
     times = re.fullmatch(r"(timestamp|duration)\[(s|ms|us|ns)(?:, tz=(.+))?\]", text)

@@ -23,7 +23,7 @@ from dataview.formats.tables.arrow_tables import ArrowTable, check_read_only
 from dataview.formats.tables.columns import Column, Kind, Name, Table, table_node
 from dataview.formats.tables.feather import FeatherTable
 from dataview.formats.tables.parquet import ParquetTable
-from dataview.formats.tables.schema import check_schema
+from dataview.formats.tables.schema import check_schema, missing_in
 from dataview.plan.node import Node
 from dataview.sources import Opening
 
@@ -287,7 +287,7 @@ def _constant(text: str | None, kind: Kind, count: int) -> Column:
     value: Any = _value(text)
     present = None if value is not None else np.zeros(count, bool)
     if value is None:
-        value = 0 if kind.dtype.kind == "i" else ""
+        value = missing_in(kind.dtype)
     return Column(np.full(count, value, kind.dtype), present)
 
 

@@ -45,16 +45,16 @@ def check_schema(schema: str) -> None:
 
 
 def missing_in(dtype: np.dtype[Any]) -> Any:
-    """Return what stands where there are no data: NaN, NaT, an empty text, or else 0.
+    """Return what stands where there are no data: NaN, NaT, None among objects, or else 0.
 
     >>> missing_in(np.dtype("f4")), missing_in(np.dtype("i4")), missing_in(np.dtype(object))
-    (nan, np.int32(0), '')
+    (nan, np.int32(0), None)
     """
     if dtype.kind in "fc":
         return float("nan")
     if dtype.kind in "mM":
         return np.array("NaT", dtype)[()]
-    return "" if dtype.kind in "OTU" else np.zeros((), dtype)[()]
+    return None if dtype.hasobject else np.zeros((), dtype)[()]
 
 
 def _unified(name: Name, parts: Sequence[Part], schema: str) -> Kind:

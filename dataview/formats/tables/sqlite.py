@@ -14,7 +14,7 @@ from dataview.errors import hint, shortened
 from dataview.formats.contents import with_arrays
 from dataview.formats.handles import Claim
 from dataview.formats.tables.columns import Column, Kind, Name, Table, table_node
-from dataview.formats.tables.schema import joined
+from dataview.formats.tables.schema import joined, missing_in
 from dataview.formats.tables.sqlite_access import Database, quoted
 from dataview.formats.texts.text_bytes import changed
 from dataview.plan.node import Node
@@ -53,11 +53,10 @@ AFFINITIES = (("INT", "i"), ("CHAR", "text"), ("CLOB", "text"), ("TEXT", "text")
 
 
 class Holding(NamedTuple):
-    """What a column holds: its kind, the types of its values, what stands for what is missing."""
+    """What a column holds: its kind, and the types of its values."""
 
     kind: Kind
     types: set[type]
-    nothing: Any
 
 
 def open_sqlite(
@@ -201,7 +200,8 @@ class SqliteTable(Table):
         if type(None) in types:
             types.remove(type(None))
             present = np.array([value is not None for value in values], bool)
-            values = [held.nothing if value is None else value for value in values]
+            nothing = missing_in(held.kind.dtype)
+            values = [nothing if value is None else value for value in values]
         if not types <= held.types or (present is not None and not held.kind.has_missing):
             raise changed(self.database.path)
         found = np.empty(len(values), held.kind.dtype)
@@ -295,7 +295,6 @@ def _holding(
         what = "text" if text else "blob"
     else:
         what = next((own for part, own in AFFINITIES if part in declared.upper()), "f")
-    dtype = {"f": "f8", "i": "i8", "b": "?"}.get(what, "O")
-    nothing = {"f": np.nan, "text": "", "blob": b""}.get(what, 0)
+    dtype = np.dtype({"f": "f8", "i": "i8", "b": "?"}.get(what, "O"))
     has_missing = integer + real + text + blob < count
-    return Holding(Kind(np.dtype(dtype), has_missing=has_missing), TYPES[what], nothing)
+    return Holding(Kind(dtype, has_missing=has_missing), TYPES[what])

@@ -217,7 +217,7 @@ def _type(arrow: Any, field: Field, raw: bytes) -> Any:
     return {"b": arrow.bool_, "i": arrow.int64, "u": arrow.uint64, "f": arrow.float64}[dtype.kind]()
 
 
-_NOTHING = {"O": "", "b": False, "i": 0, "u": 0}
+_NOTHING = {"b": False, "i": 0, "u": 0}
 """What is put where nothing is, before there is an array."""
 
 
@@ -229,7 +229,7 @@ def _column(found: Any, field: Field, dialect: Dialect) -> Column:
         except Wrong as error:
             raise NotTaken(str(error)) from None
     present = ~found.is_null().to_numpy() if found.null_count else None
-    if dtype.kind in "iubO" and present is not None:
+    if dtype.kind in _NOTHING and present is not None:
         found = found.fill_null(_NOTHING[dtype.kind])
     values = found.to_numpy()
     try:

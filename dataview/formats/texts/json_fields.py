@@ -12,6 +12,7 @@ import numpy as np
 from dataview.errors import shortened
 from dataview.formats.contents import DEEPEST
 from dataview.formats.tables.columns import Column, Kind, Name
+from dataview.formats.tables.schema import missing_in
 
 MOST_FIELDS = 1 << 12
 """More fields are refused: keys that differ from row to row are data, not names."""
@@ -308,7 +309,7 @@ class Rows:
         present = None
         if Null in kinds:
             present = np.array([value is not None for value in values], bool)
-            nothing = {"f": np.nan, "O": ""}.get(dtype.kind, 0)
+            nothing = missing_in(dtype)
             values = [nothing if value is None else value for value in values]
         found = np.empty(len(values), dtype)
         try:
