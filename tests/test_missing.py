@@ -632,6 +632,60 @@ def test_texts_that_are_missing_in_a_frame_are_none(columns, library):
     check_texts(dv.View(frame), columns["city"])
 
 
+def check_rows(d, columns):
+    rows = list(zip(*columns.values(), strict=True))
+    whole = [row for row in rows if None not in row]
+    found = d._dropna()
+    assert list(zip(*(found[name]().tolist() for name in columns), strict=True)) == whole
+    described = d._describe()
+    for name, values in columns.items():
+        known = [value for value in values if value is not None]
+        assert described[name]["count"] == len(values)
+        assert described[name].get("missing", 0) == len(values) - len(known)
+        assert described[name]["distinct"] == len({*known})
+        if name in ("age", "x"):
+            assert described[name]["mean"] == pytest.approx(np.mean(known))
+            assert described[name]["50%"] == np.quantile(known, 0.5)
+            assert (described[name]["min"], described[name]["max"]) == (min(known), max(known))
+
+
+@examples(100)
+@given(
+    suffix=st.sampled_from([*MAKERS]), columns=rows_with_gaps(), size=st.sampled_from([60, 1 << 20])
+)
+def test_rows_in_which_a_column_of_a_table_has_a_gap(place, suffix, columns, size):
+    with in_table(place, suffix, columns) as d, sizes.set(block_bytes=size):
+        check_rows(d, columns)
+
+
+@pytest.mark.clients
+@given(columns=rows_with_gaps(), library=st.sampled_from(["pandas", "polars"]))
+def test_rows_in_which_a_column_of_a_frame_has_a_gap(columns, library):
+    import pandas
+    import polars
+
+    if library == "polars":
+        frame = polars.DataFrame(columns)
+    else:
+        frame = pandas.DataFrame(columns, dtype=object)
+        frame = frame.astype({"age": "Int64", "ok": "boolean", "city": "string", "x": float})
+    check_rows(dv.View(frame), columns)
+
+
+def test_a_field_beside_another_is_its_mask_if_it_has_a_truth_value_for_each_row():
+    x, cells = np.arange(6).reshape(3, 2), np.ones((3, 2), bool)
+    cells[1] = False
+    assert len(dv.View(x=x, x_mask=cells)._dropna()) == 3
+    d = dv.View(x=x, x_mask=cells[:, 0], y={"z": [1.0, 2.0, np.nan]}, y_mask=[True, True, True])
+    assert d._dropna().x().tolist() == [[0, 1]]
+    found = d._describe()
+    assert (found["x"]["missing"], found["x"]["mean"], found["y.z"]["missing"]) == (2, 2.5, 1)
+    assert "missing" not in found["x_mask"]
+    ragged = dv.View(x=dv.View([[1], [], [2, 3]]), x_mask=[True, False, True])
+    assert [row.tolist() for row in ragged._dropna().x()] == [[1], [2, 3]]
+    assert ragged._describe()["x"]["count"] == 3
+
+
 def test_texts_that_are_missing_are_saved_with_their_mask(tmp_path):
     d = in_table(tmp_path, ".csv", {"city": ["Rome", None, ""], "n": [1, 2, 3]})
     d._save(tmp_path / "t.h5")

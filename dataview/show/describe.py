@@ -33,6 +33,7 @@ from dataview.samples import lengths as lengths_of
 from dataview.show.words import escape, harmless
 from dataview.sizes import sizes
 from dataview.sources import ArraySource, Memo
+from dataview.tables import masks_in
 
 SAMPLED_BYTES = 1 << 25
 """The sample of one field has at most so many bytes: of wide fields, fewer rows."""
@@ -110,11 +111,15 @@ def _cell(value: Any, is_estimate: bool) -> str:
 
 
 class _Leaf(NamedTuple):
-    """A field to describe: the node that holds its data, and the field's path in it."""
+    """A field to describe: the node that holds its data, and the field's path in it.
+
+    `mask` is the field beside it that is true where it has data, if there is one.
+    """
 
     name: str
     root: Node
     path: tuple[str, ...]
+    mask: Node | None = None
 
 
 def described(node: Node) -> Description:
@@ -133,18 +138,20 @@ def described(node: Node) -> Description:
     return Description({leaf.name: found[leaf.name].statistics() for leaf in leaves}, sampled)
 
 
-def _leaves(node: Node, name: str) -> Iterator[_Leaf]:
+def _leaves(node: Node, name: str, mask: Node | None = None) -> Iterator[_Leaf]:
     """Return the fields, each before those that are nested in it."""
     if isinstance(node, (Record, Driven)):
-        for own in node.fields:
-            yield from _leaves(field(node, own), _joined(name, own))
+        parts = {own: field(node, own) for own in node.fields}
+        masks = masks_in(parts)
+        for own, part in parts.items():
+            yield from _leaves(part, _joined(name, own), masks.get(own))
         return
     if isinstance(node, Ragged):
         yield _Leaf(name, node.flat(), ())
         yield _Leaf(f"{name}_length" if name else "length", lengths_of(node), ())
         return
     if name or not node.fields.named:
-        yield _Leaf(name, node, ())
+        yield _Leaf(name, node, (), mask)
     yield from _windows(node, node.fields, name, ())
 
 
@@ -188,8 +195,13 @@ def _summaries(leaves: list[_Leaf]) -> list[_Summary]:
         for leaf, rows in zip(leaves, numbers, strict=True):
             data = evaluate(at_path(blocks[id(leaf.root)], leaf.path))
             low, high = np.searchsorted(rows, [cut.start, cut.stop])
-            chosen = data[rows[low:high] - cut.start] if data.ndim else data
-            found.append(_Summary(data, chosen))
+            places = rows[low:high] - cut.start
+            if leaf.mask is not None:
+                there = evaluate(blocks[id(leaf.mask)])
+                found.append(_Summary(data[there], data[places[there[places]]]))
+                found[-1].lack(data[~there].size)
+                continue
+            found.append(_Summary(data, data[places] if data.ndim else data))
         return found
 
     nothing = [np.empty(0, known_dtype(node)) for node in templates]
@@ -241,6 +253,7 @@ class _Summary:
         self.dtype = data.dtype
         self.count = len(flat)
         self.missing = len(flat) - len(known)
+        self.may_lack = may_be_missing(data.dtype)
         self.sample = [_known(np.array(chosen).reshape(-1))]
         self.share = 1.0  # of the rows that are in the sample
         self.states: dict[str, Any] = {}
@@ -252,8 +265,15 @@ class _Summary:
                 lengths = np.strings.str_len(known)
                 self.states |= {"shortest": lengths.min(), "longest": lengths.max()}
 
+    def lack(self, count: int) -> None:
+        """Include elements of which a mask says that they are missing."""
+        self.count += count
+        self.missing += count
+        self.may_lack = True
+
     def add(self, other: _Summary) -> None:
         """Include the statistics of further elements."""
+        self.may_lack |= other.may_lack
         self.count += other.count
         self.missing += other.missing
         self.sample += other.sample
@@ -266,7 +286,7 @@ class _Summary:
         """Return the statistics by name."""
         kind = self.dtype.kind
         found: dict[str, Any] = {"dtype": str(self.dtype), "count": self.count}
-        if may_be_missing(self.dtype):
+        if self.may_lack:
             found["missing"] = self.missing
         if "var" in self.states:
             count, near, off, squares = self.states["var"]

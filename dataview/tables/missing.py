@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,9 @@ from dataview.plan.node import Node
 from dataview.plan.operations import NumpyFunction, may_be_missing
 from dataview.plan.ragged import Ragged
 from dataview.sources import ArraySource
+
+MASK = "_mask"
+"""What the name of a field's mask ends in, which is true where the field has data."""
 
 _PRESENT = NumpyFunction("is_present")
 _WHERE = NumpyFunction("where")
@@ -45,14 +49,32 @@ def filled_in(node: Node, value: Any) -> Node:
     return found  # type: ignore[no-any-return]
 
 
+def masks_in(parts: Mapping[str, Node]) -> dict[str, Node]:
+    """Return the masks among the fields of a record, by the names of the fields that they are of.
+
+    >>> age, there = (stored(ArraySource(np.array(values))) for values in ([1, 0], [True, False]))
+    >>> list(masks_in({"age": age, "age_mask": there, "size_mask": there}))
+    ['age']
+    """
+    found = {name: parts[f"{name}{MASK}"] for name in parts if f"{name}{MASK}" in parts}
+    return {name: mask for name, mask in found.items() if _is_of_rows(mask)}
+
+
+def _is_of_rows(mask: Node) -> bool:
+    """Whether a field has a truth value for each row; what is not known yet is no mask."""
+    return mask.dtype == bool and mask.shape is not None and len(mask.shape) == 1
+
+
 def whole_rows(node: Node) -> Node:
-    """Return the mask of the rows in which nothing is missing."""
+    """Return the mask of the rows in which nothing is missing, also by the masks of fields."""
     if node.count is None:
         known_shape(node)  # raises where that is unknown
         raise TypeError("_dropna leaves out rows; the view is a single element")
-    parts = [field(node, name) for name in node.fields] if isinstance(node, Record) else [node]
+    named = {name: field(node, name) for name in node.fields} if isinstance(node, Record) else {}
     found: Node = stored(ArraySource(np.ones(node.count, bool)), False)
-    for part in parts:
+    for mask in masks_in(named).values():
+        (found,) = elementwise(np.logical_and, (found, mask))
+    for part in named.values() if isinstance(node, Record) else [node]:
         if isinstance(part, Record):
             inner = whole_rows(part)
         elif may_be_missing(known_dtype(part)):

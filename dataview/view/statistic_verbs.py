@@ -198,6 +198,8 @@ class StatisticVerbs(BaseView):
     def _dropna(self) -> Self:
         """Return the rows in which nothing is missing, in any field: they are found now.
 
+        What a field `<name>_mask` of truth values beside a field says is missing, is missing.
+
         >>> import dataview as dv
         >>> dv.View(x=[1.0, np.nan, 5.0], y=["a", "b", None])._dropna().x()
         array([1.])

@@ -1,7 +1,7 @@
 """Tables: columns of numbers, texts, lists and records, read a group of rows at a time."""
 
 from dataview.formats.tables.arrow import TABLE_META
-from dataview.formats.tables.columns import MASK, Column, Kind, Name, Table, table_node
+from dataview.formats.tables.columns import Column, Kind, Name, Table, table_node
 from dataview.formats.tables.in_memory import node_of_column, node_of_table
 from dataview.formats.tables.partitions import (
     has_tables,
@@ -11,6 +11,7 @@ from dataview.formats.tables.partitions import (
 )
 from dataview.formats.tables.schema import joined, missing_in
 from dataview.formats.tables.sqlite import open_sqlite
+from dataview.tables import MASK
 
 __all__ = [
     "MASK",

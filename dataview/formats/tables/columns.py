@@ -27,6 +27,7 @@ from dataview.plan.late import LateStored
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 from dataview.sources import Memo, Source
+from dataview.tables import MASK
 
 Name: TypeAlias = tuple[str, ...]
 """The name of a column: that of a member of records has the names of these before it."""
@@ -42,9 +43,6 @@ RUN_BYTES = 1 << 11
 
 WEIGHED = 1000
 """So many texts are looked at to find out how much memory all of a column take."""
-
-MASK = "_mask"
-"""What the name of a column's mask ends in; it is true where there are data."""
 
 
 class Column(NamedTuple):
