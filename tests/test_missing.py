@@ -632,6 +632,16 @@ def test_texts_that_are_missing_in_a_frame_are_none(columns, library):
     check_texts(dv.View(frame), columns["city"])
 
 
+def frame_of(columns, library):
+    import pandas
+    import polars
+
+    if library == "polars":
+        return polars.DataFrame(columns)
+    frame = pandas.DataFrame(columns, dtype=object)
+    return frame.astype({"age": "Int64", "ok": "boolean", "city": "string", "x": float})
+
+
 def check_rows(d, columns):
     rows = list(zip(*columns.values(), strict=True))
     whole = [row for row in rows if None not in row]
@@ -661,15 +671,7 @@ def test_rows_in_which_a_column_of_a_table_has_a_gap(place, suffix, columns, siz
 @pytest.mark.clients
 @given(columns=rows_with_gaps(), library=st.sampled_from(["pandas", "polars"]))
 def test_rows_in_which_a_column_of_a_frame_has_a_gap(columns, library):
-    import pandas
-    import polars
-
-    if library == "polars":
-        frame = polars.DataFrame(columns)
-    else:
-        frame = pandas.DataFrame(columns, dtype=object)
-        frame = frame.astype({"age": "Int64", "ok": "boolean", "city": "string", "x": float})
-    check_rows(dv.View(frame), columns)
+    check_rows(dv.View(frame_of(columns, library)), columns)
 
 
 def test_a_field_beside_another_is_its_mask_if_it_has_a_truth_value_for_each_row():
@@ -684,6 +686,69 @@ def test_a_field_beside_another_is_its_mask_if_it_has_a_truth_value_for_each_row
     ragged = dv.View(x=dv.View([[1], [], [2, 3]]), x_mask=[True, False, True])
     assert [row.tolist() for row in ragged._dropna().x()] == [[1], [2, 3]]
     assert ragged._describe()["x"]["count"] == 3
+
+
+KEYS = [(), np.s_[::-1], np.s_[1:], np.s_[0], np.s_[[-1, 0]], np.s_[::2, None]]
+
+
+def check_gaps(d, columns, key):
+    for name, fill in [("age", -1), ("ok", True), ("city", "?"), ("x", 7.5)]:
+        expected = [fill if one is None else one for one in columns[name]]
+        expected = np.array(expected, d[name].dtype)
+        assert_same(np.asarray(d[name][key]._fillna(fill)()), np.asarray(expected[key]))
+        assert_same(np.asarray(d[key][name]._fillna(fill)()), np.asarray(expected[key]))
+    zeros = np.array([one or 0 for one in columns["age"]])
+    assert_same(d.age(), zeros)
+
+
+@examples(200)
+@given(suffix=st.sampled_from([*MAKERS]), columns=rows_with_gaps(), key=st.sampled_from(KEYS))
+def test_gaps_of_integers_and_truth_values_are_filled(place, suffix, columns, key):
+    with in_table(place, suffix, columns) as d:
+        check_gaps(d, columns, key)
+        if None not in columns["age"]:
+            assert d.age._fillna(3)().tolist() == columns["age"]
+
+
+@pytest.mark.clients
+@given(
+    columns=rows_with_gaps(),
+    library=st.sampled_from(["pandas", "polars"]),
+    key=st.sampled_from(KEYS),
+)
+def test_gaps_of_integers_and_truth_values_of_a_frame_are_filled(columns, library, key):
+    check_gaps(dv.View(frame_of(columns, library)), columns, key)
+
+
+STATISTICS = "sum prod mean var std min max argmin argmax median".split()
+
+
+@pytest.mark.parametrize("suffix", MAKERS)
+def test_statistics_warn_of_zeros_that_stand_for_what_is_missing(tmp_path, suffix, monkeypatch):
+    columns = {"age": [31, None, 41], "city": list("abc"), "ok": [True, None, True], "x": [1.5] * 3}
+    monkeypatch.setattr(dv.errors, "_told", lines := set())
+    d = in_table(tmp_path, suffix, columns)
+    told = "values are missing in column 'age' of .* and count as 0; where= with the mask"
+    for kind in [*STATISTICS, "nanmean", "nanmedian", "nansum", "nanmin"]:
+        with pytest.warns(RuntimeWarning, match=told):
+            getattr(d.age, f"_{kind}")()
+        lines.clear()
+    for kind in STATISTICS:
+        with pytest.warns(RuntimeWarning, match=told):
+            getattr(np, kind)(d.age[1:])
+        lines.clear()
+    with pytest.warns(RuntimeWarning, match="'ok' of .* and count as False"):
+        assert not d.ok._all()()
+    assert d.age._mean(where=d.age_mask)() == 36 and d.x._mean()() == 1.5
+    assert d.age._min(where=d.age_mask, initial=99)() == 31
+    assert d.age._fillna(3)._sum()() == 75 and d.age_mask._sum()() == 2
+    filled = dv.open(tmp_path / f"t{suffix}", fill={"age": 3})
+    assert filled.age._mean()() == 25
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            d.age._sum()
+    assert len(found) == 1
 
 
 def test_texts_that_are_missing_are_saved_with_their_mask(tmp_path):

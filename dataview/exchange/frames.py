@@ -17,11 +17,12 @@ from dataview.formats import node_of_table
 from dataview.index.flat import layout_of
 from dataview.plan.build import record, stored
 from dataview.plan.fields import check_name, read_only_meta
-from dataview.plan.kinds import Record, known_shape, members
+from dataview.plan.kinds import Record, Stored, known_shape, members
 from dataview.plan.layout import reshaped
 from dataview.plan.node import Node
+from dataview.plan.operations import may_be_missing
 from dataview.plan.ragged import laid_out
-from dataview.sources import ArraySource
+from dataview.sources import ArraySource, Source
 from dataview.tables import with_labels
 
 
@@ -37,12 +38,13 @@ class Column(NamedTuple):
 
 
 class FrameMemory(ArraySource):
-    """Memory that a library lends read-only."""
+    """Memory that a library lends read-only; `present` says where a column has data."""
 
-    __slots__ = ("_library",)
+    __slots__ = ("_library", "present")
     advice = "write to the frame and view it anew, or to a copy: dv.View(view(copy=True))"
 
-    def __init__(self, array: np.ndarray, library: str) -> None:
+    def __init__(self, array: np.ndarray, library: str, present: Source | None = None) -> None:
+        self.present = present
         lent = array[...]
         lent.flags.writeable = False
         super().__init__(lent)
@@ -165,7 +167,13 @@ def _lent(array: np.ndarray, library: str) -> Node:
 
 def _with_gaps(name: Any, node: Node, missing: Any) -> Column:
     present = ~np.asarray(missing, bool)
-    return Column(name, node, None if present.all() else stored(ArraySource(present), False))
+    if present.all():
+        return Column(name, node)
+    mask = ArraySource(present)
+    source = node.source if isinstance(node, Stored) else None
+    if isinstance(source, FrameMemory) and not may_be_missing(source.dtype):
+        source.present = mask
+    return Column(name, node, stored(mask, False))
 
 
 def _nullable(name: Any, series: Any) -> Column:

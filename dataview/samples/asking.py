@@ -10,10 +10,19 @@ from typing import Any, Self
 import numpy as np
 
 from dataview.compute import evaluate, reduction
+from dataview.errors import warn
 from dataview.index.flat import layout_of, shaped
 from dataview.plan.build import record, stored
 from dataview.plan.guards import check_ends
-from dataview.plan.kinds import Record, Sampled, known_dtype, known_shape, size_of
+from dataview.plan.kinds import (
+    Record,
+    Sampled,
+    Select,
+    Stored,
+    known_dtype,
+    known_shape,
+    size_of,
+)
 from dataview.plan.node import Node
 from dataview.plan.photographs import Photograph, PhotographSource
 from dataview.plan.ragged import Ragged
@@ -118,6 +127,7 @@ def _next_pass(node: RaggedSamples) -> OnePass:
 
 def asked(build: Build, node: Node) -> Node:
     """Return a statistic of a node; samples whose lengths are unknown are not made for it yet."""
+    _warn_of_gaps(node)
     if not isinstance(node, RaggedSamples):
         return build(with_lengths(node))
     check_ends(node, "reading all samples")
@@ -126,6 +136,22 @@ def asked(build: Build, node: Node) -> Node:
         return build(with_lengths(node))
     source = PhotographSource(Asked(node, build), known_shape(known), known_dtype(known))
     return stored(source, False)
+
+
+def _warn_of_gaps(node: Node) -> None:
+    """Warn where what stands for missing values counts in a statistic; codes have no numbers."""
+    source = node
+    while isinstance(source, Select):
+        source = source.node
+    if not isinstance(source, Stored) or source.source.present is None or "labels" in source.meta:
+        return
+    warn(
+        f"values are missing in {source.source.describe()} and count as "
+        f"{np.zeros((), source.source.dtype).item()}; where= with the mask beside the field leaves "
+        "them out, as in d.age._mean(where=d.age_mask), and _fillna(value), or fill= of dv.open, "
+        "puts another value there",
+        once=True,
+    )
 
 
 def statistic(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str, Any]) -> Node:

@@ -107,6 +107,9 @@ class Source(ABC):
     address: Any = None
     """What finds the array in its file when that is opened again, by `at`."""
 
+    present: Source | None = None
+    """What says of each row whether it has data, if its values cannot say that it has none."""
+
     needs_copy: bool = False
     """Whether a killed update may leave more torn than its blocks, so that the file is copied."""
 

@@ -14,6 +14,7 @@ from dataview.plan.guards import check_array
 from dataview.plan.kinds import Record, known_dtype, known_shape
 from dataview.plan.node import Node
 from dataview.plan.operations import NumpyFunction, may_be_missing
+from dataview.plan.places import present_in
 from dataview.plan.ragged import Ragged
 from dataview.sources import ArraySource
 
@@ -37,9 +38,11 @@ def filled_in(node: Node, value: Any) -> Node:
         (fill,) = elementwise(NumpyFunction("astype", options), (value,))
     else:
         fill = stored(ArraySource(cast(value, dtype)), False)
-    if not may_be_missing(dtype):
-        return node
-    (present,) = elementwise(_PRESENT, (node,))
+    present = present_in(node)
+    if present is None:
+        if not may_be_missing(dtype):
+            return node
+        (present,) = elementwise(_PRESENT, (node,))
     (found,) = elementwise(_WHERE, (present, node, fill))
     if known_shape(found) != known_shape(node):
         raise ValueError(

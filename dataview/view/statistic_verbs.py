@@ -186,7 +186,8 @@ class StatisticVerbs(BaseView):
     def _fillna(self, value: Any) -> Self:
         """Return the elements with a value, such as a statistic, in place of NaN, NaT and None.
 
-        It is computed; `d.x[:] = d.x._fillna(0)` fills the data themselves.
+        Of a column of integers or truth values in a table, it is in place of what its mask says is
+        missing.  It is computed; `d.x[:] = d.x._fillna(0)` fills the data themselves.
 
         >>> import dataview as dv
         >>> d = dv.View([1.0, np.nan, 5.0])

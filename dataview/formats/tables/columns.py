@@ -25,6 +25,7 @@ from dataview.plan.build import record, stored
 from dataview.plan.fields import Fields, Unread, check_name
 from dataview.plan.late import LateStored
 from dataview.plan.node import Node
+from dataview.plan.operations import may_be_missing
 from dataview.plan.ragged import Ragged
 from dataview.sources import Memo, Source
 from dataview.tables import MASK
@@ -214,7 +215,9 @@ class ColumnSource(Source):
     At a depth the values are those of lists; `starts` then counts the values before each group.
     """
 
-    __slots__ = ("chunk_rows", "depth", "dtype", "is_mask", "name", "shape", "starts", "table")
+    __slots__ = (
+        "chunk_rows", "depth", "dtype", "has_gaps", "is_mask", "name", "shape", "starts", "table",
+    )  # fmt: skip
     shares = True
 
     def __init__(
@@ -228,14 +231,22 @@ class ColumnSource(Source):
     ) -> None:
         self.table, self.name, self.depth, self.is_mask = table, name, depth, is_mask
         self.starts = table.starts if starts is None else starts
+        self.has_gaps = kind.has_missing and not depth and not is_mask
         self.dtype = np.dtype(bool) if is_mask else kind.dtype
         self.shape = (int(self.starts[-1]), *(() if is_mask else kind.shape))
         self.chunk_rows = _chunk_rows(table, self.starts)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        kind = Kind(self.dtype, self.shape[1:])
+        kind = Kind(self.dtype, self.shape[1:], has_missing=self.has_gaps)
         starts = None if self.starts is self.table.starts else self.starts
         return ColumnSource, (self.table, self.name, kind, self.depth, starts, self.is_mask)
+
+    @property
+    def present(self) -> Source | None:  # type: ignore[override]
+        """The mask of the column, if it has gaps of which its values do not tell."""
+        if not self.has_gaps or may_be_missing(self.dtype):
+            return None
+        return ColumnSource(self.table, self.name, Kind(self.dtype), is_mask=True)
 
     def read(self, index: Index, memo: Memo) -> np.ndarray:
         """Return what an index selects, of the groups that have any of it."""
@@ -410,6 +421,7 @@ class ListSource(ColumnSource):
     def __init__(self, lists: Lists) -> None:
         self.lists, self.table, self.name = lists, lists.table, lists.name
         self.dtype, self.depth, self.is_mask = lists.kind.dtype, lists.kind.depth, False
+        self.has_gaps = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ListSource, (self.lists,)
