@@ -813,6 +813,177 @@ def test_few_files_of_a_folder_are_open_at_a_time(tmp_path):
     assert len(os.listdir("/proc/self/fd")) <= before + 1
 
 
+# -------------------- gaps go with their column --------------------
+
+PEOPLE = "name,age,city\nAnn,31,Rome\nBen,NA,\n,41,Rome\nDi,20,Bonn\n"
+
+
+def people(tmp_path):
+    (tmp_path / "age.csv").write_text(PEOPLE)
+    return dv.open(tmp_path / "age.csv")
+
+
+def text_of(view, tmp_path):
+    view._save(tmp_path / "saved.csv")
+    return (tmp_path / "saved.csv").read_text()
+
+
+SOME = {
+    "select": lambda d: d._select("name", "age"),
+    "names": lambda d: d["name", "age"],
+    "a list": lambda d: d[["name", "age"]],
+    "rows first": lambda d: d[:]["name", "age"],
+    "with its mask": lambda d: d["name", "age", "age_mask"],
+    "drop": lambda d: d._drop("city"),
+    "drop twice": lambda d: d._drop("city_mask")._drop("city"),
+    "all rows": lambda d: d[[0, 1, 2, 3]]._drop("city"),
+    "twice turned": lambda d: d[::-1]._select("name", "age")[::-1],
+}
+
+
+@pytest.mark.parametrize("spelling", SOME)
+def test_some_columns_keep_their_gaps(spelling, tmp_path):
+    found = SOME[spelling](people(tmp_path))
+    assert {*found._fields()} == {"name", "age", "name_mask", "age_mask"}
+    assert text_of(found, tmp_path) == "name,age\nAnn,31\nBen,\n,41\nDi,20\n"
+
+
+def test_gaps_follow_those_that_were_asked_for(tmp_path):
+    d = people(tmp_path)
+    assert d["age", "name"]._fields() == ("age", "name", "age_mask", "name_mask")
+    assert d["age_mask", "age"]._fields() == ("age_mask", "age")
+    assert d["age_mask", "city_mask"]._fields() == ("age_mask", "city_mask")
+    assert d[1:3, ["age"]].age_mask().tolist() == [False, True]
+    assert d._select("age")._drop("age_mask")._fields() == ("age",)
+    assert text_of(d["age_mask",], tmp_path) == "age_mask\ntrue\nfalse\ntrue\ntrue\n"
+
+
+def test_gaps_take_the_new_name_of_their_column(tmp_path):
+    d = people(tmp_path)
+    found = d._rename(age="years")
+    assert found._fields() == ("name", "years", "city", "name_mask", "years_mask", "city_mask")
+    assert text_of(found, tmp_path) == PEOPLE.replace("age", "years").replace("NA", "")
+    swapped = d._rename(age="name", name="age")
+    assert text_of(swapped, tmp_path).splitlines()[:2] == ["age,name,city", "Ann,31,Rome"]
+    assert text_of(d._rename(age_mask="known", age="years")["years",], tmp_path).split() == [
+        "years", "31", "NA", "41", "20",
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match="one name"):
+        d._rename(age="name_mask")
+    assert d._rename(age="years", name="years_mask")._fields() == (
+        "years_mask", "years", "city", "years_mask_mask", "years_mask_2", "city_mask",
+    )  # fmt: skip
+
+
+def test_gaps_go_when_other_data_take_the_place_of_a_column(tmp_path):
+    d = people(tmp_path)
+    d.age = dv.View([1, 2, 3, 4])
+    assert "age_mask" not in d._fields()
+    with pytest.raises(AttributeError, match="other data"):
+        d.age_mask  # noqa: B018
+    assert text_of(d["age",], tmp_path) == "age\n1\n2\n3\n4\n"
+    d = people(tmp_path)
+    d.age = np.where(d.age_mask, d.age, 5)
+    assert text_of(d["age",], tmp_path) == "age\n31\n5\n41\n20\n"
+
+
+def test_what_is_computed_of_numbers_with_gaps_keeps_these(tmp_path):
+    d = people(tmp_path)
+    d.age = d.age * 2
+    assert text_of(d["age",], tmp_path).split() == ["age", "62", "NA", "82", "40"]
+    d.age_mask = dv.View([True, True, False, False])
+    assert text_of(d["age",], tmp_path).split() == ["age", "62", "0", "NA", "NA"]
+
+
+def test_floats_say_themselves_what_is_missing(tmp_path):
+    pq.write_table(pa.table({"x": [1.5, None]}), tmp_path / "a.parquet")
+    d = dv.open(tmp_path / "a.parquet")
+    d.x = d.x._fillna(0)
+    assert d._fields() == ("x",)
+    d._save(tmp_path / "b.parquet")
+    assert pq.read_table(tmp_path / "b.parquet").to_pydict() == {"x": [1.5, 0]}
+
+
+def test_a_column_that_is_called_like_a_mask_is_none(tmp_path):
+    (tmp_path / "age.csv").write_text("x,x_mask,y\n1,false,\n,true,4\n")
+    d = dv.open(tmp_path / "age.csv")
+    assert d["x",]._fields() == ("x", "x_mask_2") and d["y",]._fields() == ("y", "y_mask")
+    assert "x_mask" in d._drop("x")._fields()
+    assert text_of(d, tmp_path) == "x,x_mask,y\n1,false,\n,true,4\n"
+    own = dv.View(x=[1, 2], x_mask=[True, False])
+    assert own["x",]._fields() == ("x",) and own._rename(x="z")._fields() == ("z", "x_mask")
+    assert own._drop("x")._fields() == ("x_mask",)
+    said = dv.View(x=[1, 2], x_mask=[True, False], _meta={"x_mask": {"mask_of": "x"}})
+    assert said["x",]._fields() == ("x", "x_mask")
+
+
+@pytest.mark.parametrize("suffix", [".h5", ".zarr"])
+def test_files_of_arrays_keep_what_a_mask_is_of(suffix, tmp_path):
+    people(tmp_path)["age",]._save(tmp_path / f"a{suffix}")
+    assert text_of(dv.open(tmp_path / f"a{suffix}")["age",], tmp_path).split()[2] == "NA"
+
+
+GAPS = {
+    "n": st.none() | st.integers(-9, 9),
+    "t": st.none() | st.sampled_from("uvw"),
+    "b": st.none() | st.booleans(),
+    "n_mask": st.booleans(),
+}
+
+
+def cells(path):
+    """The columns of a file as lists of texts, with None where nothing is."""
+    if path.suffix == ".parquet":
+        columns = pq.read_table(path).to_pydict()
+        return {
+            name: [None if v is None else str(v).lower() for v in column]
+            for name, column in columns.items()
+        }
+    names, *rows = (line.split(",") for line in path.read_text().splitlines())
+    columns = zip(*rows, strict=True)
+    return {
+        name: [None if cell in ("", "NA") else cell for cell in column]
+        for name, column in zip(names, columns, strict=True)
+    }
+
+
+@given(
+    rows=st.lists(st.tuples(*GAPS.values()), min_size=1, max_size=6),
+    suffix=st.sampled_from([".csv", ".parquet"]),
+    data=st.data(),
+)
+def test_gaps_are_the_same_after_any_choice(rows, suffix, data, tmp_path_factory):
+    first, last = (tmp_path_factory.mktemp("gaps") / f"a{suffix}" for _ in range(2))
+    kinds = [pa.int64(), pa.string(), pa.bool_(), pa.bool_()]
+    columns = [pa.array(column, kind) for column, kind in zip(zip(*rows), kinds)]  # noqa: B905
+    table = pa.table(columns, [*GAPS])
+    if suffix == ".csv":
+        lines = [",".join("NA" if v is None else str(v).lower() for v in row) for row in rows]
+        first.write_text("\n".join([",".join(GAPS), *lines, ""]))
+    else:
+        pq.write_table(table, first)
+    expected, d = cells(first), dv.open(first, **({"header": 0} if suffix == ".csv" else {}))
+    for step in data.draw(st.lists(st.sampled_from(["some", "rename", "drop", "rows"]))):
+        names, count = [*expected], len(expected[next(iter(expected))])
+        if step == "some":
+            some = data.draw(st.lists(st.sampled_from(names), min_size=1, unique=True))
+            expected, d = {name: expected[name] for name in some}, d[some]
+        elif step == "rename" and not {*names} >= {"n", "x", "y"}:
+            old = data.draw(st.sampled_from(names))
+            new = data.draw(st.sampled_from(sorted({"n", "x", "y"} - {*names})))
+            expected = {new if n == old else n: column for n, column in expected.items()}
+            d = d._rename({old: new})
+        elif step == "drop" and len(names) > 1:
+            gone = data.draw(st.sampled_from(names))
+            expected, d = {n: column for n, column in expected.items() if n != gone}, d._drop(gone)
+        elif step == "rows":
+            places = data.draw(st.lists(st.integers(0, count - 1), min_size=1))
+            expected = {n: [column[at] for at in places] for n, column in expected.items()}
+            d = d[places]
+    d._save(last)
+    assert cells(last) == expected
+
+
 # -------------------- by libraries of the extra `clients` --------------------
 
 

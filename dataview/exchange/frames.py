@@ -6,7 +6,6 @@ so: the library shares it in turn among its frames, which would change without t
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, cast
 
@@ -17,6 +16,7 @@ from dataview.formats import node_of_table
 from dataview.index.flat import layout_of
 from dataview.plan.build import record, stored
 from dataview.plan.fields import check_name, read_only_meta
+from dataview.plan.gaps import own_columns, put_mask
 from dataview.plan.kinds import Record, Stored, known_shape, members
 from dataview.plan.layout import reshaped
 from dataview.plan.node import Node
@@ -79,8 +79,7 @@ def in_columns(columns: Iterable[Column]) -> Node:
     if not tree:
         raise ValueError("a table without columns has no data to view")
     for path, mask in masks:
-        place = _place(tree, path)
-        place[free_name(f"{path[-1]}_mask", place)] = mask
+        put_mask(_place(tree, path), path[-1], mask)
     return _record(tree)
 
 
@@ -111,14 +110,9 @@ def _twice(path: list[str]) -> ValueError:
     return ValueError(f"two columns have the name {'.'.join(path)!r}; rename one of them")
 
 
-def free_name(name: str, taken: Mapping[str, Any]) -> str:
-    """Return a name that no column has."""
-    names = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(2)))
-    return next(one for one in names if one not in taken)
-
-
 def _record(tree: Mapping[str, Any]) -> Node:
-    named = {name: _record(at) if isinstance(at, dict) else at for name, at in tree.items()}
+    own = own_columns(tree)
+    named = {name: _record(at) if isinstance(at, dict) else at for name, at in own.items()}
     return record(named, 1)
 
 

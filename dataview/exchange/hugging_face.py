@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.exchange.frames import free_name
 from dataview.index import Index, gather
 from dataview.plan.build import record, stored
 from dataview.plan.fields import check_name, read_only_meta
+from dataview.plan.gaps import own_columns, put_mask
 from dataview.plan.node import Node
 from dataview.sources import Memo, Source
 from dataview.tables import with_labels
@@ -44,8 +44,8 @@ def of_columns(dataset: Any, to_node: Callable[[Any], Node]) -> Node:
         zone = {"timezone": kind.zone} if kind.zone else {}
         named[name] = node.replaced(meta=read_only_meta({**node.meta, **zone}))
     for mask in masks:
-        named[free_name(f"{mask.name}_mask", named)] = stored(mask)
-    return record({check_name(name): part for name, part in named.items()}, 1)
+        put_mask(named, mask.name, stored(mask))
+    return record({check_name(name): part for name, part in own_columns(named).items()}, 1)
 
 
 class Kind(NamedTuple):

@@ -30,6 +30,7 @@ from dataview.plan.fields import (
     Window,
     read_only_meta,
 )
+from dataview.plan.gaps import MASK, MASK_OF
 from dataview.plan.kinds import (
     Concat,
     Driven,
@@ -37,6 +38,7 @@ from dataview.plan.kinds import (
     Sampled,
     Select,
     Stored,
+    known_dtype,
     known_shape,
     members,
 )
@@ -84,6 +86,30 @@ def described(node: Node, step: int | None = None) -> Described:
     describer = _Describer(step)
     tree = describer.tree(node, "", "", "")
     return Described({"version": VERSION, "tree": tree}, describer.leaves, describer.meta)
+
+
+def masks_among(entries: Mapping[str, Any], arrays: Mapping[str, Node]) -> dict[str, str]:
+    """Return the names of the masks among the entries of fields, by those of their columns.
+
+    Those of which metadata do not tell it are masks of what they are called after; `arrays` are
+    the arrays by their places.
+    """
+    bools = {
+        name: entry.get("meta", {})
+        for name, entry in entries.items()
+        if entry["kind"] == "array" and _is_line_of_bools(arrays[entry["at"]])
+    }
+    found: dict[str, str] = {}
+    for mask, meta in sorted(bools.items(), key=lambda item: MASK_OF not in item[1]):
+        name = meta.get(MASK_OF, mask.removesuffix(MASK))
+        is_column = isinstance(name, str) and name in entries and name != mask
+        if is_column and entries[name]["kind"] != "record":
+            found.setdefault(name, mask)
+    return found
+
+
+def _is_line_of_bools(node: Node) -> bool:
+    return known_dtype(node).kind == "b" and len(known_shape(node)) == 1
 
 
 def plain_attributes(meta: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import numpy as np
 from dataview.index import Affine, Index, axes_of, compose, is_identity, parse
 from dataview.index.keys import key_text
 from dataview.plan.fields import NO_META, Attached, Fields, Window, through, window_index
+from dataview.plan.gaps import masks_in
 from dataview.plan.guards import check_array
 from dataview.plan.kinds import (
     Comparison,
@@ -199,8 +200,12 @@ def columns(node: Node, names: Sequence[str]) -> Record:
 
 
 def without(node: Node, names: Sequence[str]) -> Record:
-    """Return the record of all fields but some; parts that cannot be read may be among these."""
-    found = columns(node, [name for name in node.fields if name not in names])
+    """Return the record of all fields but some; parts that cannot be read may be among these.
+
+    The mask of a field goes with it.
+    """
+    gone = {*names, *(mask for name, mask in masks_in(node.fields).items() if name in names)}
+    found = columns(node, [name for name in node.fields if name not in gone])
     left = {name: why for name, why in node.fields.unread.items() if name not in names}
     return found.replaced(fields=Fields(found.fields.named, left)) if left else found
 

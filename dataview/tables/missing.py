@@ -10,6 +10,7 @@ import numpy as np
 from dataview.compute import reduction
 from dataview.plan.build import elementwise, field, stored
 from dataview.plan.casting import cast
+from dataview.plan.gaps import MASK
 from dataview.plan.guards import check_array
 from dataview.plan.kinds import Record, known_dtype, known_shape
 from dataview.plan.node import Node
@@ -17,9 +18,6 @@ from dataview.plan.operations import NumpyFunction, may_be_missing
 from dataview.plan.places import present_in
 from dataview.plan.ragged import Ragged
 from dataview.sources import ArraySource
-
-MASK = "_mask"
-"""What the name of a field's mask ends in, which is true where the field has data."""
 
 _PRESENT = NumpyFunction("is_present")
 _WHERE = NumpyFunction("where")

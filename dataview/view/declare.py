@@ -25,6 +25,7 @@ from dataview.plan.fields import (
     check_name,
     lay_window,
 )
+from dataview.plan.gaps import replacing
 from dataview.plan.kinds import Driven, Record, Sampled, known_shape, members
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
@@ -175,6 +176,8 @@ def attach(node: Node, name: str, part: Node) -> Node:
     """Return the node with one more field, as a member of a record or beside any other data."""
     if name not in node.fields:  # one that came with data may have any name
         check_declared(name)
+    left, part = replacing(node.fields, name, part)
+    node = node if left is node.fields else with_fields(node, left)
     if isinstance(node, Record):
         others = {other: place.node for other, place in members(node).items()}
         found = record(others | {name: part}, node.rank)

@@ -35,6 +35,7 @@ from dataview.index import (
 )
 from dataview.plan.build import columns, field, keyed, read_only, row_field, select, with_fields
 from dataview.plan.fields import check_declared
+from dataview.plan.gaps import renamed, with_masks
 from dataview.plan.kinds import Record, Sampled, Unbound, known_shape, nbytes_of, size_of
 from dataview.plan.node import Node
 from dataview.view import declare, face, hints, lengths, masks
@@ -253,7 +254,9 @@ class View(Operators, RaggedVerbs, RowVerbs, LabelVerbs, StatisticVerbs, Library
         set_node(self, node, parent, key)
 
     def _select(self, *names: str | Sequence[str]) -> View:
-        """Return the record of these fields, in this order; a list of names is taken, too.
+        """Return the record of these fields, in this order, and behind them masks of their gaps.
+
+        A list of names is taken, too.
 
         >>> View(x=[1], y=[2], z=[3])._select("z", "x")._fields()
         ('z', 'x')
@@ -261,10 +264,14 @@ class View(Operators, RaggedVerbs, RowVerbs, LabelVerbs, StatisticVerbs, Library
         chosen = face.names_in(names)
         for name in chosen:
             self._field(name)
-        return viewed(columns(node_of(self), chosen))
+        node = node_of(self)
+        return viewed(columns(node, with_masks(node.fields, chosen)))
 
     def _rename(self, mapping: Mapping[str, str] | None = None, /, **names: str) -> View:
-        """Return the view with fields under new names: `d._rename(old="new")`."""
+        """Return the view with fields under new names: `d._rename(old="new")`.
+
+        The mask of a field's gaps, `old_mask`, becomes `new_mask`.
+        """
         changes = {**(mapping or {}), **names}
         node = node_of(self)
         for name in changes:
@@ -272,7 +279,7 @@ class View(Operators, RaggedVerbs, RowVerbs, LabelVerbs, StatisticVerbs, Library
                 raise _no_field(self, name)
         for new in changes.values():
             check_declared(new)
-        fields = node.fields.renamed(changes)
+        fields = renamed(node.fields, changes)
         if len(fields) < len(node.fields):
             raise ValueError(f"two fields would have one name after renaming {changes}")
         return viewed(with_fields(node, fields))

@@ -6,7 +6,6 @@ needs, what is kept of them, rows of different lengths, and what is missing.
 
 from __future__ import annotations
 
-import itertools
 import sys
 import threading
 from abc import ABC, abstractmethod
@@ -23,12 +22,12 @@ from dataview.formats.tables.lists import LateLayout, Lists
 from dataview.index import Affine, Constant, Index, gather, is_identity
 from dataview.plan.build import record, stored
 from dataview.plan.fields import Fields, Unread, check_name
+from dataview.plan.gaps import own_columns, put_mask
 from dataview.plan.late import LateStored
 from dataview.plan.node import Node
 from dataview.plan.operations import may_be_missing
 from dataview.plan.ragged import Ragged
 from dataview.sources import Memo, Source
-from dataview.tables import MASK
 
 Name: TypeAlias = tuple[str, ...]
 """The name of a column: that of a member of records has the names of these before it."""
@@ -365,8 +364,7 @@ def nested(nodes: Mapping[Name, Node], masks: Mapping[Name, Node], lost: Mapping
     for name, node in nodes.items():
         _place(parts, name)[name[-1]] = node
     for name, node in masks.items():
-        place = _place(parts, name)
-        place[_free(name[-1] + MASK, place)] = node
+        put_mask(_place(parts, name), name[-1], node)
     found = _record(parts)
     if lost:
         told = {name: Unread(why) for name, why in lost.items()}
@@ -381,17 +379,11 @@ def _place(parts: dict[str, Any], name: Name) -> dict[str, Any]:
     return parts
 
 
-def _free(name: str, taken: Mapping[str, Any]) -> str:
-    """Return a name that no column has."""
-    names = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(2)))
-    return next(one for one in names if one not in taken)
-
-
 def _record(parts: Mapping[str, Any]) -> Node:
     return record(
         {
             check_name(name): _record(part) if isinstance(part, dict) else part
-            for name, part in parts.items()
+            for name, part in own_columns(parts).items()
         }
     )
 

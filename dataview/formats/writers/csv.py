@@ -16,11 +16,12 @@ import numpy as np
 
 from dataview.compute import evaluate, making_together
 from dataview.errors import shortened, warn
-from dataview.formats.layout import Leaf
-from dataview.formats.tables import MASK
+from dataview.formats.layout import Leaf, masks_among
 from dataview.formats.texts import as_cell
 from dataview.formats.writers.arrays import Job, Writer
+from dataview.plan.gaps import MASK_OF
 from dataview.plan.kinds import known_dtype, known_shape
+from dataview.plan.node import Node
 from dataview.sources import made_so_far, new_file
 from dataview.tables import LABELS, checked_codes, known_labels
 
@@ -97,18 +98,14 @@ def _columns(job: Job) -> list[tuple[Leaf, Leaf | None]]:
         raise TypeError(
             f"the columns of a CSV file have rows, and all as many; got {shortened(str(lengths))}"
         )
-    named = {leaf.name: leaf for leaf in job.leaves}
-    if len(named) < len(job.leaves):
-        twice = Counter(leaf.name for leaf in job.leaves).most_common(1)[0][0]
+    names = Counter(leaf.name for leaf in job.leaves)
+    if len(names) < len(job.leaves):
         raise ValueError(
-            f"two columns would have the name {twice!r}, since nested names get dots; rename one"
+            f"two columns would have the name {names.most_common(1)[0][0]!r}, since nested names "
+            "get dots; rename one"
         )
-    masks = {
-        name: named[f"{name}{MASK}"]
-        for name in named
-        if f"{name}{MASK}" in named and known_dtype(named[f"{name}{MASK}"].node).kind == "b"
-    }
-    used = {leaf.name for leaf in masks.values()}
+    leaves = {leaf.at: leaf for leaf in job.leaves}
+    masks = _masks(tree, {at: leaf.node for at, leaf in leaves.items()})
     written = {leaf.name for leaf in job.leaves if _label_texts(leaf) is not None}
     left = [
         f"the metadata of {at!r}" if at else "the metadata"
@@ -117,7 +114,19 @@ def _columns(job: Job) -> list[tuple[Leaf, Leaf | None]]:
     ]
     if left:
         warn(f"a CSV file holds columns alone: {', '.join(left)} are not saved; .h5 keeps them")
-    return [(leaf, masks.get(name)) for name, leaf in named.items() if name not in used]
+    used = {*masks.values()}
+    return [(leaf, leaves.get(masks.get(at, ""))) for at, leaf in leaves.items() if at not in used]
+
+
+def _masks(entry: Mapping[str, Any], arrays: Mapping[str, Node]) -> dict[str, str]:
+    """Return the places of masks by those of their columns, which may lie in records."""
+    fields = entry.get("fields", {})
+    found = {
+        fields[name]["at"]: fields[mask]["at"] for name, mask in masks_among(fields, arrays).items()
+    }
+    for part in fields.values():
+        found |= _masks(part, arrays)
+    return found
 
 
 def _check(entry: Mapping[str, Any], name: str) -> None:
@@ -137,7 +146,8 @@ def _check(entry: Mapping[str, Any], name: str) -> None:
 
 def _with_meta(entry: Mapping[str, Any], name: str) -> list[tuple[str, set[str]]]:
     """Return the fields that have metadata, and the names of these."""
-    found = [(name, {*entry["meta"]})] if entry.get("meta") else []
+    items = {*entry.get("meta", {})} - {MASK_OF}
+    found = [(name, items)] if items else []
     for own, part in entry.get("fields", {}).items():
         found += _with_meta(part, f"{name}.{own}".lstrip("."))
     return found

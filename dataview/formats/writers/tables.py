@@ -13,9 +13,10 @@ import numpy as np
 
 from dataview.compute import making_together
 from dataview.errors import import_library, shortened, warn
-from dataview.formats.layout import Leaf
-from dataview.formats.tables import MASK, TABLE_META
+from dataview.formats.layout import Leaf, masks_among
+from dataview.formats.tables import TABLE_META
 from dataview.formats.writers.arrays import Job, Writer
+from dataview.plan.gaps import MASK_OF
 from dataview.plan.kinds import known_dtype, known_shape, size_of
 from dataview.sources import made_so_far, new_file
 
@@ -131,27 +132,20 @@ class _Columns:
         self, entries: Mapping[str, Any], start: int, stop: int
     ) -> tuple[list[Any], list[Any]]:
         """Return arrays and fields of a record's members; masks are gaps in what they are of."""
-        masks = {f"{name}{MASK}": name for name in entries if self._is_mask(entries, name)}
+        masks = masks_among(entries, {at: leaf.node for at, leaf in self.leaves.items()})
         arrays, fields = [], []
         for name, entry in entries.items():
-            if name in masks:
+            if name in masks.values():
                 continue
-            mask = entries.get(f"{name}{MASK}") if f"{name}{MASK}" in masks else None
+            mask = entries[masks[name]] if name in masks else None
             present = None if mask is None else self._block(mask["at"], start, stop)
             array = self._column(entry, start, stop, present)
             meta = {"mask": True} if mask is not None else {}
             meta |= {} if entry["kind"] == "record" else entry.get("meta", {})
+            meta.pop(MASK_OF, None)
             arrays.append(array)
             fields.append(_field(name, array.type, mask is not None, _as_meta(meta)))
         return arrays, fields
-
-    def _is_mask(self, entries: Mapping[str, Any], name: str) -> bool:
-        """Whether the field beside a field is its mask."""
-        mask = entries.get(f"{name}{MASK}", {})
-        if mask.get("kind") != "array" or entries[name]["kind"] == "record":
-            return False
-        node = self.leaves[mask["at"]].node
-        return known_dtype(node).kind == "b" and len(known_shape(node)) == 1
 
     def _column(self, entry: Any, start: int, stop: int, present: np.ndarray | None) -> Any:
         """Return some rows of what an entry describes as an Arrow array."""
