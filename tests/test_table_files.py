@@ -891,6 +891,11 @@ def test_what_is_computed_of_numbers_with_gaps_keeps_these(tmp_path):
     d = people(tmp_path)
     d.age = d.age * 2
     assert text_of(d["age",], tmp_path).split() == ["age", "62", "NA", "82", "40"]
+    d.age = d.age._astype("i2")
+    assert text_of(d["age",], tmp_path).split() == ["age", "62", "NA", "82", "40"]
+    floats = people(tmp_path)
+    floats.age = floats.age / 2
+    assert text_of(floats["age",], tmp_path).split() == ["age", "15.5", "NA", "20.5", "10.0"]
     d.age_mask = dv.View([True, True, False, False])
     assert text_of(d["age",], tmp_path).split() == ["age", "62", "0", "NA", "NA"]
 

@@ -98,8 +98,8 @@ def _noted_field(field: Field, name: str) -> Field:
 def replacing(fields: Fields, name: str, part: Node) -> tuple[Fields, Node]:
     """Return the fields that stay when other data become one of them, and these data.
 
-    The mask of a column goes, unless the data are computed from the column and cannot say
-    themselves what is missing; data that take the place of a mask are one of the same column.
+    The mask of a column goes, unless the data are computed from the column and its gaps are not
+    NaN, NaT or None in both; data that take the place of a mask are one of the same column.
     """
     masks = masks_in(fields)
     column = next((column for column, mask in masks.items() if mask == name), None)
@@ -113,9 +113,11 @@ def replacing(fields: Fields, name: str, part: Node) -> tuple[Fields, Node]:
 
 
 def _has_gaps_of(part: Node, column: Field, mask: Field) -> bool:
-    if part.dtype is None or may_be_missing(part.dtype):
-        return False
+    """Whether data are computed from a column, without its mask, and do not tell its gaps."""
     if not isinstance(column, Attached) or not isinstance(mask, Attached):
+        return False
+    dtypes = [column.node.dtype, part.dtype]
+    if all(dtype is not None and may_be_missing(dtype) for dtype in dtypes):
         return False
     read = _sources(part)
     return not read.isdisjoint(_sources(column.node)) and read.isdisjoint(_sources(mask.node))
