@@ -14,6 +14,7 @@ from dataview.plan.kinds import Stored
 from dataview.plan.node import Node
 from dataview.plan.operations import may_be_missing
 from dataview.plan.walk import below
+from dataview.sources import Source
 
 MASK = "_mask"
 """What the name of a column's mask ends in; it is true where there are data."""
@@ -119,10 +120,14 @@ def _has_gaps_of(part: Node, column: Field, mask: Field) -> bool:
     dtypes = [column.node.dtype, part.dtype]
     if all(dtype is not None and may_be_missing(dtype) for dtype in dtypes):
         return False
-    read = _sources(part)
-    return not read.isdisjoint(_sources(column.node)) and read.isdisjoint(_sources(mask.node))
+    return _reads(part, column.node) and not _reads(part, mask.node)
 
 
-def _sources(node: Node) -> set[int]:
-    """Return which sources a node reads, by their identity."""
-    return {id(part.source) for part in below([node]) if isinstance(part, Stored)}
+def _reads(part: Node, whole: Node) -> bool:
+    """Whether data are computed from what another node reads."""
+    sources = _sources(whole)
+    return any(own.is_same(other) for own in _sources(part) for other in sources)
+
+
+def _sources(node: Node) -> list[Source]:
+    return [part.source for part in below([node]) if isinstance(part, Stored)]

@@ -306,6 +306,13 @@ class ColumnSource(Source):
         found = self.table.bounds(self.name) if is_plain else None
         return None if found is None else (self.starts, *found)
 
+    def is_same(self, other: Source) -> bool:
+        """Whether another source is of the same column, or mask, of the same table."""
+        if not isinstance(other, ColumnSource) or self.table is not other.table:
+            return False
+        ours = (self.name, self.depth, self.is_mask)
+        return ours == (other.name, other.depth, other.is_mask)
+
     def close(self) -> None:
         """Close the file of the table."""
         self.table.close()
