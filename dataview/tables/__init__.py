@@ -18,14 +18,13 @@ from dataview.tables.labels import (
     known_labels,
     with_labels,
 )
-from dataview.tables.missing import MASK, filled_in, masks_in, whole_rows
+from dataview.tables.missing import filled_in, masks_in, whole_rows
 from dataview.tables.ragged import numbers_of_rows
 from dataview.tables.several import labels_of_rows, listed
 from dataview.tables.unique import distinct
 
 __all__ = [
     "LABELS",
-    "MASK",
     "MISSING",
     "Grouped",
     "check_no_order",

@@ -11,7 +11,7 @@ from dataview.formats.tables.partitions import (
 )
 from dataview.formats.tables.schema import joined, missing_in
 from dataview.formats.tables.sqlite import open_sqlite
-from dataview.tables import MASK
+from dataview.plan.gaps import MASK
 
 __all__ = [
     "MASK",
