@@ -813,3 +813,11 @@ def test_what_is_long_or_deep_and_no_loop_of_statistics_is_not_told():
     for _ in range(10):
         v = v - v._mean()
     assert (v @ v)() == 5.0
+
+
+def test_what_has_no_mean_is_named():
+    d = dv.View(name=["a", "b"], day=np.arange(2).astype("M8[D]"))
+    with pytest.raises(TypeError, match=r"mean: 'name' holds texts \(<U1\)"):
+        d.name._mean()
+    with pytest.raises(TypeError, match="std: 'day' holds dates"):
+        d.day._std()

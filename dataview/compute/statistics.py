@@ -26,7 +26,7 @@ from dataview.plan.build import elementwise, stored
 from dataview.plan.guards import check_array, check_ends
 from dataview.plan.kinds import Elementwise, Reduction, Sampled, known_dtype, known_shape, size_of
 from dataview.plan.layout import reshaped
-from dataview.plan.node import Evaluate, Node, Shape
+from dataview.plan.node import DType, Evaluate, Node, Shape
 from dataview.plan.operations import NumpyFunction
 from dataview.plan.ragged import WAYS_OUT, Ragged, places_of
 from dataview.plan.symbols import deferring
@@ -99,7 +99,23 @@ def of_array(
         for number in axes:
             if not shape[number]:
                 raise ValueError(f"{kind} of no elements has no value: axis {number} has length 0")
-    return Reduction(kind, node, axes, keepdims, options, result_dtype(kind, known_dtype(node)))
+    return Reduction(kind, node, axes, keepdims, options, _dtype_of(kind, node))
+
+
+def _dtype_of(kind: str, node: Node) -> DType:
+    """Return the dtype of a statistic; name the texts or dates of which NumPy has none."""
+    dtype = known_dtype(node)
+    try:
+        return result_dtype(kind, dtype)
+    except TypeError as error:
+        what = _WITHOUT.get(dtype.kind)
+        if what is None:
+            raise
+        name = "the view" if node.label is None else repr(node.label.names[-1])
+        raise TypeError(f"{kind}: {name} holds {what} ({dtype}), of which there is none") from error
+
+
+_WITHOUT = {"U": "texts", "T": "texts", "S": "bytes", "M": "dates", "m": "durations"}
 
 
 def _lengths(node: Node) -> Shape:
@@ -189,7 +205,7 @@ def of_ragged(kind: str, node: Ragged, axis: Any, keepdims: bool, options: dict[
     if kind == "quantile":
         dtype = quantile_dtype((1,) * ndim, tuple(sorted(axes)), known_dtype(node), options)
     else:
-        dtype = result_dtype(kind, known_dtype(node))
+        dtype = _dtype_of(kind, node)
     if kind == "quantile" or not (KINDS[kind].of_empty or kind in AVERAGES):
         empty = np.flatnonzero(np.diff(node.merged().chosen()[1].offsets) == 0)
         if empty.size:
