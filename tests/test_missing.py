@@ -532,7 +532,7 @@ def test_an_extreme_with_an_initial_value_needs_no_memory_until_it_is_computed()
 
 # -------------------- gaps in the columns of tables --------------------
 
-GAPS = {
+WITH_GAPS = {
     "age": st.none() | st.integers(-9, 9),
     "city": st.none() | st.sampled_from(["Rome", "Bonn", ""]),
     "ok": st.none() | st.booleans(),
@@ -544,8 +544,8 @@ WHOLE = {"age": 5, "city": "Oslo", "ok": True, "x": 0.5}
 @st.composite
 def rows_with_gaps(draw):
     """Rows of a table by column; the first lacks nothing, so that formats know what they are."""
-    rows = [WHOLE, *draw(st.lists(st.fixed_dictionaries(GAPS), max_size=12))]
-    return {name: [row[name] for row in rows] for name in GAPS}
+    rows = [WHOLE, *draw(st.lists(st.fixed_dictionaries(WITH_GAPS), max_size=12))]
+    return {name: [row[name] for row in rows] for name in WITH_GAPS}
 
 
 def in_csv(path, columns):
@@ -741,6 +741,8 @@ def test_statistics_warn_of_zeros_that_stand_for_what_is_missing(tmp_path, suffi
         assert not d.ok._all()()
     assert d.age._mean(where=d.age_mask)() == 36 and d.x._mean()() == 1.5
     assert d.age._min(where=d.age_mask, initial=99)() == 31
+    assert d._dropna().age._mean()() == 36 and d[d.age_mask].age._sum()() == 72
+    assert d.age[::2]._sum()() == 72
     assert d.age._fillna(3)._sum()() == 75 and d.age_mask._sum()() == 2
     filled = dv.open(tmp_path / f"t{suffix}", fill={"age": 3})
     assert filled.age._mean()() == 25

@@ -25,11 +25,15 @@ from dataview.plan.kinds import (
 )
 from dataview.plan.node import Node
 from dataview.plan.photographs import Photograph, PhotographSource
+from dataview.plan.places import present_in
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below
 from dataview.samples.collecting import longest, with_lengths
 from dataview.samples.numbered import RaggedSamples
 from dataview.samples.ragged import AnyLength, levels_of, without_data
+
+MOST_LOOKED_AT = 1 << 20
+"""Of a part with more elements, it is not looked at whether any is missing."""
 
 Build = Callable[[Node], Node]
 """Makes a statistic of rows whose lengths are known; it can be pickled."""
@@ -145,6 +149,8 @@ def _warn_of_gaps(node: Node) -> None:
         source = source.node
     if not isinstance(source, Stored) or source.source.present is None or "labels" in source.meta:
         return
+    if isinstance(node, Select) and _may_be_whole(node):
+        return
     warn(
         f"values are missing in {source.source.describe()} and count as "
         f"{np.zeros((), source.source.dtype).item()}; where= with the mask beside the field leaves "
@@ -152,6 +158,14 @@ def _warn_of_gaps(node: Node) -> None:
         "puts another value there",
         once=True,
     )
+
+
+def _may_be_whole(node: Select) -> bool:
+    """Whether the rows of a part may all have data, as after `_dropna`: few are looked at."""
+    present = present_in(node)
+    if present is None or size_of(node.index.shape) > MOST_LOOKED_AT:
+        return not node.index.is_box
+    return bool(evaluate(present).all())
 
 
 def statistic(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str, Any]) -> Node:
