@@ -663,7 +663,7 @@ def test_a_new_format_is_one_row(monkeypatch, tmp_path):
     dv.View(array)._save(tmp_path / "x.log", format="raw")
     assert_same(dv.open(tmp_path / "x.raw")(), array * 2)
     assert_same(dv.open(str(tmp_path / "x.log"))(), array)
-    with pytest.raises(ValueError, match=r"end in \.npy, \.npz.* \.raw, \.log; got 'x.xyz'"):
+    with pytest.raises(ValueError, match=r"end in \.npy, \.npz.* \.raw, \.log, .*; got 'x.xyz'"):
         dv.open("x.xyz")
     with pytest.raises(ValueError, match=r"as \.npy,.* \.raw, or .*; got .* \('\.log'\)"):
         dv.View(array)._save(tmp_path / "y.log")

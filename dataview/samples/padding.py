@@ -195,6 +195,11 @@ class PaddedSamples(NumberedSamples):
         return self.node.maker
 
     @property
+    def place(self) -> str:
+        """Where they are, in words: nowhere before they are filled up."""
+        return "computed"
+
+    @property
     def row_extents(self) -> Extents:
         """The shape of each row, with None for a length that is not known yet."""
         return _shape_of_row(cast(RaggedSamples, self.node), self._boxes(), bool(self.path))
