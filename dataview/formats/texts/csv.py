@@ -210,7 +210,7 @@ def _layout(file: TextFile, options: Options) -> Layout:
     number = 0 if wanted == "auto" else -1 if wanted is None else int(wanted)
     rows, places = _first_rows(file, begin, dialect, max(number, 0) + 2)
     if wanted == "auto":
-        number = 0 if csv_guesses.is_header(rows, dialect) else -1
+        number = 0 if csv_guesses.is_header(rows, dialect, _sample(file, begin)) else -1
     if number >= len(rows):
         raise ValueError(f"{path} has {len(rows)} rows, and header={number} is none of them")
     head = rows[number] if number >= 0 else None

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from dataview.errors import warn
 from dataview.formats.texts import cells
-from dataview.formats.texts.dialect import SEPARATORS, Dialect, rows_of
+from dataview.formats.texts.dialect import SEPARATORS, Dialect, as_cell, rows_of
 
 SAMPLE_ROWS = 50
 """So many rows say what parts cells."""
@@ -69,18 +69,58 @@ def is_name(cell: str, dialect: Dialect) -> bool:
     return cell not in dialect.missing and cells.seen_in([cell], dialect) == cells.TEXT
 
 
-def is_header(rows: Sequence[Sequence[str]], dialect: Dialect) -> bool:
-    """Whether the first row has names: texts that differ, or that stand above a number.
+def is_header(rows: Sequence[Sequence[str]], dialect: Dialect, text: str = "") -> bool:
+    """Whether the first row has names: texts that differ, or one that stands above a number.
 
-    Names of rows, which R writes, have no name or an empty one.
+    Names of rows, which R writes, have no name or an empty one; pandas numbers columns then.  The
+    `text` of the rows tells whether all names stand in quotes.
+
+    >>> comma = Dialect(",")
+    >>> is_header([["a", "2019"], ["1", "2"]], comma), is_header([["a", "2019"], ["b", "2"]], comma)
+    (True, False)
     """
     if not rows:
         return False
     first = list(rows[0])
     names = first[1:] if first[0] == "" and len(first) > 1 else first
-    if not all(is_name(name, dialect) for name in names):
+    if all(is_name(name, dialect) for name in names):
+        return len({*names}) == len(names) or _has_number(rows[1:2], dialect)
+    if len(names) < len(first) and names == [str(number) for number in range(len(names))]:
+        return len(rows) > 1
+    return _has_name_above_number(rows, dialect) or _is_quoted(rows, dialect, text)
+
+
+def _has_name_above_number(rows: Sequence[Sequence[str]], dialect: Dialect) -> bool:
+    if len(rows) < 2 or len(rows[0]) != len(rows[1]):
         return False
-    return len({*names}) == len(names) or _has_number(rows[1:2], dialect)
+    pairs = zip(rows[0], rows[1], strict=True)
+    return any(is_name(name, dialect) and is_number(cell, dialect) for name, cell in pairs)
+
+
+def _is_quoted(rows: Sequence[Sequence[str]], dialect: Dialect, text: str) -> bool:
+    """Whether all cells of the first row stand in quotes, and not all of the second."""
+    if not dialect.quote or len(rows) < 2:
+        return False
+    quote = dialect.quote
+    first, second = (
+        dialect.sep.join(f"{quote}{cell.replace(quote, quote * 2)}{quote}" for cell in row)
+        for row in rows[:2]
+    )
+    rest = text.removeprefix(first)
+    return len(rest) < len(text) and not rest.lstrip("\r\n").startswith(second)
+
+
+def header_cells(names: Sequence[str]) -> list[str]:
+    """Return names as the first row has them: all in quotes if they would not be seen as names.
+
+    >>> header_cells(["a", "b c"]), header_cells(["2019", "a"])
+    (['a', 'b c'], ['"2019"', '"a"'])
+    """
+    dialect = Dialect(",")
+    alone = len(names) == 1 and " " in names[0]  # which would seem to part two
+    if not alone and all(is_name(name, dialect) for name in names):
+        return [as_cell(name) for name in names]
+    return ['"' + name.replace('"', '""') + '"' for name in names]
 
 
 def _has_number(rows: Sequence[Sequence[str]], dialect: Dialect) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 from dataview.compute import evaluate, making_together
 from dataview.errors import shortened, warn
 from dataview.formats.layout import Leaf, masks_among
-from dataview.formats.texts import as_cell
+from dataview.formats.texts import as_cell, header_cells
 from dataview.formats.writers.arrays import Job, Writer
 from dataview.plan.gaps import MASK_OF
 from dataview.plan.kinds import known_dtype, known_shape
@@ -51,7 +51,7 @@ def _write_csv(path: str, job: Job) -> None:
     labels = _labels(leaf for leaf, _ in columns)
     nodes = [leaf.node for pair in columns for leaf in pair if leaf is not None]
     with _text_file(path) as file:
-        file.write(sep.join(_header([leaf.name for leaf, _ in columns])) + "\n")
+        file.write(sep.join(header_cells([leaf.name for leaf, _ in columns])) + "\n")
         with making_together(nodes):
             for start in range(0, count, STEP):
                 rows = (slice(start, min(count, start + STEP)),)
@@ -63,13 +63,6 @@ def _write_csv(path: str, job: Job) -> None:
                 made = made_so_far()
                 if made is not None:
                     made.forget()
-
-
-def _header(names: list[str]) -> list[str]:
-    """Return the cells of the header; a space in the only one would seem to part two."""
-    if len(names) == 1 and " " in names[0]:
-        return ['"' + names[0].replace('"', '""') + '"']
-    return [as_cell(name) for name in names]
 
 
 @contextlib.contextmanager
