@@ -136,8 +136,8 @@ FORMATS = {
     "image": Format(MEDIA_SUFFIXES["image"], open_media, can=frozenset(), needs="Pillow"),
     "audio": Format(MEDIA_SUFFIXES["audio"], open_media, can=frozenset(), needs="soundfile"),
     "listed": Format(MEDIA_SUFFIXES["listed"], open_listed, can=RAGGED),
-    "partitions": Format((), open_partitions, is_folder=has_tables, can=COLUMNS, needs="pyarrow"),
     "media": Format((), open_media, is_folder=media_in, can=RAGGED, needs="Pillow, soundfile"),
+    "partitions": Format((), open_partitions, is_folder=has_tables, can=COLUMNS, needs="pyarrow"),
     "parquet": Format(
         (".parquet", ".pq"),
         open_parquet,

@@ -308,6 +308,11 @@ def _hstack(tup: Any) -> Node:
     return _joined(nodes, min(1, lengths.ndim(nodes[0]) - 1))
 
 
+def _isin(*args: Any, **options: Any) -> Any:
+    found = isin(*args, **options)
+    return ROWS[np.isin](*args, **options) if found is LEFT else found
+
+
 @deferring
 def _joined(nodes: Sequence[Node], axis: int | None) -> Node:
     if len({tuple(node.fields) for node in nodes}) > 1:
@@ -482,7 +487,7 @@ _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.expand_dims: _laid(layout.expanded),
     np.flip: _laid(layout.flipped),
     np.hstack: _hstack,
-    np.isin: isin,
+    np.isin: _isin,
     np.moveaxis: _laid(layout.moved),
     np.nan_to_num: _nan_to_num,
     np.percentile: _percentile,

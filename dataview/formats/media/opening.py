@@ -28,6 +28,7 @@ from dataview.formats.media.rows import (
     node_of_rows,
     rows_of,
 )
+from dataview.formats.tables import TABLE_SUFFIXES, has_tables
 from dataview.plan.build import stored
 from dataview.plan.node import Node
 from dataview.sources import Opening
@@ -108,7 +109,18 @@ def media_in(path: str) -> Callable[..., Node] | None:
     is_of_arrays = any(
         ".npy" in names and "/" not in folder for folder, names in found.names.items()
     )
-    return None if is_of_arrays or not found.counts() else functools.partial(_opened, found)
+    if is_of_arrays or not found.counts() or _is_of_tables(path, found):
+        return None
+    return functools.partial(_opened, found)
+
+
+def _is_of_tables(path: str, found: Found) -> bool:
+    """Whether a folder has files of tables, and no more files than these but texts about them."""
+    count = sum(found.others.get(suffix, 0) for suffix in TABLE_SUFFIXES)
+    beside = sum(found.counts().values()) - sum(
+        found.counts().get(suffix, 0) for suffix in plain.TEXT_SUFFIXES
+    )
+    return beside <= count > 0 and has_tables(path)
 
 
 def _known(

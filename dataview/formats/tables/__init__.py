@@ -4,6 +4,7 @@ from dataview.formats.tables.arrow import TABLE_META
 from dataview.formats.tables.columns import Column, Kind, Name, Table, table_node
 from dataview.formats.tables.in_memory import node_of_column, node_of_table
 from dataview.formats.tables.partitions import (
+    TABLE_SUFFIXES,
     has_tables,
     open_feather,
     open_parquet,
@@ -16,6 +17,7 @@ from dataview.plan.gaps import MASK
 __all__ = [
     "MASK",
     "TABLE_META",
+    "TABLE_SUFFIXES",
     "Column",
     "Kind",
     "Name",

@@ -44,6 +44,10 @@ class Part(NamedTuple):
     values: Mapping[str, str]
 
 
+TABLE_SUFFIXES = frozenset(_KINDS)
+"""The suffixes of files of tables that a folder has as one table."""
+
+
 def has_tables(path: str) -> bool:
     """Whether a folder has files of tables, perhaps in folders that are named key=value."""
     with os.scandir(path) as found:
