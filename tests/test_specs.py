@@ -619,3 +619,41 @@ def test_a_channel_is_computed_for_its_dataset():
     alone = MonitorChannel(inputs, value, "sum", spec)
     with pytest.raises(ValueError, match="has no dataset"):
         alone()
+
+
+# -------------------- found by a reader --------------------
+
+
+def test_a_field_whose_axes_were_turned_is_not_taken_for_the_space_that_it_had():
+    numbers = np.arange(120.0).reshape(2, 3, 4, 5)
+    first = dv.spaces.Conv2DSpace((4, 5), channels=3, axes=("b", "c", 0, 1))
+    last = dv.spaces.Conv2DSpace((4, 5), channels=3)
+    d = dv.View(input=numbers, _spaces={"input": first})
+    turned = dv.View(input=d.input._transpose((0, 2, 3, 1)))
+    expected = numbers.transpose(0, 2, 3, 1)
+    for view in (d, turned, d[::-1][::-1]):
+        assert np.array_equal(view._get((last, "input"))(), expected)
+        assert np.array_equal(next(view._loader(2, spec=(last, "input"))), expected)
+    square = dv.View(x=np.zeros((2, 3, 3, 3)), _spaces={"x": dv.spaces.Conv2DSpace((3, 3), 3)})
+    assert "space" not in square.x._transpose((0, 2, 1, 3))._meta
+
+    def turn(sample):
+        return {"input": np.asarray(sample["input"]).transpose(1, 2, 0)}
+
+    with pytest.raises(ValueError, match="has 3 channels"):
+        next(d._loader(2, transform=turn, spec=(last, "input")))
+
+
+def test_a_batch_has_the_dtype_that_is_asked_for_whatever_was_declared():
+    space = dv.spaces.VectorSpace(3, dtype="f4")
+    d = dv.View(x=np.zeros((2, 3)), _spaces={"x": space})
+    assert next(d._loader(2, spec=(space, "x"))).dtype == np.float32
+    assert d._get((space, "x"))().dtype == np.float32
+
+
+def test_sparse_numbers_that_do_not_fit_are_refused():
+    import scipy.sparse
+
+    wide = dv.spaces.VectorSpace(1, sparse=True)
+    with pytest.raises(OverflowError, match="-300 does not fit into uint8"):
+        wide.np_format_as(scipy.sparse.csr_array([[-300]]), wide.with_dtype("u1"))

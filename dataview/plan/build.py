@@ -369,12 +369,13 @@ def at_path(node: Node, path: Sequence[str]) -> Node:
 
 
 def _only_rows(index: Index, shape: Shape) -> bool:
-    """Whether an index leaves every axis but the first as it is."""
-    used = set(axes_of(index.maps[0])) if index.maps else set()
+    """Whether an index leaves every axis but the first as it is, and all of them in their order."""
+    last = max(axes_of(index.maps[0]), default=-1) if index.maps else -1
     for map_, length in zip(index.maps[1:], shape[1:], strict=True):
         if not isinstance(map_, Affine) or map_.offset or len(map_.strides) != 1:
             return False
         axis, stride = map_.strides[0]
-        if stride != 1 or index.shape[axis] != length or axis in used:
+        if stride != 1 or index.shape[axis] != length or axis <= last:
             return False
+        last = axis
     return True

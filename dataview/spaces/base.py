@@ -348,8 +348,9 @@ def converts(source: type[Space], target: type[Space]) -> Callable[[_Conversion]
 
 def convert(batch: Any, source: Space, target: Space, how: How) -> Any:
     """Return a batch, which was checked, as one of another space."""
-    if source == target:
-        return batch
+    if source == target:  # what is declared of a field says nothing of how it is stored
+        dtype = None if isinstance(batch, tuple) else getattr(target, "dtype", None)
+        return batch if dtype is None else batches.cast(batch, dtype, how.casting)
     conversion = CONVERSIONS.get((source.family, target.family))
     if conversion is None:
         raise no_conversion(source, target)

@@ -192,9 +192,12 @@ def cast(batch: Any, dtype: np.dtype[Any] | None, casting: str) -> Any:
         return batch
     if casting != "unsafe":
         check_cast(given, dtype, "a batch")
+    is_checked = _is_narrower(given, dtype) and casting != "unsafe"
     if is_sparse(batch):
+        if is_checked:
+            NumpyFunction("fitting", (("dtype", dtype),))(batch.data)
         return batch.astype(dtype)
-    if _is_narrower(given, dtype) and casting != "unsafe":
+    if is_checked:
         step = NumpyFunction("fitting", (("dtype", dtype),))
     else:
         step = NumpyFunction("astype", (("dtype", dtype), ("casting", "unsafe")))

@@ -98,6 +98,8 @@ def _as_batch(rows: Any, space: Space) -> Any:
     shape = batches.extents_of(rows)
     if shape[1:] == space.row_shape or not shape:
         return rows
+    if len(shape) > 2 and len(space.row_shape) > 1:
+        return rows  # axes in another order are not to be taken for those of the space
     total = space.get_total_dimension()
     known = [n for n in shape[1:] if n is not None]
     if len(known) < len(shape) - 1 or math.prod(known) != total:
