@@ -23,7 +23,7 @@ from dataview.formats.tables.arrow_tables import ArrowTable, check_read_only
 from dataview.formats.tables.columns import Column, Kind, Name, Table, table_node
 from dataview.formats.tables.feather import FeatherTable
 from dataview.formats.tables.parquet import ParquetTable
-from dataview.formats.tables.schema import check_schema, missing_in
+from dataview.formats.tables.schema import as_kind, check_schema, missing_in
 from dataview.plan.node import Node
 from dataview.sources import Opening
 
@@ -179,7 +179,7 @@ class FolderTable(Table):
         found = {}
         for name in names:
             if name in read:
-                found[name] = _as_kind(read[name], self.leaves[name].kind.dtype)
+                found[name] = as_kind(read[name], self.leaves[name].kind)
             elif name in self.leaves:
                 found[name] = _nothing(self.leaves[name], count)
             else:
@@ -357,16 +357,6 @@ def _told(leaf: Leaf) -> str:
     return shortened(
         f"{'lists of ' * kind.depth}{word}{list(kind.shape) or ''}{f' in {zone}' if zone else ''}"
     )
-
-
-def _as_kind(column: Column, dtype: np.dtype[Any]) -> Column:
-    """Return a column in a dtype that holds its values too."""
-    if isinstance(column.values, Column):
-        return column._replace(values=_as_kind(column.values, dtype))
-    values, present = column.values.astype(dtype, copy=False), column.present
-    if present is not None and dtype.kind == "f" and column.values.dtype.kind != "f":
-        values[~present] = np.nan
-    return Column(values, present)
 
 
 def _nothing(leaf: Leaf, count: int) -> Column:

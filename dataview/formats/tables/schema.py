@@ -145,7 +145,7 @@ class Tables(Table):
             count = int(table.starts[own[1]] - table.starts[own[0]])
             found.append(
                 {
-                    name: _as_kind(read[name], self.kinds[name])
+                    name: as_kind(read[name], self.kinds[name])
                     if name in read
                     else _nothing(self.kinds[name], count)
                     for name in names
@@ -163,10 +163,10 @@ class Tables(Table):
             table.close()
 
 
-def _as_kind(column: Column, kind: Kind) -> Column:
+def as_kind(column: Column, kind: Kind) -> Column:
     """Return a column with values of a dtype; what is missing stands there as in that one."""
     if isinstance(column.values, Column):
-        return column._replace(values=_as_kind(column.values, kind))
+        return column._replace(values=as_kind(column.values, kind))
     if column.values.dtype == kind.dtype:
         return column
     values = column.values.astype(kind.dtype)
