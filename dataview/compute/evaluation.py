@@ -44,9 +44,9 @@ from dataview.plan.guards import endless
 from dataview.plan.kinds import (
     Comparison,
     Concat,
-    Deferred,
     Driven,
     Elementwise,
+    LateStored,
     Mapped,
     MatMul,
     Placeholder,
@@ -62,11 +62,10 @@ from dataview.plan.kinds import (
     members,
     size_of,
 )
-from dataview.plan.late import LateStored
 from dataview.plan.node import Node
 from dataview.plan.operations import CRASHING, comparable
 from dataview.plan.places import operand_index
-from dataview.plan.symbols import check_bound
+from dataview.plan.symbols import Deferred, check_bound
 from dataview.plan.walk import below, rebuilt
 from dataview.sizes import sizes
 from dataview.sources import Memo, Source

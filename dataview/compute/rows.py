@@ -42,6 +42,7 @@ from dataview.plan.kinds import (
     Concat,
     Driven,
     Elementwise,
+    LateStored,
     Record,
     Reduction,
     Reshaped,
@@ -53,7 +54,6 @@ from dataview.plan.kinds import (
     shape_for_rows,
     size_of,
 )
-from dataview.plan.late import LateStored
 from dataview.plan.node import Evaluate, Node
 from dataview.plan.places import operand_index
 from dataview.sizes import sizes

@@ -15,10 +15,9 @@ from dataview.exchange.from_libraries import imported
 from dataview.index.flat import layout_of, packed
 from dataview.plan.build import record, stored
 from dataview.plan.fields import check_name
-from dataview.plan.kinds import is_scalar
 from dataview.plan.node import Argument, Node
 from dataview.plan.ragged import Ragged, as_ragged, laid_out, ragged_of
-from dataview.plan.sequences import listed
+from dataview.plan.values import is_scalar, listed
 from dataview.samples import IteratorSamples, Stream
 from dataview.sources import ArraySource, Source
 

@@ -24,7 +24,7 @@ from dataview.index import ENDLESS, identity
 from dataview.plan.build import keyed, record
 from dataview.plan.fields import check_name
 from dataview.plan.node import Node
-from dataview.plan.sequences import asks_items, listed
+from dataview.plan.values import asks_items, listed
 from dataview.samples import IteratorSamples, NumberedSamples, Stream
 from dataview.sources import Source
 

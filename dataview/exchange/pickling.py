@@ -6,8 +6,7 @@ from typing import Any
 
 from dataview.index import Computed, Index, extent, shifted
 from dataview.plan.fields import NO_FIELDS
-from dataview.plan.kinds import Record, Reduction, Select, Stored
-from dataview.plan.late import LateStored
+from dataview.plan.kinds import LateStored, Record, Reduction, Select, Stored
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below, rebuilt, remade

@@ -14,11 +14,11 @@ from dataview.errors import ReadOnlyError, unknown_field
 from dataview.formats.layout import Leaf
 from dataview.formats.writers.passes import Key, Passes, without_streams
 from dataview.plan.build import field, record, stored, with_fields
-from dataview.plan.casting import cast
 from dataview.plan.fields import Fields, Window
 from dataview.plan.kinds import Concat, Record, Stored, known_dtype, known_shape, members
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
+from dataview.plan.values import cast
 from dataview.sources import ArraySource, Source
 
 _Target = tuple[Stored, Node, str]

@@ -16,10 +16,10 @@ from dataview.compute import evaluate
 from dataview.exchange import pack_like
 from dataview.index.flat import packed
 from dataview.loader.devices import placed
-from dataview.plan.casting import holding
 from dataview.plan.kinds import Record, members
 from dataview.plan.node import Node
 from dataview.plan.ragged import ragged_of
+from dataview.plan.values import holding
 from dataview.samplers import checked_number
 from dataview.samples import AnyLength
 

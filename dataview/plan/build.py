@@ -20,7 +20,6 @@ from dataview.plan.guards import check_array
 from dataview.plan.kinds import (
     Comparison,
     Concat,
-    Deferred,
     Driven,
     Elementwise,
     Record,
@@ -28,7 +27,6 @@ from dataview.plan.kinds import (
     Select,
     Stored,
     Unbound,
-    is_open,
     known_dtype,
     known_shape,
     members,
@@ -37,7 +35,7 @@ from dataview.plan.kinds import (
 )
 from dataview.plan.node import Argument, DType, Label, LateFields, Node, Shape
 from dataview.plan.operations import CRASHING, Ufunc, comparable
-from dataview.plan.symbols import deferred, deferring, without_masks
+from dataview.plan.symbols import Deferred, deferred, deferring, is_open, without_masks
 from dataview.plan.walk import rebuilt
 from dataview.sources import Source
 

@@ -154,6 +154,36 @@ class Stored(Node):
         return self.source.deterministic
 
 
+class LateStored(Stored):
+    """Data of which the source finds out how many rows there are when that is first needed."""
+
+    __slots__ = ("row",)
+
+    def __init__(self, source: Source, row: tuple[int, ...]) -> None:
+        Node.__init__(self, None, source.dtype)
+        self.settled = True
+        self.source = source
+        self.writable = False
+        self.row = row
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LateStored, (self.source, self.row)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of rows, and the shape of each."""
+        return self.source.shape
+
+    @shape.setter
+    def shape(self, shape: Any) -> None:
+        """Do nothing: the source knows it."""
+
+    @property
+    def extents(self) -> tuple[int | None, ...]:
+        """The shape without the number of rows."""
+        return (None, *self.row)
+
+
 class Select(Node):
     """A part of another node, by an index."""
 
@@ -469,26 +499,6 @@ class Placeholder(Unbound):
         return self.names[0]
 
 
-class Deferred(Unbound):
-    """A step that is built again, `build(*args)`, when the lengths of its arguments are known."""
-
-    __slots__ = ("args", "build")
-    parts = ("args",)
-
-    def __init__(
-        self,
-        build: Callable[..., Node],
-        args: tuple[Any, ...],
-        extents: Extents,
-        dtype: DType,
-        fields: Fields,
-        names: tuple[str, ...],
-    ) -> None:
-        super().__init__(extents, dtype, fields, names)
-        self.build = build
-        self.args = args
-
-
 # --- what is known of a node -------------------------------------------------------------------
 
 
@@ -539,11 +549,6 @@ def reduced_extents(node: Node, axes: tuple[int, ...]) -> Extents:
     return known if is_known and known is not None else known_shape(node)
 
 
-def is_open(argument: Any) -> bool:
-    """Whether a length of an argument is unknown until a symbol is bound."""
-    return isinstance(argument, Unbound) and argument.shape is None
-
-
 def members(node: Record) -> dict[str, Attached]:
     """Return the parts of a record by name."""
     return {name: part for name, part in node.fields.named.items() if isinstance(part, Attached)}
@@ -566,11 +571,6 @@ def known_dtype(node: Node) -> DType:
 def shape_of(argument: Argument) -> Shape | None:
     """Return the shape of an argument, () for a number."""
     return argument.shape if isinstance(argument, Node) else ()
-
-
-def is_scalar(value: Any) -> bool:
-    """Whether NumPy gives the value the dtype of what it meets (a Python number)."""
-    return type(value) in (bool, int, float, complex)
 
 
 def size_of(shape: Shape) -> int:

@@ -15,19 +15,17 @@ import numpy as np
 
 from dataview.errors import UndeclaredError
 from dataview.index import is_endless
-from dataview.plan.casting import cast
 from dataview.plan.fields import Fields
 from dataview.plan.kinds import (
-    Deferred,
     Extents,
     Placeholder,
     Reduction,
     Sampled,
     Unbound,
     bind_text,
-    is_open,
 )
-from dataview.plan.node import Label, Node, Part, parts_in, with_parts_in
+from dataview.plan.node import DType, Label, Node, Part, parts_in, with_parts_in
+from dataview.plan.values import cast
 from dataview.plan.walk import below, rebuilt
 
 LENGTHS = (0, 1, 1 << 40)
@@ -35,6 +33,26 @@ LENGTHS = (0, 1, 1 << 40)
 
 FEW = 8
 """Of a list that is longer than this, the numbers in it are not tried as lengths."""
+
+
+class Deferred(Unbound):
+    """A step that is built again, `build(*args)`, when the lengths of its arguments are known."""
+
+    __slots__ = ("args", "build")
+    parts = ("args",)
+
+    def __init__(
+        self,
+        build: Callable[..., Node],
+        args: tuple[Any, ...],
+        extents: Extents,
+        dtype: DType,
+        fields: Fields,
+        names: tuple[str, ...],
+    ) -> None:
+        super().__init__(extents, dtype, fields, names)
+        self.build = build
+        self.args = args
 
 
 def placeholder(name: str, shape: Any, dtype: Any, fields: Fields) -> Placeholder:
@@ -61,6 +79,13 @@ def placeholder(name: str, shape: Any, dtype: Any, fields: Fields) -> Placeholde
 # --- steps of unknown length -------------------------------------------------------------------
 
 _Build = TypeVar("_Build", bound=Callable[..., Any])
+
+
+def is_open(argument: Any) -> bool:
+    """Whether a length of an argument is unknown until a symbol is bound."""
+    return isinstance(argument, Unbound) and argument.shape is None
+
+
 _MAY_BE_OPEN = (Unbound, tuple, list)
 
 

@@ -11,10 +11,10 @@ from dataview.compute import evaluate
 from dataview.errors import FieldError, StreamError, error_at
 from dataview.index import is_integer
 from dataview.plan.build import field, record, stored
-from dataview.plan.casting import cast
 from dataview.plan.fields import check_declared
 from dataview.plan.kinds import Extents, Record
 from dataview.plan.node import DType, Node
+from dataview.plan.values import cast
 from dataview.samples.in_order import ComputedSamples, DerivedSamples, Samples
 from dataview.samples.numbered import NumberedSamples, ToNode
 from dataview.samples.ragged import AnyLength, as_declared

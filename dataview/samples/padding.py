@@ -12,12 +12,12 @@ from dataview.compute import rows_of
 from dataview.errors import UndeclaredError, unknown_field
 from dataview.index import as_array, identity, is_integer, parse
 from dataview.plan.build import keyed, record, select, stored, with_fields
-from dataview.plan.casting import holding
 from dataview.plan.fields import NO_META, Attached, Fields
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import Extents, Mapped, Record, Sampled, known_dtype, members
 from dataview.plan.node import DType, Evaluate, Node, Part
 from dataview.plan.ragged import Ragged, text_of
+from dataview.plan.values import holding
 from dataview.samples.asking import Longest, longest_in
 from dataview.samples.collecting import with_lengths
 from dataview.samples.numbered import NumberedSamples, RaggedSamples

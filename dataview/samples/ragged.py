@@ -11,10 +11,10 @@ from dataview.compute import evaluate
 from dataview.errors import error_at
 from dataview.index.flat import is_of_arrays, layout_of, shaped
 from dataview.plan.build import field, record, stored, with_fields
-from dataview.plan.casting import cast
 from dataview.plan.kinds import Extents, Record, known_dtype, known_shape, size_of
 from dataview.plan.node import DType, Node, Shape
 from dataview.plan.ragged import Ragged, text_of
+from dataview.plan.values import cast
 from dataview.sources import ArraySource, check_held, holds
 
 

@@ -16,7 +16,6 @@ from dataview.compute import evaluate, run_blocks, shares_memory
 from dataview.errors import FieldError, error_at, unknown_field
 from dataview.index import Index, is_endless, parse
 from dataview.plan.build import at_path, chosen, field, read_only, select, with_fields
-from dataview.plan.casting import cast
 from dataview.plan.fields import Fields
 from dataview.plan.kinds import (
     Extents,
@@ -29,6 +28,7 @@ from dataview.plan.kinds import (
     size_of,
 )
 from dataview.plan.node import DType, Evaluate, Node, Part
+from dataview.plan.values import cast
 from dataview.plan.walk import below
 from dataview.samples.numbered import (
     NumberedSamples,

@@ -13,8 +13,8 @@ from dataview.plan.fields import Attached, Fields, Positions
 from dataview.plan.kinds import (
     Comparison,
     Concat,
-    Deferred,
     Driven,
+    LateStored,
     Mapped,
     Placeholder,
     Record,
@@ -22,9 +22,9 @@ from dataview.plan.kinds import (
     Stored,
     nbytes_of,
 )
-from dataview.plan.late import LateStored
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
+from dataview.plan.symbols import Deferred
 from dataview.samplers import Cycle, Order
 from dataview.samples import NumberedSamples, Stream, Undeclared, length_of
 from dataview.show.formulas import formula_of

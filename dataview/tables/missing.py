@@ -9,7 +9,6 @@ import numpy as np
 
 from dataview.compute import reduction
 from dataview.plan.build import elementwise, field, stored
-from dataview.plan.casting import cast
 from dataview.plan.gaps import MASK
 from dataview.plan.guards import check_array
 from dataview.plan.kinds import Record, known_dtype, known_shape
@@ -17,6 +16,7 @@ from dataview.plan.node import Node
 from dataview.plan.operations import NumpyFunction, may_be_missing
 from dataview.plan.places import present_in
 from dataview.plan.ragged import Ragged
+from dataview.plan.values import cast
 from dataview.sources import ArraySource
 
 _PRESENT = NumpyFunction("is_present")

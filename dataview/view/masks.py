@@ -20,11 +20,11 @@ from dataview.exchange import argument_of
 from dataview.index import axes_of
 from dataview.plan import layout
 from dataview.plan.build import elementwise, keyed
-from dataview.plan.casting import cast
 from dataview.plan.guards import is_broadcast_to
 from dataview.plan.kinds import Reduction, known_dtype, known_shape, size_of
 from dataview.plan.node import DType, Node
 from dataview.plan.operations import NumpyFunction, copied
+from dataview.plan.values import cast
 from dataview.plan.walk import below
 from dataview.sizes import sizes
 from dataview.view.face import (

@@ -22,7 +22,6 @@ from dataview.compute import (
     overwrite,
     settle,
 )
-from dataview.plan.casting import cast
 from dataview.plan.kinds import (
     Elementwise,
     Record,
@@ -32,6 +31,7 @@ from dataview.plan.kinds import (
     size_of,
 )
 from dataview.plan.node import Node
+from dataview.plan.values import cast
 from dataview.sizes import sizes
 from dataview.write import runs
 from dataview.write.changes import Change, changes_of

@@ -19,7 +19,6 @@ from dataview.index import (
     parse,
 )
 from dataview.plan.build import field, select
-from dataview.plan.casting import cast
 from dataview.plan.guards import endless, is_broadcast_to
 from dataview.plan.kinds import (
     Comparison,
@@ -32,13 +31,12 @@ from dataview.plan.kinds import (
     Select,
     Stored,
     Unbound,
-    is_scalar,
     known_dtype,
     known_shape,
     members,
 )
 from dataview.plan.node import DType, Node
-from dataview.plan.sequences import listed
+from dataview.plan.values import cast, is_scalar, listed
 from dataview.plan.walk import below
 from dataview.sources import Source
 from dataview.write.targets import is_of_source, targets_of

@@ -42,9 +42,9 @@ from dataview.index import (
     positions,
     shares_axes,
 )
-from dataview.plan.casting import cast
 from dataview.plan.kinds import Elementwise, known_dtype, known_shape, nbytes_of
 from dataview.plan.node import Node
+from dataview.plan.values import cast
 from dataview.sizes import sizes
 from dataview.sources import Reference, Source, made_once
 from dataview.write.changes import Block, Change

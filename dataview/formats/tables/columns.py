@@ -23,7 +23,7 @@ from dataview.index import Affine, Constant, Index, gather, is_identity
 from dataview.plan.build import record, stored
 from dataview.plan.fields import Fields, Unread, check_name
 from dataview.plan.gaps import own_columns, put_mask
-from dataview.plan.late import LateStored
+from dataview.plan.kinds import LateStored
 from dataview.plan.node import Node
 from dataview.plan.operations import may_be_missing
 from dataview.plan.ragged import Ragged
