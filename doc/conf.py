@@ -12,20 +12,31 @@ author = "dataview developers"
 copyright = "2026, dataview developers"
 version = release = dataview.__version__
 
-extensions = ["sphinx.ext.autodoc"]
+extensions = ["sphinx.ext.autodoc", "sphinx_design", "sphinx_copybutton", "myst_nb"]
 exclude_patterns = ["_build"]
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 
-html_theme = "alabaster"
+# The tests execute the notebooks; a page shows the outputs that are stored in them.
+nb_execution_mode = "off"
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+html_theme = "pydata_sphinx_theme"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_title = "dataview"
 html_theme_options = {
-    "description": "Lazy symbolic views of data",
-    "fixed_sidebar": True,
-    "page_width": "1060px",
-    "sidebar_width": "210px",
-    "body_max_width": "800px",
+    "navbar_align": "left",
+    "navbar_end": ["theme-switcher"],
+    "show_prev_next": True,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "pygments_light_style": "tango",
+    "pygments_dark_style": "monokai",
 }
-html_sidebars = {"**": ["about.html", "localtoc.html", "navigation.html", "searchbox.html"]}
+html_sidebars = {"index": []}
 html_show_sourcelink = False
 html_copy_source = False
