@@ -657,3 +657,48 @@ def test_sparse_numbers_that_do_not_fit_are_refused():
     wide = dv.spaces.VectorSpace(1, sparse=True)
     with pytest.raises(OverflowError, match="-300 does not fit into uint8"):
         wide.np_format_as(scipy.sparse.csr_array([[-300]]), wide.with_dtype("u1"))
+
+
+def test_the_space_of_rows_that_are_joined():
+    numbers = np.arange(36.0).reshape(3, 12)
+    last = Conv2DSpace((2, 3), 2)
+    first = Conv2DSpace((2, 3), 2, axes=("b", "c", 0, 1))
+    plain = dv.View(x=numbers)
+    usual, turned = (dv.View(x=numbers, _spaces={"x": space}) for space in (last, first))
+    for views in ((usual, plain), (plain, usual), (plain, usual, usual)):
+        for found in (dv.concat(*views).x, np.concatenate([view.x for view in views])):
+            assert found._space == last
+    with_batch_last = dv.View(x=numbers, _spaces={"x": PLANES})
+    assert dv.concat(turned, with_batch_last).x._space == first
+    half = dv.View(x=numbers.astype("f4"), _spaces={"x": last.with_dtype("f4")})
+    assert dv.concat(half, usual).x._space == last
+    for views, text in (
+        ((turned, plain), "view 0 are declared as Conv2DSpace.* view 1 nothing is declared"),
+        ((plain, turned), "view 1 are declared as Conv2DSpace.* view 0 nothing is declared"),
+        ((usual, turned), "view 0 are declared as .*those of view 1 as .* lie in one order"),
+        ((usual, dv.View(x=numbers, _spaces={"x": VectorSpace(12)})), "those of view 1 as Vector"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            dv.concat(*views)
+    declared = dv.View(plain, _spaces={"x": first})
+    assert dv.concat(turned, declared).x._space == first
+    forgotten = dv.View(x=turned.x._with_meta(space=None))
+    assert dv.concat(forgotten, plain).x._space == VectorSpace(12, dtype="f8")
+    one, other = turned.x[0], plain.x[0]
+    assert dv.concat(one, other)._shape() == (24,)
+    labels = dv.View(y=[1, 2], _spaces={"y": IndexSpace(3, 1)})
+    assert dv.concat(labels, dv.View(y=[0])).y._space == IndexSpace(3, 1)
+    with pytest.raises(ValueError, match="nothing is declared"):
+        dv.concat(labels, dv.View(y=[0.5]))
+    windows = dv.View(numbers, x=np.s_[:12], _spaces={"x": first})
+    assert dv.concat(windows, windows).x._space == first
+    with pytest.raises(ValueError, match="nothing is declared"):
+        dv.concat(windows, dv.View(numbers, x=np.s_[:12]))
+    with pytest.raises(ValueError, match="nothing is declared"):
+        dv.concat(dv.View(numbers, x=np.s_[:12]), windows)
+    words = [dv.ragged(np.arange(4.0).reshape(2, 2), lengths=[2])] * 2
+    told = dv.View(w=words[0], _spaces={"w": SequenceSpace(VectorSpace(2))})
+    assert dv.concat(told, dv.View(w=words[1])).w._space == SequenceSpace(VectorSpace(2))
+    nested = dv.View(a=dv.View(x=numbers, _spaces={"x": first}))
+    with pytest.raises(ValueError, match="nothing is declared"):
+        dv.concat(nested, dv.View(a={"x": numbers}))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from dataview.index import (
     shifted,
 )
 from dataview.index.flat import shaped
-from dataview.plan.build import record
+from dataview.plan.build import field, record
 from dataview.plan.fields import Attached, Field, Fields, Window, read_only_meta
 from dataview.plan.kinds import Concat, Record, Sampled, known_dtype, known_shape
 from dataview.plan.node import DType, Node
@@ -34,9 +34,26 @@ from dataview.plan.symbols import deferring
 from dataview.plan.walk import below
 
 
+def shared_meta(nodes: Sequence[Node]) -> Mapping[str, Any]:
+    """Return the metadata that all nodes have alike; views among them are not compared."""
+    first, *others = [node.meta for node in nodes]
+    kept = {
+        name: value
+        for name, value in first.items()
+        if all(_are_alike(value, other.get(name)) for other in others)
+    }
+    return read_only_meta(kept)
+
+
+Shared: TypeAlias = Callable[[Sequence[Node]], Mapping[str, Any]]
+
+
 @deferring
-def concat(nodes: Sequence[Node]) -> Node:
-    """Return the nodes one after the other; records and windows are joined by field name."""
+def concat(nodes: Sequence[Node], shared: Shared = shared_meta) -> Node:
+    """Return the nodes one after the other; records and windows are joined by field name.
+
+    `shared` returns the metadata of nodes joined, or raises.
+    """
     if not nodes:
         raise ValueError("there is nothing to join: no view was given")
     whole = list(nodes)
@@ -53,7 +70,7 @@ def concat(nodes: Sequence[Node]) -> Node:
         joined[id(group)] = (
             _joined_records(group, parts, first.rank)
             if isinstance(first, Record)
-            else _concat(group, parts)
+            else _concat(group, parts, shared)
         )
     return joined[id(whole)]
 
@@ -81,13 +98,13 @@ def _fields_to_join(nodes: list[Node]) -> dict[str, list[Node]]:
 
 
 @deferring
-def _concat(nodes: Sequence[Node], parts: Mapping[str, Node]) -> Node:
+def _concat(nodes: Sequence[Node], parts: Mapping[str, Node], shared: Shared = shared_meta) -> Node:
     """Return arrays one after the other, with their fields, of which `parts` are joined already."""
     for node in nodes:
         if isinstance(node, Sampled) and (found := node.joined(nodes)) is not None:
             return found
     if any(isinstance(node, Ragged) for node in nodes):
-        found, meta = _joined_rows(nodes), _shared_meta(nodes)
+        found, meta = _joined_rows(nodes), shared(nodes)
         return found.replaced(meta=meta) if meta else found
     shapes = [known_shape(node) for node in nodes]
     for number, shape in enumerate(shapes):
@@ -102,10 +119,10 @@ def _concat(nodes: Sequence[Node], parts: Mapping[str, Node]) -> Node:
         raise StreamError("nothing can be joined after a view that never ends")
     dtype = np.concatenate([np.empty(0, known_dtype(node)) for node in nodes]).dtype
     rows = sum(shape[0] for shape in shapes)
-    fields = _joined_fields(nodes[0].fields, parts)
+    fields = _joined_fields(nodes, parts, shared)
     whole = Concat(tuple(nodes), (rows, *shapes[0][1:]), dtype, fields)
     _check_labels(nodes, dtype)
-    whole.meta = _shared_meta(nodes)
+    whole.meta = shared(nodes)
     return whole
 
 
@@ -121,17 +138,6 @@ def _check_labels(nodes: Sequence[Node], dtype: DType) -> None:
                 f" and {shortened(str(other))}, so that a code would stand for two of them; join "
                 "view._codes(labels=...) by the labels of one view"
             )
-
-
-def _shared_meta(nodes: Sequence[Node]) -> Mapping[str, Any]:
-    """Return the metadata that all nodes have alike; views among them are not compared."""
-    first, *others = [node.meta for node in nodes]
-    kept = {
-        name: value
-        for name, value in first.items()
-        if all(_are_alike(value, other.get(name)) for other in others)
-    }
-    return read_only_meta(kept)
 
 
 def _are_alike(value: Any, other: Any) -> bool:
@@ -178,13 +184,17 @@ def _joined_rows(nodes: Sequence[Node]) -> Ragged:
     return Ragged(line, layout, Index((len(rows),), [numbers_map(rows)]))
 
 
-def _joined_fields(fields: Fields, parts: Mapping[str, Node]) -> Fields:
+def _joined_fields(nodes: Sequence[Node], parts: Mapping[str, Node], shared: Shared) -> Fields:
     """Return the fields of joined nodes: windows as they lie, fields of their own joined too."""
     named: dict[str, Field] = {}
+    fields = nodes[0].fields
     lost = dict(fields.lost)
     for name, part in fields.named.items():
         if isinstance(part, Window):
-            named[name] = part
+            others = [node.fields.named[name] for node in nodes]
+            told = any(isinstance(other, Window) and other.meta for other in others)
+            meta = shared([field(node, name) for node in nodes]) if told else part.meta
+            named[name] = part if meta is part.meta else part.with_meta(meta)
         elif name in parts:
             named[name] = part.of(parts[name])
         else:
@@ -200,8 +210,8 @@ def _check_same_fields(nodes: Sequence[Node]) -> None:
                 f"view {number} has the fields {list(node.fields)}, view 0 {list(nodes[0].fields)}"
                 "; views are joined by field name, so the names must be the same"
             )
-        for name, field in node.fields.named.items():
-            if _layout(field) != _layout(nodes[0].fields.named[name]):
+        for name, part in node.fields.named.items():
+            if _layout(part) != _layout(nodes[0].fields.named[name]):
                 raise ValueError(
                     f"field {name!r} lies at other columns in view {number} than in view 0; "
                     f"join its parts by name: dv.concat(a[{name!r}], b[{name!r}])"

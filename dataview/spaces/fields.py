@@ -7,16 +7,18 @@ space, or all of them flat in that order.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from dataview.plan.concat import shared_meta
+from dataview.plan.fields import read_only_meta
 from dataview.plan.kinds import Record, members
 from dataview.plan.node import Node
 from dataview.spaces import batch as batches
 from dataview.spaces.arrays import ArraySpace
-from dataview.spaces.base import SPACE, Space, shape_text
+from dataview.spaces.base import SPACE, Space, plain, shape_text
 from dataview.spaces.composite import CompositeSpace, NullSpace
 from dataview.spaces.images import Conv1DSpace, Conv2DSpace, Conv3DSpace
 from dataview.spaces.indexes import IndexSpace, LabelSpace
@@ -178,6 +180,62 @@ def stored_as(node: Node, wanted: Space, name: str) -> Space:
             f"{REMEDY.format(name)}"
         )
     return found.with_dtype(None)
+
+
+# --- what is joined ----------------------------------------------------------------------------
+
+
+def joined_meta(nodes: Sequence[Node]) -> Mapping[str, Any]:
+    """Return the metadata of nodes that are joined, with the space that they have in common.
+
+    A space may be declared of some of them alone, if the rows of the others, as they are taken
+    where nothing is declared, are samples of it.
+    """
+    shared = shared_meta(nodes)
+    spaces = [declared(node.meta) for node in nodes]
+    if SPACE in shared or not any(spaces):
+        return shared
+    number = next(number for number, space in enumerate(spaces) if space is not None)
+    first: Any = spaces[number]
+    if not holds_rows(first, (nodes[number].extents or ())[1:]):
+        return shared  # it was declared of other rows than these
+    for other, (space, node) in enumerate(zip(spaces, nodes, strict=True)):
+        agrees = _is_taken_as(first, node) if space is None else _lie_alike(first, space)
+        if not agrees:
+            raise ValueError(_unlike(first, number, space, other))
+    whole = first if len({str(node.dtype) for node in nodes}) == 1 else first.with_dtype(None)
+    return read_only_meta({**shared, SPACE: plain(whole)})
+
+
+def _lie_alike(one: Space, other: Space) -> bool:
+    """Whether rows of two spaces lie in the same order and mean the same, whatever their dtype."""
+    return one.rows_first.with_dtype(None) == other.rows_first.with_dtype(None) or (
+        isinstance(one, LabelSpace)
+        and type(one) is type(other)
+        and (one.max_labels, one.dim) == (other.max_labels, other.dim)
+    )
+
+
+def _is_taken_as(space: Space, node: Node) -> bool:
+    """Whether rows of which nothing is declared are taken for samples of a space."""
+    row = None if node.extents is None else node.extents[1:]
+    is_usual = space.rows_first == space.usual
+    if row is None or not is_usual or not holds_rows(space, row):
+        return False
+    return not isinstance(space, LabelSpace) or (node.dtype is not None and node.dtype.kind in "iu")
+
+
+def _unlike(first: Space, number: int, space: Space | None, other: int) -> str:
+    if space is None:
+        return (
+            f"the rows of view {number} are declared as {first!r}, and of those of view {other} "
+            "nothing is declared, so that they may lie in another order; declare them, too: "
+            "dv.View(view, _spaces={...})"
+        )
+    return (
+        f"the rows of view {number} are declared as {first!r}, those of view {other} as {space!r}: "
+        "rows to be joined lie in one order; view._get((space, field)) brings them into it"
+    )
 
 
 REMEDY = "declare its space: dv.View(..., _spaces={{{!r}: ...}})"

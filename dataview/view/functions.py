@@ -15,7 +15,7 @@ from dataview.loader import collated
 from dataview.plan.concat import concat as concat_nodes
 from dataview.plan.fields import WindowSpec
 from dataview.plan.node import Node
-from dataview.spaces import Space
+from dataview.spaces import Space, joined_meta
 from dataview.view import declare
 from dataview.view.face import evaluated, node_from, node_of, unwrapped
 from dataview.view.view import View, viewed
@@ -176,11 +176,13 @@ def ragged(values: Any, offsets: Any = None, lengths: Any = None, shapes: Any = 
 def concat(*views: Any) -> View:
     """Return the views one after the other, their fields joined by name.
 
+    A space that is declared of a field in some of them has to be that of the rows of all.
+
     >>> concat(View([1, 2]), View([3]))[-2:]()
     array([2, 3])
     """
     parts = views[0] if len(views) == 1 and isinstance(views[0], (list, tuple)) else views
-    return viewed(concat_nodes([node_from(part) for part in parts]))
+    return viewed(concat_nodes([node_from(part) for part in parts], joined_meta))
 
 
 def zip(
