@@ -621,6 +621,45 @@ def test_a_channel_is_computed_for_its_dataset():
         alone()
 
 
+def test_symbols_of_one_name_stand_for_one_source():
+    d = dv.View(a=np.ones((4, 2)), b=np.full((4, 2), 10.0))
+    one, other = VectorSpace(2).make_batch("x"), VectorSpace(2).make_batch("x")
+    both = CompositeSpace((VectorSpace(2), VectorSpace(2)))
+    with pytest.raises(ValueError, match="two of the graph_inputs are named 'x', for 'a' and 'b'"):
+        MonitorChannel((one, other), one._sum() + 100 * other._sum(), "s", (both, ("a", "b")), d)
+    same = MonitorChannel((one, one), one._sum(), "s", (both, ("a", "a")), d)
+    assert same() == 8
+    x, y = both.make_batch("x")
+    assert MonitorChannel((x, y), x._sum() + y._sum(), "s", (both, ("a", "b")), d)() == 88
+    with pytest.raises(ValueError, match=r"val is computed of 'x\[1\]' too"):
+        MonitorChannel(x, x + y, "s", (VectorSpace(2), "a"), d)
+    with pytest.raises(ValueError, match=r"graph_inputs do not have: none"):
+        MonitorChannel(None, x._sum(), "s", (NullSpace(), ""), d)
+    with pytest.raises(TypeError, match="graph_inputs are symbols"):
+        MonitorChannel(d.a, x, "s", (VectorSpace(2), "a"), d)
+    words = SequenceSpace(VectorSpace(2))
+    data, mask = words.make_batch("w")
+    text = dv.View(w=dv.ragged(np.ones((3, 2)), lengths=[1, 2]))
+    assert MonitorChannel((data, mask), mask._sum(), "s", (words, "w"), text)() == 3
+
+
+def test_several_values_of_a_channel():
+    d = dv.View(a=np.arange(8.0).reshape(4, 2))
+    x = VectorSpace(2).make_batch("x")
+    values = {"mean": x._mean(), "both": (x._max(), [x._min(), 7])}
+    channel = MonitorChannel(x, values, "s", (VectorSpace(2), "a"), d)
+    assert channel() == {"mean": 3.5, "both": (7.0, [0.0, 7])}
+    assert channel.value_of(np.ones((2, 2))) == {"mean": 1, "both": (1, [1, 7])}
+
+
+@pytest.mark.parametrize("dataset", [np.ones((3, 2)), {"a": np.ones((3, 2))}, "a"])
+def test_the_dataset_of_a_channel_is_a_view(dataset):
+    x = VectorSpace(2).make_batch("x")
+    with pytest.raises(TypeError, match=r"dataset= is a view .* got .*dv.View\(name=data\)"):
+        MonitorChannel(x, x._mean(), "s", (VectorSpace(2), "a"), dataset)
+    assert MonitorChannel(None, 3.0, "s", (NullSpace(), ""), dataset)() == 3.0
+
+
 # -------------------- found by a reader --------------------
 
 

@@ -5,13 +5,14 @@ Users hand over views; the face says here how they become nodes and nodes become
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.compute import rows_of
+from dataview.compute import evaluate_all, rows_of
 from dataview.errors import import_library
+from dataview.exchange import pack_like
 from dataview.plan import layout
 from dataview.plan.build import elementwise, keyed, stored
 from dataview.plan.concat import concat
@@ -72,16 +73,40 @@ def wrapped(batch: Any) -> Any:
     return _views[0].viewed(batch) if isinstance(batch, Node) else batch
 
 
+def leaves_of(value: Any) -> list[Any]:
+    """Return what stands in tuples, lists and mappings that are nested."""
+    if isinstance(value, Mapping):
+        value = value.values()
+    elif not isinstance(value, (tuple, list)):
+        return [value]
+    return [leaf for part in value for leaf in leaves_of(part)]
+
+
+def _with_leaves(value: Any, leaves: Iterator[Any]) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _with_leaves(part, leaves) for name, part in value.items()}
+    if isinstance(value, (tuple, list)):
+        return pack_like(value, [_with_leaves(part, leaves) for part in value])
+    return next(leaves)
+
+
+def symbols_in(value: Any) -> dict[str, Placeholder]:
+    """Return the symbols that nested views are computed of, by name."""
+    return symbols_of([unwrapped(leaf) for leaf in leaves_of(value) if is_symbolic(leaf)])
+
+
 def bound_to(value: Any, pairs: list[tuple[Any, Any]]) -> Any:
-    """Return what a view is over data for its symbols, which stand in pairs with them."""
-    views = _views[0]
-    wanted = symbols_of([views.node_of(value)])
-    given = {
-        symbol.name: part
-        for symbol, part in [(views.node_of(symbol), part) for symbol, part in pairs]
-        if isinstance(symbol, Placeholder) and symbol.name in wanted
-    }
-    return value._bind(given)() if given else value()
+    """Return what nested views are over data for their symbols, which stand in pairs with them."""
+    data = {unwrapped(symbol).name: part for symbol, part in pairs}
+
+    def bound(view: Any) -> Node:
+        given = {name: data[name] for name in symbols_in(view)}
+        return unwrapped(view._bind(given) if given else view)  # type: ignore[no-any-return]
+
+    leaves = leaves_of(value)
+    found = iter(evaluate_all([bound(leaf) for leaf in leaves if is_symbolic(leaf)]))
+    each = [next(found) if is_symbolic(leaf) else leaf for leaf in leaves]
+    return _with_leaves(value, iter(each))
 
 
 # --- one array -------------------------------------------------------------------------------

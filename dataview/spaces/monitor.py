@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
+from dataview.plan.kinds import Placeholder
 from dataview.spaces import batch as batches
 from dataview.spaces.base import Space
 from dataview.spaces.composite import CompositeSpace
@@ -65,8 +66,8 @@ class MonitorChannel:
     """A value that is watched: of the data of a dataset, or of none.
 
     `graph_inputs` are symbols, as `make_batch` returns them for the space of `data_specs`, and
-    `val` is a view computed of them, or a number.  Calling the channel returns its value for the
-    dataset; `value_of(data)` that for other data.
+    `val` is a view computed of them, or a number; or a tuple, a list or a mapping of these.
+    Calling the channel returns its value for the dataset; `value_of(data)` that for other data.
     """
 
     def __init__(
@@ -77,6 +78,12 @@ class MonitorChannel:
         self.data_specs = checked_specs(data_specs)
         self.mapping = DataSpecsMapping(self.data_specs)
         self.data_specs.space.validate(graph_inputs)
+        _check_symbols(name, graph_inputs, val, self.data_specs)
+        if dataset is not None and self.mapping.unique and not hasattr(dataset, "_get"):
+            raise TypeError(
+                f"channel {name!r}: dataset= is a view that has the fields of {self.data_specs!r}; "
+                f"got {type(dataset).__name__}; dv.View(name=data) makes a view of arrays"
+            )
         self.graph_inputs = graph_inputs
         self.val = val
         self.name = name
@@ -88,16 +95,15 @@ class MonitorChannel:
     def value_of(self, data: Any) -> Any:
         """Return the value for a batch, of views or arrays, as `data_specs` asks for it."""
         self.data_specs.space.validate(data)
-        if not batches.is_symbolic(self.val):
-            return self.val
         return batches.bound_to(self.val, _pairs(self.graph_inputs, data))
 
     def __call__(self) -> Any:
         """Return the value for the dataset."""
-        if self.mapping.unique and self.dataset is None:
+        if not self.mapping.unique:
+            return self.value_of(self.mapping.nest(()))
+        if self.dataset is None:
             raise ValueError(f"channel {self.name!r} has no dataset; value_of(data) takes data")
-        get = getattr(self.dataset, "_get", None)
-        return self.value_of(get(self.data_specs) if get is not None else None)
+        return self.value_of(self.dataset._get(self.data_specs))
 
 
 def _pairs(symbols: Any, data: Any) -> list[tuple[Any, Any]]:
@@ -108,3 +114,37 @@ def _pairs(symbols: Any, data: Any) -> list[tuple[Any, Any]]:
         return [(symbols, data)]
     both = zip(symbols, data, strict=True)
     return [pair for symbol, part in both for pair in _pairs(symbol, part)]
+
+
+def _check_symbols(channel: str, inputs: Any, val: Any, specs: DataSpecs) -> None:
+    """Raise unless each symbol stands for one source in one space, and a value needs no others."""
+    known: dict[str, Any] = {}
+    for symbols, pair in _symbols_of(inputs, *specs):
+        for number, symbol in enumerate(batches.leaves_of(symbols)):
+            node = batches.unwrapped(symbol)
+            if not isinstance(node, Placeholder):
+                raise TypeError(
+                    f"channel {channel!r}: graph_inputs are symbols, as space.make_batch(name) "
+                    f"makes them; got {symbol!r}"
+                )
+            place = (*pair, number)
+            if known.setdefault(node.name, place) != place:
+                raise ValueError(
+                    f"channel {channel!r}: two of the graph_inputs are named {node.name!r}, for "
+                    f"{known[node.name][1]!r} and {pair[1]!r}, and data are given by name; "
+                    "CompositeSpace(...).make_batch(name) names each differently"
+                )
+    others = [name for name in batches.symbols_in(val) if name not in known]
+    if others:
+        raise ValueError(
+            f"channel {channel!r}: val is computed of {', '.join(map(repr, others))} too, which "
+            f"graph_inputs do not have: {', '.join(map(repr, known)) or 'none'}"
+        )
+
+
+def _symbols_of(symbols: Any, space: Space, source: Source) -> list[tuple[Any, Any]]:
+    """Return the symbols for each pair of a space and the name of a field."""
+    if isinstance(space, CompositeSpace):
+        inside = zip(symbols, space, source, strict=True)
+        return [found for each in inside for found in _symbols_of(*each)]
+    return [] if symbols is None else [(symbols, (space, source))]
