@@ -222,7 +222,30 @@ def test_callbacks_get_each_batch_first(space):
     heard = type(space)(**space.facts, np_validate_callbacks=[refuse])
     with pytest.raises(KeyError, match="refused"):
         heard.np_validate(batch)
-    assert heard == space
+    assert heard != space
+    again = type(space)(**space.facts, np_validate_callbacks=[refuse])
+    assert again == heard
+    assert hash(again) == hash(heard)
+    kept = [copy.copy(heard), copy.deepcopy(heard), heard.rows_first, heard.usual]
+    kept += [] if space.dtype is None else [heard.with_dtype(space.dtype)]
+    for one in kept:
+        assert one.np_validate_callbacks == (refuse,)
+    assert heard.unheard == space
+    if heard.roles:
+        with pytest.raises(TypeError, match="without functions such as validate_callbacks"):
+            dv.View(x=np.zeros((2, 3)), _spaces={"x": heard})
+
+
+def _refuse_all(batch):
+    raise KeyError("refused")
+
+
+def test_a_pickled_space_has_its_callbacks():
+    heard = VectorSpace(2, np_validate_callbacks=[_refuse_all])
+    again = pickle.loads(pickle.dumps(CompositeSpace((heard, VectorSpace(1)))))
+    assert again.components[0] == heard
+    with pytest.raises(KeyError, match="refused"):
+        again.np_validate((np.zeros((1, 2)), np.zeros((1, 1))))
 
 
 @spaces

@@ -524,6 +524,28 @@ def test_a_transforming_dataset():
         d._loader(6, spec=(PLANES, "feature"))
 
 
+def test_callbacks_get_what_is_delivered():
+    seen = []
+
+    def noted(name):
+        return {
+            "np_validate_callbacks": [lambda batch: seen.append((name, "array", shapes(batch)))],
+            "validate_callbacks": [lambda batch: seen.append((name, "view", shapes(batch)))],
+        }
+
+    inner = VectorSpace(3, **noted("label"))
+    space = CompositeSpace((inner, VectorSpace(3), PLANES), **noted("all"))
+    d = planes(2)
+    spec = (space, ("label", "label", "input"))
+    assert DataSpecsMapping(spec).n_unique_specs == 3
+    images = (2, 2, 3, 2)
+    d._get(spec)
+    assert seen == [("all", "view", ((2, 3), (2, 3), images)), ("label", "view", (2, 3))]
+    seen.clear()
+    [*d._loader(2, spec=spec)]
+    assert seen == [("all", "array", ((2, 3), (2, 3), images)), ("label", "array", (2, 3))]
+
+
 def test_sequences_filled_up():
     rows = [[1, 2], [], [3, 4, 5]]
     d = dv.View(w=rows, _spaces={"w": SequenceSpace(IndexSpace(9, 1))})

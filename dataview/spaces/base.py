@@ -33,9 +33,9 @@ _unnamed = itertools.count(1)
 class Space:
     """How a batch is laid out; a batch is an array, or a tuple of batches.
 
-    Spaces do not change; they are equal if they are of one class and all their facts are.  The
-    methods without `np_` take views, which they answer by views, and arrays; those with it take
-    arrays alone.
+    Spaces do not change; they are equal if they are of one class and all their facts are, and the
+    functions that check their batches.  The methods without `np_` take views, which they answer by
+    views, and arrays; those with it take arrays alone.
     """
 
     family: ClassVar[type[Space]]
@@ -52,9 +52,10 @@ class Space:
         own["_facts"] = tuple(facts.items())
         # A dtype is compared by its text: to NumPy, None is a name of float64.
         own["_key"] = tuple([v.str if isinstance(v, np.dtype) else v for v in facts.values()])
-        own["_hash"] = hash((type(self), own["_key"]))
         own["validate_callbacks"] = tuple(validate_callbacks)
         own["np_validate_callbacks"] = tuple(np_validate_callbacks)
+        own["_callbacks"] = own["validate_callbacks"], own["np_validate_callbacks"]
+        own["_hash"] = hash((type(self), own["_key"], own["_callbacks"]))
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(
@@ -73,14 +74,17 @@ class Space:
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return type(self) is type(other) and self._key == other._key
+        return self.lies_as(other) and self._callbacks == other._callbacks
+
+    def lies_as(self, other: object) -> bool:
+        """Whether batches of two spaces lie in the same way, whatever functions check them."""
+        return type(self) is type(other) and self._key == other._key  # type: ignore[attr-defined]
 
     def __hash__(self) -> int:
         return self.__dict__["_hash"]  # type: ignore[no-any-return]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        callbacks = self.validate_callbacks, self.np_validate_callbacks
-        return _remade, (type(self), self.facts, *callbacks)
+        return _remade, (type(self), self.facts, *self._callbacks)
 
     def __repr__(self) -> str:
         told = {name: value for name, value in self._facts if name != "dtype" or value is not None}
@@ -98,7 +102,21 @@ class Space:
 
     def with_dtype(self, dtype: Any) -> Self:
         """Return the same space for another dtype; None is for any."""
-        return type(self)(**{**self.facts, "dtype": dtype})
+        return self.replaced(dtype=dtype)
+
+    def replaced(self, **facts: Any) -> Self:
+        """Return the same space with other facts, checked by the same functions."""
+        return _remade(type(self), {**self.facts, **facts}, *self._callbacks)  # type: ignore[no-any-return]
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether functions of the user check batches, or parts of them."""
+        return any(self._callbacks)
+
+    @property
+    def unheard(self) -> Self:
+        """The same space without functions that check batches."""
+        return type(self)(**self.facts) if self.is_heard else self
 
     # --- checks ------------------------------------------------------------------------------
 
@@ -112,7 +130,7 @@ class Space:
 
     def check(self, batch: Any, where: str) -> None:
         """Raise unless a batch, of nodes or arrays, is one of this space."""
-        if self.validate_callbacks or self.np_validate_callbacks:
+        if any(self._callbacks):
             given = batches.wrapped(batch)
             symbolic = batches.is_symbolic(given)
             for callback in self.validate_callbacks if symbolic else self.np_validate_callbacks:
@@ -237,9 +255,8 @@ class Space:
         raise NotImplementedError
 
 
-def _remade(kind: Any, facts: dict[str, Any], symbolic: Any, numeric: Any) -> Space:
-    found: Space = kind(**facts, validate_callbacks=symbolic, np_validate_callbacks=numeric)
-    return found
+def _remade(kind: Any, facts: dict[str, Any], symbolic: Any, numeric: Any) -> Any:
+    return kind(**facts, validate_callbacks=symbolic, np_validate_callbacks=numeric)
 
 
 def _numeric(batch: Any, method: str, other: str) -> Any:
@@ -348,7 +365,7 @@ def converts(source: type[Space], target: type[Space]) -> Callable[[_Conversion]
 
 def convert(batch: Any, source: Space, target: Space, how: How) -> Any:
     """Return a batch, which was checked, as one of another space."""
-    if source == target:  # what is declared of a field says nothing of how it is stored
+    if source.lies_as(target):  # what is declared of a field says nothing of how it is stored
         dtype = None if isinstance(batch, tuple) else getattr(target, "dtype", None)
         return batch if dtype is None else batches.cast(batch, dtype, how.casting)
     conversion = CONVERSIONS.get((source.family, target.family))

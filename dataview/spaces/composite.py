@@ -118,9 +118,13 @@ class CompositeSpace(Space):
 
     def with_dtype(self, dtype: Any) -> CompositeSpace:
         """Return the same spaces for another dtype, or for a tuple with one for each."""
-        return CompositeSpace(
-            [space.with_dtype(own) for space, own in zip(self, self._each(dtype), strict=True)]
-        )
+        each = zip(self, self._each(dtype), strict=True)
+        return self.replaced(components=[space.with_dtype(own) for space, own in each])
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether functions of the user check batches, or parts of them."""
+        return any(self._callbacks) or any(space.is_heard for space in self)
 
     def _each(self, dtype: Any) -> tuple[Any, ...]:
         if not isinstance(dtype, tuple):

@@ -36,6 +36,7 @@ class Delivery:
 
     def __init__(self, specs: Any, fields: Callable[[str], Node]) -> None:
         self.mapping = DataSpecsMapping(specs)
+        self._is_heard = self.mapping.specs.space.is_heard
         self.sources = tuple(dict.fromkeys(source for _, source in self.mapping.unique))
         self.nodes = nodes = {source: fields(source) for source in self.sources}
         self._steps = [_Step(source, space, nodes[source]) for space, source in self.mapping.unique]
@@ -46,8 +47,10 @@ class Delivery:
 
     def __call__(self, given: Mapping[str, Any]) -> Any:
         """Return the nested batches, of nodes or arrays, by those of the sources."""
-        found = tuple([step(given[step.source]) for step in self._steps])
-        return self.mapping.filled(found)
+        found = self.mapping.filled(tuple([step(given[step.source]) for step in self._steps]))
+        if self._is_heard:
+            self.mapping.specs.space.check(found, "the batch")
+        return found
 
     def in_arrays(self, given: Mapping[str, Any]) -> Any:
         """Return the nested batches as arrays; some of the given ones may be ragged nodes."""
@@ -77,8 +80,6 @@ class _Step:
             found = self.stored.formatted(batch, space, how_of())
             if isinstance(found, Node) and isinstance(self.space, LabelSpace):
                 found = batches.by_rows(found, InRange(self.space.max_labels))
-            if self.space.validate_callbacks or self.space.np_validate_callbacks:
-                self.space.check(found, "the batch")
         except (TypeError, ValueError, OverflowError) as error:
             raise error_at(error, self._where(rows)) from error
         return found if type(found) is np.ndarray else space.marked(found, rows)

@@ -83,6 +83,11 @@ def check_holds(space: Any, node: Node, name: str) -> None:
     """Raise unless a space can be that of a field."""
     if not isinstance(space, Space):
         raise TypeError(f"_spaces= has a space for each field; got {space!r} for {name!r}")
+    if space.is_heard:
+        raise TypeError(
+            f"_spaces=: {name!r}: a field has its space as plain data, without functions such as "
+            "validate_callbacks=; give these with the space that is asked for"
+        )
     extents = node.extents
     if extents is None:  # of samples that were not looked at
         return
@@ -167,7 +172,7 @@ def stored_as(node: Node, wanted: Space, name: str) -> Space:
         return known.rows_first
     extents = node.extents
     row = None if extents is None else extents[1:]
-    usual = wanted.usual
+    usual = wanted.unheard.usual
     is_plain = isinstance(usual, (ArraySpace, SequenceSpace)) and not getattr(
         usual, "sparse", False
     )

@@ -89,7 +89,7 @@ class ConvSpace(ArraySpace):
 
     def with_axes(self, axes: Iterable[str | int]) -> ConvSpace:
         """Return the same space with its axes in another order."""
-        return type(self)(self.shape, self.channels, axes, self.dtype)
+        return self.replaced(axes=axes)
 
     @property
     def rows_first(self) -> ConvSpace:

@@ -130,7 +130,17 @@ class SequenceSpace(Space):
 
     def with_dtype(self, dtype: Any) -> SequenceSpace:
         """Return the same space for another dtype."""
-        return SequenceSpace(self.space.with_dtype(dtype))
+        return self._with_steps(self.space.with_dtype(dtype))
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether functions of the user check batches, or parts of them."""
+        return any(self._callbacks) or self.space.is_heard
+
+    @property
+    def unheard(self) -> SequenceSpace:
+        """The same space without functions that check batches."""
+        return SequenceSpace(self.space.unheard) if self.is_heard else self
 
     @property
     def rows_first(self) -> SequenceSpace:
@@ -143,7 +153,7 @@ class SequenceSpace(Space):
         return self._with_steps(self.space.usual)
 
     def _with_steps(self, space: Any) -> SequenceSpace:
-        return self if space is self.space else SequenceSpace(space)
+        return self if space is self.space else self.replaced(space=space)
 
     def check_batch(self, batch: Any, where: str) -> None:
         """Raise unless a batch is a pair of data and mask that fit."""
@@ -162,7 +172,7 @@ class SequenceSpace(Space):
                 f"got the shape {shape_text(shape)}"
             )
         if not isinstance(data, np.ndarray) or shape[0]:
-            self.space.check_batch(_merged(data, self.space), f"{where}, data")
+            self.space.check(_merged(data, self.space), f"{where}, data")
         wanted = (shape[0], shape[self.get_batch_axis()])
         fits = len(marks) == 2 and all(
             None in pair or pair[0] == pair[1] for pair in zip(marks, wanted, strict=True)

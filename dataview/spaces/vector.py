@@ -59,7 +59,7 @@ VectorSpace.family = VectorSpace
 def densely(space: Space) -> Space:
     """Return a space, without the demand that its batches are sparse."""
     sparse = isinstance(space, VectorSpace) and space.sparse
-    return VectorSpace(space.dim, False, space.dtype) if sparse else space
+    return space.replaced(sparse=False) if sparse else space
 
 
 def as_vectors(batch: Any, target: VectorSpace, how: How) -> Any:
