@@ -8,6 +8,8 @@ array([[3, 4],
        [6, 7]])
 """
 
+import sys
+
 from dataview import cache, samplers, spaces
 from dataview.compute import engine, executor
 from dataview.errors import (
@@ -38,6 +40,7 @@ from dataview.view import (
 __version__ = "0.1.0"
 
 specs = spaces.specs
+sys.modules[f"{__name__}.specs"] = specs  # so that it can be imported by this name, too
 
 __all__ = [
     "FieldError",

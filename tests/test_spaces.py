@@ -134,6 +134,8 @@ def test_a_space_for_any_dtype_is_no_space_for_one():
         assert len(set(found)) == 4
         assert [found.index(space) for space in found] == [0, 1, 2, 3]
     assert "dtype" not in repr(VectorSpace(2))
+    assert repr(VectorSpace(2, dtype=">f4")) == "VectorSpace(dim=2, dtype='>f4')"
+    assert eval(repr(IndexSpace(3, 1, dtype=">i2"))) == IndexSpace(3, 1, dtype=">i2")
     assert repr(VectorSpace(2, dtype="f8")) == "VectorSpace(dim=2, dtype='float64')"
 
 
@@ -530,6 +532,7 @@ MISFITS = [
     (VectorSpace(1, dtype="u1"), np.array([[300]]), OverflowError, "300 does not fit into uint8"),
     (VectorSpace(1, dtype="f4"), np.array([["a"]]), TypeError, "<U1"),
     (VectorSpace(1), np.ma.masked_array([[1.0]], mask=True), TypeError, "lose its mask"),
+    (VectorSpace(1), np.matrix([[1.0]]), TypeError, "got a matrix.* np.asarray"),
     (VectorSpace(1), np.float64(3), TypeError, "an array or a view; got float64"),
     (Conv2DSpace((2, 3), 1), np.zeros((5, 3, 2, 1)), ValueError, "2 rows; got 3 of them, in axis"),
     (Conv2DSpace((2, 3), 1), np.zeros((5, 2, 3, 2)), ValueError, "1 channels; got 2"),

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import collections
+import copy
+import importlib
 import pickle
 
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -238,7 +241,21 @@ def test_parts_that_differ_where_they_should_be_one():
     view = dv.View(ones)
     assert mapping.flatten((view, view)) is view
     assert mapping.flatten((None, None), return_tuple=True) == (None,)
-    for one, other in ((1, 2), (ones, ones * 2), (ones, None), (view, dv.View(ones)), (None, 0)):
+    for same in ([ones, 2], {"a": [ones]}, (ones, [None]), scipy.sparse.csr_array(ones)):
+        assert mapping.flatten((same, copy.deepcopy(same))) is same
+    for one, other in (
+        (1, 2),
+        (ones, ones * 2),
+        (ones, None),
+        (view, dv.View(ones)),
+        (None, 0),
+        ([ones, 2], [ones, 3]),
+        ([ones], (ones,)),
+        ([ones], ones),
+        ({"a": ones}, {"a": ones * 2}),
+        ({"a": ones}, {"b": ones}),
+        (scipy.sparse.csr_array(ones), scipy.sparse.csr_array(ones * 2)),
+    ):
         with pytest.raises(ValueError, match=r"at \[1\] differs"):
             mapping.flatten((one, other))
     for wrong in ("f", [1, 1], (1, 1, 1)):
@@ -434,6 +451,45 @@ def test_metadata_of_others_are_no_space():
 def test_spaces_that_do_not_fit_their_field(declared, error, text):
     with pytest.raises(error, match=text):
         dv.View(x=np.zeros((3, 5)), _spaces=declared)
+
+
+def test_a_space_among_metadata():
+    d = planes()
+    for view in (
+        dv.View(d.input()),
+        dv.View(x=d.input()).x,
+    ):
+        assert view._with_meta(space=PLANES, unit="mm")._space == PLANES
+        with pytest.raises(ValueError, match="its rows are no samples of"):
+            view._with_meta(space=VectorSpace(5))
+    assert dv.View(x=d.input(), _meta={"x": {"space": PLANES}}).x._space == PLANES
+    assert d.input._with_meta(space=None)._space == VectorSpace(12, dtype="i8")
+    assert pickle.loads(pickle.dumps(d.input._with_meta(space=PLANES)))._space == PLANES
+
+
+def test_specifications_are_imported_by_either_name():
+    assert importlib.import_module("dataview.specs") is dv.specs
+    from dataview.specs import DataSpecsMapping as found
+
+    assert found is DataSpecsMapping
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (
+            {"data_specs": (VectorSpace(12), "input")},
+            r"write spec=\(VectorSpace\(dim=12\), 'input'",
+        ),
+        ({"mode": "sequential"}, "write sampler='linear'"),
+        ({"mode": "even_shuffled_sequential"}, "write sampler='permutation'"),
+        ({"rng": 3}, "write seed=3"),
+    ],
+)
+def test_options_of_pylearn2_are_pointed_at_those_here(given, text):
+    for verb in (planes()._loader, planes()._minibatches):
+        with pytest.raises(TypeError, match=text):
+            verb(2, **given)
 
 
 def test_batches_in_the_order_asked():
@@ -713,8 +769,6 @@ def test_a_batch_has_the_dtype_that_is_asked_for_whatever_was_declared():
 
 
 def test_sparse_numbers_that_do_not_fit_are_refused():
-    import scipy.sparse
-
     wide = dv.spaces.VectorSpace(1, sparse=True)
     with pytest.raises(OverflowError, match="-300 does not fit into uint8"):
         wide.np_format_as(scipy.sparse.csr_array([[-300]]), wide.with_dtype("u1"))

@@ -248,6 +248,7 @@ def _checked(
     for name, value in named.items():
         if name not in known:
             option, mark, how = ELSEWHERE.get(name, "").partition("=")
+            value = MODES.get(value, value) if name == "mode" else value
             advice = f"{option}={how.format(value)}" if mark and option in known else ""
             raise unknown_option(name, known, verb, advice)
         default, check = known[name]
@@ -259,16 +260,30 @@ def _checked(
 ELSEWHERE = {
     "batch_sampler": "sampler=",
     "collate_fn": "collate=",
+    "data_specs": "spec={!r}",
     "drop_last": "tail='drop'",
     "drop_remainder": "tail='drop'",
     "generator": "seed={!r}",
+    "mode": "sampler={!r}",
     "num_workers": "workers={!r}",
     "pin_memory": "device=",
     "prefetch_factor": "prefetch={!r}",
     "random_state": "seed={!r}",
+    "rng": "seed={!r}",
     "shuffle": "sampler='permutation'",
 }
 """What to write for the options of other libraries' loaders, with their value."""
+
+MODES = {
+    "batchwise_shuffled_sequential": "batchwise-permutation",
+    "even_sequences": "same-length",
+    "random_slice": "random-slice",
+    "random_uniform": "uniform",
+    "sequential": "linear",
+    "shuffled_sequential": "permutation",
+}
+"""The samplers by the names that Pylearn2 has for them; those of `even_...` also drop the tail."""
+MODES |= {f"even_{mode}": sampler for mode, sampler in MODES.items() if mode != "even_sequences"}
 
 
 def _explained(known: Collection[str]) -> str:

@@ -72,6 +72,11 @@ class ArraySpace(Space):
                 )
         elif isinstance(batch, np.ma.MaskedArray):
             raise TypeError(f"{where}: a masked array would lose its mask; fill it first")
+        elif isinstance(batch, np.matrix):
+            raise TypeError(
+                f"{where}: {self!r} takes an array or a view; got a matrix, which has two axes "
+                "whatever its shape is to be; np.asarray(batch) makes an array of it"
+            )
         elif not isinstance(batch, (np.ndarray, Node)):
             raise TypeError(
                 f"{where}: {self!r} takes an array or a view; got {type(batch).__name__}"

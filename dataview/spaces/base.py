@@ -74,11 +74,11 @@ class Space:
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return self.lies_as(other) and self._callbacks == other._callbacks
+        return self.lies_as(other) and self._callbacks == other._callbacks  # type: ignore[attr-defined]
 
     def lies_as(self, other: object) -> bool:
         """Whether batches of two spaces lie in the same way, whatever functions check them."""
-        return type(self) is type(other) and self._key == other._key  # type: ignore[attr-defined]
+        return type(self) is type(other) and self._key == other._key
 
     def __hash__(self) -> int:
         return self.__dict__["_hash"]  # type: ignore[no-any-return]
@@ -91,7 +91,7 @@ class Space:
         if told.get("sparse") is False:
             del told["sparse"]
         if isinstance(dtype := told.get("dtype"), np.dtype):
-            told["dtype"] = dtype.name
+            told["dtype"] = str(dtype)
         listing = ", ".join(f"{name}={value!r}" for name, value in told.items())
         return f"{type(self).__name__}({listing})"
 

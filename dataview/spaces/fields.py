@@ -79,10 +79,8 @@ def holds_rows(space: Space, row: tuple[int | None, ...]) -> bool:
     return [n for n in row if n != 1] == [n for n in wanted if n != 1]
 
 
-def check_holds(space: Any, node: Node, name: str) -> None:
+def check_holds(space: Space, node: Node, name: str) -> None:
     """Raise unless a space can be that of a field."""
-    if not isinstance(space, Space):
-        raise TypeError(f"_spaces= has a space for each field; got {space!r} for {name!r}")
     if space.is_heard:
         raise TypeError(
             f"_spaces=: {name!r}: a field has its space as plain data, without functions such as "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -177,14 +178,16 @@ def _are_same(one: Any, other: Any) -> bool:
     """Whether two parts are equal; of views, which are not read, whether they are one."""
     if one is other:
         return True
-    if isinstance(one, tuple) and isinstance(other, tuple) and len(one) == len(other):
+    if isinstance(one, (tuple, list)) and type(one) is type(other) and len(one) == len(other):
         return all(map(_are_same, one, other))
+    if isinstance(one, Mapping) and isinstance(other, Mapping) and one.keys() == other.keys():
+        return all(_are_same(one[name], other[name]) for name in one)
     if batches.is_symbolic(one) or batches.is_symbolic(other):
         return batches.unwrapped(one) is batches.unwrapped(other)
     if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
         return type(one) is type(other) and one.dtype == other.dtype and _are_equal(one, other)
     if batches.is_sparse(one) or batches.is_sparse(other):
-        return False
+        return type(one) is type(other) and _are_equal(batches.dense(one), batches.dense(other))
     return bool(one == other)
 
 

@@ -206,7 +206,7 @@ def _driven(node: Record, driver: str) -> Node:
 def with_meta(node: Node, meta: Mapping[str, Mapping[str, Any]]) -> Node:
     """Return the node with metadata by field; that of the whole has the name ''."""
     for name, items in meta.items():
-        kept = MappingProxyType(dict(items))
+        kept = MappingProxyType(_plain_meta(node, name, items))
         if not name:
             node = node.replaced(meta=kept)
             continue
@@ -222,6 +222,16 @@ def with_meta(node: Node, meta: Mapping[str, Mapping[str, Any]]) -> Node:
     return node
 
 
+def _plain_meta(node: Node, name: str, items: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metadata of a field with its space, if there is one, as plain data."""
+    space = items.get(spaces.SPACE)
+    if not isinstance(space, spaces.Space):
+        return dict(items)
+    part = field(node, name) if name in node.fields else node
+    spaces.check_holds(space, part, name or "the data")
+    return {**items, spaces.SPACE: spaces.plain(space)}
+
+
 def with_spaces(node: Node, given: Mapping[str, spaces.Space]) -> Node:
     """Return the node with the spaces of fields among their metadata."""
     meta: dict[str, Mapping[str, Any]] = {}
@@ -229,8 +239,9 @@ def with_spaces(node: Node, given: Mapping[str, spaces.Space]) -> Node:
         if name and name not in node.fields:
             raise unknown_field(name, node.fields, "_spaces=")
         part = field(node, name) if name else node
-        spaces.check_holds(space, part, name or "the data")
-        meta[name] = {**part.meta, spaces.SPACE: spaces.plain(space)}
+        if not isinstance(space, spaces.Space):
+            raise TypeError(f"_spaces= has a space for each field; got {space!r} for {name!r}")
+        meta[name] = {**part.meta, spaces.SPACE: space}
     return with_meta(node, meta)
 
 
