@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 import dataview as dv
 from children import python
+from dataview.compute import evaluation
 from dataview.formats.texts import csv as csv_room
 from dataview.formats.texts import csv_arrow
 from dataview.formats.texts import csv_lines as lines
@@ -507,6 +508,16 @@ def test_a_row_reads_its_group_alone_and_columns_asked_together_once(tmp_path):
         assert d.n[70_001]() == 70_001
         assert d.x[:]().sum() == sum(n / 8 for n in range(100_000))
     assert all(size < 3 * lines.GROUP_BYTES for size, _ in sizes[:2])
+
+
+def test_a_row_of_a_file_needs_no_plan(tmp_path):
+    d = dv.open(written(tmp_path, table(1000)))
+    assert d[0]().tolist() == (0, 0.0, "t0")
+    assert list(d[0]._asdict()) == ["n", "x", "s"]
+    with mock.patch.object(evaluation, "_answer", side_effect=AssertionError("a plan")):
+        assert d[700]().tolist() == (700, 87.5, "t700")
+        assert d[900]._asdict() == {"n": 900, "x": 112.5, "s": "t900"}
+        assert d[[5, 3]]().tolist() == [(5, 0.625, "t5"), (3, 0.375, "t3")]
 
 
 def test_threads_pickles_and_workers_read_it(tmp_path):

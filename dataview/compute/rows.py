@@ -197,7 +197,7 @@ def _several(rows: Rows) -> Rows:
 def _of_stored(evaluate: Evaluate, node: Stored) -> Taker | None:
     """Return what reads rows of a store."""
     source = node.source
-    if source.shares or source.memory is not None:
+    if source.memory is not None:
         return None
     return lambda rows: source.read(rows_index(source.shape, rows), {})[()]
 
