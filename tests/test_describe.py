@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
+from children import printed
 from counting import Rows
 from dataview.compute import sampled_rows
 from dataview.sizes import sizes
@@ -170,6 +171,29 @@ def test_memory_is_bounded_whatever_the_number_of_rows():
     finally:
         tracemalloc.stop()
     assert peak < 2 << 20 < a.nbytes
+
+
+LONG_TEXTS = """
+import resource, sys
+import numpy as np
+import dataview as dv
+dv.open(sys.argv[2])._describe()
+used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+d = dv.open(sys.argv[1])._describe()
+assert d["b"]["count"] == 200_000 and d["b"]["distinct"] > 190_000, d
+assert d["a"]["most frequent"] == "x" * 200 and d["a"]["distinct"] == 1, d
+assert d.sampled == {"a", "b"}, d.sampled
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - used) >> 10)
+"""
+
+
+def test_memory_is_bounded_however_long_texts_are(tmp_path):
+    same = "x" * 200
+    rows = "".join(f"{same},{same}{n}\n" for n in range(200_000))
+    (tmp_path / "large.csv").write_text("a,b\n" + rows)
+    (tmp_path / "small.csv").write_text("a,b\nx,y\nx,z\n")
+    grown = int(printed("-c", LONG_TEXTS, tmp_path / "large.csv", tmp_path / "small.csv"))
+    assert grown < 150, f"{grown} MB more, and all texts have 80 MB, in memory 120"
 
 
 def test_a_description_is_text_html_and_plain_dictionaries():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
@@ -38,8 +39,11 @@ from dataview.tables import masks_in
 SAMPLED_BYTES = 1 << 25
 """The sample of one field has at most so many bytes: of wide fields, fewer rows."""
 
-SAMPLED_BYTES_IN_ALL = 1 << 27
+SAMPLED_BYTES_IN_ALL = 1 << 26
 """The samples of all fields together have at most so many bytes."""
+
+OBJECT_BYTES = 64
+"""About what a short text takes, with its place in an array."""
 
 WINDOW = 16
 QUARTERS = {"25%": 0.25, "50%": 0.5, "75%": 0.75}
@@ -180,8 +184,7 @@ def _summaries(leaves: list[_Leaf]) -> list[_Summary]:
     settle(*roots)
     shape = known_shape(roots[0])
     count = shape[0] if shape else 1
-    row = sum(size_of(known_shape(root)[1:]) * known_dtype(root).itemsize for root in roots)
-    step = max(1, sizes.block_bytes // max(1, row))
+    step = max(1, sizes.block_bytes // max(1, sum(map(_row_bytes, roots))))
     shared = have_makers_in_common(roots)
     cuts = cuts_along(0, count, min(step, rows_of_request(roots)) if shared else step)
     templates = [at_path(leaf.root, leaf.path) for leaf in leaves]
@@ -206,24 +209,33 @@ def _summaries(leaves: list[_Leaf]) -> list[_Summary]:
 
     nothing = [np.empty(0, known_dtype(node)) for node in templates]
     totals = [_Summary(none, none) for none in nothing]
+    for total in totals:
+        total.most = SAMPLED_BYTES_IN_ALL // len(totals)
     for start in range(0, len(cuts), WINDOW):
         for states in run_blocks(parts, cuts[start : start + WINDOW]):
             for total, state in zip(totals, states, strict=True):
                 total.add(state)
     for total, rows in zip(totals, numbers, strict=True):
-        total.share = len(rows) / count if count else 1.0
+        total.share = len(rows) / count / total.step if count else 1.0
     return totals
 
 
 def _samples_of(nodes: list[Node], count: int) -> list[np.ndarray]:
     """Return the rows of which the sample of each field is taken."""
-    widths = [max(1, size_of(known_shape(n)[1:]) * known_dtype(n).itemsize) for n in nodes]
+    widths = [max(1, _row_bytes(node)) for node in nodes]
     wanted = [max(1, min(sizes.sampled_rows, SAMPLED_BYTES // width)) for width in widths]
     held = sum(min(count, rows) * width for rows, width in zip(wanted, widths, strict=True))
     share = min(1.0, SAMPLED_BYTES_IN_ALL / max(1, held))
     wanted = [max(1, int(rows * share)) for rows in wanted]
     rows_of = {rows: sampled_rows(count, rows) for rows in wanted}
     return [rows_of[rows] for rows in wanted]
+
+
+def _row_bytes(node: Node) -> int:
+    """Return about how much memory a row takes; objects take more than their places in it."""
+    dtype = known_dtype(node)
+    each = OBJECT_BYTES if dtype.hasobject else dtype.itemsize
+    return size_of(known_shape(node)[1:]) * each
 
 
 def _block(root: Node, cut: Cut, memo: Memo) -> Node:
@@ -256,6 +268,7 @@ class _Summary:
         self.may_lack = may_be_missing(data.dtype)
         self.sample = [_known(np.array(chosen).reshape(-1))]
         self.share = 1.0  # of the rows that are in the sample
+        self.step, self.held, self.most = 1, 0, SAMPLED_BYTES_IN_ALL
         self.states: dict[str, Any] = {}
         if len(known):
             with np.errstate(all="ignore"):
@@ -276,11 +289,19 @@ class _Summary:
         self.may_lack |= other.may_lack
         self.count += other.count
         self.missing += other.missing
-        self.sample += other.sample
+        self._add_sample(np.concatenate(other.sample))
         for kind, state in other.states.items():
             with np.errstate(all="ignore"):
                 known = self.states.get(kind)
                 self.states[kind] = state if known is None else _COMBINE[kind](known, state)
+
+    def _add_sample(self, sample: np.ndarray) -> None:
+        """Include a sample; of texts that turn out to be long, every other one is left out."""
+        self.sample.append(np.array(sample[:: self.step]))
+        self.held += _bytes_of(self.sample[-1])
+        while sample.dtype.hasobject and self.held > self.most and sum(map(len, self.sample)) > 1:
+            self.sample = [np.array(np.concatenate(self.sample)[::2])]
+            self.step, self.held = self.step * 2, _bytes_of(self.sample[0])
 
     def statistics(self) -> dict[str, Any]:
         """Return the statistics by name."""
@@ -356,6 +377,12 @@ def _known(flat: np.ndarray) -> np.ndarray:
         return flat
     present = is_present(flat)
     return flat if present.all() else flat[present]
+
+
+def _bytes_of(sample: np.ndarray) -> int:
+    """Return how much memory elements take, with the objects that they may be."""
+    own = sum(map(sys.getsizeof, sample.tolist())) if sample.dtype.hasobject else 0
+    return sample.nbytes + own
 
 
 def _plain(value: Any) -> Any:
