@@ -330,6 +330,21 @@ def test_names_are_where_they_are_said_to_be(tmp_path, way):
     assert values(path, header=1, **how)["5"] == [8]
 
 
+def test_rows_with_fewer_cells_are_filled_up_if_that_is_asked_for(tmp_path, way):
+    path = written(tmp_path, "file,a,b\n1,x\n2,,y\n3\n4,x,y")
+    with pytest.raises(ValueError, match=r"short='missing' takes rows"):
+        dv.open(path)
+    found = values(path, short="missing", types={"file": str})
+    assert found["file"] == ["1", "2", "3", "4"]
+    assert found["a"] == ["x", None, None, "x"]
+    assert found["b"] == [None, "y", None, "y"]
+    long = written(tmp_path, "a,b\n1,2\n1,2,3\n", "long.csv")
+    with pytest.raises(ValueError, match="line 3, 3 cells"):
+        dv.open(long, short="missing")
+    with pytest.raises(ValueError, match="short is one of 'refuse', 'missing'; got 'fill'"):
+        dv.open(long, short="fill")
+
+
 def test_what_is_missing_is_said_and_filled(tmp_path, way):
     path = written(tmp_path, 'a,b,s\n1,-99,?\n-99,2.5,"?"\n,3,\n'.replace("\n,3", "\n5,3"))
     found = values(path, missing=("-99", "?"))

@@ -34,6 +34,9 @@ LONGEST_ROW = 1 << 24
 SAMPLE = 1 << 16
 """So much text is read at first, to find what parts cells and whether there are names."""
 
+SHORT = ("refuse", "missing")
+"""What becomes of rows with fewer cells than there are names: an error, or cells are missing."""
+
 AHEAD = 2
 """So many texts are looked at while the next is read."""
 
@@ -56,10 +59,11 @@ def open_csv(
     skip: int = 0,
     index: bool = False,
     schema: str = "same",
+    short: str = "refuse",
 ) -> Node:
     """Return the record of the columns of a file, or of several whose rows follow one another."""
     options = Options(
-        sep, header, names, types, missing, quote, comment, encoding, decimal, dates, skip
+        sep, header, names, types, missing, quote, comment, encoding, decimal, dates, skip, short
     )
     paths = [path] if isinstance(path, str) else path
     if mode != "r":
@@ -76,7 +80,7 @@ def _table(path: str, claim: Claim | None, options: Options, keeps_index: bool) 
     """Return the table of a file."""
     file = TextFile(path, options.encoding, claim)
     layout = _layout(file, options)
-    parser = Parser(file, layout.dialect, layout.names)
+    parser = Parser(file, layout.dialect, layout.names, options.short == "missing")
     asked = Asked(_given(layout, options, path), _finds_dates(options, path))
     found = csv_index.kept(file, repr(options)) if keeps_index else None
     if found is None or len(found.seen) != len(layout.names):
@@ -121,6 +125,7 @@ class Options(NamedTuple):
     decimal: str = "."
     dates: Any = True
     skip: int = 0
+    short: str = "refuse"
 
 
 class CsvTable(Table):
@@ -197,6 +202,8 @@ class Layout(NamedTuple):
 
 def _layout(file: TextFile, options: Options) -> Layout:
     path = file.path
+    if options.short not in SHORT:
+        raise ValueError(f"short is one of {', '.join(map(repr, SHORT))}; got {options.short!r}")
     dialect = dialects.checked(
         options.sep, options.quote, options.comment, options.decimal, options.missing
     )
@@ -217,6 +224,8 @@ def _layout(file: TextFile, options: Options) -> Layout:
     first = rows[number + 1] if number + 1 < len(rows) else head
     if first is None:
         raise ValueError(f"{path} holds no rows")
+    if options.short == "missing" and head is not None:
+        first = dialects.lengthened(first, len(head))
     if len(first) == 1:
         csv_guesses.tell_other_separator(_sample(file, begin), dialect, is_guessed, path)
     if max(len(first), len(head or ())) > MOST_COLUMNS:

@@ -16,10 +16,15 @@ from dataview.formats.texts.text_files import TextFile, line_at
 
 
 class Parser:
-    """What parses rows of a file, and names the line and the column of a wrong cell."""
+    """What parses rows of a file, and names the line and the column of a wrong cell.
 
-    def __init__(self, file: TextFile, dialect: Dialect, names: Sequence[str]) -> None:
-        self.file, self.dialect, self.names = file, dialect, names
+    `lengthens` says that rows may have fewer cells than there are names; the others are empty.
+    """
+
+    def __init__(
+        self, file: TextFile, dialect: Dialect, names: Sequence[str], lengthens: bool = False
+    ) -> None:
+        self.file, self.dialect, self.names, self.lengthens = file, dialect, names, lengthens
 
     def seen(self, raw: bytes, place: int, known: Sequence[int], asked: Asked) -> list[int]:
         """Return what is seen in each column of a text that begins at a place of the file."""
@@ -86,12 +91,15 @@ class Parser:
         """Return the cells of each column."""
         rows = dialects.rows_of(decoded(self.file, place, raw), self.dialect)
         width = len(self.names)
+        if self.lengthens:
+            rows = [dialects.lengthened(row, width) for row in rows]
         if any(len(row) != width for row in rows):
             number, row = next((n, row) for n, row in enumerate(rows) if len(row) != width)
             raise self.error(
                 f"{dialects.cells(len(row))}, and the first row has {width}: "
                 f"{shortened(self.dialect.sep.join(row))!r}; sep= is {self.dialect.sep!r} here, "
-                f"quote= {self.dialect.quote!r}, and skip= leaves out lines before the table",
+                f"quote= {self.dialect.quote!r}, skip= leaves out lines before the table, and "
+                "short='missing' takes rows with fewer cells",
                 raw,
                 place,
                 number,

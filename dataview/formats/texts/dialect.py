@@ -148,7 +148,8 @@ def named(header: Sequence[str] | None, width: int, where: str) -> list[str]:
     if given and len(given) != width:
         raise ValueError(
             f"{where}: the first row has {cells(len(given))} and the next has {width}; skip= "
-            "leaves out lines before the table, header=None says that there are no names"
+            "leaves out lines before the table, header=None says that there are no names, and "
+            "short='missing' takes rows with fewer cells"
         )
     names: dict[str, None] = {}
     for number in range(width):
@@ -158,6 +159,15 @@ def named(header: Sequence[str] | None, width: int, where: str) -> list[str]:
             None
         )
     return list(names)
+
+
+def lengthened(row: list[str], width: int) -> list[str]:
+    """Return a row with empty cells behind it, if it has fewer than so many.
+
+    >>> lengthened(["a"], 3)
+    ['a', '', '']
+    """
+    return row + [""] * (width - len(row))
 
 
 def cells(count: int) -> str:
