@@ -15,11 +15,14 @@ class Server:
     def __init__(self, port):
         self.url = f"http://127.0.0.1:{port}"
         self.files, self.faults, self.asked = {}, {}, []
-        self.has_marks = True
+        self.has_marks = self.has_ranges = True
         self.lock = threading.Lock()
 
     def paths(self):
         return [path for path, _ in self.asked]
+
+    def ranges(self):
+        return [headers.get("Range") for _, headers in self.asked]
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -42,12 +45,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
         asked = self.headers.get("Range")
         if self.headers.get("If-None-Match") == mark:
             self.answer(304, headers=marks)
-        elif asked and self.headers.get("If-Range") == mark:
-            start = int(asked.removeprefix("bytes=").removesuffix("-"))
-            part = f"bytes {start}-{len(data) - 1}/{len(data)}"
-            self.answer(206, data[start:], {**marks, "Content-Range": part})
+        elif asked and served.has_ranges and self.headers.get("If-Range", mark) == mark:
+            self.answer_part(asked, data, marks)
         else:
             self.answer(200, data, marks)
+
+    def answer_part(self, asked, data, marks):
+        first, last = asked.removeprefix("bytes=").split("-")
+        start, stop = int(first), min(int(last or len(data) - 1) + 1, len(data))
+        part = "*" if start >= stop else f"{start}-{stop - 1}"
+        marks = {**marks, "Content-Range": f"bytes {part}/{len(data)}"}
+        self.answer(416 if part == "*" else 206, data[start:stop], marks)
 
     def answer(self, status, data=b"", headers=None, length=None):
         self.send_response(status)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import hashlib
 import io
@@ -25,6 +24,7 @@ import zarr
 import dataview as dv
 from children import printed
 from dataview import cache
+from leftovers import nothing_left
 from servers import cut, redirect, reset, serving, status, times
 
 
@@ -33,39 +33,10 @@ def root(tmp_path):
     """A root for each test, and a check that nothing but files that were asked for is left."""
     folder = tmp_path / "root"
     cache.set_root(folder)
-    threads, sockets = own_threads(), open_sockets()
-    yield folder
-    cache.set_root(None)
-    cache.set_limit()
-    assert [str(path) for path in tmp_path.rglob(".*")] == []
-    assert own_threads() == threads
-    assert open_sockets() <= sockets
-    gc.collect()
-    assert [link for link in open_files().values() if link.startswith(str(tmp_path))] == []
-
-
-def own_threads():
-    """The threads that end: not those that tqdm and zarr keep for later."""
-    return {one for one in threading.enumerate() if not one.daemon}
-
-
-def open_files():
-    """What each handle of this process is of, but the one by which they are listed."""
-    links = {}
-    for handle in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(FileNotFoundError):
-            links[int(handle)] = os.readlink(f"/proc/self/fd/{handle}")
-    return links
-
-
-def open_sockets():
-    """The sockets of connections; zarr keeps a pair of others for later."""
-    found = set()
-    for handle, link in open_files().items():
-        if link.startswith("socket:"):
-            with socket.socket(fileno=os.dup(handle)) as opened:
-                found |= {link} if opened.family == socket.AF_INET else set()
-    return found
+    with nothing_left(tmp_path):
+        yield folder
+        cache.set_root(None)
+        cache.set_limit()
 
 
 def files_in(folder):

@@ -23,8 +23,6 @@ from dataview.cache.making import make_or_load
 from dataview.cache.progress import Progress as Progress
 from dataview.cache.progress import reporting as reporting
 from dataview.cache.root import root, set_root
-from dataview.cache.urls import check_local as check_local
-from dataview.cache.urls import is_url as is_url
 
 # What has its own name after "as" is for other wings, and not for users.
 __all__ = ["clear", "download", "info", "make_or_load", "root", "set_limit", "set_root"]

@@ -11,7 +11,7 @@ from typing import Any
 from dataview.cache.making import alone, new_at, put
 from dataview.cache.root import root
 from dataview.cache.transfer import Request, fetch
-from dataview.cache.urls import file_name, is_url, key_of, shown
+from dataview.sources import file_name, is_url, key_of, shown
 
 
 def download(

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 from dataview.cache.making import alone, new_at, put, remove, sweep
 from dataview.cache.root import folder_at, root
 from dataview.cache.transfer import Request, Stamp, Unchanged, fetch
-from dataview.cache.urls import WEB, file_name, key_of, local_path, scheme_of, shown
 from dataview.errors import warn
+from dataview.sources import WEB, file_name, key_of, local_path, scheme_of, shown
 from dataview.write import lock
 
 if sys.platform != "win32":

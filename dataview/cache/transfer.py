@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import errno
 import pathlib
-import random
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 from dataview.cache.progress import Progress, reporting
-from dataview.cache.urls import WEB, scheme_of, shown
 from dataview.errors import import_library
+from dataview.sources import (
+    WEB,
+    BrokenOff,
+    may_pass,
+    place_may_pass,
+    refused,
+    repeated,
+    scheme_of,
+    shown,
+)
 
 Stamp: TypeAlias = "dict[str, str | int]"
 """What tells a version of a remote file from others: its ETag, its time, its size."""
@@ -20,27 +27,15 @@ Stamp: TypeAlias = "dict[str, str | int]"
 PIECE = 1 << 16
 """How many bytes are read at a time."""
 
-PAUSE, LONGEST_PAUSE = 0.2, 5.0
-"""The seconds after which a failed attempt is repeated: first, and as they double, at most."""
-
-PASSING = (408, 425, 429, 500, 502, 503, 504)
-"""What web servers answer if a later attempt may succeed."""
-
 MARKS = (
     *("ETag", "etag", "generation", "md5Hash", "CRC"),
     *("LastModified", "last_modified", "mtime", "modified", "updated", "created", "date_time"),
 )
 """What file systems of fsspec say of a file that is different when its bytes are."""
 
-_chance = random.SystemRandom()  # the generator that the user has seeded stays as it is
-
 
 class Unchanged(Exception):
     """The remote file is the one that is known already."""
-
-
-class BrokenOff(ConnectionError):
-    """A transfer that ended before the file did."""
 
 
 class Request(NamedTuple):
@@ -119,29 +114,6 @@ class Arriving:
             )
 
 
-# --- attempts ----------------------------------------------------------------------------------
-
-
-def _repeated(
-    attempt: Callable[[], None], is_passing: Callable[[OSError], bool], file: Arriving
-) -> None:
-    """Make an attempt until one succeeds, or nothing has arrived for too long."""
-    since, arrived, pause = time.monotonic(), 0, PAUSE
-    while True:
-        try:
-            attempt()
-            return
-        except OSError as error:
-            if not is_passing(error):
-                raise
-            if file.count > arrived:
-                since, arrived, pause = time.monotonic(), file.count, PAUSE
-            if time.monotonic() + pause > since + file.request.deadline:
-                raise
-        time.sleep(pause * _chance.uniform(0.5, 1))
-        pause = min(2 * pause, LONGEST_PAUSE)
-
-
 # --- web servers -------------------------------------------------------------------------------
 
 
@@ -163,22 +135,10 @@ def _from_web(request: Request, file: Arriving) -> Stamp:
         finally:
             answers.close()
 
-    def is_passing(error: OSError) -> bool:
-        if isinstance(error, requests.HTTPError):
-            return error.response.status_code in PASSING
-        known = (
-            requests.ConnectionError,
-            requests.Timeout,
-            requests.exceptions.ChunkedEncodingError,
-        )
-        return isinstance(error, (*known, BrokenOff)) and not isinstance(
-            error, requests.exceptions.SSLError
-        )
-
     try:
-        _repeated(attempt, is_passing, file)
+        repeated(attempt, may_pass, request.deadline, lambda: file.count)
     except requests.HTTPError as error:
-        raise _refused(request.url, error.response) from error
+        raise refused(request.url, error.response) from error
     except requests.exceptions.InvalidURL as error:
         raise ValueError(f"{shown(request.url)!r} is no URL of a web server: {error}") from error
     except (requests.RequestException, BrokenOff) as error:
@@ -186,16 +146,6 @@ def _from_web(request: Request, file: Arriving) -> Stamp:
             f"{shown(request.url)} could not be fetched: {error}; nothing of it is kept"
         ) from error
     return answers.stamp
-
-
-def _refused(url: str, response: Any) -> OSError:
-    """Return the error for what a web server has answered instead of a file."""
-    said = f"the server answers {response.status_code} {response.reason}"
-    if response.status_code in (404, 410):
-        return FileNotFoundError(errno.ENOENT, said, shown(url))
-    if response.status_code in (401, 403):
-        return PermissionError(errno.EACCES, said, shown(url))
-    return ConnectionError(f"{shown(url)} could not be fetched: {said}")
 
 
 class _Answers:
@@ -231,7 +181,7 @@ class _Answers:
             self._go_on(response.headers)
             return
         if response.status_code not in (200, 203):
-            raise _refused(self.file.request.url, response)
+            raise refused(self.file.request.url, response)
         self.file.restart()
         self.stamp = _stamp_of(response.headers)
         if self.stamp and self.stamp == self.known:
@@ -288,10 +238,7 @@ def _from_elsewhere(request: Request, file: Arriving) -> Stamp:
             if hasattr(system, "close"):  # an archive, which is open as long as it is used
                 system.close()
 
-    def is_passing(error: OSError) -> bool:
-        return isinstance(error, (ConnectionError, TimeoutError))
-
-    _repeated(attempt, is_passing, file)
+    repeated(attempt, place_may_pass, request.deadline, lambda: file.count)
     return stamp
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from dataview.cache import check_local
 from dataview.compute import replacing
 from dataview.errors import error_at, hint, unknown_option, warn
 from dataview.formats.arrays import ZarrSource
@@ -25,7 +24,7 @@ from dataview.plan.guards import check_ends
 from dataview.plan.kinds import Record, Stored, known_dtype, known_shape, members
 from dataview.plan.node import Node, Part
 from dataview.plan.walk import below
-from dataview.sources import ArraySource
+from dataview.sources import ArraySource, check_local
 
 
 def save(

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from dataview.cache import is_url, local_copy
+from dataview.cache import local_copy
 from dataview.errors import hint, unknown_option, warn
 from dataview.formats import advice
 from dataview.formats.arrays import (
@@ -47,6 +47,7 @@ from dataview.formats.writers.arrays import WRITERS, Writer
 from dataview.formats.writers.csv import CSV_WRITER
 from dataview.formats.writers.tables import TABLE_WRITERS
 from dataview.plan.node import Node
+from dataview.sources import is_url
 from dataview.write import Recovery, journals_of, recovered
 
 Open: TypeAlias = Callable[..., Node]

@@ -39,6 +39,22 @@ from dataview.sources.npy_header import (
 )
 from dataview.sources.packing import packed_together
 from dataview.sources.protocol import Memo, Source
+from dataview.sources.remote import (
+    WEB,
+    BrokenOff,
+    check_local,
+    file_name,
+    is_url,
+    key_of,
+    local_path,
+    may_pass,
+    place_may_pass,
+    read_ranges,
+    refused,
+    repeated,
+    scheme_of,
+    shown,
+)
 from dataview.sources.scratch import REUSED, borrow, give_back
 from dataview.sources.sharing import (
     Home,
@@ -51,11 +67,14 @@ from dataview.sources.sharing import (
 )
 
 __all__ = [
-    "AT_ONCE", "FROM_OTHERS", "REUSED", "SETTLED_NS", "Abandoned", "ArrayLike", "ArraySource",
-    "DelayedSource", "FileState", "FunctionSource", "Header", "HoldsObjects", "Home", "Made",
-    "Memo", "NpyFile", "NpySource", "Opening", "Reference", "Source", "are_together", "borrow",
-    "by_path", "check_array", "check_held", "check_like", "check_writable", "give_back",
-    "header_bytes", "header_in", "holds", "keep_room", "key_of_file", "made_once", "made_so_far",
-    "making", "new_file", "new_folder", "new_place", "open_npy", "open_regular", "packed_together",
-    "raw_bytes", "state_of", "store_of_file", "stores_meeting", "temporary_file", "temporary_npy",
+    "AT_ONCE", "FROM_OTHERS", "REUSED", "SETTLED_NS", "WEB", "Abandoned", "ArrayLike",
+    "ArraySource", "BrokenOff", "DelayedSource", "FileState", "FunctionSource", "Header",
+    "HoldsObjects", "Home", "Made", "Memo", "NpyFile", "NpySource", "Opening", "Reference",
+    "Source", "are_together", "borrow", "by_path", "check_array", "check_held", "check_like",
+    "check_local", "check_writable", "file_name", "give_back", "header_bytes", "header_in",
+    "holds", "is_url", "keep_room", "key_of", "key_of_file", "local_path", "made_once",
+    "made_so_far", "making", "may_pass", "new_file", "new_folder", "new_place", "open_npy",
+    "open_regular", "packed_together", "place_may_pass", "raw_bytes", "read_ranges", "refused",
+    "repeated", "scheme_of", "shown", "state_of", "store_of_file", "stores_meeting",
+    "temporary_file", "temporary_npy",
 ]  # fmt: skip

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from dataview import cache, exchange, formats
+from dataview import exchange, formats
 from dataview.compute import evaluate_all
 from dataview.exchange import Function, pack_like
 from dataview.formats import Recovery
@@ -15,6 +15,7 @@ from dataview.loader import collated
 from dataview.plan.concat import concat as concat_nodes
 from dataview.plan.fields import WindowSpec
 from dataview.plan.node import Node
+from dataview.sources import is_url
 from dataview.spaces import Space, joined_meta
 from dataview.view import declare
 from dataview.view.face import evaluated, node_from, node_of, unwrapped
@@ -67,7 +68,7 @@ def _paths(path: Any, mode: str) -> list[str] | None:
     if not isinstance(path, (str, bytes, os.PathLike)):
         return None
     pattern = os.fsdecode(path)
-    if mode == "w" or not any(mark in pattern for mark in "*?[") or cache.is_url(pattern):
+    if mode == "w" or not any(mark in pattern for mark in "*?[") or is_url(pattern):
         return None
     return None if os.path.exists(pattern) else formats.matching(pattern)
 

@@ -1,0 +1,21 @@
+"""Bytes of files that are elsewhere: a few of them at a time, or all."""
+
+from dataview.sources.remote.attempts import BrokenOff, repeated
+from dataview.sources.remote.places import place_may_pass
+from dataview.sources.remote.reading import read_ranges
+from dataview.sources.remote.urls import (
+    WEB,
+    check_local,
+    file_name,
+    is_url,
+    key_of,
+    local_path,
+    scheme_of,
+    shown,
+)
+from dataview.sources.remote.web import may_pass, refused
+
+__all__ = [
+    "WEB", "BrokenOff", "check_local", "file_name", "is_url", "key_of", "local_path", "may_pass",
+    "place_may_pass", "read_ranges", "refused", "repeated", "scheme_of", "shown",
+]  # fmt: skip

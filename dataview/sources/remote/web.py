@@ -1,0 +1,171 @@
+"""Parts of files on web servers, and what their answers mean."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import re
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from dataview.errors import import_library
+from dataview.sources.remote.attempts import BrokenOff, repeated
+from dataview.sources.remote.places import AT_ONCE, Place
+from dataview.sources.remote.runs import WHOLE, Run, beyond
+from dataview.sources.remote.urls import shown
+
+PASSING = (408, 425, 429, 500, 502, 503, 504)
+"""What web servers answer if a later attempt may succeed."""
+
+PIECE = 1 << 16
+"""How many bytes are read at a time."""
+
+MOST_WHOLE = 1 << 30
+"""Files up to so many bytes are brought whole by a server that gives no parts of files."""
+
+
+class _NoParts(Exception):
+    """The server gives whole files only."""
+
+
+def read_from_web(place: Place, runs: Sequence[Run]) -> list[bytes]:
+    """Return the bytes of runs of a file on a web server: a request for each, a few at a time.
+
+    A server that gives no parts of files is asked once for all of it.
+    """
+    with _session() as session:
+        try:
+            return _each(session, place, runs)
+        except _NoParts:
+            (whole,) = _each(session, place, [WHOLE])
+    for run in runs:
+        if run[1] > len(whole):
+            raise beyond(shown(place.url), len(whole), run)
+    return [whole[slice(*run)] for run in runs]
+
+
+@contextlib.contextmanager
+def _session() -> Iterator[Any]:
+    """Keep connections as long as the block lasts."""
+    session = import_library("requests", "dataview[download]").Session()
+    try:
+        yield session
+    finally:
+        # The session alone leaves those open whose pool an error refers to.
+        for adapter in session.adapters.values():
+            for manager in (adapter.poolmanager, *adapter.proxy_manager.values()):
+                for pool in map(manager.pools.get, manager.pools.keys()):
+                    pool.close()
+        session.close()
+
+
+def _each(session: Any, place: Place, runs: Sequence[Run]) -> list[bytes]:
+    """Return the bytes of each run, all of one version of the file."""
+    if len(runs) == 1:
+        found = [_read(session, place, runs[0])]
+    else:
+        with ThreadPoolExecutor(min(AT_ONCE, len(runs))) as threads:
+            waiting = [threads.submit(_read, session, place, run) for run in runs]
+            try:
+                found = [one.result() for one in waiting]
+            except BaseException:
+                threads.shutdown(wait=False, cancel_futures=True)
+                raise
+    if len({version for _, version in found}) > 1:
+        raise ValueError(f"{shown(place.url)} was replaced while it was read; read it again")
+    return [data for data, _ in found]
+
+
+def _read(session: Any, place: Place, run: Run) -> tuple[bytes, str]:
+    """Return the bytes of a run, and what tells the version of the file."""
+    requests = import_library("requests", "dataview[download]")
+    url = shown(place.url)
+    data = bytearray()
+    asked = {"Accept-Encoding": "identity"}
+    if run is not WHOLE:
+        asked["Range"] = f"bytes={run[0]}-{run[1] - 1}"
+
+    def attempt() -> str:
+        data.clear()
+        with session.get(place.url, headers=asked, stream=True, timeout=place.timeout) as answer:
+            size = _size(answer, place.url, run)
+            for piece in answer.iter_content(PIECE):
+                data.extend(piece)
+                if size is not None and len(data) > size:
+                    break
+            if size is not None and len(data) != size:
+                raise BrokenOff(f"{len(data)} bytes have arrived in place of {size}")
+            return str(answer.headers.get("ETag") or answer.headers.get("Last-Modified"))
+
+    try:
+        version = repeated(attempt, may_pass, place.deadline, lambda: len(data))
+    except requests.HTTPError as error:
+        raise refused(place.url, error.response) from error
+    except requests.exceptions.InvalidURL as error:
+        raise ValueError(f"{url!r} is no URL of a web server: {error}") from error
+    except (requests.RequestException, BrokenOff) as error:
+        raise ConnectionError(f"{url} could not be read: {error}") from error
+    return bytes(data), version
+
+
+def _size(answer: Any, url: str, run: Run) -> int | None:
+    """Return how many bytes an answer is to have, None if it does not say so; or raise."""
+    part = answer.headers.get("Content-Range", "")
+    known = re.fullmatch(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)", part.strip())
+    if answer.status_code == 416 and known is not None and known[3] != "*":
+        raise beyond(shown(url), int(known[3]), run)
+    answer.raise_for_status()
+    if run is WHOLE:
+        if answer.status_code not in (200, 203):
+            raise refused(url, answer)
+        return _whole(answer, url)
+    if answer.status_code == 200:
+        raise _NoParts
+    if answer.status_code != 206 or known is None or known[1] is None:
+        raise refused(url, answer)
+    if known[3] != "*" and int(known[3]) < run[1]:
+        raise beyond(shown(url), int(known[3]), run)
+    if (int(known[1]), int(known[2]) + 1) != run:
+        raise BrokenOff(
+            f"the server sends {part!r}, and bytes {run[0]}-{run[1] - 1} were asked for"
+        )
+    return run[1] - run[0]
+
+
+def _whole(answer: Any, url: str) -> int | None:
+    length = answer.headers.get("Content-Length", "")
+    if "Content-Encoding" in answer.headers or not length.isdecimal():
+        return None
+    if int(length) > MOST_WHOLE:
+        raise OSError(
+            errno.EFBIG,
+            f"it has {length} bytes, and its server gives no parts of files; dv.cache.download() "
+            "brings it to this machine",
+            shown(url),
+        )
+    return int(length)
+
+
+def may_pass(error: Exception) -> bool:
+    """Whether a web server may give later what has failed."""
+    requests = import_library("requests", "dataview[download]")
+    if isinstance(error, requests.HTTPError):
+        return error.response.status_code in PASSING
+    known = (
+        requests.ConnectionError,
+        requests.Timeout,
+        requests.exceptions.ChunkedEncodingError,
+        BrokenOff,
+    )
+    return isinstance(error, known) and not isinstance(error, requests.exceptions.SSLError)
+
+
+def refused(url: str, response: Any) -> OSError:
+    """Return the error for what a web server has answered instead of a file."""
+    said = f"the server answers {response.status_code} {response.reason}"
+    if response.status_code in (404, 410):
+        return FileNotFoundError(errno.ENOENT, said, shown(url))
+    if response.status_code in (401, 403):
+        return PermissionError(errno.EACCES, said, shown(url))
+    return ConnectionError(f"{shown(url)} could not be fetched: {said}")
