@@ -47,6 +47,15 @@ class ArraySpace(Space):
             self._check_dtype(batch, where)
         self.check_values(batch, where)
 
+    def certain_size(self, batch: Any) -> int | None:
+        """Return the number of samples of what surely is a batch, None if it has to be checked."""
+        if type(batch) is not np.ndarray or self._calls:
+            return None
+        shape, place = batch.shape, self._place
+        if shape[:place] + shape[place + 1 :] != self.row_shape or len(shape) == place:
+            return None
+        return shape[place] if self.dtype is None or batch.dtype == self.dtype else None
+
     def _check_lengths(self, shape: Extents, where: str) -> None:
         for axis, (own, wanted) in enumerate(zip(shape, self.extents, strict=True)):
             if own != wanted and wanted is not None and own is not None:
@@ -106,7 +115,7 @@ class ArraySpace(Space):
 
     def get_batch_axis(self) -> int:
         """Return the number of the axis along which the samples of a batch stand."""
-        return self.extents.index(None)
+        return self._place  # type: ignore[no-any-return]
 
     def get_total_dimension(self) -> int:
         """Return the number of columns that a batch has as a matrix with a row for each sample."""

@@ -55,6 +55,7 @@ class Space:
         own["validate_callbacks"] = tuple(validate_callbacks)
         own["np_validate_callbacks"] = tuple(np_validate_callbacks)
         own["_callbacks"] = own["validate_callbacks"], own["np_validate_callbacks"]
+        own["_calls"] = any(own["_callbacks"])
         own["_hash"] = hash((type(self), own["_key"], own["_callbacks"]))
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -111,7 +112,7 @@ class Space:
     @property
     def is_heard(self) -> bool:
         """Whether functions of the user check batches, or parts of them."""
-        return any(self._callbacks)
+        return self._calls  # type: ignore[no-any-return]
 
     @property
     def unheard(self) -> Self:
@@ -130,7 +131,7 @@ class Space:
 
     def check(self, batch: Any, where: str) -> None:
         """Raise unless a batch, of nodes or arrays, is one of this space."""
-        if any(self._callbacks):
+        if self._calls:
             given = batches.wrapped(batch)
             symbolic = batches.is_symbolic(given)
             for callback in self.validate_callbacks if symbolic else self.np_validate_callbacks:
@@ -140,6 +141,10 @@ class Space:
     def check_batch(self, batch: Any, where: str) -> None:
         """Raise unless a batch is one of this space, whatever the callbacks say."""
         raise NotImplementedError
+
+    def certain_size(self, batch: Any) -> int | None:
+        """Return the number of samples of what surely is a batch, None if it has to be checked."""
+        return None
 
     # --- conversions -------------------------------------------------------------------------
 
@@ -160,7 +165,9 @@ class Space:
     ) -> Any:
         """Return a batch of arrays of this space as one of another."""
         given = _numeric(batch, "np_format_as", "format_as")
-        return self.formatted(given, space, how_of(casting, argmax))
+        _check_is_space(space)
+        self.check(given, "the batch")
+        return convert(given, self, space, how_of(casting, argmax))
 
     def undo_format_as(self, batch: Any, space: Space) -> Any:
         """Return what `format_as(..., space)` made of a batch as a batch of this space again."""
@@ -172,8 +179,7 @@ class Space:
 
     def formatted(self, batch: Any, space: Space, how: How) -> Any:
         """Return a batch, of nodes or arrays, as one of another space."""
-        if not isinstance(space, Space):
-            raise TypeError(f"a batch is formatted as a space; got {space!r}")
+        _check_is_space(space)
         self.check(batch, "the batch")
         found = convert(batch, self, space, how)
         return found if type(found) is np.ndarray else space.marked(found, batch)
@@ -257,6 +263,11 @@ class Space:
 
 def _remade(kind: Any, facts: dict[str, Any], symbolic: Any, numeric: Any) -> Any:
     return kind(**facts, validate_callbacks=symbolic, np_validate_callbacks=numeric)
+
+
+def _check_is_space(space: Any) -> None:
+    if not isinstance(space, Space):
+        raise TypeError(f"a batch is formatted as a space; got {space!r}")
 
 
 def _numeric(batch: Any, method: str, other: str) -> Any:

@@ -14,7 +14,7 @@ from dataview.compute import evaluate_all, rows_of
 from dataview.errors import import_library
 from dataview.exchange import pack_like
 from dataview.plan import layout
-from dataview.plan.build import elementwise, keyed, stored
+from dataview.plan.build import elementwise, stored
 from dataview.plan.concat import concat
 from dataview.plan.kinds import Mapped, Placeholder, known_shape
 from dataview.plan.node import Node, Part
@@ -114,7 +114,7 @@ def bound_to(value: Any, pairs: list[tuple[Any, Any]]) -> Any:
 
 def is_node(batch: Any) -> bool:
     """Whether a batch is one array that is not read yet."""
-    return isinstance(batch, Node)
+    return type(batch) is not np.ndarray and isinstance(batch, Node)
 
 
 def is_sparse(batch: Any) -> bool:
@@ -132,40 +132,35 @@ def extents_of(batch: Any) -> Extents:
 def reshaped(batch: Any, *shape: int | None) -> Any:
     """Return a batch in another shape; one length may be unknown."""
     wanted = tuple([-1 if n is None else n for n in shape])
-    if isinstance(batch, Node):
-        return layout.reshaped(batch, wanted)
-    return batch.reshape(wanted)
+    return layout.reshaped(batch, wanted) if is_node(batch) else batch.reshape(wanted)
 
 
 def transposed(batch: Any, order: tuple[int, ...]) -> Any:
     """Return a batch with its axes in another order; the same if that is theirs."""
-    if order == tuple(range(len(order))):
+    if order == _SAME[: len(order)]:
         return batch
     if isinstance(batch, Node):
         return layout.transposed(batch, order)
     return batch.transpose(order)
 
 
+_SAME = tuple(range(64))
+
+
 def joined(parts: list[Any], axis: int) -> Any:
     """Return batches one after the other along an axis."""
     if len(parts) == 1:
         return parts[0]
-    if not any(isinstance(part, Node) for part in parts):
+    if not any(map(is_node, parts)):
         return np.concatenate(parts, axis)
     if not axis:
         return concat(parts)
     return layout.moved(concat([layout.moved(part, axis, 0) for part in parts]), 0, axis)
 
 
-def cut(batch: Any, axis: int, start: int, stop: int) -> Any:
-    """Return a part of a batch along an axis."""
-    key = (*[slice(None)] * axis, slice(start, stop))
-    return keyed(batch, key) if isinstance(batch, Node) else batch[key]
-
-
 def dense(batch: Any) -> Any:
     """Return a batch as an array, if it is a sparse matrix."""
-    return batch.toarray() if is_sparse(batch) else batch
+    return batch.toarray() if type(batch) is not np.ndarray and is_sparse(batch) else batch
 
 
 def sparse(batch: Any) -> Any:

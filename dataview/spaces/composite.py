@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+from dataview.plan.build import keyed
+from dataview.plan.node import Node
 from dataview.spaces import batch as batches
 from dataview.spaces.base import (
     Callback,
@@ -124,7 +127,7 @@ class CompositeSpace(Space):
     @property
     def is_heard(self) -> bool:
         """Whether functions of the user check batches, or parts of them."""
-        return any(self._callbacks) or any(space.is_heard for space in self)
+        return self._calls or any(space.is_heard for space in self)
 
     def _each(self, dtype: Any) -> tuple[Any, ...]:
         if not isinstance(dtype, tuple):
@@ -163,22 +166,26 @@ class CompositeSpace(Space):
                 f"{self!r}; got {len(batch)}"
             )
         first: tuple[int, int] | None = None
-        for number, (space, part) in enumerate(zip(self.components, batch, strict=True)):
-            space.check(part, f"{where}[{number}]")
-            size = space.size_of(part)
+        for number, space in enumerate(self.components):
+            size = space.certain_size(batch[number])
             if size is None:
-                continue
-            if first is not None and size != first[1]:
+                space.check(batch[number], f"{where}[{number}]")
+                size = space.size_of(batch[number])
+            if first is None:
+                first = None if size is None else (number, size)
+            elif size is not None and size != first[1]:
                 raise ValueError(
                     f"{where}: the components differ in size: {where}[{first[0]}] has "
                     f"{first[1]} samples, then {where}[{number}] has {size}"
                 )
-            first = first or (number, size)
 
     def size_of(self, batch: Any) -> int | None:
         """Return the number of samples that all components have."""
-        sizes = (space.size_of(part) for space, part in zip(self, batch, strict=True))
-        return next((size for size in sizes if size is not None), None)
+        for space, part in zip(self.components, batch, strict=True):
+            size = space.size_of(part)
+            if size is not None:
+                return size
+        return None
 
     def get_total_dimension(self) -> int:
         """Return the sum over the components."""
@@ -228,88 +235,122 @@ def _each(batch: Any, source: CompositeSpace, target: CompositeSpace, how: How) 
         why = f"the trees differ: {len(source)} components here, {len(target)} there"
         raise no_conversion(source, target, why)
     found = []
-    for own, wanted, part in zip(source, target, batch, strict=True):
+    for own, wanted, part in zip(source.components, target.components, batch, strict=True):
         if isinstance(own, CompositeSpace) != isinstance(wanted, CompositeSpace):
             raise no_conversion(source, target, "the trees differ in structure")
         found.append(convert(part, own, wanted, how))
     return tuple(found)
 
 
+class _Piece(NamedTuple):
+    """A part of a batch along an axis, what it is a batch of, and what is made of it."""
+
+    key: tuple[slice, ...]
+    own: Space
+    space: Space
+
+    def of(self, batch: Any, how: How) -> Any:
+        """Return what is made of the part."""
+        part = keyed(batch, self.key) if isinstance(batch, Node) else batch[self.key]
+        return convert(part, self.own, self.space, how)
+
+
+def _pieces(target: Space, axis: int, own: Callable[[Any], tuple[Space, int]]) -> Any:
+    """Return the pieces of a batch for each space inside another, nested as they are.
+
+    `own` returns what the piece for a space is a batch of, and its length along the axis.
+    """
+    start = 0
+
+    def nested(space: Space) -> Any:
+        nonlocal start
+        if isinstance(space, CompositeSpace):
+            return tuple([nested(part) for part in space])
+        if isinstance(space, NullSpace):
+            return None
+        found, length = own(space)
+        begin, start = start, start + length
+        return _Piece((*[slice(None)] * axis, slice(begin, start)), found, space)
+
+    return nested(target)
+
+
+def _cut(batch: Any, pieces: Any, how: How) -> Any:
+    """Return what is made of the pieces of a batch, nested as these are."""
+    if type(pieces) is tuple:
+        return tuple([_cut(batch, piece, how) for piece in pieces])
+    return None if pieces is None else pieces.of(batch, how)
+
+
+def _flat(batch: Any) -> list[Any]:
+    """Return the parts of a nested batch, without those of NullSpace."""
+    if type(batch) is not tuple:
+        return [] if batch is None else [batch]
+    return [part for inner in batch for part in _flat(inner)]
+
+
+# What follows from two spaces alone is worked out once: it takes longer than to format a batch.
+
+
+@functools.lru_cache(maxsize=256)
+def _as_vectors(source: CompositeSpace, target: VectorSpace) -> list[tuple[Space, VectorSpace]]:
+    """Return the spaces with data inside another, each with the vectors that are made of it."""
+    check_totals(source, target)
+    found = [space for space in leaves(source) if not isinstance(space, NullSpace)]
+    for space in found:
+        if isinstance(space, IndexSpace):
+            why = f"{space!r} has no place in it as it is; format it as a VectorSpace first"
+            raise no_conversion(source, target, why)
+    dtype = target.dtype
+    return [(space, VectorSpace(space.get_total_dimension(), False, dtype)) for space in found]
+
+
 @converts(CompositeSpace, VectorSpace)
 def _one_vector(batch: Any, source: CompositeSpace, target: VectorSpace, how: How) -> Any:
-    check_totals(source, target)
-    parts = _vectors(batch, source, VectorSpace(target.dim, False, target.dtype), how)
-    dtypes = list(dict.fromkeys(str(part.dtype) for part in parts))
-    if len(dtypes) > 1:
+    spaces = _as_vectors(source, target)
+    parts = [
+        batches.dense(convert(part, own, wanted, how))
+        for part, (own, wanted) in zip(_flat(batch), spaces, strict=True)
+    ]
+    if len({part.dtype for part in parts}) > 1:
+        dtypes = dict.fromkeys(str(part.dtype) for part in parts)
         raise TypeError(
             f"the components of {source!r} are {' and '.join(dtypes)}; say which of them the "
             f"vectors are to be: VectorSpace({target.dim}, dtype=...)"
         )
-    return as_vectors(batches.joined([batches.dense(part) for part in parts], 1), target, how)
+    return as_vectors(batches.joined(parts, 1), target, how)
 
 
-def _vectors(batch: Any, source: CompositeSpace, target: VectorSpace, how: How) -> list[Any]:
-    """Return the parts of a batch as vectors."""
-    found: list[Any] = []
-    for space, part in zip(source, batch, strict=True):
-        if isinstance(space, CompositeSpace):
-            found += _vectors(part, space, target, how)
-        elif isinstance(space, IndexSpace):
-            why = f"{space!r} has no place in it as it is; format it as a VectorSpace first"
+@functools.lru_cache(maxsize=256)
+def _of_vectors(source: VectorSpace, target: CompositeSpace) -> Any:
+    check_totals(source, target)
+
+    def own(space: Space) -> tuple[Space, int]:
+        if isinstance(space, IndexSpace):
+            why = f"numbers in it are no labels for {space!r}; split it into vectors first"
             raise no_conversion(source, target, why)
-        elif not isinstance(space, NullSpace):
-            dim = space.get_total_dimension()
-            found.append(convert(part, space, VectorSpace(dim, False, target.dtype), how))
-    return found
+        dim = space.get_total_dimension()
+        return VectorSpace(dim, False, source.dtype), dim
+
+    return _pieces(target, 1, own)
 
 
 @converts(VectorSpace, CompositeSpace)
 def _several(batch: Any, source: VectorSpace, target: CompositeSpace, how: How) -> Any:
-    check_totals(source, target)
-
-    def made(part: Any, space: Space) -> Any:
-        if isinstance(space, IndexSpace):
-            why = f"numbers in it are no labels for {space!r}; split it into vectors first"
-            raise no_conversion(source, target, why)
-        own = VectorSpace(space.get_total_dimension(), False, source.dtype)
-        return convert(part, own, space, how)
-
-    return _cut(batches.dense(batch), 1, target, lambda space: space.get_total_dimension(), made)
+    return _cut(batches.dense(batch), _of_vectors(source, target), how)
 
 
-def _cut(
-    batch: Any,
-    axis: int,
-    target: CompositeSpace,
-    length_of: Callable[[Any], int],
-    made: Callable[[Any, Any], Any],
-) -> Any:
-    """Return what is made of the parts of a batch along an axis, for each space inside another."""
-    start = 0
-
-    def filled(space: Space) -> Any:
-        nonlocal start
-        if isinstance(space, CompositeSpace):
-            return tuple([filled(part) for part in space])
-        if isinstance(space, NullSpace):
-            return None
-        begin, start = start, start + length_of(space)
-        return made(batches.cut(batch, axis, begin, start), space)
-
-    return filled(target)
-
-
-def _by_channels(target: ConvSpace, several: CompositeSpace) -> list[ConvSpace] | None:
-    """Return the images whose channels together are those of the target, None if they are not."""
+def _by_channels(whole: ConvSpace, several: CompositeSpace) -> list[ConvSpace] | None:
+    """Return the images whose channels together are those of another, None if they are not."""
     found = [part for part in leaves(several) if not isinstance(part, NullSpace)]
-    images = [part for part in found if isinstance(part, ConvSpace) and part.shape == target.shape]
+    images = [part for part in found if isinstance(part, ConvSpace) and part.shape == whole.shape]
     if len(images) < len(found) or not images:
         return None
-    return images if sum(part.channels for part in images) == target.channels else None
+    return images if sum(part.channels for part in images) == whole.channels else None
 
 
-def _checked_parts(source: Space, target: Space, several: CompositeSpace) -> None:
-    """Raise for parts of which it is not known where they belong in an image."""
+def _as_whole(source: Space, target: Space, several: CompositeSpace) -> VectorSpace:
+    """Return the vectors on the way from several parts to an image, or the other way round."""
     if not all(isinstance(part, (VectorSpace, NullSpace)) for part in leaves(several)):
         raise no_conversion(
             source,
@@ -317,40 +358,46 @@ def _checked_parts(source: Space, target: Space, several: CompositeSpace) -> Non
             "the components are neither all vectors, which stand one after the other, nor all "
             "images of this shape, which share its channels",
         )
+    check_totals(source, target)
+    return VectorSpace(source.get_total_dimension())
+
+
+@functools.lru_cache(maxsize=256)
+def _as_image(source: CompositeSpace, target: ConvSpace) -> VectorSpace | list[Any]:
+    """Return the images and what is made of each, or the vectors of which one image is made."""
+    images = _by_channels(target, source)
+    if images is None:
+        return _as_whole(source, target, source)
+    how = target.axes, target.dtype
+    return [(image, type(target)(image.shape, image.channels, *how)) for image in images]
 
 
 @converts(CompositeSpace, ConvSpace)
 def _one_image(batch: Any, source: CompositeSpace, target: ConvSpace, how: How) -> Any:
-    images = _by_channels(target, source)
-    if images is None:
-        _checked_parts(source, target, source)
-        check_totals(source, target)
-        whole = VectorSpace(source.get_total_dimension(), False, None)
-        return convert(convert(batch, source, whole, how), whole, target, how)
-    parts = [part for part in _flat(batch) if part is not None]
-    found = [
-        convert(part, own, type(target)(own.shape, own.channels, target.axes, target.dtype), how)
-        for part, own in zip(parts, images, strict=True)
-    ]
+    way = _as_image(source, target)
+    if isinstance(way, VectorSpace):
+        return convert(_one_vector(batch, source, way, how), way, target, how)
+    both = zip(_flat(batch), way, strict=True)
+    found = [convert(part, own, wanted, how) for part, (own, wanted) in both]
     return batches.joined(found, target.axes.index("c"))
+
+
+@functools.lru_cache(maxsize=256)
+def _of_image(source: ConvSpace, target: CompositeSpace) -> Any:
+    """Return the pieces of an image, or the vectors of which the parts are made."""
+    if _by_channels(source, target) is None:
+        return _as_whole(source, target, target)
+    how = source.axes, source.dtype
+
+    def own(space: Any) -> tuple[Space, int]:
+        return type(source)(space.shape, space.channels, *how), space.channels
+
+    return _pieces(target, source.axes.index("c"), own)
 
 
 @converts(ConvSpace, CompositeSpace)
 def _several_images(batch: Any, source: ConvSpace, target: CompositeSpace, how: How) -> Any:
-    if _by_channels(source, target) is None:
-        _checked_parts(source, target, target)
-        check_totals(source, target)
-        whole = VectorSpace(source.get_total_dimension(), False, None)
-        return convert(convert(batch, source, whole, how), whole, target, how)
-
-    def made(part: Any, space: Any) -> Any:
-        own = type(source)(space.shape, space.channels, source.axes, source.dtype)
-        return convert(part, own, space, how)
-
-    return _cut(batch, source.axes.index("c"), target, lambda space: int(space.channels), made)
-
-
-def _flat(batch: Any) -> list[Any]:
-    if not isinstance(batch, tuple):
-        return [batch]
-    return [part for inner in batch for part in _flat(inner)]
+    way = _of_image(source, target)
+    if isinstance(way, VectorSpace):
+        return _several(convert(batch, source, way, how), way, target, how)
+    return _cut(batch, way, how)

@@ -57,6 +57,9 @@ class LabelSpace(ArraySpace):
         """Return the same space for another dtype; for None itself, as labels need one."""
         return self if dtype is None else super().with_dtype(dtype)
 
+    def certain_size(self, batch: Any) -> None:
+        """Return None: labels have to be in range."""
+
     def check_values(self, batch: Any, where: str) -> None:
         """Raise if a label is out of range."""
         if isinstance(batch, np.ndarray):
@@ -88,15 +91,24 @@ class IndexSpace(LabelSpace):
 IndexSpace.family = IndexSpace
 
 
+_UNSIGNED = {
+    np.dtype(f"{order}i{n}"): np.dtype(f"{order}u{n}") for n in (1, 2, 4, 8) for order in "<>"
+}
+
+
 def check_labels(
     values: np.ndarray, count: int | None, where: str, numbers: np.ndarray | None
 ) -> None:
     """Raise if a label is negative, or not below the number of labels."""
     if not values.size:
         return
-    low, high = (0, values.max()) if values.dtype.kind == "u" else (values.min(), values.max())
-    if low >= 0 and (count is None or high < count):
+    if count is None:
+        fits = values.dtype.kind == "u" or values.min() >= 0
+    else:  # as unsigned numbers those below 0 are the largest ones, so that one pass is enough
+        fits = values.view(_UNSIGNED.get(values.dtype, values.dtype)).max() < count
+    if fits:
         return
+    low = values.min()
     wrong = (values < 0) if low < 0 else (values >= count)
     place = np.argwhere(wrong)[0].tolist()
     row = place[0] if numbers is None else int(numbers[place[0]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Any
 
@@ -35,6 +36,9 @@ class _OneSequence(ArraySpace):
     def size_of(self, batch: Any) -> int | None:
         """Return 1: a batch is one sequence."""
         return 1
+
+    def certain_size(self, batch: Any) -> None:
+        """Return None: the length of the first axis is no number of samples."""
 
     def get_total_dimension(self) -> int:
         """Raise: sequences differ in length."""
@@ -135,7 +139,7 @@ class SequenceSpace(Space):
     @property
     def is_heard(self) -> bool:
         """Whether functions of the user check batches, or parts of them."""
-        return any(self._callbacks) or self.space.is_heard
+        return self._calls or self.space.is_heard
 
     @property
     def unheard(self) -> SequenceSpace:
@@ -172,18 +176,26 @@ class SequenceSpace(Space):
                 f"got the shape {shape_text(shape)}"
             )
         if not isinstance(data, np.ndarray) or shape[0]:
-            self.space.check(_merged(data, self.space), f"{where}, data")
+            self.space.check(self._steps_to_check(data), f"{where}, data")
         wanted = (shape[0], shape[self.get_batch_axis()])
-        fits = len(marks) == 2 and all(
-            None in pair or pair[0] == pair[1] for pair in zip(marks, wanted, strict=True)
+        fits = marks == wanted or (
+            len(marks) == 2
+            and all(None in pair or pair[0] == pair[1] for pair in zip(marks, wanted, strict=True))
         )
         if not fits:
             raise ValueError(
                 f"{where}, mask: the data are of {shape_text(wanted)} steps and sequences; got a "
                 f"mask of the shape {shape_text(marks)}"
             )
-        if isinstance(mask, np.ndarray) and not ((mask == 0) | (mask == 1)).all():
+        if isinstance(mask, np.ndarray) and not (mask == mask.astype(bool)).all():
             raise ValueError(f"{where}, mask: a mask is 1 where there are data and 0 elsewhere")
+
+    def _steps_to_check(self, data: Any) -> Any:
+        """Return the first step if all that a space asks of one is its shape, or else all steps."""
+        of_shape = self.dtype is None or self.dtype == data.dtype or data.dtype.kind == "f"
+        all_alike = of_shape and not isinstance(self.space, LabelSpace) and not self.space.is_heard
+        alone = isinstance(data, np.ndarray) and all_alike
+        return data[0] if alone else _merged(data, self.space)
 
     def get_batch_axis(self) -> int:
         """Return the number of the axis along which the sequences stand."""
@@ -216,13 +228,21 @@ SequenceSpace.family = SequenceSpace
 def _merged(data: Any, space: ArraySpace) -> Any:
     """Return all steps of all sequences as one batch of their space."""
     axis = space.get_batch_axis()
-    count = len(space.extents)
-    order = (*range(1, axis + 1), 0, axis + 1, *range(axis + 2, count + 1))
     shape = batches.extents_of(data)
     first, second = shape[0], shape[axis + 1]
     steps = None if first is None or second is None else first * second
-    moved = batches.transposed(data, order)
+    moved = batches.transposed(data, _orders(axis, len(space.extents))[0])
     return batches.reshaped(moved, *[steps if n is None else n for n in space.extents])
+
+
+@functools.cache
+def _orders(axis: int, count: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the axes of data with the time before the batch, and those with it in front again.
+
+    `axis` is that of the batch in a step, which has `count` axes.
+    """
+    beside = (*range(1, axis + 1), 0, axis + 1, *range(axis + 2, count + 1))
+    return beside, (axis, *[n for n in range(count + 1) if n != axis])
 
 
 # --- conversions -------------------------------------------------------------------------------
@@ -248,14 +268,20 @@ def _one_hot(batch: Any, source: IndexSequenceSpace, target: VectorSequenceSpace
 @converts(SequenceSpace, SequenceSpace)
 def _sequences(batch: Any, source: SequenceSpace, target: SequenceSpace, how: How) -> Any:
     data, mask = batch
-    return _steps(data, mask, source.space, target.space, how), mask
+    own, wanted = source.space, target.space
+    if own.lies_as(wanted):
+        return convert(data, own, wanted, how), mask
+    steps = _deferred_steps if batches.is_node(data) else _steps
+    return steps(data, mask, own, wanted, how), mask
 
 
-@deferring
 def _steps(data: Any, mask: Any, source: ArraySpace, target: ArraySpace, how: How) -> Any:
     """Return the data of sequences with each step as another space has it."""
     steps, sequences = batches.extents_of(mask)
     found = convert(_merged(data, source), source, target, how)
     axis, own = target.get_batch_axis(), target.extents
     split = batches.reshaped(found, *own[:axis], steps, sequences, *own[axis + 1 :])
-    return batches.transposed(split, (axis, *[n for n in range(len(own) + 1) if n != axis]))
+    return batches.transposed(split, _orders(axis, len(own))[1])
+
+
+_deferred_steps = deferring(_steps)

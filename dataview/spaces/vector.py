@@ -44,6 +44,10 @@ class VectorSpace(ArraySpace):
         facts = {"dim": dim, "sparse": bool(sparse), "dtype": dtype}
         super().__init__(facts, validate_callbacks, np_validate_callbacks)
 
+    def certain_size(self, batch: Any) -> int | None:
+        """Return the number of samples of what surely is a batch, None if it has to be checked."""
+        return None if self.sparse else super().certain_size(batch)
+
     def check_values(self, batch: Any, where: str) -> None:
         """Raise unless the batch is sparse as the space is."""
         if self.sparse and not batches.is_sparse(batch):
