@@ -645,6 +645,25 @@ def test_undeclared_data_are_taken_as_they_are_asked_for():
         channels_first._get((Conv2DSpace((2, 3), 2), "x"))
 
 
+def test_remedies_of_what_is_delivered_work():
+    d = dv.View(x=np.array([[1.5, 0.0], [3.0, 4.0]]), _spaces={"x": VectorSpace(2)})
+    integers, label = (VectorSpace(2, dtype="i4"), "x"), (IndexSpace(2, 1), "x")
+    for verb in (d._get, lambda spec: d._loader(2, spec=spec), lambda s: d._minibatches(2, spec=s)):
+        with pytest.raises(TypeError, match=r"d\._set_field\(name, d\[name\]\._astype\(dtype\)\)"):
+            verb(integers)
+        with pytest.raises(
+            ValueError, match=r"d\._set_field\(name, d\[name\]\._argmax\(axis=1\)\)"
+        ):
+            verb(label)
+    cast, labels = dv.View(x=d.x), dv.View(x=d.x)
+    cast._set_field("x", d["x"]._astype("i4"))
+    assert next(cast._loader(2, spec=integers)).tolist() == [[1, 0], [3, 4]]
+    labels._set_field("x", d["x"]._argmax(axis=1))
+    assert next(labels._loader(2, spec=label)).tolist() == [[0], [1]]
+    with pytest.raises(TypeError, match=r"convert the data first$"):
+        dv.View(x=np.zeros((2, 2)), _spaces={"x": VectorSpace(2, dtype="i4")})
+
+
 def test_options_that_contradict_a_specification():
     d = planes()
     with pytest.raises(ValueError, match="leave fields= out"):

@@ -141,9 +141,11 @@ def _imag(values: Any) -> np.ndarray:
 
 
 def _fitting(values: Any, dtype: Any) -> np.ndarray:
-    """Return integers in a narrower dtype, or raise if one does not fit into it."""
+    """Return numbers in a narrower dtype, or raise if one does not fit into it."""
     values = np.asarray(values)
-    found: np.ndarray = values.astype(dtype)
+    real = values.real if np.dtype(dtype).kind != "c" else values
+    with np.errstate(invalid="ignore"):
+        found: np.ndarray = real.astype(dtype)
     lost = found != values
     if lost.any():
         raise OverflowError(f"{values[lost].flat[0]} does not fit into {found.dtype}")

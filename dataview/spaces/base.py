@@ -154,7 +154,8 @@ class Space:
         """Return a batch of this space as one of another; of views it reads nothing.
 
         What would lose something is an error, unless `casting="unsafe"` allows a cast that does,
-        or `argmax=True` takes the largest of several numbers for a label.
+        `casting="exact"` one that keeps the values there are, or `argmax=True` takes the largest of
+        several numbers for a label.
         """
         inner = batches.unwrapped(batch)
         found = self.formatted(inner, space, how_of(casting, argmax))
@@ -171,11 +172,11 @@ class Space:
 
     def undo_format_as(self, batch: Any, space: Space) -> Any:
         """Return what `format_as(..., space)` made of a batch as a batch of this space again."""
-        return space.format_as(batch, self, argmax=True)
+        return space.format_as(batch, self, "exact", argmax=True)
 
     def undo_np_format_as(self, batch: Any, space: Space) -> Any:
         """Return what `np_format_as(..., space)` made of a batch as a batch of this space again."""
-        return space.np_format_as(batch, self, argmax=True)
+        return space.np_format_as(batch, self, "exact", argmax=True)
 
     def formatted(self, batch: Any, space: Space, how: How) -> Any:
         """Return a batch, of nodes or arrays, as one of another space."""
@@ -344,16 +345,40 @@ def _plain(value: Any) -> Any:
 
 
 class How:
-    """What a conversion may do."""
+    """What a conversion may do, and what helps where more is needed.
 
-    __slots__ = ("argmax", "casting")
+    `options` says whether whoever asked for it can give the options `casting=` and `argmax=`.
+    """
 
-    def __init__(self, casting: str = "same_kind", argmax: bool = False) -> None:
-        if casting not in ("same_kind", "unsafe"):
-            raise ValueError(f"casting= is 'same_kind' or 'unsafe'; got {casting!r}")
+    __slots__ = ("argmax", "casting", "options")
+
+    def __init__(
+        self, casting: str = "same_kind", argmax: bool = False, options: bool = True
+    ) -> None:
+        if casting not in ("same_kind", "exact", "unsafe"):
+            raise ValueError(f"casting= is 'same_kind', 'exact' or 'unsafe'; got {casting!r}")
         self.casting = casting
         self.argmax = argmax
+        self.options = options
 
+    def remedy(self, what: str) -> str:
+        """Return what helps where a cast would lose something, or numbers are to be labels."""
+        return _REMEDIES[what, self.options]
+
+
+_REMEDIES = {
+    ("cast", True): "convert the data first, or give casting='unsafe'",
+    ("cast", False): (
+        "convert the field first: d._set_field(name, d[name]._astype(dtype)), which drops what is "
+        "lost"
+    ),
+    ("label", True): "argmax=True takes the place of the largest number for the label",
+    ("label", False): (
+        "d._set_field(name, d[name]._argmax(axis=1)) takes the place of the largest number for the "
+        "label"
+    ),
+}
+"""What helps, by whether there are options for it."""
 
 how_of = functools.lru_cache(How)
 
@@ -378,7 +403,7 @@ def convert(batch: Any, source: Space, target: Space, how: How) -> Any:
     """Return a batch, which was checked, as one of another space."""
     if source.lies_as(target):  # what is declared of a field says nothing of how it is stored
         dtype = None if isinstance(batch, tuple) else getattr(target, "dtype", None)
-        return batch if dtype is None else batches.cast(batch, dtype, how.casting)
+        return batch if dtype is None else batches.cast(batch, dtype, how)
     conversion = CONVERSIONS.get((source.family, target.family))
     if conversion is None:
         raise no_conversion(source, target)

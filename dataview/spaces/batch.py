@@ -178,21 +178,38 @@ def sparse(batch: Any) -> Any:
 _INTEGERS = "biu"
 
 
-def check_cast(given: np.dtype[Any], wanted: np.dtype[Any] | None, where: str) -> None:
+def check_cast(
+    given: np.dtype[Any],
+    wanted: np.dtype[Any] | None,
+    where: str,
+    remedy: str = "convert the data first",
+) -> None:
     """Raise unless all values of a dtype stay what they are in another, apart from digits."""
     if wanted is None or given == wanted:
         return
-    numbers = given.kind in "biufc" and wanted.kind in "biufc"
-    drops = (
+    if not _are_numbers(given, wanted) or _drops(given, wanted):
+        raise TypeError(
+            f"{where}: {given} cannot be cast to {wanted} without losing what it holds; {remedy}"
+        )
+
+
+def check_numbers(given: np.dtype[Any], wanted: np.dtype[Any], where: str) -> None:
+    """Raise unless two dtypes are of numbers."""
+    if not _are_numbers(given, wanted):
+        raise TypeError(f"{where}: {given} cannot be cast to {wanted}: both have to be numbers")
+
+
+def _are_numbers(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
+    return given.kind in "biufc" and wanted.kind in "biufc"
+
+
+def _drops(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
+    """Whether a dtype has values that another, even with fewer digits, does not have."""
+    return (
         (wanted.kind in "iu" and given.kind not in _INTEGERS)
         or (given.kind == "c" and wanted.kind != "c")
         or wanted.kind == "b"
     )
-    if not numbers or drops:
-        raise TypeError(
-            f"{where}: {given} cannot be cast to {wanted} without losing what it holds; convert "
-            f"the data first, or give casting='unsafe'"
-        )
 
 
 def check_fits(batch: np.ndarray, dtype: np.dtype[Any] | None) -> None:
@@ -205,14 +222,21 @@ def _is_narrower(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
     return given.kind in "iu" and wanted.kind in "iu" and not np.can_cast(given, wanted)
 
 
-def cast(batch: Any, dtype: np.dtype[Any] | None, casting: str) -> Any:
-    """Return a batch in another dtype; an integer that does not fit into it is an error."""
-    given = batch.dtype
+def cast(batch: Any, dtype: np.dtype[Any] | None, how: Any) -> Any:
+    """Return a batch in another dtype; an integer that does not fit into it is an error.
+
+    With the casting "exact" so is any other value that would change by more than digits.
+    """
+    given, casting = batch.dtype, how.casting
     if dtype is None or given == dtype:
         return batch
-    if casting != "unsafe":
-        check_cast(given, dtype, "a batch")
-    is_checked = _is_narrower(given, dtype) and casting != "unsafe"
+    is_checked = _is_narrower(given, dtype)
+    if casting == "exact":
+        check_numbers(given, dtype, "a batch")
+        is_checked = is_checked or _drops(given, dtype)
+    elif casting != "unsafe":
+        check_cast(given, dtype, "a batch", how.remedy("cast"))
+    is_checked = is_checked and casting != "unsafe"
     if is_sparse(batch):
         if is_checked:
             NumpyFunction("fitting", (("dtype", dtype),))(batch.data)

@@ -16,7 +16,7 @@ from dataview.plan.ragged import Ragged
 from dataview.samples import Padding, filled, is_ragged, mask_of
 from dataview.spaces import batch as batches
 from dataview.spaces.arrays import ArraySpace
-from dataview.spaces.base import Space, how_of
+from dataview.spaces.base import How, Space
 from dataview.spaces.fields import declared, stored_as
 from dataview.spaces.indexes import InRange, LabelSpace
 from dataview.spaces.mapping import DataSpecsMapping
@@ -25,6 +25,9 @@ from dataview.spaces.vector import densely
 
 FLOAT = np.dtype(np.float32)
 """The dtype of masks."""
+
+DELIVERED = How(options=False)
+"""How fields are formatted: who asks for batches cannot give options for that."""
 
 
 class Delivery:
@@ -77,7 +80,7 @@ class _Step:
     def _formatted(self, rows: Any, space: Space) -> Any:
         try:
             batch = _as_batch(rows, self.stored)
-            found = self.stored.formatted(batch, space, how_of())
+            found = self.stored.formatted(batch, space, DELIVERED)
             if isinstance(found, Node) and isinstance(self.space, LabelSpace):
                 found = batches.by_rows(found, InRange(self.space.max_labels))
         except (TypeError, ValueError, OverflowError) as error:
@@ -115,7 +118,7 @@ def _padded(rows: Any, space: SequenceSpace) -> Any:
             f"{space!r} is made of rows of different lengths; these are of one shape already"
         )
     dense = filled(rows, Padding())  # type: ignore[arg-type]
-    marks = batches.cast(mask_of(dense), FLOAT, "same_kind")
+    marks = batches.cast(mask_of(dense), FLOAT, DELIVERED)
     steps = batches.extents_of(dense)
     data: Any = dense
     if len(steps) - 2 < len(space.space.row_shape):  # a number a step, where one axis is due

@@ -160,7 +160,7 @@ def _images(batch: Any, source: ConvSpace, target: ConvSpace, how: How) -> Any:
     if type(source) is not type(target) or not same:
         raise no_conversion(source, target, "their shapes and channels are not the same")
     found = batches.transposed(batch, _places(source.axes, target.axes))
-    return batches.cast(found, target.dtype, how.casting)
+    return batches.cast(found, target.dtype, how)
 
 
 @converts(ConvSpace, VectorSpace)
@@ -178,4 +178,4 @@ def _unflattened(batch: Any, source: VectorSpace, target: ConvSpace, how: How) -
     number = batches.extents_of(batch)[0]
     shaped = batches.reshaped(batches.dense(batch), number, *target.shape, target.channels)
     found = batches.transposed(shaped, target.from_default)
-    return batches.cast(found, target.dtype, how.casting)
+    return batches.cast(found, target.dtype, how)

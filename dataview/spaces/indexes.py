@@ -226,7 +226,7 @@ def same_labels(batch: Any, source: LabelSpace, target: LabelSpace, how: How) ->
         raise no_conversion(source, target, "they are not among as many labels")
     if known[0] is None:
         batch = batches.by_rows(batch, InRange(target.max_labels))
-    return batches.cast(batch, target.dtype, how.casting)
+    return batches.cast(batch, target.dtype, how)
 
 
 @converts(IndexSpace, IndexSpace)
@@ -235,12 +235,11 @@ def _labels(batch: Any, source: IndexSpace, target: IndexSpace, how: How) -> Any
 
 
 @converts(VectorSpace, IndexSpace)
-def _largest(batch: Any, source: VectorSpace, target: IndexSpace, how: How) -> Any:
+def largest(batch: Any, source: Any, target: LabelSpace, how: How) -> Any:
+    """Return the places of the largest numbers of vectors as labels, if that is asked for."""
     count = target.max_labels
     if not how.argmax:
-        raise no_conversion(
-            source, target, "argmax=True takes the place of the largest number for the label"
-        )
+        raise no_conversion(source, target, how.remedy("label"))
     if count is None or source.dim != target.dim * count:
         raise no_conversion(source, target, f"a row has no {target.dim} parts, one for each label")
     assert target.dtype is not None

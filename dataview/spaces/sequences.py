@@ -23,7 +23,7 @@ from dataview.spaces.base import (
     no_conversion,
     shape_text,
 )
-from dataview.spaces.indexes import ONE_HOT, LabelSpace, one_hot, same_labels
+from dataview.spaces.indexes import ONE_HOT, LabelSpace, largest, one_hot, same_labels
 
 
 class _OneSequence(ArraySpace):
@@ -252,7 +252,7 @@ def _orders(axis: int, count: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
 def _vectors(batch: Any, source: VectorSequenceSpace, target: VectorSequenceSpace, how: How) -> Any:
     if source.dim != target.dim:
         raise no_conversion(source, target, "their steps have not as many numbers")
-    return batches.cast(batch, target.dtype, how.casting)
+    return batches.cast(batch, target.dtype, how)
 
 
 @converts(IndexSequenceSpace, IndexSequenceSpace)
@@ -263,6 +263,11 @@ def _labels(batch: Any, source: IndexSequenceSpace, target: IndexSequenceSpace, 
 @converts(IndexSequenceSpace, VectorSequenceSpace)
 def _one_hot(batch: Any, source: IndexSequenceSpace, target: VectorSequenceSpace, how: How) -> Any:
     return one_hot(batch, source, target, target.dtype or ONE_HOT)
+
+
+@converts(VectorSequenceSpace, IndexSequenceSpace)
+def _places(batch: Any, source: VectorSequenceSpace, target: IndexSequenceSpace, how: How) -> Any:
+    return largest(batch, source, target, how)
 
 
 @converts(SequenceSpace, SequenceSpace)

@@ -68,7 +68,7 @@ def densely(space: Space) -> Space:
 
 def as_vectors(batch: Any, target: VectorSpace, how: How) -> Any:
     """Return a matrix as a vector space has it."""
-    found = batches.cast(batches.dense(batch), target.dtype, how.casting)
+    found = batches.cast(batches.dense(batch), target.dtype, how)
     return batches.sparse(found) if target.sparse else found
 
 
@@ -76,5 +76,5 @@ def as_vectors(batch: Any, target: VectorSpace, how: How) -> Any:
 def _vectors(batch: Any, source: VectorSpace, target: VectorSpace, how: How) -> Any:
     check_totals(source, target)
     if source.sparse and target.sparse:
-        return batches.cast(batch, target.dtype, how.casting)
+        return batches.cast(batch, target.dtype, how)
     return as_vectors(batch, target, how)
