@@ -2,10 +2,12 @@
 
 import datetime
 import decimal
+import operator
 import os
 import pickle
 import re
 import shutil
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -216,6 +218,10 @@ columns = st.one_of(
     st.lists(st.none() | st.text(max_size=3), min_size=7, max_size=7).map(
         lambda values: pa.array(values, "string")
     ),
+    st.lists(st.none() | st.binary(max_size=30), min_size=7, max_size=7).map(pa.array),
+    st.lists(st.none() | st.decimals(-9, 9, places=2), min_size=7, max_size=7).map(
+        lambda values: pa.array(values, pa.decimal128(5, 2))
+    ),
 )
 
 
@@ -277,6 +283,53 @@ def test_statistics_tell_that_nothing_is_missing(tmp_path):
     pq.write_table(table, tmp_path / "b.parquet", write_statistics=False)
     d = dv.open(tmp_path / "b.parquet")
     assert d._fields() == ("x", "y", "x_mask", "y_mask") and d.y_mask().all()
+
+
+def peak(call):
+    tracemalloc.start()
+    call()
+    try:
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+TEXTS = [None if number == 700 else f"text {number}" for number in range(20_000)]
+MADE_LATE = {
+    "texts": pa.array(TEXTS),
+    "texts of few kinds": pa.array([text and text[:6] for text in TEXTS]),
+    "bytes": pa.array([text and text.encode() for text in TEXTS]),
+    "decimals": pa.array([text and decimal.Decimal(text[5:]) for text in TEXTS]),
+    "members": pa.StructArray.from_arrays([pa.array(TEXTS)], ["m"]),
+}
+
+
+@pytest.mark.parametrize("fill", [None, {}])
+@pytest.mark.parametrize("name", MADE_LATE)
+def test_only_the_texts_that_are_asked_for_are_made(name, fill, write, tmp_path):
+    column = MADE_LATE[name]
+    leaf = "x.m" if name == "members" else "x"
+    expected = np.array(column.flatten()[0] if leaf == "x.m" else column, object)
+    if fill is not None:
+        fill, expected[700] = {leaf: "nothing"}, "nothing"
+    column_of = operator.attrgetter(leaf)
+    d = column_of(dv.open(write(pa.table({"x": column}), tmp_path / "a"), fill=fill))
+    dv.open(write(pa.table({"x": column[:10]}), tmp_path / "b")).x()  # all imports are done now
+    few = np.array([5, 19_999, 700])
+    for key in (3, slice(10_000, 10_020), few, np.isin(np.arange(20_000), few)):
+        found = []
+        made = peak(lambda key=key, found=found: found.append(d[key]()))
+        assert np.asarray(found[0] == expected[key]).all()
+        assert made < 200_000, key  # of 20,000 objects that take 50 bytes each at least
+
+
+def test_texts_of_lists_are_made_when_they_are_asked_for(write, tmp_path):
+    offsets = pa.array(np.arange(0, 20_001, 2), "i4")
+    column = pa.ListArray.from_arrays(offsets, pa.array(TEXTS))
+    d = dv.open(write(pa.table({"x": column}), tmp_path / "a"))
+    dv.open(write(pa.table({"x": column[:10]}), tmp_path / "b")).x()
+    assert peak(lambda: d.x[9]()) < 600_000  # where lists begin is found out for all of them
+    assert d.x[9]().tolist() == ["text 18", "text 19"]
 
 
 def test_a_mapped_file_hands_out_no_part_of_itself(tmp_path):
@@ -497,6 +550,17 @@ def test_a_broken_column_is_named(tmp_path):
     assert d.y[:3]().tolist() == [0, 1, 2]
     with pytest.raises(OSError, match=r"column 'x' of .*a\.parquet cannot be read"):
         d.x()
+
+
+def test_a_broken_text_is_found_when_it_is_read_and_its_column_named(write, tmp_path):
+    offsets = pa.py_buffer(np.array([0, 2, 4, 6], "i4"))
+    texts = pa.Array.from_buffers(pa.string(), 3, [None, offsets, pa.py_buffer(b"ab\xff\xffcd")])
+    path = write(pa.table({"x": texts, "y": [1, 2, 3]}), tmp_path / "a")
+    for key in (1, slice(1, 3), [0, 1]):
+        d = dv.open(path)
+        assert d.y[key]().tolist() == np.array([1, 2, 3])[key].tolist()
+        with pytest.raises(ValueError, match=rf"column 'x' of {path} cannot be read"):
+            d.x[key]()
 
 
 BOMB = """

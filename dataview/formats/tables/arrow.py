@@ -6,6 +6,7 @@ its own by the names that lead to it.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -15,6 +16,7 @@ import numpy as np
 
 from dataview.errors import import_library
 from dataview.formats.tables.columns import Column, Kind, Name
+from dataview.formats.tables.late_values import Decoded, LateValues
 
 CODES = np.dtype("i4")
 """The codes of dictionaries; -1 is what is missing."""
@@ -36,17 +38,23 @@ class Leaf(NamedTuple):
 
 
 class Leaves(NamedTuple):
-    """All leaves of some columns by name, and why the others are none."""
+    """All leaves of some columns by name, and why the others are none.
+
+    `places` are the numbers of all leaves, in their order in files.
+    """
 
     found: dict[Name, Leaf]
     lost: dict[str, str]
+    places: dict[Name, int]
 
 
+@functools.cache  # a file asks for it hundreds of times
 def arrow() -> Any:
     """Return the library."""
     return import_library("pyarrow", "dataview[arrow]")
 
 
+@functools.cache
 def compute() -> Any:
     """Return its functions."""
     return import_library("pyarrow.compute", "dataview[arrow]")
@@ -55,11 +63,17 @@ def compute() -> Any:
 # --- what the types become -----------------------------------------------------------------------
 
 
-def leaves_of(fields: Sequence[Any], may_miss: Callable[[Name], bool]) -> Leaves:
-    """Return the leaves of the columns of a schema; `may_miss` says which may lack values."""
-    leaves = Leaves({}, {})
+def leaves_of(fields: Sequence[Any], may_miss: Callable[[Name, int], bool]) -> Leaves:
+    """Return the leaves of the columns of a schema.
+
+    `may_miss` says by its name and its place whether one may lack values.
+    """
+    leaves = Leaves({}, {}, {})
+    count = 0
     for field in fields:
         found = list(_leaves(field, (), (), 0, False))
+        leaves.places.update((name, count + place) for place, (name, _) in enumerate(found))
+        count += len(found)
         reasons = [leaf for _, leaf in found if isinstance(leaf, str)]
         if not all(map(all, (name for name, _ in found))):
             reasons = ["has no name, or one of its members has none; rename it"]
@@ -69,14 +83,10 @@ def leaves_of(fields: Sequence[Any], may_miss: Callable[[Name], bool]) -> Leaves
             assert isinstance(leaf, Leaf)
             meta = dict(leaf.meta)
             is_noted = meta.pop(HAS_MASK, False) is True
-            missing = is_noted or (leaf.kind.has_missing and may_miss(name))
-            leaves.found[name] = Leaf(leaf.kind._replace(has_missing=missing), leaf.type, meta)
+            has_missing = leaf.kind.has_missing and may_miss(name, leaves.places[name])
+            kind = leaf.kind._replace(has_missing=is_noted or has_missing)
+            leaves.found[name] = Leaf(kind, leaf.type, meta)
     return leaves
-
-
-def names_of(fields: Sequence[Any]) -> list[Name]:
-    """Return the names of all leaves of the columns of a schema, in their order in files."""
-    return [name for field in fields for name, _ in _leaves(field, (), (), 0, False)]
 
 
 def _leaves(
@@ -96,14 +106,15 @@ def _below(
     """Yield the leaves below a type by name, or why it has none."""
     types = arrow().types
     kind, inner_shape = stored_type(kind)
+    has_parts = kind.num_fields > 0
     if types.is_struct(kind):
         for part in kind:
             yield from _leaves(part, name, shape, depth, nullable)
-    elif _is_fixed(kind):
+    elif has_parts and _is_fixed(kind):
         lengths = inner_shape or (kind.list_size,)
         own = nullable or kind.value_field.nullable
         yield from _below(kind.value_type, name, (*shape, *lengths), depth, own)
-    elif is_list(kind):
+    elif has_parts and is_list(kind):
         item = _item_of(kind)
         yield from _below(item.type, name, (), depth + 1, nullable or item.nullable)
     else:
@@ -170,6 +181,7 @@ def _pairs_of(kind: Any) -> Any:
     return pyarrow.struct([key, pyarrow.field("value", kind.item_type)])
 
 
+@functools.lru_cache(maxsize=1 << 10)  # columns of a table are of few types
 def _dtype_of(kind: Any) -> np.dtype[Any] | str:
     """Return the dtype of a type without parts, or why there is none."""
     types = arrow().types
@@ -275,7 +287,7 @@ def _columns(array: Any, name: Name, dictionaries: Dictionaries) -> Iterator[tup
             present = codes >= 0
             values = codes if labels is not None else _decoded(codes, array.dictionary)
         else:
-            values = values_of(array)
+            values = late_values_of(array)
         yield name, Column(values, present)
 
 
@@ -300,8 +312,7 @@ def _fixed(
     inner = array.values.slice(array.offset * length, count * length)
     own = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
     for leaf, column in _columns(inner, name, dictionaries):
-        values, present = column.values, column.present
-        assert isinstance(values, np.ndarray)
+        values, present = np.asarray(column.values), column.present
         whole = present is None or present.reshape(count, length).all(axis=1)
         values = values.reshape(count, *shape, *values.shape[1:])
         if (
@@ -352,12 +363,48 @@ def values_of(array: Any) -> np.ndarray:
     >>> values_of(arrow().array([1, None])).tolist(), values_of(arrow().array([1.5, None])).tolist()
     ([1, 0], [1.5, nan])
     """
-    types, kind = arrow().types, array.type
-    for test, values in _VALUES:
-        if getattr(types, test)(kind):
-            found: np.ndarray = values(array)
-            return found
-    return _as_numpy(array)
+    return _way(array.type)(array)
+
+
+def late_values_of(array: Any) -> np.ndarray | LateValues:
+    """Return the values of a leaf, which are made later if they are objects."""
+    kind = array.type
+    return ArrowObjects(array) if _dtype_of(kind) == LateValues.dtype else _way(kind)(array)
+
+
+FEW = 8
+"""So few rows are made sooner one by one."""
+
+
+class ArrowObjects(LateValues):
+    """An array of Arrow, of whose values objects are made."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = _without_views(array)
+        self._way = _way(self.array.type)
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __getitem__(self, rows: slice | np.ndarray) -> np.ndarray:
+        if isinstance(rows, slice):
+            return self._way(self.array[rows])
+        if len(rows) > FEW:
+            return self._way(self.array.take(arrow().array(rows)))
+        found = np.empty(len(rows), object)
+        found[:] = [self.array[row].as_py() for row in rows.tolist()]
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory the array takes."""
+        return int(self.array.nbytes)
+
+
+def _way(kind: Any) -> Callable[[Any], np.ndarray]:
+    """Return the function that makes values of an array of a type."""
+    types = arrow().types
+    return next((way for test, way in _VALUES if getattr(types, test)(kind)), _as_numpy)
 
 
 def _as_numpy(array: Any) -> np.ndarray:
@@ -377,9 +424,15 @@ def _times(array: Any) -> np.ndarray:
 
 
 def _views(array: Any) -> np.ndarray:
-    pyarrow = arrow()
-    is_text = pyarrow.types.is_string_view(array.type)
-    return values_of(array.cast(pyarrow.large_string() if is_text else pyarrow.large_binary()))
+    return _as_numpy(_without_views(array))
+
+
+def _without_views(array: Any) -> Any:
+    """Return texts or bytes as an array of which Arrow can take some."""
+    types = arrow().types
+    if types.is_string_view(array.type):
+        return array.cast(arrow().large_string())
+    return array.cast(arrow().large_binary()) if types.is_binary_view(array.type) else array
 
 
 def _fixed_bytes(array: Any) -> np.ndarray:
@@ -454,11 +507,12 @@ def labels_in(dictionaries: Sequence[Any]) -> Any:
     return one_array(whole.drop_null().unique())
 
 
-def _decoded(codes: np.ndarray, labels: Any) -> np.ndarray:
+def _decoded(codes: np.ndarray, labels: Any) -> LateValues:
     """Return the values that codes are of; those that are equal are one object."""
-    table = np.concatenate([values_of(labels), values_of(arrow().nulls(1, labels.type))])
-    found: np.ndarray = table[codes]
-    return found
+    pyarrow = arrow()
+    return Decoded(
+        codes, ArrowObjects(pyarrow.concat_arrays([labels, pyarrow.nulls(1, labels.type)]))
+    )
 
 
 def dictionaries_in(column: Any, name: Name) -> Iterator[tuple[Name, Any]]:

@@ -89,8 +89,7 @@ class ArrowTable(Table):
     def read(self, names: Collection[Name], first: int, stop: int) -> Mapping[Name, Column]:
         """Return columns of some groups of rows."""
         self.check()
-        what = f"column {', '.join(repr('.'.join(name)) for name in names)} of {self.path}"
-        with named_in_errors(what):
+        with self.named(*names):
             count = int(self.starts[stop] - self.starts[first])
             self._check_count(names, count)
             table = self.arrays(names, first, stop)
@@ -100,6 +99,11 @@ class ArrowTable(Table):
             for own, column in zip(table.schema.names, table.columns, strict=True):
                 found.update(columns_of(one_array(column), (own,), self.dictionaries))
         return {name: found[name] for name in names}
+
+    def named(self, *names: Name) -> contextlib.AbstractContextManager[object]:
+        """Return what names columns and the file in errors of Arrow."""
+        told = ", ".join(repr(".".join(name)) for name in names)
+        return named_in_errors(f"column {told} of {self.path}")
 
     def _check_count(self, names: Collection[Name], count: int) -> None:
         """Raise if a small file says that it has very many rows."""

@@ -6,18 +6,21 @@ needs, what is kept of them, rows of different lengths, and what is missing.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
 from dataview.formats.contents import described
 from dataview.formats.tables.fills import fills_of
+from dataview.formats.tables.late_values import Filled, LateValues
 from dataview.formats.tables.lists import LateLayout, Lists
 from dataview.index import Affine, Constant, Index, gather, is_identity
 from dataview.plan.build import record, stored
@@ -52,7 +55,7 @@ class Column(NamedTuple):
     `offsets[i]` to `offsets[i + 1]`.
     """
 
-    values: np.ndarray | Column
+    values: np.ndarray | LateValues | Column
     present: np.ndarray | None = None
     offsets: np.ndarray | None = None
 
@@ -68,14 +71,16 @@ class Column(NamedTuple):
             return self._replace(values=self.values.with_fill(fill))
         if self.present is None:
             return self
+        if isinstance(self.values, LateValues):
+            return Column(Filled(self.values, self.present, fill))
         values = self.values.copy()
         values[~self.present] = fill
         return Column(values)
 
 
-def _bytes_of_objects(values: np.ndarray | Column) -> int:
+def _bytes_of_objects(values: np.ndarray | LateValues | Column) -> int:
     """Return about how much memory the objects in an array take."""
-    if isinstance(values, Column) or not values.dtype.hasobject or not values.size:
+    if not isinstance(values, np.ndarray) or not values.dtype.hasobject or not values.size:
         return 0
     some = values.reshape(-1)[:: -(-values.size // WEIGHED)].tolist()
     return sum(map(sys.getsizeof, some)) * values.size // len(some)
@@ -132,6 +137,10 @@ class Table(ABC):
     def bounds(self, name: Name) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         """Return the least and the greatest value of each group, and whether both are known."""
         return None
+
+    def named(self, name: Name) -> AbstractContextManager[object]:
+        """Return what names the column in errors of values that are only made now."""
+        return contextlib.nullcontext()
 
     def close(self) -> None:
         """Keep nothing of the file; who has an open file closes it too."""
@@ -270,7 +279,10 @@ class ColumnSource(Source):
         found, done = None, 0
         for one, behind in self.table.runs(range(first, last)):
             begin = int(self.starts[one])
-            part = self._group(one, behind)[max(0, start - begin) : stop - begin]
+            values = self._group(one, behind)
+            part = self._some(values, slice(max(0, start - begin), stop - begin))
+            if len(part) == stop - start:
+                return part.copy() if isinstance(values, np.ndarray) else part
             if found is None:  # a file may say that it has more rows than memory: read it first
                 found = np.empty((stop - start, *self.shape[1:]), self.dtype)
             found[done : done + len(part)] = part
@@ -281,21 +293,31 @@ class ColumnSource(Source):
     def _at(self, places: np.ndarray) -> np.ndarray:
         """Return the rows at some places, which ascend."""
         found = np.empty((len(places), *self.shape[1:]), self.dtype)
-        groups = np.unique(self.starts.searchsorted(places, side="right") - 1)
+        groups = self.starts.searchsorted(places, side="right") - 1
+        groups = groups[np.concatenate([[True], groups[1:] != groups[:-1]])[: len(groups)]]
         breaks = np.flatnonzero(np.diff(groups) > 1) + 1
         for part in np.split(groups, breaks) if len(groups) else ():
             for first, stop in self.table.runs(range(int(part[0]), int(part[-1]) + 1)):
                 low, high = places.searchsorted(self.starts[[first, stop]]).tolist()
-                found[low:high] = self._group(first, stop)[places[low:high] - self.starts[first]]
+                rows = places[low:high] - self.starts[first]
+                found[low:high] = self._some(self._group(first, stop), rows)
         return found
 
-    def _group(self, first: int, stop: int) -> np.ndarray:
+    def _some(self, values: np.ndarray | LateValues, rows: slice | np.ndarray) -> np.ndarray:
+        """Return some rows of values, which may be made only now."""
+        try:
+            return values[rows]
+        except Exception:
+            with self.table.named(self.name):
+                raise
+
+    def _group(self, first: int, stop: int) -> np.ndarray | LateValues:
         """Return the values of some groups."""
         column = self.table.column(self.name, first, stop)
         for _ in range(self.depth):
             column = cast(Column, column.values)
         if not self.is_mask:
-            return cast(np.ndarray, column.values)
+            return cast("np.ndarray | LateValues", column.values)
         count = int(self.starts[stop] - self.starts[first])
         return np.ones(count, bool) if column.present is None else column.present
 

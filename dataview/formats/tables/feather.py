@@ -27,8 +27,8 @@ from dataview.formats.tables.columns import Name
 from dataview.sources import FileState, open_regular, state_of
 
 GROUP_ROWS = 1 << 16
-GROUP_ROWS_OF_OBJECTS = 1 << 10
-"""So many rows of a batch that is not packed are converted together; each text is an object."""
+GROUP_ROWS_OF_LISTS = 1 << 10
+"""So many rows of a batch that is not packed are converted together; lists have many values."""
 
 _FILE, _FEATHER_1 = b"ARROW1", b"FEA1"
 
@@ -80,6 +80,8 @@ class FeatherTable(ArrowTable):
         """Read the schema and the heads of the batches."""
         self._lock_of_batches = threading.Lock()
         self._batches: dict[int, Any] = {}
+        self._sound: set[tuple[str, int]] = set()
+        """The columns of groups that were found to be sound: that takes long for texts."""
         with open_regular(self.path) as file:
             state, start = state_of(file), file.read(8)
         if start.startswith(_FEATHER_1):
@@ -100,7 +102,7 @@ class FeatherTable(ArrowTable):
             raise ValueError(f"it is cut short or broken: {error}") from None
         self.is_packed = any(head.is_packed for head in self.heads)
         missing = _missing(list(schema), self.heads)
-        self.leaves, self.lost = leaves_of(list(schema), lambda name: name in missing)
+        self.leaves, self.lost, _ = leaves_of(list(schema), lambda name, _: name in missing)
         self.meta = text_meta(schema.metadata)
         self.numbers = {field.name: number for number, field in enumerate(schema)}
         lengths = starts_of([head.rows for head in self.heads])
@@ -110,8 +112,7 @@ class FeatherTable(ArrowTable):
     def _pieces(self, lengths: list[int]) -> Iterator[tuple[int, int, int]]:
         """Yield the groups of rows: the number of the batch, where they begin there, how many."""
         kinds = [leaf.kind for leaf in self.leaves.values()]
-        has_objects = any(kind.dtype.hasobject or kind.depth for kind in kinds)
-        step = GROUP_ROWS_OF_OBJECTS if has_objects else GROUP_ROWS
+        step = GROUP_ROWS_OF_LISTS if any(kind.depth for kind in kinds) else GROUP_ROWS
         for number, length in enumerate(lengths):
             if self.is_packed or not length:
                 yield number, 0, length
@@ -135,8 +136,11 @@ class FeatherTable(ArrowTable):
         for number, (start, rows) in self._by_batch(first, stop).items():
             parts.append(self._batch(number, numbers).select(own).slice(start, rows))
         found = pyarrow.Table.from_batches(parts)
-        for column in found.columns:
-            column.validate(full=not pyarrow.types.is_primitive(column.type))
+        for name, column in zip(own, found.columns, strict=True):
+            pieces = {(name, number) for number in range(first, stop)}
+            if not pieces <= self._sound:
+                column.validate(full=not pyarrow.types.is_primitive(column.type))
+                self._sound |= pieces
         return found
 
     def _by_batch(self, first: int, stop: int) -> dict[int, tuple[int, int]]:

@@ -31,7 +31,7 @@ def node_of_table(table: Any) -> Node:
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise ValueError(f"two columns have the name {twice[0]!r}; rename one of them")
-    found = leaves_of(list(table.schema), lambda name: True)
+    found = leaves_of(list(table.schema), lambda *_: True)
     if not found.found and not found.lost:
         raise ValueError("a table without columns has no data to view")
     nodes: dict[Name, Node] = {}
@@ -80,4 +80,4 @@ def _node(column: Column) -> Node:
     if isinstance(column.values, Column):
         assert column.offsets is not None
         return laid_out(_node(column.values), layout_of(offsets=column.offsets), True)
-    return stored(ArraySource(column.values), False)
+    return stored(ArraySource(np.asarray(column.values)), False)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dataview.errors import import_library
-from dataview.formats.tables.arrow import leaves_of, names_of, text_meta
+from dataview.formats.tables.arrow import leaves_of, text_meta
 from dataview.formats.tables.arrow_tables import (
     MOST_TIMES,
     MOST_UNPACKED,
@@ -40,10 +40,9 @@ class ParquetTable(ArrowTable):
         schema = self.metadata.schema
         fields = schema.to_arrow_schema()
         check_names(fields.names)
-        self.places = {name: place for place, name in enumerate(names_of(fields))}
+        self.leaves, self.lost, self.places = leaves_of(fields, self._may_miss)
         if len(self.places) != self.metadata.num_columns:
             raise ValueError("its columns do not fit their description")
-        self.leaves, self.lost = leaves_of(fields, self._may_miss)
         self.meta = text_meta(fields.metadata)
         texts = [
             name
@@ -55,9 +54,10 @@ class ParquetTable(ArrowTable):
         groups = range(self.metadata.num_row_groups)
         return state, starts_of([self.metadata.row_group(one).num_rows for one in groups])
 
-    def _may_miss(self, name: Name) -> bool:
+    def _may_miss(self, name: Name, place: int) -> bool:
         """Whether a column may lack values, by what is noted of each group of rows."""
-        place = self.places[name]
+        if place >= self.metadata.num_columns:
+            return True
         for group in range(self.metadata.num_row_groups):
             found = self.metadata.row_group(group).column(place).statistics
             if found is None or not found.has_null_count or found.null_count:

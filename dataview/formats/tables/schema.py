@@ -169,7 +169,7 @@ def as_kind(column: Column, kind: Kind) -> Column:
         return column._replace(values=as_kind(column.values, kind))
     if column.values.dtype == kind.dtype:
         return column
-    values = column.values.astype(kind.dtype)
+    values = np.asarray(column.values).astype(kind.dtype)
     if column.present is not None and column.offsets is None:
         values[~column.present] = missing_in(kind.dtype)
     return column._replace(values=values)
