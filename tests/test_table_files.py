@@ -332,6 +332,20 @@ def test_texts_of_lists_are_made_when_they_are_asked_for(write, tmp_path):
     assert d.x[9]().tolist() == ["text 18", "text 19"]
 
 
+def test_groups_of_texts_are_decoded_once_for_rows_in_no_order(tmp_path, monkeypatch):
+    table = pa.table({"x": TEXTS})
+    monkeypatch.setattr(ArrowTable, "kept_bytes", 2 * table.nbytes)  # objects would take more
+    decoded = []
+    own = ParquetTable.arrays
+    monkeypatch.setattr(
+        ParquetTable, "arrays", lambda table, *asked: [decoded.append(asked), own(table, *asked)][1]
+    )
+    d = dv.open(parquet(table, tmp_path / "a", 1000))
+    for row in np.random.default_rng(0).integers(0, 20_000, 300).tolist():
+        assert d.x[row]() == TEXTS[row]
+    assert len(decoded) == 20
+
+
 def test_a_mapped_file_hands_out_no_part_of_itself(tmp_path):
     path = WRITTEN["arrow"](pa.table({"x": np.arange(10)}), tmp_path / "a")
     found = dv.open(path).x()
@@ -590,6 +604,15 @@ def test_a_long_text_that_is_repeated_is_kept_once(tmp_path):
     assert path.stat().st_size < 1_000_000
     program = BOMB.replace("d.x[:3]()", "print({len(text) for text in d.x()})")
     assert printed("-c", program, path).split("\n")[1] == "{100000000}"
+
+
+def test_a_long_text_among_many_short_ones_is_kept_once(tmp_path):
+    labels = [*map(str, range(10_000)), "a" * 500_000]
+    codes = np.concatenate([np.arange(10_000), np.full(20_000, 10_000)])
+    table = pa.table({"x": pa.DictionaryArray.from_arrays(codes, labels)})
+    pq.write_table(table, tmp_path / "a.parquet", compression="zstd", store_schema=False)
+    program = BOMB.replace("d.x[:3]()", "print(len({id(text) for text in d.x()}), d.x[-1]()[-3:])")
+    assert printed("-c", program, tmp_path / "a.parquet").split("\n")[1] == "10001 aaa"
 
 
 @pytest.mark.parametrize("kind", ["parquet", "packed feather", "packed stream"])

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Collection, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dataview.errors import import_library
-from dataview.formats.tables.arrow import leaves_of, text_meta
+from dataview.formats.tables.arrow import arrow, leaves_of, text_meta
 from dataview.formats.tables.arrow_tables import (
     MOST_TIMES,
     MOST_UNPACKED,
@@ -21,18 +22,30 @@ from dataview.formats.tables.arrow_tables import (
 from dataview.formats.tables.columns import Name
 from dataview.sources import FileState, open_regular, state_of
 
+LONGEST_CODE = 4
+"""A code among labels takes no more bytes; what takes more stands in the file as it is."""
+
+MOST_AHEAD = 1 << 30
+"""Texts of a broken file that are read as they are take no more memory before that is noticed."""
+
+SHORTEST_BATCH, LONGEST_BATCH = 1 << 6, 1 << 14
+"""So many rows of texts are read at a time: fewer take long, and more are no faster."""
+
+HEAD_BYTES = 64
+"""No head of a dictionary takes more."""
+
 
 class ParquetTable(ArrowTable):
     """A Parquet file.  Each read has a reader of its own, since these are not for several threads.
 
-    Texts with a dictionary are read as codes: equal ones are one object then, and a file cannot
-    make a few bytes fill all memory by repeating a long text.
+    Texts with a dictionary are read as codes, unless most of them differ: equal ones are one object
+    then, and a file cannot make a few bytes fill all memory by repeating a long text.
     """
 
     def load(self) -> tuple[FileState, np.ndarray]:
         """Read the description at the end of the file."""
         parquet = import_library("pyarrow.parquet", "dataview[arrow]")
-        self._idle: list[Any] = []
+        self._idle: dict[bool, list[Any]] = {True: [], False: []}
         self._taking = threading.Lock()
         with open_regular(self.path) as file:
             state = state_of(file)
@@ -102,24 +115,78 @@ class ParquetTable(ArrowTable):
         groups = list(range(first, stop))
         self._check_sizes(names, groups)
         paths = [self.metadata.schema.column(self.places[name]).path for name in names]
-        reader = self._reader()
-        found = reader.read_row_groups(groups, columns=paths, use_threads=False)
+        if len(paths) == 1 and paths[0] in self._as_codes:
+            (name,) = names
+            found = None if self.leaves[name].kind.depth else self._differing(name, groups)
+            if found is not None:
+                return found
+        with self._reader(as_codes=True) as reader:
+            return reader.read_row_groups(groups, columns=paths, use_threads=False)
+
+    def _differing(self, name: Name, groups: list[int]) -> Any:
+        """Return texts of which most differ as they are, None if there are many of few.
+
+        Codes of these take longer to find than the texts to copy.  Only a text in the dictionary
+        can take more memory than it does in the file: it may be in many rows, so that few rows are
+        read at a time.
+        """
+        place, size = self.places[name], 0
+        for group in groups:
+            column = self.metadata.row_group(group).column(place)
+            head = self._dictionary_of(column)
+            if head is None:
+                return None
+            beside = column.total_uncompressed_size - head.size
+            if head.labels * 4 < column.num_values and beside <= LONGEST_CODE * column.num_values:
+                return None
+            size = max(size, head.size)
+        rows = min(MOST_AHEAD // max(1, size), LONGEST_BATCH)
+        if rows < SHORTEST_BATCH:
+            return None
+        return self._in_batches(name, groups, rows)
+
+    def _dictionary_of(self, column: Any) -> _Dictionary | None:
+        """Return what the head of a dictionary says, None if it cannot be read."""
+        if not column.has_dictionary_page or column.dictionary_page_offset is None:
+            return None
+        with open_regular(self.path) as file:
+            file.seek(column.dictionary_page_offset)
+            return _head_of_dictionary(file.read(HEAD_BYTES))
+
+    def _in_batches(self, name: Name, groups: list[int], rows: int) -> Any:
+        """Return texts that are read so many rows at a time, None if they take too much memory."""
+        column = self.metadata.schema.column(self.places[name])
+        chunks = [self.metadata.row_group(one).column(self.places[name]) for one in groups]
+        most = sum(4 * own.total_uncompressed_size + 16 * own.num_values for own in chunks)
+        batches = []
+        with self._reader(as_codes=False) as reader:
+            for batch in reader.iter_batches(
+                rows, row_groups=groups, columns=[column.path], use_threads=False
+            ):
+                batches.append(batch)
+                most -= batch.get_total_buffer_size()
+                if most < 0:
+                    return None
+        return arrow().Table.from_batches(batches) if batches else None
+
+    @contextlib.contextmanager
+    def _reader(self, as_codes: bool) -> Iterator[Any]:
+        """Lend a reader that nobody uses."""
+        idle = self._idle[as_codes]
+        with self._taking:
+            reader = idle.pop() if idle else None
+        if reader is None:
+            parquet = import_library("pyarrow.parquet", "dataview[arrow]")
+            texts = self._as_codes if as_codes else None
+            reader = parquet.ParquetFile(
+                self.path, metadata=self.metadata, read_dictionary=texts, pre_buffer=False
+            )
+        yield reader
         if self.keeps_open:
             with self._taking:
-                self._idle.append(reader)
+                idle.append(reader)
         else:
             reader.close()
-        return found
-
-    def _reader(self) -> Any:
-        """Return a reader that nobody uses."""
-        with self._taking:
-            if self._idle:
-                return self._idle.pop()
-        parquet = import_library("pyarrow.parquet", "dataview[arrow]")
-        return parquet.ParquetFile(
-            self.path, metadata=self.metadata, read_dictionary=self._as_codes, pre_buffer=False
-        )
 
     def _check_sizes(self, names: Collection[Name], groups: list[int]) -> None:
         """Raise if a few bytes would be unpacked to very many."""
@@ -139,6 +206,54 @@ class ParquetTable(ArrowTable):
         """Have all views of the file say that it is closed."""
         super().close()
         with self._taking:
-            idle, self._idle = self._idle, []
+            idle = [reader for readers in self._idle.values() for reader in readers]
+            self._idle = {True: [], False: []}
         for reader in idle:
             reader.close()
+
+
+class _Dictionary(NamedTuple):
+    """How many texts a dictionary has, and how many bytes they take."""
+
+    labels: int
+    size: int
+
+
+_INTEGER, _STRUCT = 5, 12
+_UNPACKED_SIZE, _DICTIONARY = 2, 7
+"""Types of Thrift's compact protocol, and numbers of fields in the head of a page."""
+
+
+def _head_of_dictionary(raw: bytes) -> _Dictionary | None:
+    """Return what the head of a page says, None if it is no dictionary's.
+
+    Each field has a byte with its type and how much its number is above that of the one before.
+
+    >>> _head_of_dictionary(bytes.fromhex("150415d20f15be044c153215000000"))
+    _Dictionary(labels=25, size=1001)
+    """
+    fields: dict[int, int] = {}
+    number = place = 0
+    try:
+        while True:
+            step, kind = divmod(raw[place], 16)
+            number, place = number + step, place + 1
+            if kind == _STRUCT and number == _DICTIONARY:
+                labels, _ = _number(raw, place + 1)  # its first field
+                return _Dictionary(labels, fields[_UNPACKED_SIZE])
+            if kind != _INTEGER:
+                return None
+            fields[number], place = _number(raw, place)
+    except (IndexError, KeyError):
+        return None
+
+
+def _number(raw: bytes, place: int) -> tuple[int, int]:
+    """Return a number of seven bits a byte, the lowest for its sign, and where it ends."""
+    found = shift = 0
+    while True:
+        byte = raw[place]
+        found |= (byte & 127) << shift
+        place, shift = place + 1, shift + 7
+        if byte < 128:
+            return found >> 1 ^ -(found & 1), place
