@@ -196,7 +196,7 @@ def opened(
         path, lease = local_copy(path, mode, options.pop("storage_options", None))
     single = path if isinstance(path, str) else None
     found = _format_of([path] if isinstance(path, str) else path, format)
-    known = list(inspect.signature(found.open).parameters)[3:]
+    known = list(inspect.signature(found.open).parameters)[3:] if options else []
     for name, value in options.items():
         if name not in known:
             raise unknown_option(
