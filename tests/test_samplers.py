@@ -367,6 +367,13 @@ def test_b39_label_uniform_balances_and_never_draws_what_has_no_label():
     assert samplers.label_uniform(by=numbers).order(Rows(3), 0, 0).block(0, 99).max() == 1
 
 
+def test_b39_codes_of_missing_labels_are_never_drawn():
+    labels = np.array(["a", None, "b", "a", None], object)
+    d = dv.View(x=np.arange(5), code=dv.View(labels)._codes())
+    batches = d._loader(2, sampler=samplers.label_permutation(by="code"), num_batches=20)
+    assert {*np.concatenate([batch.x() for batch in batches]).tolist()} == {0, 2, 3}
+
+
 def test_b39_no_labels_at_all_is_an_error():
     order = samplers.label_uniform(by=np.array([None, None], object)).order(Rows(2), 0, 0)
     with pytest.raises(ValueError, match="no row has one"):

@@ -13,7 +13,7 @@ from dataview.plan.kinds import Concat, Driven, Record, Stored, known_shape, mem
 from dataview.plan.node import Node, Part, Shape
 from dataview.plan.photographs import Photograph
 from dataview.plan.walk import below
-from dataview.tables import MISSING, known_labels, labels_of_rows, listed
+from dataview.tables import MISSING, holds_codes, labels_of_rows, listed
 
 
 class RowsOf:
@@ -77,7 +77,7 @@ class RowsOf:
         """Return values, with NaN for the code of what is missing."""
         values = self._read(by)
         node = field(self.node, by) if isinstance(by, str) else by
-        if not isinstance(node, Node) or known_labels(node) is None:
+        if not isinstance(node, Node) or not holds_codes(node):
             return values
         return np.where(values == MISSING, np.nan, values)
 
