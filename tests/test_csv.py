@@ -374,6 +374,8 @@ def test_types_are_given_by_column_or_for_all(tmp_path, way):
     path = written(tmp_path, "d\n2020-01-01\n")
     assert read(path, dates=False)["d"] == (["2020-01-01"], np.dtype("O"))
     assert read(path, types={"d": "M8[s]"})["d"][1] == np.dtype("M8[s]")
+    found = values(path, types=lambda name: str if name == "a" else None)
+    assert found == values(path, types={"a": str})
 
 
 def test_packed_files_and_other_encodings_are_unpacked_once(tmp_path, way):

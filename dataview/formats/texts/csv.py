@@ -367,6 +367,9 @@ def _unclosed_named(file: TextFile, place: int, raw: bytes, dialect: Dialect) ->
 def _given(layout: Layout, options: Options, path: str) -> dict[int, Field]:
     """Return the columns of which a user says what they are, by their numbers."""
     types, dates = options.types, options.dates
+    if callable(types) and not isinstance(types, type):
+        told = {name: types(name) for name in layout.names}
+        types = {name: own for name, own in told.items() if own is not None}
     if types is not None and not isinstance(types, Mapping):
         types = dict.fromkeys(layout.names, types)
     formats = dates if isinstance(dates, Mapping) else {}
