@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 import dataview as dv
 from dataview.formats import FORMATS, Format
 from dataview.formats.writers.arrays import Writer
-from dataview.index import identity
+from dataview.index import gather, identity
 from dataview.plan.build import stored
 from dataview.sources import DelayedSource, Source
 from dataview.sources.new_files import new_file
@@ -578,6 +578,29 @@ def test_what_is_read_only_is_never_written(name, change, new):
 def test_a_store_has_to_say_how_it_is_read():
     with pytest.raises(TypeError, match="read"):
         type("Silent", (Source,), {})()
+
+
+def test_what_a_store_returns_is_as_it_has_declared():
+    class Doubled(Source):
+        shape, dtype = (4, 3), np.dtype("i8")
+
+        def __init__(self, wrong):
+            self.wrong = wrong
+
+        def read(self, index, memo):
+            return self.wrong(gather.read(np.arange(12).reshape(4, 3), index))
+
+    number = dv.View(Doubled(lambda found: found * 2))  # NumPy makes a number of a 0-d array
+    assert number[1, 2]() == 10 and number[1:, 0]().tolist() == [6, 12, 18]
+    for wrong, got in (
+        (lambda found: found / 2, "returned float64 of shape"),
+        (lambda found: found[None], "returned int64 of shape"),
+        (lambda found: found.tolist(), "returned (list|int) where"),
+    ):
+        view = dv.View(Doubled(wrong))
+        for part in (view, view[1], view[1, 2], view[[2, 1]], view + 1, view._mean()):
+            with pytest.raises(TypeError, match=f"Doubled {got}"):
+                part()
 
 
 def test_a_store_without_write_refuses_to_be_written():

@@ -57,6 +57,7 @@ from dataview.plan.kinds import (
 from dataview.plan.node import Evaluate, Node
 from dataview.plan.places import operand_index
 from dataview.sizes import sizes
+from dataview.sources import read_from
 
 Taker: TypeAlias = "Callable[[Rows], Any]"
 """A function of rows; it returns PLAN where these need a plan."""
@@ -199,7 +200,7 @@ def _of_stored(evaluate: Evaluate, node: Stored) -> Taker | None:
     source = node.source
     if source.memory is not None:
         return None
-    return lambda rows: source.read(rows_index(source.shape, rows), {})[()]
+    return lambda rows: read_from(source, rows_index(source.shape, rows), {})[()]
 
 
 def _of_select(evaluate: Evaluate, node: Select) -> Taker | None:

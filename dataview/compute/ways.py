@@ -29,7 +29,7 @@ from dataview.plan.kinds import (
 from dataview.plan.node import Node, Part
 from dataview.plan.walk import below
 from dataview.sizes import sizes
-from dataview.sources import AT_ONCE, Memo, made_once, made_so_far
+from dataview.sources import AT_ONCE, Memo, made_once, made_so_far, read_from
 
 LONGER = 8
 """The blocks of a single operation are up to this many times as long as others."""
@@ -310,9 +310,11 @@ def _memory_of(node: Node) -> np.ndarray:
 
 def read_stored(node: Stored, index: Index, memo: Memo) -> np.ndarray:
     """Return what an index selects from a store; memory as far as the node may change it."""
+    if node.source.memory is None:
+        return read_from(node.source, index, memo)
     found = node.source.read(index, memo)
-    if node.source.memory is not None and index.is_box and not node.writable:
-        return gather.frozen(found) if found.flags.writeable else found
+    if index.is_box and not node.writable and found.flags.writeable:
+        return gather.frozen(found)
     return found
 
 

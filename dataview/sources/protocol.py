@@ -249,6 +249,27 @@ class Source(ABC):
         return root
 
 
+def read_from(source: Source, index: Index, memo: Memo) -> np.ndarray:
+    """Return the elements of a source that an index selects, as the source has declared them.
+
+    Users write sources, too, so what `read` has returned is compared with what it was to return.
+    """
+    found = source.read(index, memo)
+    is_as_declared = isinstance(found, np.ndarray | np.generic) and (
+        found.shape == index.shape and found.dtype == source.dtype
+    )
+    if not is_as_declared:
+        got = type(found).__name__
+        if isinstance(found, np.ndarray | np.generic):
+            got = f"{found.dtype} of shape {found.shape}"
+        raise TypeError(
+            f"read() of {source.describe()} returned {got} where {source.dtype} of shape "
+            f"{index.shape} was asked for; it returns an array with the shape of the index and "
+            "the dtype of the source"
+        )
+    return found if isinstance(found, np.ndarray) else np.asarray(found, source.dtype)
+
+
 class Member(Source):
     """One field of a source of records, which are read and written whole unless in memory."""
 
