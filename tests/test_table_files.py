@@ -380,22 +380,31 @@ CONDITIONS = [
 ]
 
 
+WAYS = {
+    "_filter": lambda d, mask: d._filter(mask).x,
+    "a key": lambda d, mask: d[mask].x,
+    "a key with a name": lambda d, mask: d[mask, "x"],
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("condition", CONDITIONS)
 @pytest.mark.parametrize("statistics", [True, False])
-def test_a_filter_keeps_the_rows_that_it_keeps_in_memory(condition, statistics, tmp_path):
+def test_a_filter_keeps_the_rows_that_it_keeps_in_memory(condition, statistics, way, tmp_path):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table(NOTED), path, row_group_size=10, write_statistics=statistics)
     d = dv.open(path)
     same = dv.View(**{name: d[name]() for name in ("x", "f", "gaps", "gaps_mask")})
     expected = np.flatnonzero(condition(same)())
-    assert d._filter(condition(d)).x().tolist() == expected.tolist()
+    assert WAYS[way](d, condition(d))().tolist() == expected.tolist()
     d = dv.open(path, fill={"gaps": 77})
     if "gaps_mask" not in condition.__code__.co_names:
         expected = np.flatnonzero(condition(dv.View(x=d.x(), f=d.f(), gaps=d.gaps()))())
-        assert d._filter(condition(d)).x().tolist() == expected.tolist()
+        assert WAYS[way](d, condition(d))().tolist() == expected.tolist()
 
 
-def test_a_filter_reads_the_groups_that_may_have_such_rows(tmp_path, monkeypatch):
+@pytest.mark.parametrize("way", WAYS)
+def test_a_filter_reads_the_groups_that_may_have_such_rows(way, tmp_path, monkeypatch):
     folder(tmp_path / "d", one=NOTED)
     pq.write_table(pa.table(NOTED), tmp_path / "d" / "one.parquet", row_group_size=10)
     read = []
@@ -406,7 +415,7 @@ def test_a_filter_reads_the_groups_that_may_have_such_rows(tmp_path, monkeypatch
     for path in (tmp_path / "d" / "one.parquet", tmp_path / "d"):
         d = dv.open(path)
         read.clear()
-        kept = d._filter((d.x > 74) & (d.x <= 90))
+        kept = WAYS[way](d, (d.x > 74) & (d.x <= 90))
         assert len(kept) == 16 and read == [7, 8, 9]
 
 

@@ -63,9 +63,9 @@ def _compared(ufunc: Any, left: Any, right: Any) -> Groups | None:
         return None
     if isinstance(right, Node):
         left, right, ufunc = right, left, _SWAPPED[ufunc]
-    if not isinstance(left, Stored) or isinstance(right, Node) or np.ndim(right):
+    if not isinstance(left, Stored) or not isinstance(right, (int, float, np.number)):
         return None
-    bounds = left.source.bounds() if isinstance(right, (int, float, np.number)) else None
+    bounds = left.source.bounds()
     if bounds is None:
         return None
     starts, lows, highs, known = bounds

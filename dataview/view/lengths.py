@@ -14,6 +14,7 @@ from dataview.plan.kinds import Comparison, Sampled, Unbound, known_shape, size_
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged, text_of
 from dataview.samples import NumberedSamples, Stream, collected, is_ragged, length_of
+from dataview.tables import mask_of
 
 
 def counted(node: Node) -> int:
@@ -82,13 +83,14 @@ def any_true(node: Node) -> bool:
 
 
 def as_key(node: Node) -> np.ndarray:
-    """Return the data of a view that is a key."""
+    """Return the data of a view that is a key; of files what may be true is read."""
     if is_ragged(node):
         raise IndexError(
             f"a key chooses rows, and this one is ragged, {text_of(node.extents)}: of a mask of "
             "values, mask._any(axis=1) are the rows that have one, as in d[(d.x > 1)._any(axis=1)]"
         )
-    return np.asarray(evaluate(node))
+    found = mask_of(node)
+    return np.asarray(evaluate(node)) if found is None else found
 
 
 def partial_shape(node: Node) -> tuple[Any, ...]:
