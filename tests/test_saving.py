@@ -238,7 +238,7 @@ def test_what_a_format_cannot_hold_names_the_field(saved, tmp_path):
 def test_formats_whose_library_is_missing_are_not_named(tmp_path, monkeypatch):
     monkeypatch.setattr(saving, "find_spec", lambda library: None)
     monkeypatch.setattr(writers, "import_library", None)
-    with pytest.raises(TypeError, match=r"field 'o' is of dtype object.* takes it: csv$"):
+    with pytest.raises(TypeError, match=r"field 'o' is of dtype object.*: json lines, csv$"):
         dv.View(o=np.array([1, "a"], object))._save(tmp_path / "a.npz")
 
 

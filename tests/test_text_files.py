@@ -9,6 +9,7 @@ import pickle
 import sqlite3
 import time
 from concurrent.futures import ThreadPoolExecutor
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -18,8 +19,9 @@ from hypothesis import strategies as st
 import dataview as dv
 from children import printed
 from dataview.formats.tables import sqlite
+from dataview.formats.texts import json_arrays, text_bytes
 from dataview.formats.texts import json_lines as json_files
-from dataview.formats.texts import text_bytes
+from dataview.formats.writers import json as json_writer
 
 FEW_PAGES = "".join(f"line {number} é\n" for number in range(3000))
 
@@ -402,6 +404,195 @@ def test_one_row_reads_a_page_and_fields_are_parsed_together(tmp_path, monkeypat
     for batch in d._minibatches(500):
         batch.i(), batch.t(), batch.o.f()
     assert [names for names, *_ in read[-4:]] == [3] * 4
+
+
+# -------------------- one array of JSON --------------------
+
+
+@given(
+    rows=st.lists(
+        st.fixed_dictionaries({"i": st.integers(-(2**63), 2**63 - 1)}, optional=FIELDS), min_size=1
+    ),
+    indent=st.sampled_from([None, 1]),
+)
+def test_an_array_of_objects_is_what_they_are_in_lines(tmp_path_factory, rows, indent):
+    folder = tmp_path_factory.mktemp("array")
+    path = written(folder / "a.json", json.dumps(rows, indent=indent))
+    d, lines = dv.open(path), dv.open(json_lines(folder, rows))
+    assert d._fields() == lines._fields()
+    assert as_rows(d) == as_rows(lines)
+
+
+def test_arrays_of_objects_are_packed_pickled_joined_and_closed(tmp_path):
+    one = written(tmp_path / "a.json", '\ufeff[{"x": 1, "t": "a"}, {"x": 2.5}]')
+    two = written(tmp_path / "b.json", '[{"x": 3, "t": null}]')
+    packed = written(tmp_path / "c.json.gz", '[{"x": [1, 2]}, {"x": []}]')
+    d = dv.open([one, two])
+    assert (d.x().tolist(), d.t().tolist()) == ([1, 2.5, 3], ["a", None, None])
+    assert dv.open(one, fill={"t": "?"}).t().tolist() == ["a", "?"]
+    assert pickle.loads(pickle.dumps(d)).x().tolist() == [1, 2.5, 3]
+    assert as_rows(dv.open(packed)) == [{"x": [1, 2]}, {"x": []}]
+    same = pickle.dumps(dv.open(one))
+    written(one, '[{"x": 1}]')
+    with pytest.raises(ValueError, match=r"a\.json has changed since its view was pickled"):
+        pickle.loads(same)
+    d._close()
+    with pytest.raises(ValueError, match="closed"):
+        d.x()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"a": [1], "b c": 2}', r"an object with the keys 'a', 'b c'; dv\.View\(pandas"),
+        ("[1, 2]", "element 0 of this array is 1"),
+        ('[{"a": 1}, [2]]', r"element 1 of this array is \[2\]"),
+        ("[]", "this array is empty"),
+        ("3.5", "this is 3.5"),
+        ('{"a": 1}\n{"a": 2}\n', r"cannot be parsed as JSON: Extra data.*format='json lines'"),
+        ('[{"a": 1]', "cannot be parsed as JSON: Expecting ',' delimiter: line 1"),
+        (b'[{"a": "\xff"}]', "is no text in UTF-8"),
+        ('[{"a": 1, "a": 2}]', "has the key 'a' twice"),
+        ("[" * 100_000, "nested too deeply"),
+        ('[{"a": ' + '{"a": ' * 150 + "1" + "}" * 151 + "]", "row 0 is nested more than 100"),
+    ],
+)  # fmt: skip
+def test_other_json_is_no_table(tmp_path, text, told):
+    path = written(tmp_path / "a.json", text)
+    with pytest.raises(ValueError, match=rf"a\.json .*{told}"):
+        dv.open(path)
+
+
+def test_json_is_not_changed_in_place_and_not_of_any_size(tmp_path, monkeypatch):
+    path = written(tmp_path / "a.json", '[{"a": 1}]')
+    with pytest.raises(ValueError, match="JSON cannot be changed in place"):
+        dv.open(path, "r+")
+    monkeypatch.setattr(json_arrays, "LARGEST", 5)
+    with pytest.raises(ValueError, match=r"has 10 bytes, and .* as lines of JSON"):
+        dv.open(path)
+
+
+# -------------------- lines of JSON: saved --------------------
+
+
+def no_json(text):
+    raise AssertionError(f"{text} is no JSON")
+
+
+def lines_of(path):
+    """The lines of a file, which are JSON as other languages read it."""
+    read = gzip.open if path.suffix == ".gz" else open
+    with read(path, "rt", encoding="utf-8", newline="") as file:
+        return [json.loads(line, parse_constant=no_json) for line in file]
+
+
+@given(
+    rows=st.lists(
+        st.fixed_dictionaries({"i": st.integers(-(2**63), 2**63 - 1)}, optional=FIELDS), min_size=1
+    ),
+    suffix=st.sampled_from([".jsonl", ".ndjson", ".jsonl.gz"]),
+    most=st.sampled_from([1, 2, 8192]),
+)
+def test_rows_of_json_come_back_when_they_are_saved(tmp_path_factory, rows, suffix, most):
+    folder = tmp_path_factory.mktemp("saved")
+    path = folder / f"b{suffix}"
+    before = dv.open(json_lines(folder, rows))
+    with mock.patch.object(json_writer, "MOST_ROWS", most):
+        before._save(path)
+    assert as_rows(dv.open(path)) == as_rows(before)
+    assert len(lines_of(path)) == len(rows)
+
+
+COLUMNS_OF_JSON = {
+    "f4": np.array([0.1, np.nan, -np.inf], "f4"),
+    "f8": np.array([1e300, -0.0, np.inf]),
+    "big": np.array([2**64 - 1, 0, 1], "u8"),
+    "day": np.array(["2026-11-22", "NaT", "1969-12-31"], "M8[D]"),
+    "text": np.array(["é\n\u2028", '"\\', None], object),
+    "short": np.array(["a", "", "\0b"]),
+    "odd": np.array(["\ud800", "a", None], object),
+    "cube": np.arange(12).reshape(3, 2, 2),
+    "none": np.zeros((3, 2, 0)),
+}
+
+
+def test_each_kind_of_column_is_json(tmp_path):
+    path = tmp_path / "a.jsonl"
+    dv.View(COLUMNS_OF_JSON)._save(path)
+    rows = lines_of(path)
+    assert rows[0] == {
+        "f4": 0.1, "f8": 1e300, "big": 2**64 - 1, "day": "2026-11-22", "text": "é\n\u2028",
+        "short": "a", "odd": "\ud800", "cube": [[0, 1], [2, 3]], "none": [[], []],
+    }  # fmt: skip
+    assert [rows[1][name] for name in ("f4", "day", "short")] == [None, None, ""]
+    assert path.read_text().split("\n")[2].startswith('{"f4": -1e999, "f8": 1e999, "big": 1, ')
+    d = dv.open(path)
+    np.testing.assert_array_equal(d.f4().astype("f4"), COLUMNS_OF_JSON["f4"])
+    for name in ("f8", "big", "text", "short", "odd"):
+        np.testing.assert_array_equal(d._field(name)(), COLUMNS_OF_JSON[name])
+    assert as_python(d.cube[2]()) == [[8, 9], [10, 11]]
+
+
+def test_records_masks_lists_and_labels_are_written_as_json_has_them(tmp_path):
+    path = tmp_path / "a.jsonl"
+    d = dv.View(
+        {
+            "n": np.array([1, 2, 3]),
+            "n_mask": np.array([True, False, True]),
+            "of": {"x": dv.View([[1, 2], [], [3]]), "y": {"z": np.array([True, False, True])}},
+            "pet": np.array([1, -1, 0]),
+        },
+        _meta={"pet": {"labels": ["cat", "dog"]}},
+    )
+    d._save(path)
+    assert path.read_text().splitlines() == [
+        '{"n": 1, "of": {"x": [1, 2], "y": {"z": true}}, "pet": "dog"}',
+        '{"n": null, "of": {"x": [], "y": {"z": false}}, "pet": null}',
+        '{"n": 3, "of": {"x": [3], "y": {"z": true}}, "pet": "cat"}',
+    ]
+    again = dv.open(path)
+    again._save(tmp_path / "b.jsonl")
+    assert (tmp_path / "b.jsonl").read_text() == path.read_text()
+    d = dv.View(x=np.arange(2), _meta={"x": {"unit": "m"}})
+    with pytest.warns(RuntimeWarning, match="JSON hold values alone: the metadata of 'x'"):
+        d._save(path)
+
+
+def test_what_no_line_of_json_holds_is_refused_and_leaves_the_file(tmp_path):
+    path = tmp_path / "a.jsonl"
+    dv.View(x=np.arange(1, 2))._save(path)
+    images = dv.View([np.zeros((2, 3)), np.zeros((3, 2))])
+    for data, told in (
+        ({"x": np.zeros(2, "c8")}, "'x' is of dtype complex64.*holds numbers, bools, dates and"),
+        ({"x": np.zeros(2, "g")}, "numbers that are read with 64 bits"),
+        (np.zeros(3), r"a table has named columns.*dv\.View\(x=view\)"),
+        ({"x": np.zeros(3), "y": np.zeros(2)}, "and all as many; got"),
+        ({"x": np.array(["a", b"b"], object)}, "field 'x' has b'b', and .* texts and None"),
+        ({"x": images}, "differ along several axes"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=told):
+            dv.View(data)._save(path)
+        assert path.read_text() == '{"x": 1}\n'
+    assert os.listdir(tmp_path) == ["a.jsonl"]
+
+
+SAVED_IN_PARTS = """
+import resource, sys
+import numpy as np
+import dataview as dv
+dv.View(x=np.ones(1), y=dv.View([[1, 2]]))._save(sys.argv[1])
+used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+x = dv.View(np.broadcast_to(1.5, (500_000, 3))) + np.arange(3.0)
+dv.View(x=x, y=x[:, 0], z=x[:, 1])._save(sys.argv[1])
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - used) >> 10)
+"""
+
+
+def test_rows_of_json_are_saved_in_little_memory(tmp_path):
+    path = tmp_path / "a.jsonl"
+    assert int(printed("-c", SAVED_IN_PARTS, path)) < 20
+    assert path.stat().st_size > 20_000_000
+    assert dv.open(path, rows_settled=1)[-1].x().tolist() == [1.5, 2.5, 3.5]
 
 
 # -------------------- SQLite --------------------

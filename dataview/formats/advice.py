@@ -16,7 +16,6 @@ OPENED_BY = {
     ".avro": "dv.View(polars.read_avro(path))",
     ".dta": "dv.View(pandas.read_stata(path))",
     ".sas7bdat": "dv.View(pandas.read_sas(path))",
-    ".json": "dv.View(pandas.read_json(path)); format='jsonl' if each line is a record",
     ".pkl": "dv.View(pandas.read_pickle(path)), for files you trust: they can run any code",
     ".pickle": "dv.View(pandas.read_pickle(path)), for files you trust: they can run any code",
 }

@@ -42,9 +42,10 @@ from dataview.formats.tables import (
     open_partitions,
     open_sqlite,
 )
-from dataview.formats.texts import open_csv, open_json_lines, open_lines
+from dataview.formats.texts import open_csv, open_json, open_json_lines, open_lines
 from dataview.formats.writers.arrays import WRITERS, Writer
 from dataview.formats.writers.csv import CSV_WRITER
+from dataview.formats.writers.json import JSON_WRITER
 from dataview.formats.writers.tables import TABLE_WRITERS
 from dataview.plan.node import Node
 from dataview.sources import is_url
@@ -123,9 +124,11 @@ FORMATS = {
     "json lines": Format(
         (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz"),
         open_json_lines,
+        JSON_WRITER,
         can=COLUMNS,
         is_table=True,
     ),
+    "json": Format((".json", ".json.gz"), open_json, can=COLUMNS, is_table=True),
     "sqlite": Format(
         (".db", ".sqlite", ".sqlite3"),
         open_sqlite,

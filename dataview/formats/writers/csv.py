@@ -5,25 +5,22 @@ A file whose name ends in `.gz` is packed, and in one that is called `.tsv` tabs
 
 from __future__ import annotations
 
-import contextlib
-import gzip
-import io
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from dataview.compute import evaluate, making_together
+from dataview.compute import making_together
 from dataview.errors import shortened, warn
 from dataview.formats.layout import Leaf, masks_among
 from dataview.formats.texts import as_cell, header_cells
 from dataview.formats.writers.arrays import Job, Writer
-from dataview.plan.gaps import MASK_OF
+from dataview.formats.writers.columns import Texts, text_file, texts_of_labels, with_meta
 from dataview.plan.kinds import known_dtype, known_shape
 from dataview.plan.node import Node
-from dataview.sources import made_so_far, new_file
-from dataview.tables import LABELS, checked_codes, known_labels
+from dataview.sources import made_so_far
+from dataview.tables import LABELS, checked_codes
 
 STEP = 1 << 13
 """So many rows are written at a time."""
@@ -50,7 +47,7 @@ def _write_csv(path: str, job: Job) -> None:
     count = known_shape(columns[0][0].node)[0]
     labels = _labels(leaf for leaf, _ in columns)
     nodes = [leaf.node for pair in columns for leaf in pair if leaf is not None]
-    with _text_file(path) as file:
+    with text_file(path) as file:
         file.write(sep.join(header_cells([leaf.name for leaf, _ in columns])) + "\n")
         with making_together(nodes):
             for start in range(0, count, STEP):
@@ -63,18 +60,6 @@ def _write_csv(path: str, job: Job) -> None:
                 made = made_so_far()
                 if made is not None:
                     made.forget()
-
-
-@contextlib.contextmanager
-def _text_file(path: str) -> Iterator[Any]:
-    with contextlib.ExitStack() as held:
-        file: Any = held.enter_context(new_file(path))
-        if path.lower().endswith(".gz"):
-            file = held.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0))
-        text = io.TextIOWrapper(file, "utf-8", newline="")
-        yield text
-        text.flush()
-        text.detach()
 
 
 def _columns(job: Job) -> list[tuple[Leaf, Leaf | None]]:
@@ -99,10 +84,10 @@ def _columns(job: Job) -> list[tuple[Leaf, Leaf | None]]:
         )
     leaves = {leaf.at: leaf for leaf in job.leaves}
     masks = _masks(tree, {at: leaf.node for at, leaf in leaves.items()})
-    written = {leaf.name for leaf in job.leaves if _label_texts(leaf) is not None}
+    written = {leaf.name for leaf in job.leaves if texts_of_labels(leaf, TEXTS, "") is not None}
     left = [
         f"the metadata of {at!r}" if at else "the metadata"
-        for at, items in _with_meta(tree, "")
+        for at, items in with_meta(tree, "")
         if at not in written or items != {LABELS}
     ]
     if left:
@@ -137,34 +122,13 @@ def _check(entry: Mapping[str, Any], name: str) -> None:
         _check(part, f"{name}.{own}".lstrip("."))
 
 
-def _with_meta(entry: Mapping[str, Any], name: str) -> list[tuple[str, set[str]]]:
-    """Return the fields that have metadata, and the names of these."""
-    items = {*entry.get("meta", {})} - {MASK_OF}
-    found = [(name, items)] if items else []
-    for own, part in entry.get("fields", {}).items():
-        found += _with_meta(part, f"{name}.{own}".lstrip("."))
-    return found
-
-
 # --- cells -------------------------------------------------------------------------------------
 
 
 def _labels(leaves: Iterable[Leaf]) -> dict[str, list[str]]:
     """Return the cells of the labels that codes know, by the place of the codes."""
-    found = {leaf.at: _label_texts(leaf) for leaf in leaves}
+    found = {leaf.at: texts_of_labels(leaf, TEXTS, "") for leaf in leaves}
     return {at: texts for at, texts in found.items() if texts is not None}
-
-
-def _label_texts(leaf: Leaf) -> list[str] | None:
-    """Return the cells of the labels of codes and then that of what is missing, an empty one.
-
-    It is None of other data, and of labels that a column does not hold: there the codes are cells.
-    """
-    labels = known_labels(leaf.node)
-    array = None if labels is None else evaluate(labels)
-    if array is None or array.dtype.kind not in _TEXTS or array.dtype.kind == "O":
-        return None
-    return [*_TEXTS[array.dtype.kind](array, leaf), ""]
 
 
 def _cells(
@@ -178,7 +142,7 @@ def _cells(
     """Return the cells of some rows; an empty line would be no row, so a lone column has NA."""
     block = job.passes.block(leaf, rows)
     if names is None:
-        texts = _TEXTS[block.dtype.kind](block, leaf)
+        texts = TEXTS[block.dtype.kind](block, leaf)
     else:
         texts = [names[code] for code in checked_codes(block, len(names) - 1).tolist()]
     if mask is not None:
@@ -187,26 +151,31 @@ def _cells(
     return [text or "NA" for text in texts] if is_alone else texts
 
 
-def _of_numbers(block: np.ndarray, leaf: Leaf) -> list[str]:
+def of_numbers(block: np.ndarray, leaf: Leaf) -> list[str]:
+    """Return whole numbers as they are written."""
     return list(map(str, block.tolist()))
 
 
-def _of_bools(block: np.ndarray, leaf: Leaf) -> list[str]:
+def of_bools(block: np.ndarray, leaf: Leaf) -> list[str]:
+    """Return truth values as they are written."""
     return ["true" if value else "false" for value in block.tolist()]
 
 
-def _of_floats(block: np.ndarray, leaf: Leaf) -> list[str]:
+def of_floats(block: np.ndarray, leaf: Leaf) -> list[str]:
+    """Return numbers as short as they can be, and nothing for NaN."""
     texts = map(repr, block.tolist()) if block.dtype == np.float64 else block.astype("U").tolist()
     return ["" if text == "nan" else text for text in texts]
 
 
-def _of_dates(block: np.ndarray, leaf: Leaf) -> list[str]:
+def of_dates(block: np.ndarray, leaf: Leaf) -> list[str]:
+    """Return dates as exactly as they are told, and nothing for NaT."""
     unit = UNITS[np.datetime_data(block.dtype)[0]]
     texts = np.datetime_as_string(block.astype(f"M8[{unit}]")).tolist()
     return ["" if text == "NaT" else text for text in texts]
 
 
-def _of_texts(block: np.ndarray, leaf: Leaf) -> list[str]:
+def of_texts(block: np.ndarray, leaf: Leaf, written: Callable[[str], str] = as_cell) -> list[str]:
+    """Return texts as they are written, and nothing for None."""
     values = block.tolist()
     wrong = next((one for one in values if one is not None and not isinstance(one, str)), None)
     if wrong is not None:
@@ -214,13 +183,14 @@ def _of_texts(block: np.ndarray, leaf: Leaf) -> list[str]:
             f"field {leaf.name!r} has {shortened(repr(wrong))}, and of Python's objects a column "
             "holds texts and None"
         )
-    return ["" if value is None else as_cell(value) for value in values]
+    return ["" if value is None else written(value) for value in values]
 
 
-_TEXTS = {
-    "b": _of_bools, "i": _of_numbers, "u": _of_numbers, "f": _of_floats, "M": _of_dates,
-    "U": _of_texts, "O": _of_texts, "T": _of_texts,
+TEXTS: Texts = {
+    "b": of_bools, "i": of_numbers, "u": of_numbers, "f": of_floats, "M": of_dates,
+    "U": of_texts, "O": of_texts, "T": of_texts,
 }  # fmt: skip
+"""What makes cells of the elements of a column, by the kind of its dtype: empty where is none."""
 
 CSV_WRITER = Writer("a CSV file", _write_csv, _in_csv, takes_zeros=False)
 """How views are written as CSV files."""

@@ -11,21 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute import making_together
 from dataview.errors import import_library, shortened, warn
-from dataview.formats.layout import Leaf, masks_among
+from dataview.formats.layout import Leaf
 from dataview.formats.tables import TABLE_META
 from dataview.formats.writers.arrays import Job, Writer
+from dataview.formats.writers.columns import Columns, left_out
 from dataview.plan.gaps import MASK_OF
-from dataview.plan.kinds import known_dtype, known_shape, size_of
-from dataview.sources import made_so_far, new_file
+from dataview.plan.kinds import known_dtype
+from dataview.sources import new_file
 
 GROUP_BYTES = 1 << 26
 LONGEST_GROUP = 1 << 20
 """A group of rows has about so many bytes, and no more rows: readers read groups whole."""
-
-OBJECT_BYTES = 64
-"""About what a text takes."""
 
 
 def _in_table(leaf: Leaf) -> str | None:
@@ -71,56 +68,21 @@ def _write_feather(path: str, job: Job) -> None:
             writer.close()
 
 
-class _Columns:
-    """The columns of a table that is written: what is read for them, and how far that is."""
+class _Columns(Columns):
+    """The columns of a table as Arrow's arrays."""
 
     def __init__(self, job: Job) -> None:
-        tree = job.description["tree"]
-        self.job = job
-        self.leaves = {leaf.at: leaf for leaf in job.leaves}
-        self.done: dict[str, int] = {}  # how many values of ragged rows are read, by their place
+        super().__init__(job, GROUP_BYTES, LONGEST_GROUP)
         self.types: dict[str, Any] = {}
-        _check_table(tree)
-        self.fields: Mapping[str, Any] = tree["fields"]
-        self.meta = tree.get("meta")
-        lengths = {name: self._length(entry) for name, entry in self.fields.items()}
-        self.count = next(iter(lengths.values())) or 0
-        if None in lengths.values() or len(set(lengths.values())) > 1:
-            raise TypeError(
-                f"the columns of a table have rows, and all as many; got {shortened(str(lengths))}"
-            )
-        left = sorted(_left_out(tree, ""))
+        self.meta = self.tree.get("meta")
+        left = sorted(left_out(self.tree, ""))
         if left:
             warn(f"a table holds columns alone: {', '.join(left)} are not saved; .h5 keeps them")
 
-    def _length(self, entry: Mapping[str, Any]) -> int | None:
-        if entry["kind"] == "record":
-            return next(map(self._length, entry["fields"].values()), None)
-        at = entry["lengths"] if entry["kind"] == "ragged" else entry["at"]
-        return next(iter(known_shape(self.leaves[at].node)), None)
-
     def parts(self) -> Any:
         """Yield the rows in groups, one at least."""
-        nodes = [leaf.node for leaf in self.leaves.values()]
-        step = self._step()
-        with making_together(nodes):
-            for start in range(0, max(1, self.count), step):
-                yield self._rows(start, min(self.count, start + step))
-                made = made_so_far()
-                if made is not None:
-                    made.forget()
-
-    def _step(self) -> int:
-        """Return how many rows a group has."""
-        if self.job.chunks is not None:
-            chunks = self.job.chunks
-            return int(chunks if isinstance(chunks, int) else chunks[0])
-        total = sum(
-            size_of(known_shape(leaf.node)) * (OBJECT_BYTES if dtype.hasobject else dtype.itemsize)
-            for leaf in self.leaves.values()
-            for dtype in [known_dtype(leaf.node)]
-        )
-        return max(1, min(LONGEST_GROUP, GROUP_BYTES * max(1, self.count) // max(1, total)))
+        for start, stop in self.groups():
+            yield self._rows(start, stop)
 
     def _rows(self, start: int, stop: int) -> Any:
         pyarrow = _pyarrow()
@@ -132,19 +94,14 @@ class _Columns:
         self, entries: Mapping[str, Any], start: int, stop: int
     ) -> tuple[list[Any], list[Any]]:
         """Return arrays and fields of a record's members; masks are gaps in what they are of."""
-        masks = masks_among(entries, {at: leaf.node for at, leaf in self.leaves.items()})
         arrays, fields = [], []
-        for name, entry in entries.items():
-            if name in masks.values():
-                continue
-            mask = entries[masks[name]] if name in masks else None
-            present = None if mask is None else self._block(mask["at"], start, stop)
+        for name, entry, present in self.members(entries, start, stop):
             array = self._column(entry, start, stop, present)
-            meta = {"mask": True} if mask is not None else {}
+            meta = {"mask": True} if present is not None else {}
             meta |= {} if entry["kind"] == "record" else entry.get("meta", {})
             meta.pop(MASK_OF, None)
             arrays.append(array)
-            fields.append(_field(name, array.type, mask is not None, _as_meta(meta)))
+            fields.append(_field(name, array.type, present is not None, _as_meta(meta)))
         return arrays, fields
 
     def _column(self, entry: Any, start: int, stop: int, present: np.ndarray | None) -> Any:
@@ -155,14 +112,11 @@ class _Columns:
             return pyarrow.StructArray.from_arrays(arrays, fields=fields)
         gaps = None if present is None else pyarrow.array(~present)
         if entry["kind"] == "ragged":
-            lengths = self._block(entry["lengths"], start, stop)
-            first = self.done.get(entry["lengths"], 0)
-            offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-            self.done[entry["lengths"]] = first + int(offsets[-1])
+            offsets, first = self.lists(entry, start, stop)
             values = self._column(entry["values"], first, first + int(offsets[-1]), None)
             kind = pyarrow.large_list(_field("element", values.type))
             return pyarrow.LargeListArray.from_arrays(offsets, values, type=kind, mask=gaps)
-        block = self._block(entry["at"], start, stop)
+        block = self.block(entry["at"], start, stop)
         meta = entry.get("meta", {})
         try:
             found = _arrow_array(block, present, self.types.get(entry["at"]), meta)
@@ -173,46 +127,6 @@ class _Columns:
             ) from error
         self.types[entry["at"]] = found.type
         return found
-
-    def _block(self, at: str, start: int, stop: int) -> np.ndarray:
-        leaf = self.leaves[at]
-        shape = known_shape(leaf.node)
-        return self.job.passes.block(leaf, (slice(start, stop),) if shape else ())
-
-
-def _check_table(tree: Mapping[str, Any]) -> None:
-    """Raise if a view has no columns."""
-    if tree["kind"] != "record" or tree.get("rank") != 1 or not tree.get("fields"):
-        raise TypeError(
-            "a table has named columns, and a row of each for each sample; this view has none: "
-            "dv.View(x=view)._save(path) saves it as the column 'x'"
-        )
-    _check_ragged(tree, "")
-
-
-def _check_ragged(entry: Mapping[str, Any], name: str) -> None:
-    if entry["kind"] == "ragged":
-        if len(entry["row"]) > 1:
-            raise TypeError(
-                f"the rows of {name!r} differ along several axes, and a list is one line; save "
-                "them as .h5 or .zarr"
-            )
-        _check_ragged(entry["values"], name)
-    for own, part in entry.get("fields", {}).items() if entry["kind"] == "record" else ():
-        _check_ragged(part, f"{name}.{own}".lstrip("."))
-
-
-def _left_out(entry: Mapping[str, Any], name: str) -> list[str]:
-    """Return what of a description no table holds: fields of arrays, metadata of inner records."""
-    found = []
-    if entry["kind"] != "record":
-        found += [f"the fields of {name!r}"] if entry.get("fields") else []
-        return found + (_left_out(entry["values"], name) if entry["kind"] == "ragged" else [])
-    if name and entry.get("meta"):
-        found.append(f"the metadata of {name!r}")
-    for own, part in entry["fields"].items():
-        found += _left_out(part, f"{name}.{own}".lstrip("."))
-    return found
 
 
 def _as_meta(meta: Any) -> dict[bytes, bytes] | None:

@@ -1,0 +1,122 @@
+"""A file with one array of JSON, of which each object is a row; it is parsed whole."""
+
+from __future__ import annotations
+
+import codecs
+import os
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dataview.errors import shortened
+from dataview.formats.handles import Claim
+from dataview.formats.tables.columns import Column, Name, Table, table_node
+from dataview.formats.tables.schema import joined
+from dataview.formats.texts.json_fields import Form, Leaf, Rows, leaves_of, parsed, see
+from dataview.formats.texts.text_bytes import TextBytes
+from dataview.plan.node import Node
+from dataview.sources import FileState
+
+LARGEST = 1 << 28
+"""More text is refused: it is in memory whole, with objects that take several times as much."""
+
+
+def open_json(
+    path: str | Sequence[str], mode: str, claim: Claim | None = None, fill: Any = None
+) -> Node:
+    """Return the record of the fields of the objects in an array; of several files all rows."""
+    paths = [path] if isinstance(path, str) else path
+    if mode != "r":
+        raise ValueError(
+            f"{', '.join(paths)}: JSON cannot be changed in place; open it with mode 'r', or _save "
+            f"a copy in another format; got {mode!r}"
+        )
+    files = [TextBytes(one, claim) for one in paths]
+    rows = [_rows_of(file) for file in files]
+    form = Form()  # of all files: a key that one of them lacks has a mask
+    for file, own in zip(files, rows, strict=True):
+        _see(form, own, file.path)
+    leaves, lost = leaves_of(form, "row")
+    tables = [JsonArray(file, form, own) for file, own in zip(files, rows, strict=True)]
+    kinds = {name: leaf.kind for name, leaf in leaves.items()}
+    table, _ = joined(f"{len(paths)} files", [(one, kinds) for one in tables])
+    return table_node(table, kinds, fill, lost=lost)
+
+
+class JsonArray(Table):
+    """The columns of an array of objects, all in memory; they are one group of rows."""
+
+    def __init__(self, file: TextBytes, form: Form, rows: list[dict[str, Any]]) -> None:
+        super().__init__(os.path.basename(file.path), np.array([0, len(rows)], np.intp))
+        self.file, self.form = file, form
+        found = Rows(rows, form)
+        leaves: dict[Name, Leaf] = leaves_of(form, "row")[0]
+        self.columns = {name: found.column(leaf) for name, leaf in leaves.items()}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        file = self.file
+        own = file.path, file.opening.claim, file.state, self.form
+        return _reopened, own, {"fills": self.fills, "names": self.names}
+
+    def read(self, names: Collection[Name], first: int, stop: int) -> Mapping[Name, Column]:
+        """Return columns."""
+        self.file.opening.check()
+        return {name: self.columns[name] for name in names}
+
+    def close(self) -> None:
+        """Close the file."""
+        super().close()
+        self.file.close()
+
+
+def _reopened(path: str, claim: Claim | None, state: FileState, form: Form) -> JsonArray:
+    """Read a file again where a view of it was unpickled."""
+    file = TextBytes(path, claim, state)
+    return JsonArray(file, form, _rows_of(file))
+
+
+def _rows_of(file: TextBytes) -> list[dict[str, Any]]:
+    """Return the objects in a file, or raise if they are something else."""
+    path = file.path
+    if file.size > LARGEST:
+        raise ValueError(
+            f"{path} has {file.size} bytes, and JSON of more than {LARGEST} is not parsed whole; "
+            "as lines of JSON, .jsonl, an object in each, it may be of any size"
+        )
+    try:
+        found = parsed(file.read(0, file.size).removeprefix(codecs.BOM_UTF8))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is no text in UTF-8: {shortened(str(error))}") from None
+    except ValueError as error:
+        told = shortened(str(error))
+        if "Extra data" in told:
+            told += "; if each line is an object, dv.open(path, format='json lines') reads it"
+        raise ValueError(f"{path} cannot be parsed as JSON: {told}") from None
+    if isinstance(found, list) and found and set(map(type, found)) == {dict}:
+        return found
+    raise ValueError(
+        f'{path} is no table: that is an array of objects, as in [{{"x": 1}}, {{"x": 2}}], and '
+        f"{_what(found)}; dv.View(pandas.read_json(path)) is what pandas wrote by columns, and "
+        "json.load reads any JSON"
+    )
+
+
+def _what(found: Any) -> str:
+    """Say what JSON is that is no table."""
+    if isinstance(found, dict):
+        return f"this is an object with the keys {shortened(', '.join(map(repr, found)))}"
+    if not isinstance(found, list):
+        return f"this is {shortened(repr(found))}"
+    if not found:
+        return "this array is empty"
+    number = next(n for n, one in enumerate(found) if type(one) is not dict)
+    return f"element {number} of this array is {shortened(repr(found[number]))}"
+
+
+def _see(form: Form, rows: list[dict[str, Any]], path: str) -> None:
+    try:
+        see(form, rows, range(len(rows)))
+    except ValueError as error:
+        told = str(error).replace("line ", "row ")
+        raise ValueError(f"{path} is no table: {told}") from None

@@ -1,0 +1,176 @@
+"""The columns of a table that is written: groups of rows, masks of gaps, where lists begin, labels.
+
+A format makes of them what it writes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from dataview.compute import evaluate, making_together
+from dataview.errors import shortened
+from dataview.formats.layout import Leaf, masks_among
+from dataview.formats.writers.arrays import Job
+from dataview.plan.gaps import MASK_OF
+from dataview.plan.kinds import known_dtype, known_shape, size_of
+from dataview.sources import made_so_far, new_file
+from dataview.tables import known_labels
+
+OBJECT_BYTES = 64
+"""About what a text takes."""
+
+
+class Columns:
+    """The columns of a table that is written: what is read for them, and how far that is.
+
+    A group of rows takes about `group_bytes`, and has no more than `most_rows`.
+    """
+
+    def __init__(self, job: Job, group_bytes: int, most_rows: int) -> None:
+        tree = job.description["tree"]
+        self.job, self.tree = job, tree
+        self.group_bytes, self.most_rows = group_bytes, most_rows
+        self.leaves = {leaf.at: leaf for leaf in job.leaves}
+        self.done: dict[str, int] = {}  # how many values of ragged rows are read, by their place
+        _check_table(tree)
+        self.fields: Mapping[str, Any] = tree["fields"]
+        lengths = {name: self._length(entry) for name, entry in self.fields.items()}
+        self.count = next(iter(lengths.values())) or 0
+        if None in lengths.values() or len(set(lengths.values())) > 1:
+            raise TypeError(
+                f"the columns of a table have rows, and all as many; got {shortened(str(lengths))}"
+            )
+
+    def _length(self, entry: Mapping[str, Any]) -> int | None:
+        if entry["kind"] == "record":
+            return next(map(self._length, entry["fields"].values()), None)
+        at = entry["lengths"] if entry["kind"] == "ragged" else entry["at"]
+        return next(iter(known_shape(self.leaves[at].node)), None)
+
+    def groups(self) -> Iterator[tuple[int, int]]:
+        """Yield where groups of rows begin and end, one at least; each is read before the next."""
+        nodes = [leaf.node for leaf in self.leaves.values()]
+        step = self._step()
+        with making_together(nodes):
+            for start in range(0, max(1, self.count), step):
+                yield start, min(self.count, start + step)
+                made = made_so_far()
+                if made is not None:
+                    made.forget()
+
+    def _step(self) -> int:
+        """Return how many rows a group has."""
+        if self.job.chunks is not None:
+            chunks = self.job.chunks
+            return int(chunks if isinstance(chunks, int) else chunks[0])
+        total = sum(
+            size_of(known_shape(leaf.node)) * (OBJECT_BYTES if dtype.hasobject else dtype.itemsize)
+            for leaf in self.leaves.values()
+            for dtype in [known_dtype(leaf.node)]
+        )
+        return max(1, min(self.most_rows, self.group_bytes * max(1, self.count) // max(1, total)))
+
+    def members(
+        self, entries: Mapping[str, Any], start: int, stop: int
+    ) -> Iterator[tuple[str, Any, np.ndarray | None]]:
+        """Yield the columns of a record by name, and where each has data if a mask says it."""
+        masks = masks_among(entries, {at: leaf.node for at, leaf in self.leaves.items()})
+        for name, entry in entries.items():
+            if name not in masks.values():
+                mask = entries[masks[name]]["at"] if name in masks else None
+                yield name, entry, None if mask is None else self.block(mask, start, stop)
+
+    def lists(self, entry: Mapping[str, Any], start: int, stop: int) -> tuple[np.ndarray, int]:
+        """Return where the lists of the next rows begin, from 0 on, and their first value."""
+        at = entry["lengths"]
+        first = self.done.get(at, 0)
+        offsets = np.concatenate([[0], np.cumsum(self.block(at, start, stop))]).astype(np.int64)
+        self.done[at] = first + int(offsets[-1])
+        return offsets, first
+
+    def block(self, at: str, start: int, stop: int) -> np.ndarray:
+        """Return some rows of an array."""
+        leaf = self.leaves[at]
+        return self.job.passes.block(leaf, (slice(start, stop),) if known_shape(leaf.node) else ())
+
+
+def _check_table(tree: Mapping[str, Any]) -> None:
+    """Raise if a view has no columns."""
+    if tree["kind"] != "record" or tree.get("rank") != 1 or not tree.get("fields"):
+        raise TypeError(
+            "a table has named columns, and a row of each for each sample; this view has none: "
+            "dv.View(x=view)._save(path) saves it as the column 'x'"
+        )
+    _check_ragged(tree, "")
+
+
+def _check_ragged(entry: Mapping[str, Any], name: str) -> None:
+    if entry["kind"] == "ragged":
+        if len(entry["row"]) > 1:
+            raise TypeError(
+                f"the rows of {name!r} differ along several axes, and a list is one line; save "
+                "them as .h5 or .zarr"
+            )
+        _check_ragged(entry["values"], name)
+    for own, part in entry.get("fields", {}).items() if entry["kind"] == "record" else ():
+        _check_ragged(part, f"{name}.{own}".lstrip("."))
+
+
+def left_out(entry: Mapping[str, Any], name: str) -> list[str]:
+    """Return what of a description no table holds: fields of arrays, metadata of inner records."""
+    found = []
+    if entry["kind"] != "record":
+        found += [f"the fields of {name!r}"] if entry.get("fields") else []
+        return found + (left_out(entry["values"], name) if entry["kind"] == "ragged" else [])
+    if name and entry.get("meta"):
+        found.append(f"the metadata of {name!r}")
+    for own, part in entry["fields"].items():
+        found += left_out(part, f"{name}.{own}".lstrip("."))
+    return found
+
+
+# --- tables that are texts -----------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def text_file(path: str) -> Iterator[Any]:
+    """Yield a new file for texts, which are packed if its name ends in `.gz`."""
+    with contextlib.ExitStack() as held:
+        file: Any = held.enter_context(new_file(path))
+        if path.lower().endswith(".gz"):
+            file = held.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0))
+        text = io.TextIOWrapper(file, "utf-8", newline="")
+        yield text
+        text.flush()
+        text.detach()
+
+
+def with_meta(entry: Mapping[str, Any], name: str) -> list[tuple[str, set[str]]]:
+    """Return the fields that have metadata, and the names of these."""
+    items = {*entry.get("meta", {})} - {MASK_OF}
+    found = [(name, items)] if items else []
+    for own, part in entry.get("fields", {}).items():
+        found += with_meta(part, f"{name}.{own}".lstrip("."))
+    return found
+
+
+Texts = Mapping[str, Callable[[np.ndarray, Leaf], list[str]]]
+"""What makes texts of the elements of a line, by the kinds of dtypes."""
+
+
+def texts_of_labels(leaf: Leaf, texts: Texts, nothing: str) -> list[str] | None:
+    """Return the texts of the labels of codes and then that of what is missing.
+
+    It is None of other data, and of labels that a column does not hold: there the codes are kept.
+    """
+    labels = known_labels(leaf.node)
+    array = None if labels is None else evaluate(labels)
+    if array is None or array.dtype.kind not in texts or array.dtype.kind == "O":
+        return None
+    return [*texts[array.dtype.kind](array, leaf), nothing]

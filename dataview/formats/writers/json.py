@@ -1,0 +1,155 @@
+"""Lines of JSON written some rows at a time: each row is an object, and null what is missing.
+
+Records are objects in it, ragged rows and further axes are lists, and dates and times are texts.
+JSON has no number for NaN, which is null, or for infinity, which is too large a one: 1e999.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from json.encoder import encode_basestring, encode_basestring_ascii
+from typing import Any
+
+import numpy as np
+
+from dataview.errors import warn
+from dataview.formats.layout import Leaf
+from dataview.formats.writers.arrays import Job, Writer
+from dataview.formats.writers.columns import (
+    Columns,
+    Texts,
+    left_out,
+    text_file,
+    texts_of_labels,
+    with_meta,
+)
+from dataview.formats.writers.csv import (
+    UNITS,
+    of_bools,
+    of_dates,
+    of_floats,
+    of_numbers,
+    of_texts,
+)
+from dataview.plan.kinds import known_dtype
+from dataview.tables import LABELS, checked_codes
+
+GROUP_BYTES = 1 << 21
+MOST_ROWS = 1 << 13
+"""So much is written at a time: as text it takes several times as much memory."""
+
+NULL = "null"
+
+
+def _in_json(leaf: Leaf) -> str | None:
+    """Say why a line of JSON cannot hold elements of an array, None if it can."""
+    dtype = known_dtype(leaf.node)
+    if dtype.kind == "f" and dtype.itemsize > 8:
+        return "has numbers that are read with 64 bits"
+    if dtype.kind == "M" and np.datetime_data(dtype)[0] not in UNITS:
+        return "has dates with a unit"
+    return None if dtype.kind in _TEXTS else "holds numbers, bools, dates and texts"
+
+
+def _write_json(path: str, job: Job) -> None:
+    rows = _Rows(job)
+    with text_file(path) as file:
+        for start, stop in rows.groups():
+            file.writelines(f"{row}\n" for row in rows.objects(rows.fields, start, stop))
+
+
+class _Rows(Columns):
+    """The rows of a table as objects of JSON."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(job, GROUP_BYTES, MOST_ROWS)
+        found = {at: texts_of_labels(leaf, _TEXTS, NULL) for at, leaf in self.leaves.items()}
+        self.labels = {at: texts for at, texts in found.items() if texts is not None}
+        written = {self.leaves[at].name for at in self.labels}
+        left = {
+            f"the metadata of {at!r}" if at else "the metadata"
+            for at, items in with_meta(self.tree, "")
+            if at not in written or items != {LABELS}
+        }
+        left.update(left_out(self.tree, ""))
+        if left:
+            told = ", ".join(sorted(left))
+            warn(f"lines of JSON hold values alone: {told} are not saved; .h5 keeps them")
+
+    def objects(self, entries: Mapping[str, Any], start: int, stop: int) -> list[str]:
+        """Return some rows of the members of a record."""
+        members = list(self.members(entries, start, stop))
+        keys = [f"{json.dumps(name, ensure_ascii=False)}: " for name, _, _ in members]
+        columns = [self._values(entry, start, stop, there) for _, entry, there in members]
+        if not columns:
+            return ["{}"] * (stop - start)
+        return [
+            f"{{{', '.join(map(str.__add__, keys, row))}}}" for row in zip(*columns, strict=True)
+        ]
+
+    def _values(
+        self, entry: Mapping[str, Any], start: int, stop: int, present: np.ndarray | None = None
+    ) -> Sequence[str]:
+        """Return some values of what an entry describes, null where they are not present."""
+        if entry["kind"] == "record":
+            return self.objects(entry["fields"], start, stop)
+        if entry["kind"] == "ragged":
+            offsets, first = self.lists(entry, start, stop)
+            inner = self._values(entry["values"], first, first + int(offsets[-1]))
+            texts = _in_lists(inner, offsets.tolist())
+        else:
+            texts = self._elements(entry["at"], start, stop)
+        if present is None:
+            return texts
+        return [text if there else NULL for text, there in zip(texts, present, strict=True)]
+
+    def _elements(self, at: str, start: int, stop: int) -> list[str]:
+        """Return some rows of an array; those of more axes are lists."""
+        block = self.block(at, start, stop)
+        flat = block.reshape(-1)
+        names = self.labels.get(at)
+        if names is None:
+            texts = _TEXTS[block.dtype.kind](flat, self.leaves[at])
+        else:
+            texts = [names[code] for code in checked_codes(flat, len(names) - 1).tolist()]
+        for axis in range(block.ndim - 1, 0, -1):
+            count, length = int(np.prod(block.shape[:axis])), block.shape[axis]
+            texts = _in_lists(texts, (np.arange(count + 1) * length).tolist())
+        return texts
+
+
+def _in_lists(texts: Sequence[str], offsets: Sequence[int]) -> list[str]:
+    """Return lists of values, by where each begins and the last ends."""
+    return [f"[{', '.join(texts[start:stop])}]" for start, stop in itertools.pairwise(offsets)]
+
+
+def _of_floats(block: np.ndarray, leaf: Leaf) -> list[str]:
+    return [_NO_NUMBERS.get(text, text) for text in of_floats(block, leaf)]
+
+
+_NO_NUMBERS = {"": NULL, "inf": "1e999", "-inf": "-1e999"}
+
+
+def _of_dates(block: np.ndarray, leaf: Leaf) -> list[str]:
+    return [f'"{text}"' if text else NULL for text in of_dates(block, leaf)]
+
+
+def _of_texts(block: np.ndarray, leaf: Leaf) -> list[str]:
+    """Return texts as they are, or by ASCII alone if UTF-8 has no code for one."""
+    texts = of_texts(block, leaf, encode_basestring)
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        texts = of_texts(block, leaf, encode_basestring_ascii)
+    return [text or NULL for text in texts]
+
+
+_TEXTS: Texts = {
+    "b": of_bools, "i": of_numbers, "u": of_numbers, "f": _of_floats, "M": _of_dates,
+    "U": _of_texts, "O": _of_texts, "T": _of_texts,
+}  # fmt: skip
+
+JSON_WRITER = Writer("a file of lines of JSON", _write_json, _in_json, takes_zeros=False)
+"""How views are written as lines of JSON."""
