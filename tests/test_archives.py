@@ -137,6 +137,50 @@ def test_rows_are_what_was_put_in(tmp_path_factory, rows, name, shuffled, folder
     assert d.txt().tolist() == [rows[row][2] for row in order]
 
 
+CLASSES = [
+    ("n02/b.png", picture(2)), ("n02/a.png", picture(1)), ("n01/deep/c.png", picture(3)),
+    ("n01/d.png", picture(4)), ("README", b"about"), ("n01/.hidden.png", b""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("top", ["", "pictures/", "a/b/"])
+def test_files_in_folders_are_what_the_folder_is_that_they_are_unpacked_to(make, tmp_path, top):
+    for name, raw in CLASSES:
+        place = tmp_path / "folder" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(raw)
+    path = make([(f"{top}{name}", raw) for name, raw in CLASSES])
+    for how in ({}, {"labels": "last"}, {"labels": None}, {"image_mode": "L"}):
+        d, folder = dv.open(path, **how), dv.open(tmp_path / "folder", **how)
+        assert d._fields() == folder._fields()
+        for name in folder._fields():
+            np.testing.assert_array_equal(d._field(name)(), folder._field(name)())
+    d = dv.open(path)
+    assert d.label().tolist() == ["n01", "n01", "n02", "n02"]
+    assert d.image[[3, 0]]()[:, 0, 0, 0].tolist() == [2, 4]
+    again = pickle.loads(pickle.dumps(d))
+    assert again.path[1]() == "n01/deep/c.png" and again.image[1]()[0, 0, 0] == 3
+    with pytest.raises(dv.FieldError, match="'README' stands for 1 file without a decoder"):
+        d._field("README")
+
+
+def test_archives_of_folders_follow_one_another_and_name_broken_files(tmp_path):
+    zipped(tmp_path / "0.zip", CLASSES[:2])
+    zipped(tmp_path / "1.zip", [("n1000/x.png", picture(5)), ("n1000/y.png", b"broken")])
+    d = dv.open(f"{tmp_path}/*.zip")
+    assert d.label().tolist() == ["n02", "n02", "n1000", "n1000"]
+    assert d.image[2]()[0, 0, 0] == 5
+    with pytest.raises(ValueError, match=r"1\.zip/n1000/y\.png cannot be decoded"):
+        d.image[3]()
+    texts = [(f"{kind}/{n}.txt", kind.encode()) for kind in ("pos", "neg") for n in range(2)]
+    d = dv.open(tarred(tmp_path / "a.tar", texts))
+    assert (d.text().tolist(), d.label().tolist()) == (["neg", "neg", "pos", "pos"],) * 2
+    with pytest.raises(TypeError, match="kind= and labels= are options of files in folders, and"):
+        dv.open(tarred(tmp_path / "b.tar", shard()), labels="last")
+    with pytest.raises(ValueError, match="labels is one of 'first', 'last', None; got 'all'"):
+        dv.open(tmp_path / "0.zip", labels="all")
+
+
 def test_shards_follow_one_another(tmp_path):
     for number in range(2):
         tarred(tmp_path / f"{number}.tar", shard(number + 2))

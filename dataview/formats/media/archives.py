@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import io
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
@@ -16,8 +15,8 @@ from dataview.formats.arrays.npz import open_npz
 from dataview.formats.arrays.zarr import MARKS, open_zarr
 from dataview.formats.contents import tree
 from dataview.formats.handles import Claim
-from dataview.formats.media.decoders import Decoder, Member, decoder_of, kind_of
-from dataview.formats.media.folders import IGNORED
+from dataview.formats.media.archived import are_in_folders, is_ignored, member, open_folders
+from dataview.formats.media.decoders import Decoder, decoder_of, kind_of
 from dataview.formats.media.members import Archive
 from dataview.formats.media.rows import (
     fact_source,
@@ -81,6 +80,8 @@ def open_archive(
     path: str | Sequence[str],
     mode: str,
     claim: Claim | None = None,
+    kind: str | None = None,
+    labels: str | None = "first",
     headers: str = "few",
     ragged: bool | None = None,
     rows_settled: int | None = SETTLED,
@@ -92,8 +93,8 @@ def open_archive(
 ) -> Node:
     """Return the record of what is in the files of an archive, of which the names are read.
 
-    A zip file of zarr, or of `.npy` files alone, is opened as these are.  Of several archives the
-    rows follow one another.
+    A zip file of zarr, or of `.npy` files alone, is opened as these are, and files in folders, of
+    which no two are of one row, as folders are.  Of several archives the rows follow one another.
     """
     paths = [path] if isinstance(path, str) else path
     if mode != "r":
@@ -111,6 +112,14 @@ def open_archive(
     if other is not None and len(paths) == 1:
         archives[0].close()
         return other(paths[0], mode, claim)
+    if all(map(are_in_folders, archives)):
+        own = [open_folders(one, kind, labels, headers, ragged, options) for one in archives]
+        return own[0] if len(own) == 1 else concat(own)
+    if kind is not None or labels != "first":
+        raise TypeError(
+            f"kind= and labels= are options of files in folders, and in {paths[0]} the files of "
+            "one name but for its suffix are a row"
+        )
     each = None if rows_settled is None else max(1, rows_settled // len(paths))
     seen = Seen()
     tables = [SampleTable(Samples(archive), each, seen) for archive in archives]
@@ -149,7 +158,7 @@ def _other(archive: Archive) -> Callable[..., Node] | None:
     """Return what opens an archive that is the file of another format."""
     if archive.is_zip and any(name in MARKS for name in archive.names):
         return open_zarr
-    own = [name for name in archive.names if not _is_ignored(name)]
+    own = [name for name in archive.names if not is_ignored(name)]
     are_arrays = own and all(name.endswith(".npy") or name == "dataview.json" for name in own)
     return open_npz if archive.is_zip and are_arrays else None
 
@@ -192,7 +201,7 @@ class Samples:
         for number, name in enumerate(self.archive.names):
             folder, _, own = name.rpartition("/")
             stem, _, suffix = own.partition(".")
-            if _is_ignored(name):
+            if is_ignored(name):
                 continue
             if not stem or not suffix:
                 self.lost[name] = "has a name that does not end in the name of a field"
@@ -237,11 +246,6 @@ class Samples:
         return ValueError(f"{where} cannot be read: {shortened(str(error))}")
 
 
-def _is_ignored(name: str) -> bool:
-    parts = name.split("/")
-    return parts[0] == "__MACOSX" or parts[-1].startswith(".") or parts[-1].lower() in IGNORED
-
-
 def _kind(field: str) -> str | None:
     return kind_of("." + field.rpartition(".")[2])
 
@@ -264,17 +268,11 @@ class FieldFiles:
 
     def path(self, number: int) -> str:
         """Return what stands for the path of a file."""
-        found = Member(self.where(number))
-        found.opened = functools.partial(_opened, self.samples.archive, int(self.numbers[number]))
-        return found
+        return member(self.samples.archive, int(self.numbers[number]))
 
     def where(self, number: int) -> str:
         """Return what a file is called in errors."""
         return self.samples.archive.where(int(self.numbers[number]))
-
-
-def _opened(archive: Archive, number: int) -> io.BytesIO:
-    return io.BytesIO(archive.bytes_of(number))
 
 
 def _decoded(samples: Samples, field: str, looked: _Looked) -> dict[str, Node]:

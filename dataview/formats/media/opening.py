@@ -75,12 +75,22 @@ def _opened(
         if wrong := [name for name in usual if given[name] != usual[name]]:
             raise TypeError(f"{wrong[0]}= is an option of folders; {path} is a file")
         return _alone(path, kind, options, opening)
+    known = _known(seen, path, kind, options, headers, manifest)
+    return node_of_files(known, opening, labels, ragged, options)
+
+
+def node_of_files(
+    known: Manifest,
+    opening: Opening,
+    labels: str | None,
+    ragged: bool | None,
+    options: dict[str, Any],
+) -> Node:
+    """Return the record of what is in files, their labels and their paths."""
     if labels not in LABELS:
         raise ValueError(f"labels is one of {', '.join(map(repr, LABELS))}; got {labels!r}")
-    known = _known(seen, path, kind, options, headers, manifest)
     files = known.files
-    decoder = decoder_of(known.kind, options)
-    rows = rows_of(files, decoder, opening, known.headers, ragged)
+    rows = rows_of(files, decoder_of(known.kind, options), opening, known.headers, ragged)
     parts = _parts(rows)
     count = len(files)
     if labels is not None and any(folder for folder in files.folders):
@@ -146,20 +156,28 @@ def _known(
         )
     if manifest:
         with manifests.new(path, lambda: found_in(path, suffixes_of())) as (found, finish):
-            made = _found_now(found, path, kind, options, "all")
+            made = files_found(found, path, kind, options, "all")
             finish(made)
         return made
     found = seen if isinstance(seen, Found) else found_in(path, suffixes_of())
-    return _found_now(found, path, kind, options, headers)
+    return files_found(found, path, kind, options, headers)
 
 
-def _found_now(
-    found: Found, path: str, kind: str | None, options: dict[str, Any], headers: str
+def files_found(
+    found: Found,
+    path: str,
+    kind: str | None,
+    options: dict[str, Any],
+    headers: str,
+    listed: Callable[[frozenset[str]], Files] | None = None,
 ) -> Manifest:
-    """Return those files that were found that are of a kind, with headers."""
+    """Return those files that were found that are of a kind, with headers.
+
+    `listed` returns the files with some suffixes if they lie in no folder of the system.
+    """
     chosen = _kind(found.counts(), path) if kind is None else kind
     suffixes = suffixes_of(chosen)
-    files = Files(path, found.runs(suffixes), suffixes)
+    files = listed(suffixes) if listed else Files(path, found.runs(suffixes), suffixes)
     if not len(files):
         raise ValueError(f"{path} has no files of the kind {chosen!r}; {_told(found, path)}")
     decoder = decoder_of(chosen, options)
