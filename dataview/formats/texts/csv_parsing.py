@@ -51,12 +51,14 @@ class Parser:
         self, arrow: Any, text: bytes, known: Sequence[int], asked: Asked
     ) -> list[int]:
         width = len(self.names)
+        checked = {n: field for n, field in asked.given.items() if field.kind.dtype != cells.OBJECT}
         settled = [
-            cells.TEXT | cells.MISSING if n in asked.given else k for n, k in enumerate(known)
+            cells.TEXT | (cells.MISSING if n in checked else k) if n in asked.given else k
+            for n, k in enumerate(known)
         ]
         found = csv_arrow.seen_in(arrow, text, width, self.dialect, settled, asked.dates)
-        if asked.given:
-            read = csv_arrow.columns(arrow, text, width, self.dialect, asked.given)
+        if checked:  # any cell is a text, and of others each may be wrong
+            read = csv_arrow.columns(arrow, text, width, self.dialect, checked)
             for number, column in read.items():
                 found[number] = known[number] | (0 if column.present is None else cells.MISSING)
         return found
