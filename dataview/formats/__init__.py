@@ -2,13 +2,14 @@
 
 One table of formats says how files of each are opened and written.  `arrays` has files of arrays,
 `tables` those of tables, `texts` tables and lines in files of text, `media` folders of pictures,
-sounds and other files, `writers` what writes files.  The library of a format is imported when a
-file is opened.
+sounds and other files, `indexes` tables of items that are elsewhere, `writers` what writes files.
+The library of a format is imported when a file is opened.
 """
 
 from dataview.formats.arrays import H5pySource, ZarrSource
 from dataview.formats.growing import appended, one_at_a_time
 from dataview.formats.handles import close
+from dataview.formats.indexes import INDEX_OPTIONS, Faces, open_indexes
 from dataview.formats.media import register_decoder
 from dataview.formats.overview import overview
 from dataview.formats.saving import created, save
@@ -17,7 +18,8 @@ from dataview.formats.tables import node_of_column, node_of_table
 from dataview.write import Recovery
 
 __all__ = [
-    "FORMATS", "Format", "H5pySource", "Recovery", "ZarrSource", "appended", "close", "created",
-    "matching", "node_of_column", "node_of_table", "one_at_a_time", "opened", "overview", "recover",
-    "register_decoder", "save",
+    "FORMATS", "INDEX_OPTIONS", "Faces", "Format", "H5pySource", "Recovery", "ZarrSource",
+    "appended", "close", "created",
+    "matching", "node_of_column", "node_of_table", "one_at_a_time", "open_indexes", "opened",
+    "overview", "recover", "register_decoder", "save",
 ]  # fmt: skip

@@ -35,7 +35,16 @@ from dataview.plan.node import Node
 from dataview.plan.photographs import photographs_in
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below
-from dataview.samples import NumberedSamples, RandomKeys, all_at_epoch, name_of, random_keys
+from dataview.samples import (
+    Dropped,
+    NumberedSamples,
+    Pairing,
+    RandomKeys,
+    all_at_epoch,
+    name_of,
+    pairing_of,
+    random_keys,
+)
 from dataview.sources import FROM_OTHERS, ArraySource, Made, making
 
 OWN = ""
@@ -222,6 +231,9 @@ class Assembly:
                 with making(made):  # and not the transform, which may ask for other samples
                     sample = ready[number] if ready else self._one(task, number, failures)
                 samples.append(self._transformed(sample, epoch, row))
+            except Dropped:
+                missing += self.on_error == "replace"
+                continue
             except Exception as error:
                 if self.on_error == "raise":
                     raise
@@ -232,7 +244,7 @@ class Assembly:
                     continue
                 samples.append(answer)
             kept.append(number)
-        if together is not None and not failures:
+        if together is not None and len(kept) == len(task.rows) and not failures:
             raise together
         whole = None if len(kept) == len(task.rows) else kept
         return Outcome(self._collated(samples, task, kept), whole, failures, missing)
@@ -253,7 +265,11 @@ class Assembly:
         for name, node in self._epoch(epoch).parts.items():
             row = int((task.others or {}).get(name, task.rows)[number])
             try:
-                sample[name] = _one_row(node, row)
+                pairing = pairing_of(node)
+                if pairing is None:
+                    sample[name] = _one_row(node, row)
+                else:
+                    sample[name] = self._paired(node, pairing, task, number, failures)
             except Exception as error:
                 where = f"field {name!r}, sample {row}" if name else f"sample {row}"
                 named = error if f"sample {row}" in str(error) else error_at(error, where)
@@ -264,6 +280,23 @@ class Assembly:
                 failures.append(_failure(task, number, row, named))
                 sample[name] = None
         return _without_own(sample)
+
+    def _paired(
+        self, node: Any, pairing: Pairing, task: Task, number: int, failures: list[Failure]
+    ) -> Any:
+        """Return the sample of an item of each index; others than the first may be None."""
+        row = int(task.rows[number])
+        first = int(node.part(parse(row, (node.count,))).numbers())
+        others = task.others or {}
+        rows = [int(others[name][number]) if name in others else first for name in pairing.others]
+
+        def failed(name: str, error: Exception) -> None:
+            named = error_at(error, f"{name}, sample {row}")
+            named.__cause__ = error
+            failures.append(_failure(task, number, row, named))
+
+        note = None if self.on_error == "raise" else failed
+        return sample_of(node.to_node(pairing.sample([first, *rows], note)))
 
     def _of_stream(self, node: Node) -> Any:
         if list(self.parts) == [OWN]:

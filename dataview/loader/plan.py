@@ -19,7 +19,7 @@ from dataview.loader.stream_dealing import StreamDealer
 from dataview.plan.kinds import Record, members
 from dataview.plan.node import Node
 from dataview.samplers import count_rows
-from dataview.samples import Stream
+from dataview.samples import Items, Stream, pairings_in
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -60,7 +60,7 @@ def plan_for(
         chosen = _samplers(node, count, options)
         dealer = _row_dealer(node, count, chosen, options)
     secondary = frozenset(list(chosen)[1:])
-    for name in secondary - parts.keys():
+    for name in secondary - parts.keys() - _others(node).keys():
         raise ValueError(f"sampler= has one for field {name!r}, which is not loaded")
     names: list[Any] = [[name, *_signature(sampler)] for name, sampler in chosen.items()]
     steps = options.transform or ()
@@ -113,24 +113,58 @@ def _samplers(node: Node, count: int, options: LoaderOptions) -> dict[str, sampl
     """Return the samplers by the fields that they are for; the first one drives the epochs."""
     if options.pool is not None:
         raise ValueError("pool= is for streams; rows are shuffled by sampler='permutation'")
-    given = options.sampler if isinstance(options.sampler, Mapping) else {OWN: options.sampler}
+    others = _others(node)
+    given = _by_name(options.sampler, node, others)
     if not given:
         raise ValueError("sampler= names no field; give a name or one of dv.samplers")
     found: dict[str, samplers.Sampler] = {}
-    data = samplers.RowsOf(node, count)
+    rows = _rows(node, count, others)
     for name, what in given.items():
-        if name and name not in node.fields:
+        if name and name not in node.fields and name not in others:
             raise unknown_field(name, node.fields, "the view that is loaded")
-        sampler = samplers.sampler_of(what, node.fields, options.batch_size, options.tail)
+        data = rows.get(name, rows[OWN])
+        sampler = samplers.sampler_of(what, data.node.fields, options.batch_size, options.tail)
         sampler = sampler.settled(data)
         found[name] = sampler.limited(options.num_samples, options.num_batches)
     return found
 
 
+def _by_name(given: Any, node: Node, others: Mapping[str, Items]) -> Mapping[str, Any]:
+    """Return samplers by what they are for; of a list of them each is for an index."""
+    if isinstance(given, Mapping):
+        return given
+    if not samplers.are_several(given):
+        for pairing in pairings_in(node):
+            pairing.check_lengths()
+        return {OWN: given}
+    if not others:
+        raise TypeError(
+            "sampler= has a list of samplers, one for each index, and the view is not one of "
+            "several indexes; sampler={'x': ...} has one for each field, and dv.samplers.mix "
+            f"mixes parts; got {given!r}"
+        )
+    if len(given) != 1 + len(others):
+        raise ValueError(
+            f"sampler= has {len(given)} samplers for {1 + len(others)} indexes; give as many"
+        )
+    return dict(zip((OWN, *others), given, strict=True))
+
+
+def _others(node: Node) -> dict[str, Items]:
+    """Return the indexes but the first of which a view was made, by name."""
+    return {name: own for pairing in pairings_in(node) for name, own in pairing.others.items()}
+
+
+def _rows(node: Node, count: int, others: Mapping[str, Items]) -> dict[str, samplers.RowsOf]:
+    """Return the rows that samplers draw from: of the view, and of other indexes by name."""
+    own = {name: samplers.RowsOf(items.rows, items.total) for name, items in others.items()}
+    return {OWN: samplers.RowsOf(node, count), **own}
+
+
 def _row_dealer(
     node: Node, count: int, chosen: Mapping[str, samplers.Sampler], options: LoaderOptions
 ) -> RowDealer:
-    data = samplers.RowsOf(node, count)
+    rows = _rows(node, count, _others(node))
     driver, *others = chosen.items()
     if is_endless(count) and not (driver[1].name == "linear" and not others):
         raise StreamError("a view that never ends is visited in order: leave sampler= out")
@@ -141,13 +175,14 @@ def _row_dealer(
         found: dict[str, samplers.Order] = {}
         for name, sampler in [(OWN, driver[1]), *others]:
             known, then = given.get(name), before[name].then if before else None
+            data = rows.get(name, rows[OWN])
             if known is None:
                 found[name] = then() if then else sampler.order(data, options.seed, epoch)
             elif isinstance(known, samplers.Order):
                 found[name] = known
             else:
-                rows, cuts = known
-                found[name] = sampler.again(data, rows, cuts, epoch)
+                drawn, cuts = known
+                found[name] = sampler.again(data, drawn, cuts, epoch)
         return found.pop(OWN), found
 
     replays = any(sampler.replays for sampler in chosen.values())

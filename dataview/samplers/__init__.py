@@ -8,7 +8,7 @@
 ['dog', 'cat']
 """
 
-from dataview.samplers.catalogue import CATALOGUE, sampler_of
+from dataview.samplers.catalogue import CATALOGUE, are_several, sampler_of
 from dataview.samplers.chunks import ChunkPermutation as chunk_permutation
 from dataview.samplers.data import RowsOf
 from dataview.samplers.given import kept_rows, saved_order
@@ -59,7 +59,8 @@ from dataview.samplers.simple import Weighted as weighted
 from dataview.samplers.splits import folds, group_folds, split
 
 __all__ = [
-    "CATALOGUE", "Cuts", "Cycle", "Data", "Order", "RowsOf", "Sampler", "as_mask", "as_numbers",
+    "CATALOGUE", "Cuts", "Cycle", "Data", "Order", "RowsOf", "Sampler", "are_several", "as_mask",
+    "as_numbers",
     "batches_of_epoch", "batchwise_permutation", "bucket", "checked_number", "checked_seed",
     "chunk_permutation",
     "count_rows", "first_of_each", "folds", "group_folds", "kept_rows", "label_distribution",

@@ -78,6 +78,19 @@ a field or an array; the fields are x, length
     return found.fitted(batch_size, tail)
 
 
+def are_several(given: Any) -> bool:
+    """Whether a list has samplers or their names, and not numbers of rows.
+
+    >>> are_several(["linear", Linear()]), are_several([2, 0]), are_several([])
+    (True, False, False)
+    """
+    is_list = isinstance(given, (list, tuple)) and len(given) > 0
+    return is_list and all(
+        isinstance(one, (str, Sampler)) or (isinstance(one, type) and issubclass(one, Sampler))
+        for one in given
+    )
+
+
 def _kind_of(name: str) -> type[Sampler]:
     kind = CATALOGUE.get(name.replace("_", "-"))
     if kind is None:

@@ -25,6 +25,7 @@ from dataview.samples.padding import (
     mask_of,
     padded,
 )
+from dataview.samples.pairing import Dropped, Items, Pairing, pairing_of, pairings_in
 from dataview.samples.ragged import AnyLength
 from dataview.samples.random_numbers import RandomKeys, random_keys
 from dataview.samples.row_functions import Spec, Undeclared
@@ -46,11 +47,14 @@ __all__ = [
     "BATCH",
     "AnyLength",
     "DerivedSamples",
+    "Dropped",
     "FilteredSamples",
+    "Items",
     "IteratorSamples",
     "NumberedSamples",
     "PaddedSamples",
     "Padding",
+    "Pairing",
     "RaggedSamples",
     "RandomKeys",
     "Samples",
@@ -77,6 +81,8 @@ __all__ = [
     "mask_of",
     "name_of",
     "padded",
+    "pairing_of",
+    "pairings_in",
     "pool_of",
     "probed",
     "random_keys",

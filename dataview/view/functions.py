@@ -18,7 +18,7 @@ from dataview.plan.node import Node
 from dataview.sources import is_url
 from dataview.spaces import Space, joined_meta
 from dataview.view import declare
-from dataview.view.face import evaluated, node_from, node_of, unwrapped
+from dataview.view.face import evaluated, node_from, node_of, sample_from, unwrapped
 from dataview.view.view import View, viewed
 
 
@@ -43,7 +43,12 @@ def open(
     so does a `with` block.  Tables of several files are one, whose rows follow one another: for
     these the path is a list of paths, or has "*", "?" or "[…]" in it.  Of a URL, a copy is opened
     that `dv.cache` keeps, with mode "r".
+
+    With `get=` the file is an index: a table whose column `filename` names other files, or a folder
+    of files.  The view has its columns and what is got of each file: see "Indexes".
     """
+    if not formats.INDEX_OPTIONS.isdisjoint(options):
+        return _opened_indexes(path, mode, format, options)
     paths = _paths(path, mode)
     if paths is not None:
         return viewed(formats.opened(paths, mode, format, lock, durable, **options))
@@ -57,6 +62,17 @@ def open(
             options["like"] = node_from(options["like"])
         return viewed(formats.created(os.fsdecode(path), format, lock, durable, **options))
     return viewed(formats.opened(os.fsdecode(path), mode, format, lock, durable, **options))
+
+
+def _opened_indexes(path: Any, mode: str, format: str | None, options: dict[str, Any]) -> View:
+    """Return the view of an index, or of several: paths, and views."""
+    if mode != "r":
+        raise ValueError(f"items of an index are read, with mode 'r'; got {mode!r}")
+    given: dict[str, Any] = {} if format is None else {"format": format}
+    several = path if isinstance(path, (list, tuple)) else [path]
+    sources = [node_of(one) if isinstance(one, View) else os.fsdecode(one) for one in several]
+    faces = formats.Faces(viewed, sample_from)
+    return viewed(formats.open_indexes(sources, faces, **given, **options))
 
 
 def _paths(path: Any, mode: str) -> list[str] | None:

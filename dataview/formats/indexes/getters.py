@@ -1,0 +1,199 @@
+"""What gets an item from its place: its bytes, its text, a file, or what a user's function returns.
+
+A getter returns None where there is nothing: no such file, or no byte at the offset.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import inspect
+import io
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dataview.cache import local_copy
+from dataview.compute import run_blocks
+from dataview.errors import hint, import_library
+from dataview.formats.indexes.places import Place
+from dataview.sources import WEB, is_url, open_regular, scheme_of
+
+Get = Callable[[Place], Any]
+"""Returns what is at a place, or None."""
+
+HEAD = 8
+"""A chunked record begins with its length, in so many hexadecimal digits."""
+
+
+# --- bytes ---------------------------------------------------------------------------------------
+
+
+def read_ranges(url: str, ranges: Sequence[tuple[int, int] | None]) -> list[bytes]:
+    """Return ranges of bytes of what a URL names: (offset, length), or None for all of it."""
+    if scheme_of(url) in WEB:
+        file: Any = open_regular(local_copy(url, "r")[0])
+    else:
+        file = import_library("fsspec", "dataview[remote]").open(url)
+    with file as remote:
+        found = []
+        for span in ranges:
+            remote.seek(0 if span is None else span[0])
+            found.append(remote.read(-1 if span is None else span[1]))
+        return found
+
+
+def content(place: Place) -> bytes | None:
+    """Return the bytes at a place, None if there are none.
+
+    A negative length says that a record begins there with its own length, in 8 hexadecimal digits.
+    """
+    url, offset, length = place
+    if offset is not None and offset < 0:
+        return None
+    try:
+        if offset is None:
+            return _read(url, None)
+        if length is not None and length < 0:
+            return _record(url, offset, -length)
+        found = _read(url, (offset, -1 if length is None else length))
+    except FileNotFoundError:
+        return None
+    return found if found or length == 0 else None
+
+
+def _record(url: str, offset: int, size: int) -> bytes | None:
+    """Return a record that says its own length, of about so many bytes."""
+    found = _read(url, (offset, max(HEAD, size)))
+    if len(found) < HEAD:
+        return None
+    try:
+        length = int(found[:HEAD], 16)
+    except ValueError:
+        raise ValueError(
+            f"a length below 0 says that a record begins with its length in {HEAD} hexadecimal "
+            f"digits, and {url} has {found[:HEAD]!r} at byte {offset}"
+        ) from None
+    end = HEAD + length
+    if end > len(found) and len(found) >= size:
+        found += _read(url, (offset + len(found), end - len(found)))
+    return found[HEAD:end]
+
+
+def _read(url: str, span: tuple[int, int] | None) -> bytes:
+    """Return the bytes of a range, or fewer where the file ends."""
+    if is_url(url):
+        return read_ranges(url, [span])[0]
+    with open_regular(url) as file:
+        if span is not None:
+            file.seek(span[0])
+        found: bytes = file.read(-1 if span is None else span[1])
+        return found
+
+
+def contents(places: Sequence[Place]) -> list[bytes | None]:
+    """Return the bytes at some places; those of one URL are asked for together."""
+    found: list[bytes | None] = [None] * len(places)
+    together: dict[str, list[int]] = {}
+    alone: list[list[int]] = []
+    for number, (url, offset, length) in enumerate(places):
+        has_span = offset is not None and offset >= 0 and length is not None and length > 0
+        if has_span and is_url(url):
+            together.setdefault(url, []).append(number)
+        else:
+            alone.append([number])
+
+    def put(numbers: list[int]) -> None:
+        if len(numbers) == 1:
+            found[numbers[0]] = content(places[numbers[0]])
+            return
+        spans: Any = [places[number][1:] for number in numbers]
+        with contextlib.suppress(FileNotFoundError):
+            parts = read_ranges(places[numbers[0]].url, spans)
+            for number, part in zip(numbers, parts, strict=True):
+                found[number] = part or None
+
+    run_blocks(put, [*together.values(), *alone])
+    return found
+
+
+def opened(place: Place) -> io.BytesIO:
+    """Return the bytes at a place as a file, for a decoder."""
+    found = content(place)
+    if found is None:
+        raise nothing_at(str(place))
+    return io.BytesIO(found)
+
+
+def nothing_at(where: str) -> FileNotFoundError:
+    """Return the error for a place at which there is no item."""
+    told = "there is no such file, or nothing at the offset"
+    return FileNotFoundError(errno.ENOENT, told, where)
+
+
+# --- getters -------------------------------------------------------------------------------------
+
+
+def text(place: Place) -> str | None:
+    """Return the text at a place, which is in UTF-8."""
+    found = content(place)
+    return None if found is None else found.decode()
+
+
+def local_file(place: Place) -> str | None:
+    """Return the path of a file of this machine: that of a copy, which is kept, of a URL."""
+    if place.offset is not None:
+        raise ValueError(
+            f"get='files' gives whole files, and the item is a part of one: {place}; "
+            "get='bytes' reads it"
+        )
+    if not is_url(place.url):
+        return place.url if os.path.exists(place.url) else None
+    try:
+        return local_copy(place.url, "r")[0]
+    except FileNotFoundError:
+        return None
+
+
+GETTERS: dict[str, Get] = {"bytes": content, "text": text, "files": local_file}
+"""The getters by the names that a user gives them."""
+
+
+def getter_of(get: Any, has_ranges: bool) -> Get:
+    """Return the getter that a user names, or whose function that is.
+
+    The function gets the address, or (address, offset, length).
+    """
+    if isinstance(get, str):
+        if get not in GETTERS:
+            raise ValueError(
+                f"get is a function, or one of {', '.join(map(repr, GETTERS))}, or None, which "
+                f"decodes files by their suffixes; got {get!r}{hint(get, GETTERS)}"
+            )
+        return GETTERS[get]
+    if not callable(get):
+        raise TypeError(f"get is a function of an address, or a name; got {get!r}")
+    if not has_ranges and _takes(get, 1):  # others may be options, as those of np.load
+        return functools.partial(_called, get)
+    if not _takes(get, 3):
+        why = " as the index has a column 'offset'" if has_ranges else ""
+        raise TypeError(f"get is called with (url, offset, length){why}; {get!r} cannot be")
+    return functools.partial(_called_with_all, get)
+
+
+def _called(get: Callable[[str], Any], place: Place) -> Any:
+    return get(place.url)
+
+
+def _called_with_all(get: Callable[[str, int | None, int | None], Any], place: Place) -> Any:
+    return get(*place)
+
+
+def _takes(function: Callable[..., Any], count: int) -> bool:
+    """Whether a function can be called with so many arguments."""
+    try:
+        inspect.signature(function).bind(*range(count))
+    except (TypeError, ValueError):  # it cannot, or is a builtin without a signature
+        return False
+    return True

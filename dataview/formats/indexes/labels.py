@@ -1,0 +1,121 @@
+"""The labels of the rows of an index: from several columns, and the order of rows by them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dataview.compute import evaluate, rows_of
+from dataview.index import Index, axis_index, gather, numbers_map
+from dataview.plan.build import field, record, select, stored
+from dataview.plan.gaps import masks_in
+from dataview.plan.kinds import known_shape
+from dataview.plan.node import Node
+from dataview.sources import ArraySource, Memo, Source
+from dataview.tables import labels_of_rows
+
+LABEL = "label"
+"""The names of columns of labels begin so."""
+
+
+def label_columns(table: Node) -> list[str]:
+    """Return the names of the columns of labels."""
+    masks = {*masks_in(table.fields).values()}
+    return [name for name in table.fields if name.startswith(LABEL) and name not in masks]
+
+
+def labels_node(table: Node, names: Sequence[str]) -> Node:
+    """Return the labels of each row, None where one is missing; several stand side by side."""
+    masks = masks_in(table.fields)
+    columns = [(field(table, name), _field(table, masks.get(name))) for name in names]
+    if len(columns) == 1 and columns[0][1] is None:
+        return columns[0][0]
+    return stored(LabelsSource(columns))
+
+
+def _field(table: Node, name: str | None) -> Node | None:
+    return None if name is None else field(table, name)
+
+
+class LabelsSource(Source):
+    """Columns of labels with their masks as one array of objects, None where a label is missing.
+
+    Labels of one column alone are a line.  Where columns have numbers and texts, all are texts.
+    """
+
+    __slots__ = ("are_texts", "columns", "dtype", "shape")
+
+    def __init__(self, columns: Sequence[tuple[Node, Node | None]]) -> None:
+        self.columns = columns
+        self.dtype = np.dtype(object)
+        count = known_shape(columns[0][0])[0]
+        self.shape = (count,) if len(columns) == 1 else (count, len(columns))
+        self.are_texts = len({_is_text(column) for column, _ in columns}) > 1
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LabelsSource, (self.columns,)
+
+    def read(self, index: Index, memo: Memo) -> np.ndarray:
+        """Return the labels of the rows that the index selects."""
+        return gather.by_rows(index, self._rows)
+
+    def _rows(self, numbers: np.ndarray) -> np.ndarray:
+        found = np.empty((len(numbers), len(self.columns)), object)
+        for place, (column, mask) in enumerate(self.columns):
+            values = np.asarray(rows_of(column, numbers))
+            own = values.astype(str) if self.are_texts and not _is_text(column) else values
+            found[:, place] = own.astype(object)
+            if mask is not None:
+                found[~np.asarray(rows_of(mask, numbers)), place] = None
+        return found.reshape(len(numbers), *self.shape[1:])
+
+    def describe(self) -> str:
+        """Say what the labels are."""
+        return "labels of an index"
+
+
+def _is_text(column: Node) -> bool:
+    return column.dtype is None or column.dtype.kind in "OUT"
+
+
+def in_label_order(table: Node, name: str) -> Node:
+    """Return the rows by label, and within a label by name as a text, offset and length.
+
+    A row with several labels is there once for each, a row without any at the end.  The field
+    `label` has the label for which a row is there.
+    """
+    names = label_columns(table)
+    texts = evaluate(field(table, name)).astype(str)
+    count = len(texts)
+    labels: np.ndarray = np.empty(0, object)
+    rows = np.empty(0, np.intp)
+    if names:
+        rows, labels = labels_of_rows([evaluate(labels_node(table, names))], count)
+    left = np.setdiff1d(np.arange(count), rows)
+    own = np.empty(len(rows) + len(left), object)
+    own[: len(rows)] = labels.tolist()
+    rows = np.concatenate([rows, left])
+    codes = np.unique(labels, return_inverse=True)[1]
+    ranks = np.concatenate([codes, np.full(len(left), len(labels))])
+    spans = [evaluate(field(table, key))[rows] for key in SPAN if key in table.fields]
+    order = np.lexsort((*spans, texts[rows], ranks))
+    return _rows_with(table, rows[order], {LABEL: stored(ArraySource(own[order]))}, {*names})
+
+
+SPAN = ("length", "offset")
+"""The columns that say which bytes of a file are an item, the one that is compared last first."""
+
+
+def _rows_with(table: Node, rows: np.ndarray, more: Mapping[str, Node], without: set[str]) -> Node:
+    """Return some rows of a table, with other columns in the place of some."""
+    masks = masks_in(table.fields)
+    gone = {*without, *(masks[name] for name in without if name in masks)}
+    parts = {
+        name: select(part, axis_index(known_shape(part), numbers_map(rows, 0), len(rows), 0))
+        for name in table.fields
+        if name not in gone
+        for part in [field(table, name)]
+    }
+    return record({**parts, **more}, 1)

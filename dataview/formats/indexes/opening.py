@@ -1,0 +1,264 @@
+"""Indexes opened as views: the columns of a table, addresses, labels, and the items themselves."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dataview.errors import unknown_option
+from dataview.formats.indexes import items
+from dataview.formats.indexes.getters import content, getter_of
+from dataview.formats.indexes.labels import in_label_order, label_columns, labels_node
+from dataview.formats.indexes.places import Addresses, Place, Places, params_text
+from dataview.formats.media.folders import walked
+from dataview.formats.media.rows import LookedUp
+from dataview.formats.table import opened
+from dataview.index import identity
+from dataview.plan.build import field, record, stored
+from dataview.plan.fields import read_only_meta
+from dataview.plan.kinds import Record
+from dataview.plan.node import Node
+from dataview.samples import Items, NumberedSamples, Pairing
+from dataview.sources import ArraySource, Opening, is_url
+from dataview.tables import LABELS, coded
+
+INDEX_OPTIONS = frozenset({"get", "processor", "url_params", "prefix", "order", "filename"})
+"""The options of indexes: what is opened with one of them is an index."""
+
+ORDERS = ("file", "label")
+
+
+class Faces(NamedTuple):
+    """Makes a view of a node, and a node of a sample that a user's function returns."""
+
+    to_view: Callable[[Node], Any]
+    to_node: Callable[[Any], Node]
+
+    def sample(self, value: Any) -> Node:
+        """Return the node of a sample; bytes are an object, as in an array they lose zeros."""
+        return self.to_node(np.array(value, object) if isinstance(value, bytes) else value)
+
+
+class _How(NamedTuple):
+    """What a user says of indexes."""
+
+    faces: Faces
+    filename: str
+    params: str
+    prefix: str | None
+    order: str
+    options: Mapping[str, Any]
+
+
+class _Index(NamedTuple):
+    """An index that was opened: the fields that it has, its items, and the fields of these.
+
+    There are no fields of items that a user's function makes.
+    """
+
+    fields: dict[str, Node]
+    items: Items
+    made: Mapping[str, Node]
+
+
+def open_indexes(
+    sources: Sequence[Any],
+    faces: Faces,
+    get: Any = None,
+    processor: Callable[..., Any] | None = None,
+    filename: str = "filename",
+    url_params: Mapping[str, Any] | None = None,
+    prefix: str | None = None,
+    order: str = "file",
+    **options: Any,
+) -> Node:
+    """Return the record of an index and its items; of several, one item of each makes a sample.
+
+    A source is the path of a table or of a folder, or the node of a view.
+    """
+    if order not in ORDERS:
+        raise ValueError(f"order is one of {', '.join(map(repr, ORDERS))}; got {order!r}")
+    if processor is not None and not callable(processor):
+        raise TypeError(f"processor is a function of what was got; got {processor!r}")
+    gets = list(get) if isinstance(get, (list, tuple)) else [get] * len(sources)
+    if len(gets) != len(sources):
+        raise ValueError(f"get= has {len(gets)} getters for {len(sources)} indexes; give as many")
+    how = _How(faces, filename, params_text(url_params), prefix, order, options)
+    indexes = [_index(source, own, how) for source, own in zip(sources, gets, strict=True)]
+    first = indexes[0]
+    made = first.made
+    if not made or processor is not None or len(indexes) > 1:
+        pairing = Pairing([index.items for index in indexes], processor)
+        count = first.items.total
+        made = {items.ITEM: NumberedSamples(pairing, count, identity((count,)), faces.sample)}
+    return record(_joined(first.fields, made), 1)
+
+
+def _index(source: Any, get: Any, how: _How) -> _Index:
+    """Return an index: a table with the names of its items, or the rows of any data."""
+    path, table, addresses = _table(source, how)
+    if how.filename not in table.fields and get is not None and _is_of_texts(table):
+        table = record({how.filename: table}, 1)
+    if how.filename not in table.fields:
+        return _rows(path, table, get, how)
+    if how.order == "label":
+        table = in_label_order(table, how.filename)
+    places = Places(path, table, how.filename, addresses)
+    opening = Opening(path)
+    url = LookedUp(functools.partial(items.urls_of, places), len(places), _TEXTS, opening)
+    columns = {name: field(table, name) for name in table.fields}
+    fields = _joined(columns, {"url": stored(url), **_targets(table, how.faces)})
+    where = places.where
+    if get is None:
+        wanted = {name: how.options[name] for name in items.DECODING if name in how.options}
+        rows = items.decoded(places, opening, wanted)
+        got = functools.partial(items.decoded_at, rows)
+        return _Index(fields, Items(len(places), got, where, table), items.decoded_fields(rows))
+    getter = getter_of(get, places.has_ranges)
+    made = items.got_fields(places, get, opening) if isinstance(get, str) else {}
+    got = functools.partial(items.got_at, places, getter)
+    return _Index(fields, Items(len(places), got, where, table), made)
+
+
+_TEXTS = np.dtypes.StringDType()
+
+
+def _rows(path: str, table: Node, get: Any, how: _How) -> _Index:
+    """Return an index whose items are the rows of data themselves."""
+    if get is not None:
+        raise ValueError(
+            f"{path} has no column {how.filename!r} with the names of items to get; filename= "
+            f"names another one; its columns are: {', '.join(table.fields) or 'none'}"
+        )
+    if not table.count and table.count != 0:
+        raise ValueError(f"{path} has no rows that could be items")
+    view = how.faces.to_view(table)
+    fields = {name: field(table, name) for name in table.fields} if _is_record(table) else {}
+    got = functools.partial(operator.getitem, view)
+    return _Index(fields, Items(table.count, got, functools.partial(_row_of, path), table), {})
+
+
+def _row_of(path: str, number: int) -> str:
+    return f"row {number} of {path}"
+
+
+def _is_record(table: Node) -> bool:
+    return isinstance(table, Record)
+
+
+def _is_of_texts(table: Node) -> bool:
+    """Whether a node is a line of texts, which may be names of files."""
+    shape, dtype = table.shape, table.dtype
+    return shape is not None and len(shape) == 1 and dtype is not None and dtype.kind in "OUT"
+
+
+def _joined(columns: Mapping[str, Node], more: Mapping[str, Node]) -> dict[str, Node]:
+    """Return fields together, or raise if a name is there twice."""
+    twice = [name for name in more if name in columns]
+    if twice:
+        raise ValueError(
+            f"the index has a column {twice[0]!r}, and the view has a field of this name beside "
+            f"the columns; rename the column, or open the table without the options of indexes"
+        )
+    return {**columns, **more}
+
+
+# --- labels --------------------------------------------------------------------------------------
+
+
+def _targets(table: Node, faces: Faces) -> dict[str, Node]:
+    """Return the labels of several columns side by side, and the codes of labels.
+
+    The codes are the same in every part of the view, -1 where there is no label.
+    """
+    names = label_columns(table)
+    if not names or any(len(field(table, name).shape or ()) != 1 for name in names):
+        return {}
+    labels = labels_node(table, names)
+    codes, known = coded(labels, None)
+    codes = codes.replaced(meta=read_only_meta({**codes.meta, LABELS: faces.to_view(known)}))
+    return {"target": codes} if len(names) == 1 else {"labels": labels, "target": codes}
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+def _table(source: Any, how: _How) -> tuple[str, Node, Addresses]:
+    """Return what an index is called, its table, and how the addresses of its items are made."""
+    prefix, params = how.prefix, how.params
+    if isinstance(source, Node):
+        _check_options(how, "the view")
+        return "the view", source, Addresses(prefix or "", None, params)
+    if is_url(source):
+        folder, given = source.rpartition("/")[0], source
+    else:
+        given = os.path.abspath(source)
+        folder = given if os.path.isdir(given) else os.path.dirname(given)
+    if folder == given:
+        _check_options(how, source)
+        table = _folder(given)
+    else:
+        table = opened(source, "r", **_table_options(source, how))
+        prefix = prefix if prefix is not None else _prefix_beside(given, folder)
+    within = None if prefix is not None or is_url(folder) else folder
+    return given, table, Addresses(folder if prefix is None else prefix, within, params)
+
+
+def _table_options(path: str, how: _How) -> dict[str, Any]:
+    """Return the options of a table; names of items in a CSV file are texts, as 007 is."""
+    own = {name: value for name, value in how.options.items() if name not in items.DECODING[:-1]}
+    if how.options.get("format", path).lower().removesuffix(".gz").endswith(("csv", "tsv")):
+        own = {"types": functools.partial(_type_of, how.filename), "short": "missing", **own}
+    return own
+
+
+def _type_of(filename: str, name: str) -> Any:
+    return str if name == filename else None
+
+
+def _check_options(how: _How, what: str) -> None:
+    for name in how.options:
+        if name not in items.DECODING:
+            raise unknown_option(
+                name, [*sorted(INDEX_OPTIONS), *items.DECODING], f"open of {what!r}"
+            )
+
+
+def _folder(path: str) -> Node:
+    """Return the files below a folder, with the first folder on the way to each as its label."""
+    names, labels = [], []
+    for folder, _, files in walked(path, ()):
+        names += [f"{folder}/{name}".lstrip("/") for name in files]
+        labels += [folder.split("/")[0] or None] * len(files)
+    if not names:
+        raise ValueError(f"{path} has no files in it, which would be the items of an index")
+    parts = {"filename": np.array(names, object)}
+    if any(labels):
+        parts["label"] = np.array(labels, object)
+    return record({name: stored(ArraySource(part)) for name, part in parts.items()}, 1)
+
+
+def _prefix_beside(path: str, folder: str) -> str | None:
+    """Return the prefix of names that the file beside an index has, None if there is none.
+
+    That of `index.csv` is `index-meta.csv`, in whose second line it stands.
+    """
+    stem, dot, suffix = path.removesuffix(".gz").rpartition(".")
+    if suffix.lower() not in ("csv", "tsv"):
+        return None
+    beside = f"{stem}-meta{dot}{suffix}"
+    raw = content(Place(beside)) if is_url(path) or os.path.isfile(beside) else None
+    if raw is None:
+        return None
+    lines = raw.decode("utf-8-sig").split()
+    if len(lines) < 2:
+        raise ValueError(
+            f"{beside} says in its second line what stands before the names of the index, and has "
+            f"{len(lines)} lines; prefix= gives it instead"
+        )
+    return lines[1] if is_url(lines[1]) else os.path.join(folder, lines[1])

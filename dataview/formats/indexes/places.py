@@ -1,0 +1,177 @@
+"""Where the items of an index are: the address of each, and perhaps which of its bytes."""
+
+from __future__ import annotations
+
+import os
+import urllib.parse
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dataview.compute import rows_of
+from dataview.errors import shortened
+from dataview.plan.build import field
+from dataview.plan.gaps import masks_in
+from dataview.plan.kinds import known_shape
+from dataview.plan.node import Node
+from dataview.sources import is_url, local_path
+
+PAGE = 1 << 10
+"""So many rows of an index are read together when one of them is asked for."""
+
+PAGES = 1 << 10
+"""So many of these are kept."""
+
+
+class Place(NamedTuple):
+    """The address of an item, and which of the bytes there are the item; None for all of them."""
+
+    url: str
+    offset: int | None = None
+    length: int | None = None
+
+    def __str__(self) -> str:
+        if self.offset is None:
+            return self.url
+        length = "" if self.length is None else f", {self.length} bytes"
+        return f"{self.url} (from byte {self.offset}{length})"
+
+
+class Addresses(NamedTuple):
+    """How the address of an item is made of its name.
+
+    `prefix` is what stands before it; names that lead out of the folder `within` are refused.
+    """
+
+    prefix: str = ""
+    within: str | None = None
+    params: str = ""
+
+    def of(self, name: str) -> str:
+        """Return the address of a name.
+
+        >>> Addresses("http://a.b/c", None, "x=1").of("1"), Addresses("/a").of("1")
+        ('http://a.b/c/1?x=1', '/a/1')
+        """
+        if is_url(name):
+            found = local_path(name) or name
+            self._check_inside(name, local_path(name.rpartition("::")[2]) or found)
+        elif is_url(self.prefix):
+            found = f"{self.prefix.rstrip('/')}/{name.lstrip('/')}"
+        else:
+            found = os.path.join(self.prefix, name)
+            self._check_inside(name, found)
+        if not self.params:
+            return found
+        if not is_url(found):
+            raise ValueError(
+                f"url_params= are for items with URLs, and {found} is a file of this machine; "
+                "leave them out, or give the URL before the names as prefix="
+            )
+        return f"{found}{'&' if '?' in found else '?'}{self.params}"
+
+    def _check_inside(self, name: str, place: str) -> None:
+        """Raise if a name leads out of the folder of the index, be it by a chain of URLs."""
+        is_elsewhere = is_url(place) and is_url(place.rpartition("::")[2])
+        if self.within is None or is_elsewhere:
+            return
+        own = os.path.normpath(self.within).rstrip(os.sep) + os.sep
+        if not name or "\0" in name or not os.path.normpath(place).startswith(own):
+            raise ValueError(
+                f"the name {shortened(repr(name))} leads out of the folder of the index, "
+                f"{self.within}; prefix= gives the folder that names begin at, as in prefix='/' "
+                "for files anywhere"
+            )
+
+
+def params_text(params: Mapping[str, Any] | None) -> str:
+    """Return the parameters of URLs as these have them, sorted by key.
+
+    >>> params_text({"c": "three", "a": 1, "d": True})
+    'a=1&c=three&d=true'
+    """
+    if params is None:
+        return ""
+    told = {key: str(value).lower() if isinstance(value, bool) else value
+            for key, value in params.items()}  # fmt: skip
+    return urllib.parse.urlencode(sorted(told.items()))
+
+
+class Places:
+    """The places of all items of an index, by their numbers; they are read when they are needed.
+
+    `path` is what the index is called in errors.
+    """
+
+    def __init__(self, path: str, table: Node, name: str, addresses: Addresses) -> None:
+        self.path, self.table, self.name, self.addresses = path, table, name, addresses
+        self._pages: OrderedDict[int, list[tuple[Any, ...]]] = OrderedDict()
+        masks = masks_in(table.fields)
+        wanted = {"name": name, "offset": "offset", "length": "length"}
+        self._columns = {
+            key: (field(table, own), masks.get(own))
+            for key, own in wanted.items()
+            if own in table.fields
+        }
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_pages": OrderedDict()}
+
+    def __len__(self) -> int:
+        return known_shape(self._columns["name"][0])[0]
+
+    @property
+    def has_ranges(self) -> bool:
+        """Whether items are parts of files."""
+        return "offset" in self._columns
+
+    def of(self, numbers: np.ndarray) -> list[Place]:
+        """Return the places of some items."""
+        cells = zip(self._cells(numbers), numbers.tolist(), strict=True)
+        return [self._place(own, number) for own, number in cells]
+
+    def _cells(self, numbers: np.ndarray) -> list[tuple[Any, ...]]:
+        """Return what the index says of some items: name, offset and length."""
+        wanted = ("name", "offset", "length")[: 3 if self.has_ranges else 1]
+        return [*zip(*(self._read(key, numbers) for key in wanted), strict=True)]
+
+    def _place(self, cells: tuple[Any, ...], number: int) -> Place:
+        name, *span = cells
+        if name is None:
+            raise ValueError(f"row {number} of {self.path} names no file")
+        try:
+            return Place(self.addresses.of(str(name)), *span)
+        except ValueError as error:
+            raise ValueError(f"row {number} of {self.path}: {error}") from None
+
+    def _read(self, key: str, numbers: np.ndarray) -> list[Any]:
+        """Return the cells of a column, None for those that are missing."""
+        if key not in self._columns:
+            return [None] * len(numbers)
+        column, mask = self._columns[key]
+        cells: list[Any] = np.asarray(rows_of(column, numbers)).tolist()
+        if mask is None:
+            return cells
+        present = rows_of(field(self.table, mask), numbers).tolist()
+        return [cell if there else None for cell, there in zip(cells, present, strict=True)]
+
+    def at(self, number: int) -> Place:
+        """Return the place of an item; rows near it are read with it."""
+        page, within = divmod(number, PAGE)
+        found = self._pages.get(page)
+        if found is None:
+            stop = min(len(self), (page + 1) * PAGE)
+            found = self._pages[page] = self._cells(np.arange(page * PAGE, stop))
+            while len(self._pages) > PAGES:
+                self._pages.popitem(last=False)
+        return self._place(found[within], number)
+
+    def where(self, number: int) -> str:
+        """Return what an item is called in errors."""
+        row = f"row {number} of {self.path}"
+        try:
+            return f"{self.at(number)}, {row}"
+        except ValueError:  # what it is asked for says so
+            return row

@@ -1,0 +1,589 @@
+"""Indexes: tables that name items elsewhere, which are got when they are asked for."""
+
+import pickle
+
+import fsspec
+import numpy as np
+import pytest
+from PIL import Image
+
+import dataview as dv
+from dataview.formats.indexes import getters
+from dataview.formats.media import decoders
+from oracle import assert_same
+from servers import serving
+
+LABELS = "A A BA B A A B B ABC A A A BA AB B A B A A A".split()
+"""The labels of the rows of torch-dataset's own index."""
+
+INDEX = "filename,label1,label2,label3\n" + "".join(
+    f"{number},{','.join(labels)}\n" for number, labels in enumerate(LABELS, 1)
+)
+
+
+@pytest.fixture
+def index(tmp_path):
+    """The index of 20 rows, and its files, of which each has its own name as its text."""
+    for number in range(1, 21):
+        (tmp_path / str(number)).write_text(f"item {number}")
+    path = tmp_path / "index.csv"
+    path.write_text(INDEX)
+    return path
+
+
+def written(folder, name, text):
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+def test_an_index_is_its_columns_addresses_labels_and_items(index):
+    d = dv.open(index, get="bytes")
+    assert list(d._fields())[:4] == ["filename", "label1", "label2", "label3"]
+    assert len(d) == 20  # in the order of the file, each row once
+    assert d.filename().tolist() == [str(number) for number in range(1, 21)]
+    assert d.url[2]() == str(index.parent / "3")
+    assert d.item[[2, 0]]().tolist() == [b"item 3", b"item 1"]
+    assert d.labels[[0, 2, 8]]().tolist() == [["A", None, None], ["B", "A", None], ["A", "B", "C"]]
+    assert d.target[[0, 2, 8]]().tolist() == [[0, -1, -1], [1, 0, -1], [0, 1, 2]]
+    assert dv.open(index, get="text").item[4]() == "item 5"
+    assert dv.open(index, get="files").item[4]() == str(index.parent / "5")
+
+
+def test_codes_of_labels_are_those_of_all_rows_in_every_part(index):
+    whole = dv.open(index, get="bytes")
+    for part in range(5):
+        assert_same(whole[part::5].target(), whole.target()[part::5])
+        assert whole[part::5].target._labels()().tolist() == ["A", "B", "C"]
+    counts = whole.target._counts()
+    assert dict(zip(counts.value().tolist(), counts.count().tolist(), strict=True)) == {
+        "A": 15,
+        "B": 9,
+        "C": 1,
+    }
+
+
+def test_rows_come_by_label_if_that_is_asked_for(index):
+    d = dv.open(index, get="text", order="label")
+    assert len(d) == 25  # a row with two labels is there twice
+    assert "".join(d.label()) == "A" * 15 + "B" * 9 + "C"
+    names = d.filename().tolist()
+    assert names[:4] == ["1", "10", "11", "12"] and names[:15] == sorted(names[:15])
+    assert names[15:24] == ["13", "14", "15", "17", "3", "4", "7", "8", "9"]
+    assert d.item[24]() == "item 9"
+    assert d.target().tolist() == [0] * 15 + [1] * 9 + [2]
+
+
+def test_rows_without_a_label_stay_and_empty_cells_shift_none(tmp_path):
+    written(tmp_path, "x.txt", "x")
+    path = written(tmp_path, "index.csv", "filename,label1,label2\nx.txt,,X\nx.txt\nx.txt,Y\n")
+    d = dv.open(path, get="text")
+    assert d.labels().tolist() == [[None, "X"], [None, None], ["Y", None]]
+    assert d.target().tolist() == [[-1, 0], [-1, -1], [1, -1]]
+    assert dv.open(path, get="text", order="label").label().tolist() == ["X", "Y", None]
+    numbers = written(tmp_path, "numbers.csv", "filename,label\nx.txt,7\nx.txt,\nx.txt,3\n")
+    assert dv.open(numbers, get="text").target().tolist() == [1, -1, 0]
+    mixed = written(tmp_path, "mixed.csv", "filename,label1,label2\nx.txt,7,b\nx.txt,,\n")
+    assert dv.open(mixed, get="text").labels().tolist() == [["7", "b"], [None, None]]
+    none = written(tmp_path, "none.csv", "filename\nx.txt\n")
+    assert list(dv.open(none, get="text")._fields()) == ["filename", "url", "item"]
+    assert dv.open(none, get="text", order="label").label().tolist() == [None]
+
+
+def test_a_row_with_several_labels_is_drawn_for_each_of_them(index):
+    d = dv.open(index, get="text")
+    for by in ("labels", "target", ["label1", "label2", "label3"]):
+        sampler = dv.samplers.label_permutation(by=by)
+        batches = d._loader(3, sampler=sampler, num_batches=9, fields="filename")
+        drawn = [label for names in batches for name in names for label in LABELS[int(name) - 1]]
+        assert drawn.count("C") >= 9  # the only row with it comes in each round
+
+
+def test_names_are_texts_as_they_are_written(tmp_path):
+    written(tmp_path, "007", b"bond")
+    path = written(tmp_path, "index.tsv", "filename\tsize\n007\t1\n")
+    d = dv.open(path, get="bytes")
+    assert (d.filename[0](), d.size[0](), d.item[0]()) == ("007", 1, b"bond")
+
+
+def test_the_prefix_stands_beside_the_index_or_is_given(tmp_path):
+    written(tmp_path, "data/1", "one")
+    path = written(tmp_path, "index2.csv", "filename,label\n1,A\n2,B\n")
+    assert dv.open(path, get="text", prefix=str(tmp_path / "data")).item[0]() == "one"
+    written(tmp_path, "index2-meta.csv", "hostname\nhttp://prefix.com/go/here\n")
+    assert dv.open(path, get="text").url[0]() == "http://prefix.com/go/here/1"
+    params = {"d": True, "b": 2, "a": 1, "c": "three"}
+    d = dv.open(path, get="text", url_params=params)
+    assert d.url[0]() == "http://prefix.com/go/here/1?a=1&b=2&c=three&d=true"
+    written(tmp_path, "index2-meta.csv", "hostname\ndata\n")
+    assert dv.open(path, get="text").item[0]() == "one"
+    with pytest.raises(ValueError, match="url_params= are for items with URLs"):
+        dv.open(path, get="text", url_params=params).url()
+    written(tmp_path, "index2-meta.csv", "hostname\n")
+    with pytest.raises(ValueError, match="second line"):
+        dv.open(path, get="text")
+
+
+def test_names_that_lead_out_of_the_folder_are_refused(tmp_path):
+    secret = written(tmp_path, "secret", "s")
+    path = written(
+        tmp_path,
+        "in/index.csv",
+        f"filename\n../secret\n{secret}\n\nfile://{secret}\n"
+        f"simplecache::file://{secret}\nzip://x::{secret}\n",
+    )
+    d = dv.open(path, get="text")
+    for row in range(5):
+        with pytest.raises(ValueError, match=f"row {row} .*leads out of the folder.*prefix="):
+            d.item[row]()
+    assert dv.open(path, get="text", prefix="/").item[1]() == "s"
+
+
+def test_folders_views_lines_and_other_tables_are_indexes(tmp_path):
+    for name in ("cats/cat1.txt", "cats/cat2.txt", "dogs/dog1.txt", "one.txt", "two.txt"):
+        written(tmp_path, f"local/{name}", name)
+    written(tmp_path, "local/.hidden", "")
+    d = dv.open(tmp_path / "local", get="text", order="label")
+    assert d.label().tolist() == ["cats", "cats", "dogs", None, None]
+    assert d.target().tolist() == [0, 0, 1, -1, -1]
+    assert d.item().tolist() == d.filename().tolist()
+    paths = [str(tmp_path / "local" / name) for name in ("one.txt", "cats/cat1.txt")]
+    assert dv.open(dv.View(paths), get="text").item().tolist() == ["one.txt", "cats/cat1.txt"]
+    assert dv.open(dv.View(file=paths), get="bytes", filename="file").item[0]() == b"one.txt"
+    listing = written(tmp_path, "local/list.txt", "one.txt\ncats/cat1.txt\n")
+    assert dv.open(listing, get="text").item[1]() == "cats/cat1.txt"
+    lines = written(tmp_path, "local/m.jsonl", '{"audio": "one.txt", "seconds": 2.5}\n')
+    assert dv.open(lines, get="text", filename="audio").item().tolist() == ["one.txt"]
+    dv.View(filename=paths, label=[4, 2])._save(str(tmp_path / "local" / "i.parquet"))
+    d = dv.open(tmp_path / "local" / "i.parquet", get="text")
+    assert (d.item[0](), d.target().tolist()) == ("one.txt", [1, 0])
+
+
+def test_what_is_no_index_is_refused(tmp_path, index):
+    path = written(tmp_path, "plain.csv", "a,b\n1,2\n")
+    with pytest.raises(ValueError, match=r"has no column 'filename'.*filename=.*a, b"):
+        dv.open(path, get="bytes")
+    with pytest.raises(ValueError, match=r"one of 'bytes', 'text', 'files'.*did you mean 'bytes'"):
+        dv.open(index, get="byte")
+    with pytest.raises(TypeError, match="get is a function of an address"):
+        dv.open(index, get=3)
+    with pytest.raises(TypeError, match="processor is a function"):
+        dv.open(index, processor=3)
+    with pytest.raises(ValueError, match="order is one of 'file', 'label'"):
+        dv.open(index, order="random")
+    with pytest.raises(ValueError, match="mode 'r'"):
+        dv.open(index, "r+", get="bytes")
+    with pytest.raises(ValueError, match="get= has 2 getters for 1 indexes"):
+        dv.open(index, get=["bytes", "text"])
+    with pytest.raises(ValueError, match=r"nothing decodes files as .*get='bytes'"):
+        dv.open(index, get=None)
+    with pytest.raises(TypeError, match="no option 'sep'"):
+        dv.open(tmp_path, get="bytes", sep=",")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(ValueError, match="no files in it"):
+        dv.open(empty, get="bytes")
+    path = written(tmp_path, "item.csv", "filename,item\n1,2\n")
+    with pytest.raises(ValueError, match=r"has a column 'item'.*rename"):
+        dv.open(path, get="bytes")
+
+
+# --- getters -------------------------------------------------------------------------------------
+
+RANGES = {
+    (3, 3): b"DEF",
+    (0, 8): b"ABCDEFGH",
+    (3, 13): b"DEFGH",
+    (3, None): b"DEFGH",
+    (None, None): b"ABCDEFGH",
+    (13, 3): None,
+    (8, 1): None,
+    (-1, 3): None,
+    (2, 0): b"",
+}
+
+
+@pytest.fixture(params=["path", "memory", "http"])
+def put(request, tmp_path):
+    """A function that puts a file somewhere and returns its address."""
+    if request.param == "path":
+        yield lambda name, data: str(written(tmp_path, name, data))
+    elif request.param == "memory":
+        system = fsspec.filesystem("memory")
+
+        def pipe(name, data):
+            system.pipe(f"/items/{name}", data)
+            return f"memory://items/{name}"
+
+        yield pipe
+        system.rm("/items", recursive=True)
+    else:
+        dv.cache.set_root(tmp_path / "cache")
+        with serving() as server:
+
+            def serve(name, data):
+                server.files[f"/{name}"] = data
+                return f"{server.url}/{name}"
+
+            yield serve
+        dv.cache.set_root(None)
+
+
+def ranges_of(url, spans):
+    def column(values):
+        return np.array(values, object)
+
+    cells = [(url, *("" if part is None else part for part in span)) for span in spans]
+    return "filename,offset,length\n" + "".join(f"{a},{b},{c}\n" for a, b, c in cells)
+
+
+def test_a_range_is_what_there_is_of_it(put, tmp_path):
+    url = put("f.bin", b"ABCDEFGH")
+    path = written(tmp_path, "i.csv", ranges_of(url, RANGES))
+    d = dv.open(path, get="bytes", prefix="")
+    for row, expected in enumerate(RANGES.values()):
+        if expected is None:
+            with pytest.raises(FileNotFoundError, match=f"nothing at the offset.*row {row} of"):
+                d.item[row]()
+        else:
+            assert d.item[row]() == expected
+    there = [row for row, expected in enumerate(RANGES.values()) if expected is not None]
+    assert d.item[there]().tolist() == [own for own in RANGES.values() if own is not None]
+
+
+def test_a_file_that_is_missing_is_told_when_it_is_asked_for(put, tmp_path):
+    url = put("f.bin", b"A")
+    path = written(tmp_path, "i.csv", f"filename\n{url}\n{url}.gone\n")
+    d = dv.open(path, get="bytes", prefix="")
+    assert d.item[0]() == b"A"
+    with pytest.raises(FileNotFoundError, match=r"f\.bin\.gone, row 1 of"):
+        d.item()
+    loader = d._loader(2, on_error="skip", fields="item")
+    assert [batch.tolist() for batch in loader] == [[b"A"]]
+    assert len(loader.errors) == 1
+
+
+def test_a_length_below_zero_says_that_a_record_begins_with_its_length(put, tmp_path):
+    records = [b"one", b"three " * 5, b""]
+    data, spans = b"", []
+    for record in records:
+        spans.append((len(data), -8 - len(record)))
+        data += b"%08x" % len(record) + record
+    url = put("f.bin", data)
+    for cut in (0, 5, 1000):  # the length that the index has is a hint
+        told = [
+            (offset, min(-1, length + cut) if cut < 9 else length - cut) for offset, length in spans
+        ]
+        path = written(tmp_path, "i.csv", ranges_of(url, told))
+        assert dv.open(path, get="bytes", prefix="").item().tolist() == records
+    path = written(tmp_path, "i.csv", ranges_of(url, [(3, -9), (len(data), -9)]))
+    d = dv.open(path, get="bytes", prefix="")
+    with pytest.raises(ValueError, match="8 hexadecimal digits"):
+        d.item[0]()
+    with pytest.raises(FileNotFoundError):
+        d.item[1]()
+
+
+def with_all(url, offset, length):
+    return f"{url[-5:]} {offset} {length}"
+
+
+def test_a_function_gets_the_address_or_the_range_as_well(tmp_path, index):
+    assert dv.open(index, get=lambda url: url.rpartition("/")[2]).item[4]() == "5"
+    path = written(tmp_path, "i.csv", ranges_of("f.bin", RANGES))
+    d = dv.open(path, get=with_all)
+    assert d.item[0]() == "f.bin 3 3"
+    assert d.item[4]() == "f.bin None None"
+    with pytest.raises(TypeError, match=r"called with .url, offset, length"):
+        dv.open(path, get=len)
+    np.save(tmp_path / "x.npy", np.arange(3))
+    arrays = written(tmp_path, "a.csv", "filename\nx.npy\nx.npy\n")
+    d = dv.open(arrays, get=np.load)
+    assert_same(d._probe().item(), np.array([[0, 1, 2]] * 2))
+    assert_same(next(iter(d._loader(2))).item(), np.array([[0, 1, 2]] * 2))
+
+
+# --- items that are decoded ----------------------------------------------------------------------
+
+
+def picture(folder, name, shade, size=(4, 3)):
+    path = folder / name
+    path.parent.mkdir(exist_ok=True, parents=True)
+    Image.new("L", size, shade).save(path)
+    return path.read_bytes()
+
+
+def test_items_are_decoded_by_their_suffixes(tmp_path):
+    for number in range(3):
+        picture(tmp_path, f"{number}.png", 10 * number)
+    path = written(tmp_path, "i.csv", "filename,label\n0.png,a\n1.png,b\n2.png,a\n")
+    with dv.open(path, get=None) as d:
+        assert d.item._shape() == (3, 3, 4)
+        assert d.item[1, 0, 0]() == 10
+        batch = next(iter(d._loader(2, sampler=[2, 0])))
+        assert_same(batch.item[:, 0, 0](), np.array([20, 0], np.uint8))
+        doubled = dv.open(path, processor=lambda image: image // 2)
+        assert doubled.item[2]()[0, 0] == 10
+    with pytest.raises(ValueError, match="closed"):
+        d.item()
+    sizes = written(tmp_path, "i.csv", "filename\n0.png\nwide.png\n")
+    picture(tmp_path, "wide.png", 7, (9, 3))
+    d = dv.open(sizes, get=None)
+    assert d.item._shape() == (2, None, None)
+    assert d.item[1]().shape == (3, 9)
+    assert dv.open(sizes, get=None, kind="image", image_mode="RGB").item[0]().shape == (3, 4, 3)
+
+
+def test_parts_of_files_and_urls_are_decoded(put, tmp_path):
+    parts = [picture(tmp_path, f"{number}.png", 10 * number) for number in range(3)]
+    ends = np.cumsum([0, *map(len, parts)]).tolist()
+    url = put("all.png", b"".join(parts))
+    spans = [(start, len(part)) for start, part in zip(ends[:-1], parts, strict=True)]
+    path = written(tmp_path, "i.csv", ranges_of(url, spans))
+    d = dv.open(path, get=None, prefix="")
+    assert d.item[:, 0, 0]().tolist() == [0, 10, 20]
+    urls = [put(f"one{number}.png", part) for number, part in enumerate(parts)]
+    d = dv.open(dv.View(filename=urls), get=None)
+    assert d.item[:, 0, 0]().tolist() == [0, 10, 20]
+
+
+# --- metadata first ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def opened_files(tmp_path):
+    """A function that decodes files of numbers, and the names of those that it has opened."""
+    seen = []
+
+    def decode(path):
+        seen.append(path.rpartition("/")[2])
+        return np.loadtxt(path, ndmin=1)
+
+    dv.register_decoder(".heavy", decode, lambda path: ((2,), "f8"), field="heavy")
+    yield decode, seen
+    decoders._KINDS.pop(".heavy")
+
+
+@pytest.mark.parametrize("how", ["suffix", "function", "processor", "bytes"])
+def test_b60_metadata_are_sorted_filtered_and_split_without_opening_a_file(
+    tmp_path, opened_files, monkeypatch, how
+):
+    decode, seen = opened_files
+    lines = "filename,seconds,label\n"
+    for number in range(100):
+        written(tmp_path, f"{number}.heavy", f"{number} {number}")
+        lines += f"{number}.heavy,{(number * 37) % 100},{'ab'[number % 2]}\n"
+    path = written(tmp_path, "index.csv", lines)
+    read = getters._read
+    monkeypatch.setattr(getters, "_read", lambda *args: seen.append(args[0]) or read(*args))
+    options = {
+        "suffix": {"get": None},
+        "function": {"get": decode},
+        "processor": {"get": decode, "processor": lambda values: {"x": values}},
+        "bytes": {"get": "bytes"},
+    }[how]
+    d = dv.open(path, **options)
+    by_length = d._sorted("seconds")
+    short = d[d.seconds < 10]
+    train, test = d._split(0.9, seed=1, by="label")
+    by_folds = list(d._folds(5, by="target"))
+    bucketed = d._loader(10, sampler=dv.samplers.bucket(by="seconds"), fields="seconds")
+    drawn = d._loader(10, sampler=dv.samplers.label_permutation(by="target"), num_batches=3)
+    assert by_length.seconds().tolist() == list(range(100))
+    assert (len(short), len(train), len(test), len(by_folds)) == (10, 90, 10, 5)
+    assert sum(len(batch) for batch in bucketed) == 100
+    assert d.target._counts().count().tolist() == [50, 50]
+    assert "100 rows" in repr(d) and "seconds" in repr(d)
+    assert seen == []
+    next(iter(drawn))
+    assert len({*seen}) == 10
+    seen.clear()
+    one = short[3].item
+    assert one() is not None and len(seen) == 1
+
+
+def test_an_index_is_read_row_by_row_as_it_is_needed(tmp_path):
+    path = written(tmp_path, "i.csv", "filename\n" + "x\n" * 5000)
+    written(tmp_path, "x", "1")
+    d = dv.open(path, get="text", processor=int)
+    assert [int(d.item[row]()) for row in (4999, 0, 2048)] == [1, 1, 1]
+    lost = written(tmp_path, "lost.csv", "filename,size\nx,1\n,2\nx,3\n")
+    d = dv.open(lost, get="text", processor=int)
+    assert int(d.item[2]()) == 1
+    with pytest.raises(ValueError, match=r"row 1 of .*lost.csv names no file"):
+        d.item[1]()
+
+
+def test_views_of_indexes_are_sent_to_processes(index):
+    whole = dv.open(index, get="bytes")
+    assert pickle.loads(pickle.dumps(whole)).item[3]() == b"item 4"
+    for options in ({}, {"processor": len}):
+        d = dv.open(index, get="bytes", **options)
+        with d._loader(5, workers=2, kind="process") as loader:
+            found = np.concatenate([batch.item() for batch in loader])
+        expected = [f"item {number}".encode() for number in range(1, 21)]
+        assert found.tolist() == (expected if not options else list(map(len, expected)))
+
+
+# --- processors ----------------------------------------------------------------------------------
+
+
+def numbered(folder, name, count, prefix=""):
+    """An index of files of which each has its number as its text."""
+    for number in range(1, count + 1):
+        written(folder, f"{name}-files/{number}", f"{prefix}{number}")
+    lines = "".join(f"{name}-files/{number}\n" for number in range(1, count + 1))
+    return written(folder, f"{name}.csv", f"filename\n{lines}")
+
+
+def as_number(text):
+    return {"x": np.arange(3) * int(text), "y": int(text)}
+
+
+def accepted(text):
+    return None if int(text) in (3, 4, 7, 8) else {"x": int(text)}
+
+
+def both(one, other):
+    return {"one": int(one), "other": -1 if other is None else int(other)}
+
+
+def failing_at(*numbers):
+    def get(url):
+        if int(url.rpartition("/")[2]) in numbers:
+            raise ConnectionError("no answer")
+        with open(url) as file:
+            return file.read()
+
+    return get
+
+
+def gives_none_at(*numbers):
+    def get(url):
+        number = url.rpartition("/")[2]
+        return None if int(number) in numbers else number
+
+    return get
+
+
+def test_a_processor_makes_the_sample(tmp_path):
+    d = dv.open(numbered(tmp_path, "a", 5), get="text", processor=as_number)
+    assert list(d._fields()) == ["filename", "url", "item"]
+    assert d.item[3]()["y"] == 4
+    assert_same(d._probe().item.x(), np.arange(3) * np.arange(1, 6)[:, None])
+    batch = next(iter(d._loader(2, sampler=[4, 0])))
+    assert_same(batch.item.y(), np.array([5, 1]))
+    assert batch.filename().tolist() == ["a-files/5", "a-files/1"]
+    pairs = dv.open(tmp_path / "a.csv", get="text", processor=lambda text: (text, len(text)))
+    assert pairs._probe().item._fields() == ("0", "1")
+    arrays = dv.open(tmp_path / "a.csv", get="bytes", processor=lambda raw: np.full(2, int(raw)))
+    assert_same(next(iter(arrays._loader(2))).item(), np.array([[1, 1], [2, 2]]))
+
+
+def test_b41_samples_that_a_processor_leaves_out_are_not_filled_up(tmp_path):
+    d = dv.open(numbered(tmp_path, "a", 9), get="text", processor=accepted)
+    loader = d._loader(2)
+    found = [(batch.item.x().tolist(), loader.places.tolist()) for batch in loader]
+    assert found == [([1, 2], [0, 1]), ([], []), ([5, 6], [4, 5]), ([], []), ([9], [8])]
+    assert loader.errors == []
+    filled = [batch.item.x().tolist() for batch in d._loader(2, on_error="replace")]
+    assert filled == [[1, 2], [5, 6], [9]]
+    with pytest.raises(ValueError, match=r"accepted has returned None.*_loader"):
+        d.item[2]()
+    for workers in ({"workers": 2}, {"prefetch": 1}):
+        assert [b.item.x().tolist() for b in d._loader(2, **workers)] == [own for own, _ in found]
+
+
+@pytest.mark.parametrize("get", [failing_at(2, 3), gives_none_at(2, 3)])
+def test_what_cannot_be_got_is_an_error_or_skipped(tmp_path, get):
+    path = numbered(tmp_path, "a", 5)
+    for d in (dv.open(path, get=get, processor=int), dv.open(path, get=get)):
+        with pytest.raises(
+            (ConnectionError, FileNotFoundError), match=r"sample 1.*a-files/2, row 1 of"
+        ):
+            list(d._loader(2))
+        loader = d._loader(2, on_error="skip")
+        assert [[int(x) for x in batch.item()] for batch in loader] == [[1], [4], [5]]
+        assert [failure.row for failure in loader.errors] == [1, 2]
+
+
+def test_of_several_indexes_the_first_drives(tmp_path):
+    a, b = numbered(tmp_path, "a", 5), numbered(tmp_path, "b", 5, "1")
+    d = dv.open([a, b], get="text", processor=both)
+    assert d.filename[0]() == "a-files/1"
+    assert [tuple(row.item()) for row in d] == [(n, 10 + n) for n in range(1, 6)]
+    assert next(iter(d._loader(5))).item.other().tolist() == [11, 12, 13, 14, 15]
+    own = dv.open([a, b], get=["text", lambda url: "7"], processor=both)
+    assert own[4].item().item() == (5, 7)
+    rows = dv.open([a, dv.View(np.arange(5.0))], get=["text", None])._probe().item
+    assert (rows["0"][3](), rows["1"][3]()) == ("4", 3.0)
+
+
+def test_another_index_that_fails_gives_none(tmp_path):
+    a, b = numbered(tmp_path, "a", 4), numbered(tmp_path, "b", 4)
+    d = dv.open([a, b], get=["text", gives_none_at(2)], processor=both)
+    assert next(iter(d._loader(4))).item.other().tolist() == [1, -1, 3, 4]
+    d = dv.open([a, b], get=["text", failing_at(2)], processor=both)
+    with pytest.raises(ConnectionError, match="sample 1"):
+        list(d._loader(4))
+    loader = d._loader(4, on_error="skip")
+    assert next(loader).item.other().tolist() == [1, -1, 3, 4]
+    assert [failure.row for failure in loader.errors] == [1]
+    d = dv.open([a, b], get=[failing_at(3), "text"], processor=both)
+    assert next(iter(d._loader(4, on_error="skip"))).item.other().tolist() == [1, 2, 4]
+
+
+def test_each_index_has_a_sampler_of_its_own(tmp_path):
+    a, b = numbered(tmp_path, "a", 6), numbered(tmp_path, "b", 6)
+    d = dv.open([a, b], get="text", processor=both)
+    for sampler in (["linear", "permutation"], [dv.samplers.linear(), dv.samplers.permutation()]):
+        loader = d._loader(2, sampler=sampler, seed=3)
+        found = [batch.item() for batch in loader]
+        ones, others = (np.concatenate([own[name] for own in found]) for name in ("one", "other"))
+        assert ones.tolist() == [1, 2, 3, 4, 5, 6]
+        assert sorted(others.tolist()) == ones.tolist() != others.tolist()
+    with pytest.raises(ValueError, match=r"3 samplers.*2 indexes"):
+        d._loader(2, sampler=["linear"] * 3)
+    with pytest.raises(TypeError, match=r"sampler= has a list of samplers.*several indexes"):
+        dv.View(x=[1, 2])._loader(2, sampler=["linear", "uniform"])
+
+
+def test_parts_of_two_folders_are_linear_and_permuted(tmp_path):
+    def parts(name):
+        return dv.concat([dv.View(x=np.arange(n) + 10 * n) for n in (3, 4, 2)])
+
+    d = dv.open(
+        [parts("a"), parts("b")],
+        processor=lambda one, other: {"one": one.x(), "other": other.x()},
+    )
+    loader = d._loader(9, sampler=["part-linear", "part-linear-permutation"], seed=1)
+    for _ in range(2):
+        found = next(iter(loader)).item()
+        assert found["one"].tolist() == [30, 31, 32, 40, 41, 42, 43, 20, 21]
+        assert found["other"].tolist() != found["one"].tolist()
+        assert sorted(found["other"][:3]) == [30, 31, 32] and sorted(found["other"][7:]) == [20, 21]
+
+
+def test_another_index_may_be_longer_or_shorter_if_its_sampler_is_endless(tmp_path):
+    a, b = numbered(tmp_path, "a", 7), numbered(tmp_path, "b", 3)
+    d = dv.open([a, b], get="text", processor=both)
+    loader = d._loader(2, sampler=["linear", "uniform"])
+    found = [batch.item() for batch in loader]
+    assert np.concatenate([own["one"] for own in found]).tolist() == [1, 2, 3, 4, 5, 6, 7]
+    assert {*np.concatenate([own["other"] for own in found]).tolist()} <= {1, 2, 3}
+    for refused in (lambda: d.item[0](), lambda: d._loader(2)):
+        with pytest.raises(ValueError, match=r"index 1 has 3 items and index 0 has 7.*sampler="):
+            refused()
+    with pytest.raises(ValueError, match=r"index 1.* 3 samples.*endless"):
+        list(d._loader(2, sampler=["linear", "linear"]))
+    state_of = d._loader(2, sampler=["linear", "uniform"], seed=5)
+    first = [next(state_of).item.other().tolist() for _ in range(2)]
+    state = state_of.state_dict()
+    rest = [batch.item.other().tolist() for batch in state_of]
+    again = d._loader(2, sampler=["linear", "uniform"], seed=5)
+    again.load_state_dict(state)
+    assert [batch.item.other().tolist() for batch in again] == rest != first
