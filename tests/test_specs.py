@@ -518,8 +518,18 @@ def test_sparse_batches_of_a_loader():
     d = planes()
     for batch in d._loader(2, spec=(VectorSpace(3, sparse=True), "label")):
         assert batch.toarray().sum(axis=1).tolist() == [1] * batch.shape[0]
-    with pytest.raises(TypeError, match="a view is dense"):
-        d._get((VectorSpace(3, sparse=True), "label"))
+    for verb in (d._get, lambda spec: d._minibatches(2, spec=spec)):
+        with pytest.raises(TypeError, match=r"'label'.* a view is dense"):
+            verb((VectorSpace(3, sparse=True), "label"))
+    declared = dv.View(x=np.eye(4), _spaces={"x": VectorSpace(4, sparse=True)})
+    assert declared.x._space == VectorSpace(4, sparse=True)
+    for spec in ((VectorSpace(4), "x"), (Conv2DSpace((2, 2), 1, ("c", 0, 1, "b")), "x")):
+        found = next(declared._loader(4, spec=spec))
+        np.testing.assert_array_equal(found, VectorSpace(4).np_format_as(np.eye(4), spec[0]))
+        np.testing.assert_array_equal(declared._get(spec)(), found)
+    batch = next(declared._loader(2, spec=(VectorSpace(4, sparse=True), "x")))
+    assert scipy.sparse.issparse(batch)
+    np.testing.assert_array_equal(batch.toarray(), np.eye(4)[:2])
 
 
 def test_batches_of_worker_processes():
@@ -550,6 +560,44 @@ def test_each_source_is_read_once(options):
         assert first is third
         np.testing.assert_array_equal(images.transpose(0, 2, 3, 1).reshape(4, -1), first)
     assert collections.Counter(source.asked) == dict.fromkeys(range(8), 1)
+
+
+def test_each_source_of_minibatches_is_read_once():
+    source, pictures, d = images_and_targets(8)
+    last = Conv2DSpace((32, 32), 3, axes=("c", 0, 1, "b"))
+    spec = (CompositeSpace((VECTORS, IMAGES, last)), ("features",) * 3)
+    for images in (
+        d,
+        dv.View(features=d.features + 0),
+        dv.View(features=d.features._map(np.copy, shape=(3072,), dtype="f8")),
+    ):
+        source.asked.clear()
+        for number, batch in enumerate(images._minibatches(4, spec=spec)):
+            vectors, *others = (part() for part in batch)
+            np.testing.assert_array_equal(vectors, pictures[4 * number :][:4])
+            for other, axes in zip(others, (IMAGES, last), strict=True):
+                np.testing.assert_array_equal(other, VECTORS.np_format_as(vectors, axes))
+        if images is d:
+            assert collections.Counter(source.asked) == dict.fromkeys(range(8), 1)
+    source.asked.clear()
+    one = d._minibatches(4, spec=spec)[1][0]
+    assert one[2:3]().shape == (1, 3072)
+    assert source.asked == [6]
+
+
+def test_minibatches_of_several_spaces_see_what_is_written(tmp_path):
+    numbers = np.arange(12.0).reshape(4, 3)
+    dv.View(x=numbers)._save(tmp_path / "a.h5")
+    spec = (CompositeSpace((VectorSpace(3), Conv2DSpace((1, 3), 1))), ("x", "x"))
+    for data in (numbers, dv.open(tmp_path / "a.h5", mode="r+").x):
+        d = dv.View(x=data)
+        vectors, images = d._minibatches(2, spec=spec)[0]
+        assert vectors()[0, 0] == images()[0, 0, 0, 0] == 0
+        vectors[0] = 7
+        assert vectors()[0, 0] == images()[0, 0, 0, 0] == d.x[0, 0]() == 7
+    made = dv.View(x=dv.View(lambda n: d.x[n]() * 2, _length=4, _fields=((3,), "f8")))
+    vectors, images = made._minibatches(2, spec=spec)[0]
+    assert vectors()[0, 0] == images()[0, 0, 0, 0] == 14
 
 
 def test_only_what_is_asked_for_is_read():
@@ -626,6 +674,138 @@ def test_sequences_filled_up():
         dense._get((SequenceSpace(VectorSpace(1)), "x"))
 
 
+WORDS = SequenceSpace(VectorSpace(2))
+
+
+def rows_of_lengths(number):
+    return np.full((number % 3 + 1, 2), number + 1.0)
+
+
+def computed_sequences():
+    """Rows of different lengths that are computed, and come, in several ways."""
+    made = dv.View(rows_of_lengths, _length=5, _fields=((None, 2), "f8"))
+    ragged = dv.ragged([rows_of_lengths(n) for n in range(5)])
+    samples = [{"w": rows_of_lengths(n)} for n in range(5)]
+    return {
+        "memory": dv.View(w=ragged),
+        "computed": dv.View(w=(ragged + 1) - 1),
+        "function": dv.View(w=made),
+        "part": dv.View(w=made)[::1],
+        "mapped": dv.View(w=ragged._map(lambda row: row(), shape=(None, 2), dtype="f8")),
+        "stream": dv.View(lambda: iter(samples), _fields={"w": ((None, 2), "f8")}),
+    }
+
+
+@pytest.mark.parametrize("name", computed_sequences())
+def test_sequences_of_rows_that_are_computed(name):
+    d = computed_sequences()[name]
+    turned = SequenceSpace(Conv2DSpace((1, 2), 1, axes=("c", 0, "b", 1)))
+    for space in (WORDS, turned):
+        spec = (space, "w")
+        batches = [*d._loader(2, spec=spec)]
+        lazy = [tuple(part() for part in batch) for batch in d._minibatches(2, spec=spec)]
+        for start, (data, mask), other in zip((0, 2, 4), batches, lazy, strict=True):
+            rows = [rows_of_lengths(n) for n in range(start, min(start + 2, 5))]
+            longest = max(map(len, rows))
+            expected = np.zeros((longest, len(rows), 2))
+            for column, row in enumerate(rows):
+                expected[: len(row), column] = row
+            assert mask.T.sum(axis=1).tolist() == [*map(len, rows)]
+            made, _ = WORDS.np_format_as((expected, mask), space)
+            np.testing.assert_array_equal(data, made)
+            np.testing.assert_array_equal(other[0], made)
+            np.testing.assert_array_equal(other[1], mask)
+        if name == "stream":
+            with pytest.raises(dv.StreamError, match="longest row of a stream"):
+                d._get(spec)
+        else:
+            data, mask = d._get(spec)
+            space.np_validate((data(), mask()))
+            assert mask().sum(axis=0).tolist() == [1, 2, 3, 1, 2]
+            assert data._probe()[:1]().shape[0] == 1
+    with pytest.raises(ValueError, match=r"'w'.*2 numbers, not 3"):
+        d._loader(2, spec=(SequenceSpace(VectorSpace(3)), "w"))
+    with pytest.raises(ValueError, match=r"'w'.*2 numbers, not 3"):
+        d._minibatches(2, spec=(SequenceSpace(VectorSpace(3)), "w"))
+
+
+def test_no_row_is_made_before_the_longest_is_needed():
+    calls = Counting(rows_of_lengths)
+    d = dv.View(w=dv.View(calls, _length=5, _fields=((None, 2), "f8")))
+    data, mask = d._get((WORDS, "w"))
+    parts = d._minibatches(2, spec=(WORDS, "w"))[1]
+    assert repr(data)
+    assert data._dtype() == np.float64
+    assert (data._shape(), mask._shape()) == ((None, 5, 2), (None, 5))
+    assert not calls.asked
+    assert parts[0]().shape == (3, 2, 2)
+    assert set(calls.asked) == {2, 3}
+    assert mask._probe()._sum()() == 9
+    made = dv.View(rows_of_lengths, _length=2, _fields=((None, 2), "f8"))
+    again, _ = pickle.loads(pickle.dumps(dv.View(w=made)._get((WORDS, "w"))))
+    assert again().shape == (2, 2, 2)
+
+
+def test_a_transform_makes_other_widths_and_names():
+    d = dv.View(x=np.arange(24.0).reshape(4, 6), y=np.arange(4))
+    whole = d.x()
+    spec = (VectorSpace(3), "x")
+    cut = d._loader(2, transform=lambda sample: {"x": sample.x()[:3]}, spec=spec)
+    np.testing.assert_array_equal(next(cut), whole[:2, :3])
+    renamed = (CompositeSpace((VectorSpace(3), IndexSpace(4, 1))), ("z", "y"))
+    for options in (
+        {"transform": lambda sample: {"z": sample.x()[3:], "y": sample.y()}},
+        {
+            "collate": lambda samples: {
+                "z": np.stack([s["x"][3:] for s in samples]),
+                "y": np.stack([s["y"] for s in samples]),
+            }
+        },
+    ):
+        z, y = next(d._loader(2, spec=renamed, **options))
+        np.testing.assert_array_equal(z, whole[:2, 3:])
+        assert y.tolist() == [[0], [1]]
+    wrong = d._loader(2, transform=lambda sample: {"x": sample.x()[:2]}, spec=spec)
+    with pytest.raises(ValueError, match=r"'x'.*2 numbers, not 3"):
+        next(wrong)
+    missing = d._loader(2, transform=lambda sample: {"z": sample.x()}, spec=spec)
+    with pytest.raises(KeyError, match="a batch has no \\['x'\\]"):
+        next(missing)
+    listed = d._loader(2, collate=lambda samples: {"x": [1, 2]}, spec=spec)
+    with pytest.raises(TypeError, match="spec= formats arrays; a batch has a list"):
+        next(listed)
+
+
+@pytest.mark.parametrize("workers", [{}, {"workers": 2}])
+def test_a_transform_of_images_keeps_the_order_of_their_axes(workers):
+    first = Conv2DSpace((4, 5), 3, axes=("b", "c", 0, 1))
+    numbers = np.arange(120.0).reshape(2, 3, 4, 5)
+    for d in (
+        dv.View(x=numbers, _spaces={"x": first}),
+        dv.View(x=numbers.reshape(2, 60), _spaces={"x": first}),
+    ):
+        cropped = Conv2DSpace((2, 5), 3, axes=("c", 0, 1, "b"))
+        crop = d._loader(
+            2,
+            transform=lambda s: {"x": s.x().reshape(3, 4, 5)[:, :2]},
+            spec=(cropped, "x"),
+            **workers,
+        )
+        np.testing.assert_array_equal(next(crop), numbers[:, :, :2].transpose(1, 2, 3, 0))
+        last = Conv2DSpace((4, 5), 3)
+        scaled = d._loader(2, transform=lambda s: {"x": s.x() * 2}, spec=(last, "x"))
+        np.testing.assert_array_equal(next(scaled), numbers.transpose(0, 2, 3, 1) * 2)
+
+
+def test_rows_that_a_loader_fills_up_are_formatted():
+    d = dv.View(w=dv.ragged([1.0, 2, 3], lengths=[1, 2]))
+    space = CompositeSpace((VectorSpace(4), VectorSpace(4)))
+    pad = {"w": dv.Pad(multiple=4, mask=True)}
+    data, mask = next(d._loader(2, pad=pad, spec=(space, ("w", "w_mask"))))
+    assert data.tolist() == [[1, 0, 0, 0], [2, 3, 0, 0]]
+    assert mask.tolist() == [[1, 0, 0, 0], [1, 1, 0, 0]]
+
+
 def test_undeclared_data_are_taken_as_they_are_asked_for():
     labels = dv.View(y=np.array([2, 0, 1]))
     assert labels._get((IndexSpace(3, 1), "y"))().tolist() == [[2], [0], [1]]
@@ -636,6 +816,11 @@ def test_undeclared_data_are_taken_as_they_are_asked_for():
         labels._get((IndexSpace(2, 1), "y"))()
     with pytest.raises(ValueError, match="label 2 in row 0 is out of range"):
         next(labels._loader(3, spec=(IndexSpace(2, 1), "y")))
+    undeclared = dv.View(y=labels.y._map(lambda label: np.eye(3)[label()]))
+    batch = next(undeclared._loader(2, spec=(VectorSpace(3), "y")))
+    assert batch.tolist() == [[0, 0, 1], [1, 0, 0]]
+    with pytest.raises(dv.UndeclaredError, match="'y': shape and dtype are unknown until a row"):
+        undeclared._get((VectorSpace(3), "y"))
     with pytest.raises(TypeError, match="speak for none; declare its space"):
         dv.View(y=np.array(["a"]))._get((VectorSpace(3), "y"))
     images = dv.View(x=np.arange(24).reshape(2, 2, 3, 2))
@@ -682,6 +867,34 @@ def test_a_stream_is_delivered():
     batches = [*d._loader(2, spec=spec)]
     assert [shapes(batch)[1] for batch in batches] == [(2, 2, 3, 2), (2, 2, 3, 2), (1, 2, 3, 2)]
     assert batches[1][0].tolist() == [[2], [0]]
+
+
+def test_filtered_rows_are_delivered():
+    d = dv.View(x=np.arange(12.0).reshape(6, 2), y=np.arange(6))
+    even = d._filter(lambda sample: sample.y() % 2 == 0)
+    rows = [0, 2, 4]
+    assert even._get((IndexSpace(6, 1), "y"))().tolist() == [[0], [2], [4]]
+    images = Conv2DSpace((1, 2), 1, axes=("b", "c", 0, 1))
+    np.testing.assert_array_equal(
+        even._get((images, "x"))(), VectorSpace(2).np_format_as(d.x[rows](), images)
+    )
+    pair = CompositeSpace(
+        (VectorSpace(2, dtype="f4"), CompositeSpace((VectorSpace(2), NullSpace())))
+    )
+    one, (other, nothing) = even._get((pair, ("x", ("x", ""))))
+    assert one().dtype == np.float32
+    assert other().tolist() == d.x[rows]().tolist()
+    assert nothing is None
+    assert [row().tolist() for row in even._get((images, "x"))] == d.x[rows]()[
+        :, None, None
+    ].tolist()
+    with pytest.raises(ValueError, match=r"label 4 in row .* is out of range"):
+        even._get((IndexSpace(4, 1), "y"))()
+    with pytest.raises(dv.StreamError, match="along axis 3; _minibatches"):
+        even._get((Conv2DSpace((1, 2), 1, axes=("c", 0, 1, "b")), "x"))
+    for verb in (even._get, lambda spec: even._minibatches(2, spec=spec)):
+        with pytest.raises(ValueError, match="2 numbers, not 3"):
+            verb((VectorSpace(3), "x"))
 
 
 # --- models --------------------------------------------------------------------------------------
@@ -776,8 +989,7 @@ def test_a_field_whose_axes_were_turned_is_not_taken_for_the_space_that_it_had()
     def turn(sample):
         return {"input": np.asarray(sample["input"]).transpose(1, 2, 0)}
 
-    with pytest.raises(ValueError, match="has 3 channels"):
-        next(d._loader(2, transform=turn, spec=(last, "input")))
+    assert np.array_equal(next(d._loader(2, transform=turn, spec=(last, "input"))), expected)
 
 
 def test_a_batch_has_the_dtype_that_is_asked_for_whatever_was_declared():

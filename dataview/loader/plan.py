@@ -50,7 +50,8 @@ def plan_for(
     if delivery is None:
         parts, form = parts_and_form(node, options.fields)
     else:
-        parts, form = delivery.nodes, list(delivery.sources)
+        parts = delivery.nodes if delivery.is_whole else parts_and_form(node, None)[0]
+        form = list(delivery.sources)
     dealer: RowDealer | StreamDealer
     if isinstance(node, Stream):
         count, chosen = None, {}

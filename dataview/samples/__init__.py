@@ -15,7 +15,7 @@ from dataview.samples.mapping import (
     row_functions_of,
 )
 from dataview.samples.numbered import NumberedSamples, RaggedSamples, name_of, stack, stack_nodes
-from dataview.samples.once import keeper
+from dataview.samples.once import keeper, read_together
 from dataview.samples.padding import (
     PaddedSamples,
     Padding,
@@ -86,6 +86,7 @@ __all__ = [
     "pool_of",
     "probed",
     "random_keys",
+    "read_together",
     "repeated_stream",
     "row_functions_of",
     "samples_at",

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dataview.compute import evaluate
-from dataview.errors import error_at
+from dataview.errors import StreamError, UndeclaredError, error_at
+from dataview.plan import layout
+from dataview.plan.build import keyed
 from dataview.plan.kinds import Sampled
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
-from dataview.samples import Padding, filled, is_ragged, mask_of
+from dataview.samples import Stream, is_ragged, read_together
 from dataview.spaces import batch as batches
 from dataview.spaces.arrays import ArraySpace
 from dataview.spaces.base import How, Space
-from dataview.spaces.fields import declared, stored_as
+from dataview.spaces.fields import declared, remade_as, stored_as
 from dataview.spaces.indexes import InRange, LabelSpace
 from dataview.spaces.mapping import DataSpecsMapping
+from dataview.spaces.padded import check_padded, padded
 from dataview.spaces.sequences import SequenceSpace
 from dataview.spaces.vector import densely
-
-FLOAT = np.dtype(np.float32)
-"""The dtype of masks."""
 
 DELIVERED = How(options=False)
 """How fields are formatted: who asks for batches cannot give options for that."""
@@ -33,20 +33,30 @@ DELIVERED = How(options=False)
 class Delivery:
     """What makes of a batch of each source, an array or a node, what specifications ask for.
 
-    `fields` returns the node of a source of the whole dataset.  What does not fit is an error here,
-    before anything is read, as far as shapes and dtypes are known.
+    `fields` returns the node of a source of the whole dataset, None for one that it does not have.
+    What does not fit is an error here, before anything is read, as far as shapes and dtypes are
+    known; of what a function of the user makes of the fields, nothing is known (`remakes`).
     """
 
-    def __init__(self, specs: Any, fields: Callable[[str], Node]) -> None:
+    def __init__(
+        self,
+        specs: Any,
+        fields: Callable[[str], Node | None],
+        in_arrays: bool = False,
+        remakes: bool = False,
+    ) -> None:
         self.mapping = DataSpecsMapping(specs)
         self._is_heard = self.mapping.specs.space.is_heard
         self.sources = tuple(dict.fromkeys(source for _, source in self.mapping.unique))
-        self.nodes = nodes = {source: fields(source) for source in self.sources}
-        self._steps = [_Step(source, space, nodes[source]) for space, source in self.mapping.unique]
+        found = {source: fields(source) for source in self.sources}
+        self.nodes = {source: node for source, node in found.items() if node is not None}
+        self.is_whole = len(self.nodes) == len(found)
+        kind = _Remade if remakes else _Step
+        self._steps = [kind(name, space, found[name]) for space, name in self.mapping.unique]
         for step in self._steps:
-            node = nodes[step.source]
-            if not isinstance(node, Sampled) or (node.extents is not None and is_ragged(node)):
-                step.check(node)
+            step.check(in_arrays)
+        names = [step.source for step in self._steps]
+        self._several = {name for name in names if names.count(name) > 1}
 
     def __call__(self, given: Mapping[str, Any]) -> Any:
         """Return the nested batches, of nodes or arrays, by those of the sources."""
@@ -55,48 +65,147 @@ class Delivery:
             self.mapping.specs.space.check(found, "the batch")
         return found
 
+    def of_batch(self, given: Mapping[str, Node]) -> Any:
+        """Return the nested batches of nodes; what several of them need is read once for all."""
+        if self._several:
+            given = {n: read_together(p) if n in self._several else p for n, p in given.items()}
+        return self(given)
+
     def in_arrays(self, given: Mapping[str, Any]) -> Any:
         """Return the nested batches as arrays; some of the given ones may be ragged nodes."""
         return _evaluated(self(given))
 
 
+class _Way(NamedTuple):
+    """What rows are taken for, and whether that was declared."""
+
+    stored: Space
+    is_declared: bool
+
+
 class _Step:
     """The step from rows of one source to batches of one space."""
 
-    def __init__(self, source: str, space: Space, node: Node) -> None:
+    def __init__(self, source: str, space: Space, node: Any) -> None:
         self.source = source
         self.space = space
-        self.stored = stored_as(node, space, source)
-        self.is_declared = declared(node.meta) is not None
+        self.node: Any = node
+        self.known = None if node is None else declared(node.meta)
+        self.begin()
 
-    def check(self, node: Node) -> None:
-        """Raise unless rows of a node, which are not read, can be batches of the space."""
-        self._formatted(node, densely(self.space))
+    def begin(self) -> None:
+        """Find out what the rows are taken for."""
+        stored = stored_as(self.node, self.space, self.source)
+        self.way = _Way(stored, self.known is not None)
+
+    def way_of(self, rows: Any) -> _Way:
+        """Return what rows are taken for."""
+        return self.way
+
+    def check(self, in_arrays: bool) -> None:
+        """Raise unless rows of the source, which are not read, can be batches of the space."""
+        node, stored = self.node, self.way.stored
+        is_stream = isinstance(node, Stream) and node.passes and not is_ragged(node)
+        if isinstance(node, Sampled) and not (is_stream or (node.extents and is_ragged(node))):
+            return
+        space = densely(self.space) if in_arrays else self.space
+        with _Where(self, node, self.way):
+            if isinstance(stored, SequenceSpace):
+                check_padded(node, stored, space, DELIVERED)
+            else:
+                rows = layout.expanded(node.one, 0) if is_stream else node
+                _as_space(_as_batch(rows, stored), stored, space)
 
     def __call__(self, rows: Any) -> Any:
         """Return rows as a batch of the space."""
-        return self._formatted(rows, self.space)
+        way = self.way_of(rows)
+        if isinstance(rows, Node) and rows.dtype is None:
+            raise UndeclaredError(
+                f"source {self.source!r}: shape and dtype are unknown until a row has been made; "
+                "d._probe() makes one to find out, or give shape= and dtype= to _map"
+            )
+        with _Where(self, rows, way):
+            if isinstance(way.stored, SequenceSpace):
+                return padded(rows, way.stored, self.space, DELIVERED)
+            if isinstance(rows, Stream) and rows.passes:
+                return _of_stream(rows, way.stored, self.space)
+            found = _as_space(_as_batch(rows, way.stored), way.stored, self.space)
+        return found if type(found) is np.ndarray else self.space.marked(found, rows)
 
-    def _formatted(self, rows: Any, space: Space) -> Any:
-        try:
-            batch = _as_batch(rows, self.stored)
-            found = self.stored.formatted(batch, space, DELIVERED)
-            if isinstance(found, Node) and isinstance(self.space, LabelSpace):
-                found = batches.by_rows(found, InRange(self.space.max_labels))
-        except (TypeError, ValueError, OverflowError) as error:
-            raise error_at(error, self._where(rows)) from error
-        return found if type(found) is np.ndarray else space.marked(found, rows)
 
-    def _where(self, rows: Any) -> str:
+class _Remade(_Step):
+    """The step from rows that a function of the user has made: what they are, each batch shows."""
+
+    def begin(self) -> None:
+        """Do nothing: there are no rows yet."""
+
+    def check(self, in_arrays: bool) -> None:
+        """Do nothing: there are no rows yet."""
+
+    def way_of(self, rows: Any) -> _Way:
+        """Return what rows are taken for."""
+        if not isinstance(rows, (np.ndarray, Node)) and not batches.is_sparse(rows):
+            raise TypeError(
+                f"source {self.source!r}: spec= formats arrays; a batch has a {type(rows).__name__}"
+            )
+        shape = batches.extents_of(rows)
+        found = remade_as(self.known, shape, rows.dtype, self.space, self.source)
+        return _Way(found, self.known is not None and found.unheard == self.known.rows_first)
+
+
+class _Where:
+    """Says in an error which source it is about; a class takes less time than a generator."""
+
+    __slots__ = ("rows", "step", "way")
+
+    def __init__(self, step: _Step, rows: Any, way: _Way) -> None:
+        self.step = step
+        self.rows = rows
+        self.way = way
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        """Raise an error anew, with what was delivered."""
+        if isinstance(error, (TypeError, ValueError, OverflowError)):
+            raise error_at(error, self._text()) from error
+
+    def _text(self) -> str:
+        rows, way = self.rows, self.way
         shape = rows.extents if isinstance(rows, Node) else np.shape(rows)
-        how = "declared as" if self.is_declared else "as nothing was declared by _spaces=, taken as"
-        return f"source {self.source!r}, {rows.dtype} {shape}, {how} {self.stored!r}"
+        how = "declared as" if way.is_declared else "as nothing was declared by _spaces=, taken as"
+        return f"source {self.step.source!r}, {rows.dtype} {shape}, {how} {way.stored!r}"
+
+
+def _as_space(batch: Any, stored: Space, space: Space) -> Any:
+    found = stored.formatted(batch, space, DELIVERED)
+    if isinstance(found, Node) and isinstance(space, LabelSpace):
+        return batches.by_rows(found, InRange(space.max_labels))
+    return found
+
+
+def _of_stream(rows: Stream, stored: Space, space: Space) -> Any:
+    """Return a stream of samples as each of them is in a batch of one."""
+
+    def each(batch: Any, own: Space) -> Any:
+        if isinstance(batch, tuple):
+            return tuple(map(each, batch, own))
+        if batch is None:
+            return None
+        if own.get_batch_axis():
+            raise StreamError(
+                f"the samples of a stream stand along the first axis, and in {own!r} along axis "
+                f"{own.get_batch_axis()}; _minibatches(batch_size, spec=...) has batches of it"
+            )
+        return rows.of_rows(keyed(own.marked(batch, None), 0))
+
+    batch = _as_batch(layout.expanded(rows.one, 0), stored)
+    return each(_as_space(batch, stored, space), space)
 
 
 def _as_batch(rows: Any, space: Space) -> Any:
     """Return rows of a field in the shape that a space, rows first, has."""
-    if isinstance(space, SequenceSpace):
-        return _padded(rows, space)
     if not isinstance(space, ArraySpace) or batches.is_sparse(rows):
         return rows
     shape = batches.extents_of(rows)
@@ -109,22 +218,6 @@ def _as_batch(rows: Any, space: Space) -> Any:
     if len(known) < len(shape) - 1 or math.prod(known) != total:
         return rows  # which the check of the space refuses
     return batches.reshaped(rows, shape[0], *space.row_shape)
-
-
-def _padded(rows: Any, space: SequenceSpace) -> Any:
-    """Return rows of different lengths as data and mask, time in front."""
-    if not isinstance(rows, Node) or not is_ragged(rows):
-        raise TypeError(
-            f"{space!r} is made of rows of different lengths; these are of one shape already"
-        )
-    dense = filled(rows, Padding())  # type: ignore[arg-type]
-    marks = batches.cast(mask_of(dense), FLOAT, DELIVERED)
-    steps = batches.extents_of(dense)
-    data: Any = dense
-    if len(steps) - 2 < len(space.space.row_shape):  # a number a step, where one axis is due
-        data = batches.reshaped(dense, *steps[:2], *space.space.row_shape)
-    order = tuple(range(2, len(batches.extents_of(data))))
-    return batches.transposed(data, (1, 0, *order)), batches.transposed(marks, (1, 0))
 
 
 def _evaluated(batch: Any) -> Any:

@@ -19,11 +19,12 @@ from dataview.plan.node import Node
 from dataview.spaces import batch as batches
 from dataview.spaces.arrays import ArraySpace
 from dataview.spaces.base import SPACE, Space, plain, shape_text
+from dataview.spaces.batch import Extents
 from dataview.spaces.composite import CompositeSpace, NullSpace
-from dataview.spaces.images import Conv1DSpace, Conv2DSpace, Conv3DSpace
+from dataview.spaces.images import Conv1DSpace, Conv2DSpace, Conv3DSpace, ConvSpace
 from dataview.spaces.indexes import IndexSpace, LabelSpace
 from dataview.spaces.sequences import IndexSequenceSpace, SequenceSpace, VectorSequenceSpace
-from dataview.spaces.vector import VectorSpace
+from dataview.spaces.vector import VectorSpace, densely
 
 _KINDS: Mapping[str, Any] = {
     kind.__name__: kind
@@ -129,7 +130,11 @@ def inferred(node: Node) -> Space | None:
         parts = [space_of(part.node) for part in members(node).values()]
         return None if None in parts else CompositeSpace(parts)  # type: ignore[arg-type]
     extents, dtype = node.extents, node.dtype
-    if not extents or dtype is None or dtype.kind not in "biufc":
+    return None if not extents or dtype is None else _of_rows(extents, dtype)
+
+
+def _of_rows(extents: Extents, dtype: np.dtype[Any]) -> Space | None:
+    if not extents or dtype.kind not in "biufc":
         return None
     row = extents[1:]
     if row[:1] == (None,):
@@ -167,19 +172,37 @@ def stored_as(node: Node, wanted: Space, name: str) -> Space:
         )
     known = declared(node.meta)
     if known is not None:
-        return known.rows_first
-    extents = node.extents
-    row = None if extents is None else extents[1:]
-    usual = wanted.unheard.usual
-    is_plain = isinstance(usual, (ArraySpace, SequenceSpace)) and not getattr(
-        usual, "sparse", False
-    )
-    if is_plain and (row is None or _has_shape(usual, row)):
+        return densely(known.rows_first)
+    return _taken_as(node.extents, node.dtype, wanted, name)
+
+
+def remade_as(known: Space | None, extents: Extents, dtype: Any, wanted: Space, name: str) -> Space:
+    """Return the space, rows first, in which rows that a function has made of a field are taken.
+
+    If they still are samples of the space that was declared of the field, they are those.  Images
+    of another size have their axes in the order that was declared, if that makes them such as are
+    asked for.  Otherwise nothing is known of them.
+    """
+    row = extents[1:]
+    if known is not None and holds_rows(known, row):
+        return densely(known.rows_first)
+    if isinstance(known, ConvSpace) and isinstance(wanted, type(known)):
+        like = wanted.with_axes(known.rows_first.axes)
+        if like.row_shape == row:
+            return like.unheard.with_dtype(None)
+    return _taken_as(extents, dtype, wanted, name)
+
+
+def _taken_as(extents: Extents | None, dtype: Any, wanted: Space, name: str) -> Space:
+    """Return the space, rows first, in which rows are taken of which nothing was declared."""
+    row = None if extents is None or dtype is None else extents[1:]
+    usual = densely(wanted.unheard.usual)
+    if isinstance(usual, (ArraySpace, SequenceSpace)) and (row is None or _has_shape(usual, row)):
         return usual.with_dtype(None)
-    found = inferred(node)
+    found = None if extents is None or dtype is None else _of_rows(extents, dtype)
     if found is None:
         raise TypeError(
-            f"{name!r} has no space, as its shape and dtype ({node.dtype}) speak for none; "
+            f"{name!r} has no space, as its shape and dtype ({dtype}) speak for none; "
             f"{REMEDY.format(name)}"
         )
     return found.with_dtype(None)

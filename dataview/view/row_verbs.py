@@ -151,7 +151,10 @@ class RowVerbs(BaseView):
         library it is that library's arrays: a mapping by field, or one array if the data are one.
         """
         options.sampler = samplers.on_nodes(options.sampler, face.unwrapped)
-        delivery = None if options.spec is None else _delivery(self, options.spec)
+        delivery = None
+        if options.spec is not None:
+            remakes = options.transform or options.collate or options.pad is not None
+            delivery = _delivery(self, options.spec, in_arrays=True, remakes=bool(remakes))
         wrapper = face.viewed, face.viewed_with, face.unwrapped
         return loader.Loader(loader.plan_for(node_of(self), options, *wrapper, delivery))
 
@@ -197,12 +200,16 @@ class _Batches(Sequence[Any]):
 
     def _of(self, batch: Any) -> Any:
         parts = {name: node_of(batch._field(name)) for name in self._delivery.sources}
-        return spaces.wrapped(self._delivery(parts))
+        return spaces.wrapped(self._delivery.of_batch(parts))
 
 
-def _delivery(view: Any, spec: Any) -> spaces.Delivery:
-    """Return what brings the fields of a view into the spaces of specifications."""
-    return spaces.Delivery(spec, lambda name: node_of(view._field(name)))
+def _delivery(view: Any, spec: Any, remakes: bool = False, **how: bool) -> spaces.Delivery:
+    """Return what brings the fields of a view, or what is made of them, into other spaces."""
+
+    def of(name: str) -> Node | None:
+        return None if remakes and name not in view._fields() else node_of(view._field(name))
+
+    return spaces.Delivery(spec, of, remakes=remakes, **how)
 
 
 def _late_labels(view: Any, by: Any) -> Node:
