@@ -844,7 +844,9 @@ def test_files_in_a_list_or_of_a_pattern_are_one_table(suffix, tmp_path):
     assert again.name[3::4]().tolist() == ["d3", "d1", "d2"]
     assert [len(batch.x) for batch in d._loader(5, workers=1)] == [5, 5, 2]
     dv.View(x=[1])._save(tmp_path / f"other.{suffix}")
-    with pytest.raises(ValueError, match=rf"other\.{suffix} has no column 'name'.*schema='union'"):
+    with pytest.raises(
+        ValueError, match=rf"has a column 'name', and other\.{suffix} has none; schema="
+    ):
         dv.open([*places, tmp_path / f"other.{suffix}"])
     union = dv.open([*places, tmp_path / f"other.{suffix}"], schema="union")
     assert (len(union), union.x[-1](), union.name_mask[-1]()) == (13, 1, False)
@@ -856,17 +858,17 @@ def test_files_that_differ_are_refused_with_file_and_field(tmp_path):
     place = folder(tmp_path / "a", one={"x": [1], "y": [1]}, two={"x": [1.5], "y": [1]})
     with pytest.raises(
         ValueError,
-        match=r"column 'x' of .*two\.parquet is float64, and int64 in one.*schema='union'",
+        match=r"column 'x' is float64 in two\.parquet, and int64 in one.*schema='union'",
     ):
         dv.open(place)
     place = folder(tmp_path / "b", one={"x": [1], "y": [1]}, two={"x": [2]})
     with pytest.raises(
-        ValueError, match=r"two\.parquet has no column 'y', which .*one\.parquet has"
+        ValueError, match=r"one\.parquet has a column 'y', and two\.parquet has none; schema="
     ):
         dv.open(place)
     place = folder(tmp_path / "c", one={"x": [1]}, two={"x": [2], "y": [2]})
     with pytest.raises(
-        ValueError, match=r"one\.parquet has no column 'y', which .*two\.parquet has"
+        ValueError, match=r"two\.parquet has a column 'y', and one\.parquet has none; schema="
     ):
         dv.open(place)
     with pytest.raises(ValueError, match="schema= is one of 'same', 'union'"):
@@ -888,8 +890,29 @@ def test_files_that_differ_are_unified_if_asked_for(tmp_path):
     assert d.z().tolist() == [None, None, "t"] and d.z_mask().tolist() == [False, False, True]
     assert [d.k._meta["labels"][code] for code in d.k()] == ["u", "v", "w"]
     place = folder(tmp_path / "b", one={"x": [1]}, two={"x": ["t"]})
-    with pytest.raises(ValueError, match=r"column 'x' of .*two\.parquet is string, .*unifies"):
+    with pytest.raises(ValueError, match=r"'x' is string in two\.parquet, .*one by one"):
         dv.open(place, schema="union")
+    zones = {
+        name: pa.array([0], pa.timestamp("s", zone)) for name, zone in (("a", "UTC"), ("b", "CET"))
+    }
+    place = folder(tmp_path / "c", **{name: {"x": zone} for name, zone in zones.items()})
+    with pytest.raises(ValueError, match=r"datetime64\[ms\] in CET in b\.parquet, and .* in UTC"):
+        dv.open(place, schema="union")
+    members = pa.array([{"y": 1}])
+    place = folder(tmp_path / "d", one={"x": members}, two={"x": [1]})
+    with pytest.raises(ValueError, match=r"'x' has members in one\.parquet, and none in two"):
+        dv.open(place, schema="union")
+
+
+def test_labels_that_are_missing_in_a_folder_have_their_mask(tmp_path):
+    codes = pa.DictionaryArray.from_arrays([0, 1, 0], pa.array(["a", None]))
+    path = WRITTEN["arrow"](pa.table({"x": codes}), tmp_path / "one")
+    alone = dv.open(path)
+    (tmp_path / "d").mkdir()
+    shutil.copy(path, tmp_path / "d")
+    together = dv.open(tmp_path / "d")
+    assert alone._fields() == together._fields() == ("x", "x_mask")
+    assert together.x_mask().tolist() == [True, False, True]
 
 
 def test_a_broken_file_of_a_folder_is_named(tmp_path):

@@ -18,8 +18,8 @@ from dataview.errors import import_library
 from dataview.formats.tables.columns import Column, Kind, Name
 from dataview.formats.tables.late_values import Decoded, LateValues
 
-CODES = np.dtype("i4")
-"""The codes of dictionaries; -1 is what is missing."""
+CODES, MISSING_CODE = np.dtype("i4"), -1
+"""The dtype of codes of dictionaries, and the code of what is missing."""
 
 TABLE_META = b"dataview"
 """The key under which a field of a schema has the metadata of a view, as JSON."""
@@ -123,7 +123,19 @@ def _below(
             yield name, found
             return
         meta = {"timezone": kind.tz} if types.is_timestamp(kind) and kind.tz else {}
-        yield name, Leaf(Kind(found, shape, depth, nullable), kind, meta)
+        nothing = MISSING_CODE if types.is_dictionary(kind) else None
+        yield name, Leaf(Kind(found, shape, depth, nullable, _nature(kind), nothing), kind, meta)
+
+
+def _nature(kind: Any) -> str:
+    """Return what values of a type are beside their dtype, such as texts or codes of them."""
+    types = arrow().types
+    if types.is_dictionary(kind):
+        return f"codes of {_nature(kind.value_type) or kind.value_type}"
+    if types.is_timestamp(kind) and kind.tz:
+        return f"in {kind.tz}"
+    is_object = _dtype_of(kind) == LateValues.dtype
+    return str(kind).removeprefix("large_").removesuffix("_view") if is_object else ""
 
 
 def stored_type(kind: Any) -> tuple[Any, tuple[int, ...]]:

@@ -87,12 +87,18 @@ def _bytes_of_objects(values: np.ndarray | LateValues | Column) -> int:
 
 
 class Kind(NamedTuple):
-    """What the values of a column are; `depth` counts lists inside lists."""
+    """What the values of a column are; `depth` counts lists inside lists.
+
+    `nature` says in words what they are beside their dtype: columns of other natures have nothing
+    in common.  `nothing` stands where there is no value, None for what is usual for the dtype.
+    """
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...] = ()
     depth: int = 0
     has_missing: bool = False
+    nature: str = ""
+    nothing: Any = None
 
 
 class Table(ABC):

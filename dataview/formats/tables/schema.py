@@ -5,13 +5,13 @@ What differs between the tables is refused, or unified if that is asked for.
 
 from __future__ import annotations
 
-import itertools
+import bisect
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from dataview.errors import hint
+from dataview.errors import hint, shortened
 from dataview.formats.tables.columns import Column, Kind, Name, Table
 
 Part: TypeAlias = tuple[Table, Mapping[Name, Kind]]
@@ -30,8 +30,7 @@ def joined(title: str, parts: Sequence[Part], schema: str = "same") -> Part:
     check_schema(schema)
     if len(parts) == 1:
         return parts[0]
-    names = list(dict.fromkeys(name for _, kinds in parts for name in kinds))
-    kinds = {name: _unified(name, parts, schema) for name in names}
+    kinds = unified(parts, schema)
     return Tables(title, parts, kinds), kinds
 
 
@@ -42,6 +41,11 @@ def check_schema(schema: str) -> None:
             f"schema= is one of {', '.join(map(repr, SCHEMAS))}: whether columns of files may "
             f"differ; got {schema!r}{hint(str(schema), SCHEMAS)}"
         )
+
+
+def nothing_of(kind: Kind) -> Any:
+    """Return what stands where a column has no value."""
+    return missing_in(kind.dtype) if kind.nothing is None else kind.nothing
 
 
 def missing_in(dtype: np.dtype[Any]) -> Any:
@@ -57,62 +61,73 @@ def missing_in(dtype: np.dtype[Any]) -> Any:
     return None if dtype.hasobject else np.zeros((), dtype)[()]
 
 
+def unified(parts: Sequence[Part], schema: str) -> dict[Name, Kind]:
+    """Return what each column is in all tables, or raise if they differ and may not."""
+    names = list(dict.fromkeys(name for _, kinds in parts for name in kinds))
+    found = {name: _unified(name, parts, schema) for name in names}
+    for name in names:
+        above = next((name[:n] for n in range(1, len(name)) if name[:n] in found), None)
+        if above is not None:
+            raise ValueError(
+                f"column {'.'.join(above)!r} has members in {_first(parts, name)}, and none in "
+                f"{_first(parts, above)}; open the files one by one"
+            )
+    return found
+
+
+def _first(parts: Sequence[Part], name: Name) -> str:
+    """Return the title of the first table that has a column."""
+    return next(table.title for table, kinds in parts if name in kinds)
+
+
 def _unified(name: Name, parts: Sequence[Part], schema: str) -> Kind:
     """Return what a column is in all tables."""
-    found: _Found | None = None
-    lacking: Table | None = None
+    first, found = next((table, kinds[name]) for table, kinds in parts if name in kinds)
     for table, kinds in parts:
         kind = kinds.get(name)
-        if kind is None:
-            lacking = table
-        elif found is None:
-            found = _Found(table, kind)
+        if kind is not None:
+            found = _both(name, found, first, kind, table, schema)
+        elif schema == "union":
+            found = found._replace(has_missing=True)
         else:
-            found = _Found(found.table, _both(name, found, _Found(table, kind), schema))
-    if found is None:
-        raise KeyError(name)
-    if lacking is not None:
-        if schema == "same":
             raise ValueError(
-                f"{found.table.title} has a column {'.'.join(name)!r}, and {lacking.title} has "
-                "none; schema='union' takes the columns of all files, and what is not there is "
-                "missing"
+                f"{first.title} has a column {'.'.join(name)!r}, and {table.title} has none; "
+                "schema='union' takes the columns of all files, and what is not there is missing"
             )
-        return found.kind._replace(has_missing=True)
-    return found.kind
+    return found
 
 
-class _Found(NamedTuple):
-    table: Table
-    kind: Kind
-
-
-def _both(name: Name, one: _Found, other: _Found, schema: str) -> Kind:
+def _both(name: Name, one: Kind, first: Table, other: Kind, table: Table, schema: str) -> Kind:
     """Return what a column is that two tables have."""
-    has_missing = one.kind.has_missing or other.kind.has_missing
-    alike = one.kind._replace(has_missing=False) == other.kind._replace(has_missing=False)
-    dtype = one.kind.dtype if alike else _common(one.kind.dtype, other.kind.dtype)
-    fits = dtype is not None and one.kind[1:3] == other.kind[1:3]
-    if alike or (fits and schema == "union"):
-        return one.kind._replace(dtype=cast(Any, dtype), has_missing=has_missing)
-    remedy = "; schema='union' gives what they have in common" if fits else ""
+    both = one._replace(has_missing=one.has_missing or other.has_missing)
+    if both == other._replace(has_missing=both.has_missing):
+        return both
+    dtype = _common(one.dtype, other.dtype)
+    fits = dtype is not None and one._replace(dtype=dtype) == other._replace(
+        dtype=cast(Any, dtype), has_missing=one.has_missing
+    )
+    if fits and schema == "union":
+        return both._replace(dtype=cast(Any, dtype))
+    remedy = "schema='union' gives what they have in common" if fits else "open them one by one"
     raise ValueError(
-        f"column {'.'.join(name)!r} is {_words(other.kind)} in {other.table.title}, and "
-        f"{_words(one.kind)} in {one.table.title}{remedy}"
+        f"column {'.'.join(name)!r} is {_words(other)} in {table.title}, and {_words(one)} in "
+        f"{first.title}; {remedy}"
     )
 
 
 def _common(one: np.dtype[Any], other: np.dtype[Any]) -> np.dtype[Any] | None:
     """Return a dtype that holds the values of two, None if they are of different nature."""
-    natures = ("iuf", "c", "M", "m", "b", "SU", "O", "T")
+    natures = ("biuf", "c", "M", "m", "SU", "O", "T", "V")
     if not any(one.kind in nature and other.kind in nature for nature in natures):
         return None
-    return np.promote_types(one, other)
+    return np.promote_types(one, other) if one.kind != "V" or one == other else None
 
 
 def _words(kind: Kind) -> str:
     shape = f" of shape {kind.shape}" if kind.shape else ""
-    return f"{'lists of ' * kind.depth}{kind.dtype}{shape}"
+    words = [] if kind.dtype.hasobject and kind.nature else [str(kind.dtype)]
+    told = " ".join([*words, *filter(None, [kind.nature])])
+    return f"{'lists of ' * kind.depth}{shortened(told)}{shape}"
 
 
 class Tables(Table):
@@ -134,12 +149,12 @@ class Tables(Table):
     def read(self, names: Collection[Name], first: int, stop: int) -> Mapping[Name, Column]:
         """Return columns of some groups, read from each table that has any of these."""
         found: list[Mapping[Name, Column]] = []
-        for (low, high), (table, kinds) in zip(
-            itertools.pairwise(self.groups), self.parts, strict=True
-        ):
+        for number in range(bisect.bisect_right(self.groups, first) - 1, len(self.parts)):
+            low, high = self.groups[number : number + 2]
             own = max(first, low) - low, min(stop, high) - low
             if own[0] >= own[1]:
-                continue
+                break
+            table, kinds = self.parts[number]
             there = [name for name in names if name in kinds]
             read = table.read(there, *own) if there else {}
             count = int(table.starts[own[1]] - table.starts[own[0]])
@@ -147,14 +162,23 @@ class Tables(Table):
                 {
                     name: as_kind(read[name], self.kinds[name])
                     if name in read
-                    else _nothing(self.kinds[name], count)
+                    else no_values(self.kinds[name], count)
                     for name in names
                 }
             )
         return {
-            name: _behind([one[name] for one in found]) if found else _nothing(self.kinds[name], 0)
+            name: _behind([one[name] for one in found]) if found else no_values(self.kinds[name], 0)
             for name in names
         }
+
+    def bounds(self, name: Name) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Return the least and the greatest value of each group, if all tables note them."""
+        found = [table.bounds(name) if name in kinds else None for table, kinds in self.parts]
+        known = [one for one in found if one is not None]
+        if len(known) < len(found) or len({one[0].dtype for one in known}) > 1 or self.fills:
+            return None
+        low, high, are_known = map(np.concatenate, zip(*known, strict=True))
+        return low, high, are_known
 
     def close(self) -> None:
         """Close all of the tables."""
@@ -171,16 +195,16 @@ def as_kind(column: Column, kind: Kind) -> Column:
         return column
     values = np.asarray(column.values).astype(kind.dtype)
     if column.present is not None and column.offsets is None:
-        values[~column.present] = missing_in(kind.dtype)
+        values[~column.present] = nothing_of(kind)
     return column._replace(values=values)
 
 
-def _nothing(kind: Kind, count: int) -> Column:
+def no_values(kind: Kind, count: int) -> Column:
     """Return a column of rows that are all missing."""
     present = np.zeros(count, bool)
     if not kind.depth:
-        return Column(np.full((count, *kind.shape), missing_in(kind.dtype), kind.dtype), present)
-    inner = _nothing(kind._replace(depth=kind.depth - 1), 0)
+        return Column(np.full((count, *kind.shape), nothing_of(kind), kind.dtype), present)
+    inner = no_values(kind._replace(depth=kind.depth - 1), 0)
     return Column(inner, present, np.zeros(count + 1, np.intp))
 
 
