@@ -25,7 +25,8 @@ from dataview.formats.media.rows import (
     node_of_rows,
     rows_of,
 )
-from dataview.formats.tables.columns import Column, Kind, Name, Table, table_node
+from dataview.formats.tables.column_nodes import table_node
+from dataview.formats.tables.columns import Column, Kind, Name, Table
 from dataview.formats.texts.json_fields import (
     Form,
     Leaf,

@@ -1,7 +1,8 @@
 """Tables: columns of numbers, texts, lists and records, read a group of rows at a time."""
 
 from dataview.formats.tables.arrow import TABLE_META
-from dataview.formats.tables.columns import Column, Kind, Name, Table, table_node
+from dataview.formats.tables.column_nodes import table_node
+from dataview.formats.tables.columns import Column, Kind, Name, Table
 from dataview.formats.tables.in_memory import node_of_column, node_of_table
 from dataview.formats.tables.partitions import (
     TABLE_SUFFIXES,

@@ -14,16 +14,16 @@ import numpy as np
 
 from dataview.errors import shortened
 from dataview.formats.contents import described
-from dataview.formats.tables.arrow import (
-    Leaf,
-    arrow,
+from dataview.formats.tables.arrow import Leaf, arrow
+from dataview.formats.tables.arrow_values import (
     columns_of,
     dictionaries_in,
     labels_in,
     noted_labels,
     one_array,
 )
-from dataview.formats.tables.columns import Column, Name, Table, table_node
+from dataview.formats.tables.column_nodes import table_node
+from dataview.formats.tables.columns import Column, Name, Table
 from dataview.plan.node import Node
 from dataview.sources import FileState, Opening
 

@@ -7,17 +7,10 @@ from typing import Any
 import numpy as np
 
 from dataview.formats.contents import described
-from dataview.formats.tables.arrow import (
-    arrow,
-    columns_of,
-    dictionaries_in,
-    labels_in,
-    leaves_of,
-    one_array,
-    stored_type,
-    text_meta,
-)
-from dataview.formats.tables.columns import Column, Name, nested
+from dataview.formats.tables.arrow import arrow, leaves_of, stored_type, text_meta
+from dataview.formats.tables.arrow_values import columns_of, dictionaries_in, labels_in, one_array
+from dataview.formats.tables.column_nodes import nested
+from dataview.formats.tables.columns import Column, Name
 from dataview.index.flat import layout_of
 from dataview.plan.build import field, stored
 from dataview.plan.node import Node

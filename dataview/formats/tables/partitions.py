@@ -17,9 +17,10 @@ import numpy as np
 
 from dataview.formats.contents import described
 from dataview.formats.handles import Claim
-from dataview.formats.tables.arrow import labels_in
 from dataview.formats.tables.arrow_tables import ArrowTable, check_read_only
-from dataview.formats.tables.columns import Column, Kind, Name, Table, table_node
+from dataview.formats.tables.arrow_values import labels_in
+from dataview.formats.tables.column_nodes import table_node
+from dataview.formats.tables.columns import Column, Kind, Name, Table
 from dataview.formats.tables.feather import FeatherTable
 from dataview.formats.tables.parquet import ParquetTable
 from dataview.formats.tables.schema import Tables, check_schema, no_values, unified

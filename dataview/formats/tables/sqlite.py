@@ -13,7 +13,8 @@ import numpy as np
 from dataview.errors import hint, shortened
 from dataview.formats.contents import with_arrays
 from dataview.formats.handles import Claim
-from dataview.formats.tables.columns import Column, Kind, Name, Table, table_node
+from dataview.formats.tables.column_nodes import table_node
+from dataview.formats.tables.columns import Column, Kind, Name, Table
 from dataview.formats.tables.schema import joined, missing_in
 from dataview.formats.tables.sqlite_access import Database, quoted
 from dataview.formats.texts.text_bytes import changed

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataview.formats.handles import Claim
-from dataview.formats.tables.columns import Column, Kind, Name, Table, table_node
+from dataview.formats.tables.column_nodes import table_node
+from dataview.formats.tables.columns import Column, Kind, Name, Table
 from dataview.formats.tables.schema import joined
 from dataview.formats.texts import cells, csv_guesses, csv_index
 from dataview.formats.texts import dialect as dialects

@@ -11,7 +11,8 @@ import numpy as np
 
 from dataview.errors import shortened
 from dataview.formats.handles import Claim
-from dataview.formats.tables.columns import Column, Name, Table, table_node
+from dataview.formats.tables.column_nodes import table_node
+from dataview.formats.tables.columns import Column, Name, Table
 from dataview.formats.tables.schema import joined
 from dataview.formats.texts.json_fields import Form, Leaf, Rows, leaves_of, parsed, see
 from dataview.formats.texts.text_bytes import TextBytes

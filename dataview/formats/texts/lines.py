@@ -12,7 +12,8 @@ import numpy as np
 
 from dataview.errors import shortened
 from dataview.formats.handles import Claim
-from dataview.formats.tables.columns import Column, Kind, Name, Table, column_node
+from dataview.formats.tables.column_nodes import column_node
+from dataview.formats.tables.columns import Column, Kind, Name, Table
 from dataview.formats.tables.schema import joined
 from dataview.formats.texts.text_bytes import LineGroups, TextBytes
 from dataview.plan.node import Node

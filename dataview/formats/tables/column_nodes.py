@@ -1,0 +1,260 @@
+"""Nodes of the columns of a table: what reads rows of them, and the record of all, with masks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import numpy as np
+
+from dataview.formats.contents import described
+from dataview.formats.tables.columns import JOINED_ROWS, Column, Kind, Name, Table
+from dataview.formats.tables.fills import fills_of
+from dataview.formats.tables.late_values import LateValues
+from dataview.formats.tables.lists import LateLayout, Lists
+from dataview.index import Affine, Constant, Index, gather, is_identity
+from dataview.plan.build import record, stored
+from dataview.plan.fields import Fields, Unread, check_name
+from dataview.plan.gaps import own_columns, put_mask
+from dataview.plan.kinds import LateStored
+from dataview.plan.node import Node
+from dataview.plan.operations import may_be_missing
+from dataview.plan.ragged import Ragged
+from dataview.sources import Memo, Source
+
+_FIRST = Constant(0)
+
+
+class ColumnSource(Source):
+    """A column of a table: its values, or where there are any if `is_mask`.
+
+    At a depth the values are those of lists; `starts` then counts the values before each group.
+    """
+
+    __slots__ = (
+        "chunk_rows", "depth", "dtype", "has_gaps", "is_mask", "name", "shape", "starts", "table",
+    )  # fmt: skip
+    shares = True
+
+    def __init__(
+        self,
+        table: Table,
+        name: Name,
+        kind: Kind,
+        depth: int = 0,
+        starts: np.ndarray | None = None,
+        is_mask: bool = False,
+    ) -> None:
+        self.table, self.name, self.depth, self.is_mask = table, name, depth, is_mask
+        self.starts = table.starts if starts is None else starts
+        self.has_gaps = kind.has_missing and not depth and not is_mask
+        self.dtype = np.dtype(bool) if is_mask else kind.dtype
+        self.shape = (int(self.starts[-1]), *(() if is_mask else kind.shape))
+        self.chunk_rows = _chunk_rows(table, self.starts)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        kind = Kind(self.dtype, self.shape[1:], has_missing=self.has_gaps)
+        starts = None if self.starts is self.table.starts else self.starts
+        return ColumnSource, (self.table, self.name, kind, self.depth, starts, self.is_mask)
+
+    @property
+    def present(self) -> Source | None:  # type: ignore[override]
+        """The mask of the column, if it has gaps of which its values do not tell."""
+        if not self.has_gaps or may_be_missing(self.dtype):
+            return None
+        return ColumnSource(self.table, self.name, Kind(self.dtype), is_mask=True)
+
+    def read(self, index: Index, memo: Memo) -> np.ndarray:
+        """Return what an index selects, of the groups that have any of it."""
+        rows = index.maps[0]
+        if isinstance(rows, Constant):
+            block = self._rows(rows.offset, rows.offset + 1)
+            return np.array(gather.read(block, Index(index.shape, (_FIRST, *index.maps[1:]))))
+        if isinstance(rows, Affine) and len(rows.strides) == 1 and rows.strides[0][1] == 1:
+            axis = rows.strides[0][0]
+            block = self._rows(rows.offset, rows.offset + index.shape[axis])
+            line = Affine(0, ((axis, 1),))
+            within = Index(index.shape, (line, *index.maps[1:]))
+            whole = is_identity(within, block.shape)
+            return block if whole else np.array(gather.read(block, within))
+        return np.asarray(gather.by_rows(index, self._at))
+
+    def _rows(self, start: int, stop: int) -> np.ndarray:
+        """Return the rows from `start` to before `stop`, in a new array."""
+        if start >= stop:
+            return np.empty((0, *self.shape[1:]), self.dtype)
+        first = int(self.starts.searchsorted(start, side="right")) - 1
+        last = int(self.starts.searchsorted(stop, side="left"))
+        found, done = None, 0
+        for one, behind in self.table.runs(range(first, last)):
+            begin = int(self.starts[one])
+            values = self._group(one, behind)
+            part = self._some(values, slice(max(0, start - begin), stop - begin))
+            if len(part) == stop - start:
+                return part.copy() if isinstance(values, np.ndarray) else part
+            if found is None:  # a file may say that it has more rows than memory: read it first
+                found = np.empty((stop - start, *self.shape[1:]), self.dtype)
+            found[done : done + len(part)] = part
+            done += len(part)
+        assert found is not None
+        return found
+
+    def _at(self, places: np.ndarray) -> np.ndarray:
+        """Return the rows at some places, which ascend."""
+        found = np.empty((len(places), *self.shape[1:]), self.dtype)
+        groups = self.starts.searchsorted(places, side="right") - 1
+        groups = groups[np.concatenate([[True], groups[1:] != groups[:-1]])[: len(groups)]]
+        breaks = np.flatnonzero(np.diff(groups) > 1) + 1
+        for part in np.split(groups, breaks) if len(groups) else ():
+            for first, stop in self.table.runs(range(int(part[0]), int(part[-1]) + 1)):
+                low, high = places.searchsorted(self.starts[[first, stop]]).tolist()
+                rows = places[low:high] - self.starts[first]
+                found[low:high] = self._some(self._group(first, stop), rows)
+        return found
+
+    def _some(self, values: np.ndarray | LateValues, rows: slice | np.ndarray) -> np.ndarray:
+        """Return some rows of values, which may be made only now."""
+        try:
+            return values[rows]
+        except Exception:
+            with self.table.named(self.name):
+                raise
+
+    def _group(self, first: int, stop: int) -> np.ndarray | LateValues:
+        """Return the values of some groups."""
+        column = self.table.column(self.name, first, stop)
+        for _ in range(self.depth):
+            column = cast(Column, column.values)
+        if not self.is_mask:
+            return cast("np.ndarray | LateValues", column.values)
+        count = int(self.starts[stop] - self.starts[first])
+        return np.ones(count, bool) if column.present is None else column.present
+
+    def bounds(self) -> Any:
+        """Return the least and the greatest value of each group, with where groups start."""
+        is_plain = not self.is_mask and not self.depth and len(self.shape) == 1
+        found = self.table.bounds(self.name) if is_plain else None
+        return None if found is None else (self.starts, *found)
+
+    def is_same(self, other: Source) -> bool:
+        """Whether another source is of the same column, or mask, of the same table."""
+        if not isinstance(other, ColumnSource) or self.table is not other.table:
+            return False
+        ours = (self.name, self.depth, self.is_mask)
+        return ours == (other.name, other.depth, other.is_mask)
+
+    def close(self) -> None:
+        """Close the file of the table."""
+        self.table.close()
+
+    def describe(self) -> str:
+        """Say which column it is."""
+        return f"column {'.'.join(self.name)!r} of {self.table.title}"
+
+
+def _chunk_rows(table: Table, starts: np.ndarray) -> int:
+    """Return how many rows are best read together: a group, or as many small ones as are joined."""
+    most = max(1, int(np.diff(starts).max(initial=1)))
+    return most * max(1, JOINED_ROWS // 2 // most) if table.joins_groups else most
+
+
+# --- the record of a table -----------------------------------------------------------------------
+
+
+NO_META: Mapping[Any, Any] = {}
+
+
+def table_node(
+    table: Table,
+    kinds: Mapping[Name, Kind],
+    fill: Any = None,
+    metas: Mapping[Name, Mapping[str, Any]] = NO_META,
+    lost: Mapping[str, str] = NO_META,
+) -> Node:
+    """Return the record of a table's columns; beside those with missing values are their masks.
+
+    `fill` is what stands for missing values instead, for all columns or by their names; in a column
+    of lists it stands for values, and the mask tells which lists are missing.  `metas` are
+    metadata of columns, and `lost` says of some why they cannot be viewed.
+    """
+    table.fills = fills_of(fill, kinds, table.title)
+    table.names = tuple(kinds)
+    kinds = {
+        name: kind._replace(has_missing=False) if name in table.fills and not kind.depth else kind
+        for name, kind in kinds.items()
+    }
+    nodes = {
+        name: described(column_node(table, name, kind), metas.get(name, NO_META))
+        for name, kind in kinds.items()
+    }
+    masks = {
+        name: stored(ColumnSource(table, name, kind, is_mask=True))
+        for name, kind in kinds.items()
+        if kind.has_missing
+    }
+    return nested(nodes, masks, lost)
+
+
+def nested(nodes: Mapping[Name, Node], masks: Mapping[Name, Node], lost: Mapping[str, str]) -> Node:
+    """Return the record of columns by their names, with masks beside those that have one."""
+    parts: dict[str, Any] = {}
+    for name, node in nodes.items():
+        _place(parts, name)[name[-1]] = node
+    for name, node in masks.items():
+        put_mask(_place(parts, name), name[-1], node)
+    found = _record(parts)
+    if lost:
+        told = {name: Unread(why) for name, why in lost.items()}
+        found = found.replaced(fields=Fields(found.fields.named, told))
+    return found
+
+
+def _place(parts: dict[str, Any], name: Name) -> dict[str, Any]:
+    """Return the members of the record that a column is one of."""
+    for step in name[:-1]:
+        parts = parts.setdefault(step, {})
+    return parts
+
+
+def _record(parts: Mapping[str, Any]) -> Node:
+    return record(
+        {
+            check_name(name): _record(part) if isinstance(part, dict) else part
+            for name, part in own_columns(parts).items()
+        }
+    )
+
+
+def column_node(table: Table, name: Name, kind: Kind) -> Node:
+    """Return the node of a column; lists are ragged rows, whose lengths are read when needed.
+
+    Of lists in lists the lengths are read now: the rows of the inner ones are not known before.
+    """
+    if not kind.depth:
+        return stored(ColumnSource(table, name, kind))
+    lists = Lists(table, name, kind)
+    if kind.depth == 1:
+        values = LateStored(ListSource(lists), kind.shape)
+        return Ragged(values, LateLayout(lists, int(table.starts[-1])))
+    node: Node = stored(ColumnSource(table, name, kind, kind.depth, lists.starts))
+    for own in reversed(lists.layouts):
+        node = Ragged(node, own)
+    return node
+
+
+class ListSource(ColumnSource):
+    """The values of lists, one after the other: how many there are is known when it is needed."""
+
+    __slots__ = ("lists",)
+
+    def __init__(self, lists: Lists) -> None:
+        self.lists, self.table, self.name = lists, lists.table, lists.name
+        self.dtype, self.depth, self.is_mask = lists.kind.dtype, lists.kind.depth, False
+        self.has_gaps = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ListSource, (self.lists,)
+
+    starts = property(lambda self: self.lists.starts)
+    shape = property(lambda self: (int(self.starts[-1]), *self.lists.kind.shape))
+    chunk_rows = property(lambda self: _chunk_rows(self.table, self.starts))
