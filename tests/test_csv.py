@@ -263,6 +263,80 @@ def test_whether_the_first_row_has_names_is_found(tmp_path, way, text, names):
     assert [*dv.open(written(tmp_path, text))._fields()] == names
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("country,2019,2020\nGermany,1.5,2\nFrance,3,4\n", ["country", "2019", "2020"]),
+        ("country,code,1990,2000\nGermany,DE,1,\n", ["country", "code", "1990", "2000"]),
+        ("2019,2020\n1.5,2\n3,4\n", ["2019", "2020"]),
+        ("country,2019\nGermany,high\nFrance,low\n", ["country", "2019"]),
+        ("day,7\n2024-01-01,true\n2024-01-02,false\n", ["day", "7"]),
+        # no names: starts and ends, counts, prices
+        ("Germany,2019,2020\nFrance,2018,2019\n", ["column_1", "column_2", "column_3"]),
+        ("apple,1200\npear,350\nfig,80\n", ["column_1", "column_2"]),
+        ("apple,1200,3\npear,350,4\n", ["column_1", "column_2", "column_3"]),
+        ("x,1,2\ny,3,4\n", ["column_1", "column_2", "column_3"]),
+        ("x,5\ny,high\nz,7\n", ["column_1", "column_2"]),
+    ],
+)  # fmt: skip
+def test_years_and_other_numbers_may_be_names(tmp_path, way, text, names):
+    assert list(read(written(tmp_path, text)))[: len(names)] == names
+
+
+def test_a_separator_behind_each_row_is_no_column_of_names(tmp_path, way):
+    found = values(written(tmp_path, "a,b\n1,2,\n3,4,\n"))
+    assert (found["a"], found["b"], found["column_3_mask"]) == ([1, 3], [2, 4], [False] * 2)
+    found = values(written(tmp_path, "a,b\nx,2,\ny,4,5\n"))
+    assert (found["row"], found["a"]) == (["x", "y"], [2, 4])
+
+
+@pytest.mark.parametrize(
+    ("before", "table"),
+    [
+        ("# made by x\n# on monday, at noon\n", "a\tb\n1\t2\n3\t4\n"),
+        ("#\n#c\r\n", "a,b\r\n1,2\r\n3,4\r\n"),
+        ("##source=x,y,z\n##date=1\n", "#a,b\n1,2\n3,4\n"),
+        ("sep=;\n", "a;b\n1;2\n3;4\n"),
+        ("sep=|\r\n", "a|b\r\n1|2\r\n3|4\r\n"),
+    ],
+)
+def test_lines_before_the_table_that_say_what_they_are_are_passed_over(
+    tmp_path, way, before, table
+):
+    whole, alone = (
+        written(tmp_path, text, f"{n}.csv") for n, text in enumerate((before + table, table))
+    )
+    assert values(whole) == values(alone)
+    assert list(values(whole).values()) == [[1, 3], [2, 4]]
+    path = written(tmp_path, f"{before}{table.replace('3', 'x')}")
+    with pytest.raises(ValueError, match=f"line {before.count(chr(10)) + 3}, column"):
+        dv.open(path, types="i4")
+
+
+def test_rows_that_begin_with_a_number_sign_stay(tmp_path, way):
+    found = values(written(tmp_path, "tag,n\n#a,1\n#b,2\n"))
+    assert found["tag"] == ["#a", "#b"]
+    assert values(written(tmp_path, "#a,1\n#b,2\n")) == {
+        "column_1": ["#a", "#b"],
+        "column_2": [1, 2],
+    }
+
+
+def test_titles_above_the_table_and_decimal_commas_are_told(tmp_path, way):
+    with pytest.warns(RuntimeWarning, match=r"1 cell in the first row and 2 in the next.*skip=2"):
+        dv.open(written(tmp_path, "Report 2024\n\na,b\n1,2\n3,4\n"))
+    with pytest.warns(RuntimeWarning, match="numbers seem to have a comma.*write decimal=','"):
+        found = values(written(tmp_path, "a;b;c\n1,5;x;2\n3,25;y;2\n"))
+    assert found["a"] == ["1,5", "3,25"]
+    values(written(tmp_path, "a;b\n1,5;x\n2,x;y\n"))
+
+
+def test_what_excel_pandas_and_r_write_for_nothing_is_missing(tmp_path, way):
+    found = values(written(tmp_path, "a,b,c,d\n1,#N/A,n/a,<NA>\n2,3,4,5\n"))
+    assert [found[name] for name in "abcd"] == [[1, 2], [0, 3], [0, 4], [0, 5]]
+    assert all(found[f"{name}_mask"] == [False, True] for name in "bcd")
+
+
 def test_numbers_parted_by_spaces_are_columns(tmp_path, way):
     assert values(written(tmp_path, "a b\n1 2\n3 NA\n"))["a"] == [1, 3]
     assert values(written(tmp_path, "1 2.5\n3 4\n"))["column_2"] == [2.5, 4.0]

@@ -209,12 +209,12 @@ def _layout(file: TextFile, options: Options) -> Layout:
         options.sep, options.quote, options.comment, options.decimal, options.missing
     )
     wanted = dialects.header_row(options.header, options.names)
-    begin = _after_lines(file, options.skip)
     is_tabbed = path.lower().removesuffix(".gz").endswith(".tsv")
     is_guessed = not dialect.sep and not is_tabbed
+    dialect = dialect._replace(sep=dialect.sep or "\t" * is_tabbed)
+    begin, dialect = _begin(file, options, dialect)
     if not dialect.sep:
-        found = "\t" if is_tabbed else csv_guesses.separator(_sample(file, begin), dialect)
-        dialect = dialect._replace(sep=found)
+        dialect = dialect._replace(sep=csv_guesses.separator(_sample(file, begin), dialect))
     number = 0 if wanted == "auto" else -1 if wanted is None else int(wanted)
     rows, places = _first_rows(file, begin, dialect, max(number, 0) + 2)
     if wanted == "auto":
@@ -239,9 +239,31 @@ def _layout(file: TextFile, options: Options) -> Layout:
         if options.header == "auto":
             csv_guesses.tell_header(rows, names, dialect, path)
     else:
-        names = dialects.named(head, len(first), path)
+        end_empty = csv_guesses.end_empty(_sample(file, begin), len(first), dialect)
+        names = dialects.named(head, len(first), path, end_empty)
+    _tell_what_is_odd(file, begin, places, dialect, options)
     begin = places[number + 1] if number >= 0 else places[0] if places else begin
     return Layout(dialect, names, begin)
+
+
+def _begin(file: TextFile, options: Options, dialect: Dialect) -> tuple[int, Dialect]:
+    """Return where the table begins, and the dialect with the separator that is told before it."""
+    begin = _after_lines(file, options.skip)
+    if options.skip or (type(options.header) is int and options.header):
+        return begin, dialect
+    lines, sep = csv_guesses.before_table(_sample(file, begin), dialect)
+    return _after_lines(file, lines), dialect._replace(sep=dialect.sep or sep)
+
+
+def _tell_what_is_odd(
+    file: TextFile, begin: int, places: list[int], dialect: Dialect, options: Options
+) -> None:
+    """Warn of first rows that an option may be lacking for."""
+    sample = _sample(file, begin)
+    if options.header == "auto" and options.names is None and len(places) > 2:
+        csv_guesses.tell_title(sample, line_at(file, places[1]), dialect, file.path)
+    if options.types is None:
+        csv_guesses.tell_decimal(sample, dialect, file.path)
 
 
 def _sample(file: TextFile, begin: int) -> str:

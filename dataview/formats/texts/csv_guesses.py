@@ -5,7 +5,10 @@ Where they suggest something else than what a user says, a warning tells of it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+
+import numpy as np
 
 from dataview.errors import warn
 from dataview.formats.texts import cells
@@ -15,6 +18,37 @@ SAMPLE_ROWS = 50
 """So many rows say what parts cells."""
 
 _NUMBER = cells.INT | cells.NEGATIVE | cells.BIG | cells.HUGE | cells.FLOAT
+
+
+_OF_EXCEL = re.compile(r"sep=([!-~ \t])\r?\n")
+"""A line that tells Excel what parts cells."""
+
+
+def before_table(text: str, dialect: Dialect) -> tuple[int, str]:
+    r"""Return how many lines before a table say what they are, and the separator that they say.
+
+    Lines that begin with # are some if they have other cells than the rows behind them.
+
+    >>> before_table("sep=;\na;b\n", Dialect("")), before_table("# by me\na,b\n1,2\n", Dialect(""))
+    ((1, ';'), (1, ''))
+    """
+    told = _OF_EXCEL.match(text)
+    if told is not None:
+        return 1, told[1]
+    if dialect.comment is not None or not text.startswith("#"):
+        return 0, ""
+    lines = text.split("\n")
+    count = next((n for n, line in enumerate(lines) if not line.startswith("#")), 0)
+    for skipped in (0, count - 1, count):  # the last of them may have the names
+        if _is_table("\n".join(lines[skipped:]), dialect):
+            return skipped, ""
+    return 0, ""
+
+
+def _is_table(text: str, dialect: Dialect) -> bool:
+    if not dialect.sep:
+        return _parting_alike(text, dialect) is not None
+    return _are_alike(_rows(text, dialect, dialect.sep))
 
 
 def separator(text: str, dialect: Dialect) -> str:
@@ -87,7 +121,8 @@ def is_header(rows: Sequence[Sequence[str]], dialect: Dialect, text: str = "") -
         return len({*names}) == len(names) or _has_number(rows[1:2], dialect)
     if len(names) < len(first) and names == [str(number) for number in range(len(names))]:
         return len(rows) > 1
-    return _has_name_above_number(rows, dialect) or _is_quoted(rows, dialect, text)
+    is_named = _has_name_above_number(rows, dialect) or _is_quoted(rows, dialect, text)
+    return is_named or _has_odd_numbers(rows[0], _rows(text, dialect, dialect.sep)[1:], dialect)
 
 
 def _has_name_above_number(rows: Sequence[Sequence[str]], dialect: Dialect) -> bool:
@@ -95,6 +130,44 @@ def _has_name_above_number(rows: Sequence[Sequence[str]], dialect: Dialect) -> b
         return False
     pairs = zip(rows[0], rows[1], strict=True)
     return any(is_name(name, dialect) and is_number(cell, dialect) for name, cell in pairs)
+
+
+def _has_odd_numbers(
+    first: Sequence[str], below: Sequence[Sequence[str]], dialect: Dialect
+) -> bool:
+    """Whether the numbers of the first row are unlike the cells below, the other cells being names.
+
+    They are so if there is no number below any of them, or if they are years, evenly spaced, and
+    not all below are years.
+    """
+    are_numbers = [is_number(cell, dialect) for cell in first]
+    others = [cell for cell, is_one in zip(first, are_numbers, strict=True) if not is_one]
+    if len({*first}) < len(first) or not all(is_name(cell, dialect) for cell in others):
+        return False
+    if not any(are_numbers) or not below or any(len(row) != len(first) for row in below):
+        return False
+    columns = zip(are_numbers, zip(*below, strict=True), strict=True)
+    own = [cell for is_one, column in columns if is_one for cell in column]
+    numbers = [cell for cell, is_one in zip(first, are_numbers, strict=True) if is_one]
+    if len(below) > 1 and not any(is_number(cell, dialect) for cell in own):
+        return any(cell not in dialect.missing for cell in own)
+    return _are_years(numbers) and not all(_YEAR.fullmatch(cell) for cell in own)
+
+
+_YEAR = re.compile("[12][0-9]{3}")
+
+
+def _are_years(cells: Sequence[str]) -> bool:
+    """Whether some numbers are years, evenly spaced."""
+    if len(cells) < 2 or not all(map(_YEAR.fullmatch, cells)):
+        return False
+    return len({*np.diff([int(cell) for cell in cells]).tolist()}) == 1
+
+
+def end_empty(text: str, width: int, dialect: Dialect) -> bool:
+    """Whether the last cell of all rows of so many is empty: a separator stands behind each row."""
+    last = [row[-1] for row in _rows(text, dialect, dialect.sep) if len(row) == width]
+    return bool(last) and not any(last)
 
 
 def _is_quoted(rows: Sequence[Sequence[str]], dialect: Dialect, text: str) -> bool:
@@ -162,6 +235,36 @@ def _tell_spaces(text: str, dialect: Dialect, path: str) -> None:
         ):
             warn(f"{path}: cells seem to be parted by spaces, {advice}")
             return
+
+
+def tell_title(text: str, line: int, dialect: Dialect, path: str) -> None:
+    """Warn if the first row has one cell, and the next, in a `line`, seems to have names."""
+    rows = _rows(text, dialect, dialect.sep)
+    is_alone = len(rows) > 2 and len(rows[0]) == 1 < len(rows[1])
+    if is_alone and _has_number(rows[2:3], dialect) and is_header(rows[1:], dialect):
+        warn(
+            f"{path}: there is 1 cell in the first row and {len(rows[1])} in the next, which looks "
+            f"like a header; if the first is a title, write skip={line - 1}"
+        )
+
+
+def tell_decimal(text: str, dialect: Dialect, path: str) -> None:
+    """Warn if a column seems to have numbers with a comma, as Excel writes them beside `;`."""
+    rows = _rows(text, dialect, dialect.sep)[1:]
+    is_of_excel = dialect.decimal == "." and dialect.sep == ";" and "," in text
+    if not is_of_excel or len({len(row) for row in rows}) != 1 or len(rows[0]) == 1:
+        return
+    for number, column in enumerate(zip(*rows, strict=True), 1):
+        cells_there = [cell for cell in column if cell not in dialect.missing]
+        if "," in "".join(cells_there) and all(map(_WITH_COMMA.fullmatch, cells_there)):
+            warn(
+                f"{path}: the numbers seem to have a comma in column {number}, as in "
+                f"{cells_there[0]!r}; if so, write decimal=',', and else types= that it is str"
+            )
+            return
+
+
+_WITH_COMMA = re.compile(r"[+-]?[0-9]+(?:,[0-9]+)?")
 
 
 def tell_header(

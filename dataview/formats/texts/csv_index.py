@@ -17,7 +17,7 @@ from dataview.formats.texts import cells
 from dataview.formats.texts.text_files import TextFile
 from dataview.sources import new_file, open_regular
 
-VERSION = 1
+VERSION = 2
 """The number of the layout of a kept index, and of how cells are understood."""
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from dataview.errors import shortened
 from dataview.index import is_integer
 
-MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
+MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "null", "NULL")
 """The cells without quotes that say that there is nothing, unless `missing=` names others."""
 
 SEPARATORS = ("\t", ";", "|", ",")
@@ -136,15 +136,19 @@ _SPECIAL = (*SEPARATORS, '"', "\n", "\r")
 # --- names of columns --------------------------------------------------------------------------
 
 
-def named(header: Sequence[str] | None, width: int, where: str) -> list[str]:
+def named(
+    header: Sequence[str] | None, width: int, where: str, end_empty: bool = False
+) -> list[str]:
     """Return the names of so many columns, each once; those without one are told by number.
+
+    If one name is lacking, the first column has names of rows, unless all rows end empty.
 
     >>> named(["a", "", "a"], 3, "t.csv"), named(["a"], 2, "t.csv"), named(None, 2, "t.csv")
     (['a', 'column_2', 'a_2'], ['row', 'a'], ['column_1', 'column_2'])
     """
     given = list(header or ())
     if given and len(given) == width - 1:
-        given.insert(0, "row")
+        given = [*given, ""] if end_empty else ["row", *given]
     if given and len(given) != width:
         raise ValueError(
             f"{where}: the first row has {cells(len(given))} and the next has {width}; skip= "
