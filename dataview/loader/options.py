@@ -83,7 +83,7 @@ class Options:
 
     Which samples, in which order:
 
-    - `sampler`: a name, one of `dv.samplers`, row numbers or a function; a loader also by field
+    - `sampler`: a name, one of `dv.samplers`, rows or a function; a loader also by field or index
     - `seed`: what all random numbers follow from: an integer, a text, or several of them
     - `epoch`: the epoch whose order and random numbers the batches have
     - `pool`: of a stream: how many samples are shuffled together, or how many bytes, as "64MB"
