@@ -52,6 +52,9 @@ class Sizes:
     recorded_bytes = 1 << 17
     # If more old values than this are kept on the disk for an update, that is said beforehand.
     announced_bytes = 256 << 20
+    # A file elsewhere of up to this size is copied when it is opened; of a larger one, parts are
+    # read if its format allows it.
+    copied_bytes = 64 << 20
     # The old values that a write keeps in memory, so that it can be undone.
     undo_bytes = 256 << 20
 

@@ -23,6 +23,7 @@ from dataview.cache.making import make_or_load
 from dataview.cache.progress import Progress as Progress
 from dataview.cache.progress import reporting as reporting
 from dataview.cache.root import root, set_root
+from dataview.cache.transfer import TooLong as TooLong
 
 # What has its own name after "as" is for other wings, and not for users.
 __all__ = ["clear", "download", "info", "make_or_load", "root", "set_limit", "set_root"]

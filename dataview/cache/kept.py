@@ -248,9 +248,17 @@ def _make_room(folder: pathlib.Path, key: str, size: int) -> None:
 
 
 def local_copy(
-    url: str, mode: str, options: Mapping[str, Any] | None = None
+    url: str,
+    mode: str,
+    most: float = float("inf"),
+    storage_options: Mapping[str, Any] | None = None,
+    **how: Any,
 ) -> tuple[str, Lease | None]:
-    """Return the path of a copy of what a URL names, and what keeps it; a local file is itself."""
+    """Return the path of a copy of what a URL names, and what keeps it; a local file is itself.
+
+    TooLong is raised for a file of more than `most` bytes, of which there is no copy; `how` is how
+    it is fetched, in the words of a request.
+    """
     place = local_path(url)
     if place is not None:
         return place, None
@@ -259,19 +267,25 @@ def local_copy(
             f"{shown(url)} is read as a local copy, which is opened with mode 'r'; got {mode!r}; "
             "to change the data, dv.cache.download() the file, open that, and upload it"
         )
-    lease = _copy(url, options)
+    request = Request(url, most=min(most, _limit.bytes), options=storage_options, **how)
+    lease = _copy(request)
     return lease.path, lease
 
 
-def _copy(url: str, options: Mapping[str, Any] | None) -> Lease:
-    folder, key = folder_at(_folder()), key_of(url, options)
+def _copy(request: Request) -> Lease:
+    url = request.url
+    folder, key = folder_at(_folder()), key_of(url, request.options)
     with alone(folder / key), new_at(folder / key) as fresh:
         entry, lease = _latest(folder, key)
         fresh.mkdir()
         within, archive = _archive(url)
-        request = Request(within, most=_limit.bytes, options=options)
+        request = request._replace(url=within)
         if entry is not None:
-            request = request._replace(known=entry.stamp, timeout=SILENCE, deadline=PATIENCE)
+            request = request._replace(
+                known=entry.stamp,
+                timeout=min(request.timeout, SILENCE),
+                deadline=min(request.deadline, PATIENCE),
+            )
         try:
             stamp = fetch(request, fresh / file_name(url))
         except Unchanged:
@@ -298,7 +312,7 @@ def _archive(url: str) -> tuple[str, Lease | None]:
     inner, _, last = url.rpartition("::")
     if not inner or scheme_of(last) not in WEB:
         return url, None
-    lease = _copy(last, None)
+    lease = _copy(Request(last, most=_limit.bytes))
     return f"{inner}::file://{lease.path}", lease
 
 

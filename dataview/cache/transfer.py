@@ -18,6 +18,7 @@ from dataview.sources import (
     repeated,
     scheme_of,
     shown,
+    version_in,
 )
 
 Stamp: TypeAlias = "dict[str, str | int]"
@@ -27,11 +28,9 @@ Stamp: TypeAlias = "dict[str, str | int]"
 PIECE = 1 << 16
 """How many bytes are read at a time."""
 
-MARKS = (
-    *("ETag", "etag", "generation", "md5Hash", "CRC"),
-    *("LastModified", "last_modified", "mtime", "modified", "updated", "created", "date_time"),
-)
-"""What file systems of fsspec say of a file that is different when its bytes are."""
+
+class TooLong(OSError):
+    """A file of more bytes than are to be kept."""
 
 
 class Unchanged(Exception):
@@ -106,7 +105,7 @@ class Arriving:
 
     def _check(self, count: int) -> None:
         if count > self.request.most:
-            raise OSError(
+            raise TooLong(
                 errno.EFBIG,
                 f"it has {count} bytes or more, and up to {self.request.most} are kept; "
                 "dv.cache.set_limit() allows more, dv.cache.download() keeps it without a limit",
@@ -252,8 +251,7 @@ def _stamp_at(system: Any, path: str, url: str) -> Stamp:
             ".zarr.zip, or fetch the folder with fsspec's get(…, recursive=True)",
             shown(url),
         )
-    marks = {name: info[name] for name in MARKS if name in info}
-    stamp: Stamp = {"etag": str(marks or info)}
+    stamp: Stamp = {"etag": version_in(info)}
     if isinstance(info.get("size"), int):
         stamp["size"] = info["size"]
     return stamp

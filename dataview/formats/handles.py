@@ -35,7 +35,7 @@ class OpenFile:
 
     __slots__ = ("__weakref__", "claim", "file", "mode", "path", "process", "seen")
 
-    def __init__(self, path: str, mode: str, file: Any, claim: Claim | None = None) -> None:
+    def __init__(self, path: str, mode: str, file: Any, claim: Any = None) -> None:
         self.path, self.mode, self.file, self.claim = path, mode, file, claim
         self.process = os.getpid()
         self.seen = _seen(path)

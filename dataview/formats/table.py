@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import errno
+import functools
 import glob
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from dataview.cache import local_copy
 from dataview.errors import hint, unknown_option, warn
 from dataview.formats import advice
 from dataview.formats.arrays import (
     has_arrays,
     is_zarr,
     open_array,
+    open_array_elsewhere,
     open_folder,
     open_hdf5,
     open_matlab,
@@ -25,7 +26,9 @@ from dataview.formats.arrays import (
     open_safetensors,
     open_torch,
     open_zarr,
+    open_zarr_elsewhere,
 )
+from dataview.formats.elsewhere import opened_elsewhere, way_in
 from dataview.formats.handles import Claim, claimed, forget_writer
 from dataview.formats.media import (
     MEDIA_SUFFIXES,
@@ -39,6 +42,7 @@ from dataview.formats.tables import (
     has_tables,
     open_feather,
     open_parquet,
+    open_parquet_elsewhere,
     open_partitions,
     open_sqlite,
 )
@@ -48,7 +52,7 @@ from dataview.formats.writers.csv import CSV_WRITER
 from dataview.formats.writers.json import JSON_WRITER
 from dataview.formats.writers.tables import TABLE_WRITERS
 from dataview.plan.node import Node
-from dataview.sources import is_url
+from dataview.sources import file_name, is_url
 from dataview.write import Recovery, journals_of, recovered
 
 Open: TypeAlias = Callable[..., Node]
@@ -66,7 +70,8 @@ class Format(NamedTuple):
     `can` names those of its abilities that `save` does not tell; `needs` is the library that is
     imported when a file is opened.  `is_folder` says whether a folder is one; if it has to look
     through the folder for that, it returns what opens it, which need not do so again.  `is_table`
-    says whether several files open as one, for which `open` takes a list of paths.
+    says whether several files open as one, for which `open` takes a list of paths.  `in_parts`
+    opens a file elsewhere, at a Place, of which parts are read.
     """
 
     suffixes: tuple[str, ...]
@@ -77,6 +82,7 @@ class Format(NamedTuple):
     can: frozenset[str] = frozenset({"random access"})
     needs: str = ""
     is_table: bool = False
+    in_parts: Open | None = None
 
 
 IN_PLACE = frozenset({"random access", "in place"})
@@ -84,7 +90,14 @@ RAGGED = frozenset({"random access", "ragged"})
 COLUMNS = RAGGED | {"missing values"}
 
 FORMATS = {
-    "npy": Format((".npy",), open_array, WRITERS["npy"], b"\x93NUMPY", can=IN_PLACE),
+    "npy": Format(
+        (".npy",),
+        open_array,
+        WRITERS["npy"],
+        b"\x93NUMPY",
+        can=IN_PLACE,
+        in_parts=open_array_elsewhere,
+    ),
     "npz": Format((".npz",), open_npz, WRITERS["npz"], b"PK\3\4", can=RAGGED),
     "hdf5": Format(
         (".h5", ".hdf5", ".hdf", ".he5", ".h5ad"),
@@ -113,6 +126,7 @@ FORMATS = {
         is_folder=is_zarr,
         can=IN_PLACE | RAGGED,
         needs="zarr",
+        in_parts=open_zarr_elsewhere,
     ),
     "archive": Format(
         (".zip", ".tar", ".tar.gz", ".tgz"),
@@ -150,6 +164,7 @@ FORMATS = {
         can=COLUMNS,
         needs="pyarrow",
         is_table=True,
+        in_parts=open_parquet_elsewhere,
     ),
     "feather": Format(
         (".feather", ".arrow", ".ipc"),
@@ -196,18 +211,18 @@ def opened(
         )
     lease = None
     if isinstance(path, str) and is_url(path):
-        path, lease = local_copy(path, mode, options.pop("storage_options", None))
+        way, row = way_in(options), _by_name(path, format)
+        in_parts = row and row.in_parts
+        if in_parts is not None:
+            _check_options(in_parts, 1, options, path)
+            in_parts = functools.partial(in_parts, **options)
+        there = opened_elsewhere(path, mode, way, in_parts)
+        if isinstance(there, Node):
+            return there
+        path, lease = there
     single = path if isinstance(path, str) else None
     found = _format_of([path] if isinstance(path, str) else path, format)
-    known = list(inspect.signature(found.open).parameters)[3:] if options else []
-    for name, value in options.items():
-        if name not in known:
-            raise unknown_option(
-                name,
-                ["mode", "format", "lock", "durable", *known],
-                f"open of {path!r}",
-                advice.for_option(name, value, known),
-            )
+    _check_options(found.open, 3, options, path)
     if single is None:
         return _together(found, [os.path.abspath(one) for one in path], mode, options)
     place = os.path.abspath(single)
@@ -225,6 +240,27 @@ def opened(
         if claim is not None:
             claim.release()
         raise
+
+
+def _check_options(function: Open, skipped: int, options: Mapping[str, Any], path: Any) -> None:
+    """Raise for an option that a function does not have behind its first parameters."""
+    known = list(inspect.signature(function).parameters)[skipped:] if options else []
+    for name, value in options.items():
+        if name not in known:
+            raise unknown_option(
+                name,
+                ["mode", "format", "lock", "durable", *known],
+                f"open of {path!r}",
+                advice.for_option(name, value, known),
+            )
+
+
+def _by_name(url: str, format: str | None) -> Format | None:
+    """Return the format of which a URL says that its file is, if it does."""
+    if format is not None:
+        return FORMATS[_named(format)]
+    name = file_name(url).lower()
+    return next((row for row in FORMATS.values() if name.endswith(row.suffixes)), None)
 
 
 def _format_of(paths: Sequence[str], format: str | None) -> Format:

@@ -104,8 +104,15 @@ def write_at(file: io.FileIO, block: np.ndarray, place: int) -> None:
 
 
 def read_runs(file: io.FileIO, block: np.ndarray, runs: Iterable[tuple[int, int]]) -> None:
-    """Fill an array with the runs of bytes that have these places and sizes in a file."""
-    _transfer(_reader, file, block, runs)
+    """Fill an array with the runs of bytes that have these places and sizes in a file.
+
+    A file that is not on this machine fills it itself.
+    """
+    fill = getattr(file, "fill", None)
+    if fill is not None:
+        fill(block, runs)
+    else:
+        _transfer(_reader, file, block, runs)
 
 
 def write_runs(file: io.FileIO, block: np.ndarray, runs: Iterable[tuple[int, int]]) -> None:

@@ -132,7 +132,7 @@ class NpySource(Source):
         self.block = Block(file.header.offset, stored, file.header.dtype, members)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return NpySource, (self.file, self.members, self.shape)
+        return type(self), (self.file, self.members, self.shape)
 
     def read(self, index: Index, memo: Memo) -> np.ndarray:
         """Return a new array, so that nobody holds pages of the file.
@@ -227,17 +227,17 @@ class NpySource(Source):
         """Return the same elements in their order under another shape, if they lie in order."""
         if self.header.fortran or self.members:
             return None
-        return NpySource(self.file, (), shape)
+        return type(self)(self.file, (), shape)
 
     def member(self, name: str) -> NpySource:
         """Return one field of a structured file."""
-        return NpySource(self.file, (*self.members, name))
+        return type(self)(self.file, (*self.members, name))
 
     def reference(self) -> Reference:
         """Return what keeps the path and the header of the file, which nobody holds open."""
-        file, members, shape = self.file, self.members, self.shape
+        kind, file, members, shape = type(self), self.file, self.members, self.shape
         key = self.path, self.header.offset, members, shape, self.dtype
-        return by_path(self, key, lambda: NpySource(file, members, shape))
+        return by_path(self, key, lambda: kind(file, members, shape))
 
     @property
     def journals(self) -> Any:
@@ -260,7 +260,7 @@ class NpySource(Source):
         """Return the part of this array that has an address."""
         if address[:2] != (self.path_inside, self.header.offset):
             return None
-        found = NpySource(self.file, *address[2:4])
+        found = type(self)(self.file, *address[2:4])
         return found if found.dtype == address[4] else None
 
     def is_written_at_once(self, index: Index) -> bool:

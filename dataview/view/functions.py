@@ -41,8 +41,8 @@ def open(
     says which format it is, or else `format`.  Groups are nested fields, and attributes metadata.
     Options are those of the format: see "Files" in the documentation.  `d._close()` closes it, and
     so does a `with` block.  Tables of several files are one, whose rows follow one another: for
-    these the path is a list of paths, or has "*", "?" or "[…]" in it.  Of a URL, a copy is opened
-    that `dv.cache` keeps, with mode "r".
+    these the path is a list of paths, or has "*", "?" or "[…]" in it.  Of a URL, a copy
+    is opened that `dv.cache` keeps, or of a larger file the parts that are needed, with mode "r".
 
     With `get=` the file is an index: a table whose column `filename` names other files, or a folder
     of files.  The view has its columns and what is got of each file: see "Indexes".

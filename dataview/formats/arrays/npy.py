@@ -17,7 +17,17 @@ from dataview.formats.handles import Claim
 from dataview.formats.layout import LONGEST_TEXT, NAME, restored
 from dataview.plan.build import stored
 from dataview.plan.node import Node
-from dataview.sources import ArraySource, HoldsObjects, Opening, open_npy, open_regular
+from dataview.sources import (
+    ArraySource,
+    HoldsObjects,
+    Opening,
+    Place,
+    WholeOnly,
+    open_npy,
+    open_regular,
+    open_remote_npy,
+    shown,
+)
 
 
 def open_array(path: str, mode: str, claim: Claim | None = None, pickle: bool = False) -> Node:
@@ -34,6 +44,16 @@ def open_array(path: str, mode: str, claim: Claim | None = None, pickle: bool = 
             ) from None
     with open(path, "rb") as file:
         return stored(objects_in(file))
+
+
+def open_array_elsewhere(place: Place, pickle: bool = False) -> Node:
+    """Return the node of an `.npy` file elsewhere, of which rows are read when they are needed."""
+    try:
+        return stored(open_remote_npy(place))
+    except HoldsObjects as error:
+        if not pickle:
+            raise
+        raise WholeOnly(f"{shown(place.url)} holds objects, which are read whole") from error
 
 
 def objects_in(file: Any) -> ArraySource:

@@ -28,7 +28,16 @@ from dataview.formats.layout import NAME, restored_record
 from dataview.plan.build import stored
 from dataview.plan.kinds import Record
 from dataview.plan.node import Node
-from dataview.sources import ArrayLike, Reference, Source, by_path, open_regular
+from dataview.sources import (
+    ArrayLike,
+    Place,
+    Reference,
+    Source,
+    WholeOnly,
+    by_path,
+    open_regular,
+    shown,
+)
 
 
 class ZarrSource(ArrayLike):
@@ -51,7 +60,9 @@ class ZarrSource(ArrayLike):
         self.file = file
         self.process = os.getpid()
         self.chunk_rows = int(array.chunks[0]) if array.ndim else 1
-        place = getattr(store, "root", None) or getattr(store, "path", None)  # of a zip file
+        place = getattr(store, "root", None)
+        if place is None and not hasattr(store, "fs"):  # a path elsewhere may be one here, too
+            place = getattr(store, "path", None)  # of a zip file
         root = getattr(place, "name", None) or type(store).__name__
         self.folder = None
         if place is not None and os.path.isdir(place):
@@ -131,11 +142,15 @@ class ZarrSource(ArrayLike):
             ) from error
 
     def _open_in_fork(self, path: str) -> None:
-        """Open a zip file anew: its lock may have been held by a thread of the parent."""
+        """Open anew what is no folder: its lock may have been held by a thread of the parent."""
         zarr = import_library("zarr", "dataview[zarr]")
         self.process = os.getpid()
+        store: Any = None
         if isinstance(self.array.store, zarr.storage.ZipStore):
             store = zarr.storage.ZipStore(path, mode="r")
+        elif self.file is not None and isinstance(self.file.claim, RemoteFolder):
+            store = self.file.claim.store()
+        if store is not None:
             self.array = zarr.open_array(store, path=self.array.path, mode="r")
 
     def growing(self, count: int) -> Resized:
@@ -220,6 +235,37 @@ def _from_zip(zarr: Any, path: str, mode: str, claim: Claim | None) -> Node:
             raise ValueError(f"{path} is neither a folder of zarr nor a zip file with one")
     store = zarr.storage.ZipStore(path, mode="r")
     return _root(zarr, OpenFile(path, mode, store, claim), mode)
+
+
+class RemoteFolder:
+    """A folder of zarr elsewhere; it takes the place of a claim, which who writes one has."""
+
+    journals = None
+
+    def __init__(self, place: Place) -> None:
+        self.place, self.note = place, f"parts of {shown(place.url)}"
+
+    def store(self) -> Any:
+        """Return a new store of zarr, which fsspec reads."""
+        zarr = import_library("zarr", "dataview[zarr]")
+        import_library("fsspec", "dataview[remote]")
+        options = {"skip_instance_cache": True, **(self.place.options or {})}
+        return zarr.storage.FsspecStore.from_url(
+            self.place.url, storage_options=options, read_only=True
+        )
+
+    def release(self) -> None:
+        """Do nothing: nobody waits for a folder that is only read."""
+
+
+def open_zarr_elsewhere(place: Place) -> Node:
+    """Return the node of a folder of zarr elsewhere: chunks are brought when they are needed."""
+    name = shown(place.url)
+    if name.endswith(".zip"):
+        raise WholeOnly(f"{name} is a zip file, which is read whole, as a copy; leave keep= out")
+    zarr = import_library("zarr", "dataview[zarr]")
+    folder = RemoteFolder(place)
+    return _root(zarr, OpenFile(name, "r", folder.store(), folder), "r")
 
 
 def _root(zarr: Any, file: OpenFile, mode: str) -> Node:

@@ -4,6 +4,7 @@ from dataview.formats.tables.arrow import TABLE_META
 from dataview.formats.tables.column_nodes import table_node
 from dataview.formats.tables.columns import Column, Kind, Name, Table
 from dataview.formats.tables.in_memory import node_of_column, node_of_table
+from dataview.formats.tables.parquet_elsewhere import open_parquet_elsewhere
 from dataview.formats.tables.partitions import (
     TABLE_SUFFIXES,
     has_tables,
@@ -30,6 +31,7 @@ __all__ = [
     "node_of_table",
     "open_feather",
     "open_parquet",
+    "open_parquet_elsewhere",
     "open_partitions",
     "open_sqlite",
     "table_node",

@@ -38,12 +38,6 @@ MOST_TIMES = 100
 """What would have more bytes in memory, and so many times as many as in the file, is refused."""
 
 
-def _seen(path: str) -> tuple[int, int, int, int]:
-    """Return what tells a file from another, and from itself when it has been written again."""
-    found = os.stat(path)
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
-
-
 class ArrowTable(Table):
     """A file that Arrow reads; `leaves` are its columns, `lost` those that cannot be viewed."""
 
@@ -58,7 +52,7 @@ class ArrowTable(Table):
         self.lost: dict[str, str] = {}
         self.meta: dict[str, Any] = {}
         self.dictionaries: dict[Name, Any] = {}  # those of codes; None for texts kept so
-        self.seen = _seen(path)
+        self.seen = self.look()
         with named_in_errors(path):
             self.state, starts = self.load()
         super().__init__(os.path.basename(path), starts)
@@ -70,6 +64,11 @@ class ArrowTable(Table):
     @abstractmethod
     def arrays(self, names: Collection[Name], first: int, stop: int) -> Any:
         """Return an Arrow table that has some columns of some groups, and perhaps others."""
+
+    def look(self) -> tuple[int, int, int, int]:
+        """Return what tells a file from another, and from itself when it has been written again."""
+        found = os.stat(self.path)
+        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _reopened, (type(self), self.path, self.opening, self.signature(), dict(self.fills))
@@ -83,7 +82,7 @@ class ArrowTable(Table):
     def check(self) -> None:
         """Raise if the file was closed, or is another by now."""
         self.opening.check()
-        if self.seen != _seen(self.path):
+        if self.seen != self.look():
             raise ValueError(f"{self.path} has changed since it was opened; open it again")
 
     def read(self, names: Collection[Name], first: int, stop: int) -> Mapping[Name, Column]:

@@ -47,9 +47,8 @@ class ParquetTable(ArrowTable):
         parquet = import_library("pyarrow.parquet", "dataview[arrow]")
         self._idle: dict[bool, list[Any]] = {True: [], False: []}
         self._taking = threading.Lock()
-        with open_regular(self.path) as file:
-            state = state_of(file)
-        self.metadata = parquet.read_metadata(self.path)
+        state = self.state_now()
+        self.metadata = parquet.read_metadata(self.to_read()["source"])
         schema = self.metadata.schema
         fields = schema.to_arrow_schema()
         check_names(fields.names)
@@ -179,7 +178,7 @@ class ParquetTable(ArrowTable):
             parquet = import_library("pyarrow.parquet", "dataview[arrow]")
             texts = self._as_codes if as_codes else None
             reader = parquet.ParquetFile(
-                self.path, metadata=self.metadata, read_dictionary=texts, pre_buffer=False
+                **self.to_read(), metadata=self.metadata, read_dictionary=texts
             )
         yield reader
         if self.keeps_open:
@@ -187,6 +186,15 @@ class ParquetTable(ArrowTable):
                 idle.append(reader)
         else:
             reader.close()
+
+    def state_now(self) -> FileState:
+        """Return the state of the file, which is no pipe."""
+        with open_regular(self.path) as file:
+            return state_of(file)
+
+    def to_read(self) -> dict[str, Any]:
+        """Return what pyarrow reads, and how."""
+        return {"source": self.path, "pre_buffer": False}
 
     def _check_sizes(self, names: Collection[Name], groups: list[int]) -> None:
         """Raise if a few bytes would be unpacked to very many."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from dataview.errors import import_library
 from dataview.sources.remote.attempts import BrokenOff, repeated
@@ -17,8 +17,21 @@ AT_ONCE = 8
 PASSING = (errno.EIO, errno.EBUSY, getattr(errno, "EREMOTEIO", errno.EIO))
 """What file systems say of a server that may answer a later attempt."""
 
+MARKS = (
+    *("ETag", "etag", "generation", "md5Hash", "CRC"),
+    *("LastModified", "last_modified", "mtime", "modified", "updated", "created", "date_time"),
+)
+"""What file systems of fsspec say of a file that is different when its bytes are."""
+
 OF_LIBRARIES = ("ConnectionError", "HTTPClientError", "ClientConnectionError", "ClientPayloadError")
 """Names of errors that libraries raise for connections, and that are none of Python's own."""
+
+
+Result = TypeVar("Result")
+
+
+class WholeOnly(OSError):
+    """A file of which no parts can be had."""
 
 
 class Place(NamedTuple):
@@ -28,18 +41,53 @@ class Place(NamedTuple):
     options: Mapping[str, Any] | None = None
     timeout: float = 30.0
     deadline: float = 10.0
+    version: str | None = None
+
+    def check(self, version: str) -> None:
+        """Raise if the file is of another version than the one that is known, if that is so."""
+        if self.version not in (None, version):
+            raise ValueError(f"{shown(self.url)} has changed since it was opened; open it again")
 
 
 def read_from_place(place: Place, runs: Sequence[Run]) -> list[bytes]:
     """Return the bytes of runs of a file that fsspec reaches."""
+
+    def read(system: Any, path: str) -> list[bytes]:
+        if place.version is not None:
+            place.check(_info(system, path, place.url)[1])
+        found = (_by_requests if system.async_impl else _by_file)(system, path, runs)
+        for run, data in zip(runs, found, strict=True):
+            if run is not WHOLE and len(data) != run[1] - run[0]:
+                raise _short(system, path, place, run, len(data))
+        return found
+
+    return _repeated(place, read)
+
+
+def look_at_place(place: Place, count: int) -> tuple[bytes, int, str]:
+    """Return the first bytes of a file that fsspec reaches, its size, and its version."""
+
+    def look(system: Any, path: str) -> tuple[bytes, int, str]:
+        size, version = _info(system, path, place.url)
+        if size is None:
+            raise WholeOnly(f"how many bytes {shown(place.url)} has is not known")
+        run = 0, min(count, size)
+        found = (_by_requests if system.async_impl else _by_file)(system, path, [run])
+        return found[0], size, version
+
+    return _repeated(place, look)
+
+
+def _repeated(place: Place, attempt: Callable[[Any, str], Result]) -> Result:
+    """Make an attempt with the file system of a place, and others while that may help."""
     try:
-        return repeated(lambda: _read(place, runs), place_may_pass, place.deadline)
+        return repeated(lambda: _with_system(place, attempt), place_may_pass, place.deadline)
     except Exception as error:  # of a file system, which does not know the URL
         error.add_note(f"while {shown(place.url)} was read")
         raise
 
 
-def _read(place: Place, runs: Sequence[Run]) -> list[bytes]:
+def _with_system(place: Place, attempt: Callable[[Any, str], Result]) -> Result:
     fsspec = import_library("fsspec", "dataview[remote]")
     # fsspec keeps what it has opened, for each process and thread; an archive stays open with that.
     kind = fsspec.get_filesystem_class(place.url.partition("::")[0].partition("://")[0])
@@ -47,16 +95,25 @@ def _read(place: Place, runs: Sequence[Run]) -> list[bytes]:
     options = {"skip_instance_cache": True} if is_archive else {}
     system, path = fsspec.core.url_to_fs(place.url, **options, **(place.options or {}))
     try:
-        found = (
-            _by_requests(system, path, runs) if system.async_impl else _by_file(system, path, runs)
-        )
-        for run, data in zip(runs, found, strict=True):
-            if run is not WHOLE and len(data) != run[1] - run[0]:
-                raise _short(system, path, place, run, len(data))
-        return found
+        return attempt(system, path)
     finally:
         if is_archive:
             system.close()
+
+
+def _info(system: Any, path: str, url: str) -> tuple[int | None, str]:
+    """Return how many bytes a file has, and its version, as they are now."""
+    system.invalidate_cache(path)
+    found = system.info(path)
+    if found.get("type") == "directory":
+        raise IsADirectoryError(errno.EISDIR, "it is a folder, and a file is read", shown(url))
+    size = found.get("size")
+    return size if isinstance(size, int) else None, version_in(found)
+
+
+def version_in(info: Mapping[str, Any]) -> str:
+    """Return what tells a version of a file from others, from what a file system says of it."""
+    return str({name: info[name] for name in MARKS if name in info} or info)
 
 
 def _by_requests(system: Any, path: str, runs: Sequence[Run]) -> list[bytes]:

@@ -40,11 +40,15 @@ def read_ranges(
     [b'abcdefgh']
     >>> fsspec.filesystem("memory").rm("/read_ranges")
     """
-    given = os.fsdecode(url)
-    asked = None if ranges is None else checked(ranges)
-    runs = [WHOLE] if asked is None else coalesced(asked, gap)
-    found = _read(Place(given, storage_options, timeout, deadline), runs) if runs else []
-    return found if asked is None else parts_of(asked, runs, found)
+    place = Place(os.fsdecode(url), storage_options, timeout, deadline)
+    return _read(place, [WHOLE]) if ranges is None else read_from(place, ranges, gap)
+
+
+def read_from(place: Place, ranges: Iterable[Range], gap: int = GAP) -> list[bytes]:
+    """Return the bytes of ranges of a file at a place, by as few requests as there are runs."""
+    asked = checked(ranges)
+    runs = coalesced(asked, gap)
+    return parts_of(asked, runs, _read(place, runs) if runs else [])
 
 
 def _read(place: Place, runs: Sequence[Run]) -> list[bytes]:

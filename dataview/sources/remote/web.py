@@ -7,11 +7,11 @@ import errno
 import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 from dataview.errors import import_library
 from dataview.sources.remote.attempts import BrokenOff, repeated
-from dataview.sources.remote.places import AT_ONCE, Place
+from dataview.sources.remote.places import AT_ONCE, Place, WholeOnly
 from dataview.sources.remote.runs import WHOLE, Run, beyond
 from dataview.sources.remote.urls import shown
 
@@ -25,8 +25,12 @@ MOST_WHOLE = 1 << 30
 """Files up to so many bytes are brought whole by a server that gives no parts of files."""
 
 
-class _NoParts(Exception):
-    """The server gives whole files only."""
+class _Answer(NamedTuple):
+    """Bytes of a file, what tells its version, and how many it has, if that is known."""
+
+    data: bytes
+    version: str
+    size: int | None
 
 
 def read_from_web(place: Place, runs: Sequence[Run]) -> list[bytes]:
@@ -37,12 +41,21 @@ def read_from_web(place: Place, runs: Sequence[Run]) -> list[bytes]:
     with _session() as session:
         try:
             return _each(session, place, runs)
-        except _NoParts:
+        except WholeOnly:
             (whole,) = _each(session, place, [WHOLE])
     for run in runs:
         if run[1] > len(whole):
             raise beyond(shown(place.url), len(whole), run)
     return [whole[slice(*run)] for run in runs]
+
+
+def look_at_web(place: Place, count: int) -> tuple[bytes, int, str]:
+    """Return the first bytes of a file on a web server, its size, and its version."""
+    with _session() as session:
+        found = _read(session, place, (0, count), may_be_short=True)
+    if found.size is None:
+        raise WholeOnly(f"how many bytes {shown(place.url)} has is not known")
+    return found.data, found.size, found.version
 
 
 @contextlib.contextmanager
@@ -72,13 +85,14 @@ def _each(session: Any, place: Place, runs: Sequence[Run]) -> list[bytes]:
             except BaseException:
                 threads.shutdown(wait=False, cancel_futures=True)
                 raise
-    if len({version for _, version in found}) > 1:
+    if len({one.version for one in found}) > 1:
         raise ValueError(f"{shown(place.url)} was replaced while it was read; read it again")
-    return [data for data, _ in found]
+    place.check(found[0].version)
+    return [one.data for one in found]
 
 
-def _read(session: Any, place: Place, run: Run) -> tuple[bytes, str]:
-    """Return the bytes of a run, and what tells the version of the file."""
+def _read(session: Any, place: Place, run: Run, may_be_short: bool = False) -> _Answer:
+    """Return the bytes of a run; `may_be_short` allows that the file has fewer."""
     requests = import_library("requests", "dataview[download]")
     url = shown(place.url)
     data = bytearray()
@@ -86,51 +100,53 @@ def _read(session: Any, place: Place, run: Run) -> tuple[bytes, str]:
     if run is not WHOLE:
         asked["Range"] = f"bytes={run[0]}-{run[1] - 1}"
 
-    def attempt() -> str:
+    def attempt() -> _Answer:
         data.clear()
         with session.get(place.url, headers=asked, stream=True, timeout=place.timeout) as answer:
-            size = _size(answer, place.url, run)
+            size, whole = _sizes(answer, place.url, run, may_be_short)
             for piece in answer.iter_content(PIECE):
                 data.extend(piece)
                 if size is not None and len(data) > size:
                     break
             if size is not None and len(data) != size:
                 raise BrokenOff(f"{len(data)} bytes have arrived in place of {size}")
-            return str(answer.headers.get("ETag") or answer.headers.get("Last-Modified"))
+            version = str(answer.headers.get("ETag") or answer.headers.get("Last-Modified"))
+            return _Answer(bytes(data), version, whole)
 
     try:
-        version = repeated(attempt, may_pass, place.deadline, lambda: len(data))
+        return repeated(attempt, may_pass, place.deadline, lambda: len(data))
     except requests.HTTPError as error:
         raise refused(place.url, error.response) from error
     except requests.exceptions.InvalidURL as error:
         raise ValueError(f"{url!r} is no URL of a web server: {error}") from error
     except (requests.RequestException, BrokenOff) as error:
         raise ConnectionError(f"{url} could not be read: {error}") from error
-    return bytes(data), version
 
 
-def _size(answer: Any, url: str, run: Run) -> int | None:
-    """Return how many bytes an answer is to have, None if it does not say so; or raise."""
+def _sizes(answer: Any, url: str, run: Run, may_be_short: bool) -> tuple[int | None, int | None]:
+    """Return how many bytes an answer is to have, and the file; None where it does not say so."""
     part = answer.headers.get("Content-Range", "")
     known = re.fullmatch(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)", part.strip())
-    if answer.status_code == 416 and known is not None and known[3] != "*":
-        raise beyond(shown(url), int(known[3]), run)
+    whole = None if known is None or known[3] == "*" else int(known[3])
+    if answer.status_code == 416 and whole is not None:
+        raise beyond(shown(url), whole, run)
     answer.raise_for_status()
     if run is WHOLE:
         if answer.status_code not in (200, 203):
             raise refused(url, answer)
-        return _whole(answer, url)
+        return _whole(answer, url), None
     if answer.status_code == 200:
-        raise _NoParts
+        raise WholeOnly(f"the server of {shown(url)} gives no parts of files")
     if answer.status_code != 206 or known is None or known[1] is None:
         raise refused(url, answer)
-    if known[3] != "*" and int(known[3]) < run[1]:
-        raise beyond(shown(url), int(known[3]), run)
-    if (int(known[1]), int(known[2]) + 1) != run:
-        raise BrokenOff(
-            f"the server sends {part!r}, and bytes {run[0]}-{run[1] - 1} were asked for"
-        )
-    return run[1] - run[0]
+    start, stop = run
+    if whole is not None and whole < stop:
+        if not may_be_short:
+            raise beyond(shown(url), whole, run)
+        stop = whole
+    if (int(known[1]), int(known[2]) + 1) != (start, stop):
+        raise BrokenOff(f"the server sends {part!r}, and bytes {start}-{stop - 1} were asked for")
+    return stop - start, whole
 
 
 def _whole(answer: Any, url: str) -> int | None:

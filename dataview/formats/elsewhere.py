@@ -1,0 +1,67 @@
+"""Files named by a URL: a copy that is kept, or parts that are read where the file is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from dataview.cache import Lease, TooLong, local_copy
+from dataview.plan.node import Node
+from dataview.sizes import sizes
+from dataview.sources import Place, WholeOnly, local_path, shown
+
+
+class Way(NamedTuple):
+    """How a file elsewhere is opened.
+
+    `keep` says whether a copy is kept; None leaves that to the size.
+    """
+
+    keep: bool | None = None
+    storage_options: Mapping[str, Any] | None = None
+    progress: Any = None
+    timeout: float = 30.0
+    deadline: float = 10.0
+
+
+def way_in(options: dict[str, Any]) -> Way:
+    """Take out of the options of a format those that say how a file elsewhere is opened."""
+    way = Way(**{name: options.pop(name) for name in Way._fields if name in options})
+    if way.keep not in (True, False, None):
+        raise TypeError(f"keep is True, False, or None: by the size; got {way.keep!r}")
+    return way
+
+
+def opened_elsewhere(
+    url: str, mode: str, way: Way, in_parts: Callable[[Place], Node] | None
+) -> Node | tuple[str, Lease | None]:
+    """Return the node of a file that `in_parts` opens where it is, or the path of a copy.
+
+    In parts are read larger files of which a copy was not asked for; but not what is in an archive,
+    which would be unpacked from its beginning each time.
+    """
+
+    def copy(most: float = float("inf")) -> tuple[str, Lease | None]:
+        how = way._asdict()
+        del how["keep"]
+        return local_copy(url, mode, most, **how)
+
+    is_inside = "::" in url and way.keep is None
+    if in_parts is None or way.keep or is_inside or mode != "r" or local_path(url) is not None:
+        if way.keep is False:
+            raise ValueError(
+                f"keep=False: {shown(url)} is of a format whose files are read whole, as a copy; "
+                "leave keep= out"
+            )
+        return copy()
+    if way.keep is None:
+        try:
+            return copy(sizes.copied_bytes)
+        except (TooLong, IsADirectoryError):
+            pass
+    try:
+        return in_parts(Place(url, way.storage_options, way.timeout, way.deadline))
+    except WholeOnly:
+        if way.keep is False:
+            raise
+        return copy()

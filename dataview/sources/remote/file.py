@@ -1,0 +1,102 @@
+"""A file elsewhere that stays where it is: parts of one version of it, when they are needed."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from dataview.sources.remote.places import Place, look_at_place
+from dataview.sources.remote.reading import read_from
+from dataview.sources.remote.runs import Range
+from dataview.sources.remote.urls import WEB, scheme_of, shown
+from dataview.sources.remote.web import look_at_web
+
+BEGIN = 1 << 16
+"""So many bytes are brought when a file is looked at: headers are among them."""
+
+
+class RemoteFile:
+    """A file elsewhere, of which parts are read; nothing stays open, so any process may use it.
+
+    It takes the place of a claim, which who writes a file has: `note` says in the words of a view
+    where the data are.
+    """
+
+    __slots__ = ("__weakref__", "begin", "note", "place", "size")
+
+    journals = None
+
+    def __init__(self, place: Place, size: int | None = None) -> None:
+        self.begin = b""
+        if size is None:
+            is_web = scheme_of(place.url) in WEB and "::" not in place.url
+            self.begin, size, version = (look_at_web if is_web else look_at_place)(place, BEGIN)
+            place = place._replace(version=version)
+        self.place, self.size = place, size
+        self.note = f"parts of {shown(place.url)}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RemoteFile, (self.place, self.size)
+
+    def read_ranges(self, ranges: Iterable[Range]) -> list[bytes]:
+        """Return the bytes of ranges, or raise if the file is another by now."""
+        return read_from(self.place, ranges)
+
+    def fill(self, block: np.ndarray, runs: Iterable[tuple[int, int]]) -> None:
+        """Fill an array with the runs of bytes that have these places and sizes."""
+        data: Any = block.reshape(-1).view(np.uint8)
+        done = 0
+        for part in self.read_ranges(runs):
+            data[done : done + len(part)] = np.frombuffer(part, np.uint8)
+            done += len(part)
+
+    def reader(self) -> Reader:
+        """Return a file object for libraries."""
+        return Reader(self)
+
+    def release(self) -> None:
+        """Do nothing: nobody waits for a file that is only read."""
+
+
+class Reader(io.RawIOBase):
+    """A file object that reads parts of a remote file."""
+
+    def __init__(self, file: RemoteFile) -> None:
+        self.file, self.at = file, 0
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go to a position."""
+        self.at = offset + (0, self.at, self.file.size)[whence]
+        return self.at
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self.at
+
+    def size(self) -> int:
+        """Return how many bytes the file has."""
+        return self.file.size
+
+    def readinto(self, buffer: Any) -> int:
+        """Read as many bytes as there are room and data for."""
+        start, view = self.at, memoryview(buffer).cast("B")
+        stop = min(start + len(view), self.file.size)
+        if stop <= start:
+            return 0
+        if stop <= len(self.file.begin):
+            view[: stop - start] = self.file.begin[start:stop]
+        else:
+            view[: stop - start] = self.file.read_ranges([(start, stop - start)])[0]
+        self.at = stop
+        return stop - start
