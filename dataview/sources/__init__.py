@@ -142,4 +142,4 @@ __all__ = [
     "temporary_file",
     "temporary_npy",
     "version_in",
-]  # fmt: skip
+]
