@@ -10,6 +10,8 @@ from PIL import Image
 import dataview as dv
 from dataview.formats.indexes import getters
 from dataview.formats.media import decoders
+from dataview.index import gather
+from dataview.sources import Source
 from oracle import assert_same
 from servers import serving
 
@@ -587,3 +589,39 @@ def test_another_index_may_be_longer_or_shorter_if_its_sampler_is_endless(tmp_pa
     again = d._loader(2, sampler=["linear", "uniform"], seed=5)
     again.load_state_dict(state)
     assert [batch.item.other().tolist() for batch in again] == rest != first
+
+
+class Calls(Source):
+    """Numbers that count how often they are read."""
+
+    def __init__(self, count):
+        self.shape, self.dtype, self.calls = (count,), np.dtype("i8"), 0
+
+    def read(self, index, memo):
+        self.calls += 1
+        return gather.by_rows(index, lambda rows: rows)
+
+
+def test_columns_beside_samples_are_read_once_for_a_batch(tmp_path):
+    path, numbers = str(written(tmp_path, "x", "1")), Calls(20)
+    d = dv.View(filename=np.array([path] * 20), number=numbers)
+    loader = dv.open(d, get="text", processor=int)._loader(5)
+    assert [batch.number().tolist() for batch in loader] == np.arange(20).reshape(4, 5).tolist()
+    assert numbers.calls == 4
+
+
+def test_an_index_on_a_server_has_its_items_beside_it(tmp_path):
+    dv.cache.set_root(tmp_path / "cache")
+    try:
+        with serving() as server:
+            server.files |= {"/in/index.csv": b"filename,label\na.txt,X\nsub/b.txt,Y\n"}
+            server.files |= {"/in/a.txt": b"one", "/in/sub/b.txt": b"two", "/far/a.txt": b"far"}
+            url = f"{server.url}/in/index.csv"
+            with dv.open(url, get="text") as d:
+                assert d.item().tolist() == ["one", "two"]
+                assert d.url[1]() == f"{server.url}/in/sub/b.txt"
+            server.files["/in/index-meta.csv"] = f"host\n{server.url}/far\n".encode()
+            with dv.open(url, get="text") as d:
+                assert d.item[0]() == "far"
+    finally:
+        dv.cache.set_root(None)

@@ -7,7 +7,7 @@ the array itself has the name "".  A batch never shares memory with the data.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import SimpleNamespace
 from typing import Any, NamedTuple, Protocol, cast
@@ -117,6 +117,7 @@ class Assembly:
     unwrap: Callable[[Any], Any] = lambda value: value
     chunks: tuple[int, int] | None = None
     _by_sample: bool = field(init=False, repr=False, default=False)
+    _by_one: Sequence[str] = field(init=False, repr=False, default=())
     _is_steady: bool = field(init=False, repr=False, default=False)
     _remembers: bool = field(init=False, repr=False, default=False)
     _nothing: list[Any] = field(init=False, repr=False, default_factory=list)
@@ -129,7 +130,9 @@ class Assembly:
         if self.pad is not None and not is_changed:
             object.__setattr__(self, "_pads", ragged.padded_together(self.parts, self.pad))
             is_changed = self._pads is None
-        by_sample = is_changed or any(map(_has_samples, self.parts.values()))
+        by_one = [name for name, part in self.parts.items() if _has_samples(part)]
+        object.__setattr__(self, "_by_one", by_one)
+        by_sample = is_changed or bool(by_one)
         object.__setattr__(self, "_by_sample", by_sample)
         parts = [*self.parts.values()]
         steady = not by_sample and all(
@@ -187,12 +190,15 @@ class Assembly:
             found = self._epochs[number] = _Epoch(parts, readers, keys)
         return found
 
-    def _read(self, task: Task) -> Any:
+    def _read(self, task: Task, names: Collection[str] | None = None) -> Any:
+        """Return the rows of all parts, or of those named, read together."""
         epochs = [0]
         if not self._is_steady:
             epochs = [task.epochs] if type(task.epochs) is int else np.unique(task.epochs).tolist()
         if len(epochs) < 2:
             readers, rows = self._epoch(*epochs or [0]).readers, task.rows
+            if names is not None:
+                readers = {name: readers[name] for name in names}
             if task.others is None:
                 return _without_own({name: read(rows) for name, read in readers.items()})
             others = {name: task.others.get(name, rows) for name in readers}
@@ -200,7 +206,7 @@ class Assembly:
         each = task.each_epoch()  # they ascend: a batch that straddles epochs has them in order
         runs = [task.part(np.flatnonzero(each == epoch).tolist()) for epoch in epochs]
         tasks = [run._replace(epochs=e) for run, e in zip(runs, epochs, strict=True)]
-        return _joined([*map(self._read, tasks)])
+        return _joined([self._read(part, names) for part in tasks])
 
     # --- sample by sample ----------------------------------------------------------------------
 
@@ -229,7 +235,9 @@ class Assembly:
             epoch = int(epochs[number])
             try:
                 with making(made):  # and not the transform, which may ask for other samples
-                    sample = ready[number] if ready else self._one(task, number, failures)
+                    sample = ready[number] if ready else None
+                    if sample is None or self._by_one:
+                        sample = self._one(task, number, failures, sample)
                 samples.append(self._transformed(sample, epoch, row))
             except Dropped:
                 missing += self.on_error == "replace"
@@ -250,19 +258,25 @@ class Assembly:
         return Outcome(self._collated(samples, task, kept), whole, failures, missing)
 
     def _ready(self, task: Task) -> Sequence[Any] | None:
-        """Return all samples, read together; None if they have to be read one by one."""
-        if task.samples is not None or any(map(_has_samples, self.parts.values())):
+        """Return what of all samples is read together; None if nothing is."""
+        names = None if not self._by_one else [n for n in self.parts if n not in self._by_one]
+        if task.samples is not None or names == []:
             return None
-        found = self._read(task)
+        found = self._read(task, names)
         return [_picked(found, number) for number in range(len(task.rows))]
 
-    def _one(self, task: Task, number: int, failures: list[Failure]) -> Any:
-        """Return one sample; a secondary field that cannot be read is None in it."""
+    def _one(
+        self, task: Task, number: int, failures: list[Failure], read: Mapping[str, Any] | None
+    ) -> Any:
+        """Return one sample, of which some is read; a secondary field that fails is None in it."""
         if task.samples is not None:
             return self._of_stream(task.samples[number])
         sample: dict[str, Any] = {}
         epoch = int(task.each_epoch()[number])
         for name, node in self._epoch(epoch).parts.items():
+            if read is not None and name in read:
+                sample[name] = read[name]
+                continue
             row = int((task.others or {}).get(name, task.rows)[number])
             try:
                 pairing = pairing_of(node)
@@ -377,7 +391,7 @@ class Assembly:
         examples = task if task.samples else Task(np.arange(count), range(count))
         for number, row in enumerate(examples.rows[:EXAMPLES].tolist()):
             try:
-                sample = self._transformed(self._one(examples, number, []), 0, row)
+                sample = self._transformed(self._one(examples, number, [], None), 0, row)
                 found = _without_rows(self._collated([sample], examples, [number]))
             except Exception:  # it is reported when its turn comes
                 continue
