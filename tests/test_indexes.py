@@ -185,6 +185,20 @@ def test_what_is_no_index_is_refused(tmp_path, index):
         dv.open(index, get=None)
     with pytest.raises(TypeError, match="no option 'sep'"):
         dv.open(tmp_path, get="bytes", sep=",")
+    with pytest.raises(ValueError, match="got an empty list"):
+        dv.open([], get="bytes")
+    with pytest.raises(TypeError, match=r"got int; dv.View\(filename=paths\)"):
+        dv.open([index, 3], get="bytes")
+    path = written(tmp_path, "o.csv", "filename,offset\n1,x\n")
+    with pytest.raises(ValueError, match=r"column 'offset' of .* has object"):
+        dv.open(path, get="bytes")
+    path = written(tmp_path, "o.csv", "filename,offset\n1,0.5\n")
+    with pytest.raises(ValueError, match=r"offset is a number of bytes; got 0\.5"):
+        dv.open(path, get="bytes").item()
+    path = written(tmp_path, "b.csv", "filename\nraw\n")
+    written(tmp_path, "raw", b"\xff")
+    with pytest.raises(ValueError, match=r"raw is no text in UTF-8.*get='bytes'"):
+        dv.open(path, get="text").item()
     empty = tmp_path / "empty"
     empty.mkdir()
     with pytest.raises(ValueError, match="no files in it"):
@@ -484,6 +498,15 @@ def test_a_processor_makes_the_sample(tmp_path):
     assert pairs._probe().item._fields() == ("0", "1")
     arrays = dv.open(tmp_path / "a.csv", get="bytes", processor=lambda raw: np.full(2, int(raw)))
     assert_same(next(iter(arrays._loader(2))).item(), np.array([[1, 1], [2, 2]]))
+
+
+def test_samples_that_are_all_left_out_make_empty_batches_or_an_error(tmp_path):
+    d = dv.open(numbered(tmp_path, "a", 3), get="text", processor=lambda text: None)
+    for options in ({}, {"on_error": "replace"}):
+        batches = [batch.filename() for batch in d._loader(3, **options)]
+        assert [len(batch) for batch in batches] == [0]
+    with pytest.raises(RuntimeError, match=r"make no batch.*left out by what makes them"):
+        next(d._loader(2, on_error="replace", repeat=True, straddle=True))
 
 
 def test_b41_samples_that_a_processor_leaves_out_are_not_filled_up(tmp_path):

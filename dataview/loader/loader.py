@@ -159,7 +159,10 @@ class Loader:
 
     def _failure(self, text: str) -> RuntimeError:
         """Return an error about the samples that failed, caused by the last of them."""
-        last, text = self.errors[-1], text.format(self._state.failed)
+        text = text.format(self._state.failed)
+        if not self.errors:
+            return RuntimeError(f"{text}, and the others were left out by what makes them")
+        last = self.errors[-1]
         error = RuntimeError(f"{text}; the last is sample {last.row}: {last.error}")
         error.__cause__ = last.error
         return error

@@ -70,6 +70,12 @@ def _opened_indexes(path: Any, mode: str, format: str | None, options: dict[str,
         raise ValueError(f"items of an index are read, with mode 'r'; got {mode!r}")
     given: dict[str, Any] = {} if format is None else {"format": format}
     several = path if isinstance(path, (list, tuple)) else [path]
+    for one in several:
+        if not isinstance(one, (View, str, bytes, os.PathLike)):
+            raise TypeError(
+                "an index is the path of a table or a folder, or a view; got "
+                f"{type(one).__name__}; dv.View(filename=paths) is one of paths"
+            )
     sources = [node_of(one) if isinstance(one, View) else os.fsdecode(one) for one in several]
     faces = formats.Faces(viewed, sample_from)
     return viewed(formats.open_indexes(sources, faces, **given, **options))

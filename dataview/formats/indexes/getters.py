@@ -138,7 +138,13 @@ def nothing_at(where: str) -> FileNotFoundError:
 def text(place: Place) -> str | None:
     """Return the text at a place, which is in UTF-8."""
     found = content(place)
-    return None if found is None else found.decode()
+    try:
+        return None if found is None else found.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{place} is no text in UTF-8: {error.reason} at byte {error.start}; get='bytes' gets "
+            "it as it is"
+        ) from None
 
 
 def local_file(place: Place) -> str | None:

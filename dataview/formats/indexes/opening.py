@@ -81,6 +81,8 @@ def open_indexes(
 
     A source is the path of a table or of a folder, or the node of a view.
     """
+    if not sources:
+        raise ValueError("open takes an index, or a list of several; got an empty list")
     if order not in ORDERS:
         raise ValueError(f"order is one of {', '.join(map(repr, ORDERS))}; got {order!r}")
     if processor is not None and not callable(processor):
@@ -138,17 +140,14 @@ def _rows(path: str, table: Node, get: Any, how: _How) -> _Index:
     if not table.count and table.count != 0:
         raise ValueError(f"{path} has no rows that could be items")
     view = how.faces.to_view(table)
-    fields = {name: field(table, name) for name in table.fields} if _is_record(table) else {}
+    is_record = isinstance(table, Record)
+    fields = {name: field(table, name) for name in table.fields} if is_record else {}
     got = functools.partial(operator.getitem, view)
     return _Index(fields, Items(table.count, got, functools.partial(_row_of, path), table), {})
 
 
 def _row_of(path: str, number: int) -> str:
     return f"row {number} of {path}"
-
-
-def _is_record(table: Node) -> bool:
-    return isinstance(table, Record)
 
 
 def _is_of_texts(table: Node) -> bool:

@@ -99,6 +99,34 @@ def params_text(params: Mapping[str, Any] | None) -> str:
     return urllib.parse.urlencode(sorted(told.items()))
 
 
+SPAN = ("offset", "length")
+"""The columns that say which bytes of a file are an item."""
+
+
+def _check_whole(table: Node, path: str) -> None:
+    """Raise if offsets or lengths are no numbers."""
+    for name in SPAN:
+        dtype = field(table, name).dtype if name in table.fields else None
+        if dtype is not None and dtype.kind not in "iuf":
+            raise ValueError(
+                f"column {name!r} of {path} has {dtype}, and it is to have numbers of bytes; "
+                "rename it if it is something else"
+            )
+
+
+def _whole(values: np.ndarray, key: str) -> list[int | None]:
+    """Return numbers of a column with gaps as integers, None for NaN.
+
+    >>> _whole(np.array([3.0, np.nan]), "offset")
+    [3, None]
+    """
+    are_whole = np.isfinite(values) & (np.trunc(values) == values)
+    wrong = values[~are_whole & ~np.isnan(values)]
+    if len(wrong):
+        raise ValueError(f"{key} is a number of bytes; got {wrong[0]}")
+    return [None if value != value else int(value) for value in values.tolist()]
+
+
 class Places:
     """The places of all items of an index, by their numbers; they are read when they are needed.
 
@@ -106,9 +134,10 @@ class Places:
     """
 
     def __init__(self, path: str, table: Node, name: str, addresses: Addresses) -> None:
-        self.path, self.table, self.name, self.addresses = path, table, name, addresses
+        self.path, self.table, self.addresses = path, table, addresses
         self._pages: OrderedDict[int, list[tuple[Any, ...]]] = OrderedDict()
         masks = masks_in(table.fields)
+        _check_whole(table, path)
         wanted = {"name": name, "offset": "offset", "length": "length"}
         self._columns = {
             key: (field(table, own), masks.get(own))
@@ -151,7 +180,8 @@ class Places:
         if key not in self._columns:
             return [None] * len(numbers)
         column, mask = self._columns[key]
-        cells: list[Any] = np.asarray(rows_of(column, numbers)).tolist()
+        values = np.asarray(rows_of(column, numbers))
+        cells: list[Any] = _whole(values, key) if values.dtype.kind == "f" else values.tolist()
         if mask is None:
             return cells
         present = rows_of(field(self.table, mask), numbers).tolist()
