@@ -3,7 +3,10 @@
 import collections
 import math
 import pickle
+import subprocess
+import sys
 import threading
+import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
@@ -933,3 +936,111 @@ def test_a_view_is_no_function():
     for mapped in [d._map, d._map_batches]:
         with pytest.raises(TypeError, match="a function or a list of them; got a view"):
             mapped(d)
+
+
+# -------------------- kept in a file --------------------
+
+
+@pytest.fixture
+def kept_in(tmp_path):
+    dv.cache.set_root(tmp_path)
+    yield tmp_path
+    dv.cache.set_root(None)
+    assert not list(tmp_path.rglob(".*"))
+
+
+@pytest.mark.parametrize("name", ["k.h5", "k.npz", "k.zarr", "k.parquet", "k", "in/k.hdf5"])
+def test_rows_in_a_file_are_computed_once_for_each_version(kept_in, name):
+    calls = []
+
+    def slow(s):
+        calls.append(s.x())
+        return {"a": s.x() + 1, "b": s.x() * 2}
+
+    d = dv.View(x=np.arange(5.0))._map(slow, shape=(), dtype={"a": float, "b": float})
+    for version, count in (("v1", 5), ("v1", 5), (2, 10), ("v1", 10), ("a/b?", 15), ("a/b?", 15)):
+        with d._cached(name, version=version) as kept:
+            assert_same(kept.a[1:3](), np.array([2.0, 3.0]))
+            assert_same(kept.b(), np.arange(5.0) * 2)
+            assert kept._deterministic and len(calls) == count
+    stem, _, end = name.partition(".")
+    first = kept_in / f"{stem}-v1{'.' * bool(end)}{end}"
+    assert first.exists() and (kept_in / f"{stem}-2{'.' * bool(end)}{end}").exists()
+
+
+def test_an_array_in_a_file_is_opened_and_not_loaded(kept_in):
+    d = dv.View(np.arange(1000.0))
+    kept = (d * 2)._cached("x.npy", version=1)
+    assert_same(kept[::400](), np.array([0.0, 800.0, 1600.0]))
+    assert "x-1.npy" in repr(kept)
+    with pytest.raises(dv.ReadOnlyError):
+        kept[0] = 3
+
+
+def test_a_file_that_was_made_from_other_data_is_told(kept_in):
+    dv.View(a=np.arange(3))._cached("k.npz", version=1)._close()
+    for other in (dv.View(a=np.arange(4)), dv.View(b=np.arange(3)), dv.View(np.arange(4))):
+        with pytest.raises(ValueError, match="made from other data: it has 3 rows with the fields"):
+            other._cached("k.npz", version=1)
+
+
+def test_a_view_that_fails_leaves_no_file(kept_in):
+    def fails(s):
+        raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError, match="no"):
+        dv.View(np.arange(3))._map(fails, shape=(), dtype=int)._cached("k.npy", version=1)
+    assert list(kept_in.iterdir()) == []
+
+
+def test_what_a_cache_takes(kept_in):
+    d = dv.View(np.arange(3))
+
+    def random(s):
+        return np.random.default_rng().random()
+
+    random.deterministic = False
+    for version in (None, True, 1.5):
+        with pytest.raises(TypeError, match="a text or a number, to be changed whenever"):
+            d._cached("k.npy", version=version)
+    with pytest.raises(TypeError, match="rows in memory have no version"):
+        d._cached(1e6, version=1)
+    with pytest.raises(ValueError, match=r"_save\(\) in a file"):
+        d._map(random)._cached("k.npy", version=1)
+    with pytest.raises(ValueError, match="under the root"):
+        d._cached("../k.npy", version=1)
+    assert_same(d._cached()(), np.arange(3))
+
+
+def test_threads_compute_once(kept_in):
+    calls = []
+
+    def slow(rows):
+        calls.append(len(rows))
+        time.sleep(0.05)
+        return rows() * 2
+
+    d = dv.View(np.arange(100))._map_batches(slow, shape=(), dtype=int, batch_size=100)
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: d._cached("k.npy", version=1)[7](), range(8)))
+    assert found == [14] * 8 and calls == [100]
+
+
+KEEPER = """
+import sys, time
+import numpy as np, dataview as dv
+def slow(rows):
+    with open(sys.argv[2], "a") as log:
+        log.write("made;")
+    time.sleep(0.3)
+    return rows() * 2
+d = dv.View(np.arange(100))._map_batches(slow, shape=(), dtype=int, batch_size=100)
+print(d._cached(sys.argv[1], version="1")[7]())
+"""
+
+
+def test_processes_compute_once(kept_in):
+    command = [sys.executable, "-c", KEEPER, kept_in / "k.h5", kept_in / "log"]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    assert [process.communicate()[0].strip() for process in running] == ["14"] * 3
+    assert (kept_in / "log").read_text() == "made;"

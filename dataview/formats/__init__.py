@@ -7,6 +7,7 @@ The library of a format is imported when a file is opened.
 """
 
 from dataview.formats.arrays import H5pySource, ZarrSource
+from dataview.formats.computed import computed_once
 from dataview.formats.growing import appended, one_at_a_time
 from dataview.formats.handles import close
 from dataview.formats.indexes import INDEX_OPTIONS, Faces, open_indexes
@@ -18,8 +19,25 @@ from dataview.formats.tables import node_of_column, node_of_table
 from dataview.write import Recovery
 
 __all__ = [
-    "FORMATS", "INDEX_OPTIONS", "Faces", "Format", "H5pySource", "Recovery", "ZarrSource",
-    "appended", "close", "created",
-    "matching", "node_of_column", "node_of_table", "one_at_a_time", "open_indexes", "opened",
-    "overview", "recover", "register_decoder", "save",
+    "FORMATS",
+    "INDEX_OPTIONS",
+    "Faces",
+    "Format",
+    "H5pySource",
+    "Recovery",
+    "ZarrSource",
+    "appended",
+    "close",
+    "computed_once",
+    "created",
+    "matching",
+    "node_of_column",
+    "node_of_table",
+    "one_at_a_time",
+    "open_indexes",
+    "opened",
+    "overview",
+    "recover",
+    "register_decoder",
+    "save",
 ]  # fmt: skip

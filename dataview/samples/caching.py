@@ -6,6 +6,7 @@ its rows.  A write to the array itself, or by another program, goes unnoticed.
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 from collections import OrderedDict
@@ -50,7 +51,7 @@ class RowStore:
 
     __slots__ = ("__weakref__", "kept", "limit", "lock", "owners", "sources", "used", "version")
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: float) -> None:
         self.limit = limit
         self.lock = threading.Lock()
         self.owners: dict[int, Node] = {}
@@ -169,7 +170,7 @@ def cached(node: Node, limit: float) -> Node:
             "the view is not the same each time it is computed (_deterministic is False), so its "
             "rows cannot be kept; _freeze() keeps one of its states"
         )
-    return _with_store(node, RowStore(int(limit)))
+    return _with_store(node, RowStore(limit if limit == math.inf else int(limit)))
 
 
 def _with_store(node: Node, store: RowStore) -> Node:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from typing import Any, Self
 
-from dataview import exchange, formats
-from dataview.view.face import BaseView, import_hooks, node_of, set_node, unwrapped
+from dataview import exchange, formats, samples
+from dataview.view.face import BaseView, import_hooks, like, node_of, set_node, unwrapped
 
 
 class LibraryVerbs(BaseView):
@@ -47,6 +48,35 @@ class LibraryVerbs(BaseView):
             rows_per_part=rows_per_part,
             progress=progress,
         )
+
+    def _cached(
+        self,
+        where: float | str | os.PathLike[str] = math.inf,
+        version: str | int | None = None,
+        progress: Any = None,
+    ) -> Self:
+        """Return the same view, which keeps rows that were computed: in memory, or all in a file.
+
+        With a number, rows in memory of at most so many bytes are kept, those that were used last.
+        With a path, all rows are computed now and written, unless they are there; a relative path
+        is one under `dv.cache.root()`, and its end says the format: a folder without one.
+        `version` is part of the name of the file: change it whenever the data change, or a function
+        that computes them.
+
+        >>> import tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> d = View(x=[1.0, 2.0])._map(lambda s: {"y": s.x() * 2}, shape=(), dtype={"y": float})
+        >>> kept = d._cached(f"{folder.name}/y.npz", version="v1")
+        >>> kept.y()
+        array([2., 4.])
+        >>> kept._close()
+        >>> folder.cleanup()
+        """
+        if isinstance(where, (str, os.PathLike)):
+            return like(self, formats.computed_once(node_of(self), where, version, progress))
+        if version is not None or progress is not None:
+            raise TypeError("rows in memory have no version; give a path to keep rows in a file")
+        return like(self, samples.cached(node_of(self), where))
 
     def _append(self, rows: Any) -> None:
         """Add rows to the files that `dv.open(path, "r+")` has opened; the view has them then, too.

@@ -469,10 +469,6 @@ class View(Operators, RaggedVerbs, RowVerbs, LabelVerbs, StatisticVerbs, Library
         )
         return viewed(samples.mapped(node_of(self), step, seed))
 
-    def _cached(self, bytes: float) -> View:
-        """Return the same view, which keeps recently used rows, at most so many bytes of them."""
-        return viewed(samples.cached(node_of(self), bytes))
-
     # --- Python's and IPython's protocols ----------------------------------------------------
 
     def __bool__(self) -> bool:
