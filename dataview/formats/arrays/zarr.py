@@ -248,11 +248,12 @@ class RemoteFolder:
     def store(self) -> Any:
         """Return a new store of zarr, which fsspec reads."""
         zarr = import_library("zarr", "dataview[zarr]")
-        import_library("fsspec", "dataview[remote]")
-        options = {"skip_instance_cache": True, **(self.place.options or {})}
-        return zarr.storage.FsspecStore.from_url(
-            self.place.url, storage_options=options, read_only=True
-        )
+        core = import_library("fsspec", "dataview[remote]").core
+        system, path = core.url_to_fs(self.place.url, **(self.place.options or {}))
+        # Not an asynchronous one of its own: nobody would close its connections.
+        wrapper = import_library("fsspec.implementations.asyn_wrapper", "dataview[remote]")
+        found = wrapper.AsyncFileSystemWrapper(system, asynchronous=True)
+        return zarr.storage.FsspecStore(found, read_only=True, path=path)
 
     def release(self) -> None:
         """Do nothing: nobody waits for a folder that is only read."""

@@ -1,0 +1,152 @@
+"""Files in an S3 store, of a real server on this machine: few requests, faults, forks, copies."""
+
+from __future__ import annotations
+
+import io
+import multiprocessing
+import threading
+
+import numpy as np
+import pytest
+
+import dataview as dv
+from dataview import cache
+from dataview.sizes import sizes
+from dataview.sources import read_ranges
+
+pytestmark = pytest.mark.clients
+
+X = np.arange(3000 * 40, dtype="f4").reshape(3000, 40)
+DATA = X.tobytes()
+
+
+class Store:
+    """A server of S3, what it was asked for, and the faults that are left."""
+
+    def __init__(self):
+        from moto.server import DomainDispatcherApplication, create_backend_app
+        from werkzeug.serving import make_server
+
+        self.app = DomainDispatcherApplication(create_backend_app)
+        self.asked, self.faults = [], []
+        self.server = make_server("127.0.0.1", 0, self.answer, threaded=True)
+        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.thread.start()
+        url = f"http://127.0.0.1:{self.server.server_port}"
+        self.options = {"key": "a", "secret": "b", "client_kwargs": {"endpoint_url": url}}
+
+    def answer(self, environ, start):
+        self.asked.append((environ["REQUEST_METHOD"], environ.get("HTTP_RANGE")))
+        if self.faults:
+            start(self.faults.pop(), [("Content-Length", "0")])
+            return [b""]
+        return self.app(environ, start)
+
+    def ranges(self):
+        return [part for method, part in self.asked if method == "GET"]
+
+    def close(self):
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
+@pytest.fixture(scope="module")
+def store():
+    import s3fs
+
+    found = Store()
+    system = s3fs.S3FileSystem(**found.options)
+    system.mkdir("bucket")
+    system.pipe("bucket/x.bin", DATA)
+    buffer = io.BytesIO()
+    np.save(buffer, X)
+    system.pipe("bucket/x.npy", buffer.getvalue())
+    found.system = system
+    yield found
+    found.close()
+
+
+@pytest.fixture(autouse=True)
+def root(tmp_path, store):
+    store.asked.clear()
+    cache.set_root(tmp_path)
+    yield
+    cache.set_root(None)
+
+
+def test_neighbours_are_one_request(store):
+    ranges = [(200_000, 100), (0, 8), (90, 10), (200_050, 100)]
+    found = read_ranges("s3://bucket/x.bin", ranges, storage_options=store.options)
+    assert found == [DATA[offset : offset + length] for offset, length in ranges]
+    assert sorted(store.ranges()) == ["bytes=0-99", "bytes=200000-200149"]
+    assert read_ranges("s3://bucket/x.bin", storage_options=store.options) == [DATA]
+
+
+def test_what_passes_is_tried_again_and_what_is_missing_is_told(store):
+    store.faults[:] = ["503 Slow Down", "500 Internal Server Error"]
+    assert read_ranges("s3://bucket/x.bin", [(3, 4)], storage_options=store.options) == [DATA[3:7]]
+    for name in ("bucket/none", "nobody/x.bin"):
+        with pytest.raises(FileNotFoundError):
+            read_ranges(f"s3://{name}", [(0, 1)], storage_options=store.options)
+    with pytest.raises(ValueError, match="has 480000 bytes"):
+        read_ranges("s3://bucket/x.bin", [(479_999, 2)], storage_options=store.options)
+
+
+def test_a_server_that_is_gone(store):
+    options = {"key": "a", "secret": "b", "client_kwargs": {"endpoint_url": "http://127.0.0.1:1"}}
+    with pytest.raises(Exception, match="Could not connect") as found:
+        read_ranges("s3://bucket/x", [(0, 1)], deadline=0.3, storage_options=options)
+    assert "while s3://bucket/x was read" in found.value.__notes__
+
+
+def test_rows_of_an_array(store, rng):
+    d = dv.open("s3://bucket/x.npy", keep=False, storage_options=store.options)
+    store.asked.clear()
+    far = [5, 1500, 2990]
+    np.testing.assert_array_equal(d[far](), X[far])
+    assert len(store.asked) <= 2 * 3
+    rows = rng.integers(0, 3000, 64)
+    np.testing.assert_array_equal(d[rows](), X[rows])
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        for part in pool.map(_rows, [d] * 4):
+            np.testing.assert_array_equal(part, X[[9, 2000]])
+    store.system.pipe("bucket/y.npy", store.system.cat("bucket/x.npy"))
+    e = dv.open("s3://bucket/y.npy", keep=False, storage_options=store.options)
+    store.system.pipe("bucket/y.npy", store.system.cat("bucket/x.npy") + b" ")
+    with pytest.raises(ValueError, match="has changed since it was opened"):
+        e[2000]()
+
+
+def _rows(d):
+    return d[[9, 2000]]()
+
+
+def test_a_copy_and_parts(store):
+    with dv.open("s3://bucket/x.npy", storage_options=store.options) as d:
+        assert "a copy of" in repr(d)
+        np.testing.assert_array_equal(d[-1](), X[-1])
+    cache.clear()
+    with sizes.set(copied_bytes=1000):
+        d = dv.open("s3://bucket/x.npy", storage_options=store.options)
+        assert "parts of" in repr(d)
+    path = cache.download("s3://bucket/x.bin", storage_options=store.options)
+    assert path.read_bytes() == DATA
+
+
+def test_zarr_and_parquet(store, tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    import zarr
+
+    zarr.create_group(tmp_path / "g.zarr").create_array("x", data=X, chunks=(100, 40))
+    store.system.put(f"{tmp_path}/g.zarr", "bucket/g.zarr", recursive=True)
+    d = dv.open("s3://bucket/g.zarr", storage_options=store.options)
+    np.testing.assert_array_equal(d.x[250:260](), X[250:260])
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        np.testing.assert_array_equal(pool.apply(_rows, (d.x,)), X[[9, 2000]])
+    buffer = io.BytesIO()
+    pq.write_table(pa.table({"a": np.arange(20_000.0)}), buffer, row_group_size=2000)
+    store.system.pipe("bucket/t.parquet", buffer.getvalue())
+    t = dv.open("s3://bucket/t.parquet", keep=False, storage_options=store.options)
+    np.testing.assert_array_equal(t.a[4100:4103](), [4100, 4101, 4102])
