@@ -55,8 +55,11 @@ def memory():
 
 def brought(server):
     """How many bytes were asked for."""
-    ends = [one.removeprefix("bytes=").split("-") for one in server.ranges()]
-    return sum(int(last) - int(first) + 1 for first, last in ends)
+    return sum(last - first + 1 for first, last in map(ends_of, server.ranges()))
+
+
+def ends_of(asked):
+    return map(int, asked.removeprefix("bytes=").split("-"))
 
 
 # -------------------- arrays --------------------
@@ -86,6 +89,15 @@ def test_random_rows_in_few_requests(server, rng):
     server.asked.clear()
     np.testing.assert_array_equal(d[far](), X[far])
     assert len(server.asked) == 3 and brought(server) < 2000
+
+
+def test_large_arrays_are_brought_in_bounded_parts(server):
+    d = dv.open(f"{server.url}/x.npy", keep=False)
+    server.asked.clear()
+    with sizes.set(file_bytes=100_000):
+        np.testing.assert_array_equal(d(), X)
+    counts = [last - first for first, last in map(ends_of, server.ranges())]
+    assert len(counts) == 5 and max(counts) < 100_000
 
 
 KEYS = st.one_of(

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from dataview.sizes import sizes
 from dataview.sources.remote.places import Place, look_at_place
 from dataview.sources.remote.reading import read_from
-from dataview.sources.remote.runs import Range
+from dataview.sources.remote.runs import Range, in_turn
 from dataview.sources.remote.urls import WEB, scheme_of, shown
 from dataview.sources.remote.web import look_at_web
 
@@ -46,12 +47,13 @@ class RemoteFile:
         return read_from(self.place, ranges)
 
     def fill(self, block: np.ndarray, runs: Iterable[tuple[int, int]]) -> None:
-        """Fill an array with the runs of bytes that have these places and sizes."""
+        """Fill an array with the runs of bytes of these places and sizes, in bounded memory."""
         data: Any = block.reshape(-1).view(np.uint8)
         done = 0
-        for part in self.read_ranges(runs):
-            data[done : done + len(part)] = np.frombuffer(part, np.uint8)
-            done += len(part)
+        for group in in_turn(runs, sizes.file_bytes):
+            for part in self.read_ranges(group):
+                data[done : done + len(part)] = np.frombuffer(part, np.uint8)
+                done += len(part)
 
     def reader(self) -> Reader:
         """Return a file object for libraries."""

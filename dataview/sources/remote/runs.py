@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 Range: TypeAlias = "tuple[int, int]"
@@ -50,6 +50,23 @@ def coalesced(ranges: Sequence[Range], gap: int) -> list[Run]:
                 continue
         runs.append((offset, end))
     return runs
+
+
+def in_turn(ranges: Iterable[Range], most: int) -> Iterator[list[Range]]:
+    """Yield ranges in lists of up to so many bytes; longer ones are cut.
+
+    >>> list(in_turn([(0, 2), (9, 5)], most=4))
+    [[(0, 2), (9, 2)], [(11, 3)]]
+    """
+    group: list[Range] = []
+    room = most
+    for offset, length in ranges:
+        while length > room:
+            yield [*group, (offset, room)]
+            offset, length, group, room = offset + room, length - room, [], most
+        group.append((offset, length))
+        room -= length
+    yield group
 
 
 def parts_of(ranges: Sequence[Range], runs: Sequence[Run], found: Sequence[bytes]) -> list[bytes]:
