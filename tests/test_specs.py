@@ -869,6 +869,17 @@ def test_a_stream_is_delivered():
     assert batches[1][0].tolist() == [[2], [0]]
 
 
+def test_rows_without_end_are_delivered():
+    last = Conv2DSpace((2, 3), 2, ("c", 0, 1, "b"))
+    d = planes(3)._repeat()
+    for batches in (d._minibatches(2, spec=(last, "input")), d._loader(2, spec=(last, "input"))):
+        assert shapes(next(iter(batches))) == (2, 2, 3, 2)
+    with pytest.raises(ValueError, match="12 numbers, not 11"):
+        d._loader(2, spec=(VectorSpace(11), "input"))
+    with pytest.raises(dv.StreamError, match="never ends; slice it first"):
+        d._get((last, "input"))
+
+
 def test_filtered_rows_are_delivered():
     d = dv.View(x=np.arange(12.0).reshape(6, 2), y=np.arange(6))
     even = d._filter(lambda sample: sample.y() % 2 == 0)

@@ -52,8 +52,8 @@ class Space:
         own["_facts"] = tuple(facts.items())
         # A dtype is compared by its text: to NumPy, None is a name of float64.
         own["_key"] = tuple([v.str if isinstance(v, np.dtype) else v for v in facts.values()])
-        own["validate_callbacks"] = tuple(validate_callbacks)
-        own["np_validate_callbacks"] = tuple(np_validate_callbacks)
+        own["validate_callbacks"] = _callbacks("validate_callbacks", validate_callbacks)
+        own["np_validate_callbacks"] = _callbacks("np_validate_callbacks", np_validate_callbacks)
         own["_callbacks"] = own["validate_callbacks"], own["np_validate_callbacks"]
         own["_calls"] = any(own["_callbacks"])
         own["_hash"] = hash((type(self), own["_key"], own["_callbacks"]))
@@ -264,6 +264,12 @@ class Space:
 
 def _remade(kind: Any, facts: dict[str, Any], symbolic: Any, numeric: Any) -> Any:
     return kind(**facts, validate_callbacks=symbolic, np_validate_callbacks=numeric)
+
+
+def _callbacks(name: str, given: Any) -> tuple[Callback, ...]:
+    if not isinstance(given, (tuple, list)) or not all(map(callable, given)):
+        raise TypeError(f"{name}= is a list of functions of a batch; got {given!r}")
+    return tuple(given)
 
 
 def _check_is_space(space: Any) -> None:

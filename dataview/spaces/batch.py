@@ -153,6 +153,7 @@ def joined(parts: list[Any], axis: int) -> Any:
         return parts[0]
     if not any(map(is_node, parts)):
         return np.concatenate(parts, axis)
+    parts = [part if is_node(part) else stored(ArraySource(part), False) for part in parts]
     if not axis:
         return concat(parts)
     return layout.moved(concat([layout.moved(part, axis, 0) for part in parts]), 0, axis)

@@ -10,6 +10,7 @@ import numpy as np
 
 from dataview.compute import evaluate
 from dataview.errors import StreamError, UndeclaredError, error_at
+from dataview.index import is_endless
 from dataview.plan import layout
 from dataview.plan.build import keyed
 from dataview.plan.kinds import Sampled
@@ -113,7 +114,7 @@ class _Step:
             if isinstance(stored, SequenceSpace):
                 check_padded(node, stored, space, DELIVERED)
             else:
-                rows = layout.expanded(node.one, 0) if is_stream else node
+                rows = layout.expanded(node.one, 0) if is_stream else _with_end(node)
                 _as_space(_as_batch(rows, stored), stored, space)
 
     def __call__(self, rows: Any) -> Any:
@@ -176,6 +177,12 @@ class _Where:
         shape = rows.extents if isinstance(rows, Node) else np.shape(rows)
         how = "declared as" if way.is_declared else "as nothing was declared by _spaces=, taken as"
         return f"source {self.step.source!r}, {rows.dtype} {shape}, {how} {way.stored!r}"
+
+
+def _with_end(node: Node) -> Node:
+    """Return the first row of rows that never end: it stands for those of any batch."""
+    has_end = not node.shape or not is_endless(node.shape[0])
+    return node if has_end else keyed(node, slice(0, 1))
 
 
 def _as_space(batch: Any, stored: Space, space: Space) -> Any:
