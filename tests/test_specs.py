@@ -729,6 +729,23 @@ def test_sequences_of_rows_that_are_computed(name):
         d._minibatches(2, spec=(SequenceSpace(VectorSpace(3)), "w"))
 
 
+def test_labels_of_sequences_are_in_range():
+    rows = [[1], [2, 3]]
+    made = dv.View(lambda n: np.array(rows[n]), _length=2, _fields=((None,), "i8"))
+    space = SequenceSpace(IndexSpace(3, 1))
+    for d in (dv.View(w=rows), dv.View(w=made)):
+        data, _ = next(d._loader(2, spec=(SequenceSpace(IndexSpace(4, 1)), "w")))
+        assert data[..., 0].T.tolist() == [[1, 0], [2, 3]]
+        symbols = d._get((SequenceSpace(IndexSpace(4, 1)), "w"))
+        SequenceSpace(IndexSpace(4, 1)).validate(symbols)
+        with pytest.raises(ValueError, match="has 2 labels; got 1"):
+            SequenceSpace(IndexSpace(4, 2)).validate(symbols)
+        with pytest.raises(ValueError, match="label 3 in row 1 is out of range"):
+            next(d._loader(2, spec=(space, "w")))
+        with pytest.raises(ValueError, match="label 3 in row 1 is out of range"):
+            d._get((space, "w"))[0]()
+
+
 def test_no_row_is_made_before_the_longest_is_needed():
     calls = Counting(rows_of_lengths)
     d = dv.View(w=dv.View(calls, _length=5, _fields=((None, 2), "f8")))
@@ -765,6 +782,8 @@ def test_a_transform_makes_other_widths_and_names():
         z, y = next(d._loader(2, spec=renamed, **options))
         np.testing.assert_array_equal(z, whole[:2, 3:])
         assert y.tolist() == [[0], [1]]
+    alone = d._loader(2, transform=lambda sample: sample.x()[:3], spec=spec)
+    np.testing.assert_array_equal(next(alone), whole[:2, :3])
     wrong = d._loader(2, transform=lambda sample: {"x": sample.x()[:2]}, spec=spec)
     with pytest.raises(ValueError, match=r"'x'.*2 numbers, not 3"):
         next(wrong)

@@ -48,6 +48,8 @@ class Output:
         if self._is_plain:
             return self._record(batch, None if valid is None else int(np.count_nonzero(valid)))
         if self.delivery is not None:
+            if isinstance(batch, np.ndarray) and len(self.form) == 1:
+                batch = {self.form[0]: batch}
             return placed(self.delivery.in_arrays(_with_all(self.form, batch)), self.device)
         if self.form is not None:
             return placed(_in_form(self.form, batch), self.device)

@@ -134,7 +134,7 @@ class Together(Part):
 
     __slots__ = ("whole",)
     parts = ()
-    title = "read once"
+    title = "keep"
 
     def __init__(self, whole: Whole) -> None:
         self.whole = whole

@@ -218,8 +218,10 @@ def joined_meta(nodes: Sequence[Node]) -> Mapping[str, Any]:
     where nothing is declared, are samples of it.
     """
     shared = shared_meta(nodes)
+    if SPACE in shared or not any(SPACE in node.meta for node in nodes):
+        return shared
     spaces = [declared(node.meta) for node in nodes]
-    if SPACE in shared or not any(spaces):
+    if not any(spaces):
         return shared
     number = next(number for number, space in enumerate(spaces) if space is not None)
     first: Any = spaces[number]

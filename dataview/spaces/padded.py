@@ -22,6 +22,7 @@ from dataview.samples import (
 )
 from dataview.spaces import batch as batches
 from dataview.spaces.base import How, Space
+from dataview.spaces.indexes import InRange, LabelSpace
 from dataview.spaces.sequences import SequenceSpace
 
 FLOAT = np.dtype(np.float32)
@@ -41,7 +42,7 @@ def padded(rows: Any, space: SequenceSpace, target: Space, how: How) -> Any:
         )
     if isinstance(rows, RaggedSamples) and isinstance(target, SequenceSpace):
         return _made_late(rows, space, target, how)
-    return space.formatted(_sequences(filled(rows, Padding()), space), target, how)  # type: ignore[arg-type]
+    return _formatted(filled(rows, Padding()), space, target, how)  # type: ignore[arg-type]
 
 
 def check_padded(rows: Node, space: SequenceSpace, target: Space, how: How) -> None:
@@ -49,6 +50,15 @@ def check_padded(rows: Node, space: SequenceSpace, target: Space, how: How) -> N
     if not is_ragged(rows):
         padded(rows, space, target, how)
     space.formatted(space.placeholder("rows", rows.dtype, None), target, how)
+
+
+def _formatted(dense: Any, space: SequenceSpace, target: Space, how: How) -> Any:
+    """Return rows that are filled up as sequences of another space, their labels in range."""
+    found = space.formatted(_sequences(dense, space), target, how)
+    if isinstance(target, SequenceSpace) and isinstance(target.space, LabelSpace):
+        data, mask = found
+        return batches.by_rows(data, InRange(target.space.max_labels)), mask
+    return found
 
 
 def _sequences(dense: Any, space: SequenceSpace) -> tuple[Any, Any]:
@@ -78,8 +88,8 @@ class _Filling:
 
     def __call__(self, number: int) -> Node:
         """Return data and mask; each row is made once for both."""
-        pair = _sequences(filled(self.rows.in_memory(), Padding()), self.space)
-        parts = zip(PARTS, self.space.formatted(pair, self.target, self.how), strict=True)
+        dense = filled(self.rows.in_memory(), Padding())
+        parts = zip(PARTS, _formatted(dense, self.space, self.target, self.how), strict=True)
         return record(dict(parts), 0)
 
 

@@ -191,10 +191,11 @@ class SequenceSpace(Space):
             raise ValueError(f"{where}, mask: a mask is 1 where there are data and 0 elsewhere")
 
     def _steps_to_check(self, data: Any) -> Any:
-        """Return the first step if all that a space asks of one is its shape, or else all steps."""
+        """Return what shows whether all steps are of the space: a symbol, one step, or all."""
+        if not isinstance(data, np.ndarray):
+            return placeholder("steps", batches.extents_of(data)[1:], data.dtype, NO_FIELDS)
         of_shape = self.dtype is None or self.dtype == data.dtype or data.dtype.kind == "f"
-        all_alike = of_shape and not isinstance(self.space, LabelSpace) and not self.space.is_heard
-        alone = isinstance(data, np.ndarray) and all_alike
+        alone = of_shape and not isinstance(self.space, LabelSpace) and not self.space.is_heard
         return data[0] if alone else _merged(data, self.space)
 
     def get_batch_axis(self) -> int:
