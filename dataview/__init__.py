@@ -21,6 +21,7 @@ from dataview.errors import (
     StreamError,
     UndeclaredError,
 )
+from dataview.errors import unknown_name as _unknown_name
 from dataview.formats import register_decoder
 from dataview.loader import Pad
 from dataview.view import (
@@ -36,11 +37,19 @@ from dataview.view import (
     symbol,
     zip,
 )
+from dataview.view import (
+    advice_of_module as _advice_of_module,
+)
 
 __version__ = "0.1.0"
 
 specs = spaces.specs
 sys.modules[f"{__name__}.specs"] = specs  # so that it can be imported by this name, too
+
+
+def __getattr__(name: str) -> object:
+    raise _unknown_name(name, __all__, __name__, _advice_of_module(name, vars(View)))
+
 
 __all__ = [
     "FieldError",

@@ -6,7 +6,7 @@ import contextlib
 import importlib
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import CodeType
 from typing import Any
 
@@ -16,6 +16,9 @@ _INSIDE = (__name__.split(".")[0], "numpy", "concurrent", "contextlib", "threadi
 
 LONGEST_TEXT = 501
 """The most characters that a message quotes of what a file says."""
+
+MOST_NAMES = 20
+"""The most names of fields that a message lists."""
 
 
 class FieldError(AttributeError, KeyError):
@@ -88,13 +91,33 @@ def unknown_field(
 
     >>> print(unknown_field("lable", ["input", "label"], "View(10)"))
     no field 'lable' in View(10); did you mean 'label'? The fields are: input, label
+    >>> print(unknown_field("mean", ["input"], "View(10)", advice="did you mean ._mean()?"))
+    no field 'mean' in View(10); did you mean ._mean()? The fields are: input
     """
     more = f"; {advice}" if advice else ""
     if reason is not None:
         return FieldError(f"field {name!r} {reason}, in {where}{more}")
     names = list(known)
-    listing = f" The fields are: {', '.join(names)}" if names else " It has no fields"
-    return FieldError(f"no field {name!r} in {where}{hint(name, names) or '.'}{listing}{more}")
+    meant = f"no field {name!r} in {where}{hint(name, names)}{more}"
+    if names:
+        return FieldError(f"{_ended(meant)} The fields are: {listed(names)}")
+    return FieldError(meant if advice else f"{meant}. It has no fields")
+
+
+def _ended(sentence: str) -> str:
+    return sentence if sentence.endswith("?") else f"{sentence}."
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names for a message, of many the first and the last.
+
+    >>> listed("abc"), listed(["a"] * 10 + ["b"] * 90 + ["c"] * 5)
+    ('a, b, c', 'a, a, a, a, a, a, a, a, a, a, ... (90 more), c, c, c, c, c')
+    """
+    if len(names) <= MOST_NAMES:
+        return ", ".join(names)
+    first, last = names[: MOST_NAMES // 2], names[-(MOST_NAMES // 4) :]
+    return ", ".join([*first, f"... ({len(names) - len(first) - len(last)} more)", *last])
 
 
 def unknown_verb(name: str, known: Iterable[str], advice: str = "") -> AttributeError:
@@ -104,6 +127,16 @@ def unknown_verb(name: str, known: Iterable[str], advice: str = "") -> Attribute
     verbs = [verb for verb in known if not verb.startswith("__")]
     more = f"; {advice}" if advice else hint(name, verbs)
     return AttributeError(f"a view has no verb {name!r}{more}")
+
+
+def unknown_name(name: str, known: Iterable[str], module: str, advice: str = "") -> AttributeError:
+    """Return the error for a name that a module does not have, with advice or the closest name.
+
+    >>> unknown_name("zipp", ["zip", "open"], "dataview")
+    AttributeError("module 'dataview' has no attribute 'zipp'; did you mean 'zip'?")
+    """
+    more = f"; {advice}" if advice else hint(name, known)
+    return AttributeError(f"module {module!r} has no attribute {name!r}{more}")
 
 
 def unknown_option(name: str, known: Iterable[str], verb: str, advice: str = "") -> TypeError:

@@ -98,7 +98,7 @@ def test_what_does_not_fit_one_sample_is_refused():
         d.x._mean(axis=1)
     with pytest.raises(TypeError, match="choose a field: 'x', 'y'"):
         d + 1
-    with pytest.raises(TypeError, match="call _probe"):
+    with pytest.raises(TypeError, match=r"write d = d\._probe\(\)"):
         dv.View(pairs) + 1
 
 

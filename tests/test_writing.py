@@ -722,7 +722,9 @@ def test_b15_computed_views_are_read_only_and_name_the_step(x, d):
             lambda part: operator.setitem(part, ..., 0),
             lambda part: operator.imul(part, 2),
         ]:
-            with pytest.raises(dv.ReadOnlyError, match=f"the result of {name}.* is computed"):
+            with pytest.raises(
+                dv.ReadOnlyError, match=rf"the result of (np\.|_){name}.* is computed"
+            ):
                 write(computed)
     assert_same(x, before)
 
@@ -921,7 +923,7 @@ def test_rows_written_at_once_are_as_through_a_plan(dtype, key, form):
         if isinstance(value, slice):
             value = v[value]
         _, error = attempt(lambda v: write(v, key, value), v)
-        return a, type(error), str(error)
+        return a, type(error), str(error).partition(" (in View")[0]
 
     for value in [*SIMPLE_VALUES, *ARRAYS, np.s_[1:3], np.s_[:]]:
         found, *error = outcome(operator.setitem, value)

@@ -55,7 +55,8 @@ def _shape(left: Shape, right: Shape) -> Shape:
     if left[-1] != inner:
         raise ValueError(
             f"matmul of shapes {left} and {right}: the last axis of the left one has length "
-            f"{left[-1]}, the axis of the right one that is summed over {inner}"
+            f"{left[-1]}, and the {'second-last' if len(right) > 1 else 'only'} axis of the right "
+            f"one {inner}"
         )
     columns = right[-1:] if len(right) > 1 else ()
     return (*np.broadcast_shapes(left[:-2], right[:-2]), *left[-2:-1], *columns)

@@ -42,6 +42,8 @@ def quantile_dtype(
     dtype('float32')
     """
     q, is_median = options["q"], options["method"] == MEDIAN
+    if np.any(np.less(q, 0) | np.greater(q, 1)):
+        raise ValueError(f"Quantiles must be in the range [0, 1], 0.5 for 50 %; got {q}")
     method: Any = "linear" if is_median else options["method"]
     if (
         not options.get("without_missing")

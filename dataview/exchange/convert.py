@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import inspect
 import io
 import numbers
 import os
@@ -56,6 +57,8 @@ def node_of(value: Any) -> Node:
         return stored(value)
     check_no_bytes(value)
     is_function = callable(value) and not hasattr(value, "__array__")
+    if is_function:
+        check_makes_iterators(value)
     if is_function or isinstance(value, Iterator):
         return Stream(IteratorSamples(value, node_of))
     return _of_values(value)
@@ -67,6 +70,35 @@ def check_no_bytes(value: Any) -> None:
         raise TypeError(
             f"a {type(value).__name__} has bytes, and no rows; dv.open(path) views what is in a "
             "file, np.frombuffer(file.read(), dtype) its bytes"
+        )
+
+
+def check_called(value: Any) -> None:
+    """Raise if a value is a method of data, whose result was meant."""
+    owner, name = getattr(value, "__self__", None), getattr(value, "__name__", "")
+    if hasattr(type(owner), "__array__") and not name.startswith("__"):
+        raise TypeError(f"{name} is a method that was not called; write {name}()")
+
+
+def check_makes_iterators(function: Any) -> None:
+    """Raise if a function needs arguments: one of a stream is called without any."""
+    check_called(function)
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # a function of C, of which Python does not know
+        return
+    needed = [
+        parameter.name
+        for parameter in parameters
+        if parameter.default is parameter.empty
+        and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    ]
+    if needed:
+        name = getattr(function, "__name__", repr(function))
+        raise TypeError(
+            f"{name} needs {', '.join(needed)}: of a function of a sample's number the view needs "
+            "the length, dv.View(function, _length=n), which may be math.inf; a function without "
+            "arguments returns an iterator over the samples"
         )
 
 
@@ -87,6 +119,7 @@ def operand_of(value: Any) -> Argument:
     try:
         return argument_of(value)
     except TypeError:
+        check_called(value)
         return object_node(value)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from dataview.errors import error_at
 from dataview.exchange.bunches import is_bunch, of_bunch
-from dataview.exchange.convert import check_no_bytes, node_of
+from dataview.exchange.convert import check_makes_iterators, check_no_bytes, node_of
 from dataview.exchange.from_libraries import imported, is_foreign
 from dataview.exchange.hugging_face import is_columns, of_columns
 from dataview.index import ENDLESS, identity
@@ -235,6 +235,8 @@ def numbered(
 def _in_order(value: Any, names: Names | None, strict: bool) -> Stream:
     has_order = _has_order(type(value))  # type: ignore[arg-type]
     origin = value.__iter__ if has_order else value
+    if not has_order and not isinstance(value, Iterator):
+        check_makes_iterators(value)
     return Stream(IteratorSamples(origin, partial(sample_node, names=names, strict=strict)))
 
 

@@ -28,7 +28,7 @@ Item: TypeAlias = Any
 
 _NOT_A_KEY = (
     "a key is made of integers, slices, ellipsis (...), newaxis (None), integer or boolean arrays, "
-    "and names of fields; got {key!r}"
+    "and names of fields behind them, as in d[0, 'x']; got {key!r}"
 )
 
 

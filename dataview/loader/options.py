@@ -250,6 +250,7 @@ def _checked(
             option, mark, how = ELSEWHERE.get(name, "").partition("=")
             value = MODES.get(value, value) if name == "mode" else value
             advice = f"{option}={how.format(value)}" if mark and option in known else ""
+            advice = IN_CODE.get(name, advice)
             raise unknown_option(name, known, verb, advice)
         default, check = known[name]
         if check is not None and value is not default:
@@ -284,6 +285,10 @@ MODES = {
 }
 """The samplers by the names that Pylearn2 has for them; those of `even_...` also drop the tail."""
 MODES |= {f"even_{mode}": sampler for mode, sampler in MODES.items() if mode != "even_sequences"}
+IN_CODE = dict.fromkeys(
+    ("epochs", "num_epochs", "max_epochs"), "for epoch in range(epochs), and in it, for b in loader"
+)
+"""What to write for options of other libraries that are none here."""
 
 
 def _explained(known: Collection[str]) -> str:

@@ -264,7 +264,7 @@ def elementwise(ufunc: Ufunc, args: tuple[Argument, ...]) -> tuple[Any, ...]:
     if CRASHING and ufunc in CRASHING:
         args = tuple(map(comparable, args, reversed(operands)))
     if not alike or shape is None:
-        shape = _broadcast(ufunc, {known_shape(arg) for arg in args if isinstance(arg, Node)})
+        shape = _broadcast(ufunc, [known_shape(arg) for arg in args if isinstance(arg, Node)])
     if len(dtypes) == 1:
         return (Elementwise(ufunc, args, 0, shape, dtypes),)
     return tuple(Elementwise(ufunc, args, number, shape, dtypes) for number in range(len(dtypes)))
@@ -274,11 +274,11 @@ def _output(ufunc: Ufunc, number: int, *args: Argument) -> Node:
     return elementwise(ufunc, args)[number]  # type: ignore[no-any-return]
 
 
-def _broadcast(ufunc: Ufunc, shapes: set[Shape]) -> Shape:
+def _broadcast(ufunc: Ufunc, shapes: Sequence[Shape]) -> Shape:
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError:
-        listing = " ".join(map(str, sorted(shapes)))
+        listing = " ".join(map(str, shapes))
         raise ValueError(
             f"operands of {ufunc.__name__} could not be broadcast together with shapes {listing}"
         ) from None

@@ -301,14 +301,33 @@ def _narrow(name: str, entry: Any, place: Positions) -> Positions:
     if chosen.ndim != 1 or chosen.dtype.kind not in "iu":
         raise TypeError(
             f"the window of field {name!r} is made of slices, integers, lists of integers and "
-            f"masks of the axis' length; got {entry!r}"
+            f"masks of the axis' length; got {_entry_text(entry)}{_AS_MEMBER}"
         )
     if len(chosen) and not (-length <= chosen.min() and chosen.max() < length):
         raise IndexError(_OUTSIDE.format(name=name, entry=entry, length=length))
     found: np.ndarray = np.asarray(place)[chosen]
     if len(np.unique(found)) < len(found):
-        raise ValueError(f"the window of field {name!r} selects an entry twice: {entry!r}")
+        raise ValueError(
+            f"the window of field {name!r} selects an entry twice: {_entry_text(entry)}{_AS_MEMBER}"
+        )
     return found
+
+
+_AS_MEMBER = (
+    "; a window says which columns the field has, and data of its own have a name each: "
+    "dv.View(input=X, target=y)"
+)
+
+
+def _entry_text(entry: Any) -> str:
+    """Return an entry of a window for a message: of an array what it is, but for short ones.
+
+    >>> _entry_text([1, 1]), _entry_text(np.zeros((9, 2)))
+    ('[1, 1]', 'float64 (9, 2)')
+    """
+    array = np.asarray(entry)
+    is_long = array.ndim > 1 or array.size > 8
+    return f"{array.dtype} {array.shape}" if is_long else repr(entry)
 
 
 _OUTSIDE = "the window [{entry}] of field {name!r} reaches outside an axis of length {length}"

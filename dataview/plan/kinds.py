@@ -89,7 +89,7 @@ class Sampled(Node):
     def shapeless(self) -> Exception:
         """Return the error for a question that needs the shape, where there is none."""
         return UndeclaredError(
-            "the shape is unknown until a sample has been read; call _probe() to read one"
+            "the shape is unknown until a sample has been read; write d = d._probe() to read one"
         )
 
     def flat(self) -> Node:
@@ -527,7 +527,7 @@ def known_shape(node: Node) -> Shape:
     if isinstance(node, Sampled):
         raise node.shapeless()
     raise UndeclaredError(
-        "the shape is unknown until a sample has been read; call _probe() to read one"
+        "the shape is unknown until a sample has been read; write d = d._probe() to read one"
     )
 
 
@@ -558,12 +558,12 @@ def known_dtype(node: Node) -> DType:
     """Return a node's dtype, or raise asking for a sample to be read."""
     if node.dtype is None and isinstance(node, Record):
         raise UndeclaredError(
-            "the fields do not make one structured array: one of them is undeclared, or no dtype "
-            "can hold it; take them one by one, or with _asdict()"
+            "the fields do not make one structured array: of one of them the dtype is unknown, or "
+            "no dtype can hold it; take them one by one, or with _asdict()"
         )
     if node.dtype is None:
         raise UndeclaredError(
-            "the dtype is unknown until a sample has been read; call _probe() to read one"
+            "the dtype is unknown until a sample has been read; write d = d._probe() to read one"
         )
     return node.dtype
 

@@ -124,7 +124,7 @@ def _number(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
 def _lossy(what: str, dtype: np.dtype[Any]) -> TypeError:
     return TypeError(
         f"cannot write {what} into {dtype} without losing what it holds (NumPy's rule "
-        "'same_kind'); convert the value first"
+        f"'same_kind'); np.asarray(value, '{dtype}') converts it"
     )
 
 

@@ -55,6 +55,25 @@ CATALOGUE: dict[str, type[Sampler]] = {
 }
 
 
+ELSEWHERE = {
+    "random": "permutation",
+    "randperm": "permutation",
+    "shuffle": "permutation",
+    "shuffled": "permutation",
+    "none": "linear",
+    "inorder": "linear",
+    "sequential": "linear",
+    "subsetrandom": "subset",
+    "weightedrandom": "weighted",
+    "replacement": "uniform",
+    "withreplacement": "uniform",
+    "stratified": "label-permutation",
+    "balanced": "label-uniform",
+    "bucketed": "bucket",
+}
+"""Samplers by the names that they have elsewhere, in lower case and without "sampler"."""
+
+
 def sampler_of(
     sampler: Any, fields: Iterable[str] = (), batch_size: int | None = None, tail: str = "short"
 ) -> Sampler:
@@ -94,7 +113,8 @@ def are_several(given: Any) -> bool:
 def _kind_of(name: str) -> type[Sampler]:
     kind = CATALOGUE.get(name.replace("_", "-"))
     if kind is None:
-        close = hint(name, CATALOGUE) or "."
+        meant = ELSEWHERE.get(name.lower().replace("_", "").removesuffix("sampler"))
+        close = f"; did you mean {meant!r}?" if meant else hint(name, CATALOGUE) or "."
         raise ValueError(f"no sampler {name!r}{close} The samplers are: {', '.join(CATALOGUE)}")
     return kind
 

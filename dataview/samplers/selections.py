@@ -217,7 +217,10 @@ def as_mask(values: np.ndarray) -> np.ndarray:
     """Return a mask of the rows, or raise if the values are something else."""
     if values.dtype != np.bool_ or values.ndim != 1:
         got = f"{values.dtype} {values.shape}"
-        raise TypeError(f"a filter is a mask of the rows or a function; got {got}")
+        raise TypeError(
+            f"a filter is a mask with one value for each row, such as d.x > 3, or a function; got "
+            f"{got}"
+        )
     return values
 
 

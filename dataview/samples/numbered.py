@@ -48,7 +48,7 @@ ToNode = Callable[[Any], Node]
 SAMPLES_READ = 4
 """So many samples are read to see whether all are alike: the first two, the middle, the last."""
 
-_PROBE = "{what} is unknown until one has been read; call _probe() to read one"
+_PROBE = "{what} is unknown until one has been read; write d = d._probe() to read one"
 
 
 class NumberedSamples(Sampled):

@@ -542,13 +542,13 @@ def samples_at(node: Sampled, key: Any) -> Node:
         sample = node.part(parse(key[0], (node.count,)))
         return select(sample, parse(key[1:], known_shape(sample)), key)
     if node.count is None:
-        raise UndeclaredError("the shape of the sample is unknown; call _probe() to read it")
+        raise UndeclaredError("the shape of the sample is unknown; write d = d._probe() to read it")
     if isinstance(key, tuple) and node.shape is not None:
         return node.part(parse(key, node.shape))
     if isinstance(key, tuple) and any(item is Ellipsis for item in key[:-1]):
         raise UndeclaredError(
             f"the key {key!r} counts axes from the last, and how many there are is unknown; take "
-            "samples one by one, or call _probe() to read one"
+            "samples one by one, or write d = d._probe() to read one"
         )
     return node.part(parse(key, (node.count,)))
 

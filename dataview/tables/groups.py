@@ -70,6 +70,16 @@ class Grouped:
     def __repr__(self) -> str:
         return f"Groups by {self._name!r} of {known_shape(self._node)[0]} rows"
 
+    def __getattr__(self, name: str) -> Any:
+        """Raise, saying what was meant."""
+        node = self.__dict__.get("_node")
+        if node is None or name.startswith("__"):
+            raise AttributeError(f"groups have no attribute {name!r}")
+        verbs = [
+            verb for verb in vars(Grouped) if verb.startswith("_") and not verb.startswith("__")
+        ]
+        raise AttributeError(f"groups have no {name!r}; {_advice(name, node, verbs)}")
+
     def __len__(self) -> int:
         return len(self._labels.array())
 
@@ -142,6 +152,16 @@ class Grouped:
             others = [other for other in node.fields if other not in refused]
             raise _without_statistic(kind, refused, others)
         return self._to_view(Distinct(_Statistics(self._by, name, parts, kind, ddof)))
+
+
+def _advice(name: str, node: Node, verbs: list[str]) -> str:
+    """Return what to write for a name that groups have not."""
+    if name in node.fields:
+        return f"a statistic has it, groups._mean()[{name!r}], and so have the rows of a label"
+    if f"_{name}" in verbs:
+        return f"did you mean ._{name}()?"
+    listing = ", ".join(verb for verb in verbs if verb not in ("_rows", "_statistic"))
+    return f"their verbs are {listing}; `for label, rows in groups` has the rows of each"
 
 
 def _dtype_of(kind: str, part: Node) -> DType:

@@ -12,9 +12,10 @@ from dataview.view.functions import (
     symbol,
     zip,
 )
+from dataview.view.hints import advice_of_module
 from dataview.view.view import View
 
 __all__ = [
-    "View", "collate", "concat", "evaluate", "field", "function", "open", "ragged", "recover",
-    "symbol", "zip",
+    "View", "advice_of_module", "collate", "concat", "evaluate", "field", "function", "open",
+    "ragged", "recover", "symbol", "zip",
 ]  # fmt: skip

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from dataview import spaces
+from dataview import formats, spaces
 from dataview.compute import evaluate_all, rows_of
-from dataview.errors import unknown_field
+from dataview.errors import hint, unknown_field
 from dataview.exchange import data_node, holds_columns, node_of, numbered
+from dataview.index import is_integer
 from dataview.plan.build import field, record, stored, with_fields
 from dataview.plan.fields import (
     NO_FIELDS,
@@ -41,6 +42,12 @@ from dataview.samples import (
     with_part,
 )
 from dataview.sources import ArraySource
+from dataview.view import hints
+
+OPTIONS = (
+    "_driver", "_rank", "_length", "_names", "_fields", "_meta", "_spaces", "_readonly"
+)  # fmt: skip
+"""The options of `View`, which stand among names of fields."""
 
 NOTHING: Any = ...
 """The default of the data argument, as `help` shows it."""
@@ -93,7 +100,8 @@ def construct(
     for name in fields:
         if name.startswith("_"):
             raise TypeError(
-                f"View() has no option {name!r}; a field's name has no leading underscore"
+                f"View() has no option {name!r}, and a field's name has no leading underscore"
+                f"{hint(name, OPTIONS)}"
             )
     if data is NOTHING:
         if about is not NO_FACTS:
@@ -103,6 +111,7 @@ def construct(
             )
         if not fields:
             raise TypeError("a view is made of data, of fields, or of both; got neither")
+        _check_no_paths(fields)
         node: Node = record({name: _member(name, part) for name, part in fields.items()}, rank)
     else:
         node = _windowed(_of_data(data, rank, about), fields)
@@ -111,6 +120,19 @@ def construct(
     if not isinstance(node, Record):
         raise TypeError("_driver= names one of several members; the data is one array")
     return _driven(node, driver)
+
+
+def _is_file_name(text: Any) -> bool:
+    suffixes = tuple(suffix for one in formats.FORMATS.values() for suffix in one.suffixes)
+    return os.fsdecode(text).lower().endswith(suffixes)
+
+
+def _check_no_paths(members: Mapping[str, Any]) -> None:
+    """Raise if all members are texts that end as the names of files do, which were meant."""
+    names = [part for part in members.values() if isinstance(part, (str, os.PathLike))]
+    if len(names) == len(members) and any(map(_is_file_name, names)):
+        opened = ", ".join(f"{name}=dv.open({str(part)!r})" for name, part in members.items())
+        raise TypeError(f"texts are data, and files are opened: dv.View({opened})")
 
 
 def _of_data(data: Any, rank: int | None, about: SampleFacts) -> Node:
@@ -126,8 +148,11 @@ def _of_data(data: Any, rank: int | None, about: SampleFacts) -> Node:
     return record({name: part.node for name, part in members(node).items()}, rank)
 
 
-def _check_known(node: Node) -> None:
+def _check_known(node: Node, names: Iterable[str] = ()) -> None:
     if isinstance(node, Sampled) and node.shape is None:
+        for name in names:
+            if f"_{name}" in OPTIONS:
+                raise TypeError(hints.option_meant(name, OPTIONS))
         raise TypeError(
             "fields and _rank= need data of known shape: declare it with _fields=, or first read a "
             "sample: dv.View(dv.View(function, _length=n)._probe(), ...)"
@@ -144,7 +169,7 @@ def _windowed(node: Node, specs: Mapping[str, Any]) -> Node:
     """Return the node with fields: windows on its last axes, or fields with their own data."""
     if not specs:
         return node
-    _check_known(node)
+    _check_known(node, specs)
     fields = node.fields
     shape = known_shape(node)
     for name, spec in specs.items():
@@ -152,8 +177,26 @@ def _windowed(node: Node, specs: Mapping[str, Any]) -> Node:
             node = attach(with_fields(node, fields), check_name(name), node_of(spec))
             fields = node.fields
             continue
-        fields = fields.with_field(check_name(name), lay_window(name, spec, shape))
+        fields = fields.with_field(check_name(name), _laid(name, spec, shape))
     return with_fields(node, fields)
+
+
+def _laid(name: str, spec: Any, shape: tuple[int, ...]) -> Window:
+    """Return a declared window; of one that fits nowhere, say which option may be meant."""
+    if isinstance(spec, tuple) and len(spec) == len(shape) > 1 and all(map(is_integer, spec)):
+        first, last = spec[0], spec[-1]
+        raise TypeError(
+            f"the window {spec} of field {name!r} is one element of the whole data; columns "
+            f"{first} to {last} are np.s_[{first}:{last}], where {last} is left out, and the two "
+            f"columns {list(spec)}"
+        )
+    try:
+        return lay_window(name, spec, shape)
+    except (TypeError, ValueError, IndexError) as error:
+        meant = hints.option_meant(name, OPTIONS)
+        if not meant:
+            raise
+        raise type(error)(f"{name}={spec!r} is no window of a field; {meant}") from None
 
 
 def symbol(name: str, shape: Any, dtype: Any, windows: Mapping[str, Any]) -> Node:

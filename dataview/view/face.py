@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, Never, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -43,7 +43,7 @@ class BaseView(NDArrayOperatorsMixin):
 
     _state: State
 
-    def __call__(self, *, out: Any = None, copy: bool | None = None) -> Any:
+    def __call__(self, *given: Never, out: Any = None, copy: bool | None = None) -> Any:
         """Return the data."""
         raise NotImplementedError
 

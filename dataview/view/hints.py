@@ -2,68 +2,316 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
+from typing import Any
+
+import numpy as np
 
 INSTEAD = {
     "abs": "abs(d)",
+    "add": "d + other",
+    "add_column": "d._set_field(name, data)",
+    "agg": "d._group(by=name)",
+    "aggregate": "d._group(by=name)",
     "apply": "d._map(function)",
     "argsort": "np.argsort(d)",
+    "as_numpy": "d()",
+    "as_tensor": "d._to_torch()",
+    "asarray": "np.asarray(d)",
+    "assign": "d._set_field(name, data)",
+    "at": "d[rows], or d[mask]",
+    "attrs": "d._meta",
     "batch": "d._minibatches(batch_size)",
+    "batches": "d._minibatches(batch_size)",
+    "between": "(d >= low) & (d <= high)",
+    "bool": "d._astype(bool)",
+    "cache": "d._cached(bytes)",
+    "cat": "dv.concat(d, other)",
+    "center": "d - d._mean(axis=0)",
+    "chunk": "d._minibatches(batch_size)",
+    "class_encode_column": "d._codes()",
     "clip": "np.clip(d, low, high)",
+    "clone": "d._freeze()",
+    "collect": "d()",
+    "column_names": "d._fields()",
     "columns": "d._fields()",
+    "compress": "d[mask]",
     "compute": "d()",
     "concat": "dv.concat(d, other)",
     "concatenate": "dv.concat(d, other)",
+    "conj": "np.conj(d)",
+    "conjugate": "np.conj(d)",
     "copy": "d._freeze(), or d(copy=True) for an array",
+    "corr": "np.corrcoef(d, rowvar=False)",
     "count": "d._size()",
+    "cov": "np.cov(d, rowvar=False)",
+    "cpu": "d()",
+    "cumprod": "np.cumprod(d)",
     "cumsum": "np.cumsum(d)",
+    "data": "d()",
+    "data_vars": "d._fields()",
+    "dedup": "d._drop_duplicates()",
+    "deduplicate": "d._drop_duplicates()",
+    "detach": "d()",
+    "diagonal": "np.diagonal(d)",
+    "diff": "np.diff(d, axis=0)",
+    "dim": "d._ndim()",
+    "dims": "d._shape()",
+    "distinct": "d._drop_duplicates()",
+    "div": "d / other",
     "dot": "d @ other",
+    "double": "d._astype(float)",
+    "drop_nans": "d._dropna()",
+    "drop_nulls": "d._dropna()",
+    "dump": "d._save(path)",
+    "duplicated": "d._drop_duplicates()",
+    "eq": "d == other",
+    "equals": "bool(d == other)",
+    "eval": "d()",
+    "evaluate": "d()",
+    "exp": "np.exp(d)",
+    "expand": "np.broadcast_to(d, shape)",
+    "extend": "dv.concat(d, other)",
     "factorize": "d._codes()",
+    "features": "d._fields()",
+    "fetch": "d()",
+    "fill": "d[...] = value",
+    "fill_nan": "d._fillna(value)",
+    "fill_null": "d._fillna(value)",
+    "flat": "d._reshape(-1)",
     "flatten": "d._reshape(-1)",
+    "float": "d._astype(float)",
     "get_dummies": "d._onehot()",
+    "group_by": "d._group(by=name)",
     "groupby": "d._group(by=name)",
+    "half": "d._astype('f2')",
     "head": "d[:5]",
+    "height": "len(d)",
+    "hist": "np.histogram(d)",
+    "histogram": "np.histogram(d)",
+    "iat": "d[rows], or d[mask]",
+    "iloc": "d[rows], or d[mask]",
+    "imag": "np.imag(d)",
+    "info": "d._describe()",
+    "insert": "d._set_field(name, data)",
+    "int": "d._astype(int)",
+    "is_nan": "np.isnan(d)",
+    "is_null": "np.isnan(d)",
+    "isel": "d[rows], or d[mask]",
+    "isin": "np.isin(d, values)",
+    "isna": "np.isnan(d)",
     "isnan": "np.isnan(d)",
+    "isnull": "np.isnan(d)",
     "item": "d().item()",
     "items": "d._iter_fields()",
+    "itemsize": "d._dtype().itemsize",
+    "iter_batches": "d._minibatches(batch_size)",
     "iterrows": "for row in d",
+    "itertuples": "for row in d",
     "keys": "d._fields()",
+    "kfold": "d._folds(k)",
     "len": "len(d)",
+    "limit": "d[:n]",
     "load": "d()",
+    "loc": "d[rows], or d[mask]",
+    "log": "np.log(d)",
+    "long": "d._astype(int)",
+    "materialize": "d()",
+    "matmul": "d @ other",
+    "memoize": "d._cached(bytes)",
     "merge": "d._join(other, on=name)",
+    "metadata": "d._meta",
+    "mode": "d._counts()",
+    "mul": "d * other",
+    "n_unique": "len(d._unique()())",
+    "ncols": "d._width()",
+    "nlargest": "d._sorted(by=name, reverse=True)[:5]",
+    "nonzero": "np.nonzero(d)",
+    "normalize": "(d - d._mean(axis=0)) / d._std(axis=0)",
+    "notna": "~np.isnan(d)",
+    "notnull": "~np.isnan(d)",
+    "nrows": "len(d)",
+    "nsmallest": "d._sorted(by=name)[:5]",
+    "num_rows": "len(d)",
+    "numel": "d._size()",
     "numpy": "d()",
+    "nunique": "len(d._unique()())",
     "open": "dv.open(path)",
+    "order_by": "d._sorted(by=name)",
     "percentile": "d._quantile(percent / 100)",
+    "permute": "d._transpose(axes)",
+    "persist": "d._freeze()",
+    "pop": "d._drop(name)",
+    "pow": "d ** exponent",
+    "prefetch": "d._loader(batch_size, prefetch=2, workers=2)",
     "ptp": "d._max() - d._min()",
+    "put": "d[rows] = value",
+    "query": "d[mask], such as d[d.x > 1]",
+    "random_split": "d._split([0.8], seed=0)",
     "ravel": "d._reshape(-1)",
+    "real": "np.real(d)",
+    "remove_columns": "d._drop(name)",
+    "rename_column": "d._rename(old='new')",
+    "rename_columns": "d._rename(old='new')",
+    "result": "d()",
+    "rolling": "d._windows(size)",
     "round": "np.round(d)",
     "sample": "d._shuffled(seed)[:5]",
+    "savez": "d._save(path)",
+    "schema": "d._fields()",
+    "searchsorted": "np.searchsorted(d, values)",
+    "sel": "d[rows], or d[mask]",
+    "select_columns": "d._select(name)",
     "shuffle": "d._shuffled(seed)",
+    "sizes": "d._shape()",
+    "skip": "d[n:]",
+    "slice": "d[start:stop]",
+    "snapshot": "d._freeze()",
     "sort": "d._sorted()",
+    "sort_by": "d._sorted(by=name)",
     "sort_values": "d._sorted(by=name)",
+    "sqrt": "np.sqrt(d)",
+    "square": "np.square(d)",
     "squeeze": "np.squeeze(d)",
+    "stack": "np.stack([d, other])",
+    "standardize": "(d - d._mean(axis=0)) / d._std(axis=0)",
+    "sub": "d - other",
+    "swapaxes": "np.swapaxes(d, 0, 1)",
+    "T": "d._transpose()",
     "tail": "d[-5:]",
+    "to": "d._to_torch(), then .to(device)",
+    "to_csv": "d._save(path)",
+    "to_dataframe": "d._to_pandas()",
+    "to_dict": "d._asdict()",
+    "to_feather": "d._save(path)",
+    "to_file": "d._save(path)",
+    "to_hdf": "d._save(path)",
+    "to_list": "d().tolist()",
+    "to_netcdf": "d._save(path)",
+    "to_parquet": "d._save(path)",
+    "to_tensor": "d._to_torch()",
+    "to_zarr": "d._save(path)",
+    "tobytes": "d().tobytes()",
+    "tofile": "d._save(path)",
     "tolist": "d().tolist()",
+    "trace": "np.trace(d)",
+    "train_test_split": "d._split([0.8], seed=0)",
+    "unsqueeze": "d[:, None]",
+    "update": "d._set_field(name, data)",
     "value_counts": "d._counts()",
     "values": "d()",
+    "view": "d._reshape(shape)",
     "where": "np.where(mask, d, other)",
+    "with_column": "d._set_field(name, data)",
+    "with_columns": "d._set_field(name, data)",
+    "xs": "d[rows], or d[mask]",
     "zip": "dv.zip(a=d, b=other)",
-    "T": "d._transpose()",
 }
 """What to write for a name, with or without an underscore, of a view d."""
 
 _ENDS_OF_WRITES = ("flush", "sync")
 
 
-def advice(name: str, verbs: Container[str]) -> str:
+def advice(name: str, verbs: Mapping[str, Any]) -> str:
     """Return what to write instead of a name, "" if that is not known.
 
-    >>> advice("_clip", set()), advice("mean", {"_mean"}), advice("label", set())
-    ('write np.clip(d, low, high)', 'the verb is _mean', '')
+    >>> advice("_clip", {}), advice("mean", {"_mean": len}), advice("label", {})
+    ('write np.clip(d, low, high)', 'did you mean ._mean()?', '')
     """
     plain = name.removeprefix("_")
     if plain == name and f"_{name}" in verbs:
-        return f"the verb is _{name}"
+        called = "" if isinstance(verbs[f"_{name}"], property) else "()"
+        return f"did you mean ._{name}{called}?"
     if plain in _ENDS_OF_WRITES:
         return "nothing is to be flushed: a write is done when its statement is, or at _close()"
     return f"write {INSTEAD[plain]}" if plain in INSTEAD else ""
+
+
+def adding(name: str) -> str:
+    """Return what to write for data that are assigned to a field that is not there.
+
+    >>> adding("pred")
+    "d._set_field('pred', data) adds it"
+    """
+    return _ASSIGNED.get(name, f"d._set_field({name!r}, data) adds it")
+
+
+_ASSIGNED = {"shape": "write d._reshape(shape)", "dtype": "write d._astype(dtype)"}
+"""What to write instead of an assignment to a name that arrays have."""
+
+_OPTIONS = {
+    "columns": "a field for each column is dv.View(data, a=0, b=1)",
+    "copy": "write dv.View(data.copy())",
+    "dtype": "write dv.View(data)._astype(dtype)",
+    "names": "a field for each column is dv.View(data, a=0, b=1)",
+    "shape": "write dv.View(data)._reshape(shape)",
+}
+
+
+def option_meant(name: str, options: Container[str]) -> str:
+    """Return what to write for an option that was given as a field, "" if that is not known.
+
+    >>> option_meant("length", {"_length"}), option_meant("input", {"_length"})
+    ('options have an underscore: did you mean _length=?', '')
+    """
+    if f"_{name}" in options:
+        return f"options have an underscore: did you mean _{name}=?"
+    return _OPTIONS.get(name, "")
+
+
+SEVERAL_ARRAYS = (
+    "a view is made of one array, got {}; several are fields with names: dv.View(input=X, target=y)"
+)
+
+
+def called_with(given: Any, title: str) -> str:
+    """Return the error for a view that is called with an argument."""
+    if isinstance(given, (int, slice)):
+        part = f"d[{given}] is a part of it" if isinstance(given, int) else "d[rows] is a part"
+    elif isinstance(given, str):
+        part = f"d[{given!r}] is a field of it"
+    else:
+        part = "a library that took it for a function takes the data: d()"
+    return f"a view is called without arguments, and d() is its data; {part}; got {title}"
+
+
+def by_name(given: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Return data for symbols as a mapping, or say that they have names.
+
+    >>> by_name(None)
+    {}
+    """
+    if given is None or isinstance(given, Mapping):
+        return given or {}
+    raise TypeError("data are given for a symbol by its name, as in d._bind(x=data) for x")
+
+
+_OF_MODULES = {
+    "dv.open(path)": "read load open_dataset open_zarr open_file from_file read_csv read_parquet "
+    "read_hdf read_json read_table scan_csv scan_parquet loadtxt genfromtxt imread memmap",
+    "dv.View(data)": "array asarray tensor from_numpy from_pandas from_dict from_generator "
+    "from_tensor_slices DataFrame Series Dataset DataArray DataView Array LazyFrame TensorDataset "
+    "IterableDataset view wrap lazy",
+    "dv.View(data)._loader(batch_size)": "DataLoader Loader loader dataloader iterate",
+    "d._save(path)": "save savez to_csv dump write",
+    "d._join(other, on=name)": "merge join",
+    "dv.concat(d, other)": "cat append vstack concatenate chain",
+    "d._split(0.8, seed=0)": "train_test_split random_split",
+    "d._minibatches(batch_size)": "minibatches batches",
+    "dv.samplers": "sampler Sampler RandomSampler BatchSampler",
+}
+"""What to write for names that other packages have, in a row for each."""
+
+
+def advice_of_module(name: str, verbs: Container[str]) -> str:
+    """Return what to write for a name that the package has not, "" if that is not known.
+
+    >>> advice_of_module("read_csv", ()), advice_of_module("mean", {"_mean"})
+    ('write dv.open(path)', 'np.mean takes views, and the verb is d._mean()')
+    """
+    for text, names in _OF_MODULES.items():
+        if name in names.split():
+            return f"write {text}"
+    ways = [f"np.{name} takes views"] if callable(getattr(np, name, None)) else []
+    ways += [f"the verb is d._{name}()"] if f"_{name}" in verbs else []
+    return ", and ".join(ways)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from dataview.compute import evaluate, is_equal
 from dataview.errors import StreamError
 from dataview.index import is_endless
-from dataview.plan.kinds import Comparison, Sampled, Unbound, known_shape, size_of
+from dataview.plan.kinds import Comparison, Record, Sampled, Unbound, known_shape, size_of
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged, text_of
 from dataview.samples import NumberedSamples, Stream, collected, is_ragged, length_of
@@ -71,10 +72,28 @@ def truth(node: Node) -> bool:
     size = length if isinstance(node, Sampled) else size_of(known_shape(node))
     if size != 1:
         raise ValueError(
-            f"the truth of a view of {size} elements is ambiguous; compare it with ==, or use "
-            "numpy.any or numpy.all"
+            f"the truth of a view of {size} elements is ambiguous: d._any() or d._all() has one; "
+            "conditions on each element are joined by &, | and ~, as in (d > 1) & (d < 3)"
         )
     return bool(evaluate(node))
+
+
+def only_value(view: Callable[[], Any], what: str) -> Any:
+    """Return the only element of a view, or say what needs one."""
+    found = view()
+    size = getattr(found, "size", 1)  # a scalar of NumPy's has one, other objects are one
+    if size != 1:
+        raise TypeError(
+            f"{what} takes a view of one element, and this one has {size}; np.round(d, 2) and "
+            "d._astype(int) are of each"
+        )
+    return found
+
+
+def holds_no_texts(node: Node) -> bool:
+    """Whether a text can be no element of a view with fields: it may be a field's name."""
+    kind = "O" if node.dtype is None else node.dtype.kind
+    return isinstance(node, Record) or (bool(node.fields.named) and kind not in "OSUT")
 
 
 def any_true(node: Node) -> bool:

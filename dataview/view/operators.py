@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Self, cast
 
@@ -17,6 +18,7 @@ from dataview.plan.build import comparison, elementwise, keyed
 from dataview.plan.kinds import Record, known_dtype
 from dataview.plan.node import Node
 from dataview.plan.operations import OPERATIONS, power_of
+from dataview.samples import with_lengths
 from dataview.view import lengths, numpy_functions
 from dataview.view.face import (
     BaseView,
@@ -101,6 +103,44 @@ class Operators(BaseView):
     def __ne__(self, other: object) -> Self:  # type: ignore[override]
         return cast(Self, _compared(self, other, True))
 
+    # --- values of Python's ----------------------------------------------------------------
+
+    def __hash__(self) -> int:
+        raise TypeError(
+            "a view has no hash, as an array has none, so it is in no set and no key of a dict; "
+            "d._unique()() are the distinct values, d().tolist() is a list of all"
+        )
+
+    def __round__(self, digits: int | None = None) -> Self:
+        return cast(Self, np.round(cast(Any, self), digits or 0))
+
+    def __bool__(self) -> bool:
+        return lengths.truth(node_of(self))
+
+    def __contains__(self, value: Any) -> bool:
+        if isinstance(value, str) and lengths.holds_no_texts(node_of(self)):
+            raise TypeError(f"`in` asks for a sample; {value!r} in d._fields() asks for a field")
+        whole = viewed(with_lengths(node_of(self)))
+        asked = [value] if isinstance(value, str) else value  # of a label that is none, too
+        return lengths.any_true(node_of(whole == asked))
+
+    def __float__(self) -> float:
+        return float(lengths.only_value(self, "float()"))
+
+    def __int__(self) -> int:
+        return int(lengths.only_value(self, "int()"))
+
+    def __complex__(self) -> complex:
+        return complex(lengths.only_value(self, "complex()"))
+
+    def __index__(self) -> int:
+        return operator.index(lengths.only_value(self, "an index"))
+
+    def __format__(self, spec: str) -> str:
+        if not spec:
+            return str(self)
+        return format(lengths.only_value(self, f"the format {spec!r}"), spec)
+
     # --- values ----------------------------------------------------------------------------
 
     def _astype(self, dtype: Any, casting: str = "unsafe") -> Self:
@@ -139,7 +179,7 @@ _NUMBERS = frozenset((int, float, bool, complex))
 def _quick(ufunc: np.ufunc, general: Any, reflected: bool) -> Any:
     """Return an operator that leaves only operands with operators of their own to NumPy."""
 
-    def operator(view: Any, other: Any) -> Any:
+    def quick(view: Any, other: Any) -> Any:
         kind = type(other)
         if kind is type(view):
             operand: Any = node_of(other)
@@ -153,7 +193,7 @@ def _quick(ufunc: np.ufunc, general: Any, reflected: bool) -> Any:
         found = elementwise(ufunc, (operand, own) if reflected else (own, operand))
         return viewed(found[0]) if len(found) == 1 else tuple(map(viewed, found))
 
-    return functools.wraps(general)(operator)
+    return functools.wraps(general)(quick)
 
 
 for _name, _ufunc in [(row.operator, row.function) for row in OPERATIONS if row.operator]:

@@ -70,19 +70,22 @@ class RowVerbs(BaseView):
         mask = np.asarray(evaluated(condition)) if mask is None else mask
         return cast(Self, cast(Any, self)[samplers.as_mask(mask)])
 
-    def _split(self, sizes: Any, seed: int | None = None, by: Any = None) -> tuple[Self, ...]:
+    def _split(self, *sizes: Any, seed: int | None = None, by: Any = None) -> tuple[Self, ...]:
         """Split the rows into parts of these sizes or fractions; the rest is one more part.
 
-        Without a `seed` the rows keep their order, so sorted rows need one. `by` names a field of
-        labels of which each part gets its share, and so of the rows without a label; they are read
-        when a row is first needed.
+        They are given one by one or as a list.  Without a `seed` the rows keep their order, so
+        sorted rows need one. `by` names a field of labels of which each part gets its share, and so
+        of the rows without a label; they are read when a row is first needed.
 
         >>> import dataview as dv
         >>> [len(part) for part in dv.View(np.arange(10))._split(0.8)]
         [8, 2]
         """
+        if not sizes:
+            raise TypeError("_split takes sizes or fractions of the parts: d._split(0.8, 0.2)")
         labels = None if by is None else _late_labels(self, by)
-        return tuple(map(viewed, samplers.split(node_of(self), sizes, seed, labels)))
+        wanted = sizes[0] if len(sizes) == 1 else sizes
+        return tuple(map(viewed, samplers.split(node_of(self), wanted, seed, labels)))
 
     def _folds(
         self,

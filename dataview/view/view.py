@@ -5,9 +5,8 @@ Fields have no leading underscore; verbs have one.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Never, cast
 
 import numpy as np
 from numpy import ndarray
@@ -36,7 +35,7 @@ from dataview.index import (
 from dataview.plan.build import columns, field, keyed, read_only, row_field, select, with_fields
 from dataview.plan.fields import check_declared
 from dataview.plan.gaps import renamed, with_masks
-from dataview.plan.kinds import Record, Sampled, Unbound, known_shape, nbytes_of, size_of
+from dataview.plan.kinds import Sampled, Unbound, known_shape, nbytes_of, size_of
 from dataview.plan.node import Node
 from dataview.view import declare, face, hints, lengths, masks
 from dataview.view.face import index_of, node_from, node_of, put_state, set_node, unwrapped
@@ -82,7 +81,7 @@ class View(Operators, RaggedVerbs, RowVerbs, LabelVerbs, StatisticVerbs, Library
         self,
         data: Any = declare.NOTHING,
         /,
-        *,
+        *more: Never,
         _driver: str | None = None,
         _rank: int | None = None,
         _length: float | None = None,
@@ -93,6 +92,8 @@ class View(Operators, RaggedVerbs, RowVerbs, LabelVerbs, StatisticVerbs, Library
         _readonly: bool = False,
         **fields: Any,
     ) -> None:
+        if more:
+            raise TypeError(hints.SEVERAL_ARRAYS.format(1 + len(more)))
         parts = {name: unwrapped(part) for name, part in fields.items()}
         about = declare.NO_FACTS
         if _length is not None or _names is not None or _fields is not None:
@@ -106,12 +107,16 @@ class View(Operators, RaggedVerbs, RowVerbs, LabelVerbs, StatisticVerbs, Library
 
     # --- data out --------------------------------------------------------------------------
 
-    def __call__(self, *, out: np.ndarray | None = None, copy: bool | None = None) -> Any:
+    def __call__(
+        self, *given: Never, out: np.ndarray | None = None, copy: bool | None = None
+    ) -> Any:
         """Return the data: an alias of memory where no copy is needed, unless `copy=True`.
 
         >>> View([1, 2, 3])[::2]()
         array([1, 3])
         """
+        if given:
+            raise TypeError(hints.called_with(given[0], show.title(node_of(self))))
         node, rows, *_ = self._state
         if out is None and copy is None:
             memory = node.lent
@@ -161,7 +166,7 @@ class View(Operators, RaggedVerbs, RowVerbs, LabelVerbs, StatisticVerbs, Library
         array([[-1., -1.],
                [ 1.,  1.]])
         """
-        given = {**(values or {}), **named}
+        given = {**hints.by_name(values), **named}
         data = {name: node_from(value) for name, value in given.items()}
         return viewed(bind(node_of(self), data))
 
@@ -178,19 +183,28 @@ class View(Operators, RaggedVerbs, RowVerbs, LabelVerbs, StatisticVerbs, Library
         >>> View(a)[[0, 2]]._write(7); a
         array([7, 0, 7, 0])
         """
-        write(node_of(self), unwrapped(value), face.built(value))
+        try:
+            write(node_of(self), unwrapped(value), face.built(value))
+        except (TypeError, ValueError) as error:
+            _tell(error, self)
+            raise
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if isinstance(key, str):
             _assign(self, key, value)
-        elif not (
-            (isinstance(value, View) and _is_written(value, self, key))
-            or (isinstance(key, View) and masks.assigned(node_of(self), node_of(key), value))
-            or face.is_written_at_once(self, key, value)
-        ):
-            if not isinstance(key, _WITHOUT_MASKS):
-                masks.check_axes(node_of(self), key, value)
-            write(node_of(self[key]), unwrapped(value), face.built(value))
+            return
+        try:
+            if not (
+                (isinstance(value, View) and _is_written(value, self, key))
+                or (isinstance(key, View) and masks.assigned(node_of(self), node_of(key), value))
+                or face.is_written_at_once(self, key, value)
+            ):
+                if not isinstance(key, _WITHOUT_MASKS):
+                    masks.check_axes(node_of(self), key, value)
+                write(node_of(self[key]), unwrapped(value), face.built(value))
+        except (TypeError, ValueError) as error:
+            _tell(error, self)
+            raise
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("_"):
@@ -471,31 +485,6 @@ class View(Operators, RaggedVerbs, RowVerbs, LabelVerbs, StatisticVerbs, Library
 
     # --- Python's and IPython's protocols ----------------------------------------------------
 
-    def __bool__(self) -> bool:
-        return lengths.truth(node_of(self))
-
-    def __contains__(self, value: Any) -> bool:
-        if isinstance(value, str) and isinstance(node_of(self), Record):
-            raise TypeError(f"`in` asks for a sample; {value!r} in d._fields() asks for a field")
-        whole = viewed(samples.with_lengths(node_of(self)))
-        asked = [value] if isinstance(value, str) else value  # of a label that is none, too
-        return lengths.any_true(node_of(whole == asked))
-
-    def __float__(self) -> float:
-        return float(self())
-
-    def __int__(self) -> int:
-        return int(self())
-
-    def __complex__(self) -> complex:
-        return complex(self())
-
-    def __index__(self) -> int:
-        return operator.index(self())
-
-    def __format__(self, spec: str) -> str:
-        return format(self(), spec) if spec else str(self)
-
     def __repr__(self) -> str:
         return show.text(node_of(self))
 
@@ -530,7 +519,9 @@ def _with_known_fields(view: View) -> Node:
     """Return the node of a view; raise if its fields are unknown."""
     node = node_of(view)
     if _is_unknown(node):
-        raise UndeclaredError("the fields are unknown until a sample has been read; call _probe()")
+        raise UndeclaredError(
+            "the fields are unknown until a sample has been read; write d = d._probe() to read one"
+        )
     return node
 
 
@@ -594,8 +585,8 @@ def _assign(view: View, name: str, value: Any) -> None:
     """Write data into a field, or make the field another view."""
     if not isinstance(value, View):
         if name not in view.__dict__ and name not in node_of(view).fields:
-            raise _no_field(view, name, _ADDING.format(name))
-        write(node_of(view._field(name)), unwrapped(value))
+            raise _no_field(view, name, hints.adding(name))
+        view._field(name)._write(value)
     elif value is not view.__dict__.get(name, _MISSING) or name not in node_of(view).fields:
         if view._state[3] is not None:
             raise TypeError(
@@ -606,7 +597,10 @@ def _assign(view: View, name: str, value: Any) -> None:
         view._set_field(name, value)
 
 
-_ADDING = "data are written into fields that there are; d._set_field({!r}, data) adds a field"
+def _tell(error: Exception, view: View) -> None:
+    """Have the error of a write say into which view."""
+    if len(error.args) == 1 and isinstance(error.args[0], str):
+        error.args = (f"{error.args[0]} (in {show.title(node_of(view))})",)
 
 
 def _attribute(view: View, name: str) -> Any:
@@ -614,7 +608,7 @@ def _attribute(view: View, name: str) -> Any:
     if name.startswith("_"):
         if name.startswith("__"):  # protocols ask all the time
             raise unknown_verb(name, ())
-        raise unknown_verb(name, dir(View), hints.advice(name, ()))
+        raise unknown_verb(name, dir(View), hints.advice(name, {}))
     whole = node_of(view)
     if name not in whole.fields:
         if name in _PROTOCOL:
@@ -628,7 +622,7 @@ def _no_field(view: View, name: str, advice: str = "") -> Exception:
     node = node_of(view)
     reason = node.fields.lost.get(name)
     if _is_unknown(node):
-        reason = "is unknown until a sample has been read; call _probe()"
+        reason = "is unknown until a sample has been read; write d = d._probe() to read one"
     error = unknown_field(
         name, node.fields, show.title(node), reason, advice or hints.advice(name, vars(View))
     )

@@ -176,16 +176,18 @@ def _refusal_of_part(node: Node) -> str:
             return ""
         is_file = getattr(node.source, "file", None) is not None and not node.source.writable
         advice = "dv.open(path, 'r+') lets it be written" if is_file else node.source.advice
-        more = f"; {advice}" if advice else ""
-        return f"the data ({node.source.describe()}) is read-only{more}"
+        return f"the data ({node.source.describe()}) is read-only; {advice or _COPY}"
     if isinstance(node, (Select, Driven, Concat)):
         return ""  # what it shows is asked
     if isinstance(node, Unbound):
         return f"symbol {', '.join(node.names)} holds no data that could be written"
     return (
         f"{_result_name(node)} is computed, so it cannot be written; write to what it is "
-        "computed from, or keep a copy with _freeze()"
+        f"computed from; {_COPY}"
     )
+
+
+_COPY = "dv.View(d(copy=True)) is a copy in memory that can be written"
 
 
 def _result_name(node: Node) -> str:
@@ -194,12 +196,17 @@ def _result_name(node: Node) -> str:
     if isinstance(node, Sampled) and step is None:
         return "each sample"
     if isinstance(node, Elementwise):
-        return f"the result of {node.ufunc.__name__}"
-    if isinstance(node, Reduction):
-        return f"the result of {node.kind}"
+        name = node.ufunc.__name__
+        return f"the result of {_OF_VERBS.get(name, f'np.{name}')}"
     if isinstance(node, Comparison):
-        return f"the result of {'not_equal' if node.negated else 'equal'}"
-    return f"the result of {step.title if step is not None else type(node).__name__.lower()}"
+        return f"the result of np.{'not_equal' if node.negated else 'equal'}"
+    if isinstance(node, Reduction):
+        return f"the result of _{node.kind}"
+    return f"the result of _{step.title if step is not None else type(node).__name__.lower()}"
+
+
+_OF_VERBS = {"astype": "_astype", "_codes": "_codes"}
+"""The verbs that compute element by element."""
 
 
 # --- what fits -------------------------------------------------------------------------------

@@ -1,0 +1,349 @@
+"""The hundred usual mistakes: what is typed, what the message must name, and a remedy that works.
+
+The texts of all messages stand in tests/snapshots/mistakes. After an intended change, write them
+anew, and read the difference before you commit:
+DATAVIEW_UPDATE_SNAPSHOTS=1 pytest tests/test_mistakes.py
+"""
+
+# ruff: noqa: E501  # a mistake is a row of the table
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+
+import numpy as np
+import pytest
+
+import dataview as dv
+from dataview.view import hints
+from package import verbs
+from recorded import check_files, check_text
+
+# What is typed, what the message must name, and what can be typed instead (if it is one line).
+MISTAKES = [
+    # --- a forgotten underscore
+    ("d.petal.mean()", "._mean()", "d.petal._mean()()"),
+    ("d.petal.sum()", "._sum()", "d.petal._sum()()"),
+    ("d.petal.max()", "._max()", "d.petal._max()()"),
+    ("d.petal.copy()", "d._freeze() | d(copy=True)", "d.petal._freeze(), d.petal(copy=True)"),
+    ("d.petal.save('new.npy')", "._save()", "d.petal._save('new.npy')"),
+    ("d.petal.astype('f4')", "._astype()", "d.petal._astype('f4')()"),
+    ("d.petal.reshape(-1)", "._reshape()", "d.petal._reshape(-1)()"),
+    ("d.petal.size", "._size()", "d.petal._size()"),
+    ("d.petal.nbytes", "._nbytes()", "d.petal._nbytes()"),
+    ("d.petal.T", "d._transpose()", "d.petal._transpose()()"),
+    ("d.petal.describe()", "._describe()", "d.petal._describe()"),
+    ("d.petal.meta", "._meta?", "d.petal._meta"),
+    ("r.drop('n')", "._drop()", "r._drop('n')()"),
+    ("r.rename(columns={'n': 'm'})", "._rename()", "r._rename({'n': 'm'})()"),
+    ("r.filter(r.n > 1)", "._filter()", "r._filter(r.n > 1)()"),
+    ("r.map(len)", "._map()", "r._map(lambda row: row.n())[0]()"),
+    ("groups.mean()", "._mean()", "groups._mean()()"),
+    ("groups.n", "groups._mean()['n']", "groups._mean()['n']()"),
+    ("groups.median()", "_mean | for label, rows in groups", "[len(rows) for _, rows in groups]"),
+    # --- forgotten parentheses
+    ("x - x._mean", "_mean is a method | _mean()", "x - x._mean()"),
+    ("x == x._max", "_max is a method | _max()", "x == x._max()"),
+    ("x - X.mean", "mean is a method | mean()", "x - X.mean()"),
+    ("dv.View(input=x._mean)", "_mean is a method | _mean()", "dv.View(input=x._mean())"),
+    # --- a name that other libraries have
+    ("d.head()", "d[:5]", "d[:5]"),
+    ("d._head()", "d[:5]", "d[:5]"),
+    ("d.columns", "d._fields()", "d._fields()"),
+    ("d.values", "d()", "d()"),
+    ("d.loc[0]", "d[rows]", "d[0]"),
+    ("d._iloc[0]", "d[rows]", "d[0]"),
+    ("r.query('n > 1')", "d[mask]", "r[r.n > 1]"),
+    ("r.groupby('label')", "d._group(by=name)", "r._group(by='label')"),
+    ("r.sort_values('n')", "d._sorted(by=name)", "r._sorted(by='n')"),
+    ("r.assign(z=3)", "d._set_field(name, data)", "r._set_field('z', r.n + 1)"),
+    ("r.isna()", "np.isnan(d)", "np.isnan(r.petal)()"),
+    ("r.merge(r, on='n')", "d._join(other, on=name)", "r._join(r._select('n'), on='n')"),
+    ("r.to_csv('new.csv')", "d._save(path)", "r._save('new.csv')"),
+    ("x.numpy()", "d()", "x()"),
+    ("x.view(-1)", "d._reshape(shape)", "x._reshape(-1)"),
+    ("x.unsqueeze(0)", "d[:, None]", "x[:, None]"),
+    ("x.train_test_split(0.8)", "d._split([0.8], seed=0)", "x._split([0.8], seed=0)"),
+    ("x.shuffle()", "d._shuffled(seed)", "x._shuffled(0)"),
+    ("x.batch(2)", "d._minibatches(batch_size)", "x._minibatches(2)"),
+    ("x.compute()", "d()", "x()"),
+    ("x.flush()", "a write is done when its statement is", ""),
+    ("x._dedup()", "d._drop_duplicates()", "r._drop_duplicates('label')()"),
+    ("x._fill(0)", "d[...] = value", "x[...] = 0"),
+    ("x._drop_na()", "'_dropna'", "r._dropna()"),
+    ("x._shufled(0)", "'_shuffled'", "x._shuffled(0)"),
+    ("dv.read_csv('t.csv')", "dv.open(path)", "dv.open('t.csv')"),
+    ("dv.load('t.npy')", "dv.open(path)", "dv.open('t.npy')"),
+    ("dv.Dataset(X)", "dv.View(data)", "dv.View(X)"),
+    ("dv.DataLoader(x, 2)", "dv.View(data)._loader(batch_size)", "dv.View(X)._loader(2)"),
+    ("dv.stack([x, x])", "np.stack takes views", "np.stack([x, x])()"),
+    ("dv.mean(x)", "np.mean takes views | d._mean()", "np.mean(x)()"),
+    ("dv.opn('t.npy')", "'open'", "dv.open('t.npy')"),
+    # --- fields that are not there
+    ("d.petl", "'petal' | petal, target", "d.petal"),
+    ("d['petl']", "'petal'", "d['petal']"),
+    ("d[['petal', 'targt']]", "'target'", "d[['petal', 'target']]"),
+    ("d['petal', 0]", "names of fields behind them | d[0, 'x']", "d[0, 'petal']"),
+    ("x['petal']", "'petal' | no fields", ""),
+    ("wide.f5", "f000, f001 | (985 more) | f999", "wide.f005"),
+    ("d[0:1, 0:1].target", "'target' | only partly inside", ""),
+    ("r._sorted(by='nn')", "'nn' | 'n'", "r._sorted(by='n')"),
+    ("r._select('petal label')", "'petal label' | petal, label, n", "r._select('petal', 'label')"),
+    ("u.petal", "'petal' is unknown | d = d._probe()", "u._probe()"),
+    ("'petal' in d", "'petal' in d._fields()", "'petal' in d._fields()"),
+    # --- assignments to fields
+    ("d.pred = np.zeros(4)", "'pred' | d._set_field('pred', data)", "d._set_field('pred', X[:, 0])"),
+    ("r['pred'] = 3", "'pred' | d._set_field('pred', data)", "r._set_field('pred', X[:, 0])"),
+    ("d._petal = 3", "'_petal' | no leading underscore", "d.petal = 3"),
+    ("x.shape = (6, 2)", "d._reshape(shape)", "x._reshape(6, 2)"),
+    ("x.dtype = 'f4'", "d._astype(dtype)", "x._astype('f4')"),
+    ("d[0].petal = x[0, :2]", "'petal' | ._write( | ._set_field(", "d[0]._field('petal')._write([1, 2])"),
+    ("del d.petal", "'petal' | _select()", "d._select('target')"),
+    # --- making a view
+    ("dv.View(X, y)", "got 2 | dv.View(input=X, target=y)", "dv.View(input=X, target=y)"),
+    ("dv.View(X, target=labels)", "'target' | dv.View(input=X, target=y)", "dv.View(input=X, target=labels)"),
+    ("dv.View(X, target=X)", "'target' | float64 (4, 3) | dv.View(input=X, target=y)", ""),
+    ("dv.View(X, input=(0, 2))", "(0, 2) of field 'input' | np.s_[0:2] | [0, 2]", "dv.View(X, input=[0, 2])"),
+    ("dv.View(X, input='0:2')", "'0:2' | slices", "dv.View(X, input=slice(0, 2))"),
+    ("dv.View(X, input=np.s_[:5])", "[:5] of field 'input' | length 3", "dv.View(X, input=np.s_[:3])"),
+    ("dv.View(X, columns=['a', 'b', 'c'])", "columns=[ | dv.View(data, a=0, b=1)", "dv.View(X, a=0, b=1)"),
+    ("dv.View(X, dtype='f4')", "dtype='f4' | ._astype(dtype)", "dv.View(X)._astype('f4')"),
+    ("dv.View(X, readonly=True)", "_readonly=", "dv.View(X, _readonly=True)"),
+    ("dv.View(X, _lenght=3)", "'_lenght' | '_length'", ""),
+    ("dv.View(square, length=10)", "_length=", "dv.View(square, _length=10)"),
+    ("dv.View(square)[0]", "square needs number | _length=n", "dv.View(square, _length=math.inf)[0]"),
+    ("dv.View('t.npy')", "dv.open('t.npy')", "dv.open('t.npy')"),
+    ("dv.View(input='t.npy')", "dv.View(input=dv.open('t.npy'))", "dv.View(input=dv.open('t.npy'))"),
+    ("dv.View()", "data, of fields, or of both", "dv.View(X)"),
+    ("dv.View(None)", "NoneType | [None]", "dv.View([None])"),
+    ("dv.View({1, 2})", "set | sorted(values)", "dv.View(sorted({1, 2}))"),
+    ("dv.View(input=X, target=np.s_[:2])", "target= | a window", "dv.View(X, target=np.s_[:2])"),
+    ("dv.View(a=[1, 2], b=[1])[0]", "a 2, b 1 | _driver=", "dv.View(a=[1, 2], b=[1], _driver='a')[0]"),
+    ("dv.open(X)", "ndarray | dv.View(", "dv.View(X)"),
+    ("dv.open('t.npy', 'rw')", "'r+' | 'rw'", "dv.open('t.npy', 'r+')"),
+    ("dv.open('t.npy', 'w')", "shape= | dtype=", "dv.open('new.npy', 'w', shape=(2,), dtype='f4')"),
+    ("dv.open('t.xlsx')", "read_excel", ""),
+    ("x._save('t.xyz')", ".npy | '.xyz'", "x._save('new.npz')"),
+    # --- calls, keys, truth
+    ("d(3)", "d() | d[3]", "d[3]()"),
+    ("d('petal')", "d() | d['petal']", "d['petal']()"),
+    ("(lambda f: f(X))(d)", "a library that took it for a function | d()", "d()"),
+    ("x[1.0]", "integers, slices | 1.0", "x[1]"),
+    ("x[10]", "10 | axis 0 | size 4", "x[3]"),
+    ("x[0, 0, 0]", "2 axes | 3", "x[0, 0]"),
+    ("x[np.array([True, False])]", "2 entries | axis 0", ""),
+    ("bool(x > 3)", "12 elements | _any() | _all()", "bool((x > 3)._any())"),
+    ("r[r.n > 1 and r.n < 3]", "4 elements | &, | and ~", "r[(r.n > 1) & (r.n < 3)]"),
+    ("r[r.n > 1 & r.n < 3]", "4 elements | (d > 1) & (d < 3)", "r[(r.n > 1) & (r.n < 3)]"),
+    ("int(x)", "int() | one element | 12", "int(x[0, 0])"),
+    ("math.sqrt(x)", "float() | one element | 12", "math.sqrt(x[0, 0])"),
+    ("f'{x:.2f}'", "'.2f' | one element | np.round(d, 2)", "f'{np.round(x, 2)}'"),
+    ("set(x)", "no hash | d._unique()()", "set(x._unique()().tolist())"),
+    ("{x: 1}", "no hash", ""),
+    ("len(x._mean())", "one element", ""),
+    ("del x[0]", "d[rows] | d._filter(mask)", "x[1:]"),
+    # --- writing
+    ("ro[0] = 3", "memory | read-only | dv.View(d(copy=True))", "dv.View(ro(copy=True))[0] = 3"),
+    ("f[0] = 3", "t.npy | dv.open(path, 'r+')", "dv.open('t.npy', 'r+')[0] = 3"),
+    ("x._mean()[...] = 3", "the result of _mean", "dv.View(x._mean()(copy=True))[...] = 3"),
+    ("(x + 1)[0] = 3", "the result of np.add", "dv.View((x + 1)(copy=True))[0] = 3"),
+    ("x._astype('f4')[0] = 3", "the result of _astype", "dv.View(x._astype('f4')(copy=True))[0] = 3"),
+    ("x._map(double)[0] = 3", "the result of _map double", "dv.View(x._map(double)(copy=True))[0] = 3"),
+    ("x[0] = [1, 2]", "(2,) | (3,) | (in View (4, 3) float64", "x[0] = [1, 2, 3]"),
+    ("x._write(np.zeros((3, 3)))", "(3, 3) | (4, 3) | (in View (4, 3) float64", "x._write(np.zeros(3))"),
+    ("d.target = 'a'", "<U1 | float64 | (in View (4, 1) float64", "d.target = 1"),
+    ("i[0] = 1.5", "1.5 | int64 | (in View (4,) int64 | np.asarray(value, 'int64')", "i[0] = np.asarray(1.5, 'int64')"),
+    ("i += 0.5", "int64 | float64 | d._astype('float64')", "i = i + 0.5"),
+    ("i /= 2", "int64 | float64 | d._astype('float64')", "i //= 2"),
+    ("r[0] = 3", "petal, label, n | int", "r[0] = (1, 'a', 2)"),
+    ("r[0] = (1, 'a')", "petal, label, n | 3 fields | 2", "r[0] = (1, 'a', 2)"),
+    ("x[0], x[1] = x[1], x[0]", "v[[0, 1]] = v[[1, 0]]", "x[[0, 1]] = x[[1, 0]]"),
+    # --- arithmetic
+    ("x + np.zeros(5)", "add | (4, 3) (5,)", "x + np.zeros(3)"),
+    ("np.zeros(5) + x", "add | (5,) (4, 3)", "np.zeros(3) + x"),
+    ("x - dv.View(np.zeros((2, 2)))", "subtract | (4, 3) (2, 2)", ""),
+    ("x @ x", "(4, 3) and (4, 3) | length 3 | 4", "x @ x._transpose()"),
+    ("r + 1", "a record | 'petal', 'label', 'n'", "r.n + 1"),
+    ("r._mean()", "a record | 'petal', 'label', 'n'", "r.n._mean()"),
+    ("r.label._mean()", "'label' | texts", "r.label._counts()"),
+    ("u + 1", "shape is unknown | d = d._probe()", "u._probe() + 1"),
+    ("u._mean()", "dtype is unknown | d = d._probe()", "u._probe()._mean()()"),
+    ("x._quantile(50)", "[0, 1] | 50", "x._quantile(0.5)"),
+    ("x._reshape(5, 5)", "(4, 3) | 12 | (5, 5)", "x._reshape(3, 4)"),
+    ("dv.symbol('x')._bind(X)", "d._bind(x=data)", "dv.symbol('x', shape=(None, 3))._bind(x=X)"),
+    # --- rows, batches, streams
+    ("x._split([0.8, 0.3])", "1.1", "x._split([0.8, 0.2])"),
+    ("x._split()", "d._split(0.8, 0.2)", "x._split(0.8, 0.2)"),
+    ("x._loader(2, shuffle=True)", "'shuffle' | sampler='permutation'", "x._loader(2, sampler='permutation')"),
+    ("x._minibatches(2, drop_last=True)", "'drop_last' | tail='drop'", "x._minibatches(2, tail='drop')"),
+    ("x._loader(2, num_workers=2)", "'num_workers' | workers=2", "x._loader(2, workers=2)"),
+    ("x._loader(2, epochs=3)", "'epochs' | for epoch in range(", "[list(x._loader(2)) for _ in range(3)]"),
+    ("x._loader(2, batchsize=2)", "'batchsize' | 'batch_size'", "x._loader(batch_size=2)"),
+    ("x._loader(2, 'shuffle')", "'shuffle' | 'permutation'", "x._loader(2, 'permutation')"),
+    ("x._loader(2, 'random')", "'random' | 'permutation'", "x._loader(2, 'permutation')"),
+    ("x._loader(2, 'SequentialSampler')", "'SequentialSampler' | 'linear'", "x._loader(2, 'linear')"),
+    ("x._minibatches()", "a batch size", "x._minibatches(2)"),
+    ("x._minibatches('2')", "batch_size= | '2'", "x._minibatches(2)"),
+    ("r._filter('n > 1')", "d.x > 3 | function", "r._filter(r.n > 1)"),
+    ("dv.zip(a=x, b=x[:2])", "a 4, b 2", "dv.zip(a=x, b=x)"),
+    ("dv.concat(x, i)", "(3,) | () | view 1", "dv.concat(x, x)"),
+    ("len(s)", "_length()", "s._length()"),
+    ("s[-1]", "a slice that goes forward | -1", "s[3:4]()"),
+    ("s()", "view[:n]()", "s[:5]()"),
+    ("s._shuffled(0)", "pool=1000", "s._shuffled(0, pool=1000)[:2]()"),
+    ("[list(once), list(once)]", "spent | dv.View(lambda: iter(...))", "list(dv.View(lambda: iter(range(2))))"),
+]  # fmt: skip
+
+
+def square(number):
+    return number**2
+
+
+def double(row):
+    return row() * 2
+
+
+@pytest.fixture
+def names(tmp_path, monkeypatch):
+    """What the lines of the table are typed with."""
+    monkeypatch.chdir(tmp_path)
+    X = np.arange(12.0).reshape(4, 3)
+    np.save("t.npy", X)
+    (tmp_path / "t.csv").write_text("name,age\nAda,36\nGrace,\n")
+    (tmp_path / "t.xlsx").write_text("")
+    return {
+        "np": np, "dv": dv, "math": math, "operator": operator, "square": square, "double": double,
+        "X": X, "y": np.arange(4), "labels": np.array([0, 1, 2, 1]), **_views(X),
+    }  # fmt: skip
+
+
+def _views(X):
+    record = dv.View(petal=np.arange(4.0), label=np.array(list("abab")), n=np.arange(4))
+    return {
+        "x": dv.View(X.copy()),
+        "d": dv.View(X.copy(), petal=np.s_[:2], target=np.s_[2:]),
+        "r": record,
+        "groups": dv.View(n=[1.0, 2.0, 3.0], label=["a", "b", "a"])._group(by="label"),
+        "wide": dv.View(np.zeros((2, 1000)), **{f"f{n:03}": n for n in range(1000)}),
+        "i": dv.View(np.arange(4)),
+        "ro": dv.View(X.copy(), _readonly=True),
+        "f": dv.open("t.npy"),
+        "u": dv.View(lambda number: [number], _length=4),
+        "s": dv.View(lambda: iter(range(5))),
+        "once": dv.View(iter(range(5))),
+    }
+
+
+def message_of(typed, names):
+    with pytest.raises(Exception) as caught:  # the table says what it must name
+        exec(typed, names)
+    return f"{caught.type.__name__}: {caught.value}"
+
+
+def test_the_table_has_more_than_a_hundred_mistakes():
+    assert len({typed for typed, *_ in MISTAKES}) == len(MISTAKES) > 150
+
+
+@pytest.mark.parametrize(("typed", "wanted"), [row[:2] for row in MISTAKES])
+def test_a_mistake_is_told_with_what_to_write(typed, wanted, names):
+    told = message_of(typed, names)
+    wanted = wanted.replace("&, | and ~", "&, \0 and ~").split(" | ")
+    assert [part for part in wanted if part.replace("\0", "|") not in told] == [], told
+
+
+@pytest.mark.parametrize("instead", sorted({instead for *_, instead in MISTAKES if instead}))
+def test_what_is_typed_instead_works(instead, names):
+    exec(instead, names)
+
+
+INTERNAL = r"undeclared|Visiting|Node\b|_state|\bnode\b|object at 0x|<function|dataview\.[a-z]+\."
+
+
+def test_no_message_shows_what_is_internal_or_is_longer_than_a_paragraph(names, tmp_path):
+    texts = {}
+    for typed, *_ in MISTAKES:
+        names |= _views(names["X"].copy())
+        texts[typed] = message_of(typed, names).replace(str(tmp_path), "...")
+    assert [text for text in texts.values() if re.search(INTERNAL, text)] == []
+    assert {typed: text for typed, text in texts.items() if len(text) > 700} == {}
+    whole = "".join(f">>> {typed}\n{text}\n\n" for typed, text in texts.items())
+    check_files("mistakes", {"messages.txt": whole})
+    check_text("mistakes", "messages.txt", whole)
+
+
+# -------------------- names of other libraries --------------------
+
+NEEDED = {
+    "cpu": "", "to": "torch", "to_tensor": "torch", "as_tensor": "torch", "to_dataframe": "pandas",
+}  # fmt: skip
+"""By a name, the library that the advice for it needs; these are tested as clients are."""
+
+
+MEMBERS = {"d": dv.View(x=[3.0, 1.0], y=[2, 3])}
+OTHERS = {
+    "_join": {"d": dv.View(x=[1, 2], y=[3, 4]), "other": dv.View(x=[2, 1], z=[5, 6])},
+    "_drop(": MEMBERS,
+    "_select(": MEMBERS,
+    "_rename": {"d": dv.View(old=[1, 2])},
+    "d @": {"other": dv.View([[1.0], [2.0]])},
+    "item()": {"d": dv.View([1.0])},
+    "_sorted()": {"d": dv.View([3.0, 1.0])},
+    "searchsorted": {"d": dv.View([1.0, 3.0])},
+    "np.where": {"mask": np.array([[True], [False], [True]])},
+}
+"""By a part of the advice, the data that it is for."""
+
+
+def lines_of(text):
+    """The lines of code that a piece of advice names."""
+    text = re.sub(r" (for an array|such as .*|then .*)", "", text.replace(", or ", "; "))
+    return [line.strip().strip(",") for line in text.split(";")]
+
+
+@pytest.mark.parametrize("name", sorted(name for name in hints.INSTEAD if not NEEDED.get(name)))
+def test_the_advice_for_a_name_of_another_library_works(name, tmp_path):
+    a = np.array([[3.0, 1.0], [2.0, 5.0], [4.0, 0.0]])
+    text = hints.INSTEAD[name]
+    known = {
+        "d": dv.View(a, x=0, y=1), "other": dv.View(a.copy(), x=0, y=1), "np": np, "dv": dv,
+        "name": "x", "rows": [0, 2], "mask": a[:, 0] > 2, "function": lambda row: row() * 2,
+        "path": tmp_path / "new.npz", "seed": 0, "batch_size": 2, "size": 2, "n": 1,
+        "start": 0, "stop": 2, "values": [1.0, 2.0], "value": 7.0, "low": 1, "high": 3,
+        "shape": (3, 2), "axes": (1, 0), "percent": 30, "bytes": 100, "k": 2, "exponent": 2,
+        "data": a[:, 0].copy(),
+    }  # fmt: skip
+    np.savez(known["path"], a)
+    known |= next((other for part, other in OTHERS.items() if part in text), {})
+    for line in lines_of(text):
+        exec("for row in d: pass" if line.startswith("for ") else line, known)
+
+
+@pytest.mark.parametrize("name", sorted(hints.INSTEAD))
+def test_the_advice_is_for_names_that_are_no_verbs(name):
+    assert f"_{name}" not in verbs()
+    with pytest.raises(AttributeError, match=re.escape(hints.INSTEAD[name])):
+        getattr(dv.View([1.0]), name)
+
+
+def test_a_field_of_any_of_these_names_is_a_field():
+    for name in [*hints.INSTEAD, "mean", "shape"]:
+        assert getattr(dv.View(**{name: [1, 2]}), name)().tolist() == [1, 2]
+
+
+def test_a_view_has_no_hash_and_rounds_as_an_array():
+    d = dv.View([1.26, 2.5, 3.5])
+    with pytest.raises(TypeError, match="no hash"):
+        hash(d)
+    assert round(d)().tolist() == [1, 2, 4]
+    assert round(d, 1)().tolist() == [1.3, 2.5, 3.5]
+
+
+def test_sizes_of_a_split_are_given_one_by_one_or_as_a_list():
+    d = dv.View(np.arange(10))
+    for sizes in ((0.8,), (0.8, 0.2), (8,), (8, 2), ([8, 2],), ((0.8, 0.2),)):
+        assert [part().tolist() for part in d._split(*sizes)] == [list(range(8)), [8, 9]]
+    one, other = d._split(5, 5, seed=1)
+    assert sorted([*one().tolist(), *other().tolist()]) == list(range(10))
+    assert one().tolist() == d._split([5, 5], seed=1)[0]().tolist() != list(range(5))
