@@ -285,6 +285,7 @@ MODES = {
 }
 """The samplers by the names that Pylearn2 has for them; those of `even_...` also drop the tail."""
 MODES |= {f"even_{mode}": sampler for mode, sampler in MODES.items() if mode != "even_sequences"}
+
 IN_CODE = dict.fromkeys(
     ("epochs", "num_epochs", "max_epochs"), "for epoch in range(epochs), and in it, for b in loader"
 )
