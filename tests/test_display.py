@@ -7,25 +7,30 @@ DATAVIEW_UPDATE_SNAPSHOTS=1 pytest tests/test_display.py
 from __future__ import annotations
 
 import ast
+import base64
 import html.parser
+import io
 import itertools
 import math
 import pickle
+import re
 import xml.etree.ElementTree
 
 import numpy as np
+import PIL.Image
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
-from counting import unmade
+from counting import Rows, unmade
 from dataview.exchange import convert
 from dataview.index.algebra import ENDLESS
 from dataview.plan import build
 from dataview.samples import streams
-from dataview.show import display, pictures
+from dataview.show import display, page, pictures
 from dataview.sources import Source
+from dataview.view import declare, face
 from dataview.view.face import node_of
 from oracle import arrays, attempt, examples, keys
 from recorded import cases_of, check_files, check_text
@@ -67,13 +72,14 @@ class Tags(html.parser.HTMLParser):
         assert self.open == []
 
     def handle_starttag(self, tag, attrs):
-        self.open.append(tag)
+        if tag != "img":
+            self.open.append(tag)
         self.seen.add((tag, *(name for name, _ in attrs)))
-        self.text += " " * (tag not in {"b", "span"})
+        self.text += " " * (tag not in {"b", "i"})
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
-        self.text += " " * (tag not in {"b", "span"})
+        self.text += " " * (tag not in {"b", "i"})
 
     def handle_data(self, data):
         self.text += data
@@ -94,22 +100,29 @@ def check_picture(page):
 def check_shown(view):
     """Assert what holds of any view's text and HTML."""
     node = view if isinstance(view, build.Node) else node_of(view)
-    line, text, page = display.title(node), display.text(node), display.html(node)
+    line, text, shown = display.title(node), display.text(node), page.html(node)
     assert line.startswith("View ")
     assert text.startswith("View ")
-    assert len(line) < 250
+    assert max(map(len, [line, *text.split("\n")])) < 250
     assert line.isprintable()
     assert len(text.split("\n")) <= LINES
     assert all(row.isprintable() and row == row.rstrip() for row in text.split("\n"))
-    rest = check_picture(page)
-    assert len(rest.encode()) < 5000
-    tags = Tags(rest)
-    assert {tag for tag, *_ in tags.seen} <= set("div b span details summary table tr td".split())
-    assert {name for _, *names in tags.seen for name in names} <= {"style", "open"}
+    rest = check_picture(shown)
+    assert len(rest.encode()) < 50_000
+    assert len(re.sub("<img .*?>", "", rest).encode()) < 10_000
+    assert rest.startswith(page.STYLE)
+    tags = Tags(rest.removeprefix(page.STYLE))
+    assert {tag for tag, *_ in tags.seen} <= set(
+        "div b i details summary table tr th td img".split()
+    )
+    assert {name for _, *names in tags.seen for name in names} <= {
+        *("style", "open", "class", "alt", "height", "src")
+    }
     if "… " not in text:
-        assert tags.text.replace("fields", "", bool(node.fields.named)).split() == text.split()
+        folded = re.sub(r"  (fields|values|images)  ?", " ", tags.text)
+        assert folded.split() == text.split()
     assert display.text(node) == text
-    return line, text, page
+    return line, text, shown
 
 
 # ---------------------------------------------------------------- files
@@ -130,6 +143,18 @@ def cases(folder):
     computed = dv.View(rows(4, 3), a=0)
     computed.double = computed.a * 2
     kind = np.dtype([("x", "<f8"), ("y", "<i4", (2,)), ("z", [("u", "S3"), ("v", "<M8[ns]")])])
+    rng = np.random.default_rng(0)
+    table = {
+        "height": rng.normal(170, 10, 40),
+        "weight": rng.normal(70, 9, 40).round(1),
+        "kind": np.array(["one", "another"])[rng.integers(0, 2, 40)],
+    }
+    (folder / "gaps.csv").write_text("age,size,name\n1,,x\n,2.5,y z\n3,1e-3,\n", encoding="utf-8")
+    mean = dv.View(table).height._mean()
+    mean()
+    faces = (np.add.outer(np.arange(9), np.arange(12)) + np.arange(9)[:, None, None]).astype("u1")
+    images = {"image": faces * 10, "vector": rows(9, 64), "label": np.arange(9)}
+    space = dv.spaces.Conv2DSpace((8, 8), channels=1)
     return {
         "array": dv.View(rows(4, 3)),
         "scalar": dv.View(3.5),
@@ -171,6 +196,30 @@ def cases(folder):
         "iterator": convert.node_of(iter([1, 2])),
         "filtered": x._filter(bool),
         "many_fields": dv.View(**{f"f{number}": rows(3) for number in range(51)}),
+        "table": dv.View(table),
+        "table_of_rows": dv.View(table)[[3, 1, 2]],
+        "table_head": dv.View(table)._sorted(by="weight")._head(),
+        "one_element": dv.View(table).height[3],
+        "statistic_taken": mean,
+        "file_head": file._head(2),
+        "file_with_gaps": dv.open(folder / "gaps.csv")._head(),
+        "computed_tail": ((x - 3) / 2)._tail(2),
+        "stream_head": dv.View(lambda: iter([sample] * 3))._head(2),
+        "wide_table": dv.View({f"column {n}": rng.random(50) for n in range(12)}),
+        "wide_array": dv.View(rng.normal(size=(50, 784))),
+        "ragged": dv.View(words=dv.ragged([["a"], ["b c", "d"]]), n=[1, 2]),
+        "kinds": dv.View(
+            {
+                "object": np.array([None, "a", 3, [1]], object),
+                "time": np.array(["2020-01-01", "NaT", "2021-02-03", "1970-01-01"], "M8[s]"),
+                "complex": np.array([1j, 2, 3, 4]),
+                "large": np.array([1e20, 1, -np.inf, np.nan]),
+                "small": np.array([1e-7, 0, 3e-5, -1e-9]),
+                "truth": np.array([True, False, True, True]),
+            }
+        ),
+        "images": dv.View(images, _spaces={"vector": space}),
+        "image_rows": dv.View(images).image,
         "hostile_names": dv.View(**{name: rows(3) for name in HOSTILE}),
     }
 
@@ -182,7 +231,10 @@ def shown(tmp_path_factory):
 
 def files_of(name, view):
     """Give the files that hold what is shown of a view."""
-    line, text, page = check_shown(view)
+    if isinstance(view, dv.View) and face.is_seen(view):
+        line, text, page = display.title(node_of(view)), repr(view), view._repr_html_()
+    else:
+        line, text, page = check_shown(view)
     return {f"{name}.txt": f"{text}\n\n{line}\n", f"{name}.html": f"{page}\n"}
 
 
@@ -200,8 +252,9 @@ def test_a_view_is_shown_as_in_its_files(name, shown):
 def test_a_view_shows_its_node(shown):
     for view in shown.values():
         if isinstance(view, dv.View):
-            assert repr(view) == display.text(node_of(view))
-            assert view._repr_html_() == display.html(node_of(view))
+            data = declare.freeze(node_of(view)) if face.is_seen(view) else None
+            assert repr(view) == display.text(node_of(view), data)
+            assert view._repr_html_() == page.html(node_of(view), data)
 
 
 # ---------------------------------------------------------------- reading nothing
@@ -246,6 +299,109 @@ def test_metadata_is_not_printed_by_its_own_repr():
 
     view = dv.View([1])._with_meta(loud=Loud(), view=unread(3), huge=10**9000, n=np.float32(2))
     assert "loud=Loud, view=View, huge=int" in check_shown(view)[1]
+
+
+# ---------------------------------------------------------------- values
+
+NUMBER = re.compile(r"[-\d.]\S*")
+
+
+@given(arrays(dtypes=["i1", "u2", "i8", "f4", "f8"]))
+@examples(150)
+def test_numbers_in_memory_are_shown_as_they_are(array):
+    text = repr(dv.View(array))
+    if array.ndim > 2 or not array.size or "…" in text:
+        return
+    shown = [float(word) for row in text.split("\n")[1:] for word in row.split()]
+    small = np.max(np.abs(array[np.isfinite(array)].astype(float)), initial=0) * 1e-3
+    np.testing.assert_allclose(shown, array.reshape(-1).astype(float), rtol=1e-2, atol=small)
+
+
+def test_a_view_of_one_element_is_its_value_in_texts():
+    d = dv.View(x=[1.5, 2.5], name=["a", "b"])
+    assert (str(d.x[0]), f"{d.name[1]}", f"{d.x._mean()}") == ("1.5", "b", "2.0")
+    assert (str(dv.View(np.array(1 / 3))), f"{d.x._sum():.2f}") == (str(1 / 3), "4.00")
+    assert str(dv.View([[7]])) == "[[7]]"
+    assert str(unread(3)) == repr(unread(3))
+    assert str(d[0]) == repr(d[0])
+
+
+def test_only_rows_that_were_asked_for_are_read():
+    rows = Rows(50)
+    view = rows.view
+    for ask, wanted in [
+        (lambda: view._head(3), range(3)),
+        (lambda: view._tail(2), range(48, 50)),
+        (lambda: (view * 2)[10:]._head(1), [10]),
+        (lambda: dv.View(view, first=0)._sample(2, seed=1), None),
+    ]:
+        asked = ask()
+        assert rows.counts() == [0] * 50
+        for show in (repr, dv.View._repr_html_):
+            show(asked)
+            counts = rows.counts()
+            read = [number for number, count in enumerate(counts) if count]
+            assert len(read) == 2 if wanted is None else read == [*wanted]
+            assert max(counts) == 1
+
+
+def test_head_and_tail_are_parts_like_others():
+    d = dv.View(x=np.arange(9), y=np.arange(9) * 2.0)
+    assert d._head(2) == d[:2] and d._tail(2) == d[-2:] and len(d._tail(0)) == 0
+    assert len(d._head(100)) == len(d._tail(100)) == 9
+    assert set(d._sample(4, 1).x().tolist()) == set(d._sample(4, 1).y().astype(int) // 2)
+    d._head(2).x[...] = 7
+    assert d.x[:3]().tolist() == [7, 7, 2]
+    assert "7" in repr(pickle.loads(pickle.dumps(d._head(2))))
+    with pytest.raises(ValueError, match="0 or more; got -1"):
+        d._head(-1)
+    with pytest.raises(TypeError):
+        dv.View(lambda: iter([1]))._tail()
+
+
+def test_what_is_mapped_or_compared_or_pending_is_not_shown(tmp_path):
+    mapped = np.memmap(tmp_path / "m", "f4", "w+", shape=(3,))
+    x = dv.View([3.0, 1.0, 2.0])
+    for view in (dv.View(mapped), dv.View(mapped[1:]), x._sorted(), x._mean(), x * 2):
+        assert len(repr(view).split("\n")) == 1 + ("computed" in repr(view).split("\n")[0])
+    assert repr(x._shuffled(0)).count("\n") == 1
+
+
+def test_values_that_could_read_are_named_by_their_type():
+    class Loud:
+        def __repr__(self):
+            raise AssertionError("display has asked a value for its repr")
+
+        __str__ = __repr__
+
+    values = np.empty(4, object)
+    values[:] = Loud(), None, 10**9000, "a\nb"
+    values[1] = unread(3)
+    shown = check_shown(dv.View(values))[1]
+    assert "<Loud> <View> <int> 'a\\nb'" in shown
+
+
+def test_images_are_drawn_as_their_space_or_their_shape_says():
+    flat = np.arange(2 * 12 * 10 * 3, dtype="u1").reshape(2, 3, 12, 10)
+    space = dv.spaces.Conv2DSpace((12, 10), channels=3, axes=("b", "c", 0, 1))
+    wanted = flat.transpose(0, 2, 3, 1)
+    for view in (dv.View(wanted), dv.View(flat), dv.View(a=flat, _spaces={"a": space}).a):
+        found = drawn_in(view._repr_html_())
+        assert len(found) == 2
+        assert all(np.array_equal(one, other) for one, other in zip(found, wanted, strict=True))
+    vectors = dv.View(a=wanted.reshape(2, 360), _spaces={"a": space.usual})
+    assert np.array_equal(drawn_in(vectors._repr_html_())[1], wanted[1])
+    assert drawn_in(dv.View(np.zeros((5, 3, 3), "u1"))._repr_html_()) == []
+    assert drawn_in(unread(5, 28, 28, dtype="u1")._repr_html_()) == []
+    noise = np.random.default_rng(0).integers(0, 256, (9, 64, 64, 3)).astype("u1")
+    many = dv.View({f"f{n}": noise for n in range(9)})._repr_html_()
+    assert len(many) < 50_000
+
+
+def drawn_in(page):
+    """The images in a page, as arrays."""
+    found = re.findall(r'src="data:image/png;base64,([^"]+)"', page)
+    return [np.asarray(PIL.Image.open(io.BytesIO(base64.b64decode(one)))) for one in found]
 
 
 # ---------------------------------------------------------------- bounds and escapes

@@ -51,10 +51,15 @@ from dataview.plan.ragged import Ragged
 from dataview.plan.symbols import symbols_of
 from dataview.plan.walk import below
 from dataview.samples import NumberedSamples, Stream, length_of
-from dataview.show.display import FRAME, title
+from dataview.show.display import title
 from dataview.show.formulas import formula_of, is_symbolic, term_of
 from dataview.show.words import escape, harmless, inside, length_text, size_text, undriven
 from dataview.write import places_written
+
+FRAME = (
+    "font:var(--jp-code-font-size,13px) var(--jp-code-font-family,monospace);"
+    "color:var(--jp-content-font-color1,inherit)"
+)
 
 
 class Reading(NamedTuple):

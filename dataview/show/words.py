@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
@@ -153,7 +154,12 @@ def dtype_text(node: Node) -> str:
     names = node.fields.named if isinstance(node, Record) else node.dtype and node.dtype.names
     if names:
         return f"{{{harmless(listing(names), 30)}}}"
-    return "?" if node.dtype is None else harmless(str(node.dtype).removeprefix("|"))
+    return "?" if node.dtype is None else _dtype_name(node.dtype)
+
+
+@functools.lru_cache(maxsize=256)
+def _dtype_name(dtype: np.dtype[Any]) -> str:
+    return harmless(str(dtype).removeprefix("|"))
 
 
 def size_text(size: float) -> str:

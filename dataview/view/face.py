@@ -124,6 +124,21 @@ def viewed_with(node: Node, parts: Mapping[str, Node]) -> Any:
     return view
 
 
+_SEEN = object()
+
+
+def seen(part: BaseView) -> Any:
+    """Return a part of a view whose display reads its rows, and shows them."""
+    node, rows, parent, _, count = part._state
+    put_state(part, (node, rows, parent, _SEEN, count))
+    return part
+
+
+def is_seen(view: BaseView) -> bool:
+    """Whether the display of a view reads its rows."""
+    return view._state[3] is _SEEN
+
+
 spaces.hand_out(spaces.Views(BaseView, lambda view: node_of(view), viewed))
 
 _Some = TypeVar("_Some", bound=BaseView)

@@ -120,3 +120,9 @@ def partial_shape(node: Node) -> tuple[Any, ...]:
     elif extents is None:
         extents = (None,) if isinstance(node, Sampled) else known_shape(node)
     return tuple(math.inf if n is not ... and is_endless(n) else n for n in extents)
+
+
+def is_one(node: Node) -> bool:
+    """Whether data are known to be one element, which has no fields."""
+    shape = node.shape
+    return shape is not None and size_of(shape) == 1 and not node.fields.named

@@ -38,6 +38,7 @@ from dataview.plan.gaps import renamed, with_masks
 from dataview.plan.kinds import Sampled, Unbound, known_shape, nbytes_of, size_of
 from dataview.plan.node import Node
 from dataview.view import declare, face, hints, lengths, masks
+from dataview.view.display_verbs import DisplayVerbs
 from dataview.view.face import index_of, node_from, node_of, put_state, set_node, unwrapped
 from dataview.view.label_verbs import LabelVerbs
 from dataview.view.library_verbs import LibraryVerbs
@@ -59,7 +60,15 @@ _PROTOCOL = ("shape", "dtype", "ndim", "to_numpy")
 
 
 @face.merge_groups
-class View(Operators, RaggedVerbs, RowVerbs, LabelVerbs, StatisticVerbs, LibraryVerbs):
+class View(
+    Operators,
+    RaggedVerbs,
+    RowVerbs,
+    LabelVerbs,
+    StatisticVerbs,
+    DisplayVerbs,
+    LibraryVerbs,
+):
     """A lazy view of data: an array, a number, a sample, a dataset or a dataset of minibatches.
 
     Building a view reads nothing; calling it returns its data.
@@ -482,23 +491,6 @@ class View(Operators, RaggedVerbs, RowVerbs, LabelVerbs, StatisticVerbs, Library
             unwrapped(function), fields, shape, dtype, reads, batch_size, viewed, face.node_from
         )
         return viewed(samples.mapped(node_of(self), step, seed))
-
-    # --- Python's and IPython's protocols ----------------------------------------------------
-
-    def __repr__(self) -> str:
-        return show.text(node_of(self))
-
-    def _repr_html_(self) -> str:
-        """Return the field tree as HTML, for notebooks."""
-        return show.html(node_of(self))
-
-    def __dir__(self) -> list[str]:
-        names = [name for name in self._fields() if name.isidentifier() and name[0] != "_"]
-        return names + sorted(name for name in dir(type(self)) if name not in names)
-
-    def _ipython_key_completions_(self) -> list[str]:
-        """Return the names that complete `view["`."""
-        return list(self._fields())
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpacked, packed_in_order(node_of(self))

@@ -1,0 +1,171 @@
+"""What is said of a view in a few words: its kind and size, its places, its states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Any
+
+from dataview.index import Computed, Permutation
+from dataview.plan.fields import Attached
+from dataview.plan.kinds import (
+    Comparison,
+    Concat,
+    Driven,
+    LateStored,
+    Mapped,
+    Placeholder,
+    Record,
+    Select,
+    Stored,
+    nbytes_of,
+)
+from dataview.plan.node import Node
+from dataview.plan.ragged import Ragged
+from dataview.plan.symbols import Deferred
+from dataview.samplers import Cycle, Order
+from dataview.samples import NumberedSamples, Stream, Undeclared, length_of
+from dataview.show.words import (
+    dtype_text,
+    few,
+    harmless,
+    inside,
+    length_text,
+    lengths_of,
+    listing,
+    shape_text,
+    size_text,
+    undriven,
+    value_text,
+)
+
+NODES_ASKED = 500
+PARTS_ASKED = 60
+"""Of a node with many parts, so many stand for all."""
+
+
+def what(node: Node) -> str:
+    """Return the number of rows of a record or of unknown samples, else shape and dtype."""
+    node = undriven(node)
+    lengths = lengths_of(node)
+    first = (lengths or (None,))[0]
+    rows = "1 row" if first == 1 else f"{length_text(first)} rows"
+    unknown = isinstance(node, NumberedSamples) and (node.row_extents is None or node.dtype is None)
+    if unknown or (isinstance(node, Stream) and node.sample is None):
+        return f"of {rows} of ?" if lengths else "of ?"
+    if not is_record(node):
+        return f"{shape_text(lengths)} {dtype_text(node)}"
+    if lengths and len(lengths) > 1:
+        return f"of {shape_text(lengths)} rows"
+    return f"of {rows}" if lengths else "of one sample"
+
+
+def size_words(node: Node) -> list[str]:
+    """Return the size of the data if it is known."""
+    size = _nbytes(node)
+    return [] if size is None else [size_text(size)]
+
+
+def _nbytes(node: Node) -> int | None:
+    if not isinstance(node, Record) or node.shape is not None:
+        return nbytes_of(node)
+    known = [nbytes_of(part) for part in inside(node)]
+    return None if None in known else sum(filter(None, known))
+
+
+PLACES: dict[type[Node], Callable[[Any], str]] = {
+    Stored: lambda node: node.source.describe(),
+    LateStored: lambda node: node.source.describe(),
+    Placeholder: lambda node: f"symbol {harmless(node.name)}",
+    Deferred: lambda node: f"of symbol {listing(node.names)}",
+    Stream: lambda node: "stream",
+}
+STATES: dict[type[Node], dict[str, Callable[[Any], int | str]]] = {
+    Concat: {"joined ({} parts)": lambda node: len(node.nodes)},
+    Stream: {
+        "filtered": lambda node: len(inside(node)),
+        "can be read once": lambda node: not node.samples.restarts,
+        "not probed": lambda node: node.sample is None,
+    },
+    NumberedSamples: {"not probed": lambda node: True},
+    Mapped: {"{}": lambda node: harmless(node.step.title, 60)},
+    Undeclared: {"{}": lambda node: harmless(node.step.title, 60), "not probed": lambda node: True},
+    Stored: {"read-only": lambda node: not node.writable},
+    LateStored: {"read-only": lambda node: True},
+    Comparison: {"sides do not broadcast": lambda node: node.shape is None},
+    Record: {"no common length": lambda node: _lengths_differ(node)},
+}
+
+
+def places(node: Node) -> list[str]:
+    """Return the places of the data, each named once."""
+    found: dict[str, None] = {}
+    seen: set[int] = set()
+    waiting = [node]
+    while waiting and len(seen) < NODES_ASKED:
+        here = waiting.pop()
+        if id(here) in seen:
+            continue
+        seen.add(id(here))
+        below = _some_inside(here)
+        waiting.extend(reversed(below))
+        if not below and not isinstance(here, Record):
+            found[_place(here)] = None
+    return few(found, 60)
+
+
+def _some_inside(node: Node) -> Sequence[Node]:
+    """Return what `inside` returns, of many parts only some."""
+    if isinstance(node, Record):
+        found = islice(node.fields.named.values(), PARTS_ASKED)
+        return [part.node for part in found if isinstance(part, Attached)]
+    return inside(node)[:PARTS_ASKED]
+
+
+def _place(node: Node) -> str:
+    """Return the place of the data of a node that is made of no others."""
+    if isinstance(node, NumberedSamples):
+        return node.place
+    told = PLACES.get(type(node))
+    return "computed" if told is None else told(node)
+
+
+def states(node: Node, depth: int = 4) -> list[str]:
+    """Return in words how the rows were changed, and what they do not allow."""
+    words: dict[str, None] = {}
+    while isinstance(node, (Select, Driven, Ragged)):
+        words |= _order_words(node)
+        node = node.values if isinstance(node, Ragged) else node.node
+    words |= _order_words(node)
+    if isinstance(node, (Concat, Record)) and depth:
+        parts = _some_inside(node)
+        for word in states(parts[0], depth - 1) if parts else ():
+            if all(word in states(part, depth - 1) for part in parts):
+                words[word] = None
+    told = STATES.get(type(node), {}).items()
+    return [*words, *(word.format(value) for word, ask in told if (value := ask(node)))]
+
+
+def _order_words(node: Node) -> dict[str, None]:
+    words: dict[str, None] = {}
+    for map_ in node.index.maps if isinstance(node, (Select, NumberedSamples, Ragged)) else ():
+        while isinstance(map_, Computed):
+            order = map_.function
+            order = order.function if isinstance(order, Order) else order
+            if isinstance(order, Permutation):
+                seed = listing([*map(value_text, order.key)])
+                words[f"shuffled (seed {seed})"] = None
+            if isinstance(order, Cycle):
+                words["repeated"] = None
+            map_ = map_.inner
+    return words
+
+
+def is_record(node: Node) -> bool:
+    inner = undriven(node)
+    return isinstance(inner.sample if isinstance(inner, Stream) else inner, Record)
+
+
+def _lengths_differ(node: Record) -> bool:
+    unshared = node.rank > 0 and node.shape is None
+    return unshared and len({*map(length_of, inside(node))} - {None}) > 1

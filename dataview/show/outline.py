@@ -1,0 +1,240 @@
+"""The tree of a view's fields with their values in memory, as cells for text and HTML alike."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Any
+
+from dataview.plan.build import field
+from dataview.plan.fields import Attached, Fields, Positions
+from dataview.plan.gaps import masks_in
+from dataview.plan.kinds import Driven
+from dataview.plan.node import Node
+from dataview.samples import Stream
+from dataview.show.cells import CUT, column_of, grid_of, line_of, one_text
+from dataview.show.facts import is_record, places, size_words, states, what
+from dataview.show.values import Ends, ends_of
+from dataview.show.words import dtype_text, harmless, lengths_of, meta_words, shape_text
+
+UNREAD_SHOWN = 5
+ROWS, ROWS_ASKED = 3, 30
+"""How many rows of each end are shown: of what is in memory, and of what was asked for."""
+
+MOST_COPIED = 20
+"""Rows in another order are copied to be seen: too slow for a display of more fields than this."""
+
+ROOM = 96
+"""How wide a table is, at most; the fields of a wider one are shown one below the other."""
+
+NUMBERS = "biufc"
+MISSING = "–"
+
+
+@dataclass(slots=True)
+class Part:
+    """A field to show: its positions in a node's array, and the words about it."""
+
+    node: Node
+    data: Node
+    positions: Mapping[int, Positions]
+    fields: Fields
+    cells: tuple[str, ...]
+    places: list[str]
+    states: list[str]
+    meta: Mapping[str, Any]
+    notes: Sequence[str] = ()
+    ends: Ends | None = None
+    parts: Sequence[Part] = ()
+
+    @property
+    def unread(self) -> Sequence[tuple[str, ...]]:
+        """What is told below the fields inside: which cannot be read."""
+        unread = self.fields.unread
+        told = [
+            (harmless(name), "?", "", f"not readable: {harmless(reason, 100)}", "")
+            for name, reason in islice(unread.items(), UNREAD_SHOWN)
+        ]
+        more = len(unread) - len(told)
+        return [*told, (f"{CUT} {more} more not readable", "", "", "", "")] if more else told
+
+
+@dataclass(slots=True)
+class Column:
+    """A column of values, below its name and dtype if it has them."""
+
+    cells: list[str]
+    is_number: bool
+
+
+class Outline:
+    """A view's fields, as many as there is room for, outer ones first, and values in memory.
+
+    `data` are the same rows in memory if it was asked to read them.
+    """
+
+    def __init__(self, node: Node, data: Node | None, room: int) -> None:
+        asked = data is not None
+        data = node if data is None else data
+        seen = data if node.extents is None or None in node.extents else node
+        known = [] if asked and node.shape is None else size_words(node)
+        self.root = root = Part(
+            seen, data, {}, seen.fields, (), places(seen), states(seen), node.meta
+        )
+        self.rows = ROWS_ASKED if asked else ROWS
+        self.what = what(seen)
+        told = [*root.places, *root.states] if seen is node else [*places(node), *states(node)]
+        self.facts = [*known, *told, *meta_words(node.meta)]
+        self.heads = 0
+        self.copies = asked or len(seen.fields) <= MOST_COPIED
+        if not (root.fields.named or root.fields.unread):
+            root.ends = None if is_record(seen) else ends_of(data, {}, self.rows)
+            self.table = _grid(root.ends)
+            return
+        waiting = deque([root])
+        while waiting:
+            part = waiting.popleft()
+            part.parts = [self._inner(part, name) for name in _ends_of_names(part.fields, room)]
+            room -= len(part.parts)
+            waiting.extend(part.parts)
+        self.table = _table(root)
+        if self.table and root.parts[0].ends:
+            self.heads = len(self.table[0].cells) - len(column_of(root.parts[0].ends))
+
+    def lines(self) -> Iterator[tuple[int, Part | None, tuple[str, ...]]]:
+        """Yield for each line of the tree its depth, the field if it is one, and its cells."""
+        return _lines(self.root, 0)
+
+    def _inner(self, whole: Part, name: str) -> Part:
+        """Return a field of another part."""
+        found = whole.fields.named[name]
+        if isinstance(found, Attached):
+            node = found.node
+            data = node if whole.data is whole.node else field(whole.data, name)
+            facts = places(node), states(node), node.meta
+            part = Part(node, data, {}, node.fields, (), *facts)
+            lengths = lengths_of(node)
+            told = _own_facts(whole, part, found.axes)
+        else:
+            node, where = whole.node, {**whole.positions, **found.positions}
+            facts = whole.places, whole.states, found.meta
+            part = Part(node, whole.data, where, found.fields, (), *facts)
+            lengths = tuple(
+                len(where[axis]) if axis in where else n  # type: ignore[arg-type]
+                for axis, n in enumerate(lengths_of(node) or ())
+                if not isinstance(where.get(axis), int)
+            )
+            told = [], []
+        if not (part.fields.named or part.fields.unread):
+            part.ends = ends_of(part.data, part.positions, self.rows, self.copies)
+        meta = meta_words(part.meta)
+        part.notes = [*meta, *told[1]]
+        notes = harmless(", ".join([*meta, *chain(*told)]), 60)
+        words = harmless(name), dtype_text(node), shape_text(lengths)
+        part.cells = (*words, notes, line_of(part.ends))
+        return part
+
+
+def _lines(whole: Part, depth: int) -> Iterator[tuple[int, Part | None, tuple[str, ...]]]:
+    shown = len(whole.parts)
+    hidden = len(whole.fields) - shown
+    before = shown - shown // 3 if hidden else -1
+    for number, part in enumerate(whole.parts):
+        if number == before:
+            yield depth, None, _left_out(hidden)
+        yield depth, part, part.cells
+        yield from _lines(part, depth + 1)
+    if hidden and before == shown:
+        yield depth, None, _left_out(hidden)
+    for cells in whole.unread:
+        yield depth, None, cells
+
+
+def _left_out(count: int) -> tuple[str, ...]:
+    """Return what stands for fields that are not shown: how many, and what shows them."""
+    return f"{CUT} {count} more", "", "", "", "d._fields() has their names"
+
+
+def _ends_of_names(fields: Fields, room: int) -> list[str]:
+    """Return as many names as there is room for, without those in the middle."""
+    names = list(fields)
+    if len(names) <= room:
+        return names
+    last = room // 3
+    return names[: room - last] + (names[-last:] if last else [])
+
+
+def _own_facts(
+    whole: Part, part: Part, axes: tuple[int, ...] | None
+) -> tuple[list[str], list[str]]:
+    """Return the places and states of a field with its own data if they are not the whole's."""
+    if isinstance(whole.node, Driven) and part.node is whole.node.node:
+        return [], ["stands for the rows"]
+    where = part.places if part.places != whole.places else []
+    told = [word for word in part.states if word not in whole.states]
+    if axes is not None or isinstance(whole.node, Stream):
+        return where, told
+    return where, [*told, "does not follow rows"]
+
+
+# --- values --------------------------------------------------------------------------------------
+
+
+def _grid(ends: Ends | None) -> list[Column]:
+    """Return the values of an array without fields: one, one line of them, or a table."""
+    if ends is None or not ends.first.size or ends.first.ndim > 2:
+        return []
+    if not ends.first.ndim:
+        return [Column([one_text(ends.first)], False)]
+    if ends.first.ndim < 2:
+        return [Column([line_of(ends, ROOM)], False)]
+    is_number = ends.first.dtype.kind in NUMBERS
+    return [Column(cells, is_number) for cells in grid_of(ends, ROOM)]
+
+
+def _table(root: Part) -> list[Column]:
+    """Return the fields as columns, if each has one value in a row and all have room."""
+    lengths = lengths_of(root.node)
+    if (
+        len(root.parts) < len(root.fields)
+        or root.unread
+        or isinstance(root.node, Driven)
+        or not lengths
+    ):
+        return []
+    if not all(part.ends and _is_column(part, lengths[0]) for part in root.parts):
+        return []
+    by_name = dict(zip(root.fields, root.parts, strict=True))
+    masks = masks_in(root.fields)
+    shown = {name: part for name, part in by_name.items() if name not in masks.values()}
+    noted = any(map(_notes, shown.values()))
+    columns = []
+    for name, part in shown.items():
+        cells = column_of(part.ends) if part.ends else []
+        mask = by_name[masks[name]].ends if name in masks else None
+        if mask:
+            cells = _with_gaps(cells, column_of(mask))
+        heads = [*part.cells[:2], _notes(part)] if noted else part.cells[:2]
+        is_number = part.ends is not None and part.ends.first.dtype.kind in NUMBERS
+        columns.append(Column([*heads, *cells], is_number))
+    width = sum(max(map(len, column.cells)) + 2 for column in columns)
+    return columns if width <= ROOM else []
+
+
+def _is_column(part: Part, length: float | None) -> bool:
+    """Whether a field has one value for each row."""
+    lengths = lengths_of(part.data) or ()
+    single = all(isinstance(part.positions.get(axis), int) for axis in range(1, len(lengths)))
+    return lengths[:1] == (length,) and single and 0 not in part.positions
+
+
+def _notes(part: Part) -> str:
+    return harmless(", ".join(part.notes), 24)
+
+
+def _with_gaps(cells: list[str], present: list[str]) -> list[str]:
+    return [
+        MISSING if there == "False" else cell for cell, there in zip(cells, present, strict=True)
+    ]

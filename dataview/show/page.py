@@ -1,0 +1,110 @@
+"""A view as HTML for notebooks: without scripts, in the colours of the page around it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain, islice
+
+from dataview.plan.node import Node
+from dataview.show.formulas import formula_of
+from dataview.show.outline import Outline, Part
+from dataview.show.pictures import picture
+from dataview.show.png import image_tag
+from dataview.show.thumbnails import as_images, pixels_of
+from dataview.show.words import escape
+
+BYTES = 10_000
+FIELDS_SHOWN = (50, 25, 10, 4, 0)
+"""How many fields are shown: the first number whose page is small enough."""
+
+THUMBNAILS, THUMBNAIL_PIXELS = 12, 36
+"""How many images of a field are shown, at most, and how long their sides are."""
+
+IMAGE_BYTES = 36_000
+
+STYLE = """<style>
+.dataview{font:var(--jp-code-font-size,13px) var(--jp-code-font-family,monospace);\
+color:var(--jp-content-font-color1,inherit);--dataview:var(--jp-brand-color1,#1565c0)}
+@media (prefers-color-scheme:dark){.dataview{--dataview:var(--jp-brand-color1,#7ab7ff)}}
+.dataview table{color:inherit;border-collapse:collapse;margin:.2em 0}
+.dataview td,.dataview th{padding:.1em .6em;text-align:left;vertical-align:top;font-weight:normal;\
+white-space:pre}
+.dataview .n{text-align:right}
+.dataview th,.dataview i{font-style:normal;opacity:.7}
+.dataview img{image-rendering:pixelated;margin-right:3px}
+.dataview summary{cursor:pointer;opacity:.7}
+</style>"""
+"""Colours come from JupyterLab's variables, from the page, or follow the system's theme."""
+
+
+def html(node: Node, data: Node | None = None) -> str:
+    """Return what `text` tells as HTML, with the picture of a computation, and small images.
+
+    If the page would be too long, it shows fewer fields.
+    """
+    drawn = picture(node)
+    for count in FIELDS_SHOWN:
+        shown = Outline(node, data, count)
+        images = _Images()
+        page = _page(node, shown, drawn, images)
+        if len(page.encode()) - len(drawn.encode()) - images.size < BYTES:
+            break
+    return page
+
+
+class _Images:
+    """The images of a page, as many as there is room for."""
+
+    def __init__(self) -> None:
+        self.size = 0
+
+    def of(self, part: Part) -> str:
+        """Return the first and last images of a field, "" if it has none."""
+        if part.ends is None:
+            return ""
+        found = [as_images(rows, part.meta) for rows in part.ends if rows is not None]
+        tags = []
+        for image in islice(chain(*[rows for rows in found if rows is not None]), THUMBNAILS):
+            tag = image_tag(pixels_of(image, THUMBNAIL_PIXELS), "a row", THUMBNAIL_PIXELS)
+            if self.size + len(tag) > IMAGE_BYTES:
+                break
+            self.size += len(tag)
+            tags.append(tag)
+        return "".join(tags)
+
+
+def _page(node: Node, shown: Outline, drawn: str, images: _Images) -> str:
+    formula, root = formula_of(node), shown.root
+    facts = escape(", ".join(["", *shown.facts]))
+    lines = [STYLE, '<div class="dataview">']
+    lines.append(f"<div><b>View</b> {escape(shown.what)}<i>{facts}</i></div>")
+    if formula:
+        lines.append(f"<div>= {escape(formula)}</div>")
+    rows = [*(_table(shown) if shown.table else _tree(shown, images))]
+    if rows:
+        name = "fields" if root.fields.named or root.fields.unread else "values"
+        lines += [f"<details open><summary>{name}</summary><table>", *rows, "</table></details>"]
+    if seen := images.of(root):
+        lines.append(f"<details open><summary>images</summary>{seen}</details>")
+    if drawn:
+        lines.append(f"<details open><summary>picture</summary>\n{drawn}\n</details>")
+    return "\n".join([*lines, "</div>"])
+
+
+def _tree(shown: Outline, images: _Images) -> Iterator[str]:
+    """Yield the rows of one table, so that its columns are aligned; inner names are indented."""
+    for depth, part, (name, *cells) in shown.lines():
+        indent = f' style="padding-left:{depth * 1.5 + 0.6:g}em"' if depth else ""
+        seen = images.of(part) if part else ""
+        rest = "".join(f"<td>{escape(cell)}</td>" for cell in cells[: -1 if seen else None])
+        seen = f"<td>{seen}</td>" if seen else ""
+        yield f"<tr><td{indent}>{escape(name)}</td>{rest}{seen}</tr>"
+
+
+def _table(shown: Outline) -> Iterator[str]:
+    """Yield the rows of a table of values, those of its heads first."""
+    looks = [' class="n"' if column.is_number else "" for column in shown.table]
+    for number, row in enumerate(zip(*(column.cells for column in shown.table), strict=True)):
+        tag = "th" if number < shown.heads else "td"
+        cells = zip(looks, map(escape, row), strict=True)
+        yield f"<tr>{''.join(f'<{tag}{look}>{text}</{tag}>' for look, text in cells)}</tr>"

@@ -1,0 +1,78 @@
+"""Rows that are images, as their space or their shape says, made ready to be drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dataview.plan.kinds import size_of
+from dataview.spaces import Conv2DSpace, declared
+
+SMALLEST = 8
+"""A side of fewer pixels makes no image, unless a space says so."""
+
+CHANNELS = (1, 3, 4)
+ROWS, COLUMNS, CHANNEL = 0, 1, "c"
+
+
+def as_images(rows: np.ndarray, meta: Mapping[str, Any]) -> np.ndarray | None:
+    """Return rows as images of shape (rows, columns, channels); None if they are none.
+
+    >>> as_images(np.zeros((5, 28, 28), "u1"), {}).shape, as_images(np.zeros((5, 28)), {})
+    ((5, 28, 28, 1), None)
+    """
+    space = declared(meta)
+    if isinstance(space, Conv2DSpace):
+        return _of_space(rows, space)
+    if rows.dtype.kind not in "buif" or rows.ndim not in (3, 4) or not rows.size:
+        return None
+    if rows.ndim == 3:
+        is_image = rows.dtype.kind in "bu" and _is_large(rows.shape[1:])
+        return rows[..., None] if is_image else None
+    if rows.shape[3] in CHANNELS and _is_large(rows.shape[1:3]):
+        return rows
+    if rows.shape[1] in CHANNELS and _is_large(rows.shape[2:]) and rows.dtype.kind == "u":
+        return rows.transpose(0, 2, 3, 1)
+    return None
+
+
+def _is_large(sides: Sequence[int]) -> bool:
+    return min(sides) >= SMALLEST
+
+
+def _of_space(rows: np.ndarray, space: Conv2DSpace) -> np.ndarray | None:
+    """Return images of a space, which may lie as vectors; None if they are others than it says."""
+    if space.channels not in CHANNELS or rows.dtype.kind not in "buif":
+        return None
+    if rows.ndim == 2 and rows.shape[1] == size_of(space.shape) * space.channels:
+        return rows.reshape(len(rows), *space.shape, space.channels)
+    if rows.ndim == 3 and space.channels == 1 and rows.shape[1:] == space.shape:
+        return rows[..., None]
+    axes = [axis for axis in space.axes if axis != "b"]
+    if rows.ndim != 4:
+        return None
+    return rows.transpose(0, *(1 + axes.index(axis) for axis in (ROWS, COLUMNS, CHANNEL)))
+
+
+def pixels_of(image: np.ndarray, side: int) -> np.ndarray:
+    """Return an image as bytes, with steps between its pixels so that no side is too long.
+
+    Bytes stay as they are, numbers from 0 to 1 become 0 to 255, others fill the range.
+
+    >>> pixels_of(np.linspace(0, 4, 5).reshape(1, 5, 1), 3).tolist()
+    [[[0], [127], [255]]]
+    """
+    step = -(-max(image.shape[:2]) // side)
+    small = image[::step, ::step]
+    if small.dtype == np.uint8:
+        return small
+    wide = small.astype(np.float64)
+    known = wide[np.isfinite(wide)]
+    low, high = (known.min(), known.max()) if known.size else (0.0, 1.0)
+    if low >= 0 and high <= 1:
+        low, high = 0.0, 1.0
+    scaled = (np.nan_to_num(wide, nan=low) - low) * (255 / (high - low or 1))
+    found: np.ndarray = scaled.clip(0, 255).astype(np.uint8)
+    return found

@@ -1,0 +1,148 @@
+"""The first and last rows of data that lie in memory: nothing is opened, nothing is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from mmap import mmap
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dataview.compute import evaluate, memory_of
+from dataview.index import Computed, Permutation, is_endless
+from dataview.plan.build import keyed
+from dataview.plan.fields import Positions
+from dataview.plan.kinds import Concat, Driven, Reduction, Reshaped, Select, Stored, size_of
+from dataview.plan.node import Node
+from dataview.plan.ragged import Ragged
+from dataview.samplers import Cycle, Order
+from dataview.sources import ArraySource
+
+COPIED_BYTES = 1 << 18
+"""Rows that are no alias of memory are shown if they have at most so many bytes."""
+
+PARTS_ASKED = 64
+_LAYOUTS = (Select, Reshaped, Concat, Driven, Ragged)
+"""Nodes whose data are those of others in another order or shape."""
+
+
+class Ends(NamedTuple):
+    """Rows from the beginning and from the end; if `last` is None, the first are all."""
+
+    first: np.ndarray
+    last: np.ndarray | None = None
+
+
+def ends_of(
+    node: Node, positions: Mapping[int, Positions], count: int, copies: bool = True
+) -> Ends | None:
+    """Return the first and last rows of a field of a node's array; None if they are not in memory.
+
+    Rows that are no alias of memory are only taken if `copies` is true.
+
+    >>> from dataview.plan.build import stored
+    >>> node = stored(ArraySource(np.arange(20).reshape(10, 2)))
+    >>> ends_of(node, {1: 0}, 2)
+    Ends(first=array([0, 2]), last=array([16, 18]))
+    """
+    shape = node.shape
+    if node.dtype is None or not in_memory(node) or not (copies or memory_of(node) is not None):
+        return None
+    if isinstance(node, Ragged):
+        return _ragged_ends(node, count)
+    if shape is None:
+        return None
+    places = [positions.get(axis, range(length)) for axis, length in enumerate(shape)]
+    rows = next((n for n, place in enumerate(places) if not isinstance(place, int)), None)
+    if rows is None or len(places[rows]) <= 2 * count:  # type: ignore[arg-type]
+        data = _taken(node, places)
+        return None if data is None else Ends(data)
+    place: Any = places[rows]
+    if is_endless(len(place)):
+        places[rows] = place[:count]
+        first = _taken(node, places)
+        return None if first is None else Ends(first, first[:0])
+    if memory_of(node) is None:  # rows that are copied are best copied together
+        places[rows] = np.r_[place[:count], place[-count:]]
+        data = _taken(node, places, rows)
+        return None if data is None else Ends(data[:count], data[count:])
+    parts = []
+    for part in (place[:count], place[-count:]):
+        places[rows] = part
+        parts.append(_taken(node, places))
+    return Ends(*parts)  # type: ignore[arg-type]
+
+
+def _ragged_ends(node: Ragged, count: int) -> Ends:
+    if node.count <= 2 * count:
+        return Ends(evaluate(node))
+    return Ends(*[evaluate(keyed(node, key)) for key in (slice(count), slice(-count, None))])
+
+
+def in_memory(node: Node) -> bool:
+    """Whether the elements of a node are in memory, so that to show some of them is for nothing.
+
+    A file that is mapped into memory is a file, and an order found by comparing is computed.
+    """
+    if isinstance(node, Stored):
+        return isinstance(node.source, ArraySource) and not _is_mapped(node.source.memory)
+    if isinstance(node, Reduction):
+        return node.taken is not None
+    if not isinstance(node, _LAYOUTS):
+        return False
+    if isinstance(node, Select) and not all(map(_is_known, node.index.maps)):
+        return False
+    parts = node.made_of()
+    return len(parts) <= PARTS_ASKED and all(map(in_memory, parts))
+
+
+def _is_known(map_: Any) -> bool:
+    """Whether the row numbers of an order are those of a rule, or lie in memory."""
+    while isinstance(map_, Computed):
+        order = map_.function.function if isinstance(map_.function, Order) else map_.function
+        if not isinstance(order, (Permutation, Cycle)):
+            return False
+        map_ = map_.inner
+    return True
+
+
+def _is_mapped(array: Any) -> bool:
+    while isinstance(array, np.ndarray):
+        array = array.base
+    return isinstance(array.obj if isinstance(array, memoryview) else array, mmap)
+
+
+def _taken(node: Node, places: list[Any], rows: int = -1) -> np.ndarray | None:
+    """Return the elements at some positions of each axis; None if too much would be copied.
+
+    `rows` is the axis of the positions that are taken as they are.
+    """
+    memory = memory_of(node)
+    basic: list[Any] = [_basic(place) for place in places]
+    offsets = [part.start for part in basic]
+    if memory is None:
+        lengths = [len(range(n)[key]) for n, key in zip(node.shape or (), basic, strict=True)]
+        if rows >= 0:
+            basic[rows], offsets[rows], lengths[rows] = places[rows], None, len(places[rows])
+        if size_of(tuple(lengths)) * (node.dtype.itemsize if node.dtype else 1) > COPIED_BYTES:
+            return None
+        found = np.asarray(evaluate(keyed(node, tuple(basic))))
+    else:
+        found = memory[(*basic, ...)]
+    for axis in reversed(range(len(places))):
+        if isinstance(places[axis], int):
+            found = found[(slice(None),) * axis + (0, ...)]
+        elif isinstance(places[axis], np.ndarray) and axis != rows:
+            found = found.take(places[axis] - offsets[axis], axis)
+    return found
+
+
+def _basic(place: Any) -> slice:
+    """Return the slice of some positions of an axis, or the smallest that has them all."""
+    if isinstance(place, int):
+        return slice(place, place + 1)
+    if not len(place):
+        return slice(0, 0)
+    if isinstance(place, range):
+        return slice(place.start, place.stop if place.stop >= 0 else None, place.step)
+    return slice(int(place.min()), int(place.max()) + 1)

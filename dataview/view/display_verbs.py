@@ -1,0 +1,92 @@
+"""How a view is displayed, and the rows that are read to be seen."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, Self, TypeVar, cast
+
+from dataview import show
+from dataview.plan.node import Node
+from dataview.view import declare, lengths
+from dataview.view.face import BaseView, is_seen, node_of, seen
+
+
+class DisplayVerbs(BaseView):
+    """Texts and pages of a view, and a few rows to look at."""
+
+    __slots__ = ()
+
+    def _head(self, n: int = 5) -> Self:
+        """Return the first rows as a view that is displayed with their values.
+
+        Only these rows are read, each time when they are displayed.
+
+        >>> import numpy as np
+        >>> import dataview as dv
+        >>> dv.View(np.arange(100) * 2)._head(3)
+        View (3,) int64, 24 B, memory
+          0 2 4
+        """
+        return _seen(self, slice(_count(n)))
+
+    def _tail(self, n: int = 5) -> Self:
+        """Return the last rows as a view that is displayed with their values, as `_head` is."""
+        length = lengths.counted(node_of(self))
+        return _seen(self, slice(max(0, length - _count(n)), length))
+
+    def _sample(self, n: int = 5, seed: int | Sequence[int] = 0) -> Self:
+        """Return rows that are drawn by a seed, each at most once, displayed as `_head` is.
+
+        >>> import dataview as dv
+        >>> dv.View(range(100))._sample(3)._shape()
+        (3,)
+        """
+        return _seen(cast(Self, cast(Any, self)._shuffled(seed)), slice(_count(n)))
+
+    def __format__(self, spec: str) -> str:
+        return format(self(), spec) if spec else str(self)
+
+    def __str__(self) -> str:
+        """Return the value of a view of one element; of any other what `repr` returns.
+
+        >>> import dataview as dv
+        >>> print(f"{dv.View([1.5, 2.5])._mean()} is the mean")
+        2.0 is the mean
+        """
+        return str(self()) if lengths.is_one(node_of(self)) else repr(self)
+
+    def __repr__(self) -> str:
+        return show.text(node_of(self), _asked(self))
+
+    def _repr_html_(self) -> str:
+        """Return the field tree and values as HTML, for notebooks."""
+        return show.html(node_of(self), _asked(self))
+
+    def __dir__(self) -> list[str]:
+        names = [name for name in node_of(self).fields if name.isidentifier() and name[0] != "_"]
+        return names + sorted(name for name in dir(type(self)) if name not in names)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        """Return the names that complete `view["`."""
+        return list(node_of(self).fields)
+
+
+_Some = TypeVar("_Some", bound=BaseView)
+
+
+def _seen(view: _Some, rows: slice) -> _Some:
+    """Return rows of a view whose display reads them."""
+    return cast(_Some, seen(cast(Any, view)[rows]))
+
+
+def _asked(view: BaseView) -> Node | None:
+    """Return the data of rows that were asked for in order to see them."""
+    return declare.freeze(node_of(view)) if is_seen(view) else None
+
+
+def _count(n: Any) -> int:
+    count = operator.index(n)
+    if count < 0:
+        raise ValueError(f"the number of rows to see is 0 or more; got {count}")
+    return count
