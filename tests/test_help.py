@@ -401,9 +401,8 @@ def test_a_file_is_told_by_its_suffix_though_it_begins_as_another_format(tmp_pat
     (tmp_path / "a.npz").rename(path)
     with pytest.raises(ValueError, match=r"a\.xlsx', whose data are a view by .*read_excel"):
         dv.open(path)
-    for name, told in (("a.json", "read_json.*format='jsonl'"), ("a.PKL", "read_pickle.*trust")):
-        with pytest.raises(ValueError, match=told):
-            dv.open(name)
+    with pytest.raises(ValueError, match=r"read_pickle.*trust"):
+        dv.open("a.PKL")
 
 
 def test_a_folder_of_tables_is_told_with_its_pattern(tmp_path):

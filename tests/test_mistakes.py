@@ -49,8 +49,7 @@ MISTAKES = [
     ("x - X.mean", "mean is a method | mean()", "x - X.mean()"),
     ("dv.View(input=x._mean)", "_mean is a method | _mean()", "dv.View(input=x._mean())"),
     # --- a name that other libraries have
-    ("d.head()", "d[:5]", "d[:5]"),
-    ("d._head()", "d[:5]", "d[:5]"),
+    ("d.head()", "._head()", "d._head()"),
     ("d.columns", "d._fields()", "d._fields()"),
     ("d.values", "d()", "d()"),
     ("d.loc[0]", "d[rows]", "d[0]"),
