@@ -105,8 +105,13 @@ def bound_to(value: Any, pairs: list[tuple[Any, Any]]) -> Any:
 
     leaves = leaves_of(value)
     found = iter(evaluate_all([bound(leaf) for leaf in leaves if is_symbolic(leaf)]))
-    each = [next(found) if is_symbolic(leaf) else leaf for leaf in leaves]
+    each = [_number(next(found)) if is_symbolic(leaf) else leaf for leaf in leaves]
     return _with_leaves(value, iter(each))
+
+
+def _number(data: np.ndarray) -> Any:
+    """Return an array, or the number that it has if it has no axes, as a view returns it."""
+    return data if np.ndim(data) else data[()]
 
 
 # --- one array -------------------------------------------------------------------------------

@@ -38,7 +38,6 @@ from dataview.plan.operations import OPERATIONS, NumpyFunction, Operation, Ufunc
 from dataview.plan.symbols import deferring
 from dataview.samplers import as_numbers
 from dataview.samples import asked, statistic
-from dataview.spaces import joined_meta
 from dataview.tables import distinct
 from dataview.view import lengths, masks, outputs
 from dataview.view.face import BaseView, argument, evaluated, node_from, node_of, viewed
@@ -321,7 +320,7 @@ def _joined(nodes: Sequence[Node], axis: int | None) -> Node:
     if axis is None:
         return concat([layout.reshaped(node, -1) for node in nodes])
     if axis == 0 or normalize_axis_index(axis, len(known_shape(nodes[0]))) == 0:
-        return concat(nodes, joined_meta)
+        return concat(nodes)
     return layout.moved(concat([layout.moved(node, axis, 0) for node in nodes]), 0, axis)
 
 
