@@ -292,8 +292,12 @@ def test_nothing_anywhere():
     assert empty.nest(NullSpace()) == NullSpace()
 
 
+HEARD = VectorSpace(10, validate_callbacks=[repr])
 LEAVES = st.sampled_from(
-    [(VECTORS, "a"), (VECTORS, "b"), (IMAGES, "a"), (TARGETS, "b"), (NullSpace(), "")]
+    [
+        *((VECTORS, "a"), (VECTORS, "b"), (IMAGES, "a"), (TARGETS, "b"), (HEARD, "b")),
+        *((SequenceSpace(TARGETS), "c"), (IndexSpace(10, 1), "b"), (NullSpace(), "")),
+    ]
 )
 NESTED = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=4), max_leaves=12)
 
@@ -314,7 +318,13 @@ def test_flatten_and_nest_are_inverse(tree):
     count = mapping.n_unique_specs
     assert mapping.nest(mapping.flatten(source)) == source
     assert mapping.nest(mapping.flatten(space)) == space
-    for values in (range(count), map(np.full, [3] * count, range(count))):
+    for values in (
+        range(count),
+        map(np.full, [3] * count, range(count)),
+        [[np.arange(3), {"number": number}] for number in range(count)],
+        [(np.arange(2), None)] * count,
+        map(dv.View, range(count)),
+    ):
         flat = tuple(values)
         assert mapping.flatten(mapping.nest(flat), return_tuple=True) == flat or all(
             one is other
