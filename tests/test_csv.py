@@ -672,6 +672,50 @@ def test_files_that_differ_are_refused_or_unified(tmp_path, way):
     assert values([one, three], schema="union")["a"] == ["1", "05 ", "u"]
 
 
+def partitioned(folder, texts):
+    for place, text in texts.items():
+        (folder / place).parent.mkdir(parents=True, exist_ok=True)
+        written(folder, text, place)
+    return folder
+
+
+def test_folders_by_key_and_value_are_one_table(tmp_path, way):
+    folder = partitioned(
+        tmp_path / "d",
+        {
+            "year=2024/kind=a/0.csv": "x,y\n1,p\n2,q\n",
+            "year=2024/kind=b%20c/0.csv": "x,y\n3,\n",
+            "year=2025/kind=a/1.csv": "x,y\n4,r\n",
+            "year=2025/kind=a/_done": "",
+            "about.txt": "by year",
+        },
+    )
+    found = read(folder)
+    assert found["x"][0] == [1, 2, 3, 4] and found["y"][0] == ["p", "q", None, "r"]
+    assert found["year"] == ([2024, 2024, 2024, 2025], np.dtype("i8"))
+    assert found["kind"][0] == ["a", "a", "b c", "a"]
+    d = pickle.loads(pickle.dumps(dv.open(folder, types={"x": "f4"})))
+    assert d[2]._asdict()["kind"] == "b c" and d.x.dtype == np.float32
+    assert d.year[[3, 0]]().tolist() == [2025, 2024]
+    partitioned(folder, {"year=2026/2.csv": "x\n5\n"})
+    with pytest.raises(ValueError, match="schema='union'"):
+        dv.open(folder)
+    assert values(folder, schema="union")["kind"][-1] is None
+
+
+def test_a_folder_with_the_name_of_a_file_is_one_table(tmp_path, way):
+    folder = partitioned(
+        tmp_path / "out.csv", {"part-0.csv": "x\n1\n", "part-1.csv": "x\n2\n", "_SUCCESS": ""}
+    )
+    assert values(folder) == {"x": [1, 2]} == values(folder, format="csv")
+    lines = partitioned(tmp_path / "j", {"k=1/a.jsonl": '{"x": [1]}\n', "k=2/a.jsonl": '{"x": []}'})
+    d = dv.open(lines)
+    assert d.k().tolist() == [1, 2] and [row.tolist() for row in d.x()] == [[1], []]
+    plain = partitioned(tmp_path / "plain", {"a.csv": "x\n1\n"})
+    with pytest.raises(ValueError, match=r"plain.*\*\.csv"):
+        dv.open(plain)
+
+
 def test_what_is_no_list_of_tables_is_refused(tmp_path):
     one = written(tmp_path, "a\n1\n", "1.csv")
     dv.View([1, 2])._save(tmp_path / "x.npy")

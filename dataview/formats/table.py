@@ -8,6 +8,7 @@ import glob
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from dataview.errors import hint, unknown_option, warn
@@ -46,7 +47,15 @@ from dataview.formats.tables import (
     open_partitions,
     open_sqlite,
 )
-from dataview.formats.texts import open_csv, open_json, open_json_lines, open_lines
+from dataview.formats.texts import (
+    CSV_SUFFIXES,
+    JSON_SUFFIXES,
+    has_parts,
+    open_csv,
+    open_json,
+    open_json_lines,
+    open_lines,
+)
 from dataview.formats.writers.arrays import WRITERS, Writer
 from dataview.formats.writers.csv import CSV_WRITER
 from dataview.formats.writers.json import JSON_WRITER
@@ -135,13 +144,6 @@ FORMATS = {
         needs="Pillow, soundfile",
         is_table=True,
     ),
-    "json lines": Format(
-        (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz"),
-        open_json_lines,
-        JSON_WRITER,
-        can=COLUMNS,
-        is_table=True,
-    ),
     "json": Format((".json", ".json.gz"), open_json, can=COLUMNS, is_table=True),
     "sqlite": Format(
         (".db", ".sqlite", ".sqlite3"),
@@ -175,10 +177,19 @@ FORMATS = {
         needs="pyarrow",
         is_table=True,
     ),
+    "json lines": Format(
+        JSON_SUFFIXES,
+        open_json_lines,
+        JSON_WRITER,
+        is_folder=partial(has_parts, JSON_SUFFIXES),
+        can=COLUMNS,
+        is_table=True,
+    ),
     "csv": Format(
-        (".csv", ".tsv", ".csv.gz", ".tsv.gz"),
+        CSV_SUFFIXES,
         open_csv,
         CSV_WRITER,
+        is_folder=partial(has_parts, CSV_SUFFIXES),
         can=frozenset({"random access", "missing values"}),
         is_table=True,
     ),
@@ -226,7 +237,8 @@ def opened(
     if single is None:
         return _together(found, [os.path.abspath(one) for one in path], mode, options)
     place = os.path.abspath(single)
-    if found.is_table and os.path.isdir(place):
+    is_folder = found.is_table and os.path.isdir(place)
+    if is_folder and not (found.is_folder and found.is_folder(place)):
         raise _not_opened(place, single)
     told = recover(place, format, waits=lock == "wait") if "in place" in found.can else []
     claim = claimed(place, mode, lock, durable) or lease

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from dataview.errors import warn
@@ -29,6 +29,9 @@ from dataview.formats.media.rows import (
     rows_of,
 )
 from dataview.formats.tables import TABLE_SUFFIXES, has_tables
+from dataview.formats.texts.csv import CSV_SUFFIXES
+from dataview.formats.texts.folders import has_parts
+from dataview.formats.texts.json_lines import JSON_SUFFIXES
 from dataview.plan.build import stored
 from dataview.plan.node import Node
 from dataview.sources import Opening
@@ -126,11 +129,22 @@ def media_in(path: str) -> Callable[..., Node] | None:
 
 def _is_of_tables(path: str, found: Found) -> bool:
     """Whether a folder has files of tables, and no more files than these but texts about them."""
-    count = sum(found.others.get(suffix, 0) for suffix in TABLE_SUFFIXES)
     beside = sum(found.counts().values()) - sum(
         found.counts().get(suffix, 0) for suffix in plain.TEXT_SUFFIXES
     )
-    return beside <= count > 0 and has_tables(path)
+    for suffixes, are_there in _TABLES:
+        count = sum(found.others.get(suffix, 0) for suffix in suffixes)
+        if beside <= count > 0 and are_there(path):
+            return True
+    return False
+
+
+_TEXTS = (*CSV_SUFFIXES, *JSON_SUFFIXES)
+_TABLES: tuple[tuple[Collection[str], Callable[[str], bool]], ...] = (
+    (TABLE_SUFFIXES, has_tables),
+    ({suffix_of(name) for name in _TEXTS}, functools.partial(has_parts, _TEXTS)),
+)
+"""The suffixes of tables that a folder may have as one, and what looks whether it does."""
 
 
 def _known(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
@@ -116,7 +116,8 @@ class FolderTable(Tables):
         files = list(_files(path, opening, listed))
         if not files:
             raise ValueError(f"{path} holds no files of tables: none ends in {', '.join(_KINDS)}")
-        keys = _keys(files)
+        found = key_kinds([file.values for file in files])
+        keys: dict[Name, Kind] = {(key,): kind for key, kind in found.items()}
         for file in files:
             file.keys = keys
         unified([(file, file.kinds()) for file in files], schema)  # before labels are joined
@@ -175,7 +176,7 @@ class FileTable(Table):
         found = dict(self.table.read(own, first, stop)) if own else {}
         count = int(self.starts[stop] - self.starts[first])
         for name in self.keys.keys() & set(names) - found.keys():
-            found[name] = _constant(self.values.get(name[0]), self.keys[name], count)
+            found[name] = constant(self.values.get(name[0]), self.keys[name], count)
         return found
 
     def bounds(self, name: Name) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
@@ -195,7 +196,7 @@ def _files(path: str, opening: Opening, listed: Listed | None) -> Iterator[FileT
         for place in places:
             yield FileTable(kind(os.path.join(path, place), opening), place, {})
         return
-    for place, values in _files_in(path):
+    for place, values in files_in(path, _is_table):
         found = _KINDS[_suffix(place)]
         yield FileTable(found(os.path.join(path, place), opening), place, values)
 
@@ -245,7 +246,9 @@ def _suffix(name: str) -> str:
     return os.path.splitext(name)[1].lower()
 
 
-def _files_in(path: str, within: str = "") -> Iterator[tuple[str, dict[str, str]]]:
+def files_in(
+    path: str, is_table: Callable[[str], bool], within: str = ""
+) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield the places of files in a folder, in order, and what their paths say of their rows."""
     with os.scandir(os.path.join(path, within)) as found:
         entries = sorted(found, key=lambda entry: entry.name)
@@ -254,19 +257,24 @@ def _files_in(path: str, within: str = "") -> Iterator[tuple[str, dict[str, str]
         if entry.is_dir(follow_symlinks=False) and entry.name[0] not in "._":
             key, is_key, value = entry.name.partition("=")
             own = {unquote(key): unquote(value)} if is_key else {}
-            yield from ((below, {**own, **values}) for below, values in _files_in(path, place))
-        elif entry.is_file() and _is_table(entry.name):
+            found_below = files_in(path, is_table, place)
+            yield from ((below, {**own, **values}) for below, values in found_below)
+        elif entry.is_file() and is_table(entry.name):
             yield place, {}
 
 
-def _keys(files: Sequence[FileTable]) -> dict[Name, Kind]:
-    """Return the columns that paths make, of integers if all values are, else of texts."""
-    met: dict[str, set[str | None]] = {key: set() for file in files for key in file.values}
+def key_kinds(said: Sequence[Mapping[str, str]], taken: Collection[str] = ()) -> dict[str, Kind]:
+    """Return the columns that paths make, of integers if all values are, else of texts.
+
+    `said` is what each path says, and columns that are `taken` are left out.
+    """
+    met: dict[str, set[str | None]] = {key: set() for own in said for key in own}
     for key, values in met.items():
-        values.update(_value(file.values.get(key)) for file in files)
+        values.update(_value(own.get(key)) for own in said)
     return {
-        (key,): Kind(np.dtype(_dtype_of(values)), has_missing=None in values)
+        key: Kind(np.dtype(_dtype_of(values)), has_missing=None in values)
         for key, values in met.items()
+        if key not in taken
     }
 
 
@@ -279,7 +287,7 @@ def _dtype_of(values: Collection[str | None]) -> type:
     return int if numbers and all(numbers) else object
 
 
-def _constant(text: str | None, kind: Kind, count: int) -> Column:
+def constant(text: str | None, kind: Kind, count: int) -> Column:
     """Return a column of one value, which a path says."""
     value = _value(text)
     if value is None:

@@ -1,12 +1,14 @@
 """Tables and lines in files of text, whose rows are found by one pass over the text."""
 
-from dataview.formats.texts.csv import open_csv
+from dataview.formats.texts.csv import CSV_SUFFIXES, open_csv
 from dataview.formats.texts.csv_guesses import header_cells
 from dataview.formats.texts.dialect import as_cell
+from dataview.formats.texts.folders import has_parts
 from dataview.formats.texts.json_arrays import open_json
-from dataview.formats.texts.json_lines import open_json_lines
+from dataview.formats.texts.json_lines import JSON_SUFFIXES, open_json_lines
 from dataview.formats.texts.lines import open_lines
 
 __all__ = [
-    "as_cell", "header_cells", "open_csv", "open_json", "open_json_lines", "open_lines",
+    "CSV_SUFFIXES", "JSON_SUFFIXES", "as_cell", "has_parts", "header_cells", "open_csv",
+    "open_json", "open_json_lines", "open_lines",
 ]  # fmt: skip

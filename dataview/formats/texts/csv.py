@@ -23,8 +23,11 @@ from dataview.formats.texts.cells import Field
 from dataview.formats.texts.csv_lines import Unclosed, cells_until_end, cut, records, row_starts
 from dataview.formats.texts.csv_parsing import Asked, Parser, decoded
 from dataview.formats.texts.dialect import MOST_COLUMNS, Dialect
+from dataview.formats.texts.folders import listed, with_keys
 from dataview.formats.texts.text_files import TextFile, line_at
 from dataview.plan.node import Node
+
+CSV_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 
 CHUNK = 1 << 20
 """So much text the pass reads at a time, and a part of what is read later is parsed at once."""
@@ -66,14 +69,15 @@ def open_csv(
     options = Options(
         sep, header, names, types, missing, quote, comment, encoding, decimal, dates, skip, short
     )
-    paths = [path] if isinstance(path, str) else path
+    found = listed(path, CSV_SUFFIXES)
+    paths = [one for one, _ in found]
     if mode != "r":
         raise ValueError(
             f"{', '.join(paths)}: rows of a text have no fixed length, so it cannot be changed in "
             "place; open it with mode 'r', and save what is changed by _save"
         )
     tables = _agreed([_table(one, claim, options, index) for one in paths], schema)
-    parts = [(table, table.kinds()) for table in tables]
+    parts = with_keys([(one, one.kinds()) for one in tables], [values for _, values in found])
     return table_node(*joined(f"{len(paths)} files", parts, schema), fill)
 
 

@@ -16,6 +16,7 @@ from dataview.formats.handles import Claim
 from dataview.formats.tables.column_nodes import table_node
 from dataview.formats.tables.columns import Column, Name, Table
 from dataview.formats.tables.schema import joined
+from dataview.formats.texts.folders import listed, with_keys
 from dataview.formats.texts.json_fields import (
     Form,
     Leaf,
@@ -29,6 +30,8 @@ from dataview.formats.texts.json_fields import (
 from dataview.formats.texts.text_bytes import LineGroups, TextBytes, changed
 from dataview.plan.node import Node
 from dataview.sources import FileState
+
+JSON_SUFFIXES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 
 SETTLED = 10_000
 """So many rows settle the types of fields, unless an option says another number."""
@@ -48,7 +51,8 @@ def open_json_lines(
 
     None reads all of them.  Of several files the rows follow one another.
     """
-    paths = [path] if isinstance(path, str) else path
+    listing = listed(path, JSON_SUFFIXES)
+    paths = [one for one, _ in listing]
     if mode != "r":
         raise ValueError(
             f"{', '.join(paths)}: lines of JSON cannot be changed in place; open it with mode "
@@ -58,8 +62,9 @@ def open_json_lines(
     form = Form()  # of all files: a key that one of them lacks has a mask
     tables = [JsonTable(one, claim, rows_settled, form) for one in paths]
     kinds = {name: leaf.kind for name, leaf in tables[0].leaves.items()}
-    table, _ = joined(f"{len(paths)} files", [(one, kinds) for one in tables])
-    return with_arrays(paths[0], table_node(table, kinds, fill, lost=leaves_of(form)[1]))
+    parts = with_keys([(one, kinds) for one in tables], [values for _, values in listing])
+    table, every = joined(f"{len(paths)} files", parts)
+    return with_arrays(paths[0], table_node(table, every, fill, lost=leaves_of(form)[1]))
 
 
 class JsonTable(Table):
