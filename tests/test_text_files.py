@@ -463,6 +463,13 @@ def test_other_json_is_no_table(tmp_path, text, told):
         dv.open(path)
 
 
+def test_an_array_in_a_file_of_lines_is_told(tmp_path):
+    path = written(tmp_path / "a.jsonl", '[{"a": 1}, {"a": 2}]')
+    with pytest.raises(ValueError, match=r"line 1 of .* is no object.*format='json'\) is a table"):
+        dv.open(path)
+    assert dv.open(path, format="json").a().tolist() == [1, 2]
+
+
 def test_json_is_not_changed_in_place_and_not_of_any_size(tmp_path, monkeypatch):
     path = written(tmp_path / "a.json", '[{"a": 1}]')
     with pytest.raises(ValueError, match="JSON cannot be changed in place"):

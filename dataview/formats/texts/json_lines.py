@@ -183,7 +183,11 @@ def _check(text: bytes, where: str) -> None:
     except ValueError as error:
         raise ValueError(f"{where} cannot be parsed as JSON: {shortened(str(error))}") from None
     if not isinstance(found, dict):
+        other = "'json') is a table of one array of objects" if isinstance(found, list) else ""
         raise ValueError(
             f"{where} is no object with fields: {shortened(text.decode().strip())}; "
-            "dv.open(path, format='lines') is a view of the lines"
+            f"dv.open(path, format={other or _AS_LINES}"
         )
+
+
+_AS_LINES = "'lines') is a view of the lines"
