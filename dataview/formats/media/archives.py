@@ -16,7 +16,7 @@ from dataview.formats.arrays.zarr import MARKS, open_zarr
 from dataview.formats.contents import tree
 from dataview.formats.handles import Claim
 from dataview.formats.media.archived import are_in_folders, is_ignored, member, open_folders
-from dataview.formats.media.decoders import Decoder, decoder_of, kind_of
+from dataview.formats.media.decoders import Decoder, decoder_of, kind_of, with_options
 from dataview.formats.media.members import Archive
 from dataview.formats.media.rows import (
     fact_source,
@@ -77,6 +77,7 @@ Where one of the first rows has another text than a number, as 007 is, they are 
 """
 
 
+@with_options
 def open_archive(
     path: str | Sequence[str],
     mode: str,
@@ -86,11 +87,8 @@ def open_archive(
     headers: str = "few",
     ragged: bool | None = None,
     rows_settled: int | None = SETTLED,
-    image_mode: str | None = None,
-    upright: bool | None = None,
-    mono: bool | None = None,
-    most_bytes: int | None = None,
-    encoding: str | None = None,
+    *,
+    options: dict[str, Any],
 ) -> Node:
     """Return the record of what is in the files of an archive, of which the names are read.
 
@@ -104,10 +102,6 @@ def open_archive(
             f"mode 'r'; got {mode!r}"
         )
     check_settled(rows_settled)
-    options = {
-        "image_mode": image_mode, "upright": upright, "mono": mono, "most_bytes": most_bytes,
-        "encoding": encoding,
-    }  # fmt: skip
     archives = [Archive(one, claim) for one in paths]
     other = _other(archives[0])
     if other is not None and len(paths) == 1:

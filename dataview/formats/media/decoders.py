@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import inspect
 import os
 import tempfile
 from abc import ABC, abstractmethod
@@ -15,7 +17,7 @@ import numpy as np
 
 from dataview.errors import shortened, unknown_option
 from dataview.plan.kinds import Extents
-from dataview.plan.node import DType, Shape
+from dataview.plan.node import DType, Node, Shape
 from dataview.sources import open_regular
 
 
@@ -208,6 +210,27 @@ def is_registered(path: str) -> bool:
     """Whether a user has registered a decoder for the suffix of a name."""
     suffix = os.path.splitext(path)[1].lower()
     return suffix in _KINDS and suffix in _KINDS[suffix][0]
+
+
+OPTIONS = ("image_mode", "upright", "mono", "most_bytes", "encoding")
+"""The options of decoders, which whatever opens files that are decoded takes."""
+
+
+def with_options(function: Callable[..., Node]) -> Callable[..., Node]:
+    """Return a function with these options, from one that takes them together as `options`."""
+    own = inspect.signature(function).parameters.values()
+    named = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in OPTIONS
+    ]
+
+    @functools.wraps(function)
+    def opened(*arguments: Any, **given: Any) -> Node:
+        options = {name: given.pop(name, None) for name in OPTIONS}
+        return function(*arguments, **given, options=options)
+
+    plain = [one for one in own if one.name != "options"]
+    opened.__signature__ = inspect.Signature([*plain, *named])  # type: ignore[attr-defined]
+    return opened
 
 
 def decoder_of(kind: str, options: dict[str, Any]) -> Decoder:

@@ -13,7 +13,14 @@ from dataview.formats.handles import Claim
 from dataview.formats.layout import NAME
 from dataview.formats.media import images, plain, sounds
 from dataview.formats.media import manifest as manifests
-from dataview.formats.media.decoders import add_kind, decoder_of, kind_of, kinds, suffixes_of
+from dataview.formats.media.decoders import (
+    add_kind,
+    decoder_of,
+    kind_of,
+    kinds,
+    suffixes_of,
+    with_options,
+)
 from dataview.formats.media.folders import LABELS, Files, Found, found_in, suffix_of
 from dataview.formats.media.listed import Listed, alone, read_list
 from dataview.formats.media.manifest import Manifest
@@ -49,6 +56,7 @@ HEADER_OPTIONS = ("upright", "mono")
 """The options of decoders on which it depends what the headers say."""
 
 
+@with_options
 def _opened(
     seen: Found | Manifest | None,
     path: str,
@@ -59,18 +67,14 @@ def _opened(
     headers: str = "few",
     manifest: bool | None = None,
     ragged: bool | None = None,
-    image_mode: str | None = None,
-    upright: bool | None = None,
-    mono: bool | None = None,
-    most_bytes: int | None = None,
-    encoding: str | None = None,
+    *,
+    options: dict[str, Any],
 ) -> Node:
     """Return the record of what is in the files of a folder, or what is in a single file.
 
     `seen` is what was found in the folder when it was recognised, or the manifest in it.
     """
     _check_mode(path, mode)
-    options = _options(image_mode, upright, mono, most_bytes, encoding)
     opening = Opening(path, claim)
     if not os.path.isdir(path):
         usual = {"labels": "first", "headers": "few", "manifest": None, "ragged": None}
@@ -200,6 +204,7 @@ def files_found(
     return Manifest(chosen, own, files, read, _lost(found, suffixes))
 
 
+@with_options
 def open_listed(
     path: str,
     mode: str,
@@ -209,15 +214,11 @@ def open_listed(
     kind: str | None = None,
     headers: str = "few",
     ragged: bool | None = None,
-    image_mode: str | None = None,
-    upright: bool | None = None,
-    mono: bool | None = None,
-    most_bytes: int | None = None,
-    encoding: str | None = None,
+    *,
+    options: dict[str, Any],
 ) -> Node:
     """Return the record of the files that the lines of a text name, with their labels."""
     _check_mode(path, mode)
-    options = _options(image_mode, upright, mono, most_bytes, encoding)
     opening = Opening(path, claim)
     place = os.path.dirname(path) if root is None else os.path.abspath(os.fspath(root))
     files = read_list(path, place, separator, suffixes_of(kind))
@@ -231,23 +232,6 @@ def open_listed(
     dtype = f"U{max(map(len, files.names))}"
     parts["path"] = stored(LookedUp(files.paths, count, dtype, opening))
     return tree(parts, {}, {})
-
-
-def _options(
-    image_mode: str | None,
-    upright: bool | None,
-    mono: bool | None,
-    most_bytes: int | None,
-    encoding: str | None,
-) -> dict[str, Any]:
-    """Return the options of decoders by name."""
-    return {
-        "image_mode": image_mode,
-        "upright": upright,
-        "mono": mono,
-        "most_bytes": most_bytes,
-        "encoding": encoding,
-    }
 
 
 def _check_mode(path: str, mode: str) -> None:
