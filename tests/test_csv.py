@@ -331,6 +331,23 @@ def test_titles_above_the_table_and_decimal_commas_are_told(tmp_path, way):
     values(written(tmp_path, "a;b\n1,5;x\n2,x;y\n"))
 
 
+def test_marks_between_digits_are_left_out_if_they_are_told(tmp_path, way):
+    text = 'name,pop,x\n"1,5","1,234,567","-12,000.25"\n"b,c","89",1\n'
+    path = written(tmp_path, text)
+    found = read(path, thousands=",")
+    assert found["pop"] == ([1_234_567, 89], np.dtype("i8"))
+    assert found["x"][0] == [-12000.25, 1] and found["name"][0] == ["1,5", "b,c"]
+    assert values(path)["pop"] == ["1,234,567", "89"]
+    assert values(path, thousands=",", types={"pop": "f4"})["pop"] == [1_234_567, 89]
+    german = written(tmp_path, "a;b\n1.234,5;1.2\n2,5;12.345\n")
+    found = values(german, decimal=",", thousands=".")
+    assert (found["a"], found["b"]) == ([1234.5, 2.5], ["1.2", "12.345"])
+    with pytest.raises(ValueError, match=r"line 2, column 'b': '1\.2' is no int64"):
+        dv.open(german, decimal=",", thousands=".", types={"b": int})
+    with pytest.raises(ValueError, match=r"thousands='\.' is quote= or decimal= already"):
+        dv.open(german, thousands=".")
+
+
 def test_what_excel_pandas_and_r_write_for_nothing_is_missing(tmp_path, way):
     found = values(written(tmp_path, "a,b,c,d\n1,#N/A,n/a,<NA>\n2,3,4,5\n"))
     assert [found[name] for name in "abcd"] == [[1, 2], [0, 3], [0, 4], [0, 5]]

@@ -6,6 +6,7 @@ What was seen is a number whose bits are joined, so that parts of a file are loo
 from __future__ import annotations
 
 import datetime
+import functools
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
@@ -74,7 +75,7 @@ def seen_in(cells: Sequence[str], dialect: Dialect, dates: bool = True) -> int:
     """
     found, others = missing_among(cells, dialect)
     for cell in others:
-        found |= _seen(cell, dialect.decimal, dates)
+        found |= _seen(without_thousands(cell, dialect), dialect.decimal, dates)
         if found & TEXT:
             return found
     return found
@@ -103,6 +104,25 @@ def _whole(value: int) -> int:
     if value < -(1 << 63) or value >= 1 << 64:
         return HUGE
     return INT | (NEGATIVE if value < 0 else 0) | (BIG if value >= 1 << 63 else 0)
+
+
+def without_thousands(cell: str, dialect: Dialect) -> str:
+    """Return a number without the marks between each three of its digits; others as they are.
+
+    >>> comma = Dialect(thousands=",")
+    >>> without_thousands("1,234,567.5", comma), without_thousands("1,2", comma)
+    ('1234567.5', '1,2')
+    """
+    mark = dialect.thousands
+    if mark is None or mark not in cell or not _grouped(mark, dialect.decimal).fullmatch(cell):
+        return cell
+    return cell.replace(mark, "")
+
+
+@functools.lru_cache(64)
+def _grouped(mark: str, decimal: str) -> re.Pattern[str]:
+    m, d = re.escape(mark), re.escape(decimal)
+    return re.compile(rf"[ \t]*[+-]?[0-9]{{1,3}}(?:{m}[0-9]{{3}})+(?:{d}[0-9]*)?[ \t]*")
 
 
 def _with_point(cell: str, decimal: str) -> str:
@@ -221,9 +241,16 @@ def _bools(cells: Sequence[str], field: Field, dialect: Dialect) -> np.ndarray:
 
 
 def _ints(cells: Sequence[str], field: Field, dialect: Dialect) -> np.ndarray:
+    cells = _without_marks(cells, dialect)
     if field.is_given and not all(map(_is_whole, cells)):
         raise ValueError("no whole number")
     return np.array(list(map(int, cells)), field.kind.dtype)
+
+
+def _without_marks(cells: Sequence[str], dialect: Dialect) -> Sequence[str]:
+    if dialect.thousands is None:
+        return cells
+    return [without_thousands(cell, dialect) for cell in cells]
 
 
 def _is_whole(cell: str) -> bool:
@@ -239,6 +266,7 @@ def in_range(values: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
 
 
 def _floats(cells: Sequence[str], field: Field, dialect: Dialect) -> np.ndarray:
+    cells = _without_marks(cells, dialect)
     if dialect.decimal != ".":
         cells = [_with_point(cell, dialect.decimal) for cell in cells]
     if field.is_given and not all(map(_FLOAT.fullmatch, cells)):

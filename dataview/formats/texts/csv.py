@@ -63,11 +63,24 @@ def open_csv(
     skip: int = 0,
     index: bool = False,
     schema: str = "same",
+    thousands: str | None = None,
     short: str = "refuse",
 ) -> Node:
     """Return the record of the columns of a file, or of several whose rows follow one another."""
     options = Options(
-        sep, header, names, types, missing, quote, comment, encoding, decimal, dates, skip, short
+        sep,
+        header,
+        names,
+        types,
+        missing,
+        quote,
+        comment,
+        encoding,
+        decimal,
+        dates,
+        skip,
+        thousands,
+        short,
     )
     found = listed(path, CSV_SUFFIXES)
     paths = [one for one, _ in found]
@@ -130,6 +143,7 @@ class Options(NamedTuple):
     decimal: str = "."
     dates: Any = True
     skip: int = 0
+    thousands: str | None = None
     short: str = "refuse"
 
 
@@ -210,7 +224,12 @@ def _layout(file: TextFile, options: Options) -> Layout:
     if options.short not in SHORT:
         raise ValueError(f"short is one of {', '.join(map(repr, SHORT))}; got {options.short!r}")
     dialect = dialects.checked(
-        options.sep, options.quote, options.comment, options.decimal, options.missing
+        options.sep,
+        options.quote,
+        options.comment,
+        options.decimal,
+        options.missing,
+        options.thousands,
     )
     wanted = dialects.header_row(options.header, options.names)
     is_tabbed = path.lower().removesuffix(".gz").endswith(".tsv")

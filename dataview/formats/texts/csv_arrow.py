@@ -98,6 +98,8 @@ def _read(
     has_quoted: bool = False,
 ) -> Any:
     """Return some columns of a text, named by their numbers."""
+    if dialect.thousands is not None:
+        raise NotTaken("pyarrow knows no marks between digits")
     if not raw.endswith((b"\n", b"\r")):  # an empty cell at the end is taken for one in quotes else
         raw += b"\n"
     takes_more = types is not None  # in a column that is known to be one of bools

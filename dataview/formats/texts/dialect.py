@@ -29,13 +29,22 @@ class Dialect(NamedTuple):
     comment: str | None = None
     decimal: str = "."
     missing: tuple[str, ...] = MISSING
+    thousands: str | None = None
 
 
 def checked(
-    sep: str | None, quote: str | None, comment: str | None, decimal: str, missing: Any
+    sep: str | None,
+    quote: str | None,
+    comment: str | None,
+    decimal: str,
+    missing: Any,
+    thousands: str | None = None,
 ) -> Dialect:
     """Return the dialect that a user gives, with an empty `sep` if that is to be found."""
-    for name, value in (("sep", sep), ("quote", quote), ("comment", comment), ("decimal", decimal)):
+    for name, value in (
+        ("sep", sep), ("quote", quote), ("comment", comment), ("decimal", decimal),
+        ("thousands", thousands),
+    ):  # fmt: skip
         if value is not None and not (
             isinstance(value, str) and len(value) == 1 and value.isascii() and value not in "\r\n"
         ):
@@ -52,7 +61,9 @@ def checked(
             f"sep={sep!r}, quote={quote!r}, comment={comment!r} and decimal={decimal!r} are to "
             "differ: no character can be two of them"
         )
-    return Dialect(sep or "", quote, comment, decimal, tuple(texts))
+    if thousands is not None and thousands in (quote, decimal):
+        raise ValueError(f"thousands={thousands!r} is quote= or decimal= already, and is to differ")
+    return Dialect(sep or "", quote, comment, decimal, tuple(texts), thousands)
 
 
 # --- cells -------------------------------------------------------------------------------------
