@@ -91,6 +91,40 @@ def test_categories_of_pandas_are_codes_with_labels():
 
 
 @clients
+def test_gaps_are_those_of_pandas_and_polars_again(tmp_path):
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+    table = pa.table(
+        {
+            "number": pa.array([1, None, 3], "i2"),
+            "truth": [True, None, False],
+            "half": [1.5, None, 2.5],
+            "text": ["a", None, ""],
+            "when": pa.array([1, None, 3], pa.timestamp("s")),
+            "code": pa.array(["a", None, "b"]).dictionary_encode(),
+            "member": [{"x": 1}, {"x": None}, {"x": 3}],
+            "pair": pa.array([[1, 2], None, [3, 4]], pa.list_(pa.int64(), 2)),
+        }
+    )
+    d = dv.View(table)
+    frame = d._to_pandas()
+    assert [*frame.columns] == [
+        "number", "truth", "half", "text", "when", "code", "member_x", "pair_0", "pair_1",
+    ]  # fmt: skip
+    assert frame.isna().to_numpy().tolist() == [[False] * 9, [True] * 9, [False] * 9]
+    assert frame["number"].tolist() == [1, pd.NA, 3] and frame["number"].dtype == "Int16"
+    assert frame["text"].fillna("none").tolist() == ["a", "none", ""]
+    assert frame["truth"].dtype == "boolean"
+    assert d[1]._to_pandas().isna().all() and d[0]._to_pandas()["number"] == 1
+    again = dv.View(frame)
+    for name in ("number", "number_mask", "truth", "truth_mask", "half", "when", "code"):
+        np.testing.assert_array_equal(again[name](), d[name]())
+    assert pl.DataFrame(d).null_count().row(0)[:6] == (1,) * 6
+
+
+@clients
 def test_times_of_pandas():
     import pandas as pd
 

@@ -1039,6 +1039,47 @@ def test_a_column_that_is_called_like_a_mask_is_none(tmp_path):
     assert said["x",]._fields() == ("x", "x_mask")
 
 
+NULLS = {
+    "number": pa.array([1, None, 3]),
+    "truth": pa.array([True, None, False]),
+    "half": pa.array([1.5, None, np.nan]),
+    "text": pa.array(["a", None, ""]),
+    "when": pa.array([1, None, 3], pa.timestamp("s")),
+    "code": pa.array(["a", None, "b"]).dictionary_encode(),
+    "pair": pa.array([[1, 2], None, [3, 4]], pa.list_(pa.int64(), 2)),
+    "some": pa.array([[1, 2], None, []], pa.large_list(pa.int64())),
+    "member": pa.array([{"x": 1}, {"x": None}, {"x": 3}]),
+}
+
+
+@pytest.mark.parametrize("rows", [slice(None), slice(0, 1), slice(3, 3), [2, 1]])
+def test_gaps_are_nulls_for_arrow_again(rows, write, tmp_path):
+    table = pa.table(NULLS)
+    d = dv.open(write(table, tmp_path / "a"))
+    for view in (d, dv.View(table)):
+        found = pa.table(view[rows])
+        assert found.column_names == table.column_names
+        numbers = np.arange(3)[rows]
+        assert repr(found.to_pylist()) == repr(table.take(pa.array(numbers)).to_pylist())
+        again = dv.View(found)
+        for name in set(view._fields()) & set(again._fields()) - {"member", "some"}:
+            np.testing.assert_array_equal(view[rows, name](), again[name]())
+    assert pa.array(d._select("number", "text")).to_pylist()[1] == {"number": None, "text": None}
+    alone = pa.table(d._rename(number="n")._drop("n"))
+    assert "number_mask" not in alone.column_names and "n_mask" not in alone.column_names
+    plain = pa.table(dv.View(x=[1], x_mask=[True]))  # no file says that it is a mask
+    assert plain.column_names == ["x", "x_mask"]
+
+
+def test_description_counts_what_is_missing_at_its_column(write, tmp_path):
+    found = dv.open(write(pa.table(NULLS), tmp_path / "a"))._describe()
+    assert not [name for name in found if "mask" in name]
+    for name in ("number", "truth", "text", "when", "code", "member.x", "some_length"):
+        assert found[name]["missing"] == 1, name
+    assert found["half"]["missing"] == 2 and found["pair"]["missing"] == 2
+    assert found["number"]["mean"] == 2 and found["some_length"]["mean"] == 1
+
+
 @pytest.mark.parametrize("suffix", [".h5", ".zarr"])
 def test_files_of_arrays_keep_what_a_mask_is_of(suffix, tmp_path):
     people(tmp_path)["age",]._save(tmp_path / f"a{suffix}")

@@ -12,7 +12,7 @@ import numpy as np
 
 from dataview.compute import rows_of
 from dataview.errors import import_library
-from dataview.exchange.to_libraries import as_parts, own, table_of
+from dataview.exchange.to_libraries import Gapped, as_columns, own, table_of
 from dataview.plan.build import keyed
 from dataview.plan.kinds import Record, Sampled, known_dtype, known_shape, members, size_of
 from dataview.plan.node import Node
@@ -27,7 +27,7 @@ BATCH_BYTES = 1 << 24
 def arrow_array(node: Node, kind: Any) -> Any:
     """Return a node's data as an Arrow array, that of a record as structs."""
     pyarrow = import_library("pyarrow", "dataview[arrow]")
-    found = _column(as_parts(node, _own), pyarrow)
+    found = _column(as_columns(node, _own), pyarrow)
     return found if kind is None else found.cast(kind)
 
 
@@ -38,7 +38,9 @@ def arrow_stream(node: Node, schema: Any) -> Any:
     """
     pyarrow = import_library("pyarrow", "dataview[arrow]")
     if isinstance(node, Sampled) and node.fields.named:
-        return pyarrow.table(_batch(as_parts(node, _labelled), pyarrow)).__arrow_c_stream__(schema)
+        return pyarrow.table(_batch(as_columns(node, _labelled), pyarrow)).__arrow_c_stream__(
+            schema
+        )
     table = table_of(node)
     if table is None:
         data = _own(node, {})
@@ -83,13 +85,13 @@ def _reader(table: Record, pyarrow: Any) -> Any:
     """
     leaves = list(_leaves(table))
     if any(isinstance(leaf, Sampled) or known_dtype(leaf).hasobject for leaf in leaves):
-        batch = _batch(as_parts(table, _labelled), pyarrow)
+        batch = _batch(as_columns(table, _labelled), pyarrow)
         return pyarrow.RecordBatchReader.from_batches(batch.schema, [batch])
-    types = _batch(as_parts(keyed(table, slice(0, 0)), _labelled), pyarrow).schema
+    types = _batch(as_columns(keyed(table, slice(0, 0)), _labelled), pyarrow).schema
     row = sum(size_of(known_shape(leaf)[1:]) * known_dtype(leaf).itemsize for leaf in leaves)
     step = max(1, BATCH_BYTES // max(1, row))
     batches = (
-        _batch(as_parts(keyed(table, slice(start, start + step)), _labelled), pyarrow)
+        _batch(as_columns(keyed(table, slice(start, start + step)), _labelled), pyarrow)
         for start in range(0, known_shape(table)[0], step)
     )
     return pyarrow.RecordBatchReader.from_batches(types, batches)
@@ -108,8 +110,21 @@ def _batch(columns: dict[str, Any], pyarrow: Any) -> Any:
     return pyarrow.RecordBatch.from_arrays(arrays, names=list(columns))
 
 
+def _with_nulls(column: Gapped, pyarrow: Any) -> Any:
+    """Return an Arrow array that has null where there are no data; labels keep their numbers."""
+    if isinstance(column.values, _Labelled):
+        codes = np.where(column.present, column.values.codes, MISSING)
+        return _column(column.values._replace(codes=codes), pyarrow)
+    whole = _column(column.values, pyarrow)
+    compute = import_library("pyarrow.compute", "dataview[arrow]")
+    nothing = pyarrow.scalar(None, whole.type)
+    return compute.if_else(pyarrow.array(column.present), whole, nothing)
+
+
 def _column(part: Any, pyarrow: Any) -> Any:
     """Return an Arrow array: structs for a dict, lists for an array of more axes or ragged rows."""
+    if isinstance(part, Gapped):
+        return _with_nulls(part, pyarrow)
     if isinstance(part, Ragged):
         rows = part.nested()
         places, layout = rows.chosen()

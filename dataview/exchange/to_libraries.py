@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from dataview.compute import (
 from dataview.errors import import_library
 from dataview.exchange.pickling import packed_in_order
 from dataview.plan.build import chosen, field, keyed
+from dataview.plan.fields import Fields
+from dataview.plan.gaps import masks_in
 from dataview.plan.guards import check_no_record
 from dataview.plan.kinds import (
     Driven,
@@ -83,14 +85,36 @@ def _array(node: Node, copy: bool | None, memo: Memo) -> np.ndarray:
     return own(node, memo) if memory is None else memory
 
 
-def as_parts(node: Node, convert: Callable[[Node, Memo], Any]) -> Any:
+class Gapped(NamedTuple):
+    """The data of a column that has a mask, and where there are any."""
+
+    values: Any
+    present: np.ndarray
+
+
+def as_columns(node: Node, convert: Callable[[Node, Memo], Any]) -> Any:
+    """Return a node's data as `as_parts` does; columns that have masks know their gaps instead."""
+    return as_parts(node, convert, masks_in)
+
+
+def as_parts(
+    node: Node,
+    convert: Callable[[Node, Memo], Any],
+    masks_of: Callable[[Fields], Mapping[str, str]] | None = None,
+) -> Any:
     """Return a node's data converted: that of a record by field, in a dict."""
     leaves = list(_leaves(node))
 
     def converted(part: Node) -> Any:
         if not _has_parts(part):
             return convert(part, memo)
-        return {name: converted(field(part, name)) for name in part.fields}
+        masks = {} if masks_of is None else masks_of(part.fields)
+        found = {
+            name: converted(field(part, name)) for name in part.fields if name not in masks.values()
+        }
+        for name, mask in masks.items():
+            found[name] = Gapped(found[name], convert(field(part, mask), memo))
+        return found
 
     memo: Memo = {"roots": tuple(leaves)}
     with making_together(leaves):
@@ -231,38 +255,63 @@ def to_pandas(node: Node) -> Any:
     """Return a node's data as a frame, or as a series if it has one column or is one row."""
     pandas = import_library("pandas", "pandas")
     if isinstance(node, Sampled) and node.fields.named:
-        return pandas.DataFrame(dict(_flat("", as_parts(node, own), 1)))
+        return pandas.DataFrame(
+            {name: _series(column, pandas) for name, column in _flat("", as_columns(node, own), 1)}
+        )
     table = table_of(node)
     if table is None:
         data = own(node, {})
         if data.ndim > 2:
             raise TypeError(f"a table has two axes, the view has the shape {data.shape}")
         return pandas.DataFrame(data) if data.ndim == 2 else pandas.Series(np.atleast_1d(data))
-    columns: dict[str, Any] = {}
-    for name, column in _flat("", as_parts(table, own), table.rank):
+    columns: dict[str, Gapped] = {}
+    for name, column in _flat("", as_columns(table, own), table.rank):
         if name in columns:
             raise ValueError(f"two columns would have the name {name!r}; rename a field")
         columns[name] = column
     if not table.rank:
-        return pandas.Series({name: column[()] for name, column in columns.items()})
+        return pandas.Series({name: _series(one, pandas)[()] for name, one in columns.items()})
+    found = {name: _series(column, pandas) for name, column in columns.items()}
     for name, part in members(table).items():
-        labels = known_labels(part.node)
+        labels = known_labels(part.node) if name in columns else None
         if labels is not None:
-            columns[name] = pandas.Categorical.from_codes(columns[name], evaluate(labels))
-    return pandas.DataFrame(columns)
+            found[name] = pandas.Categorical.from_codes(columns[name].values, evaluate(labels))
+    return pandas.DataFrame(found)
 
 
-def _flat(name: str, part: Any, rank: int) -> Iterator[tuple[str, np.ndarray]]:
+def _series(column: Gapped, pandas: Any) -> Any:
+    """Return a column as pandas has it: NaN, NaT, None or NA where there are no data."""
+    values, present = column
+    if present is None:
+        return values
+    if values.dtype.kind in "iu":
+        return _entries(pandas.arrays.IntegerArray, values, present)
+    if values.dtype.kind == "b":
+        return _entries(pandas.arrays.BooleanArray, values, present)
+    dtype = values.dtype if values.dtype.kind in "fcmM" else object
+    return np.where(present, values, np.array(None, dtype)).astype(dtype, copy=False)
+
+
+def _entries(kind: Any, values: np.ndarray, present: np.ndarray) -> Any:
+    """Return integers or truth values that may be NA: an array of pandas, or one of its entries."""
+    found = kind(np.atleast_1d(values), ~np.atleast_1d(present))
+    return found if values.ndim else {(): found[0]}
+
+
+def _flat(name: str, part: Any, rank: int, present: Any = None) -> Iterator[tuple[str, Gapped]]:
     """Yield columns: those of a field's parts or of its rows' entries are named `x_0`, `x_1`."""
-    if isinstance(part, dict):
+    if isinstance(part, Gapped):
+        there = part.present if present is None else part.present & present
+        yield from _flat(name, part.values, rank, there)
+    elif isinstance(part, dict):
         for inner, below in part.items():
-            yield from _flat(f"{name}_{inner}" if name else inner, below, rank)
+            yield from _flat(f"{name}_{inner}" if name else inner, below, rank, present)
     elif part.ndim > rank:
         for number in range(part.shape[rank]):
             column = part[(slice(None),) * rank + (number,)]
-            yield from _flat(f"{name}_{number}", column, rank)
+            yield from _flat(f"{name}_{number}", column, rank, present)
     else:
-        yield name, part
+        yield name, Gapped(part, present)
 
 
 # --- xarray and dask -------------------------------------------------------------------------

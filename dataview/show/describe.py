@@ -25,6 +25,7 @@ from dataview.compute import (
 )
 from dataview.plan.build import at_path, field, stored, with_fields
 from dataview.plan.fields import Fields, Window
+from dataview.plan.gaps import masks_in as noted_masks
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import Driven, Record, known_dtype, known_shape, size_of
 from dataview.plan.node import Node
@@ -129,11 +130,11 @@ class _Leaf(NamedTuple):
 def described(node: Node) -> Description:
     """Return the statistics of each field."""
     leaves = list(_leaves(node, ""))
-    roots = {id(leaf.root): leaf.root for leaf in leaves}
-    for root in roots.values():
+    roots = _roots(leaves)
+    for root in roots:
         check_ends(root, "_describe")
         known_dtype(root)
-    lengths = dict.fromkeys(known_shape(root)[:1] for root in roots.values())
+    lengths = dict.fromkeys(known_shape(root)[:1] for root in roots)
     found: dict[str, _Summary] = {}
     for length in lengths:
         alike = [leaf for leaf in leaves if known_shape(leaf.root)[:1] == length]
@@ -142,17 +143,25 @@ def described(node: Node) -> Description:
     return Description({leaf.name: found[leaf.name].statistics() for leaf in leaves}, sampled)
 
 
+def _roots(leaves: list[_Leaf]) -> list[Node]:
+    """Return the nodes that are read for fields, with those of masks, each once."""
+    read = [node for leaf in leaves for node in (leaf.root, leaf.mask) if node is not None]
+    return list({id(node): node for node in read}.values())
+
+
 def _leaves(node: Node, name: str, mask: Node | None = None) -> Iterator[_Leaf]:
     """Return the fields, each before those that are nested in it."""
     if isinstance(node, (Record, Driven)):
         parts = {own: field(node, own) for own in node.fields}
         masks = masks_in(parts)
+        told = noted_masks(node.fields).values()
         for own, part in parts.items():
-            yield from _leaves(part, _joined(name, own), masks.get(own))
+            if own not in told:  # what they say is counted as missing
+                yield from _leaves(part, _joined(name, own), masks.get(own, mask))
         return
     if isinstance(node, Ragged):
         yield _Leaf(name, node.flat(), ())
-        yield _Leaf(f"{name}_length" if name else "length", lengths_of(node), ())
+        yield _Leaf(f"{name}_length" if name else "length", lengths_of(node), (), mask)
         return
     if name or not node.fields.named:
         yield _Leaf(name, node, (), mask)
@@ -180,7 +189,7 @@ def _joined(outer: str, name: str) -> str:
 
 def _summaries(leaves: list[_Leaf]) -> list[_Summary]:
     """Return the summaries of fields of the same number of rows, reading each block once."""
-    roots = list({id(leaf.root): leaf.root for leaf in leaves}.values())
+    roots = _roots(leaves)
     settle(*roots)
     shape = known_shape(roots[0])
     count = shape[0] if shape else 1

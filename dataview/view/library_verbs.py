@@ -115,7 +115,8 @@ class LibraryVerbs(BaseView):
     def _to_pandas(self) -> Any:
         """Return the data as a pandas DataFrame with a column for each field, or as a Series.
 
-        A field of several numbers a row becomes columns `name_0`, `name_1` and so on.
+        A field of several numbers a row becomes columns `name_0`, `name_1` and so on. What a mask
+        says is missing in a column is NA, NaN, NaT or None there, and the mask is no column.
         """
         return exchange.to_pandas(node_of(self))
 
