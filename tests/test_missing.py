@@ -744,8 +744,19 @@ def test_statistics_warn_of_zeros_that_stand_for_what_is_missing(tmp_path, suffi
     assert d._dropna().age._mean()() == 36 and d[d.age_mask].age._sum()() == 72
     assert d.age[::2]._sum()() == 72
     assert d.age._fillna(3)._sum()() == 75 and d.age_mask._sum()() == 2
+    for computed in (d.age + 1, d.age[1:] * 2, dv.concat([d.x, d.age]), -dv.concat([d.age] * 2)):
+        with pytest.warns(RuntimeWarning, match=told):
+            computed._sum()
+        lines.clear()
+    for kind in ("sum", "mean", "max"):
+        with pytest.warns(RuntimeWarning, match=told):
+            getattr(d._select("age", "city")._group(by="city"), f"_{kind}")()
+        lines.clear()
+    assert ((d.age > 3) & d.age_mask)._sum()() == 2
+    assert np.where(d.age_mask, d.age, 5)._sum()() == 77
+    assert (d._dropna().age + 1)._sum()() == 74 and dv.concat([d.age[:1], d.age[2:]])._sum()() == 72
     filled = dv.open(tmp_path / f"t{suffix}", fill={"age": 3})
-    assert filled.age._mean()() == 25
+    assert filled.age._mean()() == 25 and (filled.age + 1)._sum()() == 78
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         for _ in range(3):

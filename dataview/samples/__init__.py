@@ -1,6 +1,6 @@
 """Rows that a function makes by number, that arrive one by one, are mapped or cached."""
 
-from dataview.samples.asking import asked, statistic
+from dataview.samples.asking import asked, statistic, warn_of_gaps
 from dataview.samples.caching import cached
 from dataview.samples.collecting import collected, is_ragged, known_lengths, with_lengths
 from dataview.samples.declaring import declared, declared_spec, with_part
@@ -95,6 +95,8 @@ __all__ = [
     "stack",
     "stack_nodes",
     "statistic",
-    "with_lengths", "with_part",
+    "warn_of_gaps",
+    "with_lengths",
+    "with_part",
     "within_pool",
 ]  # fmt: skip

@@ -15,6 +15,8 @@ from dataview.index.flat import layout_of, shaped
 from dataview.plan.build import record, stored
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import (
+    Concat,
+    Elementwise,
     Record,
     Sampled,
     Select,
@@ -31,6 +33,7 @@ from dataview.plan.walk import below
 from dataview.samples.collecting import longest, with_lengths
 from dataview.samples.numbered import RaggedSamples
 from dataview.samples.ragged import AnyLength, levels_of, without_data
+from dataview.sources import Source
 
 MOST_LOOKED_AT = 1 << 20
 """Of a part with more elements, it is not looked at whether any is missing."""
@@ -131,7 +134,7 @@ def _next_pass(node: RaggedSamples) -> OnePass:
 
 def asked(build: Build, node: Node) -> Node:
     """Return a statistic of a node; samples whose lengths are unknown are not made for it yet."""
-    _warn_of_gaps(node)
+    warn_of_gaps(node)
     if not isinstance(node, RaggedSamples):
         return build(with_lengths(node))
     check_ends(node, "reading all samples")
@@ -142,22 +145,45 @@ def asked(build: Build, node: Node) -> Node:
     return stored(source, False)
 
 
-def _warn_of_gaps(node: Node) -> None:
+def warn_of_gaps(node: Node) -> None:
     """Warn where what stands for missing values counts in a statistic; codes have no numbers."""
-    source = node
-    while isinstance(source, Select):
-        source = source.node
-    if not isinstance(source, Stored) or source.source.present is None or "labels" in source.meta:
-        return
-    if isinstance(node, Select) and _may_be_whole(node):
+    source = _gaps_in(node)
+    if source is None:
         return
     warn(
-        f"values are missing in {source.source.describe()} and count as "
-        f"{np.zeros((), source.source.dtype).item()}; where= with the mask beside the field leaves "
+        f"values are missing in {source.describe()} and count as "
+        f"{np.zeros((), source.dtype).item()}; where= with the mask beside the field leaves "
         "them out, as in d.age._mean(where=d.age_mask), and _fillna(value), or fill= of dv.open, "
         "puts another value there",
         once=True,
     )
+
+
+def _gaps_in(node: Node) -> Source | None:
+    """Return a source whose gaps count in data that are computed without its mask, or None."""
+    asked, seen = [node], set[int]()
+    while asked:
+        part = asked.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(part, Stored):
+            mask = None if "labels" in part.meta else part.source.present
+            if mask is not None and not _reads(node, mask):
+                return part.source
+        elif isinstance(part, Select):
+            if not _may_be_whole(part):
+                asked.append(part.node)
+        elif isinstance(part, Elementwise) and isinstance(part.ufunc, np.ufunc):
+            asked.extend(arg for arg in part.args if isinstance(arg, Node))
+        elif isinstance(part, Concat):
+            asked.extend(part.nodes)
+    return None
+
+
+def _reads(node: Node, source: Source) -> bool:
+    """Whether data are computed from a source."""
+    return any(isinstance(part, Stored) and part.source.is_same(source) for part in below([node]))
 
 
 def _may_be_whole(node: Select) -> bool:

@@ -26,6 +26,7 @@ from dataview.plan.kinds import known_dtype, known_shape, size_of
 from dataview.plan.node import DType, Node
 from dataview.plan.photographs import Photograph
 from dataview.plan.ragged import Ragged
+from dataview.samples import warn_of_gaps
 from dataview.sizes import sizes
 from dataview.tables.coding import MISSING, coder, narrowed
 from dataview.tables.groupings import Block, State, grouping_of
@@ -151,6 +152,8 @@ class Grouped:
         if refused:
             others = [other for other in node.fields if other not in refused]
             raise _without_statistic(kind, refused, others)
+        for part in parts.values():
+            warn_of_gaps(part)
         return self._to_view(Distinct(_Statistics(self._by, name, parts, kind, ddof)))
 
 
