@@ -185,6 +185,8 @@ def test_what_is_no_index_is_refused(tmp_path, index):
         dv.open(index, get=None)
     with pytest.raises(TypeError, match="no option 'sep'"):
         dv.open(tmp_path, get="bytes", sep=",")
+    with pytest.raises(TypeError, match="kind= is for items that are decoded"):
+        dv.open(index, get="bytes", kind="image")
     with pytest.raises(ValueError, match="got an empty list"):
         dv.open([], get="bytes")
     with pytest.raises(TypeError, match=r"got int; dv.View\(filename=paths\)"):
@@ -346,6 +348,8 @@ def test_items_are_decoded_by_their_suffixes(tmp_path):
         assert doubled.item[2]()[0, 0] == 10
     with pytest.raises(ValueError, match="closed"):
         d.item()
+    latin = written(tmp_path, "l.csv", "filename,label\n0.png,\xe9\n".encode("latin-1"))
+    assert dv.open(latin, get=None, encoding="latin-1").label().tolist() == ["\xe9"]
     sizes = written(tmp_path, "i.csv", "filename\n0.png\nwide.png\n")
     picture(tmp_path, "wide.png", 7, (9, 3))
     d = dv.open(sizes, get=None)

@@ -30,9 +30,7 @@ from dataview.sources import Opening, is_url
 ITEM = "item"
 """The field of what was got."""
 
-DECODING = (
-    "kind", "headers", "ragged", "image_mode", "upright", "mono", "most_bytes", "encoding",
-)  # fmt: skip
+DECODING = ("kind", "headers", "ragged", "image_mode", "upright", "mono", "most_bytes")
 """The options of items that are decoded by their suffixes."""
 
 FIELDS = {

@@ -90,6 +90,12 @@ def open_indexes(
     gets = list(get) if isinstance(get, (list, tuple)) else [get] * len(sources)
     if len(gets) != len(sources):
         raise ValueError(f"get= has {len(gets)} getters for {len(sources)} indexes; give as many")
+    unused = [name for name in options if name in items.DECODING and None not in gets]
+    if unused:
+        raise TypeError(
+            f"{unused[0]}= is for items that are decoded by their suffixes, as with get=None; "
+            f"got get={get!r} besides"
+        )
     how = _How(faces, filename, params_text(url_params), prefix, order, options)
     indexes = [_index(source, own, how) for source, own in zip(sources, gets, strict=True)]
     first = indexes[0]
@@ -210,7 +216,7 @@ def _table(source: Any, how: _How) -> tuple[str, Node, Addresses]:
 
 def _table_options(path: str, how: _How) -> dict[str, Any]:
     """Return the options of a table; names of items in a CSV file are texts, as 007 is."""
-    own = {name: value for name, value in how.options.items() if name not in items.DECODING[:-1]}
+    own = {name: value for name, value in how.options.items() if name not in items.DECODING}
     if how.options.get("format", path).lower().removesuffix(".gz").endswith(("csv", "tsv")):
         own = {"types": functools.partial(_type_of, how.filename), "short": "missing", **own}
     return own
