@@ -1159,3 +1159,15 @@ def test_rows_by_number_are_written_into_shards(tmp_path):
         d[[0, 5, 2]] = 1
         assert d[[5, 1, 5]]()[:, 0].tolist() == [1, 0, 1]
     assert zarr.open_array(tmp_path / "a.zarr")[:, 0].tolist() == [1, 0, 1, 0, 0, 1, 0, 0]
+
+
+@pytest.mark.parametrize("name", ["d.npz", "d.parquet", "d.csv", "d.h5"])
+def test_codes_are_saved_with_labels_that_are_found_then(tmp_path, name):
+    label = np.array(["b", "a", None, "b"], object)
+    d = dv.View(x=np.arange(4), code=dv.View(label)._codes())
+    d[1:]._save(tmp_path / name)
+    code = dv.open(tmp_path / name).code
+    assert code._codes()._labels()().tolist() == ["a", "b"]
+    assert code._codes()[[0, 2]]().tolist() == [0, 1]
+    dv.View(label)._codes()._save(tmp_path / "alone.npz")
+    assert dv.open(tmp_path / "alone.npz")._meta["labels"] == ["a", "b"]

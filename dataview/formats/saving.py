@@ -25,6 +25,7 @@ from dataview.plan.kinds import Record, Stored, known_dtype, known_shape, member
 from dataview.plan.node import Node, Part
 from dataview.plan.walk import below
 from dataview.sources import ArraySource, check_local
+from dataview.tables import with_found_labels
 
 
 def save(
@@ -44,6 +45,7 @@ def save(
     options = compression, chunks, rows_per_part
     _check_options(name, writer, *options)
     check_ends(node, "saving")
+    node = with_found_labels(node)
     _check_not_read(node, target, name)
     _check_whole(node)
     tree, leaves, meta = _tree(without_streams(node), name, writer, rows_per_part)

@@ -16,6 +16,7 @@ from dataview.tables.labels import (
     holds_codes,
     in_labels,
     known_labels,
+    with_found_labels,
     with_labels,
 )
 from dataview.tables.missing import filled_in, masks_in, whole_rows
@@ -46,5 +47,6 @@ __all__ = [
     "masks_in",
     "numbers_of_rows",
     "whole_rows",
+    "with_found_labels",
     "with_labels",
 ]  # fmt: skip

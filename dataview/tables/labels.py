@@ -12,13 +12,14 @@ import numpy as np
 
 from dataview.compute import evaluate, run_blocks
 from dataview.index import axis_index, numbers_map
-from dataview.plan.build import select, stored
+from dataview.plan.build import select, stored, with_fields
 from dataview.plan.fields import NO_FIELDS, read_only_meta
 from dataview.plan.guards import check_ends, check_no_record
 from dataview.plan.kinds import Mapped, Stored, known_shape
 from dataview.plan.node import Node, Part
 from dataview.plan.operations import is_present
 from dataview.plan.photographs import Photograph
+from dataview.plan.walk import rebuilt
 from dataview.sources import ArraySource, Memo
 from dataview.tables.coding import MISSING, Code, check_comparable, classes, coder
 from dataview.tables.unique import Distinct, Table, Values, count_values, in_records
@@ -152,6 +153,20 @@ def with_labels(codes: Node, labels: Any) -> Node:
     array = np.asarray(labels)
     listed = list(array) if array.dtype.kind in "mM" else array.tolist()
     return codes.replaced(meta=read_only_meta({**codes.meta, LABELS: listed}))
+
+
+def with_found_labels(node: Node) -> Node:
+    """Return a node in which all codes list their labels; those that are computed are read."""
+
+    def listed(part: Node, old: Node) -> Node:
+        labels = part.meta.get(LABELS)
+        is_late = hasattr(labels, "__array__") and not isinstance(labels, np.ndarray)
+        if is_late and part.dtype is not None and part.dtype.kind in "iu":
+            return with_labels(part, labels)
+        return part if part is old else with_fields(part, part.fields)
+
+    found: Node = rebuilt([node], listed, Node.attached)[0]
+    return found
 
 
 def known_labels(node: Node) -> Node | None:
