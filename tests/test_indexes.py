@@ -1,5 +1,6 @@
 """Indexes: tables that name items elsewhere, which are got when they are asked for."""
 
+import json
 import pickle
 
 import fsspec
@@ -103,6 +104,30 @@ def test_a_row_with_several_labels_is_drawn_for_each_of_them(index):
         batches = d._loader(3, sampler=sampler, num_batches=9, fields="filename")
         drawn = [label for names in batches for name in names for label in LABELS[int(name) - 1]]
         assert drawn.count("C") >= 9  # the only row with it comes in each round
+
+
+def test_labels_may_be_lists(tmp_path):
+    for name in "abc":
+        written(tmp_path, name, name)
+    rows = [("a", ["x", "y"]), ("b", []), ("c", ["y"])]
+    lines = [json.dumps({"filename": name, "labels": labels}) for name, labels in rows]
+    path = written(tmp_path, "i.jsonl", "\n".join(lines))
+    d = dv.open(path, get="text")
+    assert [own().tolist() for own in d.labels] == [labels for _, labels in rows]
+    balanced = dv.samplers.label_permutation(by="labels")
+    drawn = [*d._loader(2, sampler=balanced, num_batches=20, fields="filename")]
+    assert {*np.concatenate(drawn).tolist()} == {"a", "c"}
+    by_label = dv.open(path, get="text", order="label")
+    assert by_label.item().tolist() == ["a", "a", "c", "b"]
+    assert by_label.label().tolist() == ["x", "y", "y", None]
+
+
+def test_what_is_in_an_index_is_saved_with_its_labels(index):
+    d = dv.open(index, get="text", order="label")
+    d._select("filename", "target", "item")._save(index.parent / "saved.parquet")
+    with dv.open(index.parent / "saved.parquet") as saved:
+        assert saved.item[20]() == d.item[20]()
+        assert saved.target._codes()._labels()().tolist() == ["A", "B", "C"]
 
 
 def test_names_are_texts_as_they_are_written(tmp_path):
