@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import multiprocessing
 import pickle
+import zipfile
 
 import fsspec
 import numpy as np
@@ -158,6 +159,27 @@ def test_it_is_computed_with_pickled_and_read_after_a_fork(server):
 
 def _rows(d):
     return d[[9, 2000]]()
+
+
+def test_an_array_in_any_place(server, tmp_path, memory):
+    np.save(tmp_path / "x.npy", X)
+    with zipfile.ZipFile(tmp_path / "x.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.write(tmp_path / "x.npy", "in/x.npy")
+    inside = "zip://in/x.npy::"
+    memory.pipe("/in/x.zip", (tmp_path / "x.zip").read_bytes())
+    server.files["/x.zip"] = (tmp_path / "x.zip").read_bytes()
+    for url in (
+        f"file://{tmp_path}/x.npy",
+        memory_url("x.npy", npy(X)),
+        f"{server.url}/x.npy",
+        f"{inside}file://{tmp_path}/x.zip",
+        f"{inside}memory://in/x.zip",
+    ):
+        for keep in (True, False, None):
+            with dv.open(url, keep=keep) as d:
+                np.testing.assert_array_equal(d[[5, 2900]](), X[[5, 2900]])
+    with dv.open(f"{inside}{server.url}/x.zip") as d, sizes.set(copied_bytes=10):
+        np.testing.assert_array_equal(d[[5, 2900]](), X[[5, 2900]])
 
 
 def test_a_file_that_changed_is_told(server, memory):

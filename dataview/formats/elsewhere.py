@@ -46,13 +46,15 @@ def opened_elsewhere(
         del how["keep"]
         return local_copy(url, mode, most, **how)
 
+    if mode != "r" or local_path(url) is not None:
+        return copy()  # which is the file itself, or says why there is none
+    if in_parts is None and way.keep is False:
+        raise ValueError(
+            f"keep=False: {shown(url)} is of a format whose files are read whole, as a copy; leave "
+            "keep= out"
+        )
     is_inside = "::" in url and way.keep is None
-    if in_parts is None or way.keep or is_inside or mode != "r" or local_path(url) is not None:
-        if way.keep is False:
-            raise ValueError(
-                f"keep=False: {shown(url)} is of a format whose files are read whole, as a copy; "
-                "leave keep= out"
-            )
+    if in_parts is None or way.keep or is_inside:
         return copy()
     if way.keep is None:
         try:
