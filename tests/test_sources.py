@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib.util
+import io
 import itertools
 import math
 import operator
@@ -12,6 +13,7 @@ import pickle
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import fsspec
 import h5py
 import numpy as np
 import pytest
@@ -77,6 +79,13 @@ def npy(mode, order="C"):
         return dv.open(path, mode)
 
     return made
+
+
+def npy_elsewhere(array, folder):
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    fsspec.filesystem("memory").pipe(f"{folder}/data.npy", buffer.getvalue())
+    return dv.open(f"memory:/{folder}/data.npy", keep=False)
 
 
 def npz(save):
@@ -151,6 +160,7 @@ STORES = {
     "npy": Store(npy("r"), writable=False),
     "npy to be written": Store(npy("r+")),
     "npy in Fortran order": Store(npy("r+", "F")),
+    "npy elsewhere": Store(npy_elsewhere, writable=False),
     "npz": Store(npz(np.savez), writable=False),
     "packed npz": Store(npz(np.savez_compressed), writable=False),
     "delayed": Store(delayed, writable=False),
