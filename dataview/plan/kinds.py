@@ -138,15 +138,17 @@ Lifted: TypeAlias = "tuple[Sampled, tuple[Argument, ...]] | None"
 
 
 class Stored(Node):
-    """Data in a source; `writable` may be narrower than the source's own."""
+    """Data in a source; `writable` may be narrower than the source's own.
 
-    __slots__ = ("source", "writable")
+    `divided` says that views have some of the rows, and number labels as all rows have them.
+    """
+
+    __slots__ = ("divided", "source", "writable")
 
     def __init__(self, source: Source, writable: bool, fields: Fields = NO_FIELDS) -> None:
         super().__init__(source.shape, source.dtype, fields)
         self.settled = True
-        self.source = source
-        self.writable = writable
+        self.source, self.writable, self.divided = source, writable, False
 
     @property
     def deterministic(self) -> bool:
@@ -164,6 +166,7 @@ class LateStored(Stored):
         self.settled = True
         self.source = source
         self.writable = False
+        self.divided = False
         self.row = row
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -403,14 +406,14 @@ class Driven(Node):
 
 
 class Concat(Node):
-    """Nodes one after the other along the first axis."""
+    """Nodes one after the other along the first axis; `divided` as of what is stored."""
 
-    __slots__ = ("nodes", "starts")
+    __slots__ = ("divided", "nodes", "starts")
     parts = ("nodes",)
 
     def __init__(self, nodes: tuple[Node, ...], shape: Shape, dtype: DType, fields: Fields) -> None:
         super().__init__(shape, dtype, fields)
-        self.nodes = nodes
+        self.nodes, self.divided = nodes, False
         lengths = [known_shape(node)[0] for node in nodes]
         self.starts = np.cumsum([0, *lengths[:-1]])
         self.levels = levels_above(nodes)

@@ -12,6 +12,7 @@ from dataview.plan.build import field
 from dataview.plan.kinds import Concat, Driven, Record, Stored, known_shape, members
 from dataview.plan.node import Node, Part, Shape
 from dataview.plan.photographs import Photograph
+from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below
 from dataview.tables import MISSING, holds_codes, labels_of_rows, listed
 
@@ -38,6 +39,12 @@ class RowsOf:
     def parts(self) -> tuple[int, ...]:
         """The lengths of the parts in which the rows are stored."""
         return parts_of(self.node) or (self.count,)
+
+    def visits(self, order: np.ndarray | None) -> None:
+        """Tell the stores in which order their parts will be read; None is their own."""
+        for part in below([self.node], Part.held):
+            if isinstance(part, Stored):
+                part.source.visits(order)
 
     @property
     def chunk(self) -> int:
@@ -125,6 +132,11 @@ def parts_of(node: Node) -> tuple[int, ...]:
     if isinstance(node, Record):
         found = {parts_of(part.node) for part in members(node).values()}
         return found.pop() if len(found) == 1 else ()
+    if isinstance(node, Stored):
+        return node.source.part_rows
+    if isinstance(node, Ragged) and isinstance(node.values, Stored):
+        rows = node.values.source.part_rows
+        return rows if sum(rows) == node.count else ()
     if isinstance(node, Concat):
         return tuple(known_shape(part)[0] for part in node.nodes)
     return ()

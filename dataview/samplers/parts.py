@@ -22,6 +22,7 @@ class PartLinear(Sampler):
 
     def at(self, data: Data, key: Key) -> Function:
         """Return each position as it is: the parts stand one after the other."""
+        _tell(data, None)
         return same
 
 
@@ -33,6 +34,7 @@ class PartLinearPermutation(Sampler):
 
     def at(self, data: Data, key: Key) -> Function:
         """Return the rows part by part."""
+        _tell(data, None)
         return _by_parts(data, np.arange(len(data.parts)), key)
 
 
@@ -45,7 +47,18 @@ class PartPermutationPermutation(Sampler):
     def at(self, data: Data, key: Key) -> Function:
         """Return the rows part by part."""
         count = len(data.parts)
-        return _by_parts(data, Permutation(count, *key, "parts").block(0, count), key)
+        order = Permutation(count, *key, "parts").block(0, count)
+        _tell(data, order)
+        return _by_parts(data, order, key)
+
+
+def _tell(data: Data, order: np.ndarray | None) -> None:
+    """Tell data that are loaded part by part which parts will be read, so that the next is ready.
+
+    What stands for them in another process does not load any.
+    """
+    if hasattr(data, "visits"):
+        data.visits(order)
 
 
 def _by_parts(data: Data, order: np.ndarray, key: Key) -> Function:

@@ -83,6 +83,9 @@ class Source(ABC):
     chunk_rows: int = 1
     """How many rows are read from the disk together, whichever of them are needed."""
 
+    part_rows: tuple[int, ...] = ()
+    """How many rows each of the parts has in which they are stored, if they are in parts."""
+
     written_rows: int = 0
     """How many rows are written to the disk together, if that is more than are read together."""
 
@@ -130,6 +133,13 @@ class Source(ABC):
         They are four arrays: where groups start, the least, the greatest, and whether both are
         known.  Groups in which nothing can fulfil a condition are not read.
         """
+        return None
+
+    def visits(self, order: np.ndarray | None) -> None:  # noqa: B027, most stores have no parts
+        """Note in which order the parts will be read; None is the order in which they stand."""
+
+    def whole(self) -> Source | None:
+        """Return the source of all rows if this one has a partition of them."""
         return None
 
     def close(self) -> None:  # noqa: B027, nothing is open by default

@@ -15,7 +15,7 @@ from dataview.index import axis_index, numbers_map
 from dataview.plan.build import select, stored, with_fields
 from dataview.plan.fields import NO_FIELDS, read_only_meta
 from dataview.plan.guards import check_ends, check_no_record
-from dataview.plan.kinds import Mapped, Stored, known_shape
+from dataview.plan.kinds import Concat, Mapped, Select, Stored, known_shape
 from dataview.plan.node import Node, Part
 from dataview.plan.operations import is_present
 from dataview.plan.photographs import Photograph
@@ -42,9 +42,19 @@ def coded(node: Node, labels: Node | None, own: Node | None = None) -> tuple[Nod
         raise TypeError("_codes needs rows of labels; the view is a single element")
     if labels is not None:
         check_comparable(node, labels, "labels= of _codes")
-    known = Distinct(Values(node, False, True)) if labels is None else labels
+    known = Distinct(Values(_undivided(node), False, True)) if labels is None else labels
     step = Coding(_photograph(known), labels is None)
     return Mapped(node, step, (), known_shape(node), np.dtype(np.intp)), known
+
+
+def _undivided(node: Node) -> Node:
+    """Return the data that a partition is one of: these have its labels, and others."""
+    base = node
+    while isinstance(base, Select):
+        base = base.node
+    if isinstance(base, Stored) and (whole := base.source.whole()) is not None:
+        return stored(whole)
+    return base if isinstance(base, (Stored, Concat)) and base.divided else node
 
 
 def _photograph(labels: Node) -> Photograph:

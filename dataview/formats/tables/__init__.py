@@ -1,7 +1,7 @@
 """Tables: columns of numbers, texts, lists and records, read a group of rows at a time."""
 
 from dataview.formats.tables.arrow import TABLE_META
-from dataview.formats.tables.column_nodes import table_node
+from dataview.formats.tables.column_nodes import column_node, table_node
 from dataview.formats.tables.columns import Column, Kind, Name, Table
 from dataview.formats.tables.in_memory import node_of_column, node_of_table
 from dataview.formats.tables.parquet_elsewhere import open_parquet_elsewhere
@@ -12,7 +12,7 @@ from dataview.formats.tables.partitions import (
     open_parquet,
     open_partitions,
 )
-from dataview.formats.tables.schema import joined, missing_in
+from dataview.formats.tables.schema import Tables, check_schema, joined, missing_in
 from dataview.formats.tables.sqlite import open_sqlite
 from dataview.plan.gaps import MASK
 
@@ -24,6 +24,9 @@ __all__ = [
     "Kind",
     "Name",
     "Table",
+    "Tables",
+    "check_schema",
+    "column_node",
     "has_tables",
     "joined",
     "missing_in",

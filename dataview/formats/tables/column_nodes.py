@@ -136,6 +136,23 @@ class ColumnSource(Source):
         found = self.table.bounds(self.name) if is_plain else None
         return None if found is None else (self.starts, *found)
 
+    @property
+    def part_rows(self) -> tuple[int, ...]:  # type: ignore[override]
+        """How many rows each part of the table has."""
+        return self.table.part_rows
+
+    def visits(self, order: np.ndarray | None) -> None:
+        """Note in which order the parts will be read."""
+        self.table.visits(order)
+
+    def whole(self) -> Source | None:
+        """Return the column of all rows if the table has a partition of them."""
+        table = None if self.depth else self.table.whole()
+        if table is None:
+            return None
+        kind = Kind(self.dtype, self.shape[1:], has_missing=self.has_gaps)
+        return ColumnSource(table, self.name, kind, is_mask=self.is_mask)
+
     def is_same(self, other: Source) -> bool:
         """Whether another source is of the same column, or mask, of the same table."""
         if not isinstance(other, ColumnSource) or self.table is not other.table:

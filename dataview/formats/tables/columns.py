@@ -103,6 +103,7 @@ class Table(ABC):
     most_joined = 256
     kept_bytes = 32 << 20
     names: tuple[Name, ...] = ()
+    part_rows: tuple[int, ...] = ()
 
     def __init__(self, title: str, starts: np.ndarray) -> None:
         self.title, self.starts = title, starts
@@ -134,6 +135,13 @@ class Table(ABC):
     def named(self, name: Name) -> AbstractContextManager[object]:
         """Return what names the column in errors of values that are only made now."""
         return contextlib.nullcontext()
+
+    def visits(self, order: np.ndarray | None) -> None:  # noqa: B027, most tables have no parts
+        """Note in which order the parts will be read."""
+
+    def whole(self) -> Table | None:
+        """Return the table of all parts if this one has a partition of them."""
+        return None
 
     def close(self) -> None:
         """Keep nothing of the file; who has an open file closes it too."""

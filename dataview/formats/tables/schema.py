@@ -139,6 +139,7 @@ class Tables(Table):
         rows = np.cumsum([0, *(int(table.starts[-1]) for table in tables)])
         starts = [table.starts[:-1] + row for table, row in zip(tables, rows, strict=False)]
         super().__init__(title, np.concatenate([*starts, rows[-1:]]).astype(np.intp))
+        self.part_rows = tuple(int(table.starts[-1]) for table in tables)
         self.groups = np.cumsum([0, *(len(table.starts) - 1 for table in tables)]).tolist()
         self.reads_rows = any(table.reads_rows for table in tables)
         self.joins_groups = all(table.joins_groups for table in tables)
