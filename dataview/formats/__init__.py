@@ -11,8 +11,10 @@ from dataview.formats.computed import computed_once
 from dataview.formats.growing import appended, one_at_a_time
 from dataview.formats.handles import close
 from dataview.formats.indexes import INDEX_OPTIONS, Faces, open_indexes
+from dataview.formats.layouts import laid_out
 from dataview.formats.media import register_decoder
 from dataview.formats.overview import overview
+from dataview.formats.parts import checked_partition, refreshed, to_be_divided
 from dataview.formats.saving import created, save
 from dataview.formats.table import FORMATS, Format, matching, opened, recover
 from dataview.formats.tables import node_of_column, node_of_table
@@ -27,9 +29,11 @@ __all__ = [
     "Recovery",
     "ZarrSource",
     "appended",
+    "checked_partition",
     "close",
     "computed_once",
     "created",
+    "laid_out",
     "matching",
     "node_of_column",
     "node_of_table",
@@ -38,6 +42,8 @@ __all__ = [
     "opened",
     "overview",
     "recover",
+    "refreshed",
     "register_decoder",
     "save",
+    "to_be_divided",
 ]  # fmt: skip

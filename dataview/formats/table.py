@@ -39,6 +39,7 @@ from dataview.formats.media import (
     open_listed,
     open_media,
 )
+from dataview.formats.parts import has_numbered_arrays
 from dataview.formats.tables import (
     has_tables,
     open_feather,
@@ -241,6 +242,8 @@ def opened(
     if is_folder and not (found.is_folder and found.is_folder(place)):
         raise _not_opened(place, single)
     told = recover(place, format, waits=lock == "wait") if "in place" in found.can else []
+    if format is None and found.open is open_folder:
+        _check_layout(place)
     claim = claimed(place, mode, lock, durable) or lease
     if told:
         claim = Claim(None) if claim is None else claim
@@ -270,7 +273,7 @@ def _check_options(function: Open, skipped: int, options: Mapping[str, Any], pat
 def _by_name(url: str, format: str | None) -> Format | None:
     """Return the format of which a URL says that its file is, if it does."""
     if format is not None:
-        return FORMATS[_named(format)]
+        return FORMATS[named(format)]
     name = file_name(url).lower()
     return next((row for row in FORMATS.values() if name.endswith(row.suffixes)), None)
 
@@ -280,12 +283,22 @@ def _format_of(paths: Sequence[str], format: str | None) -> Format:
     if not paths:
         raise ValueError("open takes the path of a file, or those of some files; got an empty list")
     if format is not None:
-        return FORMATS[_named(format)]
+        return FORMATS[named(format)]
     found = recognised(paths[0])
     other = next((path for path in paths[1:] if recognised(path) != found), None)
     if other is not None:
         raise ValueError(f"files of one format open together; {paths[0]!r} and {other!r} differ")
     return found
+
+
+def _check_layout(folder: str) -> None:
+    """Raise if nothing says what the numbered files of a folder are."""
+    if has_numbered_arrays(folder):
+        raise ValueError(
+            f"{folder} has files whose names differ by numbers alone, which may be several things: "
+            "layout='parts' opens them as parts of one array, whose rows follow one another, "
+            "layout='files' as an array of which each is a row, layout='fields' as a field each"
+        )
 
 
 def _together(found: Format, paths: list[str], mode: str, options: Mapping[str, Any]) -> Node:
@@ -317,7 +330,7 @@ def recover(
 
     def open_file(place: str) -> Node:
         own = format if place == first else None
-        found = FORMATS[_named(own)] if own is not None else recognised(place)
+        found = FORMATS[named(own)] if own is not None else recognised(place)
         return found.open(place, "r+", claimed(place, "r+", None, "process"))
 
     if action not in ("tell", "discard") and journals_of(first):
@@ -368,7 +381,7 @@ def saved_as(path: str, format: str | None) -> tuple[str, Writer]:
     """Return the format in which a file is saved, given or by its suffix, and its writer."""
     known = {name: row for name, row in FORMATS.items() if row.save is not None}
     ends = [suffix for row in known.values() for suffix in row.suffixes if suffix[-4:] != ".zip"]
-    found = None if format is None else _named(format)
+    found = None if format is None else named(format)
     for name, row in known.items():
         if format is None and path.lower().endswith(tuple({*row.suffixes}.intersection(ends))):
             found = name
@@ -382,7 +395,7 @@ def saved_as(path: str, format: str | None) -> tuple[str, Writer]:
     return found, writer
 
 
-def _named(format: str) -> str:
+def named(format: str) -> str:
     """Return the name of a format that a user gives: its name, or a suffix of its files."""
     own = format.lower()
     for name, row in FORMATS.items():

@@ -11,6 +11,7 @@ from dataview import exchange, formats
 from dataview.compute import evaluate_all
 from dataview.exchange import Function, pack_like
 from dataview.formats import Recovery
+from dataview.index import is_integer
 from dataview.loader import collated
 from dataview.plan.concat import concat as concat_nodes
 from dataview.plan.fields import WindowSpec
@@ -28,6 +29,11 @@ def open(
     format: str | None = None,
     lock: str | None = None,
     durable: str | bool = "process",
+    *,
+    layout: str | None = None,
+    partition: tuple[int, int] | None = None,
+    max_rows: int | None = None,
+    follow: float | None = None,
     **options: Any,
 ) -> View:
     """Open a file or a folder as a view; no data are read.
@@ -46,22 +52,59 @@ def open(
 
     With `get=` the file is an index: a table whose column `filename` names other files, or a folder
     of files.  The view has its columns and what is got of each file: see "Indexes".
+
+    `layout` says what a folder is: "fields", "files", or "parts" of the same data, of which the
+    next is loaded while one is read.  `partition=(p, n)` is one of n views that together have all
+    rows, p from 0; `max_rows` are the first rows.  `follow` are the seconds that a stream waits for
+    more lines of a file that is still being written.
     """
+    own = {"layout": layout, "partition": partition, "follow": follow, "max_rows": max_rows}
     if not formats.INDEX_OPTIONS.isdisjoint(options):
-        return _opened_indexes(path, mode, format, options)
+        options |= {name: own.pop(name) for name in ("layout", "follow") if own[name] is not None}
+        return _rows_of(_opened_indexes(path, mode, format, options), partition, max_rows)
     paths = _paths(path, mode)
     if paths is not None:
-        return viewed(formats.opened(paths, mode, format, lock, durable, **options))
+        return _opened(paths, mode, format, lock, durable, own, options)
     if not isinstance(path, (str, bytes, os.PathLike)):
         raise TypeError(
             f"open takes the path of a file or a folder; got {type(path).__name__}; dv.View(…) is "
             "a view of what is open already"
         )
     if mode == "w":
+        if wrong := [name for name, value in own.items() if value is not None]:
+            raise TypeError(
+                f"{wrong[0]}= is about data that are there, and mode 'w' makes new ones"
+            )
         if "like" in options:
             options["like"] = node_from(options["like"])
         return viewed(formats.created(os.fsdecode(path), format, lock, durable, **options))
-    return viewed(formats.opened(os.fsdecode(path), mode, format, lock, durable, **options))
+    single = os.fsdecode(path)
+    return _opened(single, mode, format, lock, durable, own, options)
+
+
+def _opened(
+    path: str | list[str],
+    mode: str,
+    format: str | None,
+    lock: str | None,
+    durable: str | bool,
+    own: dict[str, Any],
+    options: Mapping[str, Any],
+) -> View:
+    """Open what is there as a view, of a partition of the rows, or of the first ones."""
+    max_rows = own.pop("max_rows")
+    node, partition = formats.laid_out(path, mode, format, lock, durable, **own, **options)
+    return _rows_of(viewed(node), partition, max_rows)
+
+
+def _rows_of(view: View, partition: Any, max_rows: int | None) -> View:
+    """Return the rows of a partition (p, n), or the first of them."""
+    if max_rows is not None and (not is_integer(max_rows) or max_rows < 0):
+        raise ValueError(f"max_rows= is a number of rows, from 0 on; got {max_rows!r}")
+    if partition is not None:
+        first, step = formats.checked_partition(partition)
+        view = viewed(formats.to_be_divided(node_of(view)))[first::step]
+    return view if max_rows is None else view[:max_rows]
 
 
 def _opened_indexes(path: Any, mode: str, format: str | None, options: dict[str, Any]) -> View:

@@ -89,6 +89,16 @@ class LibraryVerbs(BaseView):
             self.__dict__.clear()
             set_node(self, node)
 
+    def _refresh(self) -> None:
+        """Take the parts that have appeared in the folder since it was opened as parts.
+
+        Those that are known are not opened again.  The view has the rows of the others then, too;
+        views that were taken of it before keep theirs.
+        """
+        node = formats.refreshed(node_of(self))
+        self.__dict__.clear()
+        set_node(self, node)
+
     def _close(self) -> None:
         """Close the files that `dv.open` has opened for this view, and for all other views of them.
 

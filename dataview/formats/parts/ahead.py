@@ -1,0 +1,169 @@
+"""One thread that loads what is needed next while something is done with what is there.
+
+A thread ends with what it loads: none waits for work, so none is left when views are gone.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import Future
+from contextvars import copy_context
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+_Found = TypeVar("_Found")
+
+NAME = "dataview-parts"
+"""The name of the threads."""
+
+
+def begun(function: Callable[[], Any]) -> threading.Thread:
+    """Call a function in a thread, with the settings of the caller."""
+    context = copy_context()
+    thread = threading.Thread(target=context.run, args=(function,), name=NAME, daemon=True)
+    thread.start()
+    return thread
+
+
+def one_ahead(functions: Iterable[Callable[[], _Found]]) -> Iterator[_Found]:
+    """Yield what functions return; each is called while something is done with the one before.
+
+    An error of a function is raised in its turn.
+
+    >>> [*one_ahead([lambda: 1, lambda: 2])]
+    [1, 2]
+    """
+    coming: _Call | None = None
+    try:
+        for function in itertools.chain(functions, [None]):
+            found = [] if coming is None else [coming.result()]
+            coming = None if function is None else _Call(function)
+            yield from found
+    finally:
+        if coming is not None:
+            coming.thread.join()
+
+
+class _Call:
+    """A call in a thread; a process that was forked has no such thread, and calls anew."""
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self.function, self.process = function, os.getpid()
+        self.future: Future[Any] = Future()
+        self.thread = begun(self._run)
+
+    def _run(self) -> None:
+        try:
+            self.future.set_result(self.function())
+        except BaseException as error:  # raised where the result is asked for
+            self.future.set_exception(error)
+
+    def result(self) -> Any:
+        if os.getpid() != self.process:
+            return self.function()
+        found = self.future.result()
+        self.thread.join()
+        return found
+
+
+class Parts(Protocol):
+    """What has parts."""
+
+    def are_there(self, part: int, names: Collection[Any]) -> bool:
+        """Whether columns of a part are in memory."""
+        ...
+
+    def load(self, part: int, names: Collection[Any]) -> None:
+        """Load columns of a part."""
+        ...
+
+
+class Ahead:
+    """Which part is loaded next, as those that were read so far suggest.
+
+    A part is loaded ahead once the one before it in the order is read in several steps, or after
+    the one before that.  So a single row of a part has no other one loaded.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Forget what was read: at first, and in a process that was forked."""
+        self._lock = threading.Lock()
+        self._at: int | None = None
+        self._names: tuple[set[Any], set[Any]] = (set(), set())
+        self._behind: dict[int, int] | None = None
+        self._begun: int | None = None
+        self._wanted: tuple[int, list[Any]] | None = None
+        self._is_busy = False
+        self.thread: threading.Thread | None = None
+
+    def visits(self, order: np.ndarray | None) -> None:
+        """Note in which order the parts will be read; None is their own."""
+        with self._lock:
+            self._at = self._begun = None
+            numbers = [] if order is None else [int(number) for number in order]
+            self._behind = None if order is None else dict(itertools.pairwise(numbers))
+
+    def after(self, part: int) -> int | None:
+        """Return the part that comes after one."""
+        behind = part + 1 if self._behind is None else self._behind.get(part, self.count)
+        return behind if behind < self.count else None
+
+    def noted(self, part: int, name: Any, parts: Parts, room: int) -> None:
+        """Note that a column of a part is read, and perhaps begin to load the part after it.
+
+        There is room for so many parts.  The first rows of a part may be in one batch with the last
+        ones of the part before, which must not make room for a third one then.
+        """
+        with self._lock:
+            before = self._at
+            if before is not None and before != part and self.after(part) == before:
+                return  # rows of one batch are read in the order of their numbers
+            if before != part:
+                self._names = (self._names[1], set())
+                is_next = before is not None and self.after(before) == part
+                if before is not None and not is_next:
+                    self._behind = None  # it was the order of another loop
+                needed = 3 if is_next else room + 1
+            else:
+                needed = 2 if name in self._names[1] else 3
+            self._at = part
+            self._names[1].add(name)
+            behind = self.after(part)
+            if behind is None or behind == self._begun or room < needed:
+                return
+            self._begun = behind
+            names = [*(self._names[0] | self._names[1])]
+            if parts.are_there(behind, names):
+                return
+            self._wanted = behind, names
+            if not self._is_busy:
+                self._is_busy = True
+                self.thread = begun(lambda: self._work(parts))
+
+    def is_coming(self, part: int) -> bool:
+        """Whether a part is being loaded, or will be next."""
+        return self._is_busy and self._begun == part
+
+    def _work(self, parts: Parts) -> None:
+        """Load what is wanted, in a thread, until there is nothing more."""
+        while True:
+            with self._lock:
+                wanted, self._wanted = self._wanted, None
+                if wanted is None:
+                    self._is_busy = False
+                    return
+            parts.load(*wanted)
+
+    def join(self) -> None:
+        """Wait until nothing is loaded."""
+        thread = self.thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()

@@ -1,0 +1,97 @@
+"""A part as columns: what each is, and what it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from dataview.compute import evaluate
+from dataview.formats.tables import Column, Kind, Name
+from dataview.plan.fields import Window
+from dataview.plan.gaps import masks_in
+from dataview.plan.kinds import Record, members
+from dataview.plan.node import Node
+from dataview.plan.ragged import Ragged
+
+ROWS: Name = ("rows",)
+"""The name of the only column of a part that is one array."""
+
+
+class Leaf(NamedTuple):
+    """A column of an opened part, and which of its rows there are; None if all are."""
+
+    node: Node
+    mask: Node | None = None
+
+
+def leaves_of(
+    node: Node, above: Name = (), mask: Node | None = None
+) -> Iterator[tuple[Name, Leaf]]:
+    """Yield the columns of an opened part by their names."""
+    if not isinstance(node, Record):
+        yield above or ROWS, Leaf(node, mask)
+        return
+    masks = masks_in(node.fields)
+    own = members(node)
+    for name, part in own.items():
+        if name not in masks.values():
+            beside = own[masks[name]].node if name in masks else None
+            yield from leaves_of(part.node, (*above, name), beside)
+
+
+def kinds_of(node: Node, path: str) -> dict[Name, Kind]:
+    """Return what the columns of an opened part are, or raise if it is no table of rows."""
+    if isinstance(node, Record) and node.rank != 1:
+        raise ValueError(f"{path} has no rows that all its fields share, so that it is no part")
+    return {name: kind_of(leaf, name, path) for name, leaf in leaves_of(node)}
+
+
+def kind_of(leaf: Leaf, name: Name, path: str) -> Kind:
+    """Return what a column is."""
+    node, depth = leaf.node, 0
+    while isinstance(node, Ragged) and node.layout.axes == (None,):
+        node, depth = node.values, depth + 1
+    if node.shape is None or node.dtype is None or not node.shape:
+        called = "its data" if name == ROWS else f"field {'.'.join(name)!r}"
+        raise ValueError(
+            f"{path} is no part: {called} has no rows of one shape, nor of one ragged axis; "
+            "dv.concat([dv.open(path) for path in paths]) joins such files"
+        )
+    return Kind(node.dtype, node.shape[1:], depth, leaf.mask is not None)
+
+
+def rows_in(node: Node) -> int:
+    """Return the number of rows of an opened part."""
+    first = next((leaf.node for _, leaf in leaves_of(node)), None)
+    assert first is not None and first.count is not None
+    return int(first.count)
+
+
+def column_of(leaf: Leaf) -> Column:
+    """Return all of a column, in memory."""
+    present = None if leaf.mask is None else evaluate(leaf.mask)
+    node = leaf.node
+    if not isinstance(node, Ragged):
+        return Column(np.asarray(evaluate(node)), present)
+    rows = node.relaid()
+    return Column(column_of(Leaf(rows.values)), present, np.asarray(rows.layout.offsets))
+
+
+def no_rows(kind: Kind) -> Column:
+    """Return a column without rows."""
+    if kind.depth:
+        inner = no_rows(kind._replace(depth=kind.depth - 1))
+        return Column(inner, None, np.zeros(1, np.intp))
+    return Column(np.empty((0, *kind.shape), kind.dtype))
+
+
+def metas_of(node: Node) -> dict[Name, Mapping[str, object]]:
+    """Return the metadata of columns."""
+    return {name: leaf.node.meta for name, leaf in leaves_of(node) if leaf.node.meta}
+
+
+def windows_of(node: Node) -> dict[str, Window]:
+    """Return the windows that are the fields of one array."""
+    return {name: part for name, part in node.fields.named.items() if isinstance(part, Window)}

@@ -1,0 +1,125 @@
+"""How many rows each part has: as a manifest says, or as the parts say when they are opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+from dataview.errors import warn
+from dataview.formats.parts import manifest
+from dataview.formats.parts.columns import kinds_of, rows_in
+from dataview.formats.parts.listing import File, Listing, listed
+from dataview.formats.tables import Kind, Name
+from dataview.plan.node import Node
+from dataview.sources import Opening
+
+AT_ONCE = 16
+"""So many parts are opened at the same time to be counted: most of that is waiting."""
+
+Schema = Mapping[Name, Kind]
+Fact = tuple[int, Schema]
+"""How many rows a part has, and what its columns are."""
+
+
+class How(NamedTuple):
+    """Which files are parts, how they are opened, and what the user wants of them.
+
+    `paths` is a folder, or paths of files.  `reads_all` says that opening a part reads all of it.
+    """
+
+    paths: str | tuple[str, ...]
+    suffixes: tuple[str, ...]
+    format: str
+    open: Callable[[str], Node]
+    options: Mapping[str, Any]
+    reads_all: bool
+    kept_bytes: int
+    schema: str
+    manifest: bool | None
+    max_parts: int | None
+    partition: tuple[int, int] | None
+    opening: Opening
+
+    def listed(self) -> Listing:
+        """Return all parts, without a partition."""
+        found = listed(self.paths, self.suffixes)
+        return (
+            found
+            if self.max_parts is None
+            else found.only(range(len(found.files))[: self.max_parts])
+        )
+
+
+class Counted(NamedTuple):
+    """Listed parts with how many rows each has, and which of some schemas."""
+
+    listing: Listing
+    rows: tuple[int, ...]
+    schemas: tuple[Schema, ...]
+    which: tuple[int, ...]
+
+    def facts(self) -> dict[File, Fact]:
+        """Return what is known of each file."""
+        own = zip(self.listing.files, self.rows, self.which, strict=True)
+        return {file: (rows, self.schemas[which]) for file, rows, which in own}
+
+
+def opened_part(how: How, path: str) -> tuple[Node, Fact]:
+    """Open a part, and return what it says of itself."""
+    node = how.open(path)
+    kinds = kinds_of(node, path)
+    return node, (rows_in(node), kinds)
+
+
+def counted(how: How, listing: Listing, known: Mapping[File, Fact] | None = None) -> Counted | None:
+    """Return the rows of parts; None if that would read all, and nobody has asked for it.
+
+    `known` is what was found out before, else the manifest is asked.
+    """
+    noted = _noted(how) if known is None else known
+    places = [n for n, file in enumerate(listing.files) if noted is None or file not in noted]
+    if noted is None and how.reads_all and not how.manifest:
+        return None
+    if places and known is None and noted is not None and not how.manifest:
+        name = listing.files[places[0]].name
+        warn(
+            f"the manifest of {listing.folder} is out of date: {len(places)} parts, of which "
+            f"{name} is the first, were counted anew; manifest=True makes a new one"
+        )
+    paths = [listing.path(number) for number in places]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        found = list(pool.map(lambda path: opened_part(how, path)[1], paths))
+    facts = {**(noted or {}), **{listing.files[n]: f for n, f in zip(places, found, strict=True)}}
+    whole = _together(listing, [facts[file] for file in listing.files])
+    if how.manifest and places:
+        manifest.write(listing, whole[1:], how.format, how.options)
+    return whole
+
+
+def _noted(how: How) -> Mapping[File, Fact] | None:
+    """Return what the manifest says of parts, None if there is none of parts opened so."""
+    if how.manifest is False or not isinstance(how.paths, str):
+        return None
+    if not manifest.has_manifest(how.paths):
+        return None
+    known = manifest.read(how.paths)
+    is_same = (known.format, known.options) == (how.format, dict(how.options))
+    return known.parts if is_same else None
+
+
+def _together(listing: Listing, facts: Sequence[Fact]) -> Counted:
+    """Return parts with their rows; parts of one schema share it.
+
+    Text without rows does not say what its columns are, so that these are as those of others.
+    """
+    schemas: list[Schema] = []
+    which = []
+    known = next((schema for rows, schema in facts if rows), None)
+    for rows, own in facts:
+        is_empty = not rows and known is not None and own.keys() == known.keys()
+        schema = known if is_empty and known is not None else own
+        if schema not in schemas:
+            schemas.append(schema)
+        which.append(schemas.index(schema))
+    return Counted(listing, tuple(rows for rows, _ in facts), tuple(schemas), tuple(which))

@@ -1,0 +1,83 @@
+"""The lines of a file that another program is still writing, as a stream."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dataview.plan.build import stored
+from dataview.plan.node import Node
+from dataview.samples import IteratorSamples, Stream
+from dataview.sources import ArraySource
+
+PAUSE = 0.02
+"""So many seconds pass before the end of the file is looked at again."""
+
+BLOCK = 1 << 16
+"""So many bytes are read at a time."""
+
+
+def follow(path: str, seconds: Any, encoding: str = "utf-8", errors: str = "strict") -> Stream:
+    """Return the lines of a file as a stream, which ends when no more come for so many seconds."""
+    is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
+    if not is_number or not seconds >= 0:
+        raise ValueError(
+            "follow= is a number of seconds after which a file to which nothing was added counts "
+            f"as complete, math.inf for never; got {seconds!r}"
+        )
+    os.stat(path)  # which must be there
+    lines = IteratorSamples(partial(_lines, path, float(seconds), encoding, errors), _text_node)
+    return Stream(lines, _text_node(""))
+
+
+def _text_node(text: str) -> Node:
+    cell = np.empty((), object)
+    cell[()] = text
+    return stored(ArraySource(cell), False)
+
+
+def _lines(path: str, seconds: float, encoding: str, errors: str) -> Iterator[str]:
+    r"""Yield the lines of a file; what has no end yet waits for it.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     _ = file.write(b"one\ntw"), file.flush()
+    ...     [*_lines(file.name, 0, "utf-8", "strict")]
+    ['one', 'tw']
+    """
+    begun, number = b"", 0
+    with open(path, "rb", buffering=0) as file:
+        while block := _more(file, path, seconds):
+            *whole, begun = (begun + block).split(b"\n")
+            for line in whole:
+                number += 1
+                yield _decoded(line, path, number, encoding, errors)
+        if begun:
+            yield _decoded(begun, path, number + 1, encoding, errors)
+
+
+def _more(file: Any, path: str, seconds: float) -> bytes:
+    """Return what was added to a file, nothing if that takes too long."""
+    until = time.monotonic() + seconds if seconds < math.inf else math.inf
+    while not (block := file.read(BLOCK)):
+        if os.fstat(file.fileno()).st_size < file.tell():
+            raise ValueError(f"{path} has become shorter while it was followed; open it again")
+        if time.monotonic() >= until:
+            return b""
+        time.sleep(PAUSE)
+    return bytes(block)
+
+
+def _decoded(line: bytes, path: str, number: int, encoding: str, errors: str) -> str:
+    try:
+        return line.removesuffix(b"\r").decode(encoding, errors)
+    except UnicodeError as error:
+        raise ValueError(
+            f"line {number} of {path} is no text in {encoding}: {error}; encoding= names another"
+        ) from None

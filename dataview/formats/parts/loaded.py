@@ -1,0 +1,192 @@
+"""Parts as one table: which are open, which are in memory, and which one is loaded ahead."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from dataview.formats.handles import close
+from dataview.formats.parts.ahead import Ahead
+from dataview.formats.parts.columns import column_of, kind_of, leaves_of, no_rows, rows_in
+from dataview.formats.parts.counting import Counted, How, counted
+from dataview.formats.tables import Column, Kind, Name, Table, Tables, joined
+from dataview.plan.node import Node
+
+MOST_OPEN = 2
+"""So many parts are open: the one that is read, and the one that is loaded ahead."""
+
+
+class PartFile(Table):
+    """A part, which is opened when it is read."""
+
+    reads_rows = True
+
+    def __init__(self, path: str, rows: int, kinds: Mapping[Name, Kind], how: How) -> None:
+        super().__init__(os.path.basename(path), np.array([0, rows], np.intp))
+        self.path, self.kinds, self.how = path, kinds, how
+        self._node: Node | None = None
+
+    def read(self, names: Collection[Name], first: int, stop: int) -> Mapping[Name, Column]:
+        """Return columns, or raise if the part is another one than when it was counted."""
+        if not self.starts[-1]:
+            return {name: no_rows(self.kinds[name]) for name in names}
+        node = self._opened()
+        leaves = dict(leaves_of(node))
+        for name in names:
+            kind = kind_of(leaves[name], name, self.path) if name in leaves else None
+            if kind != self.kinds[name] or rows_in(node) != self.starts[-1]:
+                raise ValueError(
+                    f"{self.path} has changed since its rows were counted; open the folder again"
+                )
+        return {name: column_of(leaves[name]) for name in names}
+
+    def is_opened(self, node: Node) -> None:
+        """Take the node of the part, which was opened already."""
+        self._node = node
+
+    def _opened(self) -> Node:
+        with self._lock:
+            if self._node is None:
+                self._node = self.how.open(self.path)
+            return self._node
+
+    def let_go(self) -> None:
+        """Close the part as soon as nobody reads it."""
+        self._node = None
+
+    def begin_anew(self) -> None:
+        """Do without what another process has opened."""
+        self._lock = threading.Lock()
+        self._node = None
+
+    def close(self) -> None:
+        """Close the part."""
+        with self._lock:
+            node, self._node = self._node, None
+        if node is not None:
+            close(node)
+
+
+class PartsTable(Tables):
+    """All parts as one table, each of which is a group of rows that are read together."""
+
+    parts: list[tuple[PartFile, Mapping[Name, Kind]]]
+
+    def __init__(self, these: Counted, how: How) -> None:
+        listing = these.listing
+        kinds = [these.schemas[number] for number in these.which]
+        files = [
+            (PartFile(listing.path(number), rows, kinds[number], how), kinds[number])
+            for number, rows in enumerate(these.rows)
+        ]
+        _, together = joined(listing.folder, files, how.schema)
+        super().__init__(f"parts in {listing.folder}", files, together)
+        self.these, self.how = these, how
+        self.kept_bytes = how.kept_bytes
+        self.part_rows = these.rows
+        self._open: OrderedDict[int, PartFile] = OrderedDict()
+        self.ahead = Ahead(len(files))
+        self._room = 0
+        _tables.add(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PartsTable, (self.these, self.how), {"fills": self.fills, "names": self.names}
+
+    def begin_anew(self) -> None:
+        """Forget what threads of another process may have been doing."""
+        self._lock = threading.Lock()
+        self._runs.clear()
+        self._kept = 0
+        self._open.clear()
+        self.ahead.begin_anew()
+        for file, _ in self.parts:
+            file.begin_anew()
+
+    def visits(self, order: np.ndarray | None) -> None:
+        """Note in which order the parts will be read."""
+        self.ahead.visits(order)
+
+    def whole(self) -> PartsTable | None:
+        """Return the table of all parts, if these are a partition."""
+        if self.how.partition is None:
+            return None
+        how = self.how._replace(partition=None)
+        found = counted(how, how.listed())
+        assert found is not None
+        return PartsTable(found, how)
+
+    def column(self, name: Name, first: int, stop: int) -> Column:
+        """Return a column of a part, and perhaps begin to load the part that comes next."""
+        self.how.opening.check()
+        is_coming = self.ahead.is_coming(first)
+        if is_coming:  # the thread need not wait until this one has found that its part is there
+            self.ahead.noted(first, name, self, self._room)
+        found = super().column(name, first, stop)
+        run = self._runs.get((first, stop))
+        if run is not None:
+            self._room = self.kept_bytes // max(1, run.bytes)
+        if not is_coming:
+            self.ahead.noted(first, name, self, self._room)
+        return found
+
+    def are_there(self, part: int, names: Collection[Name]) -> bool:
+        """Whether columns of a part are in memory."""
+        run = self._runs.get((part, part + 1))
+        return run is not None and all(name in run.columns for name in names)
+
+    def load(self, part: int, names: Collection[Name]) -> None:
+        """Load columns of a part, in a thread."""
+        try:
+            for name in names:
+                if self.how.opening.closed:
+                    return
+                super().column(name, part, part + 1)
+        except Exception:  # the part is read again when it is needed, and fails there
+            return
+
+    def read(self, names: Collection[Name], first: int, stop: int) -> Mapping[Name, Column]:
+        """Return columns of a part; the parts that were read longest ago make room."""
+        file, kinds = self.parts[first]
+        own = [self.kinds[name] for name in names if name in kinds]
+        self._make_room(sum(kind.dtype.itemsize * _size(kind) for kind in own) * file.starts[-1])
+        with self._lock:
+            self._open[first] = file
+            self._open.move_to_end(first)
+            gone = [*self._open][:-MOST_OPEN]
+            for number in gone:
+                self._open.pop(number).let_go()
+        return super().read(names, first, stop)
+
+    def _make_room(self, size: int) -> None:
+        with self._lock:
+            while self._kept + size > self.kept_bytes and len(self._runs) > 1:
+                self._kept -= self._runs.popitem(last=False)[1].bytes
+
+    def close(self) -> None:
+        """Have all views say that the folder is closed; a thread that loads a part ends."""
+        self.how.opening.close()
+        self.ahead.join()
+        super().close()
+
+
+def _size(kind: Kind) -> int:
+    """Return about how many values a row has."""
+    return int(np.prod(kind.shape, dtype=np.int64))
+
+
+_tables: weakref.WeakSet[PartsTable] = weakref.WeakSet()
+
+
+def _begin_anew() -> None:
+    for table in [*_tables]:
+        table.begin_anew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)

@@ -1,0 +1,126 @@
+"""How many rows each part of a folder has, and what its columns are, kept in a file in it."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.lib import format as npy
+
+from dataview.formats.parts.listing import File, Listing
+from dataview.formats.tables import Kind, Name
+from dataview.sources import new_file, open_regular
+
+NAME = ".dataview-parts.json"
+VERSION = 1
+
+LONGEST = 1 << 28
+"""A manifest of more bytes is taken for a broken one."""
+
+_TEXT = "text"
+"""How texts of any length are written among dtypes, which have no name for them."""
+
+Schema = Mapping[Name, Kind]
+
+
+class Known(NamedTuple):
+    """What a manifest says: the format of the parts, and of each its rows and columns."""
+
+    format: str
+    options: Mapping[str, Any]
+    parts: Mapping[File, tuple[int, Schema]]
+
+
+def has_manifest(folder: str) -> bool:
+    """Whether a folder has a manifest of parts."""
+    return os.path.isfile(os.path.join(folder, NAME))
+
+
+def noted_format(folder: str) -> str:
+    """Return the format that the parts have, as the manifest of a folder says."""
+    return read(folder).format
+
+
+def read(folder: str) -> Known:
+    """Return what the manifest of a folder says, or raise if it is broken."""
+    place = os.path.join(folder, NAME)
+    with open_regular(place) as file:
+        raw = file.read(LONGEST + 1)
+    try:
+        _check(len(raw) <= LONGEST)
+        found = json.loads(raw)
+        _check(found["version"] == VERSION)
+        schemas = [
+            {tuple(name): _kind(*kind) for name, kind in schema} for schema in found["schemas"]
+        ]
+        parts = {
+            File(str(name), int(size), int(time)): (_rows(rows), schemas[which])
+            for name, size, time, rows, which in found["parts"]
+        }
+        return Known(str(found["format"]), dict(found["options"]), parts)
+    except (ArithmeticError, LookupError, RecursionError, SyntaxError, TypeError, ValueError):
+        raise ValueError(
+            f"{place} is no manifest of parts, or a broken one; manifest=True makes a new one"
+        ) from None
+
+
+def write(
+    listing: Listing,
+    counted: tuple[Sequence[int], Sequence[Schema], Sequence[int]],
+    format: str,
+    options: Mapping[str, Any],
+) -> None:
+    """Write the manifest of a folder: rows by part, schemas, and which of these each part has."""
+    rows, schemas, which = counted
+    told_schemas = [
+        [[name, _written(kind, name)] for name, kind in schema.items()] for schema in schemas
+    ]
+    parts = [
+        [*file, count, number]
+        for file, count, number in zip(listing.files, rows, which, strict=True)
+    ]
+    told = {"format": format, "options": dict(options), "schemas": told_schemas, "parts": parts}
+    try:
+        text = json.dumps({"version": VERSION, **told})
+    except TypeError as error:
+        raise TypeError(f"the options of parts are noted as text in a manifest: {error}") from None
+    with new_file(os.path.join(listing.folder, NAME)) as file:
+        file.write(text.encode())
+
+
+def _written(kind: Kind, name: Name) -> list[Any]:
+    if kind.dtype.kind == "T":
+        text = _TEXT
+    else:
+        text = repr(npy.dtype_to_descr(kind.dtype))
+        if np.dtype(npy.descr_to_dtype(ast.literal_eval(text))) != kind.dtype:
+            raise TypeError(
+                f"a manifest has no word for the dtype {kind.dtype} of {'.'.join(name)!r}; open "
+                "without manifest="
+            )
+    return [text, list(kind.shape), kind.depth, kind.has_missing]
+
+
+def _kind(dtype: str, shape: Any, depth: Any, has_missing: Any) -> Kind:
+    found: Any = np.dtypes.StringDType() if dtype == _TEXT else _dtype(dtype)
+    _check(all(type(length) is int and length >= 0 for length in shape))
+    _check(type(depth) is int and type(has_missing) is bool)
+    return Kind(found, tuple(shape), depth, has_missing)
+
+
+def _dtype(text: str) -> Any:
+    return np.dtype(npy.descr_to_dtype(ast.literal_eval(text)))
+
+
+def _rows(count: Any) -> int:
+    _check(type(count) is int and 0 <= count < 1 << 62)
+    return int(count)
+
+
+def _check(is_right: bool) -> None:
+    if not is_right:
+        raise ValueError("the manifest is broken")

@@ -1,0 +1,105 @@
+"""Folders and lists of parts opened as views, and opened again for parts that have appeared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from dataview.formats.parts.counting import Counted, Fact, How, counted
+from dataview.formats.parts.listing import File, Listing
+from dataview.formats.parts.loaded import PartsTable
+from dataview.formats.parts.partition import of_partition
+from dataview.formats.parts.stream import PartSamples, stream_of_parts
+from dataview.formats.parts.views import node_of_parts
+from dataview.formats.tables import check_schema
+from dataview.index import is_integer
+from dataview.plan.kinds import LateStored, Record, Stored
+from dataview.plan.node import Node
+from dataview.plan.ragged import Ragged
+from dataview.plan.walk import below
+from dataview.samples import Stream, pool_of
+from dataview.sources import Opening
+
+PARTS_OPTIONS = ("parts_in_memory", "manifest", "schema", "max_parts")
+"""The options of folders of parts, beside those of the format that the parts have."""
+
+KEPT_BYTES = 512 << 20
+
+
+def open_parts(
+    paths: str | Sequence[str],
+    suffixes: tuple[str, ...],
+    format: str,
+    open_part: Callable[[str], Node],
+    options: Mapping[str, Any],
+    reads_all: bool,
+    partition: tuple[int, int] | None = None,
+    parts_in_memory: int | str | None = None,
+    manifest: bool | None = None,
+    schema: str = "same",
+    max_parts: int | None = None,
+) -> Node:
+    """Return the rows of all parts: by their numbers if these are counted, else as a stream.
+
+    `open_part` opens a part, which has `options`; `reads_all` says that this reads all of it.
+    """
+    check_schema(schema)
+    if max_parts is not None and (not is_integer(max_parts) or max_parts < 1):
+        raise ValueError(f"max_parts= is a number of parts, from 1 on; got {max_parts!r}")
+    place = paths if isinstance(paths, str) else tuple(paths)
+    if manifest and (not isinstance(place, str) or max_parts is not None):
+        raise ValueError("a manifest is one of all parts of a folder; leave manifest=True out here")
+    kept = parts_bytes(parts_in_memory)
+    folder = place if isinstance(place, str) else place[0]
+    asked = (kept, schema, manifest, max_parts, partition, Opening(folder))
+    return _opened(How(place, suffixes, format, open_part, options, reads_all, *asked))
+
+
+def parts_bytes(given: int | str | None) -> int:
+    """Return how many bytes of parts are kept in memory: a number, or a text such as "64MB"."""
+    return KEPT_BYTES if given is None else pool_of(given).size
+
+
+def _opened(how: How, known: Mapping[File, Fact] | None = None) -> Node:
+    """Return the view of parts; `known` is what was found out about some before."""
+    whole = how.listed()
+    own = whole.only(of_partition(how.partition, len(whole.files)))
+    asked = whole if how.manifest or not own.files else own
+    found = counted(how, asked, known)
+    if found is None:
+        if how.schema == "union":
+            raise ValueError(
+                "schema='union' needs the columns of all parts, which are read for that; "
+                "manifest=True does so once"
+            )
+        return stream_of_parts(how, whole, own)
+    table = PartsTable(_only(found, own), how)
+    return node_of_parts(table, how.open(whole.path(0)))
+
+
+def _only(found: Counted, own: Listing) -> Counted:
+    """Return some of the parts; where there are none, no rows of the first one."""
+    facts = found.facts()
+    if not own.files:
+        return Counted(found.listing.only(range(1)), (0,), found.schemas[:1], (0,))
+    rows = tuple(facts[file][0] for file in own.files)
+    which = tuple(found.schemas.index(facts[file][1]) for file in own.files)
+    return Counted(own, rows, found.schemas, which)
+
+
+def refreshed(node: Node) -> Node:
+    """Return the view of the parts that there are now; those that are known are not opened."""
+    if isinstance(node, Stream) and isinstance(node.samples, PartSamples):
+        return _opened(node.samples.how)
+    parts = below([node])
+    found = (getattr(part.source, "table", None) for part in parts if isinstance(part, Stored))
+    tables = {id(table): table for table in found if isinstance(table, PartsTable)}
+    is_plain = all(isinstance(part, (Record, Stored, LateStored, Ragged)) for part in parts)
+    if len(tables) != 1 or not is_plain or node.label is not None:
+        raise TypeError(
+            "parts that have appeared are taken by a view that dv.open gave of a folder of parts; "
+            "this is a part of such a view, or computed, or of other data"
+        )
+    table = tables.popitem()[1]
+    table.how.opening.check()
+    return _opened(table.how, table.these.facts())

@@ -1,0 +1,95 @@
+"""The rows of parts that were not counted, as a stream: one part is loaded ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from dataview.formats.parts.ahead import one_ahead
+from dataview.formats.parts.counting import Counted, Fact, How, opened_part
+from dataview.formats.parts.listing import Listing
+from dataview.formats.parts.loaded import PartsTable
+from dataview.formats.parts.views import node_of_parts
+from dataview.index import parse
+from dataview.plan.build import select
+from dataview.plan.kinds import known_shape
+from dataview.plan.node import Node
+from dataview.samples import Samples, Stream, samples_of
+
+
+class PartSamples(Samples):
+    """The rows of parts, of which no more are in memory than the one read and the one behind it.
+
+    All have the columns of the part at `model`.  `first` is the first part, if that was opened.
+    """
+
+    __slots__ = ("fact", "first", "how", "listing", "model")
+    finite = True
+    restarts = True
+
+    def __init__(
+        self, how: How, listing: Listing, model: str, fact: Fact, first: Node | None = None
+    ) -> None:
+        self.how, self.listing, self.model, self.fact = how, listing, model, fact
+        self.first = first
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PartSamples, (self.how, self.listing, self.model, self.fact)
+
+    def iterate(self) -> Iterator[Node]:
+        """Return the rows of one part after the other."""
+        calls = [partial(self.loaded, number) for number in range(len(self.listing.files))]
+        largest = max((file.size for file in self.listing.files), default=0)
+        is_roomy = 2 * largest <= self.how.kept_bytes
+        for node in one_ahead(calls) if is_roomy else (call() for call in calls):
+            self.how.opening.check()
+            yield from samples_of(node)
+
+    def loaded(self, number: int) -> Node:
+        """Return a part whose columns are in memory."""
+        self.how.opening.check()
+        path = self.listing.path(number)
+        first, self.first = (self.first, None) if not number else (None, self.first)
+        node, fact = opened_part(self.how, path) if first is None else (first, self.fact)
+        if not fact[0]:  # text without rows does not say what its columns are
+            fact = fact[0], self.fact[1]
+        table = self.table(number, fact)
+        table.parts[1][0].is_opened(node)
+        for name in table.kinds:
+            table.column(name, 1, 2)
+        table.parts[1][0].let_go()
+        return node_of_parts(table, node)
+
+    def table(self, number: int, fact: Fact) -> PartsTable:
+        """Return the table of one part, behind no rows of the part that all are like."""
+        rows, kinds = fact
+        two = Listing(self.listing.folder, (self.listing.files[number],) * 2)
+        schemas = (self.fact[1], kinds)
+        table = PartsTable(Counted(two, (0, rows), schemas, (0, 1)), self.how)
+        for name, kind in table.kinds.items():
+            if name in kinds and kind.has_missing and not self.fact[1][name].has_missing:
+                raise ValueError(
+                    f"field {'.'.join(name)!r} of {self.listing.path(number)} has missing values, "
+                    f"and that of {self.model} has none, so that the stream has no mask of it; "
+                    "manifest=True counts all parts first, and knows of all gaps"
+                )
+        return table
+
+
+def stream_of_parts(how: How, whole: Listing, listing: Listing) -> Stream:
+    """Return the rows of listed parts as a stream; the first part of all with rows is opened."""
+    for number in range(len(whole.files)):
+        node, fact = opened_part(how, whole.path(number))
+        if fact[0]:
+            break
+    is_first = listing.files[:1] == (whole.files[number],)
+    model = whole.path(number)
+    samples = PartSamples(how, listing, model, fact, node if is_first else None)
+    if not fact[0] or any(kind.depth for kind in fact[1].values()):
+        return Stream(samples)
+    schemas = (fact[1],)
+    own = whole.only(range(number, number + 1))
+    table = PartsTable(Counted(own, (fact[0],), schemas, (0,)), how)
+    rows = node_of_parts(table, node)
+    return Stream(samples, select(rows, parse(0, known_shape(rows))))

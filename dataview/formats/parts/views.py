@@ -1,0 +1,21 @@
+"""The view of parts: their columns under the names, metadata and windows of an opened part."""
+
+from __future__ import annotations
+
+from dataview.formats.contents import described
+from dataview.formats.parts.columns import ROWS, metas_of, windows_of
+from dataview.formats.parts.loaded import PartsTable
+from dataview.formats.tables import column_node, table_node
+from dataview.plan.build import with_fields
+from dataview.plan.fields import Fields
+from dataview.plan.node import Node
+
+
+def node_of_parts(table: PartsTable, like: Node) -> Node:
+    """Return the node of all parts; `like` is one of them that was opened."""
+    if [*table.kinds] != [ROWS]:
+        lost = like.fields.unread
+        return described(table_node(table, table.kinds, None, metas_of(like), lost), like.meta)
+    node = described(column_node(table, ROWS, table.kinds[ROWS]), like.meta)
+    windows = windows_of(like)
+    return with_fields(node, Fields({**node.fields.named, **windows})) if windows else node

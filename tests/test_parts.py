@@ -1,0 +1,842 @@
+"""Data in parts: what they are opened as, what is loaded when, partitions, and streams."""
+
+import csv
+import gc
+import itertools
+import json
+import math
+import os
+import pickle
+import socket
+import threading
+import time
+from collections import Counter
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dataview as dv
+from children import printed
+from dataview.formats import layouts
+from dataview.formats.parts import loaded
+from dataview.plan.walk import below
+from dataview.view.face import node_of
+from oracle import accepted_chains, assert_same, check_same, examples, follow
+
+X = np.arange(78.0 * 3).reshape(78, 3)
+LENGTHS = [20, 18, 0, 25, 15]
+EDGES = [0, *itertools.accumulate(LENGTHS)]
+BY_NUMBER = ["part-linear", "part-linear-permutation", "part-permutation-permutation"]
+
+
+def pieces(array, edges=EDGES):
+    return [array[start:stop] for start, stop in itertools.pairwise(edges)]
+
+
+def put_npy(folder, array=X, edges=EDGES, name="part-{:05d}.npy"):
+    folder.mkdir(exist_ok=True)
+    for number, piece in enumerate(pieces(array, edges)):
+        np.save(folder / name.format(number), piece)
+    return folder
+
+
+def put_csv(folder, edges=EDGES, first=0):
+    folder.mkdir(exist_ok=True)
+    for number, (start, stop) in enumerate(itertools.pairwise(edges), first):
+        with open(folder / f"part-{number}.csv", "w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["a", "b"])
+            writer.writerows([row, f"text {row}"] for row in range(start, stop))
+    return folder
+
+
+def put_lines(folder, edges=EDGES):
+    folder.mkdir(exist_ok=True)
+    for number, (start, stop) in enumerate(itertools.pairwise(edges)):
+        text = "".join(f"line {row}\n" for row in range(start, stop))
+        (folder / f"part-{number}.txt").write_text(text)
+    return folder
+
+
+class Openings:
+    """Counts how often each part is opened; each opening may take its time, or fail."""
+
+    def __init__(self, opened, seconds=0.0):
+        self.opened, self.seconds = opened, seconds
+        self.files, self.threads, self.bad = Counter(), [], set()
+        self.at_once = self.most_at_once = 0
+        self.lock = threading.Lock()
+
+    def __call__(self, path, *given, **options):
+        name, thread = os.path.basename(path), threading.current_thread().name
+        is_ahead = thread == "dataview-parts"
+        with self.lock:
+            self.files[name] += 1
+            self.threads.append(thread)
+            self.at_once += is_ahead
+            self.most_at_once = max(self.most_at_once, self.at_once)
+        time.sleep(self.seconds)
+        with self.lock:
+            self.at_once -= is_ahead
+        if name in self.bad:
+            raise OSError(f"{name} is gone")
+        return self.opened(path, *given, **options)
+
+    def counts(self):
+        found, self.files = dict(sorted(self.files.items())), Counter()
+        self.most_at_once = 0
+        return list(found.values())
+
+
+@pytest.fixture
+def openings(monkeypatch):
+    counting = Openings(layouts.opened)
+    monkeypatch.setattr(layouts, "opened", counting)
+    return counting
+
+
+def own_threads():
+    return [one for one in threading.enumerate() if one.name == "dataview-parts"]
+
+
+def settled(seconds=10):
+    """Whether all threads that load parts end."""
+    until = time.monotonic() + seconds
+    while own_threads() and time.monotonic() < until:
+        time.sleep(0.002)
+    return not own_threads()
+
+
+@pytest.fixture(autouse=True)
+def no_threads_left():
+    yield
+    assert settled()
+
+
+# -------------------- what a folder is --------------------
+
+
+def test_numbered_files_may_be_several_things_and_the_error_names_them(tmp_path):
+    folder = put_npy(tmp_path / "x", X[:20], range(0, 21, 5))
+    with pytest.raises(ValueError, match=r"'parts'.*'files'.*'fields'"):
+        dv.open(folder)
+    assert dv.open(folder, layout="parts")._shape() == (20, 3)
+    assert dv.open(folder, layout="files").array._shape() == (4, 5, 3)
+    assert dv.open(folder, layout="fields")._fields() == tuple(f"part-0000{n}" for n in range(4))
+
+
+@pytest.mark.parametrize("names", [["x", "y"], ["x1"], ["x1", "y1"], ["x", "x1"]])
+def test_files_with_names_of_their_own_are_fields(tmp_path, names):
+    for name in names:
+        np.save(tmp_path / f"{name}.npy", X)
+    assert set(dv.open(tmp_path)._fields()) == set(names)
+
+
+def test_what_was_saved_in_parts_opens_by_itself_and_as_parts(tmp_path):
+    d = dv.View(x=X, n=np.arange(78), inner=dv.View(X, a=0))
+    for saved in (d, dv.View(X, first=0)):
+        path = tmp_path / str(len(saved._fields()))
+        saved._save(path, "folder", rows_per_part=16)
+        for opened in (dv.open(path), dv.open(path, layout="parts")):
+            assert opened == saved
+            assert opened._fields() == saved._fields()
+            got = list(opened._loader(16, sampler="part-permutation-permutation"))
+            assert sum(map(len, got)) == 78
+    assert_same(dv.open(path, layout="parts").first(), X[:, 0])
+    with pytest.raises(TypeError, match="manifest= is no option"):
+        dv.open(path, layout="parts", manifest=True)
+
+
+def test_ragged_rows_that_were_saved_in_parts(tmp_path):
+    rows = [list(range(n % 4)) for n in range(12)]
+    dv.View(t=dv.ragged(rows), n=np.arange(12))._save(tmp_path / "r", "folder", rows_per_part=5)
+    d = dv.open(tmp_path / "r", layout="parts")
+    assert [row.tolist() for row in d.t()] == rows
+    own = dv.open(tmp_path / "r", layout="parts", partition=(1, 3))
+    assert [row.tolist() for row in own.t()] == rows[1::3]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "told"),
+    [
+        ({"layout": "part"}, ValueError, "did you mean 'parts'"),
+        ({"layout": "fields", "format": "folder"}, ValueError, "leave format= out"),
+        ({"layout": "parts", "mode": "r+"}, ValueError, "mode 'r'"),
+        ({"layout": "parts", "max_parts": 0}, ValueError, "from 1 on"),
+        ({"layout": "parts", "max_rows": -1}, ValueError, "from 0 on"),
+        ({"layout": "parts", "parts_in_memory": "much"}, ValueError, "64MB"),
+        ({"layout": "parts", "schema": "any"}, ValueError, "schema="),
+        ({"layout": "parts", "columns": ["x"]}, TypeError, "no option 'columns'"),
+        ({"layout": "parts", "manifest": True, "max_parts": 1}, ValueError, "manifest"),
+        ({"layout": "parts", "partition": (3, 3)}, ValueError, "0 <= p < n|p counts from 0"),
+        ({"partition": 3, "layout": "fields"}, ValueError, "p counts from 0"),
+        ({"layout": "parts", "follow": 1}, TypeError, "path of one file"),
+        ({"mode": "w", "max_rows": 3}, TypeError, "mode 'w'"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(tmp_path, options, error, told):
+    put_npy(tmp_path / "x")
+    with pytest.raises(error, match=told):
+        dv.open(tmp_path / "x", **options)
+
+
+def test_a_folder_without_parts_or_with_several_kinds_says_so(tmp_path):
+    (tmp_path / "none").mkdir()
+    with pytest.raises(ValueError, match="no files"):
+        dv.open(tmp_path / "none", layout="parts")
+    folder = put_csv(put_npy(tmp_path / "both"))
+    with pytest.raises(ValueError, match=r"several: \.csv, \.npy; format="):
+        dv.open(folder, layout="parts")
+    assert dv.open(folder, layout="parts", format="npy")._shape() == (78, 3)
+    with pytest.raises(NotADirectoryError, match="layout='parts'"):
+        dv.open(folder / "part-00000.npy", layout="parts")
+    (folder / "README.txt").write_text("about")
+    (folder / "_SUCCESS").write_text("")
+    assert len(dv.open(folder, layout="parts", format="npy")) == 78
+
+
+def test_numbers_in_names_count_as_numbers(tmp_path):
+    put_npy(tmp_path / "x", X, range(0, 79, 6), "p{}.npy")
+    assert_same(dv.open(tmp_path / "x", layout="parts")(), X)
+    some = [tmp_path / "x" / f"p{number}.npy" for number in (10, 2)]
+    assert_same(dv.open(some, layout="parts")(), np.concatenate([X[60:66], X[12:18]]))
+
+
+# -------------------- parts of any format are one view --------------------
+
+
+def by_saving(suffix):
+    def put(folder):
+        folder.mkdir()
+        for number, piece in enumerate(pieces(X)):
+            numbers = np.arange(EDGES[number], EDGES[number + 1])
+            dv.View(x=piece, n=numbers)._save(folder / f"p{number}{suffix}")
+        return folder
+
+    return put
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".h5", ".parquet", ".feather"])
+def test_parts_of_formats_with_headers(suffix, tmp_path):
+    folder = by_saving(suffix)(tmp_path / "x")
+    d = dv.open(folder, layout="parts")
+    assert (len(d), d._fields()) == (78, ("x", "n"))
+    assert_same(d.x(), X)
+    assert_same(d.n[::-7](), np.arange(78)[::-7])
+    assert d[33].n() == 33
+    model = dv.View(x=X, n=np.arange(78))
+    assert d == model
+    assert_same((d.x - d.x._mean(axis=0))(), X - X.mean(axis=0))
+    assert pickle.loads(pickle.dumps(d)) == model
+
+
+@given(st.data())
+@examples(40)
+def test_keys_of_parts_are_those_of_the_array(tmp_path_factory, data):
+    folder = tmp_path_factory.getbasetemp() / "keys"
+    if not folder.exists():
+        put_npy(folder)
+    d = dv.open(
+        folder, layout="parts", parts_in_memory=data.draw(st.sampled_from([1, 1000, 10**6]))
+    )
+    chain = data.draw(accepted_chains(X))
+    check_same(d, X, lambda subject: follow(subject, chain))
+
+
+def test_structured_arrays_and_windows_of_parts(tmp_path):
+    records = np.zeros(10, [("a", "i4"), ("b", "f8", (2,))])
+    records["a"] = np.arange(10)
+    put_npy(tmp_path / "r", records, [0, 4, 10])
+    assert_same(dv.open(tmp_path / "r", layout="parts").a[2:7](), np.arange(2, 7, dtype="i4"))
+    for number in range(2):
+        dv.View(X[:4] + number, _meta={"": {"unit": "m"}}, a=0)._save(tmp_path / f"p{number}.h5")
+    d = dv.open([tmp_path / "p0.h5", tmp_path / "p1.h5"], layout="parts")
+    assert d._meta["unit"] == "m"
+    assert_same(d.a(), np.concatenate([X[:4, 0], X[:4, 0] + 1]))
+
+
+def test_lists_and_gaps_of_parts(tmp_path):
+    for number in range(3):
+        lines = [{"n": None if n == 1 else n, "t": list(range(n))} for n in range(3)]
+        (tmp_path / f"p{number}.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    d = dv.open(tmp_path, layout="parts", manifest=True)
+    assert [row.tolist() for row in d.t()] == [list(range(n)) for n in range(3)] * 3
+    assert d.n_mask().tolist() == [True, False, True] * 3
+    stream = dv.open(tmp_path, layout="parts", manifest=False)._probe()
+    assert [sample.t().tolist() for sample in stream] == [list(range(n)) for n in range(3)] * 3
+
+
+def test_a_part_that_is_no_table_says_so(tmp_path):
+    for number in range(2):
+        np.save(tmp_path / f"p{number}.npy", np.float64(number))
+    with pytest.raises(ValueError, match=r"p0\.npy is no part: its data"):
+        dv.open(tmp_path, layout="parts")
+
+
+# -------------------- what differs between parts --------------------
+
+
+def test_a_part_of_another_schema_is_refused_or_unified(tmp_path):
+    for number in range(3):
+        more = {"y": np.arange(2.0)} if number == 1 else {}
+        kind = "i4" if number == 0 else "i8"
+        dv.View(x=np.arange(2, dtype=kind), **more)._save(tmp_path / f"p{number}.npz")
+    with pytest.raises(ValueError, match=r"'x' is int64 in p1\.npz, and int32 in p0\.npz"):
+        dv.open(tmp_path, layout="parts")
+    with pytest.raises(ValueError, match=r"p1\.npz has a column 'y', and p2\.npz has none"):
+        dv.open([tmp_path / "p1.npz", tmp_path / "p2.npz"], layout="parts")
+    d = dv.open(tmp_path, layout="parts", schema="union")
+    assert d.x._dtype() == np.int64
+    assert d.y_mask().tolist() == [False, False, True, True, False, False]
+    assert d.y[2:4]().tolist() == [0, 1]
+
+
+def test_a_part_of_a_stream_with_another_schema_is_refused_in_its_turn(tmp_path):
+    folder = put_csv(tmp_path / "c", [0, 3])
+    (folder / "part-1.csv").write_text("a,b\nx,y\n")
+    passing = iter(dv.open(folder, layout="parts"))
+    assert [next(passing).a() for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(ValueError, match=r"'a' is .* in part-1\.csv"):
+        next(passing)
+    (folder / "part-1.csv").write_text("a,b\n,y\n7,z\n")
+    with pytest.raises(ValueError, match=r"'a' of .*part-1\.csv has missing values.*manifest=True"):
+        list(dv.open(folder, layout="parts"))
+    with pytest.raises(ValueError, match="manifest=True"):
+        dv.open(folder, layout="parts", schema="union")
+    d = dv.open(folder, layout="parts", manifest=True, schema="union")
+    assert d.a_mask().tolist() == [True, True, True, False, True]
+
+
+def test_a_part_that_changes_after_it_was_counted_is_noticed(tmp_path):
+    d = dv.open(put_npy(tmp_path / "x"), layout="parts")
+    np.save(tmp_path / "x" / "part-00003.npy", X[:3])
+    with pytest.raises(
+        ValueError, match=r"part-00003\.npy has changed since its rows were counted"
+    ):
+        d()
+
+
+# -------------------- what is loaded when --------------------
+
+
+@pytest.mark.parametrize("sampler", ["linear", *BY_NUMBER])
+def test_each_part_is_read_once_an_epoch(sampler, tmp_path, openings):
+    folder = put_npy(tmp_path / "x", X, range(0, 79, 6))
+    d = dv.open(folder, layout="parts", parts_in_memory=8000)  # two parts, with what is noted
+    for epoch in range(3):
+        openings.counts()
+        loader = d._loader(4, sampler=sampler, seed=epoch)
+        rows = np.concatenate([batch() for batch in loader])
+        assert_same(rows[rows[:, 0].argsort()], X)
+        counts = openings.counts()
+        assert len(counts) >= 11  # what is in memory from before need not be read
+        assert set(counts) == {1}
+
+
+def test_fields_of_a_part_are_read_in_one_opening(tmp_path, openings):
+    d = dv.open(by_saving(".npz")(tmp_path / "x"), layout="parts")
+    openings.counts()
+    for batch in d._loader(5, sampler="part-linear", fields=("x", "n")):
+        assert_same(batch[0][:, 0], batch[1] * 3.0)
+    assert openings.counts() == [1] * 4  # one part has no rows
+
+
+def test_a_field_that_is_not_asked_for_is_not_read(tmp_path, monkeypatch):
+    folder = by_saving(".npz")(tmp_path / "x")
+    d = dv.open(folder, layout="parts")
+    asked = []
+    before = loaded.PartFile.read
+
+    def read(part, names, first, stop):
+        asked.extend(names)
+        return before(part, names, first, stop)
+
+    monkeypatch.setattr(loaded.PartFile, "read", read)
+    order = d._sorted(by="n", reverse=True)
+    assert order[:3].n().tolist() == [77, 76, 75]
+    d._filter(d.n > 70).n()
+    d._split([0.5, 0.5])[0].n()
+    assert set(asked) == {("n",)}
+
+
+def test_the_next_part_is_loaded_while_one_is_used(tmp_path, openings):
+    folder = put_npy(tmp_path / "x", X, range(0, 79, 13))
+    for order in ("part-linear", "part-permutation-permutation"):
+        d = dv.open(folder, layout="parts")
+        openings.counts()
+        openings.threads.clear()
+        batches = iter(d._loader(5, sampler=order, seed=5))
+        next(batches), next(batches)
+        assert settled()
+        assert openings.counts() == [1, 1]
+        assert openings.threads == ["MainThread", "dataview-parts"]
+        assert all(settled() for _ in batches)
+        assert openings.counts() == [1] * 4
+        assert openings.most_at_once <= 1
+        assert set(openings.threads[1:]) == {"dataview-parts"}
+
+
+def test_no_more_than_one_part_is_loaded_ahead_at_a_time(tmp_path, openings):
+    d = dv.open(put_npy(tmp_path / "x", X, range(0, 79, 6)), layout="parts")
+    openings.counts()
+    openings.seconds = 0.002
+    assert len(list(d._loader(3, sampler="part-permutation-permutation"))) == 26
+    assert openings.most_at_once == 1
+
+
+def test_a_single_row_loads_its_part_alone(tmp_path, openings):
+    d = dv.open(put_npy(tmp_path / "x", X, range(0, 79, 13)), layout="parts")
+    openings.counts()
+    assert_same(d[40](), X[40])
+    assert settled()
+    assert openings.counts() == [1]
+
+
+def test_parts_make_room_for_others(tmp_path, openings):
+    folder = put_npy(tmp_path / "x", np.zeros((40, 1000)), range(0, 41, 4))
+    one = 4 * 8000
+    d = dv.open(folder, layout="parts", parts_in_memory=3 * one + 20_000)
+    table = tables_of(d)[0]
+    for batch in d._loader(2):
+        batch()
+        assert table._kept <= table.kept_bytes
+    openings.counts()
+    d[36:](), d[28:32]()
+    assert openings.counts() == []
+    d[:4]()
+    assert openings.counts() == [1]
+    small = dv.open(folder, layout="parts", parts_in_memory=one)  # no room for one ahead
+    openings.counts()
+    openings.threads.clear()
+    assert_same(small(), np.zeros((40, 1000)))
+    assert openings.counts() == [1] * 10
+    assert set(openings.threads) == {"MainThread"}
+
+
+def tables_of(view):
+    return [part.source.table for part in below([node_of(view)]) if hasattr(part, "source")]
+
+
+def test_threads_that_read_together_load_each_part_once(tmp_path, openings):
+    d = dv.open(put_npy(tmp_path / "x", X, range(0, 79, 13)), layout="parts")
+    openings.counts()
+    openings.seconds = 0.002
+    assert sorted(row for batch in d._loader(2, workers=4) for row in batch()[:, 0]) == [*X[:, 0]]
+    assert openings.counts() == [1] * 6
+
+
+def test_worker_processes_read_parts(tmp_path):
+    d = dv.open(put_npy(tmp_path / "x"), layout="parts")
+    with d._loader(7, workers=2, kind="process") as loader:
+        assert_same(np.concatenate([batch() for batch in loader]), X)
+
+
+# -------------------- what is left behind --------------------
+
+
+def test_a_part_that_fails_is_told_where_it_is_needed_and_leaves_no_thread(tmp_path, openings):
+    d = dv.open(put_npy(tmp_path / "x", X, range(0, 79, 13)), layout="parts")
+    openings.bad.add("part-00002.npy")
+    batches = iter(d._loader(13))
+    assert_same(np.concatenate([next(batches)(), next(batches)()]), X[:26])
+    with pytest.raises(OSError, match=r"part-00002\.npy is gone"):
+        next(batches)
+    assert settled()
+    openings.bad.clear()
+    assert_same(d(), X)
+
+
+def test_a_closed_folder_says_so_and_loads_nothing(tmp_path, openings):
+    d = dv.open(put_npy(tmp_path / "x", X, range(0, 79, 13)), layout="parts")
+    openings.seconds = 0.05
+    d[:5](), d[5:8]()
+    d._close()
+    assert not own_threads()
+    with pytest.raises(ValueError, match="was closed"):
+        d[0]()
+    with dv.open(put_csv(tmp_path / "c"), layout="parts") as stream:
+        passing = iter(stream)
+        next(passing)
+    with pytest.raises(ValueError, match="was closed"):
+        list(passing)
+    assert settled()
+
+
+def test_nothing_is_left_of_a_view_that_is_gone(tmp_path):
+    folder = by_saving(".h5")(tmp_path / "x")
+    d = dv.open(folder, layout="parts")
+    d.x[:5](), d.x[5:8]()
+    stream = iter(dv.open(put_csv(tmp_path / "c"), layout="parts"))
+    next(stream)
+    del d, stream
+    gc.collect()
+    assert settled()
+    handles = [os.path.realpath(f"/proc/self/fd/{one}") for one in os.listdir("/proc/self/fd")]
+    assert [one for one in handles if str(tmp_path) in one] == []
+
+
+FORKED = """
+import os, sys, threading, time
+import numpy as np, dataview as dv
+from dataview.formats import layouts
+opened = layouts.opened
+def slowly(path, **options):
+    time.sleep(0.3 if threading.current_thread().name == "dataview-parts" else 0)
+    return opened(path, **options)
+layouts.opened = slowly
+d = dv.open(sys.argv[1], layout="parts")
+s = dv.open(sys.argv[2], layout="parts")
+passing = iter(s)
+next(passing)
+d[:3](), d[3:6]()
+pid = os.fork()
+total, left = d[:, 0]._sum()().item(), sum(1 for _ in passing)
+if not pid:
+    os.write(1, f"{total} {left}\\n".encode())
+    os._exit(0)
+os.waitpid(pid, 0)
+os.write(1, f"{total} {left}\\n".encode())
+"""
+
+
+def test_a_forked_process_reads_on(tmp_path):
+    folder, lines = put_npy(tmp_path / "x"), put_csv(tmp_path / "c")
+    found = printed("-W", "ignore::DeprecationWarning", "-c", FORKED, folder, lines)
+    assert found.split() == [str(X[:, 0].sum()), "77"] * 2
+
+
+# -------------------- parts that appear --------------------
+
+
+def test_parts_that_appear_are_taken_on_request(tmp_path, openings):
+    folder = put_npy(tmp_path / "x", X, [0, 20, 40])
+    d = dv.open(folder, layout="parts")
+    before, row = d[:], d[39]
+    np.save(folder / "part-00002.npy", X[40:])
+    openings.counts()
+    assert len(d) == 40
+    d._refresh()
+    assert openings.files["part-00002.npy"] == 1
+    assert openings.files["part-00001.npy"] == 0
+    assert (len(d), len(before)) == (78, 40)
+    assert_same(d(), X)
+    assert_same(row(), X[39])
+    np.save(folder / "part-00003.npy", X[:, :2])
+    with pytest.raises(ValueError, match=r"part-00003\.npy"):
+        d._refresh()
+    assert len(d) == 78
+
+
+def test_a_part_of_a_view_is_not_refreshed(tmp_path):
+    d = dv.open(put_npy(tmp_path / "x"), layout="parts")
+    for view in (d[1:], d + 1, dv.View(X), d[0]):
+        with pytest.raises(TypeError, match="gave of a folder of parts"):
+            view._refresh()
+    d._close()
+    with pytest.raises(ValueError, match="was closed"):
+        d._refresh()
+
+
+def test_a_stream_of_parts_is_refreshed(tmp_path):
+    folder = put_csv(tmp_path / "c", [0, 3, 5])
+    d = dv.open(folder, layout="parts")
+    put_csv(folder, [5, 7], first=2)
+    assert [row.a() for row in d] == [*range(5)]
+    d._refresh()
+    assert [row.a() for row in d] == [*range(7)]
+
+
+# -------------------- counted once --------------------
+
+
+def test_rows_are_counted_once_and_noted(tmp_path, openings):
+    folder = put_csv(tmp_path / "c")
+    stream = dv.open(folder, layout="parts")
+    assert (stream._length(), openings.counts()) == (None, [1])
+    d = dv.open(folder, layout="parts", manifest=True)
+    assert (len(d), d.a[77]()) == (78, 77)
+    openings.counts()
+    d = dv.open(folder)  # the manifest says what it is
+    assert len(d) == 78
+    assert openings.counts() == [1]  # one that tells names, metadata and the like
+    assert d.a._sum()() == sum(range(78))
+    assert d.b[60]() == "text 60"
+    assert dv.open(folder, layout="parts", manifest=False)._length() is None
+
+
+def test_a_manifest_that_is_out_of_date_is_told_and_mended(tmp_path, openings):
+    folder = put_csv(tmp_path / "c", [0, 3, 5])
+    dv.open(folder, layout="parts", manifest=True)
+    put_csv(folder, [5, 9], first=2)
+    openings.counts()
+    with pytest.warns(RuntimeWarning, match=r"out of date: 1 parts.*part-2\.csv"):
+        d = dv.open(folder)
+    assert len(d) == 9
+    assert openings.counts() == [1, 1]
+    dv.open(folder, manifest=True)
+    assert len(dv.open(folder)) == 9
+    (folder / "part-1.csv").write_text("a,b\n1,x\n")
+    with pytest.warns(RuntimeWarning, match=r"part-1\.csv"):
+        assert len(dv.open(folder)) == 8
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[]", '{"version": 1}', '{"version": 2, "parts": []}', "[" * 10**5]
+)
+def test_a_broken_manifest_says_so(tmp_path, text):
+    folder = put_csv(tmp_path / "c")
+    dv.open(folder, layout="parts", manifest=True)
+    (folder / ".dataview-parts.json").write_text(text)
+    with pytest.raises(ValueError, match=r"dataview-parts\.json.*manifest=True makes a new one"):
+        dv.open(folder)
+
+
+@pytest.mark.parametrize("put", [put_npy, put_csv, put_lines, by_saving(".npz"), by_saving(".h5")])
+def test_a_manifest_of_any_format(put, tmp_path):
+    folder = put(tmp_path / "x")
+    d = dv.open(folder, layout="parts", manifest=True)
+    again = dv.open(folder)
+    assert len(again) == 78
+    assert d == again
+
+
+def test_no_file_is_left_of_a_manifest_that_fails(tmp_path, openings):
+    folder = put_csv(tmp_path / "c")
+    openings.bad.add("part-3.csv")
+    with pytest.raises(OSError, match=r"part-3\.csv is gone"):
+        dv.open(folder, layout="parts", manifest=True)
+    assert sorted(os.listdir(folder)) == [f"part-{number}.csv" for number in range(5)]
+
+
+# -------------------- partitions --------------------
+
+
+@given(st.integers(0, 30), st.integers(1, 9), st.booleans())
+@examples(30)
+def test_partitions_are_disjoint_and_have_all(tmp_path_factory, count, n, in_parts):
+    folder = tmp_path_factory.mktemp("p")
+    if in_parts:
+        if not count:
+            return
+        put_npy(folder / "x", np.arange(2 * count), range(0, 2 * count + 1, 2))
+        own = [dv.open(folder / "x", layout="parts", partition=(p, n)) for p in range(n)]
+        units = [len(view) // 2 for view in own]
+        whole = np.arange(2 * count)
+    else:
+        whole = np.arange(count)
+        np.save(folder / "x.npy", whole)
+        own = [dv.open(folder / "x.npy", partition=(p, n)) for p in range(n)]
+        units = [len(view) for view in own]
+    assert max(units) - min(units) <= 1
+    assert_same(np.sort(np.concatenate([view() for view in own])), whole)
+    for view in own:
+        rows = [row for batch in view._loader(3, sampler="permutation") for row in batch().tolist()]
+        assert sorted(rows) == sorted(view().tolist())  # an epoch is the partition's own
+
+
+def test_every_item_with_a_label_of_its_own_is_divided_evenly(tmp_path):
+    np.save(tmp_path / "x.npy", np.arange(12800))
+    own = [dv.open(tmp_path / "x.npy", partition=(p, 4)) for p in range(4)]
+    assert [len(view) for view in own] == [3200] * 4
+    assert_same(own[1]._codes()(), np.arange(12800)[1::4])
+
+
+def test_codes_of_labels_are_the_same_in_all_partitions(tmp_path, openings):
+    labels = np.array(["C", "A", "A", "B", "B", "A", "A", "A", "A"])
+    folder = put_npy(tmp_path / "y", labels, range(0, 10, 3))
+    np.save(tmp_path / "y.npy", labels)
+    with open(tmp_path / "y.csv", "w") as file:
+        file.write("\n".join(["label", *labels]) + "\n")
+    codes = np.searchsorted(["A", "B", "C"], labels)
+    for p in range(4):
+        one = dv.open(tmp_path / "y.npy", partition=(p, 4))
+        assert_same(one._codes()(), codes[p::4])
+        assert list(one._codes()._meta["labels"]()) == ["A", "B", "C"]
+        table = dv.open(tmp_path / "y.csv", partition=(p, 4))
+        assert_same(table.label._codes()(), codes[p::4])
+        assert_same(table[:2].label._codes()(), codes[p::4][:2])
+        parts = dv.open(folder, layout="parts", partition=(p, 4))
+        assert_same(parts._codes()(), codes[3 * p : 3 * p + 3])
+    openings.counts()
+    dv.open(folder, layout="parts", partition=(1, 4))[1]()
+    assert openings.files["part-00002.npy"] == 0  # unless labels are asked for
+
+
+def test_labels_of_folders_are_the_same_in_all_partitions(tmp_path):
+    for number, label in enumerate(["dog", "cat", "cat", "bird", "dog"]):
+        (tmp_path / label).mkdir(exist_ok=True)
+        np.save(tmp_path / label / f"{number}.npy", X[:2] + number)
+    whole = dv.open(tmp_path, layout="files")
+    for p in range(3):
+        own = dv.open(tmp_path, layout="files", partition=(p, 3))
+        assert_same(own.array(), whole.array[p::3]())
+        assert_same(own.label._codes()(), whole.label._codes()[p::3]())
+
+
+def test_partitions_of_a_stream(tmp_path):
+    folder = put_csv(tmp_path / "c", range(0, 11, 2))
+    own = [dv.open(folder, layout="parts", partition=(p, 3)) for p in range(3)]
+    assert [[row.a() for row in view] for view in own] == [[0, 1, 6, 7], [2, 3, 8, 9], [4, 5]]
+    assert list(dv.open(folder, layout="parts", partition=(6, 7))) == []
+
+
+# -------------------- streams --------------------
+
+
+def test_a_stream_of_unknown_length_ends_with_a_short_batch(tmp_path):
+    folder = put_lines(tmp_path / "l", [0, 5, 5, 13])
+    d = dv.open(folder, layout="parts")
+    loader = d._loader(4)
+    for _ in range(2):  # a second pass begins anew
+        assert [len(batch()) for batch in loader] == [4, 4, 4, 1]
+    assert [len(batch()) for batch in d._minibatches(4)] == [4, 4, 4, 1]
+    with pytest.raises(TypeError, match="length is unknown"):
+        len(d)
+    assert [str(row()) for row in d] == [f"line {n}" for n in range(13)]
+    assert [str(row()) for row in pickle.loads(pickle.dumps(d))][-1] == "line 12"
+
+
+def test_steps_of_a_stream_of_parts(tmp_path):
+    d = dv.open(put_csv(tmp_path / "c", [0, 5, 13]), layout="parts")
+    assert d._fields() == ("a", "b")
+    assert [row.a() for row in d._filter(lambda row: row.a() % 2)] == [*range(1, 13, 2)]
+    assert [row() for row in d.a._map(lambda a: a * 2)] == [*range(0, 26, 2)]
+    shuffled = [row.a().item() for row in d._shuffled(3, pool=5)]
+    assert shuffled != [*range(13)] == sorted(shuffled)
+    pooled = [n for batch in d._loader(4, pool=6, seed=1) for n in batch.a().tolist()]
+    assert pooled != [*range(13)] == sorted(pooled)
+    assert (d.a._probe() + 1)._sum()() == sum(range(14))
+
+
+def test_parts_of_a_stream_are_opened_once_and_one_ahead(tmp_path, openings):
+    folder = put_csv(tmp_path / "c", range(0, 13, 2))
+    d = dv.open(folder, layout="parts")
+    passing = iter(d)
+    next(passing)
+    assert settled()
+    assert openings.counts() == [1, 1]
+    openings.threads.clear()
+    assert len(list(passing)) == 11
+    assert openings.counts() == [1] * 4
+    assert set(openings.threads) == {"dataview-parts"}
+    small = dv.open(folder, layout="parts", parts_in_memory=30)
+    openings.counts()
+    openings.threads.clear()
+    assert len(list(small)) == 12
+    assert openings.counts() == [1] * 5  # the first one was opened for its columns
+    assert set(openings.threads) == {"MainThread"}
+
+
+def test_the_first_rows_and_the_first_parts(tmp_path, openings):
+    folder = put_npy(tmp_path / "x", X, range(0, 79, 13))
+    assert_same(dv.open(folder, layout="parts", max_rows=30)(), X[:30])
+    assert_same(dv.open(folder, layout="parts", max_parts=2)(), X[:26])
+    assert_same(dv.open(folder, layout="parts", max_parts=99, max_rows=99)(), X)
+    np.save(tmp_path / "x.npy", X)
+    assert_same(dv.open(tmp_path / "x.npy", max_rows=5)(), X[:5])
+    assert_same(dv.open(tmp_path / "x.npy", max_rows=5, partition=(1, 2))(), X[1:11:2])
+    lines = put_lines(tmp_path / "l", range(0, 13, 3))
+    openings.counts()
+    few = dv.open(lines, layout="parts", max_rows=2)
+    assert [len(batch()) for batch in few._loader(4)] == [2]
+    assert len(openings.counts()) <= 2
+    stream = dv.open(lines, layout="parts", max_parts=2)
+    assert len(list(stream)) == 6
+
+
+def test_the_lines_of_a_growing_file(tmp_path):
+    path = tmp_path / "log.txt"
+    path.write_bytes(b"one\ntwo\r\nthr")
+    passing = iter(dv.open(path, follow=5))
+    assert [str(next(passing)()) for _ in range(2)] == ["one", "two"]
+    with open(path, "ab") as file:
+        file.write(b"ee\n")
+    assert str(next(passing)()) == "three"
+    writer = threading.Timer(0.05, lambda: path.write_bytes(path.read_bytes() + b"four\n"))
+    writer.start()
+    assert str(next(passing)()) == "four"
+    writer.join()
+    path.write_bytes(b"")
+    with pytest.raises(ValueError, match="has become shorter"):
+        next(passing)
+    path.write_bytes(b"1\n2\n3\n4\n5")
+    d = dv.open(path, follow=0)
+    assert [b().tolist() for b in d._minibatches(2)] == [["1", "2"], ["3", "4"], ["5"]]
+    assert [str(one()) for one in d._map(lambda text: text + "!")][-1] == "5!"
+    assert [b().tolist() for b in dv.open(path, follow=math.inf, max_rows=3)._loader(2)] == [
+        ["1", "2"],
+        ["3"],
+    ]
+    path.write_bytes(b"a\n\xff\n")
+    with pytest.raises(ValueError, match=r"line 2 of .*log\.txt is no text in utf-8"):
+        list(dv.open(path, follow=0))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "told"),
+    [
+        ({"follow": -1}, ValueError, "follow="),
+        ({"follow": "long"}, ValueError, "follow="),
+        ({"follow": math.nan}, ValueError, "follow="),
+        ({"follow": 1, "format": "csv"}, TypeError, "lines of text"),
+        ({"follow": 1, "layout": "parts"}, TypeError, "one file"),
+        ({"follow": 1, "sep": ","}, TypeError, "no option 'sep'"),
+    ],
+)
+def test_what_does_not_follow_a_file(tmp_path, options, error, told):
+    (tmp_path / "x.txt").write_text("x\n")
+    with pytest.raises(error, match=told):
+        dv.open(tmp_path / "x.txt", **options)
+    with pytest.raises(FileNotFoundError):
+        dv.open(tmp_path / "none.txt", follow=1)
+
+
+def test_lines_from_a_socket():
+    ours, theirs = socket.socketpair()
+    with ours, theirs, theirs.makefile("r") as lines:
+        stream = dv.View(lines)
+        ours.sendall(b"".join(b"%d\n" % n for n in range(7)))
+        ours.shutdown(socket.SHUT_WR)
+        batches = stream._map(int)._minibatches(3)
+        assert [batch().tolist() for batch in batches] == [[0, 1, 2], [3, 4, 5], [6]]
+        with pytest.raises(TypeError, match="spent"):
+            next(iter(stream))
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.sendall(bytes(range(64)))
+        ours.shutdown(socket.SHUT_WR)
+        blocks = dv.View(
+            lambda: map(partial(np.frombuffer, dtype="u1"), iter(partial(theirs.recv, 16), b""))
+        )
+        assert_same(np.concatenate([block() for block in blocks]), np.arange(64, dtype="u1"))
+
+
+@pytest.mark.parametrize("prefetch", [0, 1, 3])
+def test_a_stream_is_read_no_further_than_its_buffer(prefetch):
+    drawn = []
+
+    def numbers():
+        for number in range(1000):
+            drawn.append(number)
+            yield number
+
+    with dv.View(numbers)._loader(4, prefetch=prefetch) as loader:
+        batches = iter(loader)
+        for taken in range(1, 4):
+            next(batches)
+            time.sleep(0.05)  # so long as it takes to read too much
+            assert len(drawn) <= 4 * (taken + prefetch + 1) + 4
+    before = len(drawn)
+    time.sleep(0.02)
+    assert len(drawn) == before
+    assert [one for one in threading.enumerate() if one.name == "dataview-loader"] == []
+
+
+def test_an_endless_stream_is_pooled_and_stopped():
+    stream = dv.View(itertools.count)._shuffled(1, pool=10)
+    got = [one().item() for one in stream[:50]]
+    assert len(set(got)) == 50
+    assert max(got) < 60
