@@ -10,6 +10,7 @@ import pickle
 import socket
 import threading
 import time
+import tracemalloc
 from collections import Counter
 from functools import partial
 
@@ -170,6 +171,7 @@ def test_ragged_rows_that_were_saved_in_parts(tmp_path):
         ({"layout": "parts", "parts_in_memory": "much"}, ValueError, "64MB"),
         ({"layout": "parts", "schema": "any"}, ValueError, "schema="),
         ({"layout": "parts", "columns": ["x"]}, TypeError, "no option 'columns'"),
+        ({"layout": "parts", "part_in_memory": 9}, TypeError, "did you mean 'parts_in_memory'"),
         ({"layout": "parts", "manifest": True, "max_parts": 1}, ValueError, "manifest"),
         ({"layout": "parts", "partition": (3, 3)}, ValueError, "0 <= p < n|p counts from 0"),
         ({"partition": 3, "layout": "fields"}, ValueError, "p counts from 0"),
@@ -414,6 +416,40 @@ def test_parts_make_room_for_others(tmp_path, openings):
     assert_same(small(), np.zeros((40, 1000)))
     assert openings.counts() == [1] * 10
     assert set(openings.threads) == {"MainThread"}
+
+
+def test_a_loop_needs_no_more_memory_than_it_was_given(tmp_path):
+    folder = put_npy(tmp_path / "x", np.zeros((4000, 500)), range(0, 4001, 250))  # 1 MB each
+    d = dv.open(folder, layout="parts", parts_in_memory="3200kB")
+    loader = d._loader(10, sampler="part-permutation-permutation")
+    tracemalloc.start()
+    for batch in loader:
+        batch()
+    assert settled()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3_200_000 + 1_300_000  # and what is read of the next part at the moment
+
+
+def test_what_was_handed_out_may_be_changed(tmp_path):
+    d = dv.open(put_npy(tmp_path / "x"), layout="parts")
+    for key in (slice(None), slice(20, 38), slice(3, 5), [3, 1], 7):
+        d[key]()[...] = -1
+    assert_same(d(), X)
+    texts = dv.open(put_lines(tmp_path / "l"), layout="parts", manifest=True)
+    texts[:20]()[...] = ""
+    assert texts[3]() == "line 3"
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_samplers_visit_several_tables_file_by_file(suffix, tmp_path):
+    for number, (start, stop) in enumerate(itertools.pairwise(EDGES)):
+        dv.View(a=np.arange(start, stop))._save(tmp_path / f"p{number}.{suffix}")
+    d = dv.open(f"{tmp_path}/p*.{suffix}")
+    rows = np.concatenate([b.a() for b in d._loader(9, sampler="part-linear-permutation")])
+    for start, stop in itertools.pairwise(EDGES):
+        assert sorted(rows[start:stop]) == [*range(start, stop)]
+    assert rows.tolist() != [*range(78)]
 
 
 def tables_of(view):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -28,7 +29,7 @@ from dataview.sources import is_url
 LAYOUTS = {"fields": "folder", "files": "media", "parts": None}
 """The layouts of a folder, and the formats by which they are opened."""
 
-READ_WHOLE = frozenset({"csv", "json lines", "lines", "archive"})
+READ_WHOLE = frozenset({"csv", "json", "json lines", "lines", "archive"})
 """The formats of which a file is read from its first to its last byte to know its rows."""
 
 
@@ -93,6 +94,10 @@ def _parts(
     name = _format_of(place) if format is None else named(format)
     rest = {key: value for key, value in options.items() if key not in PARTS_OPTIONS}
     wanted = {key: value for key, value in options.items() if key in PARTS_OPTIONS}
+    known = [*PARTS_OPTIONS, *[*inspect.signature(FORMATS[name].open).parameters][3:]]
+    if wrong := [key for key in rest if key not in known]:
+        told = ["mode", "format", "layout", "partition", "max_rows", *known]
+        raise unknown_option(wrong[0], told, f"open of {path!r}")
     open_part = functools.partial(opened, mode="r", format=name, **rest)
     if isinstance(place, str) and is_saved(place):
         return _saved(place, open_part, partition, wanted)
