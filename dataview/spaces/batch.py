@@ -129,7 +129,7 @@ def is_sparse(batch: Any) -> bool:
 
 def extents_of(batch: Any) -> Extents:
     """Return the shape of a batch, with None for lengths that are unknown."""
-    if not isinstance(batch, Node):
+    if not is_node(batch):
         return tuple(batch.shape)
     return known_shape(batch) if batch.extents is None else batch.extents
 

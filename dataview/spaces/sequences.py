@@ -187,7 +187,7 @@ class SequenceSpace(Space):
                 f"{where}, mask: the data are of {shape_text(wanted)} steps and sequences; got a "
                 f"mask of the shape {shape_text(marks)}"
             )
-        if isinstance(mask, np.ndarray) and not (mask == mask.astype(bool)).all():
+        if isinstance(mask, np.ndarray) and np.count_nonzero(mask) != np.count_nonzero(mask == 1):
             raise ValueError(f"{where}, mask: a mask is 1 where there are data and 0 elsewhere")
 
     def _steps_to_check(self, data: Any) -> Any:

@@ -54,6 +54,33 @@ def one_hot(labels: np.ndarray) -> Contestants:
     }
 
 
+def composites(batch: np.ndarray, labels: np.ndarray) -> Contestants:
+    """Images and labels together in other spaces."""
+    source = CompositeSpace((VectorSpace(3072), IndexSpace(10, 1)))
+    images_last = Conv2DSpace((32, 32), channels=3, axes=("c", 0, 1, "b"))
+    wanted = CompositeSpace((images_last, VectorSpace(10, dtype="f4")))
+    hot, pair = one_hot(labels)["NumPy: zeros and ones"], (batch, labels)
+    return {
+        "NumPy: both by hand": lambda: (
+            batch.reshape(-1, 32, 32, 3).transpose(3, 1, 2, 0),
+            hot(),
+        ),
+        "``np_format_as``": lambda: source.np_format_as(pair, wanted),
+    }
+
+
+def columns(batch: np.ndarray) -> Contestants:
+    """A matrix cut into several by its columns."""
+    source = VectorSpace(3072)
+    wanted = CompositeSpace(
+        (VectorSpace(1000), CompositeSpace((VectorSpace(72), VectorSpace(2000))))
+    )
+    return {
+        "NumPy: slices": lambda: (batch[:, :1000], (batch[:, 1000:1072], batch[:, 1072:])),
+        "``np_format_as``": lambda: source.np_format_as(batch, wanted),
+    }
+
+
 def loaders(batch: np.ndarray, labels: np.ndarray) -> Contestants:
     """Batches of a loader, by hand and by a specification that asks for the images twice."""
     d = dv.View(input=batch, label=labels[:, 0], _spaces={"label": IndexSpace(10, 1)})
@@ -78,6 +105,8 @@ def main() -> None:
         "Vectors as images": images(batch),
         "Images as vectors": matrices(batch),
         "Labels as vectors": one_hot(labels),
+        "Images and labels": composites(batch, labels),
+        "Columns": columns(batch),
         "A loader's batches": loaders(batch, labels),
     }.items():
         print(heading(title))
