@@ -764,6 +764,18 @@ def test_statistics_warn_of_zeros_that_stand_for_what_is_missing(tmp_path, suffi
     assert len(found) == 1
 
 
+def test_what_is_missing_becomes_no_text_none():
+    texts = dv.View(np.array(["Rome", None, ""], object))
+    for dtype in ("U20", "S20"):
+        with pytest.raises(ValueError, match=r"no .*20 stands for None.*_fillna\(''\)"):
+            texts._astype(dtype)()
+        with pytest.raises(ValueError, match="None"):
+            texts._astype(dtype)(out=np.empty(3, dtype))
+        assert texts._fillna("")._astype(dtype)().tolist() == [*np.array(["Rome", "", ""], dtype)]
+        assert texts[::2]._astype(dtype)()[0] == np.array("Rome", dtype)
+    assert np.isnan(dv.View(np.array([1, None], object))._astype("f8")()[1])
+
+
 def test_texts_that_are_missing_are_saved_with_their_mask(tmp_path):
     d = in_table(tmp_path, ".csv", {"city": ["Rome", None, ""], "n": [1, 2, 3]})
     d._save(tmp_path / "t.h5")

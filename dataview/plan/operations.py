@@ -86,8 +86,19 @@ def copied(values: Any, out: np.ndarray, where: Any) -> None:
 Ufunc: TypeAlias = "np.ufunc | NumpyFunction | Masked"
 
 
+def _check_all_texts(values: np.ndarray, dtype: Any) -> None:
+    """Raise if NumPy would write None as a text of four letters."""
+    kind = np.dtype(dtype).kind
+    if values.dtype.kind == "O" and kind in "SU" and any(value is None for value in values.flat):
+        raise ValueError(
+            f"no {np.dtype(dtype)} stands for None, which is among the values; _fillna('') puts an "
+            "empty text there first"
+        )
+
+
 def _astype(values: Any, dtype: Any, casting: Any) -> np.ndarray:
     values = np.asarray(values)
+    _check_all_texts(values, dtype)
     part_is_lost = values.dtype.kind == "c" and np.dtype(dtype).kind in "iuf"
     if part_is_lost and not values.size and casting == "unsafe":
         values = values.real  # of no number, so that NumPy has nothing to warn of
@@ -153,6 +164,7 @@ def _fitting(values: Any, dtype: Any) -> np.ndarray:
 
 
 def _cast_into(values: Any, dtype: Any, casting: Any, out: np.ndarray) -> None:
+    _check_all_texts(np.asarray(values), dtype)
     np.copyto(out, values, casting=casting)
 
 
