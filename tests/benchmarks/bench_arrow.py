@@ -55,6 +55,16 @@ def by_dataview(path: Path, name: str, first: int, stop: int) -> Any:
     return dv.open(path)._field(name)[first:stop]()
 
 
+def rows_by_pyarrow(path: Path, name: str, rows: np.ndarray) -> Any:
+    """Read some rows of a column as NumPy: all groups of rows, and then these rows of them."""
+    return pq.ParquetFile(path).read(columns=[name])[name].take(pa.array(rows)).to_numpy()
+
+
+def rows_by_dataview(path: Path, name: str, rows: np.ndarray) -> Any:
+    """Read the same rows of a view."""
+    return dv.open(path)._field(name)[rows]()
+
+
 def filtered_by_pyarrow(path: Path, least: int) -> Any:
     """Read the rows above a number, by way of the groups that may have them."""
     return pq.read_table(path, columns=["x"], filters=pc.field("id") >= least)["x"].to_numpy()
@@ -97,6 +107,11 @@ def main() -> None:
                 own["dataview"] = partial(by_dataview, *asked)
                 print(f"\n{name}, rows {first} to {stop}\n")
                 print(comparison(timed(own, rounds=ROUNDS)))
+            chosen = np.sort(np.random.default_rng(0).integers(0, rows, 1000))
+            own = {"pyarrow": partial(rows_by_pyarrow, path, name, chosen)}
+            own["dataview"] = partial(rows_by_dataview, path, name, chosen)
+            print(f"\n{name}, 1000 rows\n")
+            print(comparison(timed(own, rounds=ROUNDS)))
         print(heading("rows above a number"))
         own = {
             "pyarrow": partial(filtered_by_pyarrow, path, rows * 9 // 10),
