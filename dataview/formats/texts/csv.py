@@ -262,9 +262,10 @@ def _layout(file: TextFile, options: Options) -> Layout:
         if options.header == "auto":
             csv_guesses.tell_header(rows, names, dialect, path)
     else:
-        end_empty = csv_guesses.end_empty(_sample(file, begin), len(first), dialect)
+        lacks_name = head is not None and len(head) == len(first) - 1
+        end_empty = lacks_name and csv_guesses.end_empty(_sample(file, begin), len(first), dialect)
         names = dialects.named(head, len(first), path, end_empty)
-    _tell_what_is_odd(file, begin, places, dialect, options)
+    _tell_what_is_odd(file, begin, places, dialect, options, head is not None and len(head) == 1)
     begin = places[number + 1] if number >= 0 else places[0] if places else begin
     return Layout(dialect, names, begin)
 
@@ -279,11 +280,16 @@ def _begin(file: TextFile, options: Options, dialect: Dialect) -> tuple[int, Dia
 
 
 def _tell_what_is_odd(
-    file: TextFile, begin: int, places: list[int], dialect: Dialect, options: Options
+    file: TextFile,
+    begin: int,
+    places: list[int],
+    dialect: Dialect,
+    options: Options,
+    is_alone: bool,
 ) -> None:
     """Warn of first rows that an option may be lacking for."""
     sample = _sample(file, begin)
-    if options.header == "auto" and options.names is None and len(places) > 2:
+    if is_alone and options.header == "auto" and options.names is None and len(places) > 2:
         csv_guesses.tell_title(sample, line_at(file, places[1]), dialect, file.path)
     if options.types is None:
         csv_guesses.tell_decimal(sample, dialect, file.path)

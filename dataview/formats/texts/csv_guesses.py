@@ -250,11 +250,11 @@ def tell_title(text: str, line: int, dialect: Dialect, path: str) -> None:
 
 def tell_decimal(text: str, dialect: Dialect, path: str) -> None:
     """Warn if a column seems to have numbers with a comma, as Excel writes them beside `;`."""
+    is_point = dialect.decimal == "." and dialect.thousands is None
+    if not is_point or dialect.sep != ";" or "," not in text:
+        return
     rows = _rows(text, dialect, dialect.sep)[1:]
-    is_of_excel = (
-        (dialect.decimal, dialect.thousands) == (".", None) and dialect.sep == ";" and "," in text
-    )
-    if not is_of_excel or len({len(row) for row in rows}) != 1 or len(rows[0]) == 1:
+    if len({len(row) for row in rows}) != 1 or len(rows[0]) == 1:
         return
     for number, column in enumerate(zip(*rows, strict=True), 1):
         cells_there = [cell for cell in column if cell not in dialect.missing]
