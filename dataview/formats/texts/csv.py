@@ -152,6 +152,7 @@ class CsvTable(Table):
 
     reads_rows = True
     joins_groups = True
+    most_joined = 512
 
     def __init__(self, parser: Parser, asked: Asked, found: csv_index.Found) -> None:
         super().__init__(parser.file.name, found.starts)

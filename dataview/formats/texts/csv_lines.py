@@ -10,7 +10,7 @@ import numpy as np
 
 from dataview.formats.texts.dialect import Dialect
 
-GROUP_BYTES = 1 << 11
+GROUP_BYTES = 1 << 10
 """About so much text is a group: that is parsed to read one row of it."""
 
 
