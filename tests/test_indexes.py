@@ -1,5 +1,6 @@
 """Indexes: tables that name items elsewhere, which are got when they are asked for."""
 
+import inspect
 import json
 import pickle
 
@@ -9,6 +10,7 @@ import pytest
 from PIL import Image
 
 import dataview as dv
+from dataview.formats import FORMATS, INDEX_OPTIONS
 from dataview.formats.indexes import getters
 from dataview.formats.media import decoders
 from dataview.index import gather
@@ -188,6 +190,12 @@ def test_folders_views_lines_and_other_tables_are_indexes(tmp_path):
     dv.View(filename=paths, label=[4, 2])._save(str(tmp_path / "local" / "i.parquet"))
     d = dv.open(tmp_path / "local" / "i.parquet", get="text")
     assert (d.item[0](), d.target().tolist()) == ("one.txt", [1, 0])
+
+
+def test_no_format_has_an_option_of_indexes():
+    for name, row in FORMATS.items():
+        known = inspect.signature(row.open).parameters
+        assert INDEX_OPTIONS.isdisjoint(known), name
 
 
 def test_what_is_no_index_is_refused(tmp_path, index):
