@@ -784,3 +784,12 @@ def test_texts_that_are_missing_are_saved_with_their_mask(tmp_path):
     assert found.city_mask().tolist() == [True, False, True]
     with pytest.raises(TypeError, match=r"has None, .*_fillna\(''\) gives one"):
         d.city._save(tmp_path / "u.h5")
+
+
+@pytest.mark.parametrize("axis", [0, None])
+def test_a_mean_of_numbers_that_half_floats_cannot_hold_warns_of_nothing(axis):
+    a = np.full((400_000, 2), 1e6)
+    a[1::2] += 1
+    assert (dv.View(a)._nanmean(axis=axis)() == 1e6 + 0.5).all()
+    a[7] = np.nan
+    np.testing.assert_allclose(dv.View(a)._nanmean(axis=axis)(), np.nanmean(a, axis=axis))
