@@ -18,7 +18,7 @@ PAGE = (ROOT / "doc" / "developing.rst").read_text(encoding="utf-8")
 
 # Top to bottom: a wing imports only wings that stand below it.
 WINGS = """
-    __main__ demo __init__ view show loader spaces batches samplers exchange formats
+    __main__ command __init__ view show loader spaces batches samplers exchange formats
     cache tables samples write compute plan sources index sizes errors
 """.split()
 
@@ -248,7 +248,7 @@ def toy(folder: pathlib.Path, files: dict[str, str]) -> pathlib.Path:
         ("sources/npy.py", "from ..index.keys import parse\nfrom ..index import Index"),
         ("sources/__init__.py", "from . import npy\nfrom ..index import Index"),
         ("__init__.py", "from dataview.view import View\nfrom .errors import FieldError"),
-        ("demo.py", "import dataview as dv\nimport numpy.linalg, json"),
+        ("__main__.py", "import dataview as dv\nimport numpy.linalg, json"),
         ("compute/kernel.py", "def run():\n    import numexpr\n    return numexpr"),
         (
             "compute/kernel.py",

@@ -14,10 +14,10 @@ import pytest
 
 import dataview as dv
 from children import python
-from dataview import demo
+from dataview.command import demo
 
 WITHOUT_TQDM = (
-    "import sys; sys.modules['tqdm'] = None; import dataview.__main__ as command;"
+    "import sys; sys.modules['tqdm'] = None; import dataview.command as command;"
     "sys.exit(command.main(sys.argv[1:]))"
 )
 NUMBERS = re.compile(r"-?\d+\.\d+")

@@ -1,0 +1,144 @@
+"""The commands and their options."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+import dataview
+from dataview.command import changes, reports
+
+_FIELDS = "names of fields, with commas between them; a.b is field b of field a"
+_PLACE = "a file, a folder or a URL; - is what comes from a pipe, with --format"
+
+
+def parser_of(program: str) -> argparse.ArgumentParser:
+    """Return what reads the arguments; each command has a function `run`."""
+    parser = argparse.ArgumentParser(
+        prog=program,
+        description="Look at data in files, convert them, and change them in place.",
+        epilog="The exit status is 0, 1 after a failure, 2 after wrong arguments.",
+    )
+    version = f"dataview {dataview.__version__}"
+    parser.add_argument("--version", action="version", version=version)
+    parser.add_argument("--traceback", action="store_true", help="show where an error comes from")
+    commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
+
+    def command(name: str, run: Callable[[Any], Any], about: str) -> argparse.ArgumentParser:
+        found: argparse.ArgumentParser = commands.add_parser(
+            name, help=about, description=f"{about[0].upper()}{about[1:]}."
+        )
+        found.set_defaults(run=run)
+        return found
+
+    for name, run, about in (
+        ("show", reports.show, "show fields, shapes and dtypes; no data are read"),
+        ("head", reports.head, "print the first rows"),
+        ("describe", reports.describe, "print statistics of each field, in one pass"),
+        ("plan", reports.plan, "print what would be read and computed; no data are read"),
+    ):
+        one = command(name, run, about)
+        _add_source(one)
+        one.add_argument("--fields", type=_names, metavar="NAMES", help=_FIELDS)
+        one.add_argument("--json", action="store_true", help="print JSON")
+        if name == "head":
+            one.add_argument(
+                "-n", "--rows", type=_count, default=10, help="how many rows (default: %(default)s)"
+            )
+        if name == "plan":
+            one.add_argument(
+                "--of", choices=sorted(reports.PLANS), default="reading",
+                help="of what (default: %(default)s)",
+            )  # fmt: skip
+    _add_convert(command("convert", changes.convert, "save data in another format"))
+    for name, run, about in (
+        ("center", changes.center, "subtract the mean of each column, in place"),
+        ("standardize", changes.standardize, "subtract means, divide by deviations, in place"),
+        ("clip", changes.clip, "set what lies outside of bounds to these, in place"),
+    ):
+        _add_change(command(name, run, about), name)
+    kept = command("cache", reports.cache, "list or remove the copies of remote files")
+    kept.add_argument("what", nargs="?", choices=["info", "clear"], default="info")
+    kept.add_argument("url", nargs="?", help="whose copy is removed (default: all)")
+    kept.add_argument("--json", action="store_true", help="print JSON")
+    shown = command("demo", reports.show_demo, "make a table, centre it in place, learn from it")
+    shown.add_argument(
+        "folder", nargs="?", help="where the table and the page go (default: a temporary folder)"
+    )
+    return parser
+
+
+def _add_source(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", help=_PLACE)
+    parser.add_argument("--format", help="the format, where the name does not say it")
+
+
+def _add_convert(parser: argparse.ArgumentParser) -> None:
+    _add_source(parser)
+    parser.add_argument("target", help="the new file; its name says in which format")
+    parser.add_argument("--to", help="the format of the new file, where its name does not say it")
+    parser.add_argument("--fields", type=_names, metavar="NAMES", help=_FIELDS)
+    parser.add_argument("--dtype", help="the dtype of all numbers, such as float64")
+    parser.add_argument("--compression", help="such as gzip")
+    parser.add_argument("--overwrite", action="store_true", help="replace a file that is there")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _add_change(parser: argparse.ArgumentParser, name: str) -> None:
+    parser.add_argument("path", help="a file or a folder that can be written")
+    parser.add_argument("--format", help="the format, where the name does not say it")
+    parser.add_argument("--fields", type=_names, metavar="NAMES", help=_FIELDS)
+    parser.add_argument(
+        "--columns", type=_columns, help="columns of an array: 0:3 (without 3), or 0,2,5"
+    )
+    if name == "clip":
+        parser.add_argument("--low", type=float, help="the smallest value")
+        parser.add_argument("--high", type=float, help="the greatest value")
+    parser.add_argument(
+        "--durable", choices=sorted(changes.DURABLE), default="process",
+        help="what the change survives whole: that the process is killed, a loss of power, or "
+        "nothing, which writes less (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def missing_option(chosen: argparse.Namespace) -> str:
+    """Return which option a command lacks, "" if it has all."""
+    if chosen.command == "clip" and chosen.low is None and chosen.high is None:
+        return "clip needs --low, --high or both"
+    if getattr(chosen, "path", "") == "-" and chosen.format is None:
+        return "what comes from a pipe has no name: say --format, such as --format csv"
+    return ""
+
+
+# --- values of options -------------------------------------------------------------------------
+
+
+def _names(text: str) -> list[str]:
+    found = [name for name in text.split(",") if name]
+    if not found:
+        raise argparse.ArgumentTypeError("names of fields have commas between them; got none")
+    return found
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"a number of rows is from 0 on; got {text!r}")
+    return int(text)
+
+
+def _columns(text: str) -> slice | list[int]:
+    """Return the key that a text stands for.
+
+    >>> _columns("0:3"), _columns("0,2")
+    (slice(0, 3, None), [0, 2])
+    """
+    try:
+        if ":" in text:
+            return slice(*(int(part) if part else None for part in text.split(":")))
+        return [int(part) for part in text.split(",")]
+    except (TypeError, ValueError):
+        raise argparse.ArgumentTypeError(
+            f"columns are 0:3, which leaves out 3, or 0,2,5; got {text!r}"
+        ) from None

@@ -1,0 +1,177 @@
+"""Commands that print what is in files: fields, rows, statistics, plans, and what the cache has."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import shutil
+import sys
+import tempfile
+from argparse import Namespace
+from collections.abc import Iterator
+from typing import Any
+
+import dataview as dv
+from dataview.command import demo
+from dataview.command.words import json_of, json_of_rows, size_text, table_of
+from dataview.show import Description
+
+BLOCK = 64
+"""So many rows are read and printed at a time."""
+
+
+def show(chosen: Namespace) -> Iterator[str]:
+    """Return the facts of each field."""
+    with opened(chosen) as d:
+        yield json_of({"path": chosen.path, **_facts(d)}) if chosen.json else repr(d)
+
+
+def _facts(d: dv.View) -> dict[str, Any]:
+    fields = {name: _facts(part) for name, part in d._iter_fields()}
+    known: dict[str, Any] = {
+        "length": d._length(),
+        "shape": None,
+        "dtype": d._dtype(),
+        "nbytes": None,
+    }
+    with contextlib.suppress(ValueError):  # of fields that differ in length
+        known |= {"shape": d._shape(), "nbytes": d._nbytes()}
+    return {**known, **({"meta": dict(d._meta)} if d._meta else {}), "fields": fields}
+
+
+def head(chosen: Namespace) -> Iterator[str]:
+    """Return the first rows, a block at a time."""
+    with opened(chosen) as d:
+        if not chosen.json and not chosen.rows:
+            return
+        blocks = (_columns_of(block) for block in _blocks(d, chosen.rows))
+        yield from json_of_rows(blocks) if chosen.json else table_of(blocks)
+
+
+def _blocks(d: dv.View, rows: int) -> Iterator[dv.View]:
+    """Yield blocks of the first rows; what has no rows is one block."""
+    if d._length() is None and d._shape() == ():
+        yield d[None]
+    elif rows:
+        yield from d[:rows]._minibatches(BLOCK)
+
+
+def _columns_of(d: dv.View, name: str = "") -> dict[str, Any]:
+    """Return the data of each field by its path; what a mask says is missing is None."""
+    fields = d._fields()
+    if not fields:
+        return {name: d()}
+    found: dict[str, Any] = {}
+    for own, part in d._iter_fields():
+        path = f"{name}.{own}" if name else own
+        if own.endswith("_mask") and own.removesuffix("_mask") in fields:
+            continue
+        found |= _columns_of(part, path)
+        if f"{own}_mask" in fields and path in found:
+            there = d[f"{own}_mask"]()
+            pairs = zip(found[path], there, strict=True)
+            found[path] = [value if is_there else None for value, is_there in pairs]
+    return found
+
+
+def describe(chosen: Namespace) -> Iterator[str]:
+    """Return the statistics of each field."""
+    with opened(chosen) as d:
+        found = _without_masks(d._describe())
+        yield json_of(found.asdict()) if chosen.json else repr(found)
+
+
+def _without_masks(found: Description) -> Description:
+    """Return a description without the masks of what is missing, which the fields count."""
+    masks = {f"{name}_mask" for name in found}
+    kept = {name: facts for name, facts in found.items() if name not in masks}
+    return Description(kept, found.sampled)
+
+
+PLANS: dict[str, Any] = {
+    "reading": lambda d: d,
+    "center": lambda d: d - d._nanmean(axis=0),
+    "standardize": lambda d: (d - d._nanmean(axis=0)) / d._nanstd(axis=0),
+}
+"""What there is a plan of, as a view."""
+
+
+def plan(chosen: Namespace) -> Iterator[str]:
+    """Return what would be read and computed."""
+    with opened(chosen) as d:
+        parts = {} if chosen.of == "reading" else dict(_numbers(d))
+        of = PLANS[chosen.of]
+        plans: dict[str, Any] = {name: of(part) for name, part in parts.items()}
+        whole = dv.View(**plans) if plans else of(d)
+        found = whole._explain()
+        yield json_of(dataclasses.asdict(found)) if chosen.json else repr(found)
+
+
+def _numbers(d: dv.View, name: str = "") -> Iterator[tuple[str, dv.View]]:
+    """Yield the fields of floating point numbers by their paths."""
+    for own, part in d._iter_fields():
+        path, dtype = f"{name}.{own}" if name else own, part._dtype()
+        if part._fields():
+            yield from _numbers(part, path)
+        elif dtype is not None and dtype.kind in "fc":
+            yield path, part
+
+
+def cache(chosen: Namespace) -> Iterator[str]:
+    """List the copies of remote files, or remove them."""
+    if chosen.what == "clear":
+        freed = dv.cache.clear(chosen.url)
+        yield json_of({"freed": freed}) if chosen.json else f"removed: {size_text(freed)}"
+        return
+    found = dv.cache.info()
+    if chosen.json:
+        yield json_of(found._asdict() | {"files": [one._asdict() for one in found.files]})
+        return
+    limit = "" if found.limit is None else f" of {size_text(found.limit)}"
+    yield f"{found.folder}: {len(found.files)} files, {size_text(found.bytes)}{limit}"
+    yield from (f"{size_text(one.bytes):>10}  {one.url}" for one in found.files)
+
+
+def show_demo(chosen: Namespace) -> Iterator[str]:
+    """Run the demo, which prints by itself."""
+    demo.run(chosen.folder)
+    return iter(())
+
+
+# --- what is opened ----------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def opened(chosen: Namespace, **options: Any) -> Iterator[dv.View]:
+    """Open what the arguments name, with the fields that they name."""
+    with contextlib.ExitStack() as stack:
+        path = chosen.path
+        if path == "-":
+            path = stack.enter_context(_piped())
+        d = stack.enter_context(dv.open(path, format=chosen.format, **options))
+        yield d if chosen.fields is None else with_fields(d, chosen.fields)
+
+
+def with_fields(d: dv.View, names: list[str]) -> dv.View:
+    """Return the record of some fields, of which each may lie within others."""
+    if all(name in d._fields() or "." not in name for name in names):
+        return d._select(names)  # with what says which values are missing
+    chosen: dict[str, Any] = {name: field_at(d, name) for name in names}
+    return dv.zip(**chosen)
+
+
+def field_at(d: dv.View, path: str) -> dv.View:
+    """Return the field of a name, or of names with dots between them."""
+    if path in d._fields() or "." not in path:
+        return d[path]
+    outer, _, inner = path.partition(".")
+    return field_at(d[outer], inner)
+
+
+@contextlib.contextmanager
+def _piped() -> Iterator[str]:
+    """Copy what comes through a pipe to a temporary file, since files are not read in order."""
+    with tempfile.NamedTemporaryFile(prefix="dataview-") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+        file.flush()
+        yield file.name
