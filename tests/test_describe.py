@@ -14,6 +14,7 @@ import dataview as dv
 from children import printed
 from counting import Rows
 from dataview.compute import sampled_rows
+from dataview.show import page
 from dataview.sizes import sizes
 from oracle import examples, fill
 
@@ -201,6 +202,7 @@ def test_a_description_is_text_html_and_plain_dictionaries():
     found = d._describe()
     assert repr(found).count("\n") == 2
     html = found._repr_html_()
+    html = html.replace(page.STYLE, "")
     assert "<b>" not in html and "<i>" not in html and "&lt;b&gt;" in html
     plain = found.asdict()
     assert type(plain["x"]) is dict and plain["x"]["missing"] == 1 and plain["x"]["mean"] == 1.5
@@ -209,6 +211,31 @@ def test_a_description_is_text_html_and_plain_dictionaries():
     with pytest.raises(TypeError):
         found["x"]["mean"] = 0
     assert pickle.loads(pickle.dumps(found)) == found
+
+
+def test_columns_are_described_one_by_one_on_request(rng):
+    points = rng.standard_normal((50, 4))
+    d = dv.View(points, xy=np.s_[:2], z=2)
+    found = d._describe(columns=True)
+    assert list(found) == ["xy[0]", "xy[1]", "z"]
+    assert found["xy[1]"] == dv.View(points[:, 1])._describe()[""]
+    assert list(dv.View(points)._describe(columns=True)) == ["[0]", "[1]", "[2]", "[3]"]
+    rows = Rows(50)
+    assert len(rows.view._describe(columns=True)) == 3
+    assert rows.counts() == [1] * 50
+
+
+@pytest.mark.parametrize("dtype", ["f8", "i2", "?", "M8[s]", "f4"])
+def test_a_histogram_counts_tenths_of_the_range(rng, dtype):
+    a = rng.integers(0, 2 if dtype == "?" else 90, 500).astype(dtype)
+    found = dv.View(a)._describe()
+    told = found[""]["histogram"]
+    assert told == tuple(np.histogram(a.astype("i8"), 10)[0])
+    line = repr(found).splitlines()[1]
+    assert sum(sign in "▁▂▃▄▅▆▇█" for sign in line) == 10
+    assert found._repr_html_().count("<svg") == 1
+    assert "histogram" not in dv.View(np.array([-1.7e308, 1.7e308]))._describe()[""]
+    assert dv.View(np.zeros(3))._describe()[""]["histogram"] == (0, 0, 0, 0, 0, 3, 0, 0, 0, 0)
 
 
 def test_what_has_no_end_is_refused():

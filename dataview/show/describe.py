@@ -23,7 +23,7 @@ from dataview.compute import (
     sampled_rows,
     settle,
 )
-from dataview.plan.build import at_path, field, stored, with_fields
+from dataview.plan.build import at_path, field, keyed, stored, with_fields
 from dataview.plan.fields import Fields, Window
 from dataview.plan.gaps import masks_in as noted_masks
 from dataview.plan.guards import check_ends
@@ -32,6 +32,7 @@ from dataview.plan.node import Node
 from dataview.plan.operations import is_present, may_be_missing
 from dataview.plan.ragged import Ragged
 from dataview.samples import lengths as lengths_of
+from dataview.show.page import STYLE
 from dataview.show.words import escape, harmless
 from dataview.sizes import sizes
 from dataview.sources import ArraySource, Memo
@@ -51,7 +52,12 @@ QUARTERS = {"25%": 0.25, "50%": 0.5, "75%": 0.75}
 REPEATED = ("distinct", "most frequent", "times")
 LENGTHS = ("shortest", "longest")
 FROM_SAMPLE = (*QUARTERS, *REPEATED)
-COLUMNS = ("count", "missing", "mean", "std", "min", *QUARTERS, "max", *REPEATED, *LENGTHS)
+COLUMNS = (
+    *("count", "missing", "mean", "std", "min", *QUARTERS, "max", "histogram"),
+    *(*REPEATED, *LENGTHS),
+)
+BINS = 10
+BLOCKS = "▁▂▃▄▅▆▇█"
 
 
 class Description(Mapping[str, Mapping[str, Any]]):
@@ -84,13 +90,14 @@ class Description(Mapping[str, Mapping[str, Any]]):
         return "\n".join("  ".join(line).rstrip() for line in lines)
 
     def _repr_html_(self) -> str:
-        head, *rows = [[escape(cell) for cell in row] for row in self._cells()]
-        parts = ["<table><thead><tr>", *(f"<th>{cell}</th>" for cell in head)]
-        parts.append("</tr></thead><tbody>")
-        for name, *cells in rows:
-            values = "".join(f"<td>{cell}</td>" for cell in cells)
-            parts.append(f'<tr><th style="text-align:left">{name}</th>{values}</tr>')
-        return "".join([*parts, "</tbody></table>"])
+        head, *rows = self._cells()
+        parts = [STYLE, '<div class="dataview"><table><tr>']
+        parts += [*(f"<th>{escape(cell)}</th>" for cell in head), "</tr>"]
+        for row in rows:
+            cells = [_bars(cell) if cell[:1] in {*BLOCKS} else escape(cell) for cell in row]
+            values = "".join(f'<td class="n">{cell}</td>' for cell in cells[1:])
+            parts.append(f"<tr><td>{cells[0]}</td>{values}</tr>")
+        return "".join([*parts, "</table></div>"])
 
     def _cells(self) -> list[list[str]]:
         """Return the table as texts: a row for each field, a column for each statistic."""
@@ -108,6 +115,8 @@ class Description(Mapping[str, Mapping[str, Any]]):
 
 
 def _cell(value: Any, is_estimate: bool) -> str:
+    if isinstance(value, tuple):
+        return blocks_of(value)
     text = f"{value:.4g}" if isinstance(value, float) else harmless(str(value), 24)
     return f"≈{text}" if is_estimate else text
 
@@ -118,18 +127,22 @@ def _cell(value: Any, is_estimate: bool) -> str:
 class _Leaf(NamedTuple):
     """A field to describe: the node that holds its data, and the field's path in it.
 
+    A number in the path is that of a column.
+
     `mask` is the field beside it that is true where it has data, if there is one.
     """
 
     name: str
     root: Node
-    path: tuple[str, ...]
+    path: tuple[str | int, ...]
     mask: Node | None = None
 
 
-def described(node: Node) -> Description:
-    """Return the statistics of each field."""
+def described(node: Node, columns: bool = False) -> Description:
+    """Return the statistics of each field, or of each column of fields that have several."""
     leaves = list(_leaves(node, ""))
+    if columns:
+        leaves = [part for leaf in leaves for part in _columns(leaf)]
     roots = _roots(leaves)
     for root in roots:
         check_ends(root, "_describe")
@@ -180,6 +193,23 @@ def _windows(root: Node, fields: Fields, name: str, path: tuple[str, ...]) -> It
             yield from _windows(root, part.fields, _joined(name, own), inner)
 
 
+def _columns(leaf: _Leaf) -> Iterator[_Leaf]:
+    """Yield the columns of a field, itself if it has no axis of columns."""
+    check_ends(leaf.root, "_describe")
+    shape = known_shape(_at(leaf.root, leaf.path))
+    if len(shape) < 2:
+        yield leaf
+    for number in range(shape[1] if len(shape) > 1 else 0):
+        yield leaf._replace(name=f"{leaf.name}[{number}]", path=(*leaf.path, number))
+
+
+def _at(node: Node, path: tuple[str | int, ...]) -> Node:
+    """Return the field, and the column of it, that a path leads to."""
+    for step in path:
+        node = at_path(node, [step]) if isinstance(step, str) else keyed(node, (slice(None), step))
+    return node
+
+
 def _joined(outer: str, name: str) -> str:
     return f"{outer}.{name}" if outer else name
 
@@ -196,7 +226,7 @@ def _summaries(leaves: list[_Leaf]) -> list[_Summary]:
     step = max(1, sizes.block_bytes // max(1, sum(map(_row_bytes, roots))))
     shared = have_makers_in_common(roots)
     cuts = cuts_along(0, count, min(step, rows_of_request(roots)) if shared else step)
-    templates = [at_path(leaf.root, leaf.path) for leaf in leaves]
+    templates = [_at(leaf.root, leaf.path) for leaf in leaves]
     numbers = _samples_of(templates, count)
 
     def parts(cut: Cut) -> list[_Summary]:
@@ -205,7 +235,7 @@ def _summaries(leaves: list[_Leaf]) -> list[_Summary]:
             blocks = {id(root): _block(root, cut, memo) for root in roots}
         found = []
         for leaf, rows in zip(leaves, numbers, strict=True):
-            data = evaluate(at_path(blocks[id(leaf.root)], leaf.path))
+            data = evaluate(_at(blocks[id(leaf.root)], leaf.path))
             low, high = np.searchsorted(rows, [cut.start, cut.stop])
             places = rows[low:high] - cut.start
             if leaf.mask is not None:
@@ -331,6 +361,8 @@ class _Summary:
             with np.errstate(all="ignore"):
                 quarters = np.quantile(numbers, [*QUARTERS.values()])
             found |= zip(QUARTERS, map(_plain, quarters), strict=True)
+        if len(sample) and "min" in self.states and (counts := _histogram(sample, found)):
+            found["histogram"] = counts
         found |= self._repeated(sample)
         return found | {name: int(self.states[name]) for name in LENGTHS if name in self.states}
 
@@ -353,6 +385,40 @@ class _Summary:
             found["most frequent"] = _plain(most)
             found["times"] = round(int(counts.max()) * known / len(sample))
         return found
+
+
+def _histogram(sample: np.ndarray, found: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return how many elements of a sample lie in each tenth from the least to the largest.
+
+    >>> _histogram(np.array([0, 1, 1, 10]), {"min": 0, "max": 10})
+    (1, 2, 0, 0, 0, 0, 0, 0, 0, 1)
+    """
+    is_time = sample.dtype.kind in "mM"
+    low, high = (float(v.astype(np.int64) if is_time else v) for v in (found["min"], found["max"]))
+    if not math.isfinite(high - low):
+        return ()
+    numbers = (sample.astype(np.int64) if is_time else sample).astype(np.float64)
+    return tuple(np.histogram(numbers, BINS, (low, high))[0].tolist())
+
+
+def blocks_of(counts: tuple[int, ...]) -> str:
+    """Return numbers as blocks of so many heights; what is not 0 is higher than what is.
+
+    >>> blocks_of((0, 1, 50, 100))
+    '▁▂▅█'
+    """
+    most = max(counts, default=0) or 1
+    return "".join(BLOCKS[math.ceil(7 * count / most)] for count in counts)
+
+
+def _bars(blocks: str) -> str:
+    """Return blocks as bars in the colour of the page."""
+    heights = [2 * (BLOCKS.index(block) + 1) for block in blocks]
+    bars = "".join(f"M{6 * n} 16v-{height}h5v{height}z" for n, height in enumerate(heights))
+    return (
+        f'<svg role="img" aria-label="{blocks}" width="{6 * len(blocks)}" height="16" '
+        f'fill="var(--dataview)"><path d="{bars}"/></svg>'
+    )
 
 
 def _estimated(counts: np.ndarray, known: int) -> int:

@@ -219,16 +219,17 @@ class StatisticVerbs(BaseView):
         """
         return like(self, distinct(node_of(self), counts))
 
-    def _describe(self) -> Description:
+    def _describe(self, columns: bool = False) -> Description:
         """Return statistics of each field, as a table and as a mapping by field.
 
-        One pass reads everything; `≈` marks estimates from a sample of many rows.
+        One pass reads everything; `≈` marks estimates from a sample of many rows. With `columns`
+        each column of a field has a line of its own.
 
         >>> import dataview as dv
         >>> dv.View(x=[1.0, 2.0, 3.0])._describe()["x"]["mean"]
         2.0
         """
-        return described(collected(with_lengths(node_of(self))))
+        return described(collected(with_lengths(node_of(self))), columns)
 
 
 _Some = TypeVar("_Some", bound=BaseView)
