@@ -1,8 +1,16 @@
-"""A view as words, formula, picture, HTML and plan, never by reading; `describe` reads."""
+"""A view as words, formula, picture, HTML and plan, never by reading.
+
+What reads is named so: `describe`, and pictures of rows that are asked for.
+"""
 
 from dataview.show.describe import Description, described
 from dataview.show.display import text, title
 from dataview.show.explain import Explanation, explained
+from dataview.show.gallery import Gallery, gallery
 from dataview.show.page import html
+from dataview.show.plots import plotted
 
-__all__ = ["Description", "Explanation", "described", "explained", "html", "text", "title"]
+__all__ = [
+    "Description", "Explanation", "Gallery", "described", "explained", "gallery", "html", "plotted",
+    "text", "title",
+]  # fmt: skip

@@ -6,10 +6,14 @@ import operator
 from collections.abc import Sequence
 from typing import Any, Self, TypeVar, cast
 
-from dataview import show
+from dataview import samples, show
+from dataview.plan.kinds import nbytes_of
 from dataview.plan.node import Node
 from dataview.view import declare, lengths
 from dataview.view.face import BaseView, is_seen, node_of, seen
+
+ROWS_SHOWN, ROWS_PLOTTED, DRAWN_BYTES = 100, 10_000, 1 << 26
+"""How many rows are drawn if it is not said, and how many bytes they have at most."""
 
 
 class DisplayVerbs(BaseView):
@@ -43,6 +47,35 @@ class DisplayVerbs(BaseView):
         (3,)
         """
         return _seen(cast(Self, cast(Any, self)._shuffled(seed)), slice(_count(n)))
+
+    def _show(self, n: int | None = None) -> show.Gallery:
+        """Return pictures of the first rows, as a page in a notebook and as text elsewhere.
+
+        Space, dtype and shape say which: images, curves, points, counts of classes, histograms of
+        numbers, texts. Only these rows are read: n, or a hundred, fewer if they have many bytes.
+
+        >>> import dataview as dv
+        >>> dv.View(kind=["b", "a", "b", "b"], size=[1.0, 2.0, 2.5, 4.0])._show()
+        the first 4 rows
+        kind: counts
+          b  ██████████████████████████████ 3
+          a  ██████████ 1
+        size: numbers
+          1.0 █▁▁█▁█▁▁▁█ 4.0
+        """
+        data = _first(self, n, ROWS_SHOWN)
+        count = data.count
+        rows = "one sample" if count is None else f"the first {count} rows"
+        return show.gallery(data, rows)
+
+    def _plot(self, n: int | None = None, ax: Any = None) -> Any:
+        """Draw the first rows by matplotlib, as `_show` draws them; return the axes.
+
+        These are n rows, or ten thousand, fewer if they have many bytes.
+        A view of several fields makes an array of axes, one for each field. `ax` are axes to draw
+        a single field on.
+        """
+        return show.plotted(_first(self, n, ROWS_PLOTTED), ax)
 
     def __format__(self, spec: str) -> str:
         return format(self(), spec) if spec else str(self)
@@ -78,6 +111,17 @@ _Some = TypeVar("_Some", bound=BaseView)
 def _seen(view: _Some, rows: slice) -> _Some:
     """Return rows of a view whose display reads them."""
     return cast(_Some, seen(cast(Any, view)[rows]))
+
+
+def _first(view: BaseView, n: int | None, most: int) -> Node:
+    """Return the first rows of a view in memory, all of a view that has no rows."""
+    whole = node_of(view)
+    if whole.shape == ():
+        return declare.freeze(whole)
+    size, length = nbytes_of(whole), samples.length_of(whole)
+    if n is None and size and length:
+        most = max(1, min(most, int(DRAWN_BYTES * length // size)))
+    return declare.freeze(node_of(cast(Any, view)[: most if n is None else _count(n)]))
 
 
 def _asked(view: BaseView) -> Node | None:

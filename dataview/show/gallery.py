@@ -1,0 +1,200 @@
+"""Pictures of some rows: as a page with images and drawings, and as text everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from dataview.plan.node import Node
+from dataview.show.cells import CUT, element_texts
+from dataview.show.describe import BINS, BLOCKS, blocks_of
+from dataview.show.looks import Look, counts_of, looks_of
+from dataview.show.page import STYLE
+from dataview.show.png import image_tag
+from dataview.show.thumbnails import pixels_of
+from dataview.show.words import escape, harmless
+
+IMAGES, PIXELS, PAGE_BYTES = 16, 96, 2_000_000
+LETTERS, LETTERS_WIDE, LETTERS_HIGH, IMAGES_OF_LETTERS = " .:-=+*#%@", 24, 12, 3
+CURVES, WORDS, BAR = 8, 10, 30
+WIDTH, HEIGHT = 320, 100
+
+
+class Gallery:
+    """The pictures of a view's fields."""
+
+    def __init__(self, looks: Sequence[Look], rows: str) -> None:
+        self.looks = tuple(looks)
+        self._rows = rows
+
+    def __repr__(self) -> str:
+        lines = [self._rows]
+        for look in self.looks:
+            lines.append(f"{look.name or 'data'}: {look.kind}")
+            lines += [f"  {line}".rstrip() for line in TEXTS[look.kind](look.rows)]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        parts = [STYLE, f'<div class="dataview"><div>{escape(self._rows)}</div>']
+        for look in self.looks:
+            title = f"<summary>{escape(look.name or 'data')}: {look.kind}</summary>"
+            parts.append(f"<details open>{title}{PAGES[look.kind](look.rows)}</details>")
+        return "\n".join([*parts, "</div>"])
+
+
+def gallery(data: Node, rows: str) -> Gallery:
+    """Return the pictures of data in memory; `rows` says which they are."""
+    return Gallery(looks_of(data), rows)
+
+
+def _shares(rows: np.ndarray) -> np.ndarray:
+    """Return numbers as shares of their range; 0 for what is no number."""
+    wide = rows.astype(np.float64)
+    known = wide[np.isfinite(wide)]
+    low, high = (known.min(), known.max()) if known.size else (0.0, 1.0)
+    scaled: np.ndarray = np.nan_to_num((wide - low) / ((high - low) or 1.0), posinf=1, neginf=0)
+    return scaled.clip(0, 1)
+
+
+# --- text ----------------------------------------------------------------------------------------
+
+
+def _images_text(rows: np.ndarray) -> list[str]:
+    drawn = []
+    for image in rows[:IMAGES_OF_LETTERS]:
+        grey = pixels_of(image, LETTERS_WIDE)[..., :3].mean(-1)[::2]
+        drawn.append([["".join(LETTERS[int(v * 9 / 255)] for v in line)] for line in grey.tolist()])
+    return ["  ".join(cell for (cell,) in lines) for lines in zip(*drawn, strict=True)]
+
+
+def _curves_text(rows: np.ndarray) -> list[str]:
+    scaled = _shares(rows[:CURVES])
+    places = np.linspace(0, scaled.shape[1] - 1, min(60, scaled.shape[1])).astype(int)
+    lines = ["".join(BLOCKS[int(v * 7)] for v in row) for row in scaled[:, places].tolist()]
+    return lines + [CUT] * (len(rows) > CURVES)
+
+
+def _points_text(rows: np.ndarray) -> list[str]:
+    grid = [[" "] * (2 * LETTERS_WIDE) for _ in range(LETTERS_HIGH)]
+    across, up = _shares(rows[:, 0]), _shares(rows[:, 1])
+    for x, y in zip(across.tolist(), up.tolist(), strict=True):
+        grid[LETTERS_HIGH - 1 - int(y * (LETTERS_HIGH - 1))][int(x * (2 * LETTERS_WIDE - 1))] = "·"
+    return ["".join(line) for line in grid]
+
+
+def _counts_text(rows: np.ndarray) -> list[str]:
+    values, counts = counts_of(rows)
+    names = [harmless(str(value), 24) for value in values]
+    width = max(map(len, names))
+    bars = ["█" * max(1, round(BAR * count / counts[0])) for count in counts]
+    cells = zip(names, bars, counts, strict=True)
+    return [f"{name.ljust(width)}  {bar} {count}" for name, bar, count in cells]
+
+
+def _numbers_text(rows: np.ndarray) -> list[str]:
+    known, counts = _histogram(rows)
+    if not known.size:
+        return ["no finite numbers"]
+    low, high = _range_texts(known, rows)
+    if low == high:
+        return [low]
+    return [f"{low} {blocks_of(tuple(counts))} {high}"]
+
+
+def _words_text(rows: np.ndarray) -> list[str]:
+    return element_texts(rows[:WORDS]) + [CUT] * (len(rows) > WORDS)
+
+
+def _histogram(rows: np.ndarray) -> tuple[np.ndarray, list[int]]:
+    """Return the finite numbers, and how many there are in each part of their range."""
+    numbers = rows.astype(np.float64)
+    known = numbers[np.isfinite(numbers)]
+    places = np.minimum((_shares(known) * BINS).astype(int), BINS - 1)
+    return known, np.bincount(places, minlength=BINS).tolist()
+
+
+def _range_texts(known: np.ndarray, rows: np.ndarray) -> list[str]:
+    return element_texts(np.array([known.min(), known.max()]).astype(rows.dtype))
+
+
+# --- pages ---------------------------------------------------------------------------------------
+
+
+def _images_page(rows: np.ndarray) -> str:
+    tags = [image_tag(pixels_of(image, PIXELS), "a row", PIXELS) for image in rows[:IMAGES]]
+    most = PAGE_BYTES // max(map(len, tags))
+    return "\n".join(tags[: max(1, most)])
+
+
+def _svg(inside: str, height: int = HEIGHT) -> str:
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
+        f'fill="var(--dataview)" font-size="12">{inside}</svg>'
+    )
+
+
+def _curves_page(rows: np.ndarray) -> str:
+    scaled = _shares(rows[:CURVES])
+    places = np.linspace(0, scaled.shape[1] - 1, min(WIDTH, scaled.shape[1])).astype(int)
+    across = np.linspace(2, WIDTH - 2, len(places))
+    drawn = []
+    for number, row in enumerate(scaled[:, places]):
+        down = number * HEIGHT // 2 + 46 - row * 42
+        points = " ".join(f"{x:.0f},{y:.1f}" for x, y in zip(across, down, strict=True))
+        drawn.append(f'<polyline points="{points}" fill="none" stroke="var(--dataview)"/>')
+    return _svg("".join(drawn), len(drawn) * HEIGHT // 2)
+
+
+def _points_page(rows: np.ndarray) -> str:
+    across = (_shares(rows[:, 0]) * (WIDTH - 12) + 6).tolist()
+    down = (HEIGHT * 2 - 6 - _shares(rows[:, 1]) * (HEIGHT * 2 - 12)).tolist()
+    dots = "".join(f"M{x:.0f} {y:.0f}h0" for x, y in zip(across, down, strict=True))
+    look = 'fill="none" stroke="var(--dataview)" stroke-width="4" stroke-linecap="round"'
+    return _svg(f'<path d="{dots}" {look}/>', 2 * HEIGHT)
+
+
+def _counts_page(rows: np.ndarray) -> str:
+    values, counts = counts_of(rows)
+    lines = []
+    for value, count in zip(values, counts, strict=True):
+        length = max(1, 300 * count // counts[0])
+        bar = _svg(f'<path d="M0 2h{length}v12h-{length}z"/>', 16)
+        name = escape(harmless(str(value), 24))
+        lines.append(f'<tr><td>{name}</td><td class="n">{count}</td><td>{bar}</td></tr>')
+    return f"<table>{''.join(lines)}</table>"
+
+
+def _numbers_page(rows: np.ndarray) -> str:
+    known, counts = _histogram(rows)
+    if not known.size:
+        return "no finite numbers"
+    most, width = max(counts), WIDTH // BINS
+    heights = [round(80 * count / most) for count in counts]
+    bars = "".join(f"M{n * width} 84v-{h}h{width - 2}v{h}z" for n, h in enumerate(heights))
+    low, high = _range_texts(known, rows)
+    ends = f'<text y="98">{low}</text><text x="{WIDTH}" y="98" text-anchor="end">{high}</text>'
+    return _svg(f'<path d="{bars}"/><g fill="currentColor">{ends}</g>')
+
+
+def _words_page(rows: np.ndarray) -> str:
+    lines = "".join(f"<tr><td>{escape(line)}</td></tr>" for line in _words_text(rows))
+    return f"<table>{lines}</table>"
+
+
+TEXTS: dict[str, Callable[[np.ndarray], list[str]]] = {
+    "images": _images_text,
+    "curves": _curves_text,
+    "points": _points_text,
+    "counts": _counts_text,
+    "numbers": _numbers_text,
+    "words": _words_text,
+}
+PAGES: dict[str, Callable[[np.ndarray], str]] = {
+    "images": _images_page,
+    "curves": _curves_page,
+    "points": _points_page,
+    "counts": _counts_page,
+    "numbers": _numbers_page,
+    "words": _words_page,
+}

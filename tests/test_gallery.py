@@ -1,0 +1,139 @@
+"""`_show` and `_plot`: each field drawn as its space, its dtype and its shape say; few rows read.
+
+After an intended change, write the stored files anew, and read the difference before you commit:
+DATAVIEW_UPDATE_SNAPSHOTS=1 pytest tests/test_gallery.py
+"""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+
+import dataview as dv
+from counting import Rows
+from recorded import cases_of, check_files, check_text
+
+
+def balls(count):
+    """Images of a disc that moves."""
+    side = np.arange(28) - 14
+    return np.stack(
+        [(np.add.outer(side**2, (side - n) ** 2) < 80) * np.uint8(255) for n in range(count)]
+    ).astype("u1")
+
+
+def cases():
+    rng = np.random.default_rng(0)
+    numbers = rng.normal(size=(40, 2))
+    return {
+        "images": dv.View(image=balls(5), label=[0, 1, 0, 1, 0]),
+        "curves": dv.View(np.sin(np.outer([1, 2], np.linspace(0, 9, 200)))),
+        "points": dv.View(numbers),
+        "columns": dv.View(
+            {
+                "kind": np.array(["one", "<b>"])[rng.integers(0, 2, 40)],
+                "size": numbers[:, 0],
+                "word": [f"word {n}\n" for n in range(40)],
+                "inner": {"count": np.arange(40)},
+            }
+        ),
+        "sample": dv.View(image=balls(1)[0], label=3, _rank=0),
+        "nothing_finite": dv.View(np.full(3, np.nan)),
+    }
+
+
+@pytest.fixture(scope="module")
+def shown():
+    return {name: view._show() for name, view in cases().items()}
+
+
+def files_of(name, gallery):
+    return {f"{name}.txt": f"{gallery!r}\n", f"{name}.html": f"{gallery._repr_html_()}\n"}
+
+
+def test_every_case_has_its_files(shown):
+    files = [files_of(name, gallery) for name, gallery in shown.items()]
+    check_files("gallery", {name: text for two in files for name, text in two.items()})
+
+
+@pytest.mark.parametrize("name", cases_of("gallery"))
+def test_a_gallery_is_shown_as_in_its_files(name, shown):
+    for file, text in files_of(name, shown[name]).items():
+        check_text("gallery", file, text)
+
+
+def test_pages_are_well_formed_and_harmless(shown):
+    for gallery in shown.values():
+        page = gallery._repr_html_()
+        assert "<script" not in page and "<b>" not in page
+        for drawing in re.findall("<svg.*?</svg>", page):
+            ET.fromstring(drawing)
+
+
+@pytest.mark.parametrize(
+    ("view", "kind"),
+    [
+        (dv.View(np.zeros((3, 28, 28), "u1")), "images"),
+        (dv.View(np.zeros((3, 32, 32, 3))), "images"),
+        (dv.View(a=np.zeros((3, 9)), _spaces={"a": dv.spaces.Conv2DSpace((3, 3), 1)}).a, "images"),
+        (
+            dv.View(a=np.zeros((3, 50, 2)), _spaces={"a": dv.spaces.Conv1DSpace(50, 2)}).a,
+            "curves",
+        ),
+        (dv.View(np.zeros((3, 50))), "curves"),
+        (dv.View(np.zeros((3, 2))), "points"),
+        (dv.View(np.zeros((3, 5))), "numbers"),
+        (dv.View(np.zeros(30, int)), "counts"),
+        (dv.View(np.arange(300)), "numbers"),
+        (dv.View([True, False]), "counts"),
+        (dv.View(["a", "a", "b", "b"]), "counts"),
+        (dv.View([f"{n}" for n in range(100)]), "words"),
+        (dv.View(np.array([None, [1], 2], object)), "words"),
+        (dv.View(np.array(["2020-01-01"], "M8[D]")), "words"),
+        (dv.ragged([[1, 2], [3]]), "words"),
+    ],
+)
+def test_each_field_is_drawn_as_it_is(view, kind):
+    (look,) = view._show().looks
+    assert look.kind == kind
+    assert view._show()._repr_html_()
+    assert repr(view._show())
+
+
+def test_only_the_rows_that_are_shown_are_read():
+    rows = Rows(50)
+    gallery = rows.view._show(4)
+    assert rows.counts() == [1] * 4 + [0] * 46
+    repr(gallery), gallery._repr_html_()
+    assert rows.counts() == [0] * 50
+    wide = dv.View(lambda n: np.zeros(1 << 22), _length=1000)._probe()
+    assert len(wide._show().looks[0].rows) == 2
+    stream = dv.View(lambda: iter([{"a": 1}, {"a": 2}]))
+    assert stream._show(1).looks[0].rows.tolist() == [1]
+
+
+@pytest.mark.clients
+def test_matplotlib_draws_the_same():
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    found = cases()
+    axes = found["columns"]._plot()
+    assert [ax.get_title() for ax in axes] == ["kind", "size", "word", "inner.count"]
+    assert axes[0].patches[0].get_height() >= 20
+    assert sum(bar.get_height() for bar in axes[1].patches) == 40
+    assert found["images"].image._plot().images[0].get_array().shape == (28, 140)
+    assert len(found["curves"]._plot().lines) == 2
+    _, ax = plt.subplots()
+    assert found["points"]._plot(ax=ax) is ax
+    assert len(ax.collections[0].get_offsets()) == 40
+    with pytest.raises(ValueError, match="ax= is for one field; the view has 2"):
+        found["images"]._plot(ax=ax)
+    with pytest.raises(ValueError, match="nothing to plot"):
+        dv.View(np.zeros(0))._plot()
+    plt.close("all")
