@@ -10,7 +10,7 @@ from dataview import samples, show
 from dataview.plan.kinds import nbytes_of
 from dataview.plan.node import Node
 from dataview.view import declare, lengths
-from dataview.view.face import BaseView, is_seen, node_of, seen
+from dataview.view.face import BaseView, import_hooks, is_seen, node_of, seen
 
 ROWS_SHOWN, ROWS_PLOTTED, DRAWN_BYTES = 100, 10_000, 1 << 26
 """How many rows are drawn if it is not said, and how many bytes they have at most."""
@@ -134,3 +134,21 @@ def _count(n: Any) -> int:
     if count < 0:
         raise ValueError(f"the number of rows to see is 0 or more; got {count}")
     return count
+
+
+# --- completion ----------------------------------------------------------------------------------
+
+
+def _allow_completion(kind: type[Any]) -> None:
+    """Let IPython look at fields of fields to complete them: an attribute of a view reads nothing.
+
+    Not at parts, since a view as a key is evaluated.
+    """
+    from IPython.core.guarded_eval import EVALUATION_POLICIES
+
+    allowed = getattr(EVALUATION_POLICIES.get("limited"), "allowed_getattr_external", None)
+    if isinstance(allowed, set):
+        allowed.add((kind.__module__, kind.__name__))
+
+
+import_hooks["IPython.core.guarded_eval"] = _allow_completion
