@@ -345,6 +345,14 @@ def test_only_rows_that_were_asked_for_are_read():
             assert max(counts) == 1
 
 
+def test_to_display_samples_that_come_once_leaves_them():
+    stream = dv.View(iter([1, 2, 3]))
+    head = stream._head(2)
+    assert "can be read once" in repr(head)
+    assert "1 2" not in head._repr_html_()
+    assert head().tolist() == [1, 2]
+
+
 def test_head_and_tail_are_parts_like_others():
     d = dv.View(x=np.arange(9), y=np.arange(9) * 2.0)
     assert d._head(2) == d[:2] and d._tail(2) == d[-2:] and len(d._tail(0)) == 0

@@ -125,8 +125,13 @@ def _first(view: BaseView, n: int | None, most: int) -> Node:
 
 
 def _asked(view: BaseView) -> Node | None:
-    """Return the data of rows that were asked for in order to see them."""
-    return declare.freeze(node_of(view)) if is_seen(view) else None
+    """Return the data of rows that were asked for in order to see them.
+
+    Samples that can be read once are left for who uses them.
+    """
+    node = node_of(view)
+    is_once = isinstance(node, samples.Stream) and not node.samples.restarts
+    return declare.freeze(node) if is_seen(view) and not is_once else None
 
 
 def _count(n: Any) -> int:
