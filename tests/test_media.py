@@ -266,8 +266,8 @@ def test_texts(tmp_path):
 def test_arrays_as_rows(tmp_path):
     for number in range(3):
         np.save(tmp_path / f"{number}.npy", np.full((2, 2), number))
-    assert dv.open(tmp_path)._fields() == ("0", "1", "2")  # as ever
-    d = dv.open(tmp_path, format="media")
+    assert dv.open(tmp_path, layout="fields")._fields() == ("0", "1", "2")
+    d = dv.open(tmp_path, layout="files")
     assert d.array._shape() == (3, 2, 2)
     assert d.array[:, 0, 0]().tolist() == [0, 1, 2]
     np.save(tmp_path / "3.npy", np.zeros((5, 2), int))
