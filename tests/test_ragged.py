@@ -448,7 +448,7 @@ def test_what_is_padded_is_read_only_and_sees_later_writes():
     padded = view._pad(0)
     view[1] = 9
     assert_same(padded(), np.array([[1, 2], [9, 0]]))
-    with pytest.raises(dv.ReadOnlyError, match="the result of pad is computed"):
+    with pytest.raises(dv.ReadOnlyError, match="the result of _pad is computed"):
         padded[0] = 1
     with pytest.raises(TypeError, match="of one shape already"):
         dv.View(np.eye(2))._pad(0)
