@@ -685,3 +685,16 @@ def test_an_index_on_a_server_has_its_items_beside_it(tmp_path):
                 assert d.item[0]() == "far"
     finally:
         dv.cache.set_root(None)
+
+
+def test_items_in_a_file_elsewhere_are_read_by_their_ranges(tmp_path):
+    data = np.random.default_rng(0).bytes(1 << 20)
+    spans = [(0, 10), (500_000, 20), (500_100, 5)]
+    with serving() as server:
+        server.files["/f.bin"] = data
+        path = written(tmp_path, "i.csv", ranges_of(f"{server.url}/f.bin", spans))
+        d = dv.open(path, get="bytes", prefix="")
+        assert d.item[[2, 0, 1]]().tolist() == [
+            data[start : start + length] for start, length in (spans[2], spans[0], spans[1])
+        ]
+        assert sorted(server.ranges()) == ["bytes=0-9", "bytes=500000-500104"]

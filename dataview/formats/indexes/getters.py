@@ -16,9 +16,9 @@ from typing import Any
 
 from dataview.cache import local_copy
 from dataview.compute import run_blocks
-from dataview.errors import hint, import_library
+from dataview.errors import hint
 from dataview.formats.indexes.places import Place
-from dataview.sources import WEB, is_url, open_regular, scheme_of
+from dataview.sources import is_url, open_regular, read_ranges, read_up_to
 
 Get = Callable[[Place], Any]
 """Returns what is at a place, or None."""
@@ -28,20 +28,6 @@ HEAD = 8
 
 
 # --- bytes ---------------------------------------------------------------------------------------
-
-
-def read_ranges(url: str, ranges: Sequence[tuple[int, int] | None]) -> list[bytes]:
-    """Return ranges of bytes of what a URL names: (offset, length), or None for all of it."""
-    if scheme_of(url) in WEB:
-        file: Any = open_regular(local_copy(url, "r")[0])
-    else:
-        file = import_library("fsspec", "dataview[remote]").open(url)
-    with file as remote:
-        found = []
-        for span in ranges:
-            remote.seek(0 if span is None else span[0])
-            found.append(remote.read(-1 if span is None else span[1]))
-        return found
 
 
 def content(place: Place) -> bytes | None:
@@ -84,7 +70,7 @@ def _record(url: str, offset: int, size: int) -> bytes | None:
 def _read(url: str, span: tuple[int, int] | None) -> bytes:
     """Return the bytes of a range, or fewer where the file ends."""
     if is_url(url):
-        return read_ranges(url, [span])[0]
+        return (read_ranges(url) if span is None else read_up_to(url, [span]))[0]
     with open_regular(url) as file:
         if span is not None:
             file.seek(span[0])
@@ -110,7 +96,7 @@ def contents(places: Sequence[Place]) -> list[bytes | None]:
             return
         spans: Any = [places[number][1:] for number in numbers]
         with contextlib.suppress(FileNotFoundError):
-            parts = read_ranges(places[numbers[0]].url, spans)
+            parts = read_up_to(places[numbers[0]].url, spans)
             for number, part in zip(numbers, parts, strict=True):
                 found[number] = part or None
 

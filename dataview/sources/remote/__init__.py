@@ -1,7 +1,7 @@
 """Bytes of files that are elsewhere: a few of them at a time, or all."""
 
 from dataview.sources.remote.attempts import BrokenOff, repeated
-from dataview.sources.remote.file import RemoteFile
+from dataview.sources.remote.file import RemoteFile, read_up_to
 from dataview.sources.remote.npy import RemoteNpySource, open_remote_npy
 from dataview.sources.remote.places import Place, WholeOnly, place_may_pass, version_in
 from dataview.sources.remote.reading import read_ranges
@@ -20,5 +20,6 @@ from dataview.sources.remote.web import may_pass, refused
 __all__ = [
     "WEB", "BrokenOff", "Place", "RemoteFile", "RemoteNpySource", "WholeOnly", "check_local",
     "file_name", "is_url", "key_of", "local_path", "may_pass", "open_remote_npy",
-    "place_may_pass", "read_ranges", "refused", "repeated", "scheme_of", "shown", "version_in",
+    "place_may_pass", "read_ranges", "read_up_to", "refused", "repeated", "scheme_of", "shown",
+    "version_in",
 ]  # fmt: skip

@@ -11,7 +11,7 @@ import numpy as np
 from dataview.sizes import sizes
 from dataview.sources.remote.places import Place, look_at_place
 from dataview.sources.remote.reading import read_from
-from dataview.sources.remote.runs import Range, in_turn
+from dataview.sources.remote.runs import PastEnd, Range, in_turn
 from dataview.sources.remote.urls import WEB, scheme_of, shown
 from dataview.sources.remote.web import look_at_web
 
@@ -61,6 +61,29 @@ class RemoteFile:
 
     def release(self) -> None:
         """Do nothing: nobody waits for a file that is only read."""
+
+
+def read_up_to(url: str, ranges: Iterable[Range]) -> list[bytes]:
+    """Return the bytes of ranges of a file elsewhere, fewer where it ends; -1 is up to there.
+
+    >>> import fsspec
+    >>> fsspec.filesystem("memory").pipe("/read_up_to", b"abcdefgh")
+    >>> read_up_to("memory://read_up_to", [(6, 9), (9, 1), (5, -1)])
+    [b'gh', b'', b'fgh']
+    >>> fsspec.filesystem("memory").rm("/read_up_to")
+    """
+    place, asked = Place(url), list(ranges)
+    if all(length >= 0 for _, length in asked):
+        try:
+            return read_from(place, asked)
+        except PastEnd as error:
+            size = error.size
+    else:
+        size = RemoteFile(place).size
+    rest = [(start, max(0, size - start), length) for start, length in asked]
+    return read_from(
+        place, [(start, left if length < 0 else min(length, left)) for start, left, length in rest]
+    )
 
 
 class Reader(io.RawIOBase):

@@ -87,9 +87,21 @@ def parts_of(ranges: Sequence[Range], runs: Sequence[Run], found: Sequence[bytes
     return parts
 
 
-def beyond(name: str, size: int, run: Run) -> ValueError:
+class PastEnd(ValueError):
+    """Bytes that a file does not have were asked for; `size` is how many it has."""
+
+    def __init__(self, message: str, size: int) -> None:
+        super().__init__(message, size)
+        self.size = size
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def beyond(name: str, size: int, run: Run) -> PastEnd:
     """Return the error for bytes that a file does not have."""
-    return ValueError(
+    return PastEnd(
         f"{name} has {size} bytes, and those from {run[0]} to {run[1]} were asked for; was it "
-        "replaced since their places were noted?"
+        "replaced since their places were noted?",
+        size,
     )
