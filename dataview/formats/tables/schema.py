@@ -153,8 +153,10 @@ class Tables(Table):
         for number in range(bisect.bisect_right(self.groups, first) - 1, len(self.parts)):
             low, high = self.groups[number : number + 2]
             own = max(first, low) - low, min(stop, high) - low
-            if own[0] >= own[1]:
+            if low >= stop:
                 break
+            if own[0] >= own[1]:  # a table without rows
+                continue
             table, kinds = self.parts[number]
             there = [name for name in names if name in kinds]
             read = table.read(there, *own) if there else {}
