@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import dataview as dv
 import newest
-from dataview.sizes import sizes
+from dataview.index.sizes import sizes
 from oracle import (
     LAYOUTS,
     NUMBERS,

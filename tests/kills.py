@@ -25,7 +25,7 @@ import warnings
 import numpy as np
 
 import dataview as dv
-from dataview.sizes import sizes
+from dataview.index.sizes import sizes
 
 SMALL = {
     "block_bytes": 1 << 12,

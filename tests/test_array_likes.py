@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import dataview as dv
 from children import printed
-from dataview.sizes import sizes
+from dataview.index.sizes import sizes
 from oracle import accepted_chains, arrays, assert_same, examples, follow, positions, scatter
 from stores import Numbered, NumberedWritable
 
@@ -523,7 +523,7 @@ import os, resource, sys
 
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])  # each processor holds a block
 import h5py, numpy as np, dataview as dv
-from dataview.sizes import sizes
+from dataview.index.sizes import sizes
 
 sizes.undo_bytes = 1 << 20
 file = h5py.File(sys.argv[1], "w")

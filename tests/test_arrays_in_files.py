@@ -25,7 +25,7 @@ from children import printed
 from dataview.formats import FORMATS
 from dataview.formats.arrays import matlab5, npz
 from dataview.formats.arrays import tensors as tensor_files
-from dataview.sizes import sizes
+from dataview.index.sizes import sizes
 from files import X, Y
 
 

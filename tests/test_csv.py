@@ -24,7 +24,7 @@ from dataview.compute import evaluation
 from dataview.formats.texts import csv as csv_room
 from dataview.formats.texts import csv_arrow
 from dataview.formats.texts import csv_lines as lines
-from dataview.sizes import sizes
+from dataview.index.sizes import sizes
 
 WITHOUT = mock.patch.dict(sys.modules, {"pyarrow": None})
 WITH_ALWAYS = mock.patch.object(csv_arrow, "SMALLEST", 0)

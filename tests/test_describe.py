@@ -14,8 +14,8 @@ import dataview as dv
 from children import printed
 from counting import Rows
 from dataview.compute import sampled_rows
+from dataview.index.sizes import sizes
 from dataview.show import page
-from dataview.sizes import sizes
 from oracle import examples, fill
 
 ENDS = {"25%": 0.25, "50%": 0.5, "75%": 0.75}

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import dataview as dv
 from dataview import cache
-from dataview.sizes import sizes
+from dataview.index.sizes import sizes
 from leftovers import nothing_left
 from servers import serving, status, times
 

@@ -19,8 +19,8 @@ import dataview as dv
 from counting import unmade
 from dataview.compute import ways
 from dataview.index import gather
+from dataview.index.sizes import sizes
 from dataview.plan import build
-from dataview.sizes import sizes
 from dataview.sources import Source
 from oracle import examples
 from recorded import cases_of, check_files, check_text

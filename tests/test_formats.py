@@ -19,7 +19,7 @@ from children import printed
 from dataview.formats import FORMATS, overview
 from dataview.formats.table import ABILITIES
 from dataview.index import gather, slabs
-from dataview.sizes import sizes
+from dataview.index.sizes import sizes
 from dataview.sources import Source
 from files import X, Y
 from package import ROOT

@@ -19,8 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
+from dataview.index.sizes import sizes
 from dataview.plan.build import stored
-from dataview.sizes import sizes
 from dataview.sources import file_access
 from dataview.view.face import viewed
 from dataview.write import assignment, update

@@ -21,7 +21,7 @@ import zarr
 import dataview as dv
 import kills
 from children import python
-from dataview.sizes import sizes
+from dataview.index.sizes import sizes
 from dataview.write import journal, plans, raw_files, recovery
 
 HERE = pathlib.Path(__file__).parent
@@ -92,7 +92,7 @@ def made(folder, rows=3000):
 KILLED = """
 import os, sys
 import dataview as dv
-from dataview.sizes import sizes
+from dataview.index.sizes import sizes
 from dataview.write import guards
 import kills
 
@@ -706,7 +706,7 @@ RUNNING = """
 import sys, time
 import numpy as np
 import dataview as dv
-from dataview.sizes import sizes
+from dataview.index.sizes import sizes
 import kills
 
 def slow(row):

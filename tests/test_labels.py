@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import dataview as dv
 from counting import Counting
-from dataview.sizes import sizes
+from dataview.index.sizes import sizes
 from dataview.tables.groupings import DEPTH
 from oracle import assert_same, attempt, examples
 

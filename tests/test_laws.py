@@ -14,9 +14,9 @@ from counting import Rows
 from dataview.compute import evaluation, kernel, programs
 from dataview.index.algebra import identity
 from dataview.index.keys import parse
+from dataview.index.sizes import sizes as package
 from dataview.plan.build import select
 from dataview.plan.kinds import Concat, Select, known_shape
-from dataview.sizes import sizes as package
 from dataview.view.face import node_of
 from expressions import SIZES, check_expression, expressions, thresholds, views_of
 from oracle import as_array, assert_same, attempt, examples, keys, silence

@@ -19,11 +19,11 @@ PAGE = (ROOT / "doc" / "developing.rst").read_text(encoding="utf-8")
 # Top to bottom: a wing imports only wings that stand below it.
 WINGS = """
     __main__ command __init__ view show loader spaces batches samplers exchange formats
-    cache tables samples write compute plan sources index sizes errors
+    cache tables samples write compute plan sources index errors
 """.split()
 
 # The rooms of these wings may be imported directly, of the others only the door, `__init__`.
-COMMON = {"plan", "index", "sizes", "errors"}
+COMMON = {"plan", "index", "errors"}
 
 # These may be imported at the top of a file; numexpr and other libraries only in functions.
 EAGER = {*sys.stdlib_module_names, "numpy"}

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 import dataview as dv
 from counting import unmade
 from dataview.errors import PartialWriteError
+from dataview.index.sizes import sizes
 from dataview.samples.mapping import at_epoch
-from dataview.sizes import sizes
 from dataview.view.face import node_of, viewed
 from oracle import accepted_chains, assert_same, check_same, examples, follow
 from stores import LeastWritable

@@ -9,7 +9,7 @@ import pytest
 
 import dataview as dv
 from children import printed
-from dataview.sizes import sizes
+from dataview.index.sizes import sizes
 
 WIDTH = 64
 UNDO_MEGABYTES = sizes.undo_bytes >> 20
@@ -120,10 +120,10 @@ def test_a_pass_over_a_file_takes_little_memory(work, path):
 @pytest.mark.parametrize("work", WRITTEN)
 def test_a_write_takes_little_memory(work, path):
     program = PROGRAM.replace(
-        "exec(work)", "with dataview.sizes.sizes.set(undo_bytes=0): exec(work)"
+        "exec(work)", "with dataview.index.sizes.sizes.set(undo_bytes=0): exec(work)"
     )
     most = 96 if work == "along an axis" else 64  # the values given take some of it themselves
-    assert peak(path, 0, WRITTEN[work], "import dataview.sizes\n" + program) < most
+    assert peak(path, 0, WRITTEN[work], "import dataview.index.sizes\n" + program) < most
 
 
 @pytest.mark.parametrize("work", ["c[...] = c * 2", "c *= 2", "c[::-1] += 1", "c[1::3] = 5.0"])
@@ -170,7 +170,7 @@ def test_scattered_rows_of_a_file_take_little_memory(work, path):
 )
 def test_scattered_rows_of_a_computed_value_are_written_block_by_block(work, tmp_path):
     file = file_of(tmp_path, 96)
-    free = "import dataview.sizes\ndataview.sizes.sizes.undo_bytes = 0\n"
+    free = "import dataview.index.sizes\ndataview.index.sizes.sizes.undo_bytes = 0\n"
     assert peak(file, 0, work, free + PROGRAM) < 64
     assert not np.load(file, mmap_mode="r").any()
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
-from dataview.sizes import sizes
+from dataview.index.sizes import sizes
 from oracle import assert_same, attempt, examples, silence
 
 NAN_KINDS = ["nansum", "nanprod", "nanmean", "nanvar", "nanstd", "nanmin", "nanmax"]

@@ -25,7 +25,7 @@ import dataview as dv
 from children import printed
 from dataview.errors import PartialWriteError, StreamError
 from dataview.index.algebra import Affine, Constant, Index, identity
-from dataview.sizes import sizes
+from dataview.index.sizes import sizes
 from dataview.sources import file_access, file_pieces, file_rows, new_files, npy
 from dataview.view.face import node_of
 from oracle import (

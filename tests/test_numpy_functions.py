@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import dataview as dv
 import newest
 from counting import Counting
-from dataview.sizes import sizes
+from dataview.index.sizes import sizes
 from oracle import (
     NUMBERS,
     OTHERS,

@@ -21,7 +21,7 @@ from scipy import sparse
 
 import dataview as dv
 from children import printed
-from dataview.sizes import sizes
+from dataview.index.sizes import sizes
 from oracle import accepted_chains, arrays, assert_same, examples, follow
 
 clients = pytest.mark.clients

@@ -11,7 +11,7 @@ import pytest
 import dataview as dv
 from counting import Counting, unmade
 from dataview.compute import ways
-from dataview.sizes import sizes
+from dataview.index.sizes import sizes
 
 N = 9
 

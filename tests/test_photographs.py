@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import dataview as dv
 from dataview import sources
 from dataview.compute import photographs
-from dataview.sizes import sizes
+from dataview.index.sizes import sizes
 from dataview.sources.sharing import are_together, stores_meeting
 from dataview.view.face import node_of
 from oracle import assert_same, examples

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import dataview as dv
 import newest
 from counting import Rows
-from dataview.sizes import sizes
+from dataview.index.sizes import sizes
 from oracle import (
     LAYOUTS,
     as_array,

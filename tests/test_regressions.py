@@ -14,7 +14,7 @@ import pytest
 
 import dataview as dv
 from counting import Counting
-from dataview.sizes import sizes
+from dataview.index.sizes import sizes
 from oracle import as_array, assert_same, attempt, evaluated, public_class, silence
 
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import dataview as dv
 from dataview.index import gather, identity, parse
+from dataview.index.sizes import sizes
 from dataview.plan.build import stored
-from dataview.sizes import sizes
 from dataview.sources import ArraySource, Source
 from dataview.view.face import viewed
 from dataview.write.remembered import Line, Places

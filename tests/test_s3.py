@@ -11,7 +11,7 @@ import pytest
 
 import dataview as dv
 from dataview import cache
-from dataview.sizes import sizes
+from dataview.index.sizes import sizes
 from dataview.sources import read_ranges
 
 pytestmark = pytest.mark.clients

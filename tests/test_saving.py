@@ -24,8 +24,8 @@ from children import printed
 from dataview.errors import StreamError, UndeclaredError
 from dataview.formats import saving
 from dataview.formats.writers import arrays as writers
+from dataview.index.sizes import sizes
 from dataview.plan.kinds import Record, Sampled
-from dataview.sizes import sizes
 from dataview.sources import new_folders
 from dataview.view.face import node_of
 from oracle import assert_same, examples, fill
@@ -526,7 +526,7 @@ def sample(number):
         print("begun", flush=True)
         time.sleep(60)
     return np.zeros(1000)
-dv.sizes = __import__("dataview.sizes").sizes.sizes
+dv.sizes = __import__("dataview.index.sizes").sizes.sizes
 with dv.sizes.set(block_bytes=8000):
     dv.View(x=np.ones(3), y=dv.View(sample, _length=10)._probe())._save(sys.argv[1], sys.argv[2])
 """
@@ -928,7 +928,7 @@ def dying(*args):
         os.kill(os.getpid(), signal.SIGKILL)
     real(*args)
 npy.write_at = dying
-from dataview.sizes import sizes
+from dataview.index.sizes import sizes
 with sizes.set(block_bytes=64):
     dv.open(sys.argv[1], "r+")._append(np.ones((10, 4)))
 """

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dataview as dv
-from dataview.sizes import Sizes, sizes
+from dataview.index.sizes import Sizes, sizes
 
 
 def test_sizes_are_set_for_a_while():

@@ -16,7 +16,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 import dataview as dv
 from children import python
-from dataview.sizes import sizes
+from dataview.index.sizes import sizes
 from dataview.sources import new_files
 from dataview.write import overlap, update
 from oracle import assert_same, examples
@@ -339,7 +339,7 @@ def test_what_is_resumed_after_an_undo_that_failed_is_right(failing, change):
 
 KILLED = """
 import os, sys, numpy as np, dataview as dv
-from dataview.sizes import sizes
+from dataview.index.sizes import sizes
 from dataview.sources import new_files
 from dataview.write import update
 if sys.argv[1] == "named":

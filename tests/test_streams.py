@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dataview as dv
-from dataview.sizes import sizes
+from dataview.index.sizes import sizes
 from oracle import assert_same
 
 

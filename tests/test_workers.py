@@ -18,7 +18,7 @@ import pytest
 
 import dataview as dv
 from children import python
-from dataview.sizes import sizes
+from dataview.index.sizes import sizes
 from loading import dataset, flat, room_for_shared_memory, shared_memory
 
 N = 11

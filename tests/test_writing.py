@@ -14,7 +14,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import dataview as dv
-from dataview.sizes import sizes
+from dataview.index.sizes import sizes
 from oracle import (
     NUMBERS,
     WRITABLE,

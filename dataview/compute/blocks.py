@@ -20,6 +20,7 @@ from dataview.compute.kernel import FloatErrors
 from dataview.compute.programs import compiled
 from dataview.compute.ways import Cut, block_elements, cuts, is_read_in_blocks, reuses
 from dataview.index import Index, compose, identity
+from dataview.index.sizes import sizes
 from dataview.plan.kinds import (
     Elementwise,
     known_dtype,
@@ -29,7 +30,6 @@ from dataview.plan.kinds import (
 from dataview.plan.node import Evaluate, Node
 from dataview.plan.photographs import photographs_in
 from dataview.plan.places import operand_index
-from dataview.sizes import sizes
 from dataview.sources import REUSED, Memo, give_back
 
 Around = Callable[[int, Callable[[], None]], None]

@@ -38,6 +38,7 @@ from dataview.index import (
     leading,
     whole_axes,
 )
+from dataview.index.sizes import sizes
 from dataview.plan.build import comparison, select
 from dataview.plan.concat import split_rows
 from dataview.plan.guards import endless
@@ -67,7 +68,6 @@ from dataview.plan.operations import CRASHING, comparable
 from dataview.plan.places import operand_index
 from dataview.plan.symbols import Deferred, check_bound
 from dataview.plan.walk import below, rebuilt
-from dataview.sizes import sizes
 from dataview.sources import Memo, Source
 
 Ask: TypeAlias = "tuple[Node, Index | None]"

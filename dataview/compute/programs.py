@@ -25,11 +25,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dataview.index.sizes import sizes
 from dataview.plan.kinds import Elementwise, known_shape, size_of
 from dataview.plan.node import Node
 from dataview.plan.operations import OPERATIONS, Rule
 from dataview.plan.walk import below
-from dataview.sizes import sizes
 
 
 class Place(NamedTuple):

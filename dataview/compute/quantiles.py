@@ -18,11 +18,11 @@ from dataview.compute.executors import run_blocks
 from dataview.compute.ways import Cut, cuts_along
 from dataview.errors import warn
 from dataview.index import axis_index, numbers_map
+from dataview.index.sizes import sizes
 from dataview.plan.build import select
 from dataview.plan.fields import NO_FIELDS
 from dataview.plan.kinds import Reduction, known_dtype, known_shape, shape_for_rows, size_of
 from dataview.plan.node import Evaluate, Node, Shape
-from dataview.sizes import sizes
 
 DIGITS = (8, 16)
 """How many bits of the keys one pass counts by, at least and at most."""

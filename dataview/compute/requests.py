@@ -25,6 +25,7 @@ from dataview.compute.ways import (
 )
 from dataview.index import Constant, Index, compose, identity, parse
 from dataview.index.flat import is_of_arrays
+from dataview.index.sizes import sizes
 from dataview.plan.build import field, select
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import (
@@ -38,7 +39,6 @@ from dataview.plan.kinds import (
 )
 from dataview.plan.node import Argument, Node
 from dataview.plan.ragged import Ragged
-from dataview.sizes import sizes
 from dataview.sources import ArraySource, Memo, made_once
 
 rows_of: Callable[..., Any] = functools.partial(rows.rows_of, evaluate)

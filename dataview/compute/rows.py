@@ -36,6 +36,7 @@ from dataview.index import (
     rows_at,
     rows_index,
 )
+from dataview.index.sizes import sizes
 from dataview.plan.build import row_field, select
 from dataview.plan.fields import NO_FIELDS, NO_META
 from dataview.plan.kinds import (
@@ -56,7 +57,6 @@ from dataview.plan.kinds import (
 )
 from dataview.plan.node import Evaluate, Node
 from dataview.plan.places import operand_index
-from dataview.sizes import sizes
 from dataview.sources import read_from
 
 Taker: TypeAlias = "Callable[[Rows], Any]"

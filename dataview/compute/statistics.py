@@ -22,6 +22,7 @@ from dataview.compute.reductions import Kind, State, result_dtype
 from dataview.compute.ways import Cut, memory_of, parts_of, reuses, rows_of_request
 from dataview.errors import RaggedError, StreamError, warn
 from dataview.index import Index, gather
+from dataview.index.sizes import sizes
 from dataview.plan.build import elementwise, stored
 from dataview.plan.guards import check_array, check_ends
 from dataview.plan.kinds import Elementwise, Reduction, Sampled, known_dtype, known_shape, size_of
@@ -31,7 +32,6 @@ from dataview.plan.operations import NumpyFunction
 from dataview.plan.ragged import WAYS_OUT, Ragged, places_of
 from dataview.plan.symbols import deferring
 from dataview.plan.walk import below, rebuilt
-from dataview.sizes import sizes
 from dataview.sources import REUSED, ArraySource, give_back, made_so_far, making
 
 WINDOW = 64

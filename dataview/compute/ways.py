@@ -16,6 +16,7 @@ from numpy import ndarray
 from dataview.compute import executors, programs
 from dataview.compute.programs import Program, compiled, leaves_of
 from dataview.index import Index, Rows, block_index, compose, gather, identity, row_key
+from dataview.index.sizes import sizes
 from dataview.plan.kinds import (
     Driven,
     Elementwise,
@@ -28,7 +29,6 @@ from dataview.plan.kinds import (
 )
 from dataview.plan.node import Node, Part
 from dataview.plan.walk import below
-from dataview.sizes import sizes
 from dataview.sources import AT_ONCE, Memo, made_once, made_so_far, read_from
 
 LONGER = 8

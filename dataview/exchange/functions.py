@@ -15,6 +15,7 @@ import numpy as np
 
 from dataview.compute import evaluate, evaluate_all, in_own_arrays, memory_of, settle
 from dataview.index import Index, gather
+from dataview.index.sizes import sizes
 from dataview.plan.build import elementwise, read_only, stored, with_fields
 from dataview.plan.guards import check_no_record
 from dataview.plan.kinds import Elementwise, Placeholder, Reduction, Select, Stored, size_of
@@ -22,7 +23,6 @@ from dataview.plan.node import Node, Part
 from dataview.plan.operations import NumpyFunction
 from dataview.plan.symbols import check_symbols, matched, substituted, symbols_of
 from dataview.plan.walk import below
-from dataview.sizes import sizes
 from dataview.sources import ArraySource
 
 PLANS = 64

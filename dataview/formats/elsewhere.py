@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from dataview.cache import Lease, TooLong, local_copy
+from dataview.index.sizes import sizes
 from dataview.plan.node import Node
-from dataview.sizes import sizes
 from dataview.sources import Place, WholeOnly, local_path, shown
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from dataview.compute import evaluate, maker_of
 from dataview.index.flat import shaped
+from dataview.index.sizes import sizes
 from dataview.plan.build import at_path, field, record, stored, with_fields
 from dataview.plan.guards import endless
 from dataview.plan.kinds import Record, known_dtype, known_shape, members, size_of
@@ -25,7 +26,6 @@ from dataview.samples.in_order import block_of
 from dataview.samples.numbered import RaggedSamples
 from dataview.samples.ragged import AnyLength, fitted, is_unlike, levels_of, without_data
 from dataview.samples.streams import Stream, samples_of
-from dataview.sizes import sizes
 from dataview.sources import ArraySource
 
 RAGGED_BYTES = 1 << 12

@@ -23,6 +23,7 @@ from dataview.compute import (
     sampled_rows,
     settle,
 )
+from dataview.index.sizes import sizes
 from dataview.plan.build import at_path, field, keyed, stored, with_fields
 from dataview.plan.fields import Fields, Window
 from dataview.plan.gaps import masks_in as noted_masks
@@ -34,7 +35,6 @@ from dataview.plan.ragged import Ragged
 from dataview.samples import lengths as lengths_of
 from dataview.show.page import STYLE
 from dataview.show.words import escape, harmless
-from dataview.sizes import sizes
 from dataview.sources import ArraySource, Memo
 from dataview.tables import masks_in
 

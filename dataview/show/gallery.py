@@ -11,8 +11,7 @@ from dataview.show.cells import CUT, element_texts
 from dataview.show.describe import BINS, BLOCKS, blocks_of
 from dataview.show.looks import Look, counts_of, looks_of
 from dataview.show.page import STYLE
-from dataview.show.png import image_tag
-from dataview.show.thumbnails import pixels_of
+from dataview.show.thumbnails import image_tag, pixels_of
 from dataview.show.words import escape, harmless
 
 IMAGES, PIXELS, PAGE_BYTES = 16, 96, 2_000_000

@@ -9,8 +9,7 @@ from dataview.plan.node import Node
 from dataview.show.formulas import formula_of
 from dataview.show.outline import Outline, Part
 from dataview.show.pictures import picture
-from dataview.show.png import image_tag
-from dataview.show.thumbnails import as_images, pixels_of
+from dataview.show.thumbnails import as_images, image_tag, pixels_of
 from dataview.show.words import escape
 
 BYTES = 10_000

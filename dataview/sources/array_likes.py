@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from dataview.index import Affine, Index, axes_of, block_index, compose, gather, is_identity
+from dataview.index.sizes import sizes
 from dataview.index.slabs import (
     Chunks,
     Part,
@@ -27,7 +28,6 @@ from dataview.index.slabs import (
     slab_of,
     slabs,
 )
-from dataview.sizes import sizes
 from dataview.sources.protocol import Memo, Source
 from dataview.sources.sharing import Reference
 

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dataview.sizes import sizes
+from dataview.index.sizes import sizes
 
 MOST = 1 << 30
 """The most bytes of one call: some systems refuse 2 GiB, others transfer less."""

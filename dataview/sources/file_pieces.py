@@ -25,7 +25,7 @@ from dataview.index import (
     shares_axes,
     shifted,
 )
-from dataview.sizes import sizes
+from dataview.index.sizes import sizes
 
 MOST_NUMBERS = 1 << 19
 """The most rows by number that are put in order at once, so that their numbers take little."""

@@ -13,7 +13,7 @@ import os
 import numpy as np
 
 from dataview.index import Array, Constant, Index, axes_of, extent, gather, positions, shifted
-from dataview.sizes import sizes
+from dataview.index.sizes import sizes
 from dataview.sources import scratch
 from dataview.sources.file_access import cut_short, map_window, read_runs, write_runs
 from dataview.sources.file_pieces import (

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from dataview.index import Affine, Constant, Index
-from dataview.sizes import sizes
+from dataview.index.sizes import sizes
 from dataview.sources import file_rows, scratch
 from dataview.sources.file_access import cut_short, map_window, read_at, write_at
 from dataview.sources.file_pieces import Block, steps_of

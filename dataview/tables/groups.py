@@ -20,6 +20,7 @@ from dataview.compute import (
 )
 from dataview.errors import RaggedError
 from dataview.index import Array, axis_index, parse
+from dataview.index.sizes import sizes
 from dataview.plan.build import field, record, select
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import known_dtype, known_shape, size_of
@@ -27,7 +28,6 @@ from dataview.plan.node import DType, Node
 from dataview.plan.photographs import Photograph
 from dataview.plan.ragged import Ragged
 from dataview.samples import warn_of_gaps
-from dataview.sizes import sizes
 from dataview.tables.coding import MISSING, coder, narrowed
 from dataview.tables.groupings import Block, State, grouping_of
 from dataview.tables.unique import (

@@ -18,6 +18,7 @@ import numpy as np
 from dataview.compute import evaluate, into_places, place_of, row_blocks
 from dataview.exchange import argument_of
 from dataview.index import axes_of
+from dataview.index.sizes import sizes
 from dataview.plan import layout
 from dataview.plan.build import elementwise, keyed
 from dataview.plan.guards import is_broadcast_to
@@ -26,7 +27,6 @@ from dataview.plan.node import DType, Node
 from dataview.plan.operations import NumpyFunction, copied
 from dataview.plan.values import cast
 from dataview.plan.walk import below
-from dataview.sizes import sizes
 from dataview.view.face import (
     BaseView,
     argument,

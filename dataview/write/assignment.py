@@ -22,6 +22,7 @@ from dataview.compute import (
     overwrite,
     settle,
 )
+from dataview.index.sizes import sizes
 from dataview.plan.kinds import (
     Elementwise,
     Record,
@@ -32,7 +33,6 @@ from dataview.plan.kinds import (
 )
 from dataview.plan.node import Node
 from dataview.plan.values import cast
-from dataview.sizes import sizes
 from dataview.write import runs
 from dataview.write.changes import Change, changes_of
 from dataview.write.overlap import Separated, has_power, is_in_memory, is_one_box, separated

@@ -19,10 +19,10 @@ import numpy as np
 from dataview.compute import evaluate
 from dataview.errors import warn
 from dataview.index import Array, Computed, Index, Map, Permutation, axes_of, positions
+from dataview.index.sizes import sizes
 from dataview.plan.kinds import known_dtype, known_shape, nbytes_of
 from dataview.plan.node import Node
 from dataview.plan.places import place_of
-from dataview.sizes import sizes
 from dataview.sources import Source
 from dataview.write.changes import Block, Change
 from dataview.write.journal import FINISH, PAGE, START, UNDO, Journal, Journals, is_summed

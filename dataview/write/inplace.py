@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from dataview.compute import evaluate
+from dataview.index.sizes import sizes
 from dataview.plan.build import elementwise
 from dataview.plan.guards import check_array
 from dataview.plan.kinds import Sampled, known_dtype, known_shape, size_of
 from dataview.plan.node import Argument, Node
 from dataview.plan.operations import Masked, Ufunc
-from dataview.sizes import sizes
 from dataview.write import runs
 from dataview.write.assignment import carry_out, write
 from dataview.write.changes import changes_of, check_writable

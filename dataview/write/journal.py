@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.sizes import sizes
+from dataview.index.sizes import sizes
 from dataview.sources import SETTLED_NS, keep_room
 from dataview.write.raw_files import checksum, lock, pread, unlock, write_all
 

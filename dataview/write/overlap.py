@@ -27,6 +27,7 @@ from dataview.compute import (
     row_blocks,
 )
 from dataview.index import Affine, axes_of, identity
+from dataview.index.sizes import sizes
 from dataview.plan.build import stored
 from dataview.plan.kinds import (
     Comparison,
@@ -42,7 +43,6 @@ from dataview.plan.kinds import (
 )
 from dataview.plan.node import Node
 from dataview.plan.walk import below, rebuilt
-from dataview.sizes import sizes
 from dataview.sources import ArraySource, temporary_npy
 from dataview.write.changes import Change
 

@@ -14,10 +14,10 @@ import numpy as np
 
 from dataview.compute import LatePlace, changing, memory_of
 from dataview.index import Index, compose, identity, parse
+from dataview.index.sizes import sizes
 from dataview.plan.kinds import Select, Stored
 from dataview.plan.node import Node
 from dataview.plan.values import cast
-from dataview.sizes import sizes
 from dataview.write import runs
 from dataview.write.spots import Spot
 

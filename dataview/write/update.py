@@ -42,10 +42,10 @@ from dataview.index import (
     positions,
     shares_axes,
 )
+from dataview.index.sizes import sizes
 from dataview.plan.kinds import Elementwise, known_dtype, known_shape, nbytes_of
 from dataview.plan.node import Node
 from dataview.plan.values import cast
-from dataview.sizes import sizes
 from dataview.sources import Reference, Source, made_once
 from dataview.write.changes import Block, Change
 from dataview.write.guards import Guard, Work, is_guarded

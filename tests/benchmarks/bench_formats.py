@@ -21,7 +21,7 @@ import zarr
 from timing import comparison, heading, timed
 
 import dataview as dv
-from dataview.sizes import sizes
+from dataview.index.sizes import sizes
 
 WIDTH = 64
 CHUNK = 1000

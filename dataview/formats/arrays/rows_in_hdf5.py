@@ -14,10 +14,10 @@ import numpy as np
 from dataview.formats.contents import NotData
 from dataview.index import Array, Index, axis_index, block_index, gather
 from dataview.index.flat import layout_of
+from dataview.index.sizes import sizes
 from dataview.plan.build import stored
 from dataview.plan.node import Node
 from dataview.plan.ragged import laid_out
-from dataview.sizes import sizes
 from dataview.sources import Memo, Source
 
 FIRST_ROWS = 64

@@ -102,14 +102,15 @@ def _written(kind: Kind, name: Name) -> list[Any]:
                 f"a manifest has no word for the dtype {kind.dtype} of {'.'.join(name)!r}; open "
                 "without manifest="
             )
-    return [text, list(kind.shape), kind.depth, kind.has_missing]
+    return [text, list(kind.shape), kind.depth, kind.has_missing, kind.nature, kind.nothing]
 
 
-def _kind(dtype: str, shape: Any, depth: Any, has_missing: Any) -> Kind:
+def _kind(dtype: str, shape: Any, depth: Any, has_missing: Any, nature: Any, nothing: Any) -> Kind:
     found: Any = np.dtypes.StringDType() if dtype == _TEXT else _dtype(dtype)
     _check(all(type(length) is int and length >= 0 for length in shape))
     _check(type(depth) is int and type(has_missing) is bool)
-    return Kind(found, tuple(shape), depth, has_missing)
+    _check(type(nature) is str and (nothing is None or type(nothing) is int))
+    return Kind(found, tuple(shape), depth, has_missing, nature, nothing)
 
 
 def _dtype(text: str) -> Any:

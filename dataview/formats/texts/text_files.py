@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from dataview.errors import shortened
 from dataview.formats.handles import closed
-from dataview.sizes import sizes
+from dataview.index.sizes import sizes
 from dataview.sources import open_regular
 
 BLOCK = 1 << 22

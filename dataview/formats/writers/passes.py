@@ -12,11 +12,11 @@ from dataview.cache import reporting
 from dataview.compute import evaluate, have_makers_in_common, making_together, rows_of_request
 from dataview.formats.layout import Leaf
 from dataview.index import block_index, compose, identity
+from dataview.index.sizes import sizes
 from dataview.plan.build import record
 from dataview.plan.kinds import Record, known_dtype, known_shape, members, size_of
 from dataview.plan.node import Node
 from dataview.samples import Stream, collected
-from dataview.sizes import sizes
 from dataview.sources import made_so_far
 
 Key: TypeAlias = tuple[slice, ...]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dataview.sizes import sizes
+from dataview.index.sizes import sizes
 from dataview.sources.remote.places import Place, look_at_place
 from dataview.sources.remote.reading import read_from
 from dataview.sources.remote.runs import PastEnd, Range, in_turn
