@@ -695,3 +695,10 @@ def test_any_view_can_be_shown(data):
         if refused is None:
             view = found
             check_shown(view)
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_many_ragged_rows_of_several_axes_are_shown(axes):
+    rows = [np.full((number + 1,) + (2,) * (axes - 1), number) for number in range(8)]
+    d = dv.View(x=dv.ragged(rows), y=np.arange(8))
+    assert "…" in repr(d.x) and "…" in repr(d) and "8" in d._repr_html_()

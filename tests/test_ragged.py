@@ -135,7 +135,7 @@ def test_lists_of_different_lengths_make_a_ragged_field():
     d = dv.View(tokens=[[1, 2], [3], []], label=[0, 1, 0])
     assert_rows(d.tokens, [np.array([1, 2]), np.array([3]), np.array([], int)])
     assert (d.tokens._shape(), d.tokens._dtype(), d.tokens._size()) == ((3, None), np.dtype(int), 3)
-    assert repr(d.tokens) == "View (3, ?) int64, 24 B, memory"
+    assert repr(d.tokens) == "View (3, ?) int64, 24 B, memory\n  [1 2] [3] []"
     assert "(3, ?)" in d._repr_html_()
     assert "tokens  int64  (3, ?)" in repr(d)
     assert len(d) == len(d.tokens) == 3

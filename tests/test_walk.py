@@ -15,6 +15,7 @@ import dataview as dv
 from dataview.plan.kinds import RowsInMemory
 from dataview.plan.node import Node, Part
 from dataview.plan.walk import below, rebuilt
+from dataview.samples import read_together
 from dataview.view.face import node_of
 from oracle import assert_same
 
@@ -47,6 +48,11 @@ LINES.write_text('{"x": [1]}\n{"x": [2, 3]}\n')
 LABELS = dv.spaces.IndexSpace(max_labels=3, dim=1)
 
 
+PARTS = tempfile.TemporaryDirectory()
+for number in range(2):
+    (pathlib.Path(PARTS.name) / f"part-{number}.txt").write_text("a\nb\n")
+
+
 def views():
     """A view with each kind of node, of samples and of functions of rows at its top."""
     d = dv.View(X, first=np.s_[:2], pos=dv.field(np.s_[1:], x=0))
@@ -68,6 +74,7 @@ def views():
         "elementwise": d * 2 + d._mean(axis=0),
         "comparison": d == 3,
         "mapped": mapped,
+        "kept_together": read_together(node_of(mapped)),
         "undeclared": d._map(shown),
         "cached": mapped._cached(1000),
         "of_a_loop": next(iter(d._map(shown)._probe())).a,
@@ -82,6 +89,7 @@ def views():
         "function": dv.View(np.sqrt, _length=5),
         "probed_function": dv.View(np.sqrt, _length=5)._probe(),
         "stream": stream,
+        "stream_of_parts": dv.open(PARTS.name, layout="parts"),
         "probed_stream": stream._probe(),
         "computed_stream": stream._probe() + 1,
         "declared_stream": dv.View(numbers, _fields=((3,), float)),

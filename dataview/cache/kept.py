@@ -256,8 +256,8 @@ def local_copy(
 ) -> tuple[str, Lease | None]:
     """Return the path of a copy of what a URL names, and what keeps it; a local file is itself.
 
-    TooLong is raised for a file of more than `most` bytes, of which there is no copy; `how` is how
-    it is fetched, in the words of a request.
+    TooLong is raised for a file of more than `most` bytes, of which there is no copy; `how`
+    are further fields of a `Request`.
     """
     place = local_path(url)
     if place is not None:

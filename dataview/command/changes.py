@@ -101,6 +101,8 @@ def standardize(chosen: Namespace) -> Iterator[str]:
 def clip(chosen: Namespace) -> Iterator[str]:
     """Set what lies below or above bounds to these."""
     low, high = chosen.low, chosen.high
+    if low is not None and high is not None and not low <= high:
+        raise ValueError(f"--low is at most --high; got --low {low} --high {high}")
 
     def change(part: dv.View) -> _Changed:
         limits: Any = [None if bound is None else _bound(bound, part) for bound in (low, high)]

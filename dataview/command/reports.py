@@ -13,8 +13,8 @@ from typing import Any
 
 import dataview as dv
 from dataview.command import demo
-from dataview.command.words import json_of, json_of_rows, size_text, table_of
-from dataview.show import Description
+from dataview.command.words import json_of, json_of_rows, table_of
+from dataview.show import Description, size_text
 
 BLOCK = 64
 """So many rows are read and printed at a time."""

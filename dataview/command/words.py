@@ -116,16 +116,3 @@ def _shown(text: str) -> str:
     if cut.isprintable():
         return cut
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
-
-
-def size_text(count: float) -> str:
-    """Return a number of bytes in words.
-
-    >>> size_text(17), size_text(2_500_000)
-    ('17 B', '2.5 MB')
-    """
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} TB"

@@ -9,8 +9,9 @@ from dataview.show.explain import Explanation, explained
 from dataview.show.gallery import Gallery, gallery
 from dataview.show.page import html
 from dataview.show.plots import plotted
+from dataview.show.words import size_text
 
 __all__ = [
     "Description", "Explanation", "Gallery", "described", "explained", "gallery", "html", "plotted",
-    "text", "title",
+    "size_text", "text", "title",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""As what the rows of a field are drawn: images, curves, points, counts, texts, numbers."""
+"""How the rows of a field are drawn: as images, curves, points, counts, texts, numbers."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _named(shown: Outline) -> Iterator[tuple[str, Part]]:
 
 
 def _seen_as(rows: np.ndarray, meta: Mapping[str, Any]) -> tuple[str, np.ndarray]:
-    """Return as what rows are drawn, and the rows in the shape for that.
+    """Return how rows are drawn, and the rows in the shape for that.
 
     >>> _seen_as(np.zeros((4, 50)), {})[0], _seen_as(np.array([1, 2, 1]), {})[0]
     ('curves', 'counts')

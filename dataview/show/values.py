@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.compute import evaluate, memory_of
+from dataview.compute import evaluate, memory_of, rows_of
 from dataview.index import Computed, Permutation, is_endless
 from dataview.plan.build import keyed
 from dataview.plan.fields import Positions
@@ -76,7 +76,8 @@ def ends_of(
 def _ragged_ends(node: Ragged, count: int) -> Ends:
     if node.count <= 2 * count:
         return Ends(evaluate(node))
-    return Ends(*[evaluate(keyed(node, key)) for key in (slice(count), slice(-count, None))])
+    ends = range(count), range(node.count - count, node.count)
+    return Ends(*[np.asarray(rows_of(node, rows)) for rows in ends])
 
 
 def in_memory(node: Node) -> bool:
@@ -84,16 +85,20 @@ def in_memory(node: Node) -> bool:
 
     A file that is mapped into memory is a file, and an order found by comparing is computed.
     """
-    if isinstance(node, Stored):
-        return isinstance(node.source, ArraySource) and not _is_mapped(node.source.memory)
-    if isinstance(node, Reduction):
-        return node.taken is not None
-    if not isinstance(node, _LAYOUTS):
-        return False
-    if isinstance(node, Select) and not all(map(_is_known, node.index.maps)):
-        return False
-    parts = node.made_of()
-    return len(parts) <= PARTS_ASKED and all(map(in_memory, parts))
+    waiting, asked = [node], 0
+    while waiting:
+        here = waiting.pop()
+        asked += 1
+        if isinstance(here, _LAYOUTS) and asked <= PARTS_ASKED:
+            if isinstance(here, Select) and not all(map(_is_known, here.index.maps)):
+                return False
+            waiting.extend(here.made_of())
+        elif isinstance(here, Stored):
+            if not isinstance(here.source, ArraySource) or _is_mapped(here.source.memory):
+                return False
+        elif not isinstance(here, Reduction) or here.taken is None:
+            return False
+    return True
 
 
 def _is_known(map_: Any) -> bool:

@@ -163,6 +163,11 @@ def _dtype_name(dtype: np.dtype[Any]) -> str:
 
 
 def size_text(size: float) -> str:
+    """Return a number of bytes in words.
+
+    >>> size_text(17), size_text(2_500_000)
+    ('17 B', '2.5 MB')
+    """
     for unit in ("B", "kB", "MB", "GB", "TB", "PB"):
         if size < 999.5:
             return f"{size:.3g} {unit}"

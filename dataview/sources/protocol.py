@@ -84,7 +84,7 @@ class Source(ABC):
     """How many rows are read from the disk together, whichever of them are needed."""
 
     part_rows: tuple[int, ...] = ()
-    """How many rows each of the parts has in which they are stored, if they are in parts."""
+    """How many rows each part has, if the data are stored in parts."""
 
     written_rows: int = 0
     """How many rows are written to the disk together, if that is more than are read together."""

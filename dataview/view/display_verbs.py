@@ -77,9 +77,6 @@ class DisplayVerbs(BaseView):
         """
         return show.plotted(_first(self, n, ROWS_PLOTTED), ax)
 
-    def __format__(self, spec: str) -> str:
-        return format(self(), spec) if spec else str(self)
-
     def __str__(self) -> str:
         """Return the value of a view of one element; of any other what `repr` returns.
 

@@ -63,7 +63,12 @@ def merge_groups(kind: _Kind) -> _Kind:
 
     The groups divide the source; users, `help` and error messages see one class.
     """
+    own = {"__module__", "__doc__", "__slots__", "__parameters__", "__orig_bases__"}
+    seen: set[str] = set()
     for group in reversed(kind.__mro__[: kind.__mro__.index(BaseView)]):
+        if twice := seen & (vars(group).keys() - own):
+            raise TypeError(f"two groups of verbs have {', '.join(sorted(twice))}")
+        seen |= vars(group).keys()
         room = sys.modules[group.__module__]  # where pickle looks up verbs
         setattr(room, kind.__name__, BaseView)
         for name, verb in vars(group).items():

@@ -105,7 +105,7 @@ def in_label_order(table: Node, name: str) -> Node:
 
 
 SPAN = ("length", "offset")
-"""The columns that say which bytes of a file are an item, the one that is compared last first."""
+"""The columns that say which bytes of a file are an item, in the order that `lexsort` takes."""
 
 
 def _rows_with(table: Node, rows: np.ndarray, more: Mapping[str, Node], without: set[str]) -> Node:

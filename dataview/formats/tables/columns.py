@@ -94,8 +94,8 @@ class Table(ABC):
     `reads_rows` is true if reading one column passes over the others too: then those that were
     asked for together are read together, and as many more of `names` as were asked for one by one.
     Of what was read `kept_bytes` are kept: rows in no order come from the same groups again.
-    `joins_groups` is true if groups are so small that a run
-    of them is read at once, of no more than `most_joined`.
+    `joins_groups` is true if groups are so small that a run of them is read at once, of no more
+    than `most_joined`.
     """
 
     reads_rows = False

@@ -61,7 +61,7 @@ def shown(url: str) -> str:
 
 
 def key_of(url: str, options: Mapping[str, Any] | None = None) -> str:
-    """Return a sum of a URL, and of the options by which its file system is reached."""
+    """Return a digest of a URL, and of the options by which its file system is reached."""
     text = repr((url, options)) if options else url
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:24]
 
