@@ -142,6 +142,29 @@ def test_head_reads_only_what_it_prints(output_of):
     assert output_of("head table.npy -n 0") == ""
 
 
+def test_columns_called_like_masks_are_shown_and_gaps_are_empty(output_of):
+    text = "age,age_mask,size\n1,true,2\n,false,\n3,true,4\n"
+    pathlib.Path("own.csv").write_text(text, encoding="utf-8")
+    rows = [json.loads(line) for line in output_of("head own.csv --json").splitlines()]
+    assert rows == [
+        {"age": 1, "age_mask": True, "size": 2}, {"age": None, "age_mask": False, "size": None},
+        {"age": 3, "age_mask": True, "size": 4},
+    ]  # fmt: skip
+    found = json.loads(output_of("describe own.csv --json"))
+    assert [*found] == ["age", "age_mask", "size"]
+    assert (found["age"]["mean"], found["age"]["missing"]) == (2, 1)
+
+
+def test_bools_beside_a_field_are_its_gaps_in_rows_and_scores_are_none(output_of):
+    own = dv.View(x=[1, 2], x_mask=[True, False], y=[3, 4], y_mask=[0.5, 0.25])
+    own._save("own.npz")
+    rows = [json.loads(line) for line in output_of("head own.npz --json").splitlines()]
+    assert rows == [{"x": 1, "y": 3, "y_mask": 0.5}, {"x": None, "y": 4, "y_mask": 0.25}]
+    found = json.loads(output_of("describe own.npz --json"))
+    assert [*found] == ["x", "x_mask", "y", "y_mask"]  # as _describe()
+    assert found["x"]["missing"] == 1 and "missing" not in found["y"]
+
+
 def test_a_text_from_a_file_moves_no_cursor(output_of):
     pathlib.Path("evil.csv").write_text('name\n"a\x1b[2Jb"\n"two\nlines"\n', encoding="utf-8")
     lines = output_of("head evil.csv").splitlines()

@@ -8,6 +8,8 @@ from fractions import Fraction
 from functools import partial
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -686,6 +688,44 @@ def test_a_field_beside_another_is_its_mask_if_it_has_a_truth_value_for_each_row
     ragged = dv.View(x=dv.View([[1], [], [2, 3]]), x_mask=[True, False, True])
     assert [row.tolist() for row in ragged._dropna().x()] == [[1], [2, 3]]
     assert ragged._describe()["x"]["count"] == 3
+
+
+OWN_MASKS = {
+    "age": pa.array([1, None, 3]),
+    "age_mask": pa.array([True, True, False]),
+    "city": pa.array(["a", "b", None]),
+}
+"""Columns with gaps, and one that is only called like a mask."""
+
+
+def test_a_column_called_like_a_mask_does_not_hide_the_one_of_the_gaps(tmp_path):
+    pq.write_table(pa.table(OWN_MASKS), tmp_path / "a.parquet")
+    d = dv.open(tmp_path / "a.parquet")
+    assert d.age_mask_2().tolist() == [True, False, True]
+    found = d._dropna()
+    assert (found.age().tolist(), found.age_mask().tolist()) == ([1], [True])
+    assert d["age", "age_mask"]._dropna().age().tolist() == [1, 3]
+    told = d._describe()
+    assert (told["age"]["missing"], told["age"]["mean"]) == (1, 2)
+    assert [*told] == ["age", "age_mask", "city"] and "missing" not in told["age_mask"]
+
+
+def test_a_mask_under_another_name_tells_the_gaps_of_its_column(tmp_path):
+    pq.write_table(pa.table(OWN_MASKS), tmp_path / "a.parquet")
+    d = dv.open(tmp_path / "a.parquet")._rename(age_mask_2="known")
+    assert d["age",]._dropna().age().tolist() == [1, 3]
+    assert d._describe()["age"]["mean"] == 2
+    bare = d._drop("known")
+    assert bare["age", "age_mask"]._dropna().age_mask().tolist() == [True, True, False]
+    assert "missing" not in bare._describe()["age"]
+
+
+def test_what_has_no_truth_value_for_each_row_is_no_mask_whatever_metadata_say():
+    notes = {"regions": {"mask_of": "image"}}
+    d = dv.View(image=np.arange(8).reshape(2, 2, 2), regions=np.zeros((2, 2, 2)), _meta=notes)
+    assert len(d._dropna()) == 2
+    assert [*d._describe()] == ["image", "regions"]
+    assert "missing" not in d._describe()["image"]
 
 
 KEYS = [(), np.s_[::-1], np.s_[1:], np.s_[0], np.s_[[-1, 0]], np.s_[::2, None]]

@@ -1086,6 +1086,22 @@ def test_files_of_arrays_keep_what_a_mask_is_of(suffix, tmp_path):
     assert text_of(dv.open(tmp_path / f"a{suffix}")["age",], tmp_path).split()[2] == "NA"
 
 
+def test_hdf5_has_no_empty_text_for_a_gap_of_which_no_mask_tells(tmp_path):
+    (tmp_path / "age.csv").write_text("s,s_mask\na,true\nNA,true\n")
+    d = dv.open(tmp_path / "age.csv")
+    d._rename(s_mask_2="known")._save(tmp_path / "a.h5")
+    assert dv.open(tmp_path / "a.h5").known().tolist() == [True, False]
+    with pytest.raises(TypeError, match="'s' has None"):
+        d._drop("s_mask_2")._save(tmp_path / "b.h5")
+    own = dv.View(s=np.array(["a", None], object), s_mask=[True, False])
+    dv.View(inner=own)._save(tmp_path / "c.h5")
+    assert dv.open(tmp_path / "c.h5").inner.s().tolist() == ["a", ""]
+    own[1]._save(tmp_path / "d.h5")
+    assert dv.open(tmp_path / "d.h5").s() == ""
+    dv.ragged(own, lengths=[2, 0])._save(tmp_path / "e.h5")
+    assert dv.open(tmp_path / "e.h5")[0].s().tolist() == ["a", ""]
+
+
 GAPS = {
     "n": st.none() | st.integers(-9, 9),
     "t": st.none() | st.sampled_from("uvw"),

@@ -11,10 +11,13 @@ from argparse import Namespace
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 import dataview as dv
 from dataview.command import demo
 from dataview.command.words import json_of, json_of_rows, table_of
-from dataview.show import Description, size_text
+from dataview.plan.gaps import masks_among
+from dataview.show import size_text
 
 BLOCK = 64
 """So many rows are read and printed at a time."""
@@ -58,34 +61,36 @@ def _blocks(d: dv.View, rows: int) -> Iterator[dv.View]:
 
 def _columns_of(d: dv.View, name: str = "") -> dict[str, Any]:
     """Return the data of each field by its path; what a mask says is missing is None."""
-    fields = d._fields()
-    if not fields:
+    if not d._fields():
         return {name: d()}
+    masks = _masks_of(d)
     found: dict[str, Any] = {}
     for own, part in d._iter_fields():
         path = f"{name}.{own}" if name else own
-        if own.endswith("_mask") and own.removesuffix("_mask") in fields:
+        if own in masks.values():
             continue
         found |= _columns_of(part, path)
-        if f"{own}_mask" in fields and path in found:
-            there = d[f"{own}_mask"]()
-            pairs = zip(found[path], there, strict=True)
+        if own in masks:
+            pairs = zip(found[path], d[masks[own]](), strict=True)
             found[path] = [value if is_there else None for value, is_there in pairs]
     return found
+
+
+def _masks_of(d: dv.View) -> dict[str, str]:
+    """Return the names of the masks of columns that have no fields of their own."""
+    parts = dict(d._iter_fields())
+    of_rows = [
+        own for own, part in parts.items() if part._dtype() == np.bool and len(part._shape()) == 1
+    ]
+    found = masks_among({own: part._meta for own, part in parts.items()}, of_rows)
+    return {own: mask for own, mask in found.items() if not parts[own]._fields()}
 
 
 def describe(chosen: Namespace) -> Iterator[str]:
     """Return the statistics of each field."""
     with opened(chosen) as d:
-        found = _without_masks(d._describe())
+        found = d._describe()
         yield json_of(found.asdict()) if chosen.json else repr(found)
-
-
-def _without_masks(found: Description) -> Description:
-    """Return a description without the masks of what is missing, which the fields count."""
-    masks = {f"{name}_mask" for name in found}
-    kept = {name: facts for name, facts in found.items() if name not in masks}
-    return Description(kept, found.sampled)
 
 
 PLANS: dict[str, Any] = {

@@ -30,7 +30,7 @@ from dataview.plan.fields import (
     Window,
     read_only_meta,
 )
-from dataview.plan.gaps import MASK, MASK_OF
+from dataview.plan.gaps import is_of_rows, masks_among
 from dataview.plan.kinds import (
     Concat,
     Driven,
@@ -38,7 +38,6 @@ from dataview.plan.kinds import (
     Sampled,
     Select,
     Stored,
-    known_dtype,
     known_shape,
     members,
 )
@@ -88,28 +87,36 @@ def described(node: Node, step: int | None = None) -> Described:
     return Described({"version": VERSION, "tree": tree}, describer.leaves, describer.meta)
 
 
-def masks_among(entries: Mapping[str, Any], arrays: Mapping[str, Node]) -> dict[str, str]:
+def masks_of_entries(entries: Mapping[str, Any], arrays: Mapping[str, Node]) -> dict[str, str]:
     """Return the names of the masks among the entries of fields, by those of their columns.
 
-    Those of which metadata do not tell it are masks of what they are called after; `arrays` are
-    the arrays by their places.
+    `arrays` are the arrays by their places.
     """
-    bools = {
-        name: entry.get("meta", {})
+    of_rows = {
+        name
         for name, entry in entries.items()
-        if entry["kind"] == "array" and _is_line_of_bools(arrays[entry["at"]])
+        if entry["kind"] == "array" and _tells_of_rows(arrays[entry["at"]])
     }
-    found: dict[str, str] = {}
-    for mask, meta in sorted(bools.items(), key=lambda item: MASK_OF not in item[1]):
-        name = meta.get(MASK_OF, mask.removesuffix(MASK))
-        is_column = isinstance(name, str) and name in entries and name != mask
-        if is_column and entries[name]["kind"] != "record":
-            found.setdefault(name, mask)
+    found = masks_among({name: entry.get("meta", {}) for name, entry in entries.items()}, of_rows)
+    return {name: mask for name, mask in found.items() if entries[name]["kind"] != "record"}
+
+
+def _tells_of_rows(node: Node) -> bool:
+    """Whether an array has a truth value for each row, or the one of a single sample."""
+    return is_of_rows(node) or (node.dtype == bool and node.shape == ())
+
+
+def masked_places(entry: Mapping[str, Any], arrays: Mapping[str, Node]) -> dict[str, str]:
+    """Return the places of masks by those of the arrays they are of, in an entry and below it."""
+    fields = entry.get("fields", {})
+    found = {
+        fields[name]["at"]: fields[mask]["at"]
+        for name, mask in masks_of_entries(fields, arrays).items()
+        if fields[name]["kind"] == "array"
+    }
+    for part in (*fields.values(), *([entry["values"]] if "values" in entry else [])):
+        found |= masked_places(part, arrays)
     return found
-
-
-def _is_line_of_bools(node: Node) -> bool:
-    return known_dtype(node).kind == "b" and len(known_shape(node)) == 1
 
 
 def plain_attributes(meta: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,12 +1,14 @@
 """Masks of fields: the metadata of a mask name the column whose gaps it tells.
 
 So a mask goes where its column goes, and a field that is only called like one stays where it is.
+Where gaps are counted, left out or saved, bools that are only called like a mask count as one too,
+if metadata do not say otherwise: a user's `x_mask` beside `x`.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from dataview.plan.fields import Attached, Field, Fields, Window, read_only_meta
@@ -52,14 +54,53 @@ def _free_name(name: str, taken: Iterable[str]) -> str:
     return next(one for one in names if one not in taken)
 
 
-def masks_in(fields: Fields) -> dict[str, str]:
-    """Return the names of the masks among some fields, by the names of their columns."""
-    found = {}
-    for mask, field in fields.named.items():
-        meta = field.meta if isinstance(field, Window) else field.node.meta
+def masks_in(fields: Fields, by_name: bool = False) -> dict[str, str]:
+    """Return the names of the masks among some fields, by the names of their columns.
+
+    With `by_name`, those count that have a truth value for each row, as `masks_among` says.
+    """
+    metas = {
+        name: field.meta if isinstance(field, Window) else field.node.meta
+        for name, field in fields.named.items()
+    }
+    if not by_name:
+        return _told(metas)
+    attached = {
+        name: field.node for name, field in fields.named.items() if isinstance(field, Attached)
+    }
+    return masks_among(metas, {name for name, node in attached.items() if is_of_rows(node)})
+
+
+def masks_among(metas: Mapping[str, Mapping[str, Any]], of_rows: Collection[str]) -> dict[str, str]:
+    """Return the names of the masks among fields with some metadata, by those of their columns.
+
+    A column of which no metadata tell the mask has the field that is called like it, unless the
+    metadata of that one say what it is.  `of_rows` have a truth value for each row, as masks have.
+
+    >>> masks_among({"x": {}, "x_mask": {}, "y": {}, "y_mask": {"mask_of": None}}, ["x_mask"])
+    {'x': 'x_mask'}
+    """
+    called = {
+        name.removesuffix(MASK): name
+        for name, meta in metas.items()
+        if name.endswith(MASK) and MASK_OF not in meta
+    }
+    found = {**called, **_told(metas)}
+    return {name: mask for name, mask in found.items() if name in metas and mask in of_rows}
+
+
+def is_of_rows(node: Node) -> bool:
+    """Whether data have a truth value for each row; what is not known yet is no mask."""
+    return node.dtype == bool and node.shape is not None and len(node.shape) == 1
+
+
+def _told(metas: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Return the names of the masks that metadata tell; of several of a column, the first."""
+    found: dict[str, str] = {}
+    for mask, meta in metas.items():
         name = meta.get(MASK_OF) if meta else None
-        if isinstance(name, str) and name in fields.named and name != mask:
-            found[name] = mask
+        if isinstance(name, str) and name in metas and name != mask:
+            found.setdefault(name, mask)
     return found
 
 

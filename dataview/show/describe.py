@@ -26,7 +26,7 @@ from dataview.compute import (
 from dataview.index.sizes import sizes
 from dataview.plan.build import at_path, field, keyed, stored, with_fields
 from dataview.plan.fields import Fields, Window
-from dataview.plan.gaps import masks_in as noted_masks
+from dataview.plan.gaps import MASK_OF, masks_in
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import Driven, Record, known_dtype, known_shape, size_of
 from dataview.plan.node import Node
@@ -36,7 +36,6 @@ from dataview.samples import lengths as lengths_of
 from dataview.show.page import STYLE
 from dataview.show.words import escape, harmless
 from dataview.sources import ArraySource, Memo
-from dataview.tables import masks_in
 
 SAMPLED_BYTES = 1 << 25
 """The sample of one field has at most so many bytes: of wide fields, fewer rows."""
@@ -166,11 +165,12 @@ def _leaves(node: Node, name: str, mask: Node | None = None) -> Iterator[_Leaf]:
     """Return the fields, each before those that are nested in it."""
     if isinstance(node, (Record, Driven)):
         parts = {own: field(node, own) for own in node.fields}
-        masks = masks_in(parts)
-        told = noted_masks(node.fields).values()
+        masks = masks_in(node.fields, by_name=True)
         for own, part in parts.items():
-            if own not in told:  # what they say is counted as missing
-                yield from _leaves(part, _joined(name, own), masks.get(own, mask))
+            if own in masks.values() and MASK_OF in part.meta:
+                continue  # what a file's mask says is counted as missing
+            beside = parts[masks[own]] if own in masks else mask
+            yield from _leaves(part, _joined(name, own), beside)
         return
     if isinstance(node, Ragged):
         yield _Leaf(name, node.flat(), ())

@@ -19,7 +19,7 @@ from dataview.tables.labels import (
     with_found_labels,
     with_labels,
 )
-from dataview.tables.missing import filled_in, masks_in, whole_rows
+from dataview.tables.missing import filled_in, whole_rows
 from dataview.tables.ragged import numbers_of_rows
 from dataview.tables.several import labels_of_rows, listed
 from dataview.tables.unique import distinct
@@ -44,7 +44,6 @@ __all__ = [
     "labels_of_rows",
     "listed",
     "mask_of",
-    "masks_in",
     "numbers_of_rows",
     "whole_rows",
     "with_found_labels",

@@ -12,6 +12,7 @@ from dataview.index import LINE, Computed, axis_index, parse
 from dataview.index.flat import shaped
 from dataview.plan.build import field, record, select, stored
 from dataview.plan.concat import concat
+from dataview.plan.gaps import MASK
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import Mapped, known_dtype, known_shape
 from dataview.plan.node import DType, Node, Part
@@ -36,7 +37,7 @@ def joined(node: Node, other: Node, on: str | tuple[str, str], missing: str) -> 
     check_comparable(left, right, f"the keys {ours!r} and {theirs!r} of _join")
     names = [name for name in other.fields if name != theirs]
     own = {name: field(node, name) for name in node.fields}
-    mask = f"{ours}_mask"
+    mask = f"{ours}{MASK}"
     twice = [name for name in (*names, *([mask] if missing == "mask" else [])) if name in own]
     if twice:
         raise ValueError(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from dataview.compute import reduction
 from dataview.plan.build import elementwise, field, stored
-from dataview.plan.gaps import MASK
+from dataview.plan.gaps import masks_in
 from dataview.plan.guards import check_array
 from dataview.plan.kinds import Record, known_dtype, known_shape
 from dataview.plan.node import Node
@@ -50,22 +49,6 @@ def filled_in(node: Node, value: Any) -> Node:
     return found  # type: ignore[no-any-return]
 
 
-def masks_in(parts: Mapping[str, Node]) -> dict[str, Node]:
-    """Return the masks among the fields of a record, by the names of the fields that they are of.
-
-    >>> age, there = (stored(ArraySource(np.array(values))) for values in ([1, 0], [True, False]))
-    >>> list(masks_in({"age": age, "age_mask": there, "size_mask": there}))
-    ['age']
-    """
-    found = {name: parts[f"{name}{MASK}"] for name in parts if f"{name}{MASK}" in parts}
-    return {name: mask for name, mask in found.items() if _is_of_rows(mask)}
-
-
-def _is_of_rows(mask: Node) -> bool:
-    """Whether a field has a truth value for each row; what is not known yet is no mask."""
-    return mask.dtype == bool and mask.shape is not None and len(mask.shape) == 1
-
-
 def whole_rows(node: Node) -> Node:
     """Return the mask of the rows in which nothing is missing, also by the masks of fields."""
     if node.count is None:
@@ -73,8 +56,8 @@ def whole_rows(node: Node) -> Node:
         raise TypeError("_dropna leaves out rows; the view is a single element")
     named = {name: field(node, name) for name in node.fields} if isinstance(node, Record) else {}
     found: Node = stored(ArraySource(np.ones(node.count, bool)), False)
-    for mask in masks_in(named).values():
-        (found,) = elementwise(np.logical_and, (found, mask))
+    for mask in masks_in(node.fields, by_name=True).values() if named else ():
+        (found,) = elementwise(np.logical_and, (found, named[mask]))
     for part in named.values() if isinstance(node, Record) else [node]:
         if isinstance(part, Record):
             inner = whole_rows(part)

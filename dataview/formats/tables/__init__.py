@@ -14,10 +14,8 @@ from dataview.formats.tables.partitions import (
 )
 from dataview.formats.tables.schema import Tables, check_schema, joined, missing_in
 from dataview.formats.tables.sqlite import open_sqlite
-from dataview.plan.gaps import MASK
 
 __all__ = [
-    "MASK",
     "TABLE_META",
     "TABLE_SUFFIXES",
     "Column",

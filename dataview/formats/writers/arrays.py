@@ -20,8 +20,14 @@ import numpy as np
 
 from dataview.errors import import_library, shortened
 from dataview.formats.arrays import is_zarr_alone
-from dataview.formats.layout import NAME, Leaf, lengths_of_parts, part_of, plain_attributes
-from dataview.formats.tables import MASK
+from dataview.formats.layout import (
+    NAME,
+    Leaf,
+    lengths_of_parts,
+    masked_places,
+    part_of,
+    plain_attributes,
+)
 from dataview.formats.writers.passes import Key, Passes, chunk_of
 from dataview.plan.kinds import known_dtype, known_shape, size_of
 from dataview.plan.operations import is_present
@@ -269,12 +275,13 @@ def _fill_hdf5(h5py: Any, file: Any, job: Job, check: Callable[[], None]) -> Non
         place = made[at] if at in made else file.require_group(f"/{at}")
         place.attrs.update(plain_attributes(meta))
 
-    names = {leaf.name for leaf in job.leaves}
+    arrays = {leaf.at: leaf.node for leaf in job.leaves}
+    masked = masked_places(job.description["tree"], arrays)
 
     def put(leaf: Leaf, key: Key, block: np.ndarray) -> None:
         noted = made[leaf.at].dtype
         if block.dtype.kind == "O":
-            if f"{leaf.name}{MASK}" in names:  # which says that there is nothing
+            if leaf.at in masked:  # which says that there is nothing
                 block = np.where(is_present(block), block, "")
             _check_texts(leaf, block)
         made[leaf.at][key] = block if noted.metadata is None else block.astype(noted)

@@ -15,7 +15,7 @@ import numpy as np
 
 from dataview.compute import evaluate, making_together
 from dataview.errors import shortened
-from dataview.formats.layout import Leaf, masks_among
+from dataview.formats.layout import Leaf, masks_of_entries
 from dataview.formats.writers.arrays import Job
 from dataview.plan.gaps import MASK_OF
 from dataview.plan.kinds import known_dtype, known_shape, size_of
@@ -80,7 +80,7 @@ class Columns:
         self, entries: Mapping[str, Any], start: int, stop: int
     ) -> Iterator[tuple[str, Any, np.ndarray | None]]:
         """Yield the columns of a record by name, and where each has data if a mask says it."""
-        masks = masks_among(entries, {at: leaf.node for at, leaf in self.leaves.items()})
+        masks = masks_of_entries(entries, {at: leaf.node for at, leaf in self.leaves.items()})
         for name, entry in entries.items():
             if name not in masks.values():
                 mask = entries[masks[name]]["at"] if name in masks else None

@@ -13,12 +13,11 @@ import numpy as np
 
 from dataview.compute import making_together
 from dataview.errors import shortened, warn
-from dataview.formats.layout import Leaf, masks_among
+from dataview.formats.layout import Leaf, masked_places
 from dataview.formats.texts import as_cell, header_cells
 from dataview.formats.writers.arrays import Job, Writer
 from dataview.formats.writers.columns import Texts, text_file, texts_of_labels, with_meta
 from dataview.plan.kinds import known_dtype, known_shape
-from dataview.plan.node import Node
 from dataview.sources import made_so_far
 from dataview.tables import LABELS, checked_codes
 
@@ -83,7 +82,7 @@ def _columns(job: Job) -> list[tuple[Leaf, Leaf | None]]:
             "get dots; rename one"
         )
     leaves = {leaf.at: leaf for leaf in job.leaves}
-    masks = _masks(tree, {at: leaf.node for at, leaf in leaves.items()})
+    masks = masked_places(tree, {at: leaf.node for at, leaf in leaves.items()})
     written = {leaf.name for leaf in job.leaves if texts_of_labels(leaf, TEXTS, "") is not None}
     left = [
         f"the metadata of {at!r}" if at else "the metadata"
@@ -94,17 +93,6 @@ def _columns(job: Job) -> list[tuple[Leaf, Leaf | None]]:
         warn(f"a CSV file holds columns alone: {', '.join(left)} are not saved; .h5 keeps them")
     used = {*masks.values()}
     return [(leaf, leaves.get(masks.get(at, ""))) for at, leaf in leaves.items() if at not in used]
-
-
-def _masks(entry: Mapping[str, Any], arrays: Mapping[str, Node]) -> dict[str, str]:
-    """Return the places of masks by those of their columns, which may lie in records."""
-    fields = entry.get("fields", {})
-    found = {
-        fields[name]["at"]: fields[mask]["at"] for name, mask in masks_among(fields, arrays).items()
-    }
-    for part in fields.values():
-        found |= _masks(part, arrays)
-    return found
 
 
 def _check(entry: Mapping[str, Any], name: str) -> None:
