@@ -133,6 +133,34 @@ def test_an_unknown_option_is_told(group):
         dv.open(group, lock="refus")
 
 
+@pytest.mark.parametrize(
+    "way", ["parts", "noted", "followed", "index", "several", "pattern", "url"]
+)
+def test_access_is_checked_however_data_are_opened(tmp_path, way):
+    for number in range(2):
+        np.save(tmp_path / f"part-{number}.npy", X)
+        (tmp_path / f"{number}.csv").write_text("filename\na.npy\n")
+    (tmp_path / "a.txt").write_text("line\n")
+    if way == "noted":
+        dv.open(tmp_path, layout="parts", format="npy", manifest=True)
+    path, options = {
+        "parts": (tmp_path, {"layout": "parts", "format": "npy"}),
+        "noted": (tmp_path, {}),
+        "followed": (tmp_path / "a.txt", {"follow": 0}),
+        "index": (tmp_path / "0.csv", {"get": str}),
+        "several": ([tmp_path / "0.csv", tmp_path / "1.csv"], {}),
+        "pattern": (tmp_path / "*.csv", {}),
+        "url": ("memory://x/a.npy", {"keep": False}),
+    }[way]
+    for wrong, told in (
+        ({"lock": "nonsense"}, "lock is one of"),
+        ({"durable": "nonsense"}, "durable is one of"),
+        ({"mode": "nonsense"}, "mode is 'r'"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            dv.open(path, **options, **wrong)
+
+
 # -------------------- changed in place --------------------
 
 

@@ -820,6 +820,7 @@ def test_the_lines_of_a_growing_file(tmp_path):
         ({"follow": 1, "format": "csv"}, TypeError, "lines of text"),
         ({"follow": 1, "layout": "parts"}, TypeError, "one file"),
         ({"follow": 1, "sep": ","}, TypeError, "no option 'sep'"),
+        ({"follow": 1, "mode": "r+"}, ValueError, "mode 'r'; got 'r.'"),
     ],
 )
 def test_what_does_not_follow_a_file(tmp_path, options, error, told):

@@ -9,7 +9,7 @@ The library of a format is imported when a file is opened.
 from dataview.formats.arrays import H5pySource, ZarrSource
 from dataview.formats.computed import computed_once
 from dataview.formats.growing import appended, one_at_a_time
-from dataview.formats.handles import close
+from dataview.formats.handles import check_access, close
 from dataview.formats.indexes import INDEX_OPTIONS, Faces, open_indexes
 from dataview.formats.layouts import laid_out
 from dataview.formats.media import register_decoder
@@ -29,6 +29,7 @@ __all__ = [
     "Recovery",
     "ZarrSource",
     "appended",
+    "check_access",
     "checked_partition",
     "close",
     "computed_once",

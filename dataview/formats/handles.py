@@ -19,6 +19,9 @@ from dataview.write import Journals
 if sys.platform != "win32":
     import fcntl
 
+MODES = ("r", "r+", "w")
+"""What a file is opened for: to be read, to be changed, or to be made and filled."""
+
 LOCKS = (None, "refuse", "wait")
 """What is done if another view has locked the file: nothing, an error, or it is waited for."""
 
@@ -113,11 +116,13 @@ class Claim:
             self.unlock()
 
 
-def claimed(path: str, mode: str, lock: str | None, durable: str | bool = False) -> Claim | None:
-    """Claim a file for writing, if that is asked for against all who claim it too.
-
-    `durable` says what its updates are to outlive.
-    """
+def check_access(mode: str, lock: str | None, durable: str | bool) -> None:
+    """Raise if there is no such mode, lock or durability; formats need not use them all."""
+    if mode not in MODES:
+        raise ValueError(
+            "mode is 'r' (read), 'r+' (read and write) or 'w' (a new file, to be filled); got "
+            f"{mode!r}"
+        )
     if lock not in LOCKS:
         raise ValueError(
             f"lock is one of {', '.join(map(repr, LOCKS))}; got {lock!r}{_hint(lock, LOCKS)}"
@@ -127,6 +132,13 @@ def claimed(path: str, mode: str, lock: str | None, durable: str | bool = False)
             f"durable is one of {', '.join(map(repr, DURABLE))}: what updates outlive; got "
             f"{durable!r}{_hint(durable, DURABLE)}"
         )
+
+
+def claimed(path: str, mode: str, lock: str | None, durable: str | bool = False) -> Claim | None:
+    """Claim a file for writing, if that is asked for against all who claim it too.
+
+    `durable` says what its updates are to outlive.
+    """
     if mode == "r":
         return None
     place = os.path.realpath(path)

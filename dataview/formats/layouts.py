@@ -52,7 +52,7 @@ def laid_out(
         known = ", ".join(map(repr, LAYOUTS))
         raise ValueError(f"layout= is one of {known}; got {layout!r}{hint(str(layout), LAYOUTS)}")
     if follow is not None:
-        return _followed(path, format, layout, partition, follow, options), None
+        return _followed(path, mode, format, layout, partition, follow, options), None
     own = None if partition is None else checked_partition(partition)
     if layout == "parts" or (layout is None and _is_noted(path)):
         return _parts(path, mode, format, own, options)
@@ -130,6 +130,7 @@ def _saved(
 
 def _followed(
     path: str | Sequence[str],
+    mode: str,
     format: str | None,
     layout: str | None,
     partition: Any,
@@ -137,6 +138,8 @@ def _followed(
     options: Mapping[str, Any],
 ) -> Node:
     """Return the lines of a file that grows."""
+    if mode != "r":
+        raise ValueError(f"lines of a file that grows are read, with mode 'r'; got {mode!r}")
     if not isinstance(path, str) or layout is not None or partition is not None:
         raise TypeError("follow= takes the path of one file, without layout= and partition=")
     if format not in (None, "lines", "txt"):

@@ -201,8 +201,6 @@ FORMATS = {
 }
 """The formats by their names; a path is opened as the first that recognises it."""
 
-MODES = ("r", "r+")
-
 
 def opened(
     path: str | Sequence[str],
@@ -216,11 +214,6 @@ def opened(
 
     Several files are opened as one table.
     """
-    if mode not in MODES:
-        raise ValueError(
-            "mode is 'r' (read), 'r+' (read and write) or 'w' (a new file, to be filled); got "
-            f"{mode!r}"
-        )
     lease = None
     if isinstance(path, str) and is_url(path):
         way, row = way_in(options), _by_name(path, format)

@@ -58,6 +58,7 @@ def open(
     rows, p from 0; `max_rows` are the first rows.  `follow` are the seconds that a stream waits for
     more lines of a file that is still being written.
     """
+    formats.check_access(mode, lock, durable)
     own = {"layout": layout, "partition": partition, "follow": follow, "max_rows": max_rows}
     if not formats.INDEX_OPTIONS.isdisjoint(options):
         options |= {name: own.pop(name) for name in ("layout", "follow") if own[name] is not None}
