@@ -188,6 +188,30 @@ def test_a_table_is_converted(output_of, target):
         assert new.age_mask().tolist() == [True, False, True]
 
 
+@pytest.mark.parametrize(
+    "target", ["new.csv", "new.CSV", "new.tsv", "new.x --to tsv", "x --to .CSV"]
+)
+def test_an_array_becomes_columns_of_a_table_by_any_name_of_the_format(output_of, target):
+    output_of(f"convert whole.npy {target}")
+    with dv.open(target.split()[0], format="csv") as new:
+        assert new._fields() == ("c0", "c1", "c2")
+        assert new.c2().tolist() == [10, 20, 30, 40]
+
+
+def test_all_numbers_are_converted_however_deep_they_lie(output_of):
+    output_of("convert lab.h5 new.h5 --dtype float32")
+    with dv.open("new.h5") as new:
+        assert {part._dtype() for part in (new.lab.x, new.lab.y, new.image)} == {np.dtype("f4")}
+        np.testing.assert_array_equal(new.lab.x(), TABLE)
+    rows = np.zeros(3, [("a", "i4"), ("s", "U3"), ("n", [("b", "i2", (2,))])])
+    rows["s"], rows["n"]["b"] = "xyz", [[1, 2]]
+    np.save("rows.npy", rows)
+    output_of("convert rows.npy new.npy --dtype float64")
+    expected = np.dtype([("a", "f8"), ("s", "U3"), ("n", [("b", "f8", (2,))])])
+    assert np.load("new.npy").dtype == expected
+    np.testing.assert_array_equal(np.load("new.npy"), rows.astype(expected))
+
+
 def test_a_file_that_is_there_is_kept(run, output_of):
     before = pathlib.Path("table.npy").read_bytes()
     status, _, errors = run("convert whole.npy table.npy")
@@ -237,6 +261,8 @@ REFUSED = {
     "center infinite.npy": "the mean is infinite",
     "center table.npy --columns 9": "index 9 is out of bounds",
     "clip whole.npy --low 1.5": "the bound 1.5 is no integer",
+    "clip whole.npy --low inf": "the bound inf is no integer",
+    "clip whole.npy --high nan": "the bound nan is no integer",
     "center people.csv": "cannot be changed in place",
 }
 

@@ -13,7 +13,8 @@ import numpy as np
 import dataview as dv
 from dataview.command.reports import field_at, opened
 from dataview.command.words import json_of
-from dataview.formats import FORMATS
+from dataview.formats import FORMATS, saved_as
+from dataview.plan.node import DType
 
 DURABLE: dict[str, str | bool] = {"process": "process", "power": "power", "nothing": False}
 """What a change survives, by the words of the option, as `dv.open` calls it."""
@@ -45,11 +46,8 @@ def _in_columns(d: dv.View, target: str, format: str | None) -> dv.View:
     >>> _in_columns(dv.View(np.zeros((3, 2))), "new.csv", None)._fields()
     ('c0', 'c1')
     """
-    tables = [one for one in FORMATS.items() if one[1].is_table]
-    is_table = any(
-        name == format or (format is None and target.endswith(one.suffixes)) for name, one in tables
-    )
-    if not is_table or d._fields() or d._length() is None or d._ndim() != 2:
+    name, _ = saved_as(target, format)
+    if not FORMATS[name].is_table or d._fields() or d._length() is None or d._ndim() != 2:
         return d
     columns: dict[str, Any] = {f"c{n}": d[:, n] for n in range(d._width())}
     return dv.View(**columns)
@@ -62,13 +60,31 @@ def _is_same(path: str, target: str) -> bool:
 def _as_dtype(d: dv.View, dtype: str) -> dv.View:
     """Return the view with all numbers converted, or say that there is no such dtype."""
     wanted = np.dtype(dtype)
-    if not d._fields():
-        return d._astype(wanted)
+    return _numbers_as(d, wanted) if d._fields() else d._astype(wanted)
+
+
+def _numbers_as(d: dv.View, wanted: DType) -> dv.View:
+    """Return the view with its numbers converted: fields of fields, and columns of an array."""
+    own = d._dtype()
     for name, part in d._iter_fields():
-        kind = part._dtype()
-        if kind is not None and kind.kind in "iufc":
-            d._set_field(name, part._astype(wanted))
-    return d
+        d._set_field(name, _numbers_as(part, wanted))
+    if own is None or d._dtype() == _with_numbers(own, wanted):  # as a record of its new fields has
+        return d
+    return d._astype(_with_numbers(own, wanted))
+
+
+def _with_numbers(dtype: DType, wanted: DType) -> DType:
+    """Return a dtype with another one for its numbers.
+
+    >>> _with_numbers(np.dtype([("a", "i4"), ("b", "U3")]), np.dtype("f8"))
+    dtype([('a', '<f8'), ('b', '<U3')])
+    """
+    if dtype.names is not None:
+        return np.dtype([(name, _with_numbers(dtype[name], wanted)) for name in dtype.names])
+    if dtype.subdtype is not None:
+        base, shape = dtype.subdtype
+        return np.dtype((_with_numbers(base, wanted), shape))
+    return wanted if dtype.kind in "iufc" else dtype
 
 
 # --- in place ----------------------------------------------------------------------------------
@@ -117,7 +133,7 @@ def _bound(bound: float, part: dv.View) -> float:
     kind = part._dtype()
     if kind is None or kind.kind not in "iu":
         return bound
-    if bound != int(bound):
+    if not bound.is_integer():  # as infinity and NaN are none
         raise ValueError(f"the data are {kind}, and the bound {bound} is no integer")
     return int(bound)
 

@@ -16,7 +16,7 @@ from dataview.formats.media import register_decoder
 from dataview.formats.overview import overview
 from dataview.formats.parts import checked_partition, refreshed, to_be_divided
 from dataview.formats.saving import created, save
-from dataview.formats.table import FORMATS, Format, matching, opened, recover
+from dataview.formats.table import FORMATS, Format, matching, opened, recover, saved_as
 from dataview.formats.tables import node_of_column, node_of_table
 from dataview.write import Recovery
 
@@ -46,5 +46,6 @@ __all__ = [
     "refreshed",
     "register_decoder",
     "save",
+    "saved_as",
     "to_be_divided",
 ]  # fmt: skip
