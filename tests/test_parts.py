@@ -381,6 +381,27 @@ def test_the_next_part_is_loaded_while_one_is_used(tmp_path, openings):
         assert set(openings.threads[1:]) == {"dataview-parts"}
 
 
+def test_memory_that_ends_while_a_part_is_loaded_ahead_is_told(tmp_path, monkeypatch):
+    read = loaded.PartsTable.read
+
+    def without_room(self, names, first, stop):
+        if threading.current_thread().name == "dataview-parts":
+            raise MemoryError("no room for the part ahead")
+        return read(self, names, first, stop)
+
+    def read_all():
+        for start in range(0, len(d), 3):
+            d[start : start + 3]()
+            assert settled()
+
+    d = dv.open(put_npy(tmp_path / "a", X, range(0, 79, 6)), layout="parts")
+    with monkeypatch.context() as patched:
+        patched.setattr(loaded.PartsTable, "read", without_room)
+        with pytest.raises(MemoryError, match="no room for the part ahead"):
+            read_all()
+    assert_same(d(), X)  # and what is there by then is read as before
+
+
 def test_no_more_than_one_part_is_loaded_ahead_at_a_time(tmp_path, openings):
     d = dv.open(put_npy(tmp_path / "x", X, range(0, 79, 6)), layout="parts")
     openings.counts()

@@ -102,6 +102,7 @@ class Ahead:
         self._begun: int | None = None
         self._wanted: tuple[int, list[Any]] | None = None
         self._is_busy = False
+        self._failed: BaseException | None = None
         self.thread: threading.Thread | None = None
 
     def visits(self, order: np.ndarray | None) -> None:
@@ -120,9 +121,13 @@ class Ahead:
         """Note that a column of a part is read, and perhaps begin to load the part after it.
 
         There is room for so many parts.  The first rows of a part may be in one batch with the last
-        ones of the part before, which must not make room for a third one then.
+        ones of the part before, which must not make room for a third one then.  An error that
+        ended the thread is raised.
         """
         with self._lock:
+            failed, self._failed = self._failed, None
+            if failed is not None:
+                raise failed
             before = self._at
             if before is not None and before != part and self.after(part) == before:
                 return  # rows of one batch are read in the order of their numbers
@@ -160,7 +165,12 @@ class Ahead:
                 if wanted is None:
                     self._is_busy = False
                     return
-            parts.load(*wanted)
+            try:
+                parts.load(*wanted)
+            except BaseException as error:  # raised where the next column is read
+                with self._lock:
+                    self._is_busy, self._failed = False, error
+                return
 
     def join(self) -> None:
         """Wait until nothing is loaded."""

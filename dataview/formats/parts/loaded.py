@@ -147,6 +147,8 @@ class PartsTable(Tables):
                 if self.how.opening.closed:
                     return
                 super().column(name, part, part + 1)
+        except MemoryError:
+            raise
         except Exception:  # the part is read again when it is needed, and fails there
             return
 
