@@ -705,6 +705,21 @@ def test_a_manifest_may_say_anything(photos, change):
         assert len(dv.open(folder)) == 6
 
 
+def test_a_manifest_stays_if_a_new_one_is_not_made(photos, monkeypatch):
+    folder, _ = photos
+    dv.open(folder, manifest=True)
+    before = (folder / MANIFEST).read_bytes()
+    with monkeypatch.context() as broken:
+        broken.setattr(images.Images, "header", lambda self, path: 1 / 0)
+        with pytest.raises(ValueError, match="cannot be decoded"):
+            dv.open(folder, manifest=True, upright=True)
+    assert (folder / MANIFEST).read_bytes() == before
+    dv.open(folder)  # the manifest fits, or there was a warning
+    dv.open(folder, manifest=True, upright=True)
+    dv.open(folder, kind="image", manifest=True)
+    assert (folder / MANIFEST).read_bytes() == before
+
+
 def test_a_manifest_of_other_kinds(tmp_path):
     for number in range(3):
         (tmp_path / f"{number}.txt").write_text("x")
@@ -714,6 +729,7 @@ def test_a_manifest_of_other_kinds(tmp_path):
     assert dv.open(tmp_path, kind="audio").audio._shape() == (3, None)
     dv.open(tmp_path, kind="audio", manifest=True)
     assert dv.open(tmp_path).rate().tolist() == [8000] * 3
+    (tmp_path / MANIFEST).unlink()
     with pytest.raises(ValueError, match="no files of the kind 'image'"):
         dv.open(tmp_path, kind="image", manifest=True)
     assert not (tmp_path / MANIFEST).exists()

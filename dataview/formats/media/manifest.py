@@ -51,11 +51,13 @@ class Manifest(NamedTuple):
 def new(root: str, find: Callable[[], Found]) -> Iterator[tuple[Found, Callable[[Manifest], None]]]:
     """Give what is found in a folder, and what writes the manifest of it there.
 
-    The file of the manifest is made first, since that changes the time of the folder.  Times are
-    taken before what they stand for is found, so that later changes are noticed.
+    The file of the manifest is made first, since that changes the time of the folder; a file that
+    replaced an older one at the end would, too, so that one is kept until its text is written over.
+    Times are taken before what they stand for is found, so that later changes are noticed.
     """
     place = os.path.join(root, NAME)
-    with open(place, "wb") as file:
+    is_new = not os.path.lexists(place)
+    with open(place, "xb" if is_new else "r+b") as file:
         try:
             time.sleep(TICK)
             folders = [*find().names]
@@ -66,10 +68,13 @@ def new(root: str, find: Callable[[], Found]) -> Iterator[tuple[Found, Callable[
 
             def finish(manifest: Manifest) -> None:
                 file.write(_text_of(manifest, [*zip(folders, times, strict=True)]).encode())
+                file.truncate()
+                file.flush()
 
             yield found, finish
         except BaseException:
-            os.unlink(place)
+            if is_new:
+                os.unlink(place)
             raise
 
 
