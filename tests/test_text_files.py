@@ -367,6 +367,20 @@ def test_what_is_too_much_is_refused(tmp_path):
 MANY = [{"i": n, "t": f"text {n}", "l": list(range(n % 3)), "o": {"f": n / 2}} for n in range(5000)]
 
 
+@pytest.mark.parametrize("suffix", [".jsonl", ".json", ".txt", ".csv"])
+def test_what_unpacks_to_far_too_much_is_refused(tmp_path, monkeypatch, suffix):
+    path = tmp_path / f"bomb{suffix}.gz"
+    raw = {".json": b"[" + b'{"x": 1},' * 999 + b'{"x": 1}]'}.get(suffix, b'{"x": 1}\n' * 999)
+    path.write_bytes(gzip.compress(raw + b"\n" * (3 << 20)))
+    dv.open(path)  # which is no harm
+    monkeypatch.setattr(text_bytes, "LEAST_BOMB", 1 << 20)
+    with pytest.raises(ValueError, match=r"bomb.* unpacks to more than 200 times as many"):
+        dv.open(path)
+    path.write_bytes(gzip.compress(np.random.default_rng(1).bytes(1 << 16).hex().encode() * 20))
+    if suffix == ".txt":  # as one that is packed well is read
+        assert len(dv.open(path)) == 1
+
+
 @pytest.mark.parametrize("suffix", [".jsonl", ".ndjson.gz"])
 def test_rows_of_json_are_read_in_any_order(tmp_path, suffix):
     d = dv.open(json_lines(tmp_path, MANY, f"a{suffix}"), rows_settled=100)

@@ -55,7 +55,7 @@ class Archive:
     """The files in an archive, whose names and places are read when it is opened."""
 
     def __init__(self, path: str, claim: Claim | None, told: FileState | None = None) -> None:
-        self.raw = TextBytes(path, claim, told)
+        self.raw = TextBytes(path, claim, told, MOST_TIMES)
         self.path, self.opening = path, self.raw.opening
         with open_regular(self.raw.place) as file:
             self.is_zip = file.read(2) == b"PK"

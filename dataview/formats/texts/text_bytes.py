@@ -28,6 +28,12 @@ BLOCK = 1 << 20
 SPARE = 64 << 20
 """So many bytes of the disk are left free by what is unpacked."""
 
+MOST_TIMES = 200
+"""Texts are packed to no smaller part than this; what unpacks to more is made to fill disks."""
+
+LEAST_BOMB = 1 << 28
+"""A file that unpacks to less is no harm, however small it is."""
+
 LONGEST = 64 << 20
 """A longer line is refused: lines are held in memory whole."""
 
@@ -39,9 +45,16 @@ class TextBytes:
     """The bytes of a file, or those that were packed in it, as long as the file stays as it is.
 
     The file is opened for each reading, so that threads and processes may read at the same time.
+    What unpacks to more than `most_times` its bytes is refused.
     """
 
-    def __init__(self, path: str, claim: Claim | None, told: FileState | None = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        claim: Claim | None,
+        told: FileState | None = None,
+        most_times: int = MOST_TIMES,
+    ) -> None:
         self.path, self.opening = path, Opening(path, claim)
         self._held: Any = None
         with open_regular(path) as file:
@@ -49,7 +62,7 @@ class TextBytes:
             check_told(path, file, told)
             is_packed = file.read(len(PACKED)) == PACKED
             file.seek(0)
-            self.place = self._unpacked(file) if is_packed else path
+            self.place = self._unpacked(file, most_times) if is_packed else path
         self.size = os.stat(self.place).st_size
 
     def read(self, start: int, stop: int) -> bytes:
@@ -94,14 +107,14 @@ class TextBytes:
             "memory whole; is it a file of lines?"
         )
 
-    def _unpacked(self, packed: Any) -> str:
+    def _unpacked(self, packed: Any, most_times: int) -> str:
         """Unpack to a temporary file, which lasts until this is closed, and return its place."""
         folder = tempfile.gettempdir()
         with contextlib.ExitStack() as held:
             name = os.path.join(folder, os.path.basename(self.path))
             file, place = held.enter_context(temporary_file(name))
             try:
-                _unpack(packed, file, folder, self.path)
+                _unpack(packed, file, folder, self.path, most_times)
             except (EOFError, zlib.error, gzip.BadGzipFile) as error:
                 raise ValueError(
                     f"{self.path} cannot be unpacked, or is cut short: {shortened(str(error))}"
@@ -117,9 +130,12 @@ class TextBytes:
             self._held()
 
 
-def _unpack(packed: Any, file: BinaryIO, folder: str, path: str) -> None:
+def _unpack(packed: Any, file: BinaryIO, folder: str, path: str, most_times: int) -> None:
+    packed_size, size = os.fstat(packed.fileno()).st_size, 0
     with gzip.GzipFile(fileobj=packed) as stream:
         while block := stream.read(BLOCK):
+            size += len(block)
+            check_unpacked(path, packed_size, size, most_times)
             if shutil.disk_usage(folder).free < len(block) + SPARE:
                 raise OSError(
                     errno.ENOSPC,
@@ -128,6 +144,15 @@ def _unpack(packed: Any, file: BinaryIO, folder: str, path: str) -> None:
                     folder,
                 )
             file.write(block)
+
+
+def check_unpacked(path: str, packed: int, size: int, most_times: int = MOST_TIMES) -> None:
+    """Raise if so many bytes were unpacked from a packed file that it can only do harm."""
+    if size > max(LEAST_BOMB, most_times * packed):
+        raise ValueError(
+            f"{path} has {packed} bytes and unpacks to more than {most_times} times as many, which "
+            "no table or text does; unpack it by hand if it is right"
+        )
 
 
 # --- the same file as before ---------------------------------------------------------------------

@@ -20,17 +20,12 @@ from typing import Any, NamedTuple
 
 from dataview.errors import shortened
 from dataview.formats.handles import closed
+from dataview.formats.texts.text_bytes import check_unpacked
 from dataview.index.sizes import sizes
 from dataview.sources import open_regular
 
 BLOCK = 1 << 22
 """So much is copied at a time."""
-
-MOST_TIMES = 200
-"""Texts are packed to no smaller part than this; what unpacks to more is made to fill disks."""
-
-LEAST_BOMB = 1 << 28
-"""A file that unpacks to less is no harm, however small it is."""
 
 MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -132,12 +127,8 @@ class TextFile:
         with self._named_in_errors():
             while block := stream.read(BLOCK):
                 size += len(block)
-                if self.is_packed and size > max(LEAST_BOMB, MOST_TIMES * self.state.size):
-                    raise ValueError(
-                        f"{self.path} has {self.state.size} bytes and unpacks to more than "
-                        f"{MOST_TIMES} times as many, which no table does; unpack it by hand if "
-                        "it is right"
-                    )
+                if self.is_packed:
+                    check_unpacked(self.path, self.state.size, size)
                 yield block if self.encoding == "utf-8" else decode.decode(block).encode()
             yield b"" if self.encoding == "utf-8" else decode.decode(b"", True).encode()
 
