@@ -526,7 +526,7 @@ def sample(number):
         print("begun", flush=True)
         time.sleep(60)
     return np.zeros(1000)
-dv.sizes = __import__("dataview.index.sizes").sizes.sizes
+dv.sizes = __import__("dataview.index.sizes").index.sizes.sizes
 with dv.sizes.set(block_bytes=8000):
     dv.View(x=np.ones(3), y=dv.View(sample, _length=10)._probe())._save(sys.argv[1], sys.argv[2])
 """

@@ -198,7 +198,7 @@ def _several(rows: Rows) -> Rows:
 def _of_stored(evaluate: Evaluate, node: Stored) -> Taker | None:
     """Return what reads rows of a store."""
     source = node.source
-    if source.memory is not None:
+    if source.shares or source.memory is not None:
         return None
     return lambda rows: read_from(source, rows_index(source.shape, rows), {})[()]
 

@@ -80,6 +80,9 @@ class Source(ABC):
     deterministic: bool = True
     """Whether reading the same place twice returns the same."""
 
+    shares: bool = False
+    """Whether the readings of one evaluation have work in common, which its memo holds."""
+
     chunk_rows: int = 1
     """How many rows are read from the disk together, whichever of them are needed."""
 
@@ -292,6 +295,11 @@ class Member(Source):
         self.memory = None if parent.memory is None else parent.memory[name]
         field = parent.dtype[name]
         self.shape, self.dtype = parent.shape + field.shape, field.base
+
+    @property
+    def shares(self) -> bool:  # type: ignore[override]
+        """Whether reading the records shares work."""
+        return self.parent.shares
 
     @property
     def chunk_rows(self) -> int:  # type: ignore[override]
