@@ -461,12 +461,12 @@ def test_types_are_given_by_column_or_for_all(tmp_path, way):
     for text in (str, "str", "text", "string"):
         assert values(path, types={"a": text})["a"] == ["1", "255"]
     assert values(path, types=str)["a"] == ["1", "255"]
+    found = values(path, types=lambda name: str if name == "a" else None)
+    assert found == values(path, types={"a": str})
     assert read(path, types={"a": ">f4"})["a"] == ([1.0, 255.0], np.dtype("f4"))
     path = written(tmp_path, "d\n2020-01-01\n")
     assert read(path, dates=False)["d"] == (["2020-01-01"], np.dtype("O"))
     assert read(path, types={"d": "M8[s]"})["d"][1] == np.dtype("M8[s]")
-    found = values(path, types=lambda name: str if name == "a" else None)
-    assert found == values(path, types={"a": str})
 
 
 def test_packed_files_and_other_encodings_are_unpacked_once(tmp_path, way):
