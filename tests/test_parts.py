@@ -15,6 +15,8 @@ from collections import Counter
 from functools import partial
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -898,3 +900,17 @@ def test_an_endless_stream_is_pooled_and_stopped():
     got = [one().item() for one in stream[:50]]
     assert len(set(got)) == 50
     assert max(got) < 60
+
+
+def test_codes_of_all_parts_stand_for_the_labels_of_the_first(tmp_path):
+    for number, texts in enumerate((["u", "v"], ["v", "u"], ["z", "u"])):
+        table = pa.table({"c": pa.array(texts).dictionary_encode(), "n": range(len(texts))})
+        pq.write_table(table, tmp_path / f"p-{number}.parquet")
+    d = dv.open([tmp_path / f"p-{number}.parquet" for number in range(2)], layout="parts")
+    for view in (d, pickle.loads(pickle.dumps(d))):
+        assert view.c[:4]().tolist() == [0, 1, 1, 0]
+        assert (view.c == "u")()[:4].tolist() == [True, False, False, True]
+    told = r"field 'c' of .*p-2\.parquet has codes of other labels .* \('z' is not among"
+    with pytest.raises(ValueError, match=told):
+        dv.open(tmp_path, layout="parts").c()
+    assert dv.open(tmp_path, layout="parts").n().tolist() == [0, 1] * 3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -90,6 +90,27 @@ def no_rows(kind: Kind) -> Column:
 def metas_of(node: Node) -> dict[Name, Mapping[str, object]]:
     """Return the metadata of columns."""
     return {name: leaf.node.meta for name, leaf in leaves_of(node) if leaf.node.meta}
+
+
+def labels_of(node: Node) -> dict[Name, list[object]]:
+    """Return what the codes of columns stand for, where that is known."""
+    found = {name: leaf.node.meta.get("labels") for name, leaf in leaves_of(node)}
+    return {name: [*labels] for name, labels in found.items() if isinstance(labels, Sequence)}
+
+
+def recoded(column: Column, own: list[object], labels: list[object], where: str) -> Column:
+    """Return codes of a part as numbers of other labels, or raise if these lack one of them."""
+    if own == labels:
+        return column
+    unknown = next((label for label in own if label not in labels), None)
+    if unknown is not None or isinstance(column.values, Column):
+        raise ValueError(
+            f"{where} has codes of other labels than the first part ({unknown!r} is not among "
+            "those), so its codes say something else; dv.open(paths), of a list of the files and "
+            "without layout=, numbers the labels of all"
+        )
+    numbers = np.array([*map(labels.index, own), -1], column.values.dtype)
+    return column._replace(values=numbers[column.values])
 
 
 def windows_of(node: Node) -> dict[str, Window]:

@@ -13,7 +13,15 @@ import numpy as np
 
 from dataview.formats.handles import close
 from dataview.formats.parts.ahead import Ahead
-from dataview.formats.parts.columns import column_of, kind_of, leaves_of, no_rows, rows_in
+from dataview.formats.parts.columns import (
+    column_of,
+    kind_of,
+    labels_of,
+    leaves_of,
+    no_rows,
+    recoded,
+    rows_in,
+)
 from dataview.formats.parts.counting import Counted, How, counted
 from dataview.formats.tables import Column, Kind, Name, Table, Tables, joined
 from dataview.plan.node import Node
@@ -31,6 +39,8 @@ class PartFile(Table):
         super().__init__(os.path.basename(path), np.array([0, rows], np.intp))
         self.path, self.kinds, self.how = path, kinds, how
         self._node: Node | None = None
+        self.labels: Mapping[Name, list[object]] = {}
+        """What the codes of all parts stand for."""
 
     def read(self, names: Collection[Name], first: int, stop: int) -> Mapping[Name, Column]:
         """Return columns, or raise if the part is another one than when it was counted."""
@@ -44,7 +54,12 @@ class PartFile(Table):
                 raise ValueError(
                     f"{self.path} has changed since its rows were counted; open the folder again"
                 )
-        return {name: column_of(leaves[name]) for name in names}
+        found = {name: column_of(leaves[name]) for name in names}
+        own = labels_of(node) if self.labels else {}
+        for name in names & self.labels.keys():
+            where = f"field {'.'.join(name)!r} of {self.path}"
+            found[name] = recoded(found[name], own.get(name, []), self.labels[name], where)
+        return found
 
     def is_opened(self, node: Node) -> None:
         """Take the node of the part, which was opened already."""
@@ -96,7 +111,12 @@ class PartsTable(Tables):
         _tables.add(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return PartsTable, (self.these, self.how), {"fills": self.fills, "names": self.names}
+        return _restored, (self.these, self.how, self.fills, self.names, self.parts[0][0].labels)
+
+    def number_alike(self, labels: Mapping[Name, list[object]]) -> None:
+        """Have the codes of all parts stand for these labels."""
+        for file, _ in self.parts:
+            file.labels = labels
 
     def begin_anew(self) -> None:
         """Forget what threads of another process may have been doing."""
@@ -176,6 +196,20 @@ class PartsTable(Tables):
         self.how.opening.close()
         self.ahead.join()
         super().close()
+
+
+def _restored(
+    these: Counted,
+    how: How,
+    fills: Mapping[Name, Any],
+    names: tuple[Name, ...],
+    labels: Mapping[Name, list[object]],
+) -> PartsTable:
+    """Return a table that was pickled."""
+    table = PartsTable(these, how)
+    table.fills, table.names = dict(fills), names
+    table.number_alike(labels)
+    return table
 
 
 def _size(kind: Kind) -> int:

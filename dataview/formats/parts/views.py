@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataview.formats.contents import described
-from dataview.formats.parts.columns import ROWS, metas_of, windows_of
+from dataview.formats.parts.columns import ROWS, labels_of, metas_of, windows_of
 from dataview.formats.parts.loaded import PartsTable
 from dataview.formats.tables import column_node, table_node
 from dataview.plan.build import with_fields
@@ -13,6 +13,7 @@ from dataview.plan.node import Node
 
 def node_of_parts(table: PartsTable, like: Node) -> Node:
     """Return the node of all parts; `like` is one of them that was opened."""
+    table.number_alike(labels_of(like))
     if [*table.kinds] != [ROWS]:
         lost = like.fields.unread
         return described(table_node(table, table.kinds, None, metas_of(like), lost), like.meta)
