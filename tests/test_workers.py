@@ -588,3 +588,15 @@ def test_a_loader_whose_threads_could_not_start_is_closed(monkeypatch):
         with pytest.raises(RuntimeError, match="can't start"):
             next(loader)
         loader.close()
+
+
+@pytest.mark.parametrize("options", [{"workers": 2}, {"prefetch": 2}], ids=str)
+def test_a_loader_that_ended_with_an_error_leaves_no_threads(options):
+    view = dv.View(lambda number: 1 / (number - 50), _length=200)
+    before = threading.active_count()
+    for _ in range(3):
+        with pytest.raises(ZeroDivisionError):
+            for _ in view._loader(10, **options):
+                pass
+    gc.collect()
+    assert threading.active_count() == before

@@ -152,16 +152,21 @@ class Prefetcher:
 
     def _work(self, worker: Worker) -> None:
         while (drawn := self._draw()) is not None:
-            run, number, found = drawn
-            if not isinstance(found, BaseException):
-                try:
-                    found = (worker(found.task),)
-                except BaseException as error:  # raised again where the result is taken
-                    found = error
-            with self._changed:
-                if run == self._run:
-                    self._results[number] = found
-                    self._changed.notify_all()
+            self._do(worker, *drawn)
+            # An error knows who has raised it again: a thread that waits would keep the loader.
+            del drawn
+
+    def _do(self, worker: Worker, run: int, number: int, found: Any) -> None:
+        """Do a task, or hand on the error of drawing it."""
+        if not isinstance(found, BaseException):
+            try:
+                found = (worker(found.task),)
+            except BaseException as error:  # raised again where the result is taken
+                found = error
+        with self._changed:
+            if run == self._run:
+                self._results[number] = found
+                self._changed.notify_all()
 
     def _may_draw(self) -> bool:
         is_wanted = self._items is not None and self._given - self._taken < self.depth
