@@ -914,3 +914,13 @@ def test_codes_of_all_parts_stand_for_the_labels_of_the_first(tmp_path):
     with pytest.raises(ValueError, match=told):
         dv.open(tmp_path, layout="parts").c()
     assert dv.open(tmp_path, layout="parts").n().tolist() == [0, 1] * 3
+
+
+def test_a_broken_manifest_is_made_anew_or_passed_over(tmp_path):
+    for number in range(2):
+        np.save(tmp_path / f"p-{number}.npy", np.arange(3))
+    (tmp_path / ".dataview-parts.json").write_text("{")
+    with pytest.raises(ValueError, match=r"no manifest of parts, or a broken one; manifest=True"):
+        dv.open(tmp_path, layout="parts")
+    for manifest in (False, True, None):
+        assert len(dv.open(tmp_path, layout="parts", manifest=manifest)) == 6

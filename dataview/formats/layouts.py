@@ -91,7 +91,7 @@ def _parts(
         raise ValueError("open takes the path of a file, or those of some files; got an empty list")
     place = os.path.abspath(path) if isinstance(path, str) else [*map(os.path.abspath, path)]
     suffixes = () if format is None else FORMATS[named(format)].suffixes
-    name = _format_of(place) if format is None else named(format)
+    name = _format_of(place, options.get("manifest")) if format is None else named(format)
     rest = {key: value for key, value in options.items() if key not in PARTS_OPTIONS}
     wanted = {key: value for key, value in options.items() if key in PARTS_OPTIONS}
     known = [*PARTS_OPTIONS, *[*inspect.signature(FORMATS[name].open).parameters][3:]]
@@ -149,11 +149,12 @@ def _followed(
     return follow(path, seconds, **options)
 
 
-def _format_of(place: str | list[str]) -> str:
+def _format_of(place: str | list[str], manifest: bool | None) -> str:
     """Return the format of parts: as what is noted says, or as that of the first one."""
     if isinstance(place, str) and is_saved(place):
         return "npy"
-    if isinstance(place, str) and has_manifest(place):
-        return noted_format(place)
+    noted = noted_format(place, manifest) if isinstance(place, str) else None
+    if noted is not None:
+        return noted
     found = recognised(listed(place).path(0))
     return next(name for name, row in FORMATS.items() if row is found)

@@ -103,7 +103,12 @@ def _noted(how: How) -> Mapping[File, Fact] | None:
         return None
     if not manifest.has_manifest(how.paths):
         return None
-    known = manifest.read(how.paths)
+    try:
+        known = manifest.read(how.paths)
+    except manifest.BrokenManifest:
+        if how.manifest:  # a new one is made
+            return None
+        raise
     is_same = (known.format, known.options) == (how.format, dict(how.options))
     return known.parts if is_same else None
 

@@ -27,6 +27,10 @@ _TEXT = "text"
 Schema = Mapping[Name, Kind]
 
 
+class BrokenManifest(ValueError):
+    """A file that is called as a manifest of parts, and is none."""
+
+
 class Known(NamedTuple):
     """What a manifest says: the format of the parts, and of each its rows and columns."""
 
@@ -40,9 +44,19 @@ def has_manifest(folder: str) -> bool:
     return os.path.isfile(os.path.join(folder, NAME))
 
 
-def noted_format(folder: str) -> str:
-    """Return the format that the parts have, as the manifest of a folder says."""
-    return read(folder).format
+def noted_format(folder: str, wanted: bool | None) -> str | None:
+    """Return the format that the parts have, as the manifest of a folder says.
+
+    None is returned if there is none, or if it is broken and is not `wanted`, or made anew.
+    """
+    if wanted is False or not has_manifest(folder):
+        return None
+    try:
+        return read(folder).format
+    except BrokenManifest:
+        if wanted:
+            return None
+        raise
 
 
 def read(folder: str) -> Known:
@@ -63,7 +77,7 @@ def read(folder: str) -> Known:
         }
         return Known(str(found["format"]), dict(found["options"]), parts)
     except (ArithmeticError, LookupError, RecursionError, SyntaxError, TypeError, ValueError):
-        raise ValueError(
+        raise BrokenManifest(
             f"{place} is no manifest of parts, or a broken one; manifest=True makes a new one"
         ) from None
 
