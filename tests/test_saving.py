@@ -1171,12 +1171,3 @@ def test_codes_are_saved_with_labels_that_are_found_then(tmp_path, name):
     assert code._codes()[[0, 2]]().tolist() == [0, 1]
     dv.View(label)._codes()._save(tmp_path / "alone.npz")
     assert dv.open(tmp_path / "alone.npz")._meta["labels"] == ["a", "b"]
-
-
-def test_an_expression_that_is_saved_over_its_own_file_is_not_computed_of_the_new_one(tmp_path):
-    np.save(tmp_path / "x.npy", np.arange(3.0))
-    y = dv.open(tmp_path / "x.npy") - 1
-    y._save(tmp_path / "x.npy")
-    assert np.load(tmp_path / "x.npy").tolist() == [-1, 0, 1]
-    with pytest.raises(ValueError, match=r"replaced, by _save of a view of it; open it again"):
-        y()

@@ -24,7 +24,7 @@ from dataview.plan.guards import check_ends
 from dataview.plan.kinds import Record, Stored, known_dtype, known_shape, members
 from dataview.plan.node import Node, Part
 from dataview.plan.walk import below
-from dataview.sources import ArraySource, NpySource, check_local
+from dataview.sources import ArraySource, check_local
 from dataview.tables import with_found_labels
 
 
@@ -58,7 +58,6 @@ def save(
         with replacing(target):
             passes = Passes(leaves, progress)
             writer.write(target, Job(leaves, tree, passes, *options, meta=meta))
-        _note_replaced(node, target)
     finally:
         if claim is not None:
             claim.release()
@@ -234,17 +233,6 @@ def _check_not_read(node: Node, target: str, name: str) -> None:
                     f"the view reads {target}, and would find other chunks there once it is "
                     "replaced; save to another place, and rename it when the view is closed"
                 )
-
-
-def _note_replaced(node: Node, target: str) -> None:
-    """Have views say so whose own file what is computed of them has replaced."""
-    place = os.path.realpath(target)
-    for part in below([node], Part.held):
-        source = part.source.root if isinstance(part, Stored) else None
-        if isinstance(source, NpySource):
-            own = os.path.realpath(source.path)
-            if own == place or own.startswith(place + os.sep):
-                source.file.opening.replaced = True
 
 
 def _check_whole(node: Node) -> None:

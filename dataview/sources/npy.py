@@ -49,19 +49,12 @@ class Opening:
     path: str
     claim: Any = None
     closed: bool = False
-    replaced: bool = False
-    """Whether what is computed of the data has taken their place, so that to compute it again would
-    give other values."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Opening, (self.path, self.claim)
 
     def check(self) -> None:
-        """Raise if it was closed, or replaced."""
-        if self.replaced:
-            raise ValueError(
-                f"{self.path} has been replaced, by _save of a view of it; open it again"
-            )
+        """Raise if it was closed."""
         if self.closed:
             raise ValueError(
                 f"{self.path} was closed, by _close() or by a with block; open it again"

@@ -34,7 +34,6 @@ class ColumnSource(Source):
     __slots__ = (
         "chunk_rows", "depth", "dtype", "has_gaps", "is_mask", "name", "shape", "starts", "table",
     )  # fmt: skip
-    shares = True
 
     def __init__(
         self,
