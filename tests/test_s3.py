@@ -14,7 +14,11 @@ from dataview import cache
 from dataview.index.sizes import sizes
 from dataview.sources import read_ranges
 
-pytestmark = pytest.mark.clients
+pytestmark = [
+    pytest.mark.clients,
+    # JAX, which another test may have imported, warns at each fork; here nothing of it is used.
+    pytest.mark.filterwarnings(r"ignore:os\.fork\(\) was called:RuntimeWarning"),
+]
 
 X = np.arange(3000 * 40, dtype="f4").reshape(3000, 40)
 DATA = X.tobytes()
