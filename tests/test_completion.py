@@ -89,6 +89,7 @@ def test_the_settings_of_linters_name_every_verb():
     assert sorted(re.findall(r'"(\w+)"', block)) == sorted(verbs())
 
 
+@pytest.mark.clients
 def test_ruff_accepts_verbs_with_these_settings(tmp_path):
     (text,) = re.findall(r"^    (\[lint\.flake8-self\]\n.*?\n    \])", PAGE, re.M | re.S)
     (tmp_path / "ruff.toml").write_text(text.replace("\n    ", "\n"), encoding="utf-8")
