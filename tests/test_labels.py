@@ -7,6 +7,8 @@ from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -911,3 +913,23 @@ def test_all_fields_without_a_statistic_of_groups_are_named_and_those_with_one()
     with pytest.raises(TypeError, match=told):
         d._group(by="city")._mean()
     assert d._select("x", "city")._group(by="city")._mean().x().tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("dtype", ["int64", "string", "float64"])
+def test_keys_with_gaps_are_joined_with_nothing(dtype, tmp_path):
+    def keys(*values):
+        own = [None if value is None else str(value) for value in values]
+        return pa.array(own if dtype == "string" else values, dtype)
+
+    pq.write_table(pa.table({"k": keys(0, None, 2, 5), "x": range(4)}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"k": keys(2, 0, None), "y": [20, 10, 99]}), tmp_path / "b.parquet")
+    a, b = dv.open(tmp_path / "a.parquet"), dv.open(tmp_path / "b.parquet")
+    found = a._join(b, on="k", missing="mask")
+    assert found._fields() == ("k", "x", "y", "k_mask")
+    assert found.k_mask().tolist() == [True, False, True, False]
+    assert found.y().tolist() == [10, 0, 20, 0]
+    assert a[[0, 2]]._join(b, on="k").y().tolist() == [10, 20]
+    with pytest.raises(
+        KeyError, match=r"row 1 has the k (None|nan), which is not among the 2 keys"
+    ):
+        a[:3]._join(b, on="k").y()

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
-from dataview.compute import evaluate, run_blocks
+from dataview.compute import evaluate, rows_of, run_blocks
 from dataview.errors import FieldError
 from dataview.index import LINE, Computed, axis_index, parse
 from dataview.index.flat import shaped
 from dataview.plan.build import field, record, select, stored
 from dataview.plan.concat import concat
-from dataview.plan.gaps import MASK
+from dataview.plan.gaps import MASK, masks_in
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import Mapped, known_dtype, known_shape
 from dataview.plan.node import DType, Node, Part
@@ -35,16 +36,22 @@ def joined(node: Node, other: Node, on: str | tuple[str, str], missing: str) -> 
         check_ends(side, "_join")
     left, right = _key(node, ours), _key(other, theirs)
     check_comparable(left, right, f"the keys {ours!r} and {theirs!r} of _join")
-    names = [name for name in other.fields if name != theirs]
+    gaps = masks_in(node.fields).get(ours), masks_in(other.fields).get(theirs)
+    names = [name for name in other.fields if name not in (theirs, gaps[1])]
     own = {name: field(node, name) for name in node.fields}
     mask = f"{ours}{MASK}"
+    if missing == "mask" and gaps[0] == mask:
+        del own[mask]  # a key that is missing is not found, so the new mask tells of both
     twice = [name for name in (*names, *([mask] if missing == "mask" else [])) if name in own]
     if twice:
         raise ValueError(
             f"both sides of _join have the fields {twice}; choose other names with _rename, or "
             "leave fields out with _drop"
         )
-    lookup = Lookup(left, right, missing == "error", (ours, theirs))
+    sides = {"left": left, "right": right}
+    there = zip(sides, (node, other), gaps, strict=True)
+    sides |= {f"{side}{MASK}": field(whole, gap) for side, whole, gap in there if gap}
+    lookup = Lookup(sides, missing == "error", (ours, theirs))
     found = {name: _looked_up(field(other, name), lookup, missing) for name in names}
     if missing == "mask":
         found[mask] = Mapped(left, _Found(lookup), (), known_shape(left), np.dtype(bool))
@@ -91,10 +98,12 @@ class Lookup(Photograph):
     __slots__ = ("count", "is_complete", "names", "others")
     about = "the order of a join"
 
-    def __init__(self, left: Node, right: Node, is_complete: bool, names: tuple[str, str]) -> None:
-        super().__init__(record({"left": left, "right": right}, 0))
-        self.count = known_shape(left)[0]
-        self.others = known_shape(right)[0]
+    def __init__(
+        self, sides: Mapping[str, Node], is_complete: bool, names: tuple[str, str]
+    ) -> None:
+        super().__init__(record(sides, 0))
+        self.count = known_shape(sides["left"])[0]
+        self.others = known_shape(sides["right"])[0]
         self.is_complete = is_complete
         self.names = names
 
@@ -106,8 +115,16 @@ class Lookup(Photograph):
     def find(self, node: Node) -> np.ndarray:
         """Find the keys among those of the other data."""
         left, right = field(node, "left"), field(node, "right")
+        left_there, right_there = (
+            field(node, name) if name in node.fields else None
+            for name in (f"left{MASK}", f"right{MASK}")
+        )
         keys = np.asarray(evaluate(right))
-        rows = np.flatnonzero(is_present(keys)) if may_be_missing(keys.dtype) else None
+        known = is_present(keys) if may_be_missing(keys.dtype) else None
+        if right_there is not None:
+            there = np.asarray(evaluate(right_there))
+            known = there if known is None else known & there
+        rows = None if known is None else np.flatnonzero(known)
         keys = keys if rows is None else keys[rows]  # a missing key is nobody's partner
         self._check_unique(keys)
         code, shape = coder(keys), known_shape(left)
@@ -116,10 +133,14 @@ class Lookup(Photograph):
         def put(start: int) -> None:
             part = slice(start, start + BLOCK)
             values = evaluate(select(left, parse(part, shape)))
-            found = out[part] = code(values)
+            found = code(values)
+            if left_there is not None:
+                found = np.where(evaluate(select(left_there, parse(part, shape))), found, MISSING)
+            out[part] = found
             if self.is_complete and (found == MISSING).any():
                 place = int(np.argmax(found == MISSING))
-                key = values.tolist()[place]
+                is_gap = left_there is not None and not rows_of(left_there, start + place)
+                key = None if is_gap else values.tolist()[place]
                 raise KeyError(
                     f"row {start + place} has the {self.names[0]} {key!r}, which is not among "
                     f"the {len(keys)} keys {self.names[1]!r}; missing='mask' marks such rows"
