@@ -996,3 +996,16 @@ def test_any_names_come_back(place, names):
     dv.View({name: np.array([10, n]) for n, name in enumerate(names)})._save(path)
     with dv.open(path) as d:
         assert (list(d._fields()), len(d)) == (names, 2)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_what_a_path_says_gives_way_to_a_column_of_the_file(suffix, tmp_path):
+    for key, fields in ((1, {"x": [1]}), (2, {"x": [2], "k": [5]})):
+        (tmp_path / f"k={key}").mkdir()
+        dv.View(**{name: np.array(values) for name, values in fields.items()})._save(
+            tmp_path / f"k={key}" / f"a.{suffix}"
+        )
+    d = dv.open(tmp_path, schema="union")
+    assert sorted(zip(d.x().tolist(), d.k().tolist(), strict=True)) == [(1, 1), (2, 5)]
+    (tmp_path / "other").symlink_to(tmp_path / "k=1", target_is_directory=True)
+    assert len(dv.open(tmp_path, schema="union")) == 2  # links to folders are passed over

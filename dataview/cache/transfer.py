@@ -10,13 +10,12 @@ from typing import Any, BinaryIO, NamedTuple, TypeAlias
 from dataview.cache.progress import Progress, reporting
 from dataview.errors import import_library
 from dataview.sources import (
-    WEB,
     BrokenOff,
+    is_web,
     may_pass,
     place_may_pass,
     refused,
     repeated,
-    scheme_of,
     shown,
     version_in,
 )
@@ -56,7 +55,7 @@ def fetch(request: Request, path: pathlib.Path) -> Stamp:
         raise TypeError(f"storage_options is a mapping, for fsspec; got {request.options!r}")
     with open(path, "wb") as raw:
         file = Arriving(raw, request, report)
-        if scheme_of(request.url) in WEB and "::" not in request.url:
+        if is_web(request.url):
             return _from_web(request, file)
         try:
             return _from_elsewhere(request, file)

@@ -42,12 +42,7 @@ TABLE_SUFFIXES = frozenset(_KINDS)
 
 def has_tables(path: str) -> bool:
     """Whether a folder has files of tables, perhaps in folders that are named key=value."""
-    with os.scandir(path) as found:
-        entries = sorted(found, key=lambda entry: entry.name)
-    if any(entry.is_file() and _is_table(entry.name) for entry in entries):
-        return True
-    below = (entry.path for entry in entries if "=" in entry.name and entry.is_dir())
-    return any(map(has_tables, below))
+    return has_files(path, _is_table)
 
 
 def open_parquet(
@@ -113,16 +108,17 @@ class FolderTable(Tables):
         self, path: str, opening: Opening, schema: str, listed: Listed | None = None
     ) -> None:
         self.path, self.opening, self.schema, self.listed = path, opening, schema, listed
-        files = list(_files(path, opening, listed))
-        if not files:
+        found = list(_files(path, opening, listed))
+        if not found:
             raise ValueError(f"{path} holds no files of tables: none ends in {', '.join(_KINDS)}")
-        found = key_kinds([file.values for file in files])
-        keys: dict[Name, Kind] = {(key,): kind for key, kind in found.items()}
-        for file in files:
-            file.keys = keys
-        unified([(file, file.kinds()) for file in files], schema)  # before labels are joined
-        self.files, self.labels = files, _numbered_alike([file.table for file in files])
-        parts = [(file, file.kinds()) for file in files]
+        self.tables = [table for table, _, _ in found]
+        self.places = [place for _, place, _ in found]
+        files = [FileTable(table, _kinds_of(table), said, place) for table, place, said in found]
+        unified(with_keys(files), schema)  # before labels are joined
+        self.labels = _numbered_alike(self.tables)
+        for file, table in zip(files, self.tables, strict=True):
+            file.own = _kinds_of(table)
+        parts = with_keys(files)
         super().__init__(os.path.basename(path), parts, unified(parts, schema))
         self.joins_groups = False  # few files are open at a time
 
@@ -132,21 +128,22 @@ class FolderTable(Tables):
 
     def signature(self) -> int:
         """Return a number that tells these files from others."""
-        own = [(file.title, file.table.signature()) for file in self.files]
+        signed = [table.signature() for table in self.tables]
+        own = [*zip(self.places, signed, strict=True)]
         return zlib.crc32(repr(own).encode(errors="backslashreplace"))
 
     def node(self, fill: Any) -> Node:
         """Return the record of the columns."""
         metas: dict[Name, dict[str, Any]] = {}
         lost: dict[str, str] = {}
-        for table in (file.table for file in self.files):
+        for table in self.tables:
             lost |= table.lost
             for name, leaf in table.leaves.items():
                 metas.setdefault(name, dict(leaf.meta))
         for name, labels in self.labels.items():
             metas[name]["labels"] = labels.to_pylist()
         found = table_node(self, self.kinds, fill, metas, lost)
-        return described(found, self.files[0].table.meta)
+        return described(found, self.tables[0].meta)
 
     def close(self) -> None:
         """Have all views of the folder say that it is closed."""
@@ -155,33 +152,46 @@ class FolderTable(Tables):
 
 
 class FileTable(Table):
-    """A file of a folder, and the values that its path gives to its rows."""
+    """A file of a folder, and the values that its path gives to its rows.
 
-    def __init__(self, table: ArrowTable, place: str, values: Mapping[str, str]) -> None:
-        super().__init__(place, table.starts)
-        self.table, self.values = table, values
-        self.keys: Mapping[Name, Kind] = {}
-        """The columns that the paths of all files make."""
-        table.keeps_open = False
+    `own` are the columns of the file, and `keys` those that the paths of all files make.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        own: Mapping[Name, Kind],
+        values: Mapping[str, str],
+        title: str | None = None,
+        keys: Mapping[Name, Kind] | None = None,
+    ) -> None:
+        super().__init__(title or table.title, table.starts)
+        self.table, self.own, self.values, self.keys = table, own, values, keys or {}
+        self.reads_rows, self.joins_groups = table.reads_rows, table.joins_groups
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        given = self.table, self.own, self.values, self.title, self.keys
+        return FileTable, given, {"fills": self.fills}
 
     def kinds(self) -> dict[Name, Kind]:
-        """Return what its columns are, with those that paths make."""
-        own = {name: leaf.kind for name, leaf in self.table.leaves.items()}
-        taken = {name[0] for name in own}
-        return own | {name: kind for name, kind in self.keys.items() if name[0] not in taken}
+        """Return what the columns are; one that the file has is not what its path says."""
+        taken = {name[0] for name in self.own}
+        said = {name: kind for name, kind in self.keys.items() if name[0] not in taken}
+        return {**self.own, **said}
 
     def read(self, names: Collection[Name], first: int, stop: int) -> Mapping[Name, Column]:
         """Return columns of some groups of rows."""
-        own = [name for name in names if name in self.table.leaves]
+        own = [name for name in names if name in self.own]
         found = dict(self.table.read(own, first, stop)) if own else {}
         count = int(self.starts[stop] - self.starts[first])
-        for name in self.keys.keys() & set(names) - found.keys():
-            found[name] = constant(self.values.get(name[0]), self.keys[name], count)
+        for name in names:
+            if name not in found:
+                found[name] = _constant(self.values.get(name[0]), self.keys[name], count)
         return found
 
     def bounds(self, name: Name) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         """Return the least and the greatest value of each group of rows, as the file notes them."""
-        return self.table.bounds(name) if name in self.table.leaves else None
+        return self.table.bounds(name) if name in self.own else None
 
     def close(self) -> None:
         """Close the file."""
@@ -189,16 +199,27 @@ class FileTable(Table):
         self.table.close()
 
 
-def _files(path: str, opening: Opening, listed: Listed | None) -> Iterator[FileTable]:
-    """Yield the files that are listed, or else all of a folder."""
-    if listed is not None:
-        kind, places = listed
-        for place in places:
-            yield FileTable(kind(os.path.join(path, place), opening), place, {})
-        return
-    for place, values in files_in(path, _is_table):
-        found = _KINDS[_suffix(place)]
-        yield FileTable(found(os.path.join(path, place), opening), place, values)
+def with_keys(files: Sequence[FileTable]) -> list[tuple[FileTable, Mapping[Name, Kind]]]:
+    """Return files and their columns, with those that the paths of all of them make."""
+    keys = _key_kinds([file.values for file in files])
+    for file in files:
+        file.keys = keys
+    return [(file, file.kinds()) for file in files]
+
+
+def _files(
+    path: str, opening: Opening, listed: Listed | None
+) -> Iterator[tuple[ArrowTable, str, Mapping[str, str]]]:
+    """Yield the files that are listed, or else all of a folder; few of them are open at a time."""
+    kind, places = listed or (None, files_in(path, _is_table))
+    for place, said in ((one, {}) if isinstance(one, str) else one for one in places):
+        opened = (kind or _KINDS[_suffix(place)])(os.path.join(path, place), opening)
+        opened.keeps_open = False
+        yield opened, place, said
+
+
+def _kinds_of(table: ArrowTable) -> dict[Name, Kind]:
+    return {name: leaf.kind for name, leaf in table.leaves.items()}
 
 
 def _numbered_alike(tables: Sequence[ArrowTable]) -> dict[Name, Any]:
@@ -254,7 +275,7 @@ def files_in(
         entries = sorted(found, key=lambda entry: entry.name)
     for entry in entries:
         place = os.path.join(within, entry.name)
-        if entry.is_dir(follow_symlinks=False) and entry.name[0] not in "._":
+        if _is_folder(entry):
             key, is_key, value = entry.name.partition("=")
             own = {unquote(key): unquote(value)} if is_key else {}
             found_below = files_in(path, is_table, place)
@@ -263,18 +284,31 @@ def files_in(
             yield place, {}
 
 
-def key_kinds(said: Sequence[Mapping[str, str]], taken: Collection[str] = ()) -> dict[str, Kind]:
-    """Return the columns that paths make, of integers if all values are, else of texts.
+def has_files(path: str, is_table: Callable[[str], bool], is_part: bool = True) -> bool:
+    """Whether a folder has such files, in folders that are named key=value or, if `is_part`, in it.
 
-    `said` is what each path says, and columns that are `taken` are left out.
+    It looks into no other folders, as `files_in` does: there may be very many.
     """
+    with os.scandir(path) as found:
+        entries = sorted(found, key=lambda entry: entry.name)
+    if is_part and any(is_table(entry.name) and entry.is_file() for entry in entries):
+        return True
+    below = (entry for entry in entries if "=" in entry.name and _is_folder(entry))
+    return any(has_files(entry.path, is_table) for entry in below)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    return entry.is_dir(follow_symlinks=False) and entry.name[0] not in "._"
+
+
+def _key_kinds(said: Sequence[Mapping[str, str]]) -> dict[Name, Kind]:
+    """Return the columns that paths make, of integers if all values are, else of texts."""
     met: dict[str, set[str | None]] = {key: set() for own in said for key in own}
     for key, values in met.items():
         values.update(_value(own.get(key)) for own in said)
     return {
-        key: Kind(np.dtype(_dtype_of(values)), has_missing=None in values)
+        (key,): Kind(np.dtype(_dtype_of(values)), has_missing=None in values)
         for key, values in met.items()
-        if key not in taken
     }
 
 
@@ -287,7 +321,7 @@ def _dtype_of(values: Collection[str | None]) -> type:
     return int if numbers and all(numbers) else object
 
 
-def constant(text: str | None, kind: Kind, count: int) -> Column:
+def _constant(text: str | None, kind: Kind, count: int) -> Column:
     """Return a column of one value, which a path says."""
     value = _value(text)
     if value is None:

@@ -170,7 +170,7 @@ class Tables(Table):
                 }
             )
         return {
-            name: _behind([one[name] for one in found]) if found else no_values(self.kinds[name], 0)
+            name: behind([one[name] for one in found]) if found else no_values(self.kinds[name], 0)
             for name in names
         }
 
@@ -211,7 +211,7 @@ def no_values(kind: Kind, count: int) -> Column:
     return Column(inner, present, np.zeros(count + 1, np.intp))
 
 
-def _behind(columns: Sequence[Column]) -> Column:
+def behind(columns: Sequence[Column]) -> Column:
     """Return columns one behind the other."""
     if len(columns) == 1:
         return columns[0]
@@ -220,7 +220,7 @@ def _behind(columns: Sequence[Column]) -> Column:
         present = np.concatenate([_presence(column) for column in columns])
     values = [column.values for column in columns]
     joint = (
-        _behind(cast(Any, values))
+        behind(cast(Any, values))
         if isinstance(values[0], Column)
         else np.concatenate(cast(Any, values))
     )

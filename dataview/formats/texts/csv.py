@@ -16,14 +16,14 @@ import numpy as np
 from dataview.formats.handles import Claim
 from dataview.formats.tables.column_nodes import table_node
 from dataview.formats.tables.columns import Column, Kind, Name, Table
-from dataview.formats.tables.schema import joined
+from dataview.formats.tables.schema import behind, joined
 from dataview.formats.texts import cells, csv_guesses, csv_index
 from dataview.formats.texts import dialect as dialects
 from dataview.formats.texts.cells import Field
 from dataview.formats.texts.csv_lines import Unclosed, cells_until_end, cut, records, row_starts
 from dataview.formats.texts.csv_parsing import Asked, Parser, decoded
 from dataview.formats.texts.dialect import MOST_COLUMNS, Dialect
-from dataview.formats.texts.folders import listed, with_keys
+from dataview.formats.texts.folders import keyed, listed
 from dataview.formats.texts.text_files import TextFile, line_at
 from dataview.plan.node import Node
 
@@ -90,7 +90,7 @@ def open_csv(
             "place; open it with mode 'r', and save what is changed by _save"
         )
     tables = _agreed([_table(one, claim, options, index) for one in paths], schema)
-    parts = with_keys([(one, one.kinds()) for one in tables], [values for _, values in found])
+    parts = keyed([(one, one.kinds()) for one in tables], [values for _, values in found])
     return table_node(*joined(f"{len(paths)} files", parts, schema), fill)
 
 
@@ -184,9 +184,9 @@ class CsvTable(Table):
             parts.append(self.parser.columns(raw, start, fields))
             first = last
         return {
-            (self.parser.names[number],): _one_behind_another(
-                [part[number] for part in parts], field
-            )
+            (self.parser.names[number],): behind([part[number] for part in parts])
+            if parts
+            else Column(np.empty(0, field.kind.dtype))
             for number, field in fields.items()
         }
 
@@ -194,19 +194,6 @@ class CsvTable(Table):
         """Close the file."""
         super().close()
         self.parser.file.close()
-
-
-def _one_behind_another(parts: list[Column], field: Field) -> Column:
-    if len(parts) < 2:
-        return parts[0] if parts else Column(np.empty(0, field.kind.dtype))
-    values: list[Any] = [part.values for part in parts]
-    masks = None
-    if any(part.present is not None for part in parts):
-        masks = [
-            np.ones(len(own), bool) if part.present is None else part.present
-            for part, own in zip(parts, values, strict=True)
-        ]
-    return Column(np.concatenate(values), None if masks is None else np.concatenate(masks))
 
 
 # --- the first rows ------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from dataview.formats.handles import Claim
 from dataview.formats.tables.column_nodes import table_node
 from dataview.formats.tables.columns import Column, Name, Table
 from dataview.formats.tables.schema import joined
-from dataview.formats.texts.folders import listed, with_keys
+from dataview.formats.texts.folders import keyed, listed
 from dataview.formats.texts.json_fields import (
     Form,
     Leaf,
@@ -62,7 +62,7 @@ def open_json_lines(
     form = Form()  # of all files: a key that one of them lacks has a mask
     tables = [JsonTable(one, claim, rows_settled, form) for one in paths]
     kinds = {name: leaf.kind for name, leaf in tables[0].leaves.items()}
-    parts = with_keys([(one, kinds) for one in tables], [values for _, values in listing])
+    parts = keyed([(one, kinds) for one in tables], [values for _, values in listing])
     table, every = joined(f"{len(paths)} files", parts)
     return with_arrays(paths[0], table_node(table, every, fill, lost=leaves_of(form)[1]))
 

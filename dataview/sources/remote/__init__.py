@@ -10,6 +10,7 @@ from dataview.sources.remote.urls import (
     check_local,
     file_name,
     is_url,
+    is_web,
     key_of,
     local_path,
     scheme_of,
@@ -19,7 +20,7 @@ from dataview.sources.remote.web import may_pass, refused
 
 __all__ = [
     "WEB", "BrokenOff", "Place", "RemoteFile", "RemoteNpySource", "WholeOnly", "check_local",
-    "file_name", "is_url", "key_of", "local_path", "may_pass", "open_remote_npy",
+    "file_name", "is_url", "is_web", "key_of", "local_path", "may_pass", "open_remote_npy",
     "place_may_pass", "read_ranges", "read_up_to", "refused", "repeated", "scheme_of", "shown",
     "version_in",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from dataview.index.sizes import sizes
 from dataview.sources.remote.places import Place, look_at_place
 from dataview.sources.remote.reading import read_from
 from dataview.sources.remote.runs import PastEnd, Range, in_turn
-from dataview.sources.remote.urls import WEB, scheme_of, shown
+from dataview.sources.remote.urls import is_web, shown
 from dataview.sources.remote.web import look_at_web
 
 BEGIN = 1 << 16
@@ -33,8 +33,8 @@ class RemoteFile:
     def __init__(self, place: Place, size: int | None = None) -> None:
         self.begin = b""
         if size is None:
-            is_web = scheme_of(place.url) in WEB and "::" not in place.url
-            self.begin, size, version = (look_at_web if is_web else look_at_place)(place, BEGIN)
+            look = look_at_web if is_web(place.url) else look_at_place
+            self.begin, size, version = look(place, BEGIN)
             place = place._replace(version=version)
         self.place, self.size = place, size
         self.note = f"parts of {shown(place.url)}"

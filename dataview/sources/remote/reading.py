@@ -9,7 +9,7 @@ from typing import Any
 from dataview.sources.file_access import open_regular
 from dataview.sources.remote.places import Place, read_from_place
 from dataview.sources.remote.runs import WHOLE, Range, Run, beyond, checked, coalesced, parts_of
-from dataview.sources.remote.urls import WEB, is_url, local_path, scheme_of
+from dataview.sources.remote.urls import is_url, is_web, local_path
 from dataview.sources.remote.web import read_from_web
 
 GAP = 1 << 16
@@ -55,7 +55,7 @@ def _read(place: Place, runs: Sequence[Run]) -> list[bytes]:
     path = local_path(place.url) if is_url(place.url) else place.url
     if path is not None:
         return _read_here(path, runs)
-    if scheme_of(place.url) in WEB and "::" not in place.url:
+    if is_web(place.url):
         return read_from_web(place, runs)
     return read_from_place(place, runs)
 

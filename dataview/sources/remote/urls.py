@@ -43,6 +43,11 @@ def scheme_of(url: str) -> str:
     return url.partition(":")[0].lower()
 
 
+def is_web(url: str) -> bool:
+    """Whether a web server is asked for all that a URL names, which is in no archive."""
+    return scheme_of(url) in WEB and "::" not in url
+
+
 def local_path(url: str) -> str | None:
     """Return the path that a file URL names on this machine, None for other URLs."""
     if scheme_of(url) not in ("file", "local") or "::" in url:
