@@ -43,8 +43,13 @@ def hand_out(views: Views) -> None:
 
 def is_symbolic(batch: Any) -> bool:
     """Whether there is a view in a batch."""
+    if type(batch) is np.ndarray:
+        return False
     if isinstance(batch, tuple):
-        return any(map(is_symbolic, batch))
+        for part in batch:  # no generator: every batch of several parts comes here
+            if is_symbolic(part):
+                return True
+        return False
     return isinstance(batch, _views[0].kind)
 
 
@@ -119,7 +124,7 @@ def _number(data: np.ndarray) -> Any:
 
 def is_node(batch: Any) -> bool:
     """Whether a batch is one array that is not read yet."""
-    return type(batch) is not np.ndarray and isinstance(batch, Node)
+    return isinstance(batch, Node)
 
 
 def is_sparse(batch: Any) -> bool:
@@ -129,15 +134,16 @@ def is_sparse(batch: Any) -> bool:
 
 def extents_of(batch: Any) -> Extents:
     """Return the shape of a batch, with None for lengths that are unknown."""
-    if not is_node(batch):
-        return tuple(batch.shape)
+    if not isinstance(batch, Node):
+        return batch.shape  # type: ignore[no-any-return]
     return known_shape(batch) if batch.extents is None else batch.extents
 
 
 def reshaped(batch: Any, *shape: int | None) -> Any:
-    """Return a batch in another shape; one length may be unknown."""
-    wanted = tuple([-1 if n is None else n for n in shape])
-    return layout.reshaped(batch, wanted) if is_node(batch) else batch.reshape(wanted)
+    """Return a batch in another shape; of a node one length may be unknown."""
+    if not isinstance(batch, Node):
+        return batch.reshape(shape)
+    return layout.reshaped(batch, tuple([-1 if n is None else n for n in shape]))
 
 
 def transposed(batch: Any, order: tuple[int, ...]) -> Any:

@@ -160,17 +160,19 @@ class CompositeSpace(Space):
         if not isinstance(batch, tuple):
             remedy = "; tuple(batch) makes a tuple of it" if isinstance(batch, list) else ""
             raise TypeError(f"{where}: {self!r} takes a tuple; got {type(batch).__name__}{remedy}")
-        if len(batch) != len(self):
+        components = self.components
+        if len(batch) != len(components):
             raise ValueError(
                 f"{where}: expected {len(self)} elements in the batch, one for each component of "
                 f"{self!r}; got {len(batch)}"
             )
         first: tuple[int, int] | None = None
-        for number, space in enumerate(self.components):
-            size = space.certain_size(batch[number])
+        for number, space in enumerate(components):
+            part = batch[number]
+            size = space.certain_size(part)
             if size is None:
-                space.check(batch[number], f"{where}[{number}]")
-                size = space.size_of(batch[number])
+                space.check(part, f"{where}[{number}]")
+                size = space.size_of(part)
             if first is None:
                 first = None if size is None else (number, size)
             elif size is not None and size != first[1]:
@@ -231,11 +233,12 @@ def leaves(space: Space) -> list[Space]:
 
 @converts(CompositeSpace, CompositeSpace)
 def _each(batch: Any, source: CompositeSpace, target: CompositeSpace, how: How) -> Any:
-    if len(source) != len(target):
-        why = f"the trees differ: {len(source)} components here, {len(target)} there"
+    parts, wanted_parts = source.components, target.components
+    if len(parts) != len(wanted_parts):
+        why = f"the trees differ: {len(parts)} components here, {len(wanted_parts)} there"
         raise no_conversion(source, target, why)
     found = []
-    for own, wanted, part in zip(source.components, target.components, batch, strict=True):
+    for own, wanted, part in zip(parts, wanted_parts, batch, strict=True):
         if isinstance(own, CompositeSpace) != isinstance(wanted, CompositeSpace):
             raise no_conversion(source, target, "the trees differ in structure")
         found.append(convert(part, own, wanted, how))

@@ -105,7 +105,8 @@ def check_labels(
     if count is None:
         fits = values.dtype.kind == "u" or values.min() >= 0
     else:  # as unsigned numbers those below 0 are the largest ones, so that one pass is enough
-        fits = values.view(_UNSIGNED.get(values.dtype, values.dtype)).max() < count
+        unsigned = values.view(_UNSIGNED.get(values.dtype, values.dtype))
+        fits = np.maximum.reduce(unsigned, axis=None) < count
     if fits:
         return
     low = values.min()

@@ -109,6 +109,8 @@ class SequenceSpace(Space):
     """
 
     space: ArraySpace
+    dtype: np.dtype[Any] | None
+    """The dtype of the data."""
 
     def __init__(
         self,
@@ -123,14 +125,13 @@ class SequenceSpace(Space):
             )
         if getattr(space, "sparse", False):
             raise TypeError(f"the steps of a SequenceSpace are dense; got {space!r}")
-        self.__dict__["extents"] = (None, *space.extents)
-        self.__dict__["roles"] = ("time", *space.roles)
+        own = self.__dict__
+        own["extents"] = (None, *space.extents)
+        own["roles"] = ("time", *space.roles)
+        own["dtype"] = space.dtype
+        own["_place"] = 1 + space.get_batch_axis()
+        own["_are_alike"] = not isinstance(space, LabelSpace) and not space.is_heard
         super().__init__({"space": space}, validate_callbacks, np_validate_callbacks)
-
-    @property
-    def dtype(self) -> np.dtype[Any] | None:
-        """The dtype of the data."""
-        return self.space.dtype
 
     def with_dtype(self, dtype: Any) -> SequenceSpace:
         """Return the same space for another dtype."""
@@ -194,13 +195,13 @@ class SequenceSpace(Space):
         """Return what shows whether all steps are of the space: a symbol, one step, or all."""
         if not isinstance(data, np.ndarray):
             return placeholder("steps", batches.extents_of(data)[1:], data.dtype, NO_FIELDS)
-        of_shape = self.dtype is None or self.dtype == data.dtype or data.dtype.kind == "f"
-        alone = of_shape and not isinstance(self.space, LabelSpace) and not self.space.is_heard
-        return data[0] if alone else _merged(data, self.space)
+        given, wanted = data.dtype, self.dtype
+        are_alike = self._are_alike and (wanted is None or wanted == given or given.kind == "f")
+        return data[0] if are_alike else _merged(data, self.space)
 
     def get_batch_axis(self) -> int:
         """Return the number of the axis along which the sequences stand."""
-        return 1 + self.space.get_batch_axis()
+        return self._place  # type: ignore[no-any-return]
 
     def size_of(self, batch: Any) -> int | None:
         """Return the number of sequences."""
@@ -228,12 +229,12 @@ SequenceSpace.family = SequenceSpace
 
 def _merged(data: Any, space: ArraySpace) -> Any:
     """Return all steps of all sequences as one batch of their space."""
-    axis = space.get_batch_axis()
+    axis, own = space.get_batch_axis(), space.extents
     shape = batches.extents_of(data)
     first, second = shape[0], shape[axis + 1]
     steps = None if first is None or second is None else first * second
-    moved = batches.transposed(data, _orders(axis, len(space.extents))[0])
-    return batches.reshaped(moved, *[steps if n is None else n for n in space.extents])
+    moved = batches.transposed(data, _orders(axis, len(own))[0])
+    return batches.reshaped(moved, *own[:axis], steps, *own[axis + 1 :])
 
 
 @functools.cache
