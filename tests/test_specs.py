@@ -7,6 +7,7 @@ import copy
 import importlib
 import pickle
 
+import h5py
 import numpy as np
 import pytest
 import scipy.sparse
@@ -15,6 +16,8 @@ from hypothesis import strategies as st
 
 import dataview as dv
 from counting import Counting
+from dataview.index import gather
+from dataview.sources import Source
 from dataview.spaces import (
     CompositeSpace,
     Conv2DSpace,
@@ -593,6 +596,55 @@ def test_each_source_of_minibatches_is_read_once():
     one = d._minibatches(4, spec=spec)[1][0]
     assert one[2:3]().shape == (1, 3072)
     assert source.asked == [6]
+
+
+class Store(Source):
+    """A matrix that can be written, and counts how often each row is read."""
+
+    def __init__(self, array):
+        self.array, self.shape, self.dtype = array, array.shape, array.dtype
+        self.counts = np.zeros(len(array), int)
+
+    def read(self, index, memo):
+        self.counts += np.isin(np.arange(len(self.array)), gather.rows_and_rest(index)[0])
+        return np.array(gather.read(self.array, index))
+
+    def write(self, index, value):
+        gather.assign(self.array, index, value)
+
+
+def test_each_source_that_can_be_written_is_read_once():
+    numbers = np.arange(8 * 12.0).reshape(8, 12)
+    source = Store(numbers.copy())
+    d = dv.View(x=dv.View(source))
+    spec = (CompositeSpace((VectorSpace(12), PLANES, VectorSpace(12, dtype="f4"))), ("x",) * 3)
+    for number, batch in enumerate(d._minibatches(4, spec=spec)):
+        expected = numbers[4 * number :][:4]
+        for part, space in zip(batch, spec[0], strict=True):
+            np.testing.assert_array_equal(part(), VectorSpace(12).np_format_as(expected, space))
+    assert source.counts.tolist() == [1] * 8
+    vectors, planes, narrow = d._minibatches(4, spec=spec)[1]
+    planes -= 1
+    np.testing.assert_array_equal(source.array[4:], numbers[4:] - 1)
+    for part, space in ((vectors, VectorSpace(12)), (planes, PLANES)):
+        np.testing.assert_array_equal(part(), VectorSpace(12).np_format_as(numbers[4:] - 1, space))
+    vectors[1:, :6] = vectors[:-1, 6:]
+    numbers[4:] -= 1
+    numbers[5:, :6] = numbers[4:-1, 6:]
+    np.testing.assert_array_equal(narrow(), numbers[4:].astype("f4"))
+    np.testing.assert_array_equal(d.x(), numbers)
+    with pytest.raises(dv.ReadOnlyError):
+        narrow[0] = 1
+
+
+def test_minibatches_see_what_a_user_writes_to_an_object_of_his(tmp_path):
+    spec = (CompositeSpace((VectorSpace(3), Conv2DSpace((1, 3), 1))), ("x", "x"))
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = np.zeros((4, 3))
+        vectors, images = dv.View(x=file["x"])._minibatches(2, spec=spec)[0]
+        assert vectors()[0, 0] == 0
+        file["x"][0] = 7
+        assert vectors()[0, 0] == images()[0, 0, 0, 0] == 7
 
 
 def test_minibatches_of_several_spaces_see_what_is_written(tmp_path):

@@ -9,7 +9,7 @@ from dataview.compute.chosen import (
     reduction_from,
     reduction_where,
 )
-from dataview.compute.evaluation import evaluate, settle
+from dataview.compute.evaluation import Kept, evaluate, settle
 from dataview.compute.executors import executor, run_blocks, shares_memory
 from dataview.compute.kernel import FloatErrors
 from dataview.compute.missing import KINDS
@@ -57,7 +57,7 @@ from dataview.compute.ways import (
 from dataview.plan.places import LatePlace, Place, Targets, into_places, operand_index, place_of
 
 __all__ = [
-    "BEGUN", "CLOSE", "KINDS", "NEARLY", "Cut", "FloatErrors", "Kind", "LatePlace", "Place",
+    "BEGUN", "CLOSE", "KINDS", "NEARLY", "Cut", "FloatErrors", "Kept", "Kind", "LatePlace", "Place",
     "Program", "Targets", "aliases", "as_tuples", "by_name", "changing", "changing_arrays",
     "chosen_engines",
     "compiled", "cuts_along", "cuts_of_product", "engine", "evaluate", "evaluate_all",

@@ -41,6 +41,7 @@ from dataview.index import (
 from dataview.index.sizes import sizes
 from dataview.plan.build import comparison, select
 from dataview.plan.concat import split_rows
+from dataview.plan.fields import NO_FIELDS
 from dataview.plan.guards import endless
 from dataview.plan.kinds import (
     Comparison,
@@ -295,6 +296,33 @@ def _rows_of_reshaped(node: Reshaped, index: Index) -> Index | None:
     return None if rows is None else extend(rows, own[kept:])
 
 
+class Kept(Select):
+    """All of another node, of which `whole` has the rows as soon as all of them have been read.
+
+    A write passes through to the other node.
+    """
+
+    __slots__ = ("whole",)
+
+    def __init__(self, node: Node, whole: Any) -> None:
+        super().__init__(node, identity(known_shape(node)), NO_FIELDS, node.meta)
+        self.whole = whole
+        self.label = node.label
+
+
+def _kept(node: Kept, index: Index | None, memo: Memo) -> np.ndarray:
+    """Return rows that are kept once all have been read; of a few of them only these are read."""
+    whole = node.whole
+    rows, version = whole.rows, whole.version
+    if rows is None:
+        if index is not None and len(gather.rows_and_rest(index)[0]) < known_shape(node)[0]:
+            return evaluate(node.node, index)
+        rows = evaluate(node.node)  # without a memo, which may have it borrow its memory
+        if version == whole.version:
+            whole.rows = rows
+    return np.array(rows if index is None else gather.read(rows, index))
+
+
 def _record(
     node: Record, index: Index | None, memo: Memo
 ) -> Generator[Ask, np.ndarray, np.ndarray]:
@@ -391,6 +419,7 @@ _ANSWERS: dict[type[Node], Callable[[Any, Index | None, Memo], Answer]] = {
     Stored: _stored,
     LateStored: _stored,
     Reshaped: _reshaped,
+    Kept: _kept,
     MatMul: products.answer,
     Elementwise: _elementwise,
     Comparison: _comparison,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute import evaluate, have_makers_in_common, listen, maker_of, rows_of
+from dataview.compute import Kept, evaluate, have_makers_in_common, listen, maker_of
 from dataview.index import Constant, Index, whole_axes
 from dataview.plan.build import select, with_fields
 from dataview.plan.kinds import Mapped, Record, Stored, known_dtype, known_shape
@@ -129,32 +129,10 @@ class Whole:
             self.version += 1
 
 
-class Together(Part):
-    """Gives rows of a node, which are kept once all of them have been read."""
-
-    __slots__ = ("whole",)
-    parts = ()
-    title = "keep"
-
-    def __init__(self, whole: Whole) -> None:
-        self.whole = whole
-
-    def rows(self, node: Mapped, numbers: np.ndarray, memo: Memo) -> np.ndarray:
-        """Return rows; all of them are read together, and kept."""
-        kept, version = self.whole.rows, self.whole.version
-        if kept is None:
-            if len(numbers) < known_shape(node)[0]:
-                return np.asarray(rows_of(node.node, numbers))
-            kept = evaluate(node.node)
-            if version == self.whole.version:
-                self.whole.rows = kept
-        return np.asarray(kept[numbers])
-
-
 def read_together(node: Node) -> Node:
     """Return a node whose data are kept as long as it lives, once they have been read.
 
-    What lies in memory, and what can be written, stays as it is.
+    What lies in memory stays as it is, and so does what its holder can write without a view.
     """
     if node.shape is None or node.dtype is None or not node.shape:
         return node
@@ -162,7 +140,6 @@ def read_together(node: Node) -> Node:
     stores = [part for part in inside if isinstance(part, Stored)]
     far = [part for part in stores if part.source.memory is None]
     is_read = far or any(maker_of(part) is not None for part in inside)
-    if not is_read or any(part.writable for part in far):
+    if not is_read or any(part.source.writable and part.source.is_held for part in far):
         return node
-    step = Together(Whole([part.source for part in stores]))
-    return Mapped(node, step, (), node.shape, node.dtype, meta=node.meta)
+    return Kept(node, Whole([part.source for part in stores]))

@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import Any, NamedTuple, TypeAlias
 
 from dataview.compute import (
+    Kept,
     Program,
     aliases,
     chosen_engines,
@@ -293,6 +294,7 @@ def _deeper(index: Index | None, node: Node, rank: int) -> Index | None:
 _BELOW: dict[type[Node], Callable[[Any, Index | None], Sequence[_Part]]] = {
     Select: _of_select,
     Reshaped: _of_select,
+    Kept: _of_select,
     MatMul: _of_product,
     Elementwise: _of_operands,
     Comparison: _of_operands,

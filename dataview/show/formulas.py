@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from dataview.compute import Kept
 from dataview.index import Affine, Constant, Index
 from dataview.plan.kinds import (
     Comparison,
@@ -89,6 +90,7 @@ RULES: dict[type[Node], _Rule] = {
     MatMul: _Rule(lambda node: node.args, lambda node, terms: _operator(np.matmul, terms)),
     Reduction: _Rule(lambda node: (node.node,), _statistic),
     Reshaped: _Rule(lambda node: (node.node,), _part),
+    Kept: _Rule(lambda node: (node.node,), lambda node, terms: terms[0]),
     Select: _Rule(lambda node: (node.node,), _part),
 }
 """A kind of node without a row is data: a formula shows its name, or its dtype and shape."""

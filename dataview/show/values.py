@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.compute import evaluate, memory_of, rows_of
+from dataview.compute import Kept, evaluate, memory_of, rows_of
 from dataview.index import Computed, Permutation, is_endless
 from dataview.plan.build import keyed
 from dataview.plan.fields import Positions
@@ -22,7 +22,7 @@ COPIED_BYTES = 1 << 18
 """Rows that are no alias of memory are shown if they have at most so many bytes."""
 
 PARTS_ASKED = 64
-_LAYOUTS = (Select, Reshaped, Concat, Driven, Ragged)
+_LAYOUTS = (Select, Reshaped, Kept, Concat, Driven, Ragged)
 """Nodes whose data are those of others in another order or shape."""
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dataview.batches import Batches
+from dataview.compute import Kept
 from dataview.index import Affine, Constant, Index, is_endless
 from dataview.plan.kinds import Concat, Driven, Record, Reshaped, Select, members
 from dataview.plan.node import Label, Node, Shape
@@ -23,6 +24,7 @@ Lengths: TypeAlias = "tuple[float | None, ...] | None"
 _INSIDE: dict[type[Node], Callable[[Any], Sequence[Node]]] = {
     Select: lambda node: (node.node,),
     Reshaped: lambda node: (node.node,),
+    Kept: lambda node: (node.node,),
     Driven: lambda node: (node.node,),
     Concat: lambda node: node.nodes,
     Record: lambda node: [part.node for part in members(node).values()],

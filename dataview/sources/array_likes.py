@@ -150,6 +150,11 @@ class ArrayLike(Source):
             self.shape = shape
         return self
 
+    @property
+    def is_held(self) -> bool:  # type: ignore[override]
+        """Whether a user has the object: that of a file opened by its name is known here alone."""
+        return getattr(self, "file", None) is None
+
     def describe(self) -> str:
         """Say which object it is, if it can be written, and what was done when it was opened."""
         claim = getattr(getattr(self, "file", None), "claim", None)

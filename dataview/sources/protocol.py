@@ -113,6 +113,9 @@ class Source(ABC):
     present: Source | None = None
     """What says of each row whether it has data, if its values cannot say that it has none."""
 
+    is_held: bool = False
+    """Whether a user holds the object that has the data, and may change it without a view."""
+
     needs_copy: bool = False
     """Whether a killed update may leave more torn than its blocks, so that the file is copied."""
 
@@ -315,6 +318,11 @@ class Member(Source):
     def journals(self) -> Any:
         """The journals of the records."""
         return self.parent.journals
+
+    @property
+    def is_held(self) -> bool:  # type: ignore[override]
+        """Whether a user holds the records."""
+        return self.parent.is_held
 
     @property
     def needs_copy(self) -> bool:  # type: ignore[override]

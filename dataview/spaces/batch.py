@@ -46,10 +46,7 @@ def is_symbolic(batch: Any) -> bool:
     if type(batch) is np.ndarray:
         return False
     if isinstance(batch, tuple):
-        for part in batch:  # no generator: every batch of several parts comes here
-            if is_symbolic(part):
-                return True
-        return False
+        return any(map(is_symbolic, batch))
     return isinstance(batch, _views[0].kind)
 
 
