@@ -23,6 +23,7 @@ from dataview.errors import (
 )
 from dataview.errors import unknown_name as _unknown_name
 from dataview.formats import register_decoder
+from dataview.index.progress import progress
 from dataview.loader import Pad
 from dataview.view import (
     View,
@@ -70,6 +71,7 @@ __all__ = [
     "field",
     "function",
     "open",
+    "progress",
     "ragged",
     "recover",
     "register_decoder",

@@ -25,6 +25,9 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
     [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
 )
 
+# What a notebook or a terminal shows must not depend on how long a test takes.
+os.environ["DATAVIEW_PROGRESS"] = "0"
+
 # Derandomised: the examples of a test follow from its source, so that a failure comes again and a
 # change fails by itself. A deadline and `too_slow` measure the machine and not the library.
 ALWAYS = {

@@ -487,7 +487,7 @@ def test_progress_is_told(server, capsys):
     server.files["/y"] = b"y" * 1000
     cache.download(f"{server.url}/y", progress=True)
     assert "fetching: 100%" in capsys.readouterr().err
-    with pytest.raises(TypeError, match="progress= is True or a function"):
+    with pytest.raises(TypeError, match="progress= is True, False or a function"):
         cache.download(f"{server.url}/z", progress=3)
 
 

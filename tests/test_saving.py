@@ -458,7 +458,7 @@ def test_progress_is_told(saved):
 def test_a_bar_shows_the_progress(tmp_path, capsys):
     dv.View(X)._save(tmp_path / "a.npy", progress=True)
     assert "saving: 100%" in capsys.readouterr().err
-    with pytest.raises(TypeError, match="progress= is True or a function"):
+    with pytest.raises(TypeError, match="progress= is True, False or a function"):
         dv.View(X)._save(tmp_path / "a.npy", progress="yes")
 
 

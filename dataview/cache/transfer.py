@@ -7,8 +7,8 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
-from dataview.cache.progress import Progress, reporting
 from dataview.errors import import_library
+from dataview.index.progress import Task, begin
 from dataview.sources import (
     BrokenOff,
     is_web,
@@ -50,11 +50,13 @@ class Request(NamedTuple):
 
 def fetch(request: Request, path: pathlib.Path) -> Stamp:
     """Write a remote file to a path and return its stamp; raise Unchanged if that is known."""
-    report = reporting(request.progress, "fetching")
     if not isinstance(request.options, (Mapping, type(None))):
         raise TypeError(f"storage_options is a mapping, for fsspec; got {request.options!r}")
-    with open(path, "wb") as raw:
-        file = Arriving(raw, request, report)
+    with (
+        begin("fetching", None, "B", request.progress) as task,
+        open(path, "wb") as raw,
+    ):
+        file = Arriving(raw, request, task)
         if is_web(request.url):
             return _from_web(request, file)
         try:
@@ -70,8 +72,8 @@ def fetch(request: Request, path: pathlib.Path) -> Stamp:
 class Arriving:
     """A new file that knows how many bytes it is to get, and tells how many it has."""
 
-    def __init__(self, file: BinaryIO, request: Request, report: Progress | None) -> None:
-        self.file, self.request, self.report = file, request, report
+    def __init__(self, file: BinaryIO, request: Request, task: Task) -> None:
+        self.file, self.request, self.task = file, request, task
         self.count = 0
         self.total: int | None = None
 
@@ -91,8 +93,7 @@ class Arriving:
         self._check(self.count + len(data))
         self.file.write(data)
         self.count += len(data)
-        if self.report is not None:
-            self.report(self.count, self.total)
+        self.task.reach(self.count, self.total)
 
     def flush(self) -> None:
         """Do nothing: whoever writes piece by piece need not wait for each."""

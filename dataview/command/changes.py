@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
@@ -30,12 +29,7 @@ def convert(chosen: Namespace) -> Iterator[str]:
         d = _in_columns(d, chosen.target, chosen.to)
         if chosen.dtype is not None:
             d = _as_dtype(d, chosen.dtype)
-        d._save(
-            chosen.target,
-            chosen.to,
-            compression=chosen.compression,
-            progress=True if sys.stderr.isatty() else None,
-        )
+        d._save(chosen.target, chosen.to, compression=chosen.compression)
         found = {"path": chosen.target, "shape": d._shape(), "nbytes": d._nbytes()}
         yield json_of(found) if chosen.json else f"wrote {chosen.target}"
 

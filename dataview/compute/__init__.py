@@ -10,7 +10,7 @@ from dataview.compute.chosen import (
     reduction_where,
 )
 from dataview.compute.evaluation import Kept, evaluate, settle
-from dataview.compute.executors import executor, run_blocks, shares_memory
+from dataview.compute.executors import executor, run_blocks, run_in_windows, shares_memory
 from dataview.compute.kernel import FloatErrors
 from dataview.compute.missing import KINDS
 from dataview.compute.photographs import (
@@ -67,6 +67,6 @@ __all__ = [
     "parts_of", "passes_before", "place_of",
     "read_as_rows_of", "reader_of", "reduction", "reduction_from", "reduction_where", "replacing",
     "result_dtype", "row_blocks",
-    "rows_of", "rows_of_request", "run_blocks", "sampled_rows", "settle", "shares_memory",
-    "waiting_at", "way_of",
+    "rows_of", "rows_of_request", "run_blocks", "run_in_windows", "sampled_rows", "settle",
+    "shares_memory", "waiting_at", "way_of",
 ]  # fmt: skip

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from contextvars import Context, ContextVar, copy_context
 from typing import TYPE_CHECKING, Any
 
+from dataview.index.progress import Task, begin
+
 if TYPE_CHECKING:
     from concurrent.futures import Executor, ThreadPoolExecutor
 
@@ -99,7 +101,12 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_begin_anew)
 
 
-def run_blocks(work: Callable[[Any], Any], items: list[Any], portable: bool = False) -> list[Any]:
+def run_blocks(
+    work: Callable[[Any], Any],
+    items: list[Any],
+    portable: bool = False,
+    what: str = "computing",
+) -> list[Any]:
     """Return `work(item)` for each item, in order; of several errors the first item's rises.
 
     An evaluation that begins inside a block runs in the block's own thread.  If the executor is one
@@ -107,19 +114,38 @@ def run_blocks(work: Callable[[Any], Any], items: list[Any], portable: bool = Fa
     """
     if len(items) < 2 or is_inside():
         return [work(item) for item in items]
+    with begin(what, len(items)) as task:
+        return _results(work, items, portable, task)
+
+
+def run_in_windows(
+    work: Callable[[Any], Any], items: list[Any], window: int, what: str
+) -> Iterator[Any]:
+    """Yield `work(item)` for each item, in order, of which so many wait for the caller at most."""
+    task = begin(what, len(items), chosen=False if is_inside() else None)
+    with contextlib.closing(task):
+        for start in range(0, len(items), window):
+            yield from _results(work, items[start : start + window], False, task)
+
+
+def _results(work: Callable[[Any], Any], items: list[Any], portable: bool, task: Task) -> list[Any]:
+    """Return `work(item)` for each item of a task."""
+    if len(items) < 2 or is_inside():
+        return [_done(work, item, task) for item in items]
     try:
         from concurrent.futures import ThreadPoolExecutor
 
         pool, workers = _pool()
     except RuntimeError:  # the interpreter is ending and starts no more threads
-        return [work(item) for item in items]
+        return [_done(work, item, task) for item in items]
     if not isinstance(pool, ThreadPoolExecutor):
         if not portable or not _can_be_pickled(work):
-            return [work(item) for item in items]
+            return [_done(work, item, task) for item in items]
         # The work travels with each chunk, and with it the data that it reads from memory.
         chunk = max(1, len(items) // (CHUNKS_OF_A_WORKER * workers))
-        return list(pool.map(functools.partial(_as_block, work), items, chunksize=chunk))
-    run = _Work(work, items)
+        found = pool.map(functools.partial(_as_block, work), items, chunksize=chunk)
+        return [_done(lambda one: one, one, task) for one in found]
+    run = _Work(work, items, task)
     # The workers see what the caller has set for its context: errstate, and an engine.  The caller
     # works in a copy too: Ctrl-C may come while NumPy sets errstate back, which then stays changed.
     contexts = [copy_context() for _ in range(min(workers, len(items)) - 1)]
@@ -128,9 +154,16 @@ def run_blocks(work: Callable[[Any], Any], items: list[Any], portable: bool = Fa
             _submit(pool, context, run)
         copy_context().run(run.drain)
         run.wait()
+        task.finish()
     except BaseException as error:  # Ctrl-C, or a pool that was shut down
         run.stop(error)
     return run.result()
+
+
+def _done(work: Callable[[Any], Any], item: Any, task: Task) -> Any:
+    found = work(item)
+    task.advance()
+    return found
 
 
 def _submit(pool: Executor, context: Context, run: _Work) -> None:
@@ -148,8 +181,9 @@ class _Work:
     `wait` returns when no thread works any more: an undo may run only when nothing else does.
     """
 
-    def __init__(self, work: Callable[[Any], Any], items: list[Any]) -> None:
+    def __init__(self, work: Callable[[Any], Any], items: list[Any], task: Task) -> None:
         self.work = work
+        self.task = task
         self.items = items
         self.results: list[Any] = [None] * len(items)
         self.failures: dict[int, BaseException] = {}
@@ -164,7 +198,7 @@ class _Work:
             _inside.depth = depth + 1
             while (number := self._next(own)) is not None:
                 try:
-                    self.results[number] = self.work(self.items[number])
+                    self.results[number] = _done(self.work, self.items[number], self.task)
                 except BaseException as error:  # raised again, in the caller's thread
                     self.failures[number] = error
         finally:

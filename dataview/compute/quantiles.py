@@ -482,7 +482,7 @@ class _Search:
             block = self.evaluate(self.node, cut.within(shape))
             return work(_keys(_as_columns(block, self.axes)))
 
-        return run_blocks(done, self.blocks)
+        return run_blocks(done, self.blocks, what="quantiles")
 
     def _begins_as(self, keys: np.ndarray, slot: int) -> np.ndarray:
         """Return which keys begin with the bits of one slot."""

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dataview.compute.executors import run_blocks
+from dataview.compute.executors import run_blocks, run_in_windows
 from dataview.compute.kernel import FloatErrors, Position, in_array
 from dataview.compute.missing import KINDS, kind_of
 from dataview.compute.quantiles import MEDIAN, quantile_dtype, quantiles_of, rows_at
@@ -397,18 +397,17 @@ def _values_of(
         for out, rows in zip(outs, of_block(cut), strict=True):
             out[cut.start : cut.stop] = rows
 
-    run_blocks(done, grid)
+    run_blocks(done, grid, what="statistics")
     return outs
 
 
 def _streamed(states_of: Callable[[Cut], States], grid: list[Cut], errors: FloatErrors) -> States:
     """Return the parts of all blocks, combined in the order of the rows."""
     totals: States = {}
-    for start in range(0, len(grid), WINDOW):
-        for states in run_blocks(states_of, grid[start : start + WINDOW]):
-            for part, state in states.items():
-                with errors.noting_in(_NAMES[part]):
-                    totals[part] = _COMBINE[part](totals[part], state) if part in totals else state
+    for states in run_in_windows(states_of, grid, WINDOW, "statistics"):
+        for part, state in states.items():
+            with errors.noting_in(_NAMES[part]):
+                totals[part] = _COMBINE[part](totals[part], state) if part in totals else state
     return totals
 
 

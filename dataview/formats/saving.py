@@ -57,7 +57,8 @@ def save(
     try:
         with replacing(target):
             passes = Passes(leaves, progress)
-            writer.write(target, Job(leaves, tree, passes, *options, meta=meta))
+            with passes.task:
+                writer.write(target, Job(leaves, tree, passes, *options, meta=meta))
     finally:
         if claim is not None:
             claim.release()
@@ -88,7 +89,7 @@ def created(
     _check_options(name, writer, *how, None)
     tree, leaves, meta = _tree(_of_zeros(options), name, writer)
     _check_chunks(options.get("chunks"), leaves)
-    filled = Passes([leaf for leaf in leaves if leaf.lays_out])
+    filled = Passes([leaf for leaf in leaves if leaf.lays_out], False)
     recover(place, format)
     own = "refuse" if lock is None and is_claimed(place) else lock
     claim = claimed(place, "w", own, durable)

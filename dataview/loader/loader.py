@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from dataview.errors import StreamError
+from dataview.index.progress import maker_of_bars
 from dataview.loader.assembly import Assembly, Failure, Outcome
 from dataview.loader.dealing import BatchStep, Cursor, Task, joined, steps
 from dataview.loader.plan import LoaderPlan
@@ -223,7 +224,7 @@ class Loader:
         """Move the progress bar on by one batch."""
         if self._bar is None:
             make = self._plan.options.progress
-            make = _progress_bar() if make is True else make
+            make = maker_of_bars() if make is True else make
             total = None if self._plan.options.straddle else self._known_batches()
             total = None if total == math.inf else total
             self._bar = make(total=total, initial=self._state.handed - 1, unit="batch")
@@ -411,11 +412,3 @@ class _ThreadWorker:
         """Do nothing: a thread ends after its task."""
 
     close = stop
-
-
-def _progress_bar() -> Any:
-    try:
-        from tqdm.auto import tqdm
-    except ImportError as error:
-        raise ImportError('progress=True needs tqdm: pip install "dataview[progress]"') from error
-    return tqdm

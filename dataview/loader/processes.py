@@ -22,6 +22,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dataview.errors import warn
+from dataview.index.progress import progress
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -344,6 +345,7 @@ class ProcessWorker:
 # --- in the worker ---------------------------------------------------------------------------
 
 
+@progress(False)
 def _serve(pipe: Connection, asked: Connection, at: Any, shared: tuple[Any, ...]) -> None:
     """Do tasks until the pipe is closed."""
     import signal

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextvars import copy_context
 from typing import Any, Protocol
 
+from dataview.index.progress import progress
 from dataview.loader.dealing import BatchStep
 
 _PATIENCE = 0.7
@@ -150,6 +151,7 @@ class Prefetcher:
 
     # --- in the threads ------------------------------------------------------------------------
 
+    @progress(False)  # the loop over the batches may have a bar
     def _work(self, worker: Worker) -> None:
         while (drawn := self._draw()) is not None:
             self._do(worker, *drawn)

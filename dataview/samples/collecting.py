@@ -15,6 +15,7 @@ import numpy as np
 
 from dataview.compute import evaluate, maker_of
 from dataview.index.flat import shaped
+from dataview.index.progress import begin
 from dataview.index.sizes import sizes
 from dataview.plan.build import at_path, field, record, stored, with_fields
 from dataview.plan.guards import endless
@@ -128,7 +129,7 @@ def _collected(node: Node, like: Node) -> Node:
     leaves = dict(_leaves(like, ()))
     size = max(1, sizes.part_bytes // max(1, sum(map(_row_bytes, leaves.values()))))
     passing = samples_of(node)
-    with contextlib.ExitStack() as files:
+    with begin("reading", node.count) as task, contextlib.ExitStack() as files:
         columns = {
             path: _column(like, files.enter_context(tempfile.TemporaryFile()), path)
             for path, like in leaves.items()
@@ -137,6 +138,7 @@ def _collected(node: Node, like: Node) -> Node:
         while found := list(itertools.islice(passing, count)):
             for path, column in columns.items():
                 column.add([at_path(sample, path) for sample in found])
+            task.advance(len(found))
             # Samples that differ in length may be large: those before tell how large they are.
             mean = sum(column.nbytes for column in columns.values()) // len(found)
             count = min(size, 2 * count, 1 + sizes.part_bytes // max(1, mean))

@@ -19,7 +19,7 @@ from dataview.compute import (
     have_makers_in_common,
     making_together,
     rows_of_request,
-    run_blocks,
+    run_in_windows,
     sampled_rows,
     settle,
 )
@@ -250,10 +250,9 @@ def _summaries(leaves: list[_Leaf]) -> list[_Summary]:
     totals = [_Summary(none, none) for none in nothing]
     for total in totals:
         total.most = SAMPLED_BYTES_IN_ALL // len(totals)
-    for start in range(0, len(cuts), WINDOW):
-        for states in run_blocks(parts, cuts[start : start + WINDOW]):
-            for total, state in zip(totals, states, strict=True):
-                total.add(state)
+    for states in run_in_windows(parts, cuts, WINDOW, "describing"):
+        for total, state in zip(totals, states, strict=True):
+            total.add(state)
     for total, rows in zip(totals, numbers, strict=True):
         total.share = len(rows) / count / total.step if count else 1.0
     return totals

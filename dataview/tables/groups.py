@@ -15,7 +15,7 @@ from dataview.compute import (
     FloatErrors,
     evaluate,
     result_dtype,
-    run_blocks,
+    run_in_windows,
     settle,
 )
 from dataview.errors import RaggedError
@@ -251,16 +251,14 @@ class _Statistics(Table):
             return block.sizes, states
 
         counts, totals = np.zeros(len(labels), np.int64), dict[str, State]()
-        blocks = _blocks(node)
-        for start in range(0, len(blocks), WINDOW):
-            for some, states in run_blocks(grouped, blocks[start : start + WINDOW]):
-                counts += some
-                with np.errstate(all="ignore"):
-                    totals = (
-                        {n: kind.combine(totals[n], states[n]) for n, kind in kinds.items()}
-                        if totals
-                        else states
-                    )
+        for some, states in run_in_windows(grouped, _blocks(node), WINDOW, "groups"):
+            counts += some
+            with np.errstate(all="ignore"):
+                totals = (
+                    {n: kind.combine(totals[n], states[n]) for n, kind in kinds.items()}
+                    if totals
+                    else states
+                )
         return counts, totals
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from dataview.compute import evaluate, row_blocks, run_blocks, settle
+from dataview.compute import evaluate, row_blocks, run_blocks, run_in_windows, settle
 from dataview.index import Index
 from dataview.plan.build import stored
 from dataview.plan.fields import Attached, Fields
@@ -152,8 +153,8 @@ def count_values(node: Node, labels: bool) -> Counted:
 
     indices = list(row_blocks(node))
     runs = [_counted(np.empty(0, known_dtype(node)))]
-    for start in range(0, len(indices), BLOCKS_PER_MERGE):
-        parts = run_blocks(counted, indices[start : start + BLOCKS_PER_MERGE])
+    blocks = run_in_windows(counted, indices, BLOCKS_PER_MERGE, "values")
+    while parts := list(itertools.islice(blocks, BLOCKS_PER_MERGE)):
         runs.append(merge(parts))
         # Runs of like lengths are merged: each value is moved a few times only.
         while len(runs) > 1 and len(runs[-2][0]) <= 2 * len(runs[-1][0]):

@@ -152,7 +152,11 @@ class Update:
                 else (block.number, start // self.windows[block.number])
             )
             groups.setdefault(key, []).append(block)
-        run_blocks(lambda group: self._write_together(group, errors), list(groups.values()))
+        run_blocks(
+            lambda group: self._write_together(group, errors),
+            list(groups.values()),
+            what="writing",
+        )
 
     def _write_together(self, blocks: Sequence[Block], errors: FloatErrors) -> None:
         """Write blocks one after the other; functions make the samples of a request once."""

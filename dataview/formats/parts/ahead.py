@@ -15,6 +15,8 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from dataview.index.progress import progress
+
 _Found = TypeVar("_Found")
 
 NAME = "dataview-parts"
@@ -24,6 +26,7 @@ NAME = "dataview-parts"
 def begun(function: Callable[[], Any]) -> threading.Thread:
     """Call a function in a thread, with the settings of the caller."""
     context = copy_context()
+    function = progress(False)(function)
     thread = threading.Thread(target=context.run, args=(function,), name=NAME, daemon=True)
     thread.start()
     return thread

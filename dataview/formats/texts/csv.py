@@ -25,6 +25,7 @@ from dataview.formats.texts.csv_parsing import Asked, Parser, decoded
 from dataview.formats.texts.dialect import MOST_COLUMNS, Dialect
 from dataview.formats.texts.folders import keyed, listed
 from dataview.formats.texts.text_files import TextFile, line_at
+from dataview.index.progress import begin
 from dataview.plan.node import Node
 
 CSV_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
@@ -344,13 +345,14 @@ def _scanned(file: TextFile, parser: Parser, layout: Layout, asked: Asked) -> cs
         for number, own in enumerate(waiting.popleft().result()):
             seen[number] |= own
 
-    with ThreadPoolExecutor(AHEAD) as pool:
+    with begin("reading", file.size, "B") as task, ThreadPoolExecutor(AHEAD) as pool:
         for raw, place, cuts in _chunks(file, layout):
             rows.append(cuts.rows)
             ends.append(cuts.ends + place)
             waiting.append(pool.submit(parser.seen, raw, place, list(seen), asked))
             if len(waiting) > AHEAD:
                 take()
+            task.reach(place + len(raw), file.size)
         while waiting:
             take()
     return csv_index.Found(

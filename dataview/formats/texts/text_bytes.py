@@ -17,6 +17,7 @@ import numpy as np
 
 from dataview.errors import shortened
 from dataview.formats.handles import Claim
+from dataview.index.progress import begin
 from dataview.sources import FileState, Opening, open_regular, temporary_file
 
 PACKED = b"\x1f\x8b"
@@ -83,9 +84,11 @@ class TextBytes:
         A line ends behind the number 10 of the unit, or where the file ends.
         """
         number, place, pieces, held = 1, start, [b""], 0
-        with open_regular(self.place, buffering=0) as file:
+        task = begin("reading", self.size, "B")
+        with open_regular(self.place, buffering=0) as file, contextlib.closing(task):
             file.seek(start)
             while block := file.read(BLOCK):
+                task.advance(len(block))
                 units = np.frombuffer(block, unit, len(block) // unit.itemsize)
                 ends = held + (np.flatnonzero(units == 10) + 1) * unit.itemsize
                 pieces.append(block)

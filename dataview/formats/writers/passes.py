@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dataview.cache import reporting
 from dataview.compute import evaluate, have_makers_in_common, making_together, rows_of_request
 from dataview.formats.layout import Leaf
 from dataview.index import block_index, compose, identity
+from dataview.index.progress import begin
 from dataview.index.sizes import sizes
 from dataview.plan.build import record
 from dataview.plan.kinds import Record, known_dtype, known_shape, members, size_of
@@ -71,9 +71,7 @@ class Passes:
 
     def __init__(self, leaves: Sequence[Leaf], progress: Any = None) -> None:
         self.groups = list(_groups(leaves))
-        self.total = sum(map(_bytes_of, leaves))
-        self.done = 0
-        self.progress = reporting(progress, "saving")
+        self.task = begin("saving", sum(map(_bytes_of, leaves)), "B", progress)
 
     def read(self, put: Put, steps: Callable[[Leaf], int] = lambda leaf: 1) -> None:
         """Hand out all blocks; each is of a multiple of `steps(leaf)` rows, but for the last."""
@@ -116,9 +114,7 @@ class Passes:
             raise RuntimeError(f"rows of shape {index.shape} were evaluated as {block.shape}")
         # Only the byte order may differ: the dtype has been promised.
         block = block.astype(known_dtype(node), order="C", casting="equiv", copy=False)
-        self.done += block.nbytes
-        if self.progress is not None:
-            self.progress(self.done, self.total)
+        self.task.advance(block.nbytes)
         return block
 
 
