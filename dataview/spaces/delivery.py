@@ -20,7 +20,6 @@ from dataview.spaces import batch as batches
 from dataview.spaces.arrays import ArraySpace
 from dataview.spaces.base import How, Space
 from dataview.spaces.fields import declared, remade_as, rows_as, stored_as
-from dataview.spaces.indexes import InRange, LabelSpace
 from dataview.spaces.mapping import DataSpecsMapping
 from dataview.spaces.padded import check_padded, padded
 from dataview.spaces.sequences import SequenceSpace
@@ -185,10 +184,7 @@ def _with_end(node: Node) -> Node:
 
 
 def _as_space(batch: Any, stored: Space, space: Space) -> Any:
-    found = stored.formatted(batch, space, DELIVERED)
-    if isinstance(found, Node) and isinstance(space, LabelSpace):
-        return batches.by_rows(found, InRange(space.max_labels))
-    return found
+    return space.promised(stored.formatted(batch, space, DELIVERED))
 
 
 def _of_stream(rows: Stream, stored: Space, space: Space) -> Any:

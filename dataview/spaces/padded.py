@@ -23,7 +23,6 @@ from dataview.samples import (
 from dataview.spaces import batch as batches
 from dataview.spaces.base import How, Space
 from dataview.spaces.fields import rows_as
-from dataview.spaces.indexes import InRange, LabelSpace
 from dataview.spaces.sequences import SequenceSpace
 
 FLOAT = np.dtype(np.float32)
@@ -55,11 +54,7 @@ def check_padded(rows: Node, space: SequenceSpace, target: Space, how: How) -> N
 
 def _formatted(dense: Any, space: SequenceSpace, target: Space, how: How) -> Any:
     """Return rows that are filled up as sequences of another space, their labels in range."""
-    found = space.formatted(_sequences(dense, space), target, how)
-    if isinstance(target, SequenceSpace) and isinstance(target.space, LabelSpace):
-        data, mask = found
-        return batches.by_rows(data, InRange(target.space.max_labels)), mask
-    return found
+    return target.promised(space.formatted(_sequences(dense, space), target, how))
 
 
 def _sequences(dense: Any, space: SequenceSpace) -> tuple[Any, Any]:
