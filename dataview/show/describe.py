@@ -90,8 +90,8 @@ class Description(Mapping[str, Mapping[str, Any]]):
 
     def _repr_html_(self) -> str:
         head, *rows = self._cells()
-        parts = [STYLE, '<div class="dataview"><table><tr>']
-        parts += [*(f"<th>{escape(cell)}</th>" for cell in head), "</tr>"]
+        parts = [STYLE, f'<div class="dataview"><table><tr><th>{escape(head[0])}</th>']
+        parts += [*(f'<th class="n">{escape(cell)}</th>' for cell in head[1:]), "</tr>"]
         for row in rows:
             cells = [_bars(cell) if cell[:1] in {*BLOCKS} else escape(cell) for cell in row]
             values = "".join(f'<td class="n">{cell}</td>' for cell in cells[1:])

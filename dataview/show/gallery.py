@@ -10,7 +10,7 @@ from dataview.plan.node import Node
 from dataview.show.cells import CUT, element_texts
 from dataview.show.describe import BINS, BLOCKS, blocks_of
 from dataview.show.looks import Look, counts_of, looks_of
-from dataview.show.page import STYLE
+from dataview.show.page import DRAWN, STYLE
 from dataview.show.thumbnails import image_tag, pixels_of
 from dataview.show.words import escape, harmless
 
@@ -35,11 +35,12 @@ class Gallery:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        parts = [STYLE, f'<div class="dataview"><div>{escape(self._rows)}</div>']
+        parts = [STYLE, f'<div class="dataview"><pre class="plain">{escape(repr(self))}</pre>']
+        parts.append(f"<div {DRAWN}><div>{escape(self._rows)}</div>")
         for look in self.looks:
             title = f"<summary>{escape(look.name or 'data')}: {look.kind}</summary>"
             parts.append(f"<details open>{title}{PAGES[look.kind](look.rows)}</details>")
-        return "\n".join([*parts, "</div>"])
+        return "\n".join([*parts, "</div></div>"])
 
 
 def gallery(data: Node, rows: str) -> Gallery:
@@ -122,8 +123,8 @@ def _range_texts(known: np.ndarray, rows: np.ndarray) -> list[str]:
 
 def _images_page(rows: np.ndarray) -> str:
     tags = [image_tag(pixels_of(image, PIXELS), "a row", PIXELS) for image in rows[:IMAGES]]
-    most = PAGE_BYTES // max(map(len, tags))
-    return "\n".join(tags[: max(1, most)])
+    shown = tags[: max(1, PAGE_BYTES // max(map(len, tags)))]
+    return "\n".join([*shown, *[CUT] * (len(rows) > len(shown))])
 
 
 def _svg(inside: str, height: int = HEIGHT) -> str:

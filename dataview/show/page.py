@@ -22,18 +22,28 @@ THUMBNAILS, THUMBNAIL_PIXELS = 12, 36
 IMAGE_BYTES = 36_000
 
 STYLE = """<style>
-.dataview{font:var(--jp-code-font-size,13px) var(--jp-code-font-family,monospace);\
+.dataview{font:var(--jp-code-font-size,13px)/1.4 var(--jp-code-font-family,monospace);\
 color:var(--jp-content-font-color1,inherit);--dataview:var(--jp-brand-color1,#1565c0)}
 @media (prefers-color-scheme:dark){.dataview{--dataview:var(--jp-brand-color1,#7ab7ff)}}
-.dataview table{color:inherit;border-collapse:collapse;margin:.2em 0}
-.dataview td,.dataview th{padding:.1em .6em;text-align:left;vertical-align:top;font-weight:normal;\
-white-space:pre}
-.dataview .n{text-align:right}
+.dataview table{color:inherit;font-size:inherit;border-collapse:collapse;margin:.2em 0}
+.dataview.dataview td,.dataview.dataview th{padding:.1em .6em;text-align:left;vertical-align:top;\
+font-weight:normal;white-space:pre}
+.dataview.dataview .n{text-align:right}
 .dataview th,.dataview i{font-style:normal;opacity:.7}
 .dataview img{image-rendering:pixelated;margin-right:3px}
 .dataview summary{cursor:pointer;opacity:.7}
+.dataview .drawn{display:block!important}
+.dataview .plain{display:none}
 </style>"""
-"""Colours come from JupyterLab's variables, from the page, or follow the system's theme."""
+"""Colours come from JupyterLab's variables, from the page, or follow the system's theme.
+
+JupyterLab has rules of its own for cells of tables, which `.dataview.dataview` outweighs. In a
+notebook that it does not trust, it takes out styles and drawings, but not the texts in these: what
+has the class `drawn` is hidden then, and what has the class `plain` is shown.
+"""
+
+DRAWN = 'class="drawn" style="display:none"'
+"""The attributes of a part that cannot be shown without drawings."""
 
 
 def html(node: Node, data: Node | None = None) -> str:
@@ -86,7 +96,7 @@ def _page(node: Node, shown: Outline, drawn: str, images: _Images) -> str:
     if seen := images.of(root):
         lines.append(f"<details open><summary>images</summary>{seen}</details>")
     if drawn:
-        lines.append(f"<details open><summary>picture</summary>\n{drawn}\n</details>")
+        lines.append(f"<details open {DRAWN}><summary>picture</summary>\n{drawn}\n</details>")
     return "\n".join([*lines, "</div>"])
 
 

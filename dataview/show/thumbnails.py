@@ -109,4 +109,5 @@ def _chunk(name: bytes, data: bytes) -> bytes:
 def image_tag(pixels: np.ndarray, title: str, height: int) -> str:
     """Return pixels as an image in HTML, so many pixels high; the title must be escaped."""
     data = base64.b64encode(png(pixels)).decode()
-    return f'<img alt="{title}" height="{height}" src="data:image/png;base64,{data}">'
+    look = f"height:{height}px"  # JupyterLab's rules outweigh the attribute `height`
+    return f'<img alt="{title}" style="{look}" src="data:image/png;base64,{data}">'

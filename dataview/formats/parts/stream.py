@@ -11,12 +11,11 @@ from dataview.formats.parts.counting import Counted, Fact, How, opened_part
 from dataview.formats.parts.listing import Listing
 from dataview.formats.parts.loaded import PartsTable
 from dataview.formats.parts.views import node_of_parts
-from dataview.formats.tables import Name
 from dataview.index import parse
 from dataview.plan.build import select
 from dataview.plan.kinds import known_shape
 from dataview.plan.node import Node
-from dataview.samples import Row, Samples, Stream
+from dataview.samples import Samples, Stream, samples_of
 
 
 class PartSamples(Samples):
@@ -38,23 +37,17 @@ class PartSamples(Samples):
     def __reduce__(self) -> tuple[Any, ...]:
         return PartSamples, (self.how, self.listing, self.model, self.fact)
 
-    def rows(self) -> Iterator[Row]:
+    def iterate(self) -> Iterator[Node]:
         """Return the rows of one part after the other."""
-        asked: set[Name] = set()
-        calls = [partial(self.loaded, number, asked) for number in range(len(self.listing.files))]
+        calls = [partial(self.loaded, number) for number in range(len(self.listing.files))]
         largest = max((file.size for file in self.listing.files), default=0)
         is_roomy = 2 * largest <= self.how.kept_bytes
-        for table, node in one_ahead(calls) if is_roomy else (call() for call in calls):
-            for number in range(table.these.rows[1]):
-                self.how.opening.check()
-                yield Row(node, number)
-            table.parts[1][0].let_go()
+        for node in one_ahead(calls) if is_roomy else (call() for call in calls):
+            self.how.opening.check()
+            yield from samples_of(node)
 
-    def loaded(self, number: int, asked: set[Name]) -> tuple[PartsTable, Node]:
-        """Return a part, of which those columns are in memory that were asked of another one.
-
-        Later parts get `asked` with what was asked of this one.
-        """
+    def loaded(self, number: int) -> Node:
+        """Return a part whose columns are in memory."""
         self.how.opening.check()
         path = self.listing.path(number)
         first, self.first = (self.first, None) if not number else (None, self.first)
@@ -63,10 +56,10 @@ class PartSamples(Samples):
             fact = fact[0], self.fact[1]
         table = self.table(number, fact)
         table.parts[1][0].is_opened(node)
-        table.asked = asked
-        rows_of_part = node_of_parts(table, node)
-        table.load(1, [name for name in table.names if name in asked])
-        return table, rows_of_part
+        for name in table.kinds:
+            table.column(name, 1, 2)
+        table.parts[1][0].let_go()
+        return node_of_parts(table, node)
 
     def table(self, number: int, fact: Fact) -> PartsTable:
         """Return the table of one part, behind no rows of the part that all are like."""
