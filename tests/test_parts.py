@@ -770,6 +770,75 @@ def test_steps_of_a_stream_of_parts(tmp_path):
     assert (d.a._probe() + 1)._sum()() == sum(range(14))
 
 
+def put_json(folder, edges=EDGES):
+    folder.mkdir(exist_ok=True)
+    for number, (start, stop) in enumerate(itertools.pairwise(edges)):
+        rows = [
+            {"a": n, "b": f"text {n}", "c": n / 2 if n % 3 else None, "e": {"f": n - 30}}
+            for n in range(start, stop)
+        ]
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (folder / f"part-{number}.jsonl").write_text(text)
+    return folder
+
+
+ANSWERS = {
+    "record": lambda d: d.e(),
+    "field": lambda d: d.b(),
+    "mask": lambda d: d.c_mask(),
+    "nested": lambda d: d.e.f(),
+    "several": lambda d: dv.evaluate(d.a, d.b),
+    "mean": lambda d: d.a._mean()(),
+    "computed": lambda d: (d.a * 2 + 1)(),
+    "compared": lambda d: (d.e.f == 0)(),
+    "of computed": lambda d: ((d.e.f - 1) * d.e.f)._sum(axis=0)(),
+    "samples": lambda d: [row.e.f() for row in d],
+    "fields": lambda d: [row() for row in d.c],
+    "sliced": lambda d: [row.a() for row in d[3:60:7]],
+    "repeated": lambda d: [row() for row in d.a._repeat(2)],
+    "filtered": lambda d: d._filter(lambda row: row.a() % 3 == 1).b(),
+    "mapped": lambda d: [row() for row in d._map(lambda row: row.a() * 2)],
+    "mapped in blocks": lambda d: [
+        row() for row in d.e.f._map_batches(lambda f: f + 1, batch_size=7)
+    ],
+    "minibatches": lambda d: [batch.b() for batch in d._minibatches(11)],
+    "whole minibatches": lambda d: [batch.a() for batch in d._minibatches(50, tail="drop")],
+    "loaded": lambda d: [*d._loader(11, fields=("a", "b", "c"))],
+    "padded": lambda d: [batch.a() for batch in d._loader(50, tail="pad")][:1],
+    "transformed": lambda d: [b() for b in d._loader(11, transform=lambda row: row.a() + 1)],
+    "kept": lambda d: d._freeze().b(),
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_a_stream_of_parts_answers_as_parts_that_are_counted(answer, tmp_path):
+    folder = put_json(tmp_path / "j", [0, 20, 38, 63, 78])
+    ask = ANSWERS[answer]
+    found = ask(dv.open(folder, layout="parts"))
+    np.testing.assert_equal(found, ask(dv.open(folder, layout="parts", manifest=True)))
+
+
+def test_of_a_stream_of_parts_those_columns_are_read_that_are_asked_for(tmp_path, monkeypatch):
+    folder = put_csv(tmp_path / "c")
+    d = dv.open(folder, layout="parts")
+    asked = []
+    before = loaded.PartFile.read
+
+    def read(part, names, first, stop):
+        asked.append((part.path[-5], *names))
+        return before(part, names, first, stop)
+
+    monkeypatch.setattr(loaded.PartFile, "read", read)
+    assert d.a._sum()() == sum(range(78))
+    assert [batch.a().sum() for batch in d._minibatches(78)] == [sum(range(78))]
+    assert sorted(asked) == [(str(part), ("a",)) for part in (0, 0, 1, 1, 3, 3, 4, 4)]
+
+
+def test_a_row_of_a_stream_of_parts_is_read_after_others_have_come(tmp_path):
+    rows = list(dv.open(put_csv(tmp_path / "c"), layout="parts"))
+    assert [rows[n].b() for n in (70, 0, 21, 77)] == ["text 70", "text 0", "text 21", "text 77"]
+
+
 def test_parts_of_a_stream_are_opened_once_and_one_ahead(tmp_path, openings):
     folder = put_csv(tmp_path / "c", range(0, 13, 2))
     d = dv.open(folder, layout="parts")

@@ -869,3 +869,37 @@ def test_the_roles_of_axes(space, roles):
     for axis, role in enumerate(space.roles):
         assert space.axis_of(role) == axis
     assert space.axis_of("smell") is None
+
+
+@given(st.data())
+@examples(150)
+def test_labels_are_in_range_whatever_their_dtype(data):
+    name = data.draw(st.sampled_from(["i1", "i2", "i4", "i8", "u1", "u2", "u4"]))
+    dtype = np.dtype(data.draw(st.sampled_from("<>")) + name)
+    low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    edges = [low, high, -1, 0, 1, 127, 128, 255, 300, 70000, 2**31]
+    edges = [n for n in edges if low <= n <= high]
+    labels = data.draw(st.lists(st.sampled_from(edges), max_size=3))
+    count = data.draw(st.sampled_from([None, 1, 2, 128, 129, 256, 300, 70000, 2**31, 2**33]))
+    batch = np.array(labels, dtype).reshape(-1, 1)
+    space = IndexSpace(count, 1)
+    wrong = [n for n in labels if n < 0 or (count is not None and n >= count)]
+    d = dv.View(y=batch[:, 0])
+    asked = space, "y"
+    ways = [
+        lambda: space.np_validate(batch),
+        lambda: d._get(asked)(),
+        lambda: list(d._loader(4, spec=asked)),
+        lambda: [each() for each in d._minibatches(4, spec=asked)],
+        lambda: dv.View(d, _spaces={"y": space})._get(asked)(),
+        lambda: dv.function([], space.format_as(dv.View(batch), space.with_dtype("u8")))(),
+    ]
+    if count is not None and count < 300:
+        ways.append(lambda: space.np_format_as(batch, VectorSpace(count)))
+        ways.append(lambda: space.format_as(dv.View(batch), VectorSpace(count))())
+    for way in ways:
+        if wrong:
+            with pytest.raises((ValueError, OverflowError), match=r"out of range|does not fit"):
+                way()
+        else:
+            way()

@@ -1143,3 +1143,66 @@ def test_the_space_of_rows_that_are_joined():
     nested = dv.View(a=dv.View(x=numbers, _spaces={"x": first}))
     with pytest.raises(ValueError, match="nothing is declared"):
         dv.concat(nested, dv.View(a={"x": numbers}))
+
+
+# -------------------- rows that are samples of a space --------------------
+
+
+CONV = {1: dv.spaces.Conv1DSpace, 2: Conv2DSpace, 3: dv.spaces.Conv3DSpace}
+
+
+@st.composite
+def stored_rows(draw):
+    """A space of images, rows as a field may store them, and whether it has to be declared."""
+    shape = tuple(draw(st.lists(st.integers(1, 3), min_size=1, max_size=3)))
+    channels = draw(st.integers(1, 3))
+    usual = CONV[len(shape)](shape, channels)
+    axes = draw(st.permutations(usual.axes[1:])) if draw(st.booleans()) else usual.axes[1:]
+    space = usual.with_axes(("b", *axes))
+    row = space.row_shape
+    kept = [n for n in row if n != 1 or draw(st.booleans())]
+    stored = draw(st.sampled_from([row, (usual.get_total_dimension(),), tuple(kept)]))
+    return space, stored, space != usual or draw(st.booleans())
+
+
+@given(stored_rows())
+@examples(150)
+def test_rows_are_delivered_with_and_without_axes_of_length_one(drawn):
+    space, stored, is_declared = drawn
+    count = space.get_total_dimension()
+    rows = np.arange(4 * count).reshape(4, *space.row_shape)
+    d = dv.View(x=rows.reshape(4, *stored), _spaces={"x": space} if is_declared else None)
+    vectors = rows.transpose(space.to_default).reshape(4, count)
+    images = vectors.reshape(4, *space.shape, space.channels)
+    turned = space.with_axes(("c", *range(len(space.shape)), "b"))
+    for wanted, expected in (
+        (space, rows),
+        (space.usual, images),
+        (turned, np.moveaxis(images, (-1, 0), (0, -1))),
+        (VectorSpace(count), vectors),
+    ):
+        spec = (wanted, "x")
+        np.testing.assert_array_equal(d._get(spec)(), expected)
+        np.testing.assert_array_equal(next(d._loader(4, spec=spec)), expected)
+        np.testing.assert_array_equal(d._minibatches(4, spec=spec)[0](), expected)
+    own = d._get((d.x._space, "x"))()
+    assert own.shape == (4, *d.x._space.row_shape)
+    np.testing.assert_array_equal(own.ravel(), rows.ravel())
+
+
+def test_rows_with_axes_in_another_order_are_refused():
+    d = dv.View(x=np.zeros((5, 3, 4, 2)))
+    for wanted in (Conv2DSpace((3, 2), 4), Conv2DSpace((4, 3), 2), Conv2DSpace((2, 12), 1)):
+        with pytest.raises(ValueError, match="source 'x'"):
+            d._get((wanted, "x"))
+        with pytest.raises(ValueError, match="are no samples of"):
+            dv.View(d, _spaces={"x": wanted})
+
+
+def test_steps_of_several_axes_are_delivered_as_vectors():
+    rows = dv.ragged([np.ones((2, 2, 3)), np.zeros((1, 2, 3))])
+    steps = SequenceSpace(VectorSpace(6))
+    for d in (dv.View(x=rows), dv.View(x=rows, _spaces={"x": steps})):
+        data, mask = d._get((steps, "x"))
+        assert data._shape() == (2, 2, 6)
+        assert mask().sum() == 3

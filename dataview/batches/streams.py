@@ -10,7 +10,7 @@ from dataview.batches.dealing import Dealing
 from dataview.batches.padding import marked
 from dataview.errors import StreamError
 from dataview.plan.node import Node
-from dataview.samples import DerivedSamples, Stream, stack_nodes
+from dataview.samples import DerivedSamples, Stream, stacked
 
 
 class _BatchedSamples(DerivedSamples):
@@ -35,13 +35,13 @@ class _BatchedSamples(DerivedSamples):
     def iterate(self) -> Iterator[Node]:
         """Return the batches."""
         deal = Dealing(self.size, self.tail)
-        passing = itertools.islice(self.samples.iterate(), self.most)
+        passing = itertools.islice(self.samples.rows(), self.most)
         while batch := list(itertools.islice(passing, self.size)):
             count = len(batch)
             size = deal.end(0, count)
             if not size:
                 return
-            whole = stack_nodes([batch[number % count] for number in range(size)], self.like)
+            whole = stacked([batch[number % count] for number in range(size)], self.like)
             yield whole if size == count else marked(whole, count)
 
 

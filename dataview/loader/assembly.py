@@ -26,7 +26,7 @@ from dataview.exchange import object_node, pack_like, packed_in_order
 from dataview.index import gather, parse
 from dataview.loader import ragged
 from dataview.loader.chunks import KeptChunks, has_chunks
-from dataview.loader.collate import collated, sample_of
+from dataview.loader.collate import collated, parts_of, sample_of
 from dataview.loader.dealing import Task
 from dataview.plan.build import record, stored, with_fields
 from dataview.plan.fields import Attached, Fields
@@ -40,10 +40,13 @@ from dataview.samples import (
     NumberedSamples,
     Pairing,
     RandomKeys,
+    Row,
     all_at_epoch,
+    are_rows,
     name_of,
     pairing_of,
     random_keys,
+    together,
 )
 from dataview.sources import FROM_OTHERS, ArraySource, Made, making
 
@@ -116,6 +119,7 @@ class Assembly:
     secondary: frozenset[str] = frozenset()
     unwrap: Callable[[Any], Any] = lambda value: value
     chunks: tuple[int, int] | None = None
+    _is_changed: bool = field(init=False, repr=False, default=False)
     _by_sample: bool = field(init=False, repr=False, default=False)
     _by_one: Sequence[str] = field(init=False, repr=False, default=())
     _is_steady: bool = field(init=False, repr=False, default=False)
@@ -132,6 +136,7 @@ class Assembly:
             is_changed = self._pads is None
         by_one = [name for name, part in self.parts.items() if _has_samples(part)]
         object.__setattr__(self, "_by_one", by_one)
+        object.__setattr__(self, "_is_changed", is_changed)
         by_sample = is_changed or bool(by_one)
         object.__setattr__(self, "_by_sample", by_sample)
         parts = [*self.parts.values()]
@@ -156,7 +161,8 @@ class Assembly:
         """Return the batch of a task, recording in `mark` which sample is being made."""
         rows = task.rows
         made = Made(max(1, len(rows)) * FROM_OTHERS) if self._remembers else None
-        if self._by_sample or task.samples is not None:
+        arrived = task.samples
+        if self._by_sample if arrived is None else self._is_changed or not are_rows(arrived):
             return self._sample_by_sample(task, mark, made)
         mark.value = int(rows[0]) if len(rows) else -1
         try:
@@ -192,6 +198,8 @@ class Assembly:
 
     def _read(self, task: Task, names: Collection[str] | None = None) -> Any:
         """Return the rows of all parts, or of those named, read together."""
+        if task.samples is not None:
+            return self._arrived(task.samples)
         epochs = [0]
         if not self._is_steady:
             epochs = [task.epochs] if type(task.epochs) is int else np.unique(task.epochs).tolist()
@@ -236,7 +244,7 @@ class Assembly:
             try:
                 with making(made):  # and not the transform, which may ask for other samples
                     sample = ready[number] if ready else None
-                    if sample is None or self._by_one:
+                    if sample is None or (self._by_one and task.samples is None):
                         sample = self._one(task, number, failures, sample)
                 samples.append(self._transformed(sample, epoch, row))
             except Dropped:
@@ -260,7 +268,7 @@ class Assembly:
     def _ready(self, task: Task) -> Sequence[Any] | None:
         """Return what of all samples is read together; None if nothing is."""
         names = None if not self._by_one else [n for n in self.parts if n not in self._by_one]
-        if task.samples is not None or names == []:
+        if names == [] if task.samples is None else not are_rows(task.samples):
             return None
         found = self._read(task, names)
         return [_picked(found, number) for number in range(len(task.rows))]
@@ -270,7 +278,7 @@ class Assembly:
     ) -> Any:
         """Return one sample, of which some is read; a secondary field that fails is None in it."""
         if task.samples is not None:
-            return self._of_stream(task.samples[number])
+            return self._of_stream(task.samples[number].sample())
         sample: dict[str, Any] = {}
         epoch = int(task.each_epoch()[number])
         for name, node in self._epoch(epoch).parts.items():
@@ -312,10 +320,13 @@ class Assembly:
         note = None if self.on_error == "raise" else failed
         return sample_of(node.to_node(pairing.sample([first, *rows], note)))
 
+    def _arrived(self, rows: Sequence[Row]) -> Any:
+        """Return samples of a stream that are rows of nodes, read together."""
+        parts, numbers = parts_of(together(rows), self.parts), np.arange(len(rows))
+        return _without_own({name: _reader(part)(numbers) for name, part in parts.items()})
+
     def _of_stream(self, node: Node) -> Any:
-        if list(self.parts) == [OWN]:
-            return sample_of(node)
-        return {name: sample_of(_member(node, name)) for name in self.parts}
+        return _without_own(sample_of(parts_of(node, self.parts)))
 
     def _transformed(self, sample: Any, epoch: int, row: int) -> Any:
         """Return a sample after the transform; each step has random numbers of its own."""
@@ -491,16 +502,6 @@ def _one_row(node: Node, row: int) -> Any:
     if isinstance(node, NumberedSamples):
         return sample_of(node.part(parse(row, (node.count or 0,))).probed())
     return _picked(_reader(node)(np.array([row])), 0)
-
-
-def _member(sample: Node, name: str) -> Node:
-    if name not in sample.fields:
-        listing = ", ".join(sample.fields)
-        raise KeyError(f"a sample of the stream has no field {name!r}; its fields are: {listing}")
-    part = sample.fields.named[name]
-    assert isinstance(part, Attached)
-    found: Node = part.node
-    return found
 
 
 def _sample_node(value: Any) -> Node:

@@ -16,6 +16,7 @@ from dataview.compute import evaluate
 from dataview.exchange import pack_like
 from dataview.index.flat import packed
 from dataview.loader.devices import placed
+from dataview.plan import build
 from dataview.plan.kinds import Record, members
 from dataview.plan.node import Node
 from dataview.plan.ragged import ragged_of
@@ -145,6 +146,19 @@ def sample_of(value: Any) -> Any:
     if type(value) is tuple:
         return tuple(map(sample_of, value))
     return evaluate(value)[()] if isinstance(value, Node) else value
+
+
+def parts_of(node: Node, names: Iterable[str]) -> dict[str, Node]:
+    """Return the fields that are asked for of what arrived; "" is the node itself."""
+    found = {}
+    for name in names:
+        if name and name not in node.fields:
+            listing = ", ".join(node.fields)
+            raise KeyError(
+                f"a sample of the stream has no field {name!r}; its fields are: {listing}"
+            )
+        found[name] = build.field(node, name) if name else node
+    return found
 
 
 # --- samples of several parts ----------------------------------------------------------------

@@ -16,10 +16,9 @@ import numpy as np
 from dataview.batches import Dealing
 from dataview.errors import StreamError
 from dataview.loader.dealing import BatchStep, Cursor, Task
-from dataview.plan.node import Node
-from dataview.samples import Stream, at_epoch, pool_of, within_pool
+from dataview.samples import Row, Stream, at_epoch, pool_of, within_pool
 
-Sample: TypeAlias = tuple[int, int, Node]
+Sample: TypeAlias = tuple[int, int, Row]
 """A sample: its place in the epoch, its row number, and itself."""
 
 
@@ -91,7 +90,7 @@ class StreamDealer:
             cursor.epoch,
             None if valid.all() else valid,
             None,
-            [node for *_, node in chosen],
+            [found for *_, found in chosen],
         )
         return BatchStep(task, reached if more else Cursor(cursor.epoch + 1), reached)
 
@@ -130,9 +129,9 @@ class StreamDealer:
     def _begin(self, epoch: int) -> Iterator[Sample]:
         """Return the samples of an epoch, numbered."""
         samples = at_epoch(self.node, epoch).samples
-        arriving: Iterator[tuple[int, Node]] = enumerate(samples.iterate())
+        arriving: Iterator[tuple[int, Row]] = enumerate(samples.rows())
         if self.pool is not None:
             seed = self.seed if isinstance(self.seed, (tuple, list)) else (self.seed,)
             arriving = within_pool(arriving, self.pool, (*seed, epoch), lambda item: item[1])
-        numbered = ((place, row, node) for place, (row, node) in enumerate(arriving))
+        numbered = ((place, row, found) for place, (row, found) in enumerate(arriving))
         return itertools.islice(numbered, self.most)

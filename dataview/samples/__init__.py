@@ -1,10 +1,11 @@
 """Rows that a function makes by number, that arrive one by one, are mapped or cached."""
 
+from dataview.samples.arriving import Row, RowViews, are_rows, pool_of, together, within_pool
 from dataview.samples.asking import asked, statistic, warn_of_gaps
 from dataview.samples.caching import cached
 from dataview.samples.collecting import collected, is_ragged, known_lengths, with_lengths
 from dataview.samples.declaring import declared, declared_spec, with_part
-from dataview.samples.in_order import DerivedSamples, Samples
+from dataview.samples.in_order import DerivedSamples, Samples, stacked
 from dataview.samples.mapping import (
     BATCH,
     all_at_epoch,
@@ -33,14 +34,13 @@ from dataview.samples.streams import (
     FilteredSamples,
     IteratorSamples,
     Stream,
+    arriving,
     filtered,
     length_of,
-    pool_of,
     repeated_stream,
     samples_at,
     samples_of,
     shuffled_stream,
-    within_pool,
 )
 
 __all__ = [
@@ -57,11 +57,15 @@ __all__ = [
     "Pairing",
     "RaggedSamples",
     "RandomKeys",
+    "Row",
+    "RowViews",
     "Samples",
     "Spec",
     "Stream",
     "Undeclared",
     "all_at_epoch",
+    "are_rows",
+    "arriving",
     "asked",
     "at_epoch",
     "cached",
@@ -94,7 +98,9 @@ __all__ = [
     "shuffled_stream",
     "stack",
     "stack_nodes",
+    "stacked",
     "statistic",
+    "together",
     "warn_of_gaps",
     "with_lengths",
     "with_part",

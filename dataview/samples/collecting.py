@@ -23,10 +23,11 @@ from dataview.plan.kinds import Record, known_dtype, known_shape, members, size_
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below
+from dataview.samples.arriving import Row, are_rows, together
 from dataview.samples.in_order import block_of
 from dataview.samples.numbered import RaggedSamples
 from dataview.samples.ragged import AnyLength, fitted, is_unlike, levels_of, without_data
-from dataview.samples.streams import Stream, samples_of
+from dataview.samples.streams import Stream, arriving, samples_of
 from dataview.sources import ArraySource
 
 RAGGED_BYTES = 1 << 12
@@ -128,7 +129,7 @@ def _collected(node: Node, like: Node) -> Node:
     """Return samples as data, reading them once; `like` is what is known of each."""
     leaves = dict(_leaves(like, ()))
     size = max(1, sizes.part_bytes // max(1, sum(map(_row_bytes, leaves.values()))))
-    passing = samples_of(node)
+    passing = arriving(node)
     with begin("reading", node.count) as task, contextlib.ExitStack() as files:
         columns = {
             path: _column(like, files.enter_context(tempfile.TemporaryFile()), path)
@@ -136,8 +137,8 @@ def _collected(node: Node, like: Node) -> Node:
         }
         count = 1
         while found := list(itertools.islice(passing, count)):
-            for path, column in columns.items():
-                column.add([at_path(sample, path) for sample in found])
+            for column in columns.values():
+                column.add(found)
             task.advance(len(found))
             # Samples that differ in length may be large: those before tell how large they are.
             mean = sum(column.nbytes for column in columns.values()) // len(found)
@@ -190,9 +191,13 @@ class _Column:
         self.nbytes = 0
         self.objects: list[np.ndarray] = []
 
-    def add(self, samples: Sequence[Node]) -> None:
-        """Add some samples."""
-        self.add_block(block_of(samples, len(samples), self.like, self.count, self.path))
+    def add(self, rows: Sequence[Row]) -> None:
+        """Add a field of some samples."""
+        if are_rows(rows):
+            self.add_block(evaluate(at_path(together(rows), self.path)))
+            return
+        samples = (at_path(row.sample(), self.path) for row in rows)
+        self.add_block(block_of(samples, len(rows), self.like, self.count, self.path))
 
     def add_block(self, block: np.ndarray) -> None:
         """Add the data of some samples."""
@@ -227,16 +232,17 @@ class _RaggedColumn:
         self.values = _Column(without_data(self.likes[-1].rest, known_dtype(like)), file, path)
         self.count = 0
 
-    def add(self, samples: Sequence[Node]) -> None:
-        """Add some samples."""
+    def add(self, rows: Sequence[Row]) -> None:
+        """Add a field of some samples."""
         like, first = self.likes[0], self.count
+        samples = [at_path(row.sample(), self.values.path) for row in rows]
         found = [fitted(s, like, f"sample {first + n}{self.named}") for n, s in enumerate(samples)]
-        rows: Node = like.rows_of(found)
+        rows_of_field: Node = like.rows_of(found)
         for lengths in self.lengths:
-            assert isinstance(rows, Ragged)
-            lengths.append(rows.layout.lengths())
-            rows = rows.values
-        self.values.add_block(evaluate(rows))
+            assert isinstance(rows_of_field, Ragged)
+            lengths.append(rows_of_field.layout.lengths())
+            rows_of_field = rows_of_field.values
+        self.values.add_block(evaluate(rows_of_field))
         self.count += len(samples)
 
     @property

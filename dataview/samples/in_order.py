@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from dataview.compute import evaluate
 from dataview.errors import StreamError, error_at
-from dataview.plan.build import at_path, field
-from dataview.plan.kinds import Reduction, Sampled, known_shape
+from dataview.plan.build import at_path, comparison, elementwise
+from dataview.plan.kinds import Comparison, Elementwise, Reduction, Sampled, known_shape
 from dataview.plan.node import Node, Part
 from dataview.plan.walk import below, rebuilt
+from dataview.samples.arriving import Row, are_rows, fields_of, together
+from dataview.samples.numbered import stack_nodes
 from dataview.samples.ragged import sample_like
 from dataview.sources import check_like, made_so_far
 
@@ -35,8 +37,12 @@ class Samples(Part):
         return False
 
     def iterate(self) -> Iterator[Node]:
-        """Return the samples from the start."""
-        raise NotImplementedError
+        """Return the samples from the start; a kind has a way of its own for this or for `rows`."""
+        return (row.sample() for row in self.rows())
+
+    def rows(self) -> Iterator[Row]:
+        """Return the same as rows of the nodes that they are in, if many are in one."""
+        return map(Row, self.iterate())
 
 
 class DerivedSamples(Samples):
@@ -70,19 +76,19 @@ class FieldSamples(DerivedSamples):
         """The samples that have the field, and others."""
         return self.samples
 
-    def iterate(self) -> Iterator[Node]:
+    def rows(self) -> Iterator[Row]:
         """Return the field of each sample."""
-        return (field(sample, self.name) for sample in read_once(self.samples))
+        return fields_of(read_once(self.samples), self.name)
 
 
-def read_once(samples: Samples) -> Iterable[Node]:
+def read_once(samples: Samples) -> Iterable[Row]:
     """Return samples that are read once for all fields that a request asks for, if they end."""
     made = made_so_far()
     if made is None or not samples.finite:
-        return samples.iterate()
-    found: list[Node] | None = made.find(samples, ())
+        return samples.rows()
+    found: list[Row] | None = made.find(samples, ())
     if found is None:
-        found = list(samples.iterate())
+        found = list(samples.rows())
         made.keep(samples, (), found)
     return found
 
@@ -156,8 +162,22 @@ class ComputedSamples(Samples):
         """Whether all streams are known not to end."""
         return all(samples.endless for samples in self._streams().values())
 
-    def iterate(self) -> Iterator[Node]:
-        """Return what is computed of each sample; streams of different lengths are an error."""
+    def rows(self) -> Iterator[Row]:
+        """Return what is computed of each sample: once for all rows of a node."""
+        bases = [*self._streams().values()]
+        if len(bases) > 1 or not _is_elementwise(self.expression):
+            yield from map(Row, self._side_by_side())
+            return
+        origins = self._origins()
+        whole, made = None, self.expression
+        for node, number in bases[0].rows():
+            if number is None or node is not whole:
+                parts = {id(one): at_path(node, path) for one, _, path in origins}
+                whole, made = node, _replaced(self.expression, parts)
+            yield Row(made, number)
+
+    def _side_by_side(self) -> Iterator[Node]:
+        """Return what is computed of samples; streams of different lengths are an error."""
         origins, streams = self._origins(), self._streams()
         passing = itertools.zip_longest(*(samples.iterate() for samples in streams.values()))
         for number, found in enumerate(passing):
@@ -177,11 +197,50 @@ def _into_expression(part: Any) -> list[Any]:
     return [] if ends else part.made_of()
 
 
+def _is_elementwise(expression: Node) -> bool:
+    """Whether only elementwise steps are done on the samples, so that many may be in one array."""
+    of_samples: set[int] = set()
+    for part in below([expression], _into_expression):
+        is_sample = isinstance(part, OneSample)
+        if is_sample or any(id(inner) in of_samples for inner in _into_expression(part)):
+            of_samples.add(id(part))
+            if not isinstance(part, (OneSample, Elementwise, Comparison)):
+                return False
+    return True
+
+
 def _replaced(expression: Node, parts: dict[int, Node]) -> Node:
-    """Return an expression of samples with the samples in it."""
-    change = lambda part, old: parts.get(id(old), part)  # noqa: E731
+    """Return an expression of samples with the samples in it, or with many rows in their place."""
+
+    def change(part: Any, old: Any) -> Any:
+        if part is old:
+            return parts.get(id(old), part)
+        if isinstance(part, Elementwise):  # rows have one more axis
+            return elementwise(part.ufunc, part.args)[part.output]
+        if isinstance(part, Comparison):
+            return comparison(*part.args, part.negated, part.wholes)
+        return part
+
     found: Node = rebuilt([expression], change, _into_expression)[0]
     return found
+
+
+def blocks_of(samples: Samples, size: int, like: Node) -> Iterator[np.ndarray]:
+    """Yield samples in arrays of so many, of what they are like."""
+    passing, start = samples.rows(), 0
+    while (first := next(passing, None)) is not None:
+        rows = itertools.chain([first], itertools.islice(passing, size - 1))
+        if first.number is None:  # such samples are large: no more than one of them is held
+            block = block_of((row.sample() for row in rows), size, like, start)
+        else:
+            block = evaluate(together([*rows]))
+        yield block
+        start += len(block)
+
+
+def stacked(rows: Sequence[Row], like: Node | None) -> Node:
+    """Return samples as the rows of one node; `like` tells which are ragged."""
+    return together(rows) if are_rows(rows) else stack_nodes([row.sample() for row in rows], like)
 
 
 def block_of(

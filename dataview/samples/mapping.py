@@ -16,7 +16,8 @@ from dataview.plan.kinds import Extents, Mapped, Record, Sampled, known_shape
 from dataview.plan.node import DType, Node, Shape
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below, rebuilt
-from dataview.samples.in_order import DerivedSamples, FieldSamples, Samples
+from dataview.samples.arriving import RowViews
+from dataview.samples.in_order import DerivedSamples, FieldSamples, Samples, stacked
 from dataview.samples.numbered import NumberedSamples, RaggedSamples, if_made
 from dataview.samples.ragged import AnyLength, as_declared, likeness
 from dataview.samples.random_numbers import RandomKeys, random_keys
@@ -193,25 +194,27 @@ class _MappedSamples(DerivedSamples):
         while isinstance(source, _MappedSamples) and source.step.batch is None:
             steps.append(source)
             source = source.samples
-        for number, sample in enumerate(source.iterate()):
-            made = sample
-            for step in reversed(steps):
-                made = step._fitted([made], (number,))
+        first, *others = reversed(steps)
+        views = RowViews(first.step.shown)
+        for number, row in enumerate(source.rows()):
+            made = first._fitted(views(row), (number,))
+            for step in others:
+                made = step._fitted(step.step.shown(made), (number,))
             yield made
 
     def _in_blocks(self, size: int) -> Iterator[Node]:
-        passing = self.samples.iterate()
+        passing = self.samples.rows()
         start = 0
         while block := list(itertools.islice(passing, size)):
             numbers = tuple(range(start, start + len(block)))
-            made = self._fitted(block, numbers)
+            made = self._fitted(self.step.shown(stacked(block, None)), numbers)
             shape = known_shape(made)
             yield from (select(made, parse(place, shape), place) for place in range(len(block)))
             start += len(block)
 
-    def _fitted(self, samples: Sequence[Node], numbers: tuple[int, ...]) -> Node:
+    def _fitted(self, view: Any, numbers: tuple[int, ...]) -> Node:
         """Return what is made of samples, as data that is like what was declared."""
-        result = self.step.applied(self.step.shown(samples), numbers)
+        result = self.step.applied(view, numbers)
         rank = 0 if self.step.batch is None else 1
 
         def fitted(node: Node, spec: Spec, path: Path) -> Node:

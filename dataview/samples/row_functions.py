@@ -154,7 +154,7 @@ class RowFunctions(Part):
         if found is None:
             found = step._run(parent, numbers, step._view_of(parent, numbers))
         for step, parent, numbers in reversed(waiting):
-            found = step._run(parent, numbers, step.shown([parent.sample_of(found)]))
+            found = step._run(parent, numbers, step.shown(step._stacked([parent.sample_of(found)])))
         return found
 
     def _remembered(self, parent: Node, numbers: tuple[int, ...]) -> Result | None:
@@ -176,7 +176,7 @@ class RowFunctions(Part):
             count = parent.count
             assert count is not None
             ones = [parent.part(parse(number, (count,))) for number in numbers]
-            return self.shown([one.sample(int(one.numbers())) for one in ones])
+            return self.shown(self._stacked([one.sample(int(one.numbers())) for one in ones]))
         if isinstance(parent, Record) and self.batch is None and _is_ragged(parent):
             one = select(parent, parse(numbers[0], known_shape(parent)), numbers[0])
             return self.to_view(made_sample(one))
@@ -184,10 +184,12 @@ class RowFunctions(Part):
             return self.to_view(parent)[numbers[0]]
         return self.to_view(parent)[key_of(numbers)]
 
-    def shown(self, samples: Sequence[Node]) -> Any:
+    def shown(self, node: Node) -> Any:
         """Return the view of samples, or of one, as the functions may see it."""
-        node = samples[0] if self.batch is None else stack_nodes(samples)
         return self.to_view(guarded(node if self.reads is None else only(node, self.reads)))
+
+    def _stacked(self, samples: Sequence[Node]) -> Node:
+        return samples[0] if self.batch is None else stack_nodes(samples)
 
     def applied(self, view: Any, numbers: tuple[int, ...]) -> Result:
         """Return what the functions make of the rows that have these numbers."""

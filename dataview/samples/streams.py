@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from dataview.errors import StreamError, UndeclaredError, error_at
-from dataview.index import Index, Permutation, is_endless, is_integer, parse
+from dataview.index import Index, is_endless, is_integer, parse
 from dataview.plan.build import at_path, field, select
 from dataview.plan.fields import NO_FIELDS, Attached, Field, Fields
 from dataview.plan.guards import endless
@@ -25,6 +24,7 @@ from dataview.plan.photographs import Photograph
 from dataview.plan.ragged import Ragged
 from dataview.plan.symbols import check_bound
 from dataview.plan.walk import below
+from dataview.samples.arriving import Pool, Row, RowViews, pool_of, sample_at, together, within_pool
 from dataview.samples.in_order import (
     ComputedSamples,
     DerivedSamples,
@@ -32,14 +32,13 @@ from dataview.samples.in_order import (
     LikeSamples,
     OneSample,
     Samples,
-    block_of,
+    blocks_of,
     read_once,
 )
 from dataview.samples.numbered import (
     SAMPLES_READ,
     RaggedSamples,
     ToNode,
-    bytes_of,
     is_deterministic,
     lengths_unknown,
     made_sample,
@@ -50,6 +49,9 @@ from dataview.samples.once import keeper
 from dataview.samples.ragged import AnyLength, fitted, is_unlike, likeness
 from dataview.samples.row_functions import guarded
 from dataview.sources import Memo
+
+ROWS_AT_ONCE = 1 << 14
+"""So many rows of files are read together where all samples are asked for."""
 
 
 class Stream(Sampled):
@@ -135,10 +137,7 @@ class Stream(Sampled):
         if self.samples.endless:
             raise endless("a statistic")
         assert self.sample is not None
-        like, passing, start = self.sample, self.samples.iterate(), 0
-        while len(block := block_of(itertools.islice(passing, size), size, like, start)):
-            yield block
-            start += len(block)
+        yield from blocks_of(self.samples, size, self.sample)
 
     def part(self, index: Index) -> Node:
         """Refuse: a stream has no rows to choose from."""
@@ -156,14 +155,23 @@ class Stream(Sampled):
             return evaluate(rows)
         if isinstance(self.sample, AnyLength):
             return evaluate(self.in_memory())
-        found = list(map(evaluate, read_once(self.samples)))
-        return stack(found) if found else self._no_samples()
+        passing = iter(read_once(self.samples))
+        first = next(passing, None)
+        if first is None:
+            return self._no_samples()
+        passing = itertools.chain([first], passing)
+        if first.number is None:
+            return stack([evaluate(row.sample()) for row in passing])
+        blocks = iter(lambda: [*itertools.islice(passing, ROWS_AT_ONCE)], [])
+        return np.concatenate([evaluate(together(block)) for block in blocks])
 
     def in_memory(self) -> Ragged:
         """Return samples that differ in length as rows in memory."""
         assert isinstance(self.sample, AnyLength)
         numbered = enumerate(read_once(self.samples))
-        return self.sample.rows_of([fitted(s, self.sample, f"sample {n}") for n, s in numbered])
+        return self.sample.rows_of(
+            [fitted(row.sample(), self.sample, f"sample {n}") for n, row in numbered]
+        )
 
     def _ragged_rows(self) -> Node | None:
         """Return the samples as ragged rows, if they are chosen among such rows."""
@@ -280,9 +288,9 @@ class _SlicedSamples(DerivedSamples):
         """Whether they are known not to end."""
         return self.bounds[1] is None and self.samples.endless
 
-    def iterate(self) -> Iterator[Node]:
+    def rows(self) -> Iterator[Row]:
         """Return the samples within the bounds."""
-        return itertools.islice(self.samples.iterate(), *self.bounds)
+        return itertools.islice(self.samples.rows(), *self.bounds)
 
 
 class _Test(NamedTuple):
@@ -291,10 +299,14 @@ class _Test(NamedTuple):
     function: Callable[[Any], Any]
     to_view: Callable[..., Any]
 
-    def accepts(self, number: int, sample: Node) -> bool:
+    def views(self) -> RowViews:
+        """Return what shows samples to the function."""
+        return RowViews(lambda node: self.to_view(guarded(made_sample(node))))
+
+    def accepts(self, number: int, row: Row, views: RowViews) -> bool:
         """Whether the function accepts a sample; an error names the sample."""
         try:
-            return bool(self.function(self.to_view(guarded(made_sample(sample)))))
+            return bool(self.function(views(row)))
         except Exception as error:
             raise error_at(error, f"filter {name_of(self.function)}, sample {number}") from error
 
@@ -315,8 +327,8 @@ class _Kept(Photograph):
 
 
 def _accepted(node: Node, test: _Test) -> np.ndarray:
-    samples = enumerate(samples_of(node))
-    return np.array([n for n, sample in samples if test.accepts(n, sample)], np.intp)
+    views, rows = test.views(), enumerate(arriving(node))
+    return np.array([n for n, row in rows if test.accepts(n, row, views)], np.intp)
 
 
 class FilteredSamples(Samples):
@@ -349,17 +361,17 @@ class FilteredSamples(Samples):
         """Return the numbers of the accepted samples."""
         return _accepted(self.node, self.test) if self.kept is None else self.kept.array()
 
-    def iterate(self) -> Iterator[Node]:
+    def rows(self) -> Iterator[Row]:
         """Return the accepted samples."""
-        kept, found = self.kept, []
-        for number, sample in enumerate(samples_of(self.node)):
+        kept, found, views = self.kept, [], self.test.views()
+        for number, row in enumerate(arriving(self.node)):
             if kept is not None and kept.is_decided:  # perhaps by a write since the last sample
                 numbers = kept.array()
-                yield from _samples_at(self.node, numbers[numbers >= number])
+                yield from map(Row, _samples_at(self.node, numbers[numbers >= number]))
                 return
-            if self.test.accepts(number, sample):
+            if self.test.accepts(number, row, views):
                 found.append(number)
-                yield sample
+                yield row
         if kept is not None:
             kept.keep(np.array(found, np.intp))
 
@@ -374,71 +386,9 @@ class _ShuffledSamples(DerivedSamples):
         self.pool = pool
         self.key = key
 
-    def iterate(self) -> Iterator[Node]:
+    def rows(self) -> Iterator[Row]:
         """Return the samples in the pool's order."""
-        return within_pool(self.samples.iterate(), self.pool, self.key, lambda sample: sample)
-
-
-class Pool(NamedTuple):
-    """How much a pool holds: so many samples, or so many bytes of them."""
-
-    size: int
-    bytes: bool
-
-
-def pool_of(size: Any) -> Pool:
-    """Return the pool of a number of samples, or of a text such as "64MB".
-
-    >>> pool_of("64MB")
-    Pool(size=64000000, bytes=True)
-    """
-    if isinstance(size, str):
-        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kMGT]?)(i?)B\s*", size)
-        if found is None:
-            raise ValueError(f"a pool in bytes is written like '64MB' or '1GiB'; got {size!r}")
-        base = 1024 if found[3] else 1000
-        return Pool(int(float(found[1]) * base ** " kMGT".index(found[2] or " ")), True)
-    if not is_integer(size) or size < 1:
-        raise ValueError(f"a pool holds at least one sample; got {size!r}")
-    return Pool(size, False)
-
-
-_Item = TypeVar("_Item")
-
-
-def within_pool(
-    passing: Iterator[_Item], pool: Pool, key: tuple[Any, ...], node_of: Callable[[_Item], Node]
-) -> Iterator[_Item]:
-    """Return items in random order: each is drawn from a pool of the next ones."""
-    draws = _draws(key)
-    held: list[_Item] = []
-    weight = 0
-
-    def weight_of(item: _Item) -> int:
-        return bytes_of(node_of(item)) if pool.bytes else 1
-
-    for item in passing:
-        own = weight_of(item)
-        while held and weight + own > pool.size:
-            drawn = _drawn(held, next(draws))
-            weight -= weight_of(drawn)
-            yield drawn
-        held.append(item)
-        weight += own
-    while held:
-        yield _drawn(held, next(draws))
-
-
-def _drawn(held: list[_Item], draw: int) -> _Item:
-    place = draw % len(held)
-    held[place], held[-1] = held[-1], held[place]
-    return held.pop()
-
-
-def _draws(key: tuple[Any, ...]) -> Iterator[int]:
-    order = Permutation(1 << 40, "pool", *key)
-    for start in itertools.count(0, 1024):
-        yield from order.block(start, start + 1024).tolist()
+        return within_pool(self.samples.rows(), self.pool, self.key, lambda row: row)
 
 
 class _RepeatedSamples(DerivedSamples):
@@ -456,14 +406,14 @@ class _RepeatedSamples(DerivedSamples):
         """Whether they are known not to end."""
         return math.isinf(self.times) or self.samples.endless
 
-    def iterate(self) -> Iterator[Node]:
+    def rows(self) -> Iterator[Row]:
         """Return the samples round after round."""
         rounds = itertools.count() if math.isinf(self.times) else range(int(self.times))
         for _ in rounds:
             empty = True
-            for sample in self.samples.iterate():
+            for row in self.samples.rows():
                 empty = False
-                yield sample
+                yield row
             if empty:  # an endless loop would never yield anything
                 return
 
@@ -513,15 +463,14 @@ def samples_of(node: Node) -> Iterator[Node]:
     return _samples(node, range(known_shape(node)[0] if count is None else count))
 
 
+def arriving(node: Node) -> Iterator[Row]:
+    """Return the same, as rows of the nodes that they are in, if those of a stream are in some."""
+    return node.samples.rows() if isinstance(node, Stream) else map(Row, samples_of(node))
+
+
 def _samples(node: Node, numbers: Iterable[int]) -> Iterator[Node]:
     keep = keeper(node) or _as_is
-    return (keep(_sample_at(node, number)) for number in numbers)
-
-
-def _sample_at(node: Node, number: int) -> Node:
-    if isinstance(node, Sampled) and node.count is not None:
-        return node.part(parse(number, (node.count,)))
-    return select(node, parse(number, known_shape(node)), number)
+    return (keep(sample_at(node, number)) for number in numbers)
 
 
 def _samples_at(node: Node, numbers: np.ndarray) -> Iterator[Node]:

@@ -192,6 +192,10 @@ class Space:
         """
         return batch
 
+    def promised(self, batch: Any) -> Any:
+        """Return a batch, what of it is not read yet with the checks of its values."""
+        return batch
+
     # --- facts -------------------------------------------------------------------------------
 
     extents: Extents = ()

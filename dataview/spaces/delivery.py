@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -20,8 +19,7 @@ from dataview.samples import Stream, is_ragged, read_together
 from dataview.spaces import batch as batches
 from dataview.spaces.arrays import ArraySpace
 from dataview.spaces.base import How, Space
-from dataview.spaces.fields import declared, remade_as, stored_as
-from dataview.spaces.indexes import InRange, LabelSpace
+from dataview.spaces.fields import declared, remade_as, rows_as, stored_as
 from dataview.spaces.mapping import DataSpecsMapping
 from dataview.spaces.padded import check_padded, padded
 from dataview.spaces.sequences import SequenceSpace
@@ -186,10 +184,7 @@ def _with_end(node: Node) -> Node:
 
 
 def _as_space(batch: Any, stored: Space, space: Space) -> Any:
-    found = stored.formatted(batch, space, DELIVERED)
-    if isinstance(found, Node) and isinstance(space, LabelSpace):
-        return batches.by_rows(found, InRange(space.max_labels))
-    return found
+    return space.promised(stored.formatted(batch, space, DELIVERED))
 
 
 def _of_stream(rows: Stream, stored: Space, space: Space) -> Any:
@@ -218,13 +213,8 @@ def _as_batch(rows: Any, space: Space) -> Any:
     shape = batches.extents_of(rows)
     if shape[1:] == space.row_shape or not shape:
         return rows
-    if len(shape) > 2 and len(space.row_shape) > 1:
-        return rows  # axes in another order are not to be taken for those of the space
-    total = space.get_total_dimension()
-    known = [n for n in shape[1:] if n is not None]
-    if len(known) < len(shape) - 1 or math.prod(known) != total:
-        return rows  # which the check of the space refuses
-    return batches.reshaped(rows, shape[0], *space.row_shape)
+    row = rows_as(space, shape[1:])
+    return rows if row is None else batches.reshaped(rows, shape[0], *row)  # None: it is refused
 
 
 def _evaluated(batch: Any) -> Any:

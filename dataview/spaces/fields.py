@@ -66,18 +66,28 @@ def declared(meta: Mapping[str, Any]) -> Space | None:
 # --- what fits ---------------------------------------------------------------------------------
 
 
-def holds_rows(space: Space, row: tuple[int | None, ...]) -> bool:
-    """Whether a row of this shape is one sample of a space."""
+def rows_as(space: Space, row: Extents) -> Extents | None:
+    """Return the shape in which a row is one sample of a space, None if it is none.
+
+    A row has the axes of the space but "b", in its order, those of length 1 or not; or all of them
+    flat in that order.  A vector may have any axes.
+    """
     if isinstance(space, SequenceSpace):
-        return row[:1] == (None,) and holds_rows(space.space, row[1:])
+        step = rows_as(space.space, row[1:]) if row[:1] == (None,) else None
+        return None if step is None else (None, *step)
     if not isinstance(space, ArraySpace) or None in row:
-        return False
+        return None
     wanted = space.row_shape
-    if row in (wanted, (math.prod(wanted),)):
-        return True
-    if isinstance(space, VectorSpace):
-        return math.prod(row) == space.dim  # type: ignore[arg-type]
-    return [n for n in row if n != 1] == [n for n in wanted if n != 1]
+    if len(row) < 2 or isinstance(space, VectorSpace):
+        fits = math.prod(row) == math.prod(wanted)  # type: ignore[arg-type]
+    else:  # axes in another order are not to be taken for those of the space
+        fits = [n for n in row if n != 1] == [n for n in wanted if n != 1]
+    return wanted if fits else None
+
+
+def holds_rows(space: Space, row: Extents) -> bool:
+    """Whether a row of this shape is one sample of a space."""
+    return rows_as(space, row) is not None
 
 
 def check_holds(space: Space, node: Node, name: str) -> None:
@@ -188,7 +198,7 @@ def remade_as(known: Space | None, extents: Extents, dtype: Any, wanted: Space, 
         return densely(known.rows_first)
     if isinstance(known, ConvSpace) and isinstance(wanted, type(known)):
         like = wanted.with_axes(known.rows_first.axes)
-        if like.row_shape == row:
+        if holds_rows(like, row):
             return like.unheard.with_dtype(None)
     return _taken_as(extents, dtype, wanted, name)
 
@@ -197,7 +207,7 @@ def _taken_as(extents: Extents | None, dtype: Any, wanted: Space, name: str) -> 
     """Return the space, rows first, in which rows are taken of which nothing was declared."""
     row = None if extents is None or dtype is None else extents[1:]
     usual = densely(wanted.unheard.usual)
-    if isinstance(usual, (ArraySpace, SequenceSpace)) and (row is None or _has_shape(usual, row)):
+    if isinstance(usual, (ArraySpace, SequenceSpace)) and (row is None or holds_rows(usual, row)):
         return usual.with_dtype(None)
     found = None if extents is None or dtype is None else _of_rows(extents, dtype)
     if found is None:
@@ -267,9 +277,3 @@ def _unlike(first: Space, number: int, space: Space | None, other: int) -> str:
 
 
 REMEDY = "declare its space: dv.View(..., _spaces={{{!r}: ...}})"
-
-
-def _has_shape(space: Space, row: tuple[int | None, ...]) -> bool:
-    if isinstance(space, SequenceSpace):
-        return row[:1] == (None,) and _has_shape(space.space, row[1:])
-    return isinstance(space, ArraySpace) and space.row_shape in (row, (*row, 1))

@@ -65,6 +65,10 @@ class LabelSpace(ArraySpace):
         if isinstance(batch, np.ndarray):
             check_labels(batch, self.max_labels, where, None)
 
+    def promised(self, batch: Any) -> Any:
+        """Return a batch; labels that are not read yet are checked when they are."""
+        return batches.by_rows(batch, InRange(self.max_labels)) if batches.is_node(batch) else batch
+
     def _check_kind(self, batch: Any, where: str) -> None:
         super()._check_kind(batch, where)
         if batches.is_sparse(batch):
@@ -92,8 +96,11 @@ IndexSpace.family = IndexSpace
 
 
 _UNSIGNED = {
-    np.dtype(f"{order}i{n}"): np.dtype(f"{order}u{n}") for n in (1, 2, 4, 8) for order in "<>"
+    np.dtype(f"{order}i{n}"): (np.dtype(f"{order}u{n}"), 2 ** (8 * n - 1))
+    for n in (1, 2, 4, 8)
+    for order in "<>"
 }
+"""By signed dtypes the unsigned ones of the same size, and how many labels the signed ones hold."""
 
 
 def check_labels(
@@ -102,11 +109,13 @@ def check_labels(
     """Raise if a label is negative, or not below the number of labels."""
     if not values.size:
         return
-    if count is None:
-        fits = values.dtype.kind == "u" or values.min() >= 0
+    unsigned, held = _UNSIGNED.get(values.dtype, (None, 0))
+    if unsigned is None:
+        fits = count is None or values.max() < count
+    elif count is None or count > held:  # no label that the dtype holds is too large
+        fits = values.min() >= 0
     else:  # as unsigned numbers those below 0 are the largest ones, so that one pass is enough
-        unsigned = values.view(_UNSIGNED.get(values.dtype, values.dtype))
-        fits = np.maximum.reduce(unsigned, axis=None) < count
+        fits = np.maximum.reduce(values.view(unsigned), axis=None) < count
     if fits:
         return
     low = values.min()
@@ -225,8 +234,8 @@ def same_labels(batch: Any, source: LabelSpace, target: LabelSpace, how: How) ->
     known = source.max_labels, target.max_labels
     if None not in known and known[0] != known[1]:
         raise no_conversion(source, target, "they are not among as many labels")
-    if known[0] is None:
-        batch = batches.by_rows(batch, InRange(target.max_labels))
+    is_counted = known[0] is not None  # of an array its labels are checked then
+    batch = source.promised(batch) if is_counted else batches.by_rows(batch, InRange(known[1]))
     return batches.cast(batch, target.dtype, how)
 
 

@@ -22,7 +22,7 @@ from dataview.samples import (
 )
 from dataview.spaces import batch as batches
 from dataview.spaces.base import How, Space
-from dataview.spaces.indexes import InRange, LabelSpace
+from dataview.spaces.fields import rows_as
 from dataview.spaces.sequences import SequenceSpace
 
 FLOAT = np.dtype(np.float32)
@@ -54,20 +54,16 @@ def check_padded(rows: Node, space: SequenceSpace, target: Space, how: How) -> N
 
 def _formatted(dense: Any, space: SequenceSpace, target: Space, how: How) -> Any:
     """Return rows that are filled up as sequences of another space, their labels in range."""
-    found = space.formatted(_sequences(dense, space), target, how)
-    if isinstance(target, SequenceSpace) and isinstance(target.space, LabelSpace):
-        data, mask = found
-        return batches.by_rows(data, InRange(target.space.max_labels)), mask
-    return found
+    return target.promised(space.formatted(_sequences(dense, space), target, how))
 
 
 def _sequences(dense: Any, space: SequenceSpace) -> tuple[Any, Any]:
     """Return rows that are filled up as data and mask, time in front."""
     marks = batches.cast(mask_of(dense), FLOAT, How())
-    steps = batches.extents_of(dense)
-    data: Any = dense
-    if len(steps) - 2 < len(space.space.row_shape):  # a number a step, where one axis is due
-        data = batches.reshaped(dense, *steps[:2], *space.space.row_shape)
+    shape, data = batches.extents_of(dense), dense
+    step = rows_as(space.space, shape[2:])
+    if step is not None and step != shape[2:]:
+        data = batches.reshaped(dense, *shape[:2], *step)
     order = tuple(range(2, len(batches.extents_of(data))))
     return batches.transposed(data, (1, 0, *order)), batches.transposed(marks, (1, 0))
 

@@ -199,6 +199,10 @@ class SequenceSpace(Space):
         are_alike = self._are_alike and (wanted is None or wanted == given or given.kind == "f")
         return data[0] if are_alike else _merged(data, self.space)
 
+    def promised(self, batch: Any) -> Any:
+        """Return a batch; data that are not read yet are checked when they are."""
+        return self.space.promised(batch[0]), batch[1]
+
     def get_batch_axis(self) -> int:
         """Return the number of the axis along which the sequences stand."""
         return self._place  # type: ignore[no-any-return]

@@ -434,7 +434,7 @@ class View(
     def __iter__(self) -> Iterator[View]:
         node = node_of(self)
         if isinstance(node, Sampled) and not node.shape:
-            return map(viewed, samples.samples_of(node))
+            return map(samples.RowViews(viewed), samples.arriving(node))
         parts = map(self.__getitem__, range(lengths.iterable(node)))
         keep = samples.keeper(node)
         if keep is None:

@@ -108,6 +108,8 @@ class PartsTable(Tables):
         self._open: OrderedDict[int, PartFile] = OrderedDict()
         self.ahead = Ahead(len(files))
         self._room = 0
+        self.asked: set[Name] = set()
+        """The columns that were asked for, by name."""
         _tables.add(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -144,6 +146,7 @@ class PartsTable(Tables):
     def column(self, name: Name, first: int, stop: int) -> Column:
         """Return a column of a part, and perhaps begin to load the part that comes next."""
         self.how.opening.check()
+        self.asked.add(name)
         is_coming = self.ahead.is_coming(first)
         if is_coming:  # the thread need not wait until this one has found that its part is there
             self.ahead.noted(first, name, self, self._room)

@@ -11,11 +11,12 @@ from dataview.formats.parts.counting import Counted, Fact, How, opened_part
 from dataview.formats.parts.listing import Listing
 from dataview.formats.parts.loaded import PartsTable
 from dataview.formats.parts.views import node_of_parts
+from dataview.formats.tables import Name
 from dataview.index import parse
 from dataview.plan.build import select
 from dataview.plan.kinds import known_shape
 from dataview.plan.node import Node
-from dataview.samples import Samples, Stream, samples_of
+from dataview.samples import Row, Samples, Stream
 
 
 class PartSamples(Samples):
@@ -37,17 +38,23 @@ class PartSamples(Samples):
     def __reduce__(self) -> tuple[Any, ...]:
         return PartSamples, (self.how, self.listing, self.model, self.fact)
 
-    def iterate(self) -> Iterator[Node]:
+    def rows(self) -> Iterator[Row]:
         """Return the rows of one part after the other."""
-        calls = [partial(self.loaded, number) for number in range(len(self.listing.files))]
+        asked: set[Name] = set()
+        calls = [partial(self.loaded, number, asked) for number in range(len(self.listing.files))]
         largest = max((file.size for file in self.listing.files), default=0)
         is_roomy = 2 * largest <= self.how.kept_bytes
-        for node in one_ahead(calls) if is_roomy else (call() for call in calls):
-            self.how.opening.check()
-            yield from samples_of(node)
+        for table, node in one_ahead(calls) if is_roomy else (call() for call in calls):
+            for number in range(table.these.rows[1]):
+                self.how.opening.check()
+                yield Row(node, number)
+            table.parts[1][0].let_go()
 
-    def loaded(self, number: int) -> Node:
-        """Return a part whose columns are in memory."""
+    def loaded(self, number: int, asked: set[Name]) -> tuple[PartsTable, Node]:
+        """Return a part, of which those columns are in memory that were asked of another one.
+
+        Later parts get `asked` with what was asked of this one.
+        """
         self.how.opening.check()
         path = self.listing.path(number)
         first, self.first = (self.first, None) if not number else (None, self.first)
@@ -56,10 +63,10 @@ class PartSamples(Samples):
             fact = fact[0], self.fact[1]
         table = self.table(number, fact)
         table.parts[1][0].is_opened(node)
-        for name in table.kinds:
-            table.column(name, 1, 2)
-        table.parts[1][0].let_go()
-        return node_of_parts(table, node)
+        table.asked = asked
+        rows_of_part = node_of_parts(table, node)
+        table.load(1, [name for name in table.names if name in asked])
+        return table, rows_of_part
 
     def table(self, number: int, fact: Fact) -> PartsTable:
         """Return the table of one part, behind no rows of the part that all are like."""
