@@ -442,6 +442,38 @@ def test_lengths_of_lists_are_read_when_they_are_needed(write, tmp_path, monkeyp
 
 
 @pytest.mark.parametrize(
+    ("use", "groups"),
+    [
+        (lambda d: d.l[9](), {1}),
+        (lambda d: d.l[-1](), {7}),
+        (lambda d: d[9].l(), {1}),
+        (lambda d: d.l[7:14](), {1}),
+        (lambda d: d[7:14].l(), {1}),
+        (lambda d: d[13:15].l[::-1](), {1, 2}),
+        (lambda d: d.l[20:][[3, 0]](), {2, 3}),
+        (lambda d: d.l[8:20]._pad(0)(), {1, 2}),
+        (lambda d: d.l[8:20]._lengths()(), {1, 2}),
+        (lambda d: d.l[8:20]._sum(axis=1)(), {1, 2}),
+        (lambda d: (d.l[8:20] * 2)._pad(0)(), {1, 2}),
+        (lambda d: pickle.loads(pickle.dumps(d.l[8:20]))(), {1, 2}),
+        (lambda d: next(iter(d._minibatches(10))).l(), {0, 1}),
+        (lambda d: next(iter(d._loader(10))).l(), {0, 1}),
+        (lambda d: d.l[[0, 49]](), {*range(8)}),  # so far apart that all are read, once
+    ],
+)
+def test_lists_are_read_of_the_groups_that_have_them(write, use, groups, tmp_path, monkeypatch):
+    path = write(pa.table({"l": ROWS, "x": range(50)}), tmp_path / "a", 7)
+    read = []
+    own = ArrowTable.read
+    monkeypatch.setattr(
+        ArrowTable, "read", lambda table, *asked: [read.append(asked), own(table, *asked)][1]
+    )
+    d = dv.open(path)
+    use(d)
+    assert {g for _, first, stop in read for g in range(first, stop)} == groups
+
+
+@pytest.mark.parametrize(
     "use",
     [
         lambda v: v[3](),

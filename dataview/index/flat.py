@@ -7,7 +7,7 @@ row.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Any, ClassVar, TypeAlias
@@ -39,6 +39,13 @@ class Layout:
     def count(self) -> int:
         """The number of rows."""
         return len(self.offsets) - 1
+
+    def near(self, values: Any, index: Any) -> tuple[Any, Layout, Any]:
+        """Return values, layout and index of the rows that an index selects, if it is late fewer.
+
+        So what is known of some rows need not be known of all.
+        """
+        return values, self, index
 
     def row(self, number: int) -> tuple[range, tuple[int, ...]]:
         """Return the places of a row's values, and the lengths of its axes."""
@@ -75,6 +82,16 @@ class Layout:
         start, stop = int(offsets[0]), int(offsets[-1])
         shapes = None if self.shapes is None else self.shapes[rows.start : rows.stop]
         return range(start, stop), Layout(offsets - start, shapes, self.axes)
+
+    def taken(self, read: Callable[[Any], Any], rows: int | range | np.ndarray) -> Any:
+        """Return one row, or an array of rows; `read` reads the values at some places."""
+        if isinstance(rows, int):
+            places, shape = self.row(rows)
+            row = read(places)
+            return row if self.shapes is None else row.reshape(*shape, *row.shape[1:])
+        where, part = self.part(rows)
+        values = read(where)
+        return as_objects(values.copy() if isinstance(where, range) else values, part)
 
     def lengths(self) -> np.ndarray:
         """Return the lengths of each row's axes, an array of two axes."""

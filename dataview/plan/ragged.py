@@ -129,19 +129,18 @@ class Ragged(Sampled):
         """Return one row, an ordinary array, or some rows."""
         if len(index.maps) != 1 or len(index.shape) > 1:
             raise no_key("rows are taken in a line, whole")
-        found = compose(self.index, index)
+        values, layout, found = self.values, self.layout, compose(self.index, index)
+        if layout.is_late:
+            values, layout, found = layout.near(values, found)
         if found.shape:
-            part = Ragged(self.values, self.layout, found)  # quicker than `replaced`
+            part = Ragged(values, layout, found)  # quicker than `replaced`
             part.meta, part.label = self.meta, self.label
             return part
-        return self._row(int(positions(found.maps[0], ())))
-
-    def _row(self, number: int) -> Node:
-        places, shape = self.layout.row(number)
-        found = places_of(self.values, places)
-        if self.layout.shapes is not None:
-            found = reshaped(found, (*shape, *known_shape(found)[1:]))
-        return found if found.meta is self.meta else found.replaced(meta=self.meta)
+        places, shape = layout.row(int(positions(found.maps[0], ())))
+        row = places_of(values, places)
+        if layout.shapes is not None:
+            row = reshaped(row, (*shape, *known_shape(row)[1:]))
+        return row if row.meta is self.meta else row.replaced(meta=self.meta)
 
     def rows(self, numbers: range | np.ndarray) -> Ragged:
         """Return some rows by their numbers among those that there are."""
@@ -189,20 +188,17 @@ class Ragged(Sampled):
 
     def taker(self, reader_of: Callable[[Node], RowReader | None], plan: Any) -> RowReader | None:
         """Return what takes rows without a plan, unless rows are made of ragged rows."""
-        read = None if self.is_nested else reader_of(self.values)
         numbers, layout = numbers_of(self.index.maps[0], self.index.shape), self.layout
-        if read is None or numbers is None:
+        values, is_late = self.values, bool(layout.is_late)
+        read = None if self.is_nested or is_late else reader_of(values)
+        if numbers is None or self.is_nested or (read is None and not is_late):
             return None
 
         def taken(rows: Any) -> Any:
-            found = numbers(rows)
-            if isinstance(found, int):
-                places, shape = layout.row(found)
-                row = read(places)
-                return row if layout.shapes is None else row.reshape(*shape, *row.shape[1:])
-            where, part = layout.part(found)
-            values = read(where)
-            return as_objects(values.copy() if isinstance(where, range) else values, part)
+            nonlocal read
+            if read is None and not layout.is_late:
+                read = reader_of(values)
+            return plan if read is None else layout.taken(read, numbers(rows))
 
         return taken
 

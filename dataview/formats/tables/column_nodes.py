@@ -251,7 +251,7 @@ def column_node(table: Table, name: Name, kind: Kind) -> Node:
     lists = Lists(table, name, kind)
     if kind.depth == 1:
         values = LateStored(ListSource(lists), kind.shape)
-        return Ragged(values, LateLayout(lists, int(table.starts[-1])))
+        return Ragged(values, LateLayout(lists))
     node: Node = stored(ColumnSource(table, name, kind, kind.depth, lists.starts))
     for own in reversed(lists.layouts):
         node = Ragged(node, own)

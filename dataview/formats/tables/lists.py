@@ -7,19 +7,27 @@ from typing import Any
 
 import numpy as np
 
+from dataview.index import Affine, Constant, Index, extent, shifted
 from dataview.index.flat import Layout, layout_of
+from dataview.plan.kinds import LateStored
+
+MOST_NEAR = 2
+"""Rows in no order are near each other if there are no more than so many groups for each."""
 
 
 class Lists:
-    """Where the lists of a column begin, at each depth; all are read once, when that is needed."""
+    """Where the lists of some groups begin, at each depth; they are read when that is needed."""
 
-    def __init__(self, table: Any, name: tuple[str, ...], kind: Any) -> None:
+    def __init__(
+        self, table: Any, name: tuple[str, ...], kind: Any, groups: range | None = None
+    ) -> None:
         self.table, self.name, self.kind = table, name, kind
+        self.groups = range(len(table.starts) - 1) if groups is None else groups
         self._lock = threading.Lock()
         self._found: tuple[list[Layout], np.ndarray] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Lists, (self.table, self.name, self.kind)
+        return Lists, (self.table, self.name, self.kind, self.groups)
 
     @property
     def is_read(self) -> bool:
@@ -33,52 +41,80 @@ class Lists:
 
     @property
     def starts(self) -> np.ndarray:
-        """How many of the innermost values there are before each group of rows."""
+        """How many of the innermost values there are before each group; other groups have none."""
         return self._read()[1]
+
+    @property
+    def rows(self) -> range:
+        """The rows of the groups."""
+        return range(*self.table.starts[[self.groups.start, self.groups.stop]].tolist())
+
+    def near(self, low: int, high: int) -> Lists:
+        """Return the lists of the groups that have the rows from `low` to `high`."""
+        ends = np.array([low, high]) + self.rows.start
+        first, last = (self.table.starts.searchsorted(ends, side="right") - 1).tolist()
+        groups = range(first, last + 1)
+        return self if groups == self.groups else Lists(self.table, self.name, self.kind, groups)
 
     def _read(self) -> tuple[list[Layout], np.ndarray]:
         with self._lock:
             if self._found is None:
-                lengths, counts = _lengths(self.table, self.name, self.kind.depth)
-                starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
-                self._found = [layout_of(lengths=own) for own in lengths], starts
+                lengths, counts = self._lengths()
+                starts = np.zeros(len(self.table.starts), np.intp)
+                starts[self.groups.start + 1 : self.groups.stop + 1] = counts
+                self._found = [layout_of(lengths=own) for own in lengths], starts.cumsum()
             return self._found
+
+    def _lengths(self) -> tuple[list[np.ndarray], np.ndarray]:
+        """Return the lengths of the lists at each depth, and how many values each group has."""
+        nothing = np.empty(0, np.intp)
+        lengths: list[list[np.ndarray]] = [[nothing] for _ in range(self.kind.depth)]
+        counts = [nothing]
+        for first, stop in self.table.runs(self.groups):
+            column = self.table.column(self.name, first, stop)
+            bounds = self.table.starts[first : stop + 1] - self.table.starts[first]
+            for level in range(self.kind.depth):
+                lengths[level].append(np.diff(column.offsets))
+                bounds, column = column.offsets[bounds], column.values
+            counts.append(np.diff(bounds))
+        return [np.concatenate(own, dtype=np.intp) for own in lengths], np.concatenate(counts)
 
 
 class LateLayout(Layout):
     """The layout of lists, of which only the number is known before one is needed."""
 
-    __slots__ = ("lists", "rows")
+    __slots__ = ("lists",)
     lists: Lists
-    rows: int
 
-    def __init__(self, lists: Lists, rows: int) -> None:
+    def __init__(self, lists: Lists) -> None:
         object.__setattr__(self, "lists", lists)
-        object.__setattr__(self, "rows", rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return LateLayout, (self.lists, self.rows)
+        return LateLayout, (self.lists,)
 
     @property
     def count(self) -> int:
         """The number of rows."""
-        return self.rows
+        return len(self.lists.rows)
+
+    def near(self, values: Any, index: Index) -> tuple[Any, Layout, Index]:
+        """Return values, layout and index of the same rows over the groups that they are in.
+
+        All groups stay if the rows are far apart: so all lengths are read at most once.
+        """
+        lists, ends = self.lists, extent(index.maps[0], index.shape)
+        if ends is None or not isinstance(values, LateStored):
+            return values, self, index
+        near = lists.near(*ends)
+        is_line = isinstance(index.maps[0], (Affine, Constant))
+        if len(near.groups) > (len(lists.groups) if is_line else MOST_NEAR * index.shape[0]):
+            return values, self, index
+        rows = shifted(index.maps[0], near.rows.start - lists.rows.start)
+        source: Any = values.source
+        values = LateStored(type(source)(near), values.row)
+        return values, LateLayout(near), Index(index.shape, [rows])
 
     is_late = property(lambda self: not self.lists.is_read)
     offsets = property(lambda self: self.lists.layouts[0].offsets)
     shapes = property(lambda self: None)
     axes = property(lambda self: (None,))
-
-
-def _lengths(table: Any, name: tuple[str, ...], depth: int) -> tuple[list[np.ndarray], list[int]]:
-    """Return the lengths of the lists at each depth, and how many values each group has."""
-    lengths: list[list[np.ndarray]] = [[] for _ in range(depth)]
-    counts = []
-    for group in range(len(table.starts) - 1):
-        column = table.column(name, group, group + 1)
-        for level in range(depth):
-            lengths[level].append(np.diff(column.offsets))
-            column = column.values
-        counts.append(int(lengths[-1][-1].sum()))
-    nothing = [np.empty(0, np.intp)]
-    return [np.concatenate(own or nothing).astype(np.intp) for own in lengths], counts
