@@ -104,8 +104,41 @@ def test_many_columns_of_one_run_are_read_in_few_passes():
     table = InMemory(together=True)
     table.part = lambda name, rows: Column(np.arange(20)[rows])  # type: ignore[method-assign]
     d = viewed(table_node(table, {(f"c{n}",): Kind(np.dtype(int)) for n in range(100)}))
-    d[4:9]()
+    for name in d._fields():
+        d[4:9]._field(name)()
     assert len(table.calls) == 7  # of 1, 2, 4, 8, 16, 32 and 64 columns
+
+
+ROWS = np.array([19, 0, 2, 12])
+TOGETHER = {
+    "rows": (lambda d: d(), lambda c: c),
+    "some rows": (lambda d: d[4:16](), lambda c: c[4:16]),
+    "rows in any order": (lambda d: d[ROWS]._freeze()._asdict(), lambda c: c[ROWS]),
+}
+
+
+@given(joins=st.booleans(), which=st.sampled_from(list(TOGETHER)), kept=st.sampled_from([0, 1000]))
+def test_columns_of_one_evaluation_are_read_in_one_pass(joins, which, kept):
+    use, model = TOGETHER[which]
+    table = InMemory(joins, together=True)
+    table.kept_bytes = kept
+    kinds = {("x",): Kind(np.dtype(float), has_missing=True), ("of", "pair"): KINDS["of", "pair"]}
+    found = use(viewed(table_node(table, kinds)))
+    np.testing.assert_array_equal(found["x"], model(COLUMNS["x",]))
+    np.testing.assert_array_equal(found["x_mask"], model(np.arange(20) % 5 > 0))
+    np.testing.assert_array_equal(found["of"]["pair"], model(COLUMNS["of", "pair"]))
+    assert all(sorted(names) == sorted(kinds) for names, *_ in table.calls)
+    groups = [group for _, first, stop in table.calls for group in range(first, stop)]
+    assert len(groups) == len(set(groups))
+
+
+def test_a_column_that_is_used_twice_and_in_part_is_read_as_it_is():
+    table = InMemory(together=True)
+    d = viewed(table_node(table, KINDS))
+    small, x = COLUMNS["of", "small"], COLUMNS["x",]
+    np.testing.assert_array_equal((d.x + d.x[::-1] + d.of.small)(), x + x[::-1] + small)
+    np.testing.assert_array_equal(np.where(d.x > 3, d.of.small, d.x)(), np.where(x > 3, small, x))
+    np.testing.assert_array_equal((d.x[:5] * d.of.small[5:10])(), x[:5] * small[5:10])
 
 
 def test_what_is_missing_has_a_mask_and_lists_are_ragged():

@@ -420,6 +420,31 @@ def test_one_row_reads_a_page_and_fields_are_parsed_together(tmp_path, monkeypat
     assert [names for names, *_ in read[-4:]] == [3] * 4
 
 
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda d: d._select("i", "t")(),
+        lambda d: d._select("i", "t", "o")._asdict(),
+        lambda d: d[::-1]._select("i", "t", "o")._asdict(),
+        lambda d: d._select("i", "t", "o")._freeze(),
+        lambda d: d._select("i", "t")._describe(),
+        lambda d: [(row.i(), row.t(), row.o.f()) for row in d],
+        lambda d: [(batch.i(), batch.t(), batch.o.f()) for batch in d._minibatches(70)],
+        lambda d: [(batch.i(), batch.t(), batch.o.f()) for batch in d._loader(70)],
+        lambda d: [*d._loader(70, fields={"a": "i", "b": "t"})],
+        lambda d: d.l(),
+    ],
+)
+def test_a_line_is_parsed_once_for_all_fields_that_are_asked_for(use, tmp_path, monkeypatch):
+    d = dv.open(json_lines(tmp_path, MANY), rows_settled=100)
+    parsed = []
+    real = json_files.parsed
+    monkeypatch.setattr(json_files, "parsed", lambda text: parsed.append(text) or real(text))
+    monkeypatch.setattr(json_files.JsonTable, "kept_bytes", 1 << 12)
+    use(d)
+    assert len(parsed) == len(MANY)
+
+
 # -------------------- one array of JSON --------------------
 
 

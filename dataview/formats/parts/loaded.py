@@ -143,14 +143,14 @@ class PartsTable(Tables):
         assert found is not None
         return PartsTable(found, how)
 
-    def column(self, name: Name, first: int, stop: int) -> Column:
+    def column(self, name: Name, first: int, stop: int, names: Collection[Name] = ()) -> Column:
         """Return a column of a part, and perhaps begin to load the part that comes next."""
         self.how.opening.check()
         self.asked.add(name)
         is_coming = self.ahead.is_coming(first)
         if is_coming:  # the thread need not wait until this one has found that its part is there
             self.ahead.noted(first, name, self, self._room)
-        found = super().column(name, first, stop)
+        found = super().column(name, first, stop, names)
         run = self._runs.get((first, stop))
         if run is not None:
             self._room = self.kept_bytes // max(1, run.bytes)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, cast
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -16,10 +16,11 @@ from dataview.index import Affine, Constant, Index, gather, is_identity
 from dataview.plan.build import record, stored
 from dataview.plan.fields import Fields, Unread, check_name
 from dataview.plan.gaps import own_columns, put_mask
-from dataview.plan.kinds import LateStored
+from dataview.plan.kinds import LateStored, Stored
 from dataview.plan.node import Node
 from dataview.plan.operations import may_be_missing
 from dataview.plan.ragged import Ragged
+from dataview.plan.walk import below
 from dataview.sources import Memo, Source
 
 _FIRST = Constant(0)
@@ -67,51 +68,71 @@ class ColumnSource(Source):
         """Return what an index selects, of the groups that have any of it."""
         rows = index.maps[0]
         if isinstance(rows, Constant):
-            block = self._rows(rows.offset, rows.offset + 1)
+            block = self._rows(rows.offset, rows.offset + 1, memo)
             return np.array(gather.read(block, Index(index.shape, (_FIRST, *index.maps[1:]))))
         if isinstance(rows, Affine) and len(rows.strides) == 1 and rows.strides[0][1] == 1:
             axis = rows.strides[0][0]
-            block = self._rows(rows.offset, rows.offset + index.shape[axis])
+            block = self._rows(rows.offset, rows.offset + index.shape[axis], memo)
             line = Affine(0, ((axis, 1),))
             within = Index(index.shape, (line, *index.maps[1:]))
             whole = is_identity(within, block.shape)
             return block if whole else np.array(gather.read(block, within))
-        return np.asarray(gather.by_rows(index, self._at))
+        return np.asarray(gather.by_rows(index, lambda places: self._at(places, memo)))
 
-    def _rows(self, start: int, stop: int) -> np.ndarray:
+    def _rows(self, start: int, stop: int, memo: Memo) -> np.ndarray:
         """Return the rows from `start` to before `stop`, in a new array."""
-        if start >= stop:
-            return np.empty((0, *self.shape[1:]), self.dtype)
         first = int(self.starts.searchsorted(start, side="right")) - 1
-        last = int(self.starts.searchsorted(stop, side="left"))
-        found, done = None, 0
-        for one, behind in self.table.runs(range(first, last)):
-            begin = int(self.starts[one])
-            values = self._group(one, behind)
-            part = self._some(values, slice(max(0, start - begin), stop - begin))
-            if len(part) == stop - start:
-                return part.copy() if isinstance(values, np.ndarray) else part
-            if found is None:  # a file may say that it has more rows than memory: read it first
-                found = np.empty((stop - start, *self.shape[1:]), self.dtype)
-            found[done : done + len(part)] = part
-            done += len(part)
-        assert found is not None
-        return found
+        last = int(self.starts.searchsorted(stop, side="left")) if start < stop else first
 
-    def _at(self, places: np.ndarray) -> np.ndarray:
+        def parts() -> Iterator[Part]:
+            for group, behind in self.table.runs(range(first, last)):
+                begin, end = self.starts[[group, behind]].tolist()
+                low, high = max(start, begin), min(stop, end)
+                yield Part(group, behind, slice(low - begin, high - begin), low - start)
+
+        return self._read((start, stop), parts(), stop - start, memo)
+
+    def _at(self, places: np.ndarray, memo: Memo) -> np.ndarray:
         """Return the rows at some places, which ascend."""
-        found = np.empty((len(places), *self.shape[1:]), self.dtype)
         groups = self.starts.searchsorted(places, side="right") - 1
         groups = groups[np.concatenate([[True], groups[1:] != groups[:-1]])[: len(groups)]]
         breaks = np.flatnonzero(np.diff(groups) > 1) + 1
-        for part in np.split(groups, breaks) if len(groups) else ():
-            for first, stop in self.table.runs(range(int(part[0]), int(part[-1]) + 1)):
-                low, high = places.searchsorted(self.starts[[first, stop]]).tolist()
-                rows = places[low:high] - self.starts[first]
-                found[low:high] = self._some(self._group(first, stop), rows)
-        return found
 
-    def _some(self, values: np.ndarray | LateValues, rows: slice | np.ndarray) -> np.ndarray:
+        def parts() -> Iterator[Part]:
+            for run in np.split(groups, breaks) if len(groups) else ():
+                for group, behind in self.table.runs(range(int(run[0]), int(run[-1]) + 1)):
+                    low, high = places.searchsorted(self.starts[[group, behind]]).tolist()
+                    yield Part(group, behind, places[low:high] - self.starts[group], low)
+
+        return self._read(places.tobytes(), parts(), len(places), memo)
+
+    def _read(self, which: Any, parts: Iterator[Part], count: int, memo: Memo) -> np.ndarray:
+        """Return so many rows of groups; where rows are read whole, the memo gets other columns."""
+        together = _together(self, memo) if self.table.reads_rows else [self]
+        of_rows = [one for one in together if not one.depth] if not self.depth else [self]
+        held: tuple[Any, dict[Any, np.ndarray]] | None = memo.get(self.table)
+        if held is not None and held[0] == which:
+            if self.column in held[1]:
+                return held[1].pop(self.column)
+            of_rows = [self]  # it is asked for again
+        names = dict.fromkeys(one.name for one in together)
+        found = _filled(of_rows, names, parts, count)
+        if len(of_rows) > 1:  # only those of the latest rows, so that a pass in blocks holds few
+            memo[self.table] = which, dict(zip((one.column for one in of_rows), found, strict=True))
+            del memo[self.table][1][self.column]
+        return found[0]
+
+    @property
+    def shares(self) -> bool:  # type: ignore[override]
+        """Whether columns that an evaluation reads are read together."""
+        return self.table.reads_rows
+
+    @property
+    def column(self) -> tuple[Name, bool]:
+        """What it is of the table."""
+        return self.name, self.is_mask
+
+    def some(self, values: np.ndarray | LateValues, rows: slice | np.ndarray) -> np.ndarray:
         """Return some rows of values, which may be made only now."""
         try:
             return values[rows]
@@ -119,9 +140,9 @@ class ColumnSource(Source):
             with self.table.named(self.name):
                 raise
 
-    def _group(self, first: int, stop: int) -> np.ndarray | LateValues:
-        """Return the values of some groups."""
-        column = self.table.column(self.name, first, stop)
+    def values_of(self, first: int, stop: int, names: Collection[Name]) -> np.ndarray | LateValues:
+        """Return the values of some groups; the columns of these names will be asked for, too."""
+        column = self.table.column(self.name, first, stop, names)
         for _ in range(self.depth):
             column = cast(Column, column.values)
         if not self.is_mask:
@@ -172,6 +193,50 @@ def _chunk_rows(table: Table, starts: np.ndarray) -> int:
     """Return how many rows are best read together: a group, or as many small ones as are joined."""
     most = max(1, int(np.diff(starts).max(initial=1)))
     return most * max(1, JOINED_ROWS // 2 // most) if table.joins_groups else most
+
+
+class Part(NamedTuple):
+    """Some rows of groups that are read together, and where they begin in the result."""
+
+    group: int
+    behind: int
+    rows: slice | np.ndarray
+    place: int
+
+
+def _together(source: ColumnSource, memo: Memo) -> list[ColumnSource]:
+    """Return a source and the others of its table that an evaluation reads, looked up once."""
+    table = source.table
+    if (_READ, table) not in memo:
+        own = (part.source for part in below(memo.get("roots", ())) if isinstance(part, Stored))
+        memo[_READ, table] = [
+            one for one in own if isinstance(one, ColumnSource) and one.table is table
+        ]
+    known = {one.column: one for one in memo[_READ, table]}
+    return [source, *(one for column, one in known.items() if column != source.column)]
+
+
+_READ = "columns read"
+
+
+def _filled(
+    sources: Sequence[ColumnSource], names: Collection[Name], parts: Iterator[Part], count: int
+) -> list[np.ndarray]:
+    """Return the rows of parts of the same groups, for each source in a new array."""
+    found: list[Any] = [None] * len(sources)
+    for part in parts:
+        for number, source in enumerate(sources):
+            values = source.values_of(part.group, part.behind, names)
+            some = source.some(values, part.rows)
+            if len(some) == count:
+                is_own = isinstance(values, LateValues) or isinstance(part.rows, np.ndarray)
+                found[number] = some if is_own else some.copy()
+                continue
+            if found[number] is None:  # a file may say that it has more rows than memory
+                found[number] = np.empty((count, *source.shape[1:]), source.dtype)
+            found[number][part.place : part.place + len(some)] = some
+    nothing = (np.empty((0, *source.shape[1:]), source.dtype) for source in sources)
+    return [none if one is None else one for one, none in zip(found, nothing, strict=True)]
 
 
 # --- the record of a table -----------------------------------------------------------------------

@@ -149,13 +149,15 @@ class Table(ABC):
             self._runs.clear()
             self._kept = 0
 
-    def column(self, name: Name, first: int, stop: int) -> Column:
-        """Return a column of some groups, read or kept."""
+    def column(self, name: Name, first: int, stop: int, names: Collection[Name] = ()) -> Column:
+        """Return a column of some groups, read or kept; all these names will be asked for."""
         with self._lock:
             run, others = self._run_of(first, stop)
             found = run.columns.get(name)
             if found is None:
                 likely = dict.fromkeys([*others, *self._behind(name, len(run.asked))])
+                if len(names) > 1:
+                    likely = dict.fromkeys(names)
                 wanted = [name, *(one for one in likely if one != name and one not in run.columns)]
                 made: Future[Mapping[Name, Column]] = Future()
                 run.columns.update(dict.fromkeys(wanted, made))

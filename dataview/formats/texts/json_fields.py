@@ -236,6 +236,7 @@ class Rows:
     """Rows that were parsed, and what was found in them at each place that was asked for."""
 
     def __init__(self, rows: list[dict[str, Any]], form: Form) -> None:
+        self.rows = rows
         self.found: dict[Steps, list[Any]] = {(): rows}
         self.lists: dict[Steps, Lists] = {}
         self.form = form

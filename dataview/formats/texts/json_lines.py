@@ -5,8 +5,9 @@ from __future__ import annotations
 import codecs
 import functools
 import os
+import threading
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -67,6 +68,15 @@ def open_json_lines(
     return with_arrays(paths[0], table_node(table, every, fill, lost=leaves_of(form)[1]))
 
 
+class ParsedGroups(NamedTuple):
+    """The rows of some groups, the number of the line of each, and a lock for who reads fields."""
+
+    groups: tuple[int, int]
+    rows: Rows
+    lines: list[int]
+    reading: threading.Lock
+
+
 class JsonTable(Table):
     """The rows of a file, of which those in some pages are parsed together."""
 
@@ -93,6 +103,7 @@ class JsonTable(Table):
             groups.add(place, ends, are_rows)
         self.places, starts, self.lines = groups.arrays()
         super().__init__(os.path.basename(path), starts)
+        self._latest: ParsedGroups | None = None  # fields are asked for one after the other
 
     def __reduce__(self) -> tuple[Any, ...]:
         raw = self.raw
@@ -133,26 +144,40 @@ class JsonTable(Table):
 
     def read(self, names: Collection[Name], first: int, stop: int) -> Mapping[Name, Column]:
         """Return fields of the rows of some groups."""
-        raw = self.raw.read(int(self.places[first]), int(self.places[stop]))
-        texts = raw.split(b"\n")
-        rows = [number for number, text in enumerate(texts) if text.strip(WHITE)]
-        lines = [int(self.lines[first]) + 1 + number for number in rows]
-        if len(rows) != self.starts[stop] - self.starts[first]:
-            raise changed(self.raw.path)
-        found = Rows(self._parsed([texts[number] for number in rows], lines), self.form)
+        latest = self._latest
+        if latest is None or latest.groups != (first, stop):
+            latest = self._latest = self._parsed_groups(first, stop, latest)
         try:
-            return {name: found.column(self.leaves[name]) for name in names}
+            with latest.reading:
+                return {name: latest.rows.column(self.leaves[name]) for name in names}
         except Misfit as misfit:
-            line = lines[misfit.row]
+            line = latest.lines[misfit.row]
             raise ValueError(
                 f"line {line} of {self.raw.path} {misfit.what}, unlike the first {self.settled} "
                 f"rows, which settle what fields are; dv.open(path, rows_settled={line}) looks at "
                 "more, None at all"
             ) from None
 
+    def _parsed_groups(self, first: int, stop: int, latest: ParsedGroups | None) -> ParsedGroups:
+        """Return the rows of some groups; those that were parsed latest are not parsed again."""
+        rows, lines, begin = [], [], first
+        if latest is not None and latest.groups[0] <= first < latest.groups[1]:
+            begin = min(stop, latest.groups[1])
+            known = slice(*(self.starts[[first, begin]] - self.starts[latest.groups[0]]).tolist())
+            rows, lines = latest.rows.rows[known], latest.lines[known]
+        raw = self.raw.read(int(self.places[begin]), int(self.places[stop]))
+        texts = raw.split(b"\n")
+        numbers = [number for number, text in enumerate(texts) if text.strip(WHITE)]
+        if len(numbers) != self.starts[stop] - self.starts[begin]:
+            raise changed(self.raw.path)
+        new = [int(self.lines[begin]) + 1 + number for number in numbers]
+        rows = [*rows, *self._parsed([texts[number] for number in numbers], new)]
+        return ParsedGroups((first, stop), Rows(rows, self.form), [*lines, *new], threading.Lock())
+
     def close(self) -> None:
         """Close the file."""
         super().close()
+        self._latest = None
         self.raw.close()
 
 
