@@ -62,7 +62,7 @@ from dataview.formats.writers.csv import CSV_WRITER
 from dataview.formats.writers.json import JSON_WRITER
 from dataview.formats.writers.tables import TABLE_WRITERS
 from dataview.plan.node import Node
-from dataview.sources import file_name, is_url
+from dataview.sources import file_name, in_order, is_url
 from dataview.write import Recovery, journals_of, recovered
 
 Open: TypeAlias = Callable[..., Node]
@@ -309,7 +309,7 @@ def _together(found: Format, paths: list[str], mode: str, options: Mapping[str, 
 
 def matching(pattern: str) -> list[str]:
     """Return the paths of the files that a pattern with "*", "?" or "[…]" stands for, in order."""
-    found = sorted(glob.glob(pattern, recursive=True))
+    found = sorted(glob.glob(pattern, recursive=True), key=in_order)
     if not found:
         raise FileNotFoundError(errno.ENOENT, "no file has a name of this pattern", pattern)
     return found

@@ -2,7 +2,7 @@
 
 from dataview.sources.array_likes import ArrayLike
 from dataview.sources.dask_arrays import DelayedSource
-from dataview.sources.file_access import Abandoned, keep_room, open_regular
+from dataview.sources.file_access import Abandoned, in_order, keep_room, open_regular
 from dataview.sources.functions import (
     AT_ONCE,
     FROM_OTHERS,
@@ -114,6 +114,7 @@ __all__ = [
     "header_bytes",
     "header_in",
     "holds",
+    "in_order",
     "is_url",
     "is_web",
     "keep_room",

@@ -1,4 +1,4 @@
-"""Open files; read, write and map bytes at a place in them; full disks.
+"""Open files; read, write and map bytes at a place in them; full disks; the order of files.
 
 A library that finds no room half way may leave a file that cannot be read, or cannot be closed: so
 room is kept before it writes, and files and folders can be given up.
@@ -11,6 +11,7 @@ import functools
 import io
 import mmap
 import os
+import re
 import shutil
 import stat
 import sys
@@ -30,6 +31,23 @@ Move: TypeAlias = "Callable[[tuple[memoryview], int], int]"
 
 POPULATE_READ, POPULATE_WRITE = 22, 23
 """Linux's numbers for the advice to load all pages of a map; Python has no names for them."""
+
+
+_NUMBER = re.compile(r"([0-9]+)")
+
+
+def in_order(path: str) -> list[Any]:
+    """Return the key by which files are sorted everywhere: numbers in their names count as such.
+
+    >>> sorted(["a/part-10", "a/part-9", "a", "a-1/part-1"], key=in_order)
+    ['a', 'a/part-9', 'a/part-10', 'a-1/part-1']
+    """
+    return [_in_numbers(name) for name in path.split(os.sep)]
+
+
+def _in_numbers(name: str) -> tuple[Any, ...]:
+    texts = _NUMBER.split(name)
+    return [int(text) if place % 2 else text for place, text in enumerate(texts)], name
 
 
 def map_window(

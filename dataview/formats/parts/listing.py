@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from dataview.sources import in_order
 
 _NUMBER = re.compile(r"([0-9]+)")
 _PACKED = (".gz", ".zip")
@@ -75,16 +77,6 @@ def _of_one_kind(folder: str, names: Sequence[str], suffixes: tuple[str, ...]) -
             "which of them are the parts"
         )
     return sorted(chosen, key=in_order)
-
-
-def in_order(name: str) -> list[Any]:
-    """Return the key by which names are sorted: numbers in them count as such.
-
-    >>> sorted(["part-10", "part-9", "a"], key=in_order)
-    ['a', 'part-9', 'part-10']
-    """
-    texts = _NUMBER.split(name)
-    return [int(text) if place % 2 else text for place, text in enumerate(texts)] + [name]
 
 
 def _suffix(name: str) -> str:

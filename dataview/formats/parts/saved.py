@@ -9,9 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from dataview.formats.layout import LONGEST_TEXT, NAME, restored
-from dataview.formats.parts.listing import in_order
 from dataview.plan.node import Node
-from dataview.sources import open_regular
+from dataview.sources import in_order, open_regular
 
 _PART = re.compile(r"(?:(.*)/)?part-[0-9]+")
 

@@ -25,7 +25,7 @@ from dataview.formats.tables.feather import FeatherTable
 from dataview.formats.tables.parquet import ParquetTable
 from dataview.formats.tables.schema import Tables, check_schema, no_values, unified
 from dataview.plan.node import Node
-from dataview.sources import Opening
+from dataview.sources import Opening, in_order
 
 _KINDS: dict[str, type[ArrowTable]] = {
     **dict.fromkeys((".parquet", ".pq"), ParquetTable),
@@ -272,7 +272,7 @@ def files_in(
 ) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield the places of files in a folder, in order, and what their paths say of their rows."""
     with os.scandir(os.path.join(path, within)) as found:
-        entries = sorted(found, key=lambda entry: entry.name)
+        entries = sorted(found, key=lambda entry: in_order(entry.name))
     for entry in entries:
         place = os.path.join(within, entry.name)
         if _is_folder(entry):
@@ -290,7 +290,7 @@ def has_files(path: str, is_table: Callable[[str], bool], is_part: bool = True) 
     It looks into no other folders, as `files_in` does: there may be very many.
     """
     with os.scandir(path) as found:
-        entries = sorted(found, key=lambda entry: entry.name)
+        entries = list(found)
     if is_part and any(is_table(entry.name) and entry.is_file() for entry in entries):
         return True
     below = (entry for entry in entries if "=" in entry.name and _is_folder(entry))
