@@ -138,6 +138,52 @@ def test_files_with_names_of_their_own_are_fields(tmp_path, names):
     assert set(dv.open(tmp_path)._fields()) == set(names)
 
 
+def test_files_have_one_order_however_they_are_named(tmp_path):
+    folder = put_csv(tmp_path / "t.csv", range(13))
+    (folder / "k=2").mkdir()
+    (folder / "part-2.csv").rename(folder / "k=2" / "part-2.csv")
+    (folder / "k=10").mkdir()
+    (folder / "part-10.csv").rename(folder / "k=10" / "part-10.csv")
+    expected = [2, 10, 0, 1, *range(3, 10), 11]
+    assert dv.open(folder).a().tolist() == expected
+    assert dv.open(f"{folder}/**/*.csv").a().tolist() == expected
+    rest = expected[2:]
+    assert dv.open(f"{folder}/*.csv").a().tolist() == rest
+    assert dv.open(folder, layout="parts").a().tolist() == rest
+
+
+TEXTS = {
+    ".csv": lambda rows: "a,b\n" * bool(rows) + "".join(f"{n},t{n}\n" for n in rows),
+    ".jsonl": lambda rows: "".join(f'{{"a": {n}, "b": "t{n}"}}\n' for n in rows),
+}
+
+
+@pytest.mark.parametrize("empty", [{0}, {1}, {2}, {0, 1}, {0, 2}])
+@pytest.mark.parametrize("suffix", TEXTS)
+def test_a_part_without_a_byte_has_no_rows(suffix, empty, tmp_path):
+    for number in range(3):
+        rows = range(0) if number in empty else range(4 * number, 4 * number + 4)
+        (tmp_path / f"part-{number}{suffix}").write_text(TEXTS[suffix](rows))
+    expected = [n for n in range(12) if n // 4 not in empty]
+    assert dv.open(f"{tmp_path}/*{suffix}").a().tolist() == expected
+    stream = dv.open(tmp_path, layout="parts")
+    assert [row.a() for row in stream] == stream.a().tolist() == expected
+    for p in range(3):
+        own = [n for n in expected if n // 4 == p]
+        assert [row.a() for row in dv.open(tmp_path, layout="parts", partition=(p, 3))] == own
+    for _ in range(2):  # the manifest is made, and read
+        assert dv.open(tmp_path, layout="parts", manifest=True).a().tolist() == expected
+
+
+@pytest.mark.parametrize("suffix", TEXTS)
+def test_parts_of_which_none_has_a_byte_say_so(suffix, tmp_path):
+    for number in range(3):
+        (tmp_path / f"part-{number}{suffix}").touch()
+    for options in ({}, {"manifest": True}):
+        with pytest.raises(ValueError, match=rf"part-2{suffix} holds no rows"):
+            dv.open(tmp_path, layout="parts", **options)
+
+
 def test_what_was_saved_in_parts_opens_by_itself_and_as_parts(tmp_path):
     d = dv.View(x=X, n=np.arange(78), inner=dv.View(X, a=0))
     for saved in (d, dv.View(X, first=0)):
@@ -303,7 +349,7 @@ def test_a_part_of_a_stream_with_another_schema_is_refused_in_its_turn(tmp_path)
     (folder / "part-1.csv").write_text("a,b\nx,y\n")
     passing = iter(dv.open(folder, layout="parts"))
     assert [next(passing).a() for _ in range(3)] == [0, 1, 2]
-    with pytest.raises(ValueError, match=r"'a' is .* in part-1\.csv"):
+    with pytest.raises(ValueError, match=r"'a' is .* in part-1\.csv, and .* in part-0\.csv"):
         next(passing)
     (folder / "part-1.csv").write_text("a,b\n,y\n7,z\n")
     with pytest.raises(ValueError, match=r"'a' of .*part-1\.csv has missing values.*manifest=True"):
@@ -733,6 +779,26 @@ def test_labels_of_folders_are_the_same_in_all_partitions(tmp_path):
         own = dv.open(tmp_path, layout="files", partition=(p, 3))
         assert_same(own.array(), whole.array[p::3]())
         assert_same(own.label._codes()(), whole.label._codes()[p::3]())
+
+
+WRONG = {
+    "cells": (".csv", b"a,b\n1,x\n2,y,z\n", r"part-1\.csv: line 3, 3 cells"),
+    "bytes": (".csv", b"a,b\n1,x\n2,\xff\n", r"part-1\.csv: line 3 is no text in UTF-8"),
+    "JSON": (".jsonl", b'{"a": 1}\n{"a":\n', r"line 2 of .*part-1\.jsonl cannot be parsed"),
+    "text": (".txt", b"a\nb\xff\n", r"line 2 of .*part-1\.txt is no text in utf-8"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_an_error_in_a_stream_of_parts_names_the_file_and_the_line(wrong, tmp_path):
+    suffix, content, told = WRONG[wrong]
+    good = {".csv": b"a,b\n1,x\n", ".jsonl": b'{"a": 1}\n', ".txt": b"a\n"}[suffix]
+    for number in range(3):
+        (tmp_path / f"part-{number}{suffix}").write_bytes(content if number == 1 else good)
+    d = dv.open(tmp_path, layout="parts")
+    for ask in (lambda: [row() for row in d], lambda: d(), lambda: list(d._loader(2))):
+        with pytest.raises(ValueError, match=told):
+            ask()
 
 
 def test_partitions_of_a_stream(tmp_path):

@@ -354,7 +354,7 @@ def test_what_is_too_much_is_refused(tmp_path):
     rows = [{f"key{row}_{n}": 1 for n in range(10)} for row in range(2000)]
     with pytest.raises(ValueError, match=r"more than 4096 keys by line .*format='lines'"):
         dv.open(json_lines(tmp_path, rows))
-    with pytest.raises(ValueError, match="holds no arrays"):
+    with pytest.raises(ValueError, match="holds no rows"):
         dv.open(json_lines(tmp_path, ["\n"]))
     path = json_lines(tmp_path, RECORDS)
     for wrong in (0, -1, "x"):

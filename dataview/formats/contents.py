@@ -82,6 +82,10 @@ def without_arrays(group: Node) -> str:
     return f"{EMPTY}{_reasons(group)}"
 
 
+class NoRows(ValueError):
+    """A text without rows: it does not say what its columns are."""
+
+
 def with_arrays(path: str, found: Node) -> Node:
     """Return what was found in a file, or raise if that is a group without any."""
     if isinstance(found, Record) and not found.fields:

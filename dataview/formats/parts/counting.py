@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from dataview.errors import warn
+from dataview.formats.contents import NoRows
 from dataview.formats.parts import manifest
 from dataview.formats.parts.columns import kinds_of, rows_in
 from dataview.formats.parts.listing import File, Listing, listed
@@ -65,9 +66,12 @@ class Counted(NamedTuple):
         return {file: (rows, self.schemas[which]) for file, rows, which in own}
 
 
-def opened_part(how: How, path: str) -> tuple[Node, Fact]:
-    """Open a part, and return what it says of itself."""
-    node = how.open(path)
+def opened_part(how: How, path: str) -> tuple[Node | None, Fact]:
+    """Open a part, and return what it says of itself; of a text without rows that is nothing."""
+    try:
+        node = how.open(path)
+    except NoRows:
+        return None, (0, {})
     kinds = kinds_of(node, path)
     return node, (rows_in(node), kinds)
 
@@ -122,8 +126,8 @@ def _together(listing: Listing, facts: Sequence[Fact]) -> Counted:
     which = []
     known = next((schema for rows, schema in facts if rows), None)
     for rows, own in facts:
-        is_empty = not rows and known is not None and own.keys() == known.keys()
-        schema = known if is_empty and known is not None else own
+        is_like = known is not None and not rows and own.keys() <= known.keys()
+        schema = known if is_like and known is not None else own
         if schema not in schemas:
             schemas.append(schema)
         which.append(schemas.index(schema))

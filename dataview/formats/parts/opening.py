@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from dataview.formats.contents import NoRows
 from dataview.formats.parts.counting import Counted, Fact, How, counted
 from dataview.formats.parts.listing import File, Listing
 from dataview.formats.parts.loaded import PartsTable
@@ -74,7 +76,15 @@ def _opened(how: How, known: Mapping[File, Fact] | None = None) -> Node:
             )
         return stream_of_parts(how, whole, own)
     table = PartsTable(_only(found, own), how)
-    return node_of_parts(table, how.open(whole.path(0)))
+    return node_of_parts(table, _first_opened(how, whole))
+
+
+def _first_opened(how: How, listing: Listing) -> Node:
+    """Return the first part that says what its columns are, or raise if none does."""
+    for number in range(len(listing.files) - 1):
+        with contextlib.suppress(NoRows):
+            return how.open(listing.path(number))
+    return how.open(listing.path(len(listing.files) - 1))
 
 
 def _only(found: Counted, own: Listing) -> Counted:

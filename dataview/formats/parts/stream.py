@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -44,23 +45,26 @@ class PartSamples(Samples):
         calls = [partial(self.loaded, number, asked) for number in range(len(self.listing.files))]
         largest = max((file.size for file in self.listing.files), default=0)
         is_roomy = 2 * largest <= self.how.kept_bytes
-        for table, node in one_ahead(calls) if is_roomy else (call() for call in calls):
+        for part in one_ahead(calls) if is_roomy else (call() for call in calls):
+            self.how.opening.check()
+            if part is None:
+                continue
+            table, node = part
             for number in range(table.these.rows[1]):
-                self.how.opening.check()
                 yield Row(node, number)
             table.parts[1][0].let_go()
 
-    def loaded(self, number: int, asked: set[Name]) -> tuple[PartsTable, Node]:
+    def loaded(self, number: int, asked: set[Name]) -> tuple[PartsTable, Node] | None:
         """Return a part, of which those columns are in memory that were asked of another one.
 
-        Later parts get `asked` with what was asked of this one.
+        Later parts get `asked` with what was asked of this one.  None stands for no rows.
         """
         self.how.opening.check()
         path = self.listing.path(number)
         first, self.first = (self.first, None) if not number else (None, self.first)
         node, fact = opened_part(self.how, path) if first is None else (first, self.fact)
-        if not fact[0]:  # text without rows does not say what its columns are
-            fact = fact[0], self.fact[1]
+        if node is None or not fact[0]:  # text without rows does not say what its columns are
+            return None
         table = self.table(number, fact)
         table.parts[1][0].is_opened(node)
         table.asked = asked
@@ -71,7 +75,9 @@ class PartSamples(Samples):
     def table(self, number: int, fact: Fact) -> PartsTable:
         """Return the table of one part, behind no rows of the part that all are like."""
         rows, kinds = fact
-        two = Listing(self.listing.folder, (self.listing.files[number],) * 2)
+        file = self.listing.files[number]
+        model = file._replace(name=os.path.relpath(self.model, self.listing.folder))
+        two = Listing(self.listing.folder, (model, file))
         schemas = (self.fact[1], kinds)
         table = PartsTable(Counted(two, (0, rows), schemas, (0, 1)), self.how)
         for name, kind in table.kinds.items():
@@ -90,6 +96,8 @@ def stream_of_parts(how: How, whole: Listing, listing: Listing) -> Stream:
         node, fact = opened_part(how, whole.path(number))
         if fact[0]:
             break
+    if node is None:
+        node = how.open(whole.path(number))  # which says that it has no rows
     is_first = listing.files[:1] == (whole.files[number],)
     model = whole.path(number)
     samples = PartSamples(how, listing, model, fact, node if is_first else None)

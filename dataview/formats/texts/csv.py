@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dataview.formats.contents import NoRows
 from dataview.formats.handles import Claim
 from dataview.formats.tables.column_nodes import table_node
 from dataview.formats.tables.columns import Column, Kind, Name, Table
@@ -90,8 +91,15 @@ def open_csv(
             f"{', '.join(paths)}: rows of a text have no fixed length, so it cannot be changed in "
             "place; open it with mode 'r', and save what is changed by _save"
         )
-    tables = _agreed([_table(one, claim, options, index) for one in paths], schema)
-    parts = keyed([(one, one.kinds()) for one in tables], [values for _, values in found])
+    having_rows: list[tuple[CsvTable, Mapping[str, str]]] = []
+    for number, (one, values) in enumerate(found, 1):
+        try:
+            having_rows.append((_table(one, claim, options, index), values))
+        except NoRows:
+            if number == len(found) and not having_rows:
+                raise
+    tables = _agreed([table for table, _ in having_rows], schema)
+    parts = keyed([(one, one.kinds()) for one in tables], [values for _, values in having_rows])
     return table_node(*joined(f"{len(paths)} files", parts, schema), fill)
 
 
@@ -236,7 +244,7 @@ def _layout(file: TextFile, options: Options) -> Layout:
     head = rows[number] if number >= 0 else None
     first = rows[number + 1] if number + 1 < len(rows) else head
     if first is None:
-        raise ValueError(f"{path} holds no rows")
+        raise NoRows(f"{path} holds no rows")
     if options.short == "missing" and head is not None:
         first = dialects.lengthened(first, len(head))
     if len(first) == 1:

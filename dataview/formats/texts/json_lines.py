@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataview.errors import shortened
-from dataview.formats.contents import with_arrays
+from dataview.formats.contents import NoRows, with_arrays
 from dataview.formats.handles import Claim
 from dataview.formats.tables.column_nodes import table_node
 from dataview.formats.tables.columns import Column, Name, Table
@@ -62,6 +62,8 @@ def open_json_lines(
     check_settled(rows_settled)
     form = Form()  # of all files: a key that one of them lacks has a mask
     tables = [JsonTable(one, claim, rows_settled, form) for one in paths]
+    if not any(table.settled for table in tables):
+        raise NoRows(f"{paths[0]} holds no rows")
     kinds = {name: leaf.kind for name, leaf in tables[0].leaves.items()}
     parts = keyed([(one, kinds) for one in tables], [values for _, values in listing])
     table, every = joined(f"{len(paths)} files", parts)
