@@ -833,3 +833,49 @@ def test_a_mean_of_numbers_that_half_floats_cannot_hold_warns_of_nothing(axis):
     assert (dv.View(a)._nanmean(axis=axis)() == 1e6 + 0.5).all()
     a[7] = np.nan
     np.testing.assert_allclose(dv.View(a)._nanmean(axis=axis)(), np.nanmean(a, axis=axis))
+
+
+# -------------------- counted, and last in any order --------------------
+
+
+def test_missing_is_counted_in_each_field():
+    inner = dv.View(t=np.array(["2020-01-01", "NaT"], "M8[D]"))
+    d = dv.View(
+        x=[[1.0, np.nan], [np.nan, np.nan]],
+        name=["a", None],
+        n=[1, 2],
+        n_mask=[True, False],
+        part=inner,
+        rows=dv.ragged([1.0, np.nan, 2.0], lengths=[1, 2]),
+    )
+    found = d._missing()
+    assert found._fields() == ("x", "name", "n", "part", "rows")
+    assert [found._field(name)() for name in ("x", "name", "n", "rows")] == [3, 1, 1, 1]
+    assert found.part.t() == 1
+    assert dv.View([1.0, np.nan])._missing()() == 1
+    assert dv.View([1, 2])._missing()() == 0
+    assert "x     int64  ()  3" in repr(found)
+
+
+@pytest.mark.parametrize("dtype", [float, object, "M8[D]", "c16"])
+def test_rows_without_a_value_are_last_in_both_orders(dtype, rng):
+    numbers = rng.permutation(40)
+    gaps = rng.random(40) < 0.3
+    values = numbers.astype("M8[D]" if dtype == "M8[D]" else dtype)
+    values[gaps] = {"M8[D]": np.datetime64("NaT"), object: None}.get(dtype, np.nan)
+    d = dv.View(x=values, row=np.arange(40))
+    ascending = np.argsort(np.where(gaps, 99, numbers), kind="stable")
+    descending = np.argsort(np.where(gaps, 99, -numbers), kind="stable")
+    there = (~gaps).sum()
+    assert d._sorted("x").row()[:there].tolist() == ascending[:there].tolist()
+    assert d._sorted("x", reverse=True).row().tolist() == descending.tolist()
+    assert d._nlargest(5, "x").row().tolist() == descending[:5].tolist()
+    assert d._nsmallest(5, by="x").row().tolist() == ascending[:5].tolist()
+    assert dv.View(numbers)._nlargest(3)().tolist() == [39, 38, 37]
+
+
+def test_codes_of_no_label_are_last_in_both_orders():
+    pets = dv.View(kind=["cat", None, "dog", None], n=[0, 1, 2, 3])
+    pets.kind = pets.kind._codes()
+    assert pets._sorted("kind", reverse=True).n().tolist() == [2, 0, 1, 3]
+    assert pets._sorted(["kind", "n"], reverse=True).n().tolist() == [2, 0, 3, 1]

@@ -134,10 +134,13 @@ class _Ascending(Photograph):
         return found
 
     def find(self, node: Node) -> np.ndarray:
-        """Sort the rows; those that are equal keep their order."""
+        """Sort the rows; those that are equal keep their order, and what is missing is last."""
         keys = [_ranks(_missing_last(field(node, name))) for name in node.fields]
         if self.reversed:
-            keys = [key[::-1] for key in keys]
+            there = [_is_there(field(node, name)) for name in node.fields]
+            pairs = zip(there, keys, strict=True)
+            both = [[key] if mask.all() else [mask, key] for mask, key in pairs]
+            keys = [key[::-1] for pair in both for key in pair]
         rows = np.argsort(keys[0], kind="stable") if len(keys) == 1 else np.lexsort(keys[::-1])
         return len(rows) - 1 - rows[::-1] if self.reversed else rows
 
@@ -157,6 +160,12 @@ def _missing_last(node: Node) -> np.ndarray:
     if values.dtype.kind != "i" or not holds_codes(node):
         return values
     return np.where(values == MISSING, np.iinfo(values.dtype).max, values)
+
+
+def _is_there(node: Node) -> np.ndarray:
+    """Return the mask of the values of a node that are not missing."""
+    values = evaluate(node)
+    return values != MISSING if holds_codes(node) else is_present(values)
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:

@@ -19,7 +19,7 @@ from dataview.tables.labels import (
     with_found_labels,
     with_labels,
 )
-from dataview.tables.missing import filled_in, whole_rows
+from dataview.tables.missing import count_missing, filled_in, whole_rows
 from dataview.tables.ragged import numbers_of_rows
 from dataview.tables.several import labels_of_rows, listed
 from dataview.tables.unique import distinct
@@ -34,6 +34,7 @@ __all__ = [
     "coded",
     "codes_of",
     "comparable",
+    "count_missing",
     "counted",
     "distinct",
     "filled_in",

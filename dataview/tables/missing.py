@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dataview.compute import reduction
-from dataview.plan.build import elementwise, field, stored
+from dataview.plan.build import elementwise, field, record, stored
 from dataview.plan.gaps import masks_in
 from dataview.plan.guards import check_array
 from dataview.plan.kinds import Record, known_dtype, known_shape
@@ -47,6 +47,34 @@ def filled_in(node: Node, value: Any) -> Node:
             f"{known_shape(node)}"
         )
     return found  # type: ignore[no-any-return]
+
+
+def count_missing(node: Node) -> Node:
+    """Return how many elements of a node are missing, of a record a number for each field."""
+    if not isinstance(node, Record):
+        return _count_missing(node, present_in(node))
+    masks = masks_in(node.fields, by_name=True)
+    found: dict[str, Node] = {}
+    for name in node.fields:
+        part = field(node, name)
+        if name in masks:
+            found[name] = _count_missing(part, field(node, masks[name]))
+        elif name not in masks.values():
+            found[name] = count_missing(part)
+    return record(found, 0)
+
+
+def _count_missing(node: Node, there: Node | None) -> Node:
+    """Return how many elements are missing, or not there by a mask of the rows."""
+    if isinstance(node, Ragged):
+        node = node.flat()
+    if may_be_missing(known_dtype(node)) and (there is None or there.shape == node.shape):
+        (own,) = elementwise(_PRESENT, (node,))
+        (there,) = (own,) if there is None else elementwise(np.logical_and, (there, own))
+    if there is None:
+        return stored(ArraySource(np.array(0)), False)
+    (lacking,) = elementwise(np.logical_not, (there,))
+    return reduction("sum", lacking, None, False, {})
 
 
 def whole_rows(node: Node) -> Node:

@@ -6,11 +6,11 @@ import operator
 from collections.abc import Sequence
 from typing import Any, Self, TypeVar, cast
 
-from dataview import samples, show
+from dataview import samples, show, tables
 from dataview.plan.kinds import nbytes_of
 from dataview.plan.node import Node
 from dataview.view import declare, lengths
-from dataview.view.face import BaseView, import_hooks, is_seen, node_of, seen
+from dataview.view.face import BaseView, import_hooks, is_seen, like, node_of, seen
 
 ROWS_SHOWN, ROWS_PLOTTED, DRAWN_BYTES = 100, 10_000, 1 << 26
 """How many rows are drawn if it is not said, and how many bytes they have at most."""
@@ -47,6 +47,36 @@ class DisplayVerbs(BaseView):
         (3,)
         """
         return _seen(cast(Self, cast(Any, self)._shuffled(seed)), slice(_count(n)))
+
+    def _nlargest(self, n: int, by: Any = None) -> Self:
+        """Return the rows with the greatest values of a field, displayed as `_head` is.
+
+        `by` is what `_sorted` takes: without it, the values of the view itself count. Of rows with
+        equal values the first is taken first; rows without a value come last.
+
+        >>> import numpy as np
+        >>> import dataview as dv
+        >>> dv.View(x=[3.0, 1.0, np.nan, 2.0], y=[0, 1, 2, 3])._nlargest(2, "x").y()
+        array([0, 3])
+        """
+        return cast(Self, cast(Any, self)._sorted(by, reverse=True)._head(n))
+
+    def _nsmallest(self, n: int, by: Any = None) -> Self:
+        """Return the rows with the least values of a field, as `_nlargest` does."""
+        return cast(Self, cast(Any, self)._sorted(by)._head(n))
+
+    def _missing(self) -> Self:
+        """Return how many values are missing, in a record of fields in each field.
+
+        What is missing is NaN, NaT or None, or what a mask of the field says. All of it is read
+        when the numbers are displayed or asked for.
+
+        >>> import numpy as np
+        >>> import dataview as dv
+        >>> dv.View(x=[1.0, np.nan, np.nan], y=["a", None, "b"])._missing()._asdict()
+        {'x': np.int64(2), 'y': np.int64(1)}
+        """
+        return cast(Self, seen(like(self, tables.count_missing(node_of(self)))))
 
     def _show(self, n: int | None = None) -> show.Gallery:
         """Return pictures of the first rows, as a page in a notebook and as text elsewhere.
