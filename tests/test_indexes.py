@@ -3,6 +3,7 @@
 import inspect
 import json
 import pickle
+from urllib.parse import quote
 
 import fsspec
 import numpy as np
@@ -10,11 +11,14 @@ import pytest
 from PIL import Image
 
 import dataview as dv
+from dataview.compute import evaluate
 from dataview.formats import FORMATS, INDEX_OPTIONS
 from dataview.formats.indexes import getters
 from dataview.formats.media import decoders
 from dataview.index import gather
+from dataview.samples import pairings_in
 from dataview.sources import Source
+from dataview.view.face import node_of
 from oracle import assert_same
 from servers import serving
 
@@ -585,6 +589,20 @@ def test_of_several_indexes_the_first_drives(tmp_path):
     assert (rows["0"][3](), rows["1"][3]()) == ("4", 3.0)
 
 
+@pytest.mark.parametrize("get", ["text", None, lambda url: "1"])
+def test_all_indexes_are_closed_together(get, tmp_path):
+    for name in "ab":
+        picture(tmp_path, f"{name}.png", 7)
+        written(tmp_path, f"{name}.csv", "filename\n" + f"{name}.png\n" * 3)
+    paths = [str(tmp_path / f"{name}.csv") for name in "ab"]
+    with dv.open(paths, get=["files", get]) as d:
+        rows = pairings_in(node_of(d))[0].indexes[1].rows
+        assert evaluate(rows.fields.named["filename"].node).tolist() == ["b.png"] * 3
+    for closed in (lambda: d.filename(), lambda: evaluate(rows.fields.named["filename"].node)):
+        with pytest.raises(ValueError, match="closed"):
+            closed()
+
+
 def test_another_index_that_fails_gives_none(tmp_path):
     a, b = numbered(tmp_path, "a", 4), numbered(tmp_path, "b", 4)
     d = dv.open([a, b], get=["text", gives_none_at(2)], processor=both)
@@ -685,6 +703,22 @@ def test_an_index_on_a_server_has_its_items_beside_it(tmp_path):
                 assert d.item[0]() == "far"
     finally:
         dv.cache.set_root(None)
+
+
+def test_names_on_a_server_may_have_any_signs(tmp_path):
+    names = ["a b.txt", "50%.txt", "what?.txt", "#1/x;y=z.txt", "été.txt", "a+b&c@d.txt", "%20.txt"]
+    table = "filename\n" + "".join(f"{name}\n" for name in names)
+    path = written(tmp_path, "i.csv", table)
+    with serving() as server:
+        server.files |= {f"/in/{quote(name)}": name.encode() for name in names}
+        plain = {"/in/a+b&c@d.txt": b"a+b&c@d.txt", "/in/%231/x;y=z.txt": b"#1/x;y=z.txt"}
+        server.files |= plain  # these signs need no code, and mean the same with one
+        d = dv.open(path, get="text", prefix=f"{server.url}/in")
+        assert d.item().tolist() == names
+        params = dv.open(path, get="text", prefix=f"{server.url}/in", url_params={"size": 3})
+        assert params.url[2]() == f"{server.url}/in/what%3F.txt?size=3"
+        whole = written(tmp_path, "w.csv", f"filename\n{server.url}/in/a%20b.txt\n")
+        assert dv.open(whole, get="text", prefix="").item().tolist() == ["a b.txt"]
 
 
 def test_items_in_a_file_elsewhere_are_read_by_their_ranges(tmp_path):

@@ -14,6 +14,7 @@ from dataview.errors import hint
 from dataview.plan.kinds import Stored
 from dataview.plan.node import Node, Part
 from dataview.plan.walk import below
+from dataview.samples import pairing_of
 from dataview.write import Journals
 
 if sys.platform != "win32":
@@ -77,10 +78,14 @@ def _seen(path: str) -> tuple[int, int] | None:
 
 
 def close(node: Node) -> None:
-    """Close the files that were opened for the sources of a node."""
-    for part in below([node], Part.held):
-        if isinstance(part, Stored):
-            part.source.close()
+    """Close the files that were opened for the sources of a node, and of all of its indexes."""
+    waiting = [node]
+    for one in waiting:
+        for part in below([one], Part.held):
+            if isinstance(part, Stored):
+                part.source.close()
+            elif (pairing := pairing_of(part)) is not None:
+                waiting += [own for index in pairing.indexes for own in index.parts]
 
 
 def closed(path: str) -> ValueError:

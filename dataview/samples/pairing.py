@@ -18,13 +18,14 @@ class Dropped(ValueError):
 class Items(NamedTuple):
     """The items of an index: how many, what gets one by its number, or None, and where it is.
 
-    `rows` are the rows of the index, for samplers.
+    `rows` are the rows of the index, for samplers; `parts` are the nodes of all that it has.
     """
 
     total: int
     got: Callable[[int], Any]
     where: Callable[[int], str]
     rows: Node
+    parts: Sequence[Node] = ()
 
 
 class Pairing:

@@ -126,11 +126,12 @@ def _index(source: Any, get: Any, how: _How) -> _Index:
         wanted = {name: how.options[name] for name in items.DECODING if name in how.options}
         rows = items.decoded(places, opening, wanted)
         got = functools.partial(items.decoded_at, rows)
-        return _Index(fields, Items(len(places), got, where, table), items.decoded_fields(rows))
-    getter = getter_of(get, places.has_ranges)
-    made = items.got_fields(places, get, opening) if isinstance(get, str) else {}
-    got = functools.partial(items.got_at, places, getter)
-    return _Index(fields, Items(len(places), got, where, table), made)
+        made = items.decoded_fields(rows)
+    else:
+        got = functools.partial(items.got_at, places, getter_of(get, places.has_ranges))
+        made = items.got_fields(places, get, opening) if isinstance(get, str) else {}
+    parts = (*fields.values(), *made.values())
+    return _Index(fields, Items(len(places), got, where, table, parts), made)
 
 
 _TEXTS = np.dtypes.StringDType()
@@ -149,7 +150,8 @@ def _rows(path: str, table: Node, get: Any, how: _How) -> _Index:
     is_record = isinstance(table, Record)
     fields = {name: field(table, name) for name in table.fields} if is_record else {}
     got = functools.partial(operator.getitem, view)
-    return _Index(fields, Items(table.count, got, functools.partial(_row_of, path), table), {})
+    where = functools.partial(_row_of, path)
+    return _Index(fields, Items(table.count, got, where, table, (table,)), {})
 
 
 def _row_of(path: str, number: int) -> str:

@@ -16,13 +16,17 @@ from dataview.plan.build import field
 from dataview.plan.gaps import masks_in
 from dataview.plan.kinds import known_shape
 from dataview.plan.node import Node
-from dataview.sources import is_url, local_path
+from dataview.sources import is_url, is_web, local_path
 
 PAGE = 1 << 10
 """So many rows of an index are read together when one of them is asked for."""
 
 PAGES = 1 << 10
 """So many of these are kept."""
+
+
+SAFE = "/!$&'()*+,;=:@~"
+"""The signs that stand for themselves in the path of a URL; of others web servers read codes."""
 
 
 class Place(NamedTuple):
@@ -54,12 +58,15 @@ class Addresses(NamedTuple):
 
         >>> Addresses("http://a.b/c", None, "x=1").of("1"), Addresses("/a").of("1")
         ('http://a.b/c/1?x=1', '/a/1')
+        >>> Addresses("http://a.b/c").of("50 % off?#1.png")
+        'http://a.b/c/50%20%25%20off%3F%231.png'
         """
         if is_url(name):
             found = local_path(name) or name
             self._check_inside(name, local_path(name.rpartition("::")[2]) or found)
         elif is_url(self.prefix):
-            found = f"{self.prefix.rstrip('/')}/{name.lstrip('/')}"
+            told = urllib.parse.quote(name, SAFE) if is_web(self.prefix) else name
+            found = f"{self.prefix.rstrip('/')}/{told.lstrip('/')}"
         else:
             found = os.path.join(self.prefix, name)
             self._check_inside(name, found)
