@@ -396,7 +396,8 @@ def test_the_space_of_a_field():
         assert part._space == PLANES
     d.input += 1
     assert d.input._space == PLANES
-    assert (d.input * 2)._space == VectorSpace(12, dtype="i8")
+    assert (d.input * 2)._space == PLANES
+    assert (d.label * 2)._space == IndexSpace(None, 1)
     assert d.input[:, :4]._space == VectorSpace(4, dtype="i8")
     wanted = Conv2DSpace((2, 3), 2, ("b", 0, 1, "c"))
     assert d._get((wanted, "input"))._space == wanted
@@ -1206,3 +1207,87 @@ def test_steps_of_several_axes_are_delivered_as_vectors():
         data, mask = d._get((steps, "x"))
         assert data._shape() == (2, 2, 6)
         assert mask().sum() == 3
+
+
+# -------------------- what is computed of a field --------------------
+
+COMPUTED = {
+    "divided": lambda x: x / 2,
+    "centred": lambda x: x - x._mean(0),
+    "clipped": lambda x: np.clip(x, 1, 9),
+    "filled": lambda x: x._fillna(0),
+    "cast": lambda x: x._astype("f4"),
+    "chosen": lambda x: np.where(x > 3, x, 0),
+    "compared": lambda x: x == 3,
+    "added to itself": lambda x: x + x[:],
+}
+
+
+@pytest.mark.parametrize("computed", COMPUTED.values(), ids=COMPUTED)
+@pytest.mark.parametrize("form", ["window", "member", "window of what is computed"])
+def test_what_is_computed_of_each_number_lies_as_the_field_does(computed, form):
+    numbers = np.arange(60.0).reshape(5, 12)
+    space = PLANES.rows_first.with_dtype("f8")
+    if form == "member":
+        found = computed(dv.View(x=numbers, _spaces={"x": space}).x)
+    else:
+        windows = dv.View(np.hstack([numbers, numbers]), x=np.s_[:12], _spaces={"x": space})
+        found = computed(windows.x) if form == "window" else computed(windows).x
+    assert found._space == space.with_dtype(found._dtype())
+    expected = found().reshape(5, 2, 2, 3).transpose(0, 2, 3, 1)
+    d = dv.View(x=numbers, _spaces={"x": space})
+    d.x = found
+    for view in (d, dv.View(x=found)):
+        for wanted, own in ((space.usual, expected), (VectorSpace(12), expected.reshape(5, 12))):
+            spec = (wanted.with_dtype(None), "x")
+            np.testing.assert_array_equal(view._get(spec)(), own)
+            np.testing.assert_array_equal(next(view._loader(5, spec=spec)), own)
+    assert pickle.loads(pickle.dumps(found))._space == found._space
+
+
+def test_what_is_computed_of_labels_is_no_label():
+    numbers = np.array([[0, 5], [2, 6]])
+    labels = IndexSpace(3, 1)
+    windows = dv.View(numbers, y=np.s_[0:1], _spaces={"y": labels})
+    d = dv.View(y=numbers[:, 0], _spaces={"y": labels})
+    for computed in (lambda x: x / 2, lambda x: x + 10, lambda x: -x, lambda x: x._astype("f4")):
+        assert getattr(computed(d.y)._space, "max_labels", None) is None
+        assert computed(windows).y._space == VectorSpace(1, dtype=computed(windows)._dtype())
+    assert windows._mean(0).y._space == VectorSpace(1, dtype="f8")
+    for cast in (d.y._astype("u1"), windows._astype("u1").y):
+        assert cast._space == labels.with_dtype("u1")
+
+
+def test_operands_that_lie_in_two_orders_are_in_neither():
+    numbers = np.arange(24.0).reshape(2, 12)
+    d = dv.View(
+        x=numbers,
+        y=numbers,
+        _spaces={"x": PLANES.rows_first, "y": PLANES.usual},
+    )
+    assert (d.x + d.y)._space == VectorSpace(12, dtype="f8")
+    with pytest.raises(ValueError, match="'z' has flat rows"):
+        dv.View(z=d.x + d.y)._get((PLANES, "z"))
+
+
+def test_flat_rows_that_a_function_has_made_go_through_no_other_order():
+    d = dv.View(x=np.arange(24.0).reshape(2, 12), _spaces={"x": PLANES})
+    for made in (
+        d.x._map(lambda row: row() + 1, shape=(12,), dtype=float),
+        d.x._map_batches(lambda rows: rows + 1)._probe(),
+        d.x[:, ::-1],
+    ):
+        lost = dv.View(x=made)
+        for ask in (
+            lambda spec, lost=lost: lost._get(spec),
+            lambda spec, lost=lost: lost._loader(2, spec=spec),
+            lambda spec, lost=lost: lost._minibatches(2, spec=spec),
+        ):
+            with pytest.raises(ValueError, match=r"'x' has flat rows.*_spaces=\{'x': ...\}"):
+                ask((PLANES.usual, "x"))
+        assert lost._get((VectorSpace(12), "x"))._shape() == (2, 12)
+        again = dv.View(lost, _spaces={"x": PLANES.usual})
+        assert again._get((PLANES, "x"))._shape() == (2, 2, 3, 2)
+    grey = Conv2DSpace((3, 4), 1, axes=("b", "c", 0, 1))  # flat, they lie as the usual ones do
+    d = dv.View(x=np.arange(24.0).reshape(2, 12), _spaces={"x": grey})
+    assert dv.View(x=d.x[:, ::-1])._get((grey.usual, "x"))._shape() == (2, 3, 4, 1)

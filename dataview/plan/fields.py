@@ -86,12 +86,22 @@ class Fields:
 
     def windows_only(self, shift: int, fits: Callable[[int], bool] = lambda axis: True) -> Fields:
         """Return the windows all of whose axes fit another array, moved there by `shift` axes."""
-        kept = {
+        kept: dict[str, Field] = {
             name: field.moved(shift)
             for name, field in self.named.items()
             if isinstance(field, Window) and all(fits(axis) for axis in field.positions)
         }
         return Fields(kept) if kept else NO_FIELDS
+
+    def computed(self, dtype: np.dtype[Any], is_cast: bool = False) -> Fields:
+        """Return the windows as those of computed data: see `computed_meta`."""
+        changed: dict[str, Field] = {}
+        for name, field in self.named.items():
+            if isinstance(field, Window) and not COMPUTED.keys().isdisjoint(field.meta):
+                others = {key: v for key, v in field.meta.items() if key not in COMPUTED}
+                own = computed_meta(field.meta, dtype, is_cast)
+                changed[name] = field.with_meta(read_only_meta({**others, **own}))
+        return Fields(self.named | changed, self.lost) if changed else self
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -175,6 +185,25 @@ def _unflattened(flat: list[Any]) -> Fields:
 def read_only_meta(meta: dict[str, Any]) -> Mapping[str, Any]:
     """Return metadata as a mapping that cannot be changed."""
     return MappingProxyType(meta) if meta else NO_META
+
+
+COMPUTED: dict[str, Callable[[Any, np.dtype[Any], bool], Any]] = {}
+"""By the name of metadata, what computed values have of them; wings above say that of theirs."""
+
+
+def computed_meta(
+    meta: Mapping[str, Any], dtype: np.dtype[Any], is_cast: bool = False
+) -> Mapping[str, Any]:
+    """Return what of metadata holds for values of a dtype that are computed, one of each element.
+
+    `is_cast` says that they are the same numbers in another dtype.
+    """
+    found = {
+        name: COMPUTED[name](value, dtype, is_cast)
+        for name, value in meta.items()
+        if name in COMPUTED
+    }
+    return read_only_meta({name: value for name, value in found.items() if value is not None})
 
 
 @dataclass(slots=True, eq=False, repr=False)

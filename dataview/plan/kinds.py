@@ -18,11 +18,12 @@ from dataview.plan.node import (
     LateFields,
     Node,
     Shape,
-    fields_of_operands,
     levels_above,
+    told_of_operands,
+    told_of_reduced,
     warn_of_rounds,
 )
-from dataview.plan.operations import Ufunc
+from dataview.plan.operations import Ufunc, is_cast
 from dataview.plan.photographs import wait
 from dataview.sources import Memo, Source
 
@@ -254,7 +255,7 @@ class Elementwise(Node):
         self.args = args
         self.output = output
         self.dtypes = dtypes
-        depth, levels = 1, 0
+        depth, levels, is_told = 1, 0, False
         for arg in args:
             if isinstance(arg, Node):
                 nested = arg.levels
@@ -264,8 +265,9 @@ class Elementwise(Node):
                     depth = arg.depth + 1
                 if nested > levels:
                     levels = nested
-                if arg._fields is not NO_FIELDS and self._fields is NO_FIELDS:
-                    self._fields = fields_of_operands(args, shape)
+                is_told = is_told or arg._fields is not NO_FIELDS or arg.meta is not NO_META
+        if is_told:
+            self._fields, self.meta = told_of_operands(args, shape, self.dtype, is_cast(ufunc))
         self.depth = depth
         self.levels = levels
 
@@ -294,8 +296,8 @@ class Comparison(Node):
     def __init__(
         self, args: tuple[Argument, Argument], negated: bool, shape: Shape | None, wholes: bool
     ) -> None:
-        fields = NO_FIELDS if shape is None else fields_of_operands(args, shape)
-        super().__init__(shape, np.dtype(bool), fields)
+        told = () if shape is None else told_of_operands(args, shape, np.dtype(bool))
+        super().__init__(shape, np.dtype(bool), *told)
         self.args = args
         self.negated = negated
         self.wholes = wholes
@@ -458,9 +460,8 @@ class Reduction(Node):
         self.levels = node.levels + 1
         warn_of_rounds(self)
         wait(self)
-        if node._fields is not NO_FIELDS and (keepdims or axes == tuple(range(len(axes)))):
-            shift = len(shape) - len(whole)
-            self._fields = node.fields.windows_only(shift, lambda axis: axis not in axes)
+        shift = len(shape) - len(whole)
+        self._fields, self.meta = told_of_reduced(node, axes, keepdims, shift, dtype)
 
     def made_of(self) -> list[Any]:
         """Return the data that the value is taken of, none once it is taken."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
@@ -11,7 +11,14 @@ import numpy as np
 
 from dataview.errors import warn
 from dataview.index import Index
-from dataview.plan.fields import NO_FIELDS, NO_META, Attached, Fields, read_only_meta
+from dataview.plan.fields import (
+    NO_FIELDS,
+    NO_META,
+    Attached,
+    Fields,
+    computed_meta,
+    read_only_meta,
+)
 
 Shape: TypeAlias = tuple[int, ...]
 DType: TypeAlias = np.dtype[Any]
@@ -268,8 +275,29 @@ def warn_of_rounds(node: Node) -> None:
         )
 
 
-def fields_of_operands(args: Iterable[Argument], shape: Shape) -> Fields:
-    """Return the windows of the first argument whose last axes the result has."""
+Told: TypeAlias = tuple[Fields, Mapping[str, Any]]
+"""Windows and metadata."""
+
+
+def told_of_operands(
+    args: Sequence[Argument], shape: Shape, dtype: DType, is_cast: bool = False
+) -> Told:
+    """Return the windows and metadata that an elementwise result has of its arguments.
+
+    The windows are those of the first argument whose last axes the result has, the metadata those
+    on which the arguments agree that have its shape.
+    """
+    metas = [
+        computed_meta(arg.meta, dtype, is_cast)
+        for arg in args
+        if isinstance(arg, Node) and arg.meta is not NO_META and arg.shape == shape
+    ]
+    found = [meta for meta in metas if meta]
+    agree = found and all(meta == found[0] for meta in found)
+    return _windows_of(args, shape).computed(dtype, is_cast), found[0] if agree else NO_META
+
+
+def _windows_of(args: Sequence[Argument], shape: Shape) -> Fields:
     for arg in args:
         if not isinstance(arg, Node) or arg._fields is NO_FIELDS:
             continue
@@ -283,6 +311,20 @@ def fields_of_operands(args: Iterable[Argument], shape: Shape) -> Fields:
             if kept.named:
                 return kept
     return NO_FIELDS
+
+
+def told_of_reduced(
+    node: Node, axes: tuple[int, ...], keepdims: bool, shift: int, dtype: DType
+) -> Told:
+    """Return the windows and metadata that a statistic over some axes has of its data.
+
+    It has `shift` more axes in front.
+    """
+    fields = NO_FIELDS
+    if node._fields is not NO_FIELDS and (keepdims or axes == tuple(range(len(axes)))):
+        fields = node.fields.windows_only(shift, lambda axis: axis not in axes).computed(dtype)
+    is_over_rows = axes == (0,) and len(node.shape or ()) > 1
+    return fields, computed_meta(node.meta, dtype) if is_over_rows else NO_META
 
 
 REMEMBERED = ("lent", "reader", "followed", "program", "settled", "laid", "next_pass")

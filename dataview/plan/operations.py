@@ -143,6 +143,11 @@ def _paired(values: Any, mask: Any) -> np.ndarray:
     return found
 
 
+def is_cast(ufunc: Any) -> bool:
+    """Whether an operation returns the same numbers in another dtype."""
+    return getattr(ufunc, "name", None) in ("astype", "fitting")
+
+
 def _real(values: Any) -> np.ndarray:
     return np.array(np.real(values))
 

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from dataview.plan.concat import shared_meta
-from dataview.plan.fields import read_only_meta
+from dataview.plan.fields import COMPUTED, read_only_meta
 from dataview.plan.kinds import Record, members
 from dataview.plan.node import Node
+from dataview.plan.walk import below
 from dataview.spaces import batch as batches
 from dataview.spaces.arrays import ArraySpace
 from dataview.spaces.base import SPACE, Space, plain, shape_text
@@ -62,6 +63,26 @@ def declared(meta: Mapping[str, Any]) -> Space | None:
     is_ours = isinstance(told, Mapping) and told.get("kind") in _KINDS  # others use the name, too
     return from_plain(told) if is_ours else None  # type: ignore[arg-type]
 
+
+def _computed(told: Any, dtype: np.dtype[Any], is_cast: bool) -> Any:
+    """Return the space, as plain data, of what is computed of each number of a field.
+
+    Its rows still lie as they did, but numbers computed of labels are labels no more.
+    """
+    kind = _KINDS.get(told.get("kind", "")) if isinstance(told, Mapping) else None
+    if kind is None or dtype.kind not in "biufc":
+        return None
+    if kind is SequenceSpace:
+        step = _computed(told.get("space"), dtype, is_cast)
+        return None if step is None else {**told, "space": step}
+    if issubclass(kind, LabelSpace):
+        is_same = is_cast and dtype.kind in "iu"
+        if not is_same or (told.get("max_labels") or 0) - 1 > np.iinfo(dtype).max:
+            return None
+    return {**told, "dtype": dtype.str} if "dtype" in told else told
+
+
+COMPUTED[SPACE] = _computed
 
 # --- what fits ---------------------------------------------------------------------------------
 
@@ -183,7 +204,28 @@ def stored_as(node: Node, wanted: Space, name: str) -> Space:
     known = declared(node.meta)
     if known is not None:
         return densely(known.rows_first)
+    if isinstance(wanted, ConvSpace) and len(node.extents or ()) == 2:
+        _check_order(node, name)
     return _taken_as(node.extents, node.dtype, wanted, name)
+
+
+def _check_order(node: Node, name: str) -> None:
+    """Raise if flat rows, of which nothing is declared, are made of such in an order of their own.
+
+    What has made them may have kept that order or not.
+    """
+    for part in below([node]):
+        known = declared(part.meta) if isinstance(part, Node) and part.meta else None
+        if isinstance(known, ConvSpace) and _order(known) != _order(known.usual):
+            raise ValueError(
+                f"{name!r} has flat rows, of which nothing is declared, made of samples of "
+                f"{known!r}: they may still lie in its order or no longer; {REMEDY.format(name)}"
+            )
+
+
+def _order(space: ConvSpace) -> list[str]:
+    """Return the axes of a flat sample that have more than one place, in their order."""
+    return [role for role, n in zip(space.roles, space.extents, strict=True) if n not in (None, 1)]
 
 
 def remade_as(known: Space | None, extents: Extents, dtype: Any, wanted: Space, name: str) -> Space:
