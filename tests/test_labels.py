@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import dataview as dv
 from counting import Counting
 from dataview.index.sizes import sizes
-from dataview.tables.groupings import DEPTH
+from dataview.tables.group_blocks import DEPTH
 from oracle import assert_same, attempt, examples
 
 DAY = np.datetime64("2020-01-01")
@@ -235,7 +235,7 @@ def test_building_reads_nothing():
     other = dv.View(key=[0, 1, 2], y=[1.0, 2.0, 3.0])
     built = [
         d.key._codes(), d.key._labels(), d.key._counts(), d._group(by="key"),
-        d._group(by="key")._mean(), d._join(other, on="key"), d._sorted(by="key"),
+        d._join(other, on="key"), d._sorted(by="key"),
         d._sorted(by=["key", "x"], reverse=True), d._drop("x"),
     ]  # fmt: skip
     assert list(map(repr, built)) and not made.asked
@@ -388,14 +388,14 @@ def test_groups_of_an_array_and_of_other_labels():
 
 def test_refused_groups():
     d = dv.View(x=["t", "u"], label=[1, 2])
-    with pytest.raises(TypeError, match=r"'x' holds <U1; choose other fields with _select"):
+    with pytest.raises(TypeError, match=r"no field has a mean of groups: field 'x' holds <U1;"):
         d._group(by="label")._mean()
     with pytest.raises(KeyError, match="no group 3"):
         d._group(by="label")[3]
     with pytest.raises(ValueError, match=r"_rename\(label=...\)"):
         d._group(by=[1, 2])
-    with pytest.raises(TypeError, match="one field or one label"):
-        d._group(by=["x", "label"])
+    with pytest.raises(dv.FieldError, match=r"no field 'lable'.*did you mean 'label'"):
+        d._group(by=["x", "lable", "label"])
     with pytest.raises(ValueError, match="one label each"):
         d._select("x")._group(by=[1, 2, 3])
 
@@ -550,7 +550,7 @@ def test_drop_names_the_fields_it_does_not_know():
 
 def test_a_ragged_field_is_named_where_groups_have_no_statistic_of_it():
     d = dv.View(t=[[1, 2], [3]], y=[0, 1])
-    with pytest.raises(dv.RaggedError, match="'t' differ in length; choose other fields"):
+    with pytest.raises(dv.RaggedError, match=r"'t' has rows that differ in length; .*_pad"):
         d._group(by="y")._sum()
 
 
@@ -649,9 +649,15 @@ def test_statistics_of_groups_are_of_whatever_those_of_all_rows_are(name, kind, 
                 lambda all_rows: [getattr(v, f"_{kind}")(axis=0)() for v in all_rows], whole
             )
             found, error = attempt(lambda some: getattr(some, f"_{kind}")().x(), groups)
-        if refusal is not None:
+        if x.dtype.kind in "UT" and kind in ("min", "max"):  # some of which NumPy has not
+            parts = [rows[label == letter].reshape(-1, rows.size // 7) for letter in "abc"]
+            lists = [part.T.tolist() for part in parts]
+            expected = np.array([[*map({"min": min, "max": max}[kind], one)] for one in lists])
+            assert found.tolist() == expected.reshape(found.shape).tolist()
+            continue
+        if refusal is not None or x.dtype.kind == "T":
             assert isinstance(error, TypeError), error
-            assert x.dtype == object or "choose other fields" in str(error)
+            assert x.dtype == object or "no field has a" in str(error)
             continue
         assert error is None, error
         expected = np.asarray(expected, object if x.dtype.hasobject else None)
@@ -905,14 +911,6 @@ def test_data_written_to_no_field_tell_how_to_add_one():
 def test_a_record_has_no_column_for_each_label():
     with pytest.raises(TypeError, match="_onehot takes one array, not a record"):
         known()._onehot()
-
-
-def test_all_fields_without_a_statistic_of_groups_are_named_and_those_with_one():
-    d = dv.View(x=[1.0, 2.0], name=["a", "b"], day=np.arange(2).astype("M8[D]"), city=[0, 1])
-    told = r"'name' holds <U1, field 'day' holds datetime64\[D\]; .* _select\('x', 'city'\) before"
-    with pytest.raises(TypeError, match=told):
-        d._group(by="city")._mean()
-    assert d._select("x", "city")._group(by="city")._mean().x().tolist() == [1.0, 2.0]
 
 
 @pytest.mark.parametrize("dtype", ["int64", "string", "float64"])

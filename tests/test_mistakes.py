@@ -42,7 +42,7 @@ MISTAKES = [
     ("r.map(len)", "._map()", "r._map(lambda row: row.n())[0]()"),
     ("groups.mean()", "._mean()", "groups._mean()()"),
     ("groups.n", "groups._mean()['n']", "groups._mean()['n']()"),
-    ("groups.median()", "_mean | for label, rows in groups", "[len(rows) for _, rows in groups]"),
+    ("groups.apply(len)", "_mean | for label, rows in groups", "[len(rows) for _, rows in groups]"),
     # --- forgotten parentheses
     ("x - x._mean", "_mean is a method | _mean()", "x - x._mean()"),
     ("x == x._max", "_max is a method | _max()", "x == x._max()"),

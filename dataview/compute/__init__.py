@@ -22,7 +22,7 @@ from dataview.compute.photographs import (
 )
 from dataview.compute.products import matmul, operand_indices
 from dataview.compute.programs import Program, chosen_engines, compiled, engine, leaves_of
-from dataview.compute.quantiles import sampled_rows
+from dataview.compute.quantiles import MEDIAN, quantile_dtype, quantiles_by_group, sampled_rows
 from dataview.compute.reductions import CLOSE, NEARLY, Kind, result_dtype
 from dataview.compute.requests import (
     as_tuples,
@@ -57,14 +57,14 @@ from dataview.compute.ways import (
 from dataview.plan.places import LatePlace, Place, Targets, into_places, operand_index, place_of
 
 __all__ = [
-    "BEGUN", "CLOSE", "KINDS", "NEARLY", "Cut", "FloatErrors", "Kept", "Kind", "LatePlace", "Place",
-    "Program", "Targets", "aliases", "as_tuples", "by_name", "changing", "changing_arrays",
-    "chosen_engines",
+    "BEGUN", "CLOSE", "KINDS", "MEDIAN", "NEARLY", "Cut", "FloatErrors", "Kept", "Kind",
+    "LatePlace", "Place", "Program", "Targets", "aliases", "as_tuples", "by_name", "changing",
+    "changing_arrays", "chosen_engines",
     "compiled", "cuts_along", "cuts_of_product", "engine", "evaluate", "evaluate_all",
     "evaluate_into", "executor", "fields_at", "have_makers_in_common", "in_own_arrays",
     "into_places", "is_equal", "leaves_of", "lend_part", "listen", "maker_of", "making_together",
     "matmul", "median", "memory_of", "operand_index", "operand_indices", "overwrite", "own_copy",
-    "parts_of", "passes_before", "place_of",
+    "parts_of", "passes_before", "place_of", "quantile_dtype", "quantiles_by_group",
     "read_as_rows_of", "reader_of", "reduction", "reduction_from", "reduction_where", "replacing",
     "result_dtype", "row_blocks",
     "rows_of", "rows_of_request", "run_blocks", "run_in_windows", "sampled_rows", "settle",

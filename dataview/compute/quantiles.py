@@ -242,7 +242,7 @@ def _by_share(
         between(low[owner == number], high[owner == number], share)
         for number, share in enumerate(different.tolist())
     ]
-    found = np.empty(low.shape, parts[0].dtype)
+    found = np.empty(low.shape, np.result_type(*parts))  # of integers some are means
     for number, part in enumerate(parts):
         found[owner == number] = part
     return found
@@ -356,6 +356,29 @@ def _of_array(array: np.ndarray, axes: Axes, request: _Request) -> np.ndarray:
     missing = np.isnan(ordered[-1]) if may_be_missing else None
     found = _interpolated(_RankValues(ordered[places.ranks[:, 0]], missing), places, request)
     return found.reshape(np.shape(request.q) + kept)
+
+
+def quantiles_by_group(
+    values: np.ndarray, groups: np.ndarray, count: int, q: Any, method: str
+) -> np.ndarray:
+    """Return quantiles of the values of each group, a column for each; of no values NaN.
+
+    >>> quantiles_by_group(np.array([1.0, 5.0, 2.0, 4.0]), np.array([1, 0, 1, 1]), 2, 0.5, MEDIAN)
+    array([[5., 2.]])
+    """
+    counts = np.bincount(groups, minlength=count)
+    order = np.argsort(values, kind="stable")
+    order = order[np.argsort(groups[order], kind="stable")]
+    ends = np.cumsum(counts)
+    request = _Request(q, method, False, False, lambda node, index: values)
+    places = _places_of_each(counts, request)
+    last = np.append(values, np.zeros(1, values.dtype)) if not len(values) else values
+    order = order if len(order) else np.zeros(1, np.intp)
+    at = np.minimum(ends - counts + places.ranks, len(order) - 1)
+    missing = _none_of(counts)
+    if values.dtype.kind in "fmM":
+        missing |= np.isnan(last[order[np.maximum(ends - 1, 0)]])
+    return _interpolated(_RankValues(last[order[at]], missing), places, request)
 
 
 def _of_objects(array: np.ndarray, axes: Axes, request: _Request) -> np.ndarray:

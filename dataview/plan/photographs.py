@@ -52,10 +52,13 @@ class Photograph(Part):
     """
 
     __slots__ = ("__weakref__", "failed", "node", "taken")
-    parts = ("node",)
+    parts: ClassVar[tuple[str, ...]] = ("node",)
 
     about: ClassVar[str]
     """What it is called in an explanation."""
+
+    is_shown: ClassVar[bool] = False
+    """Whether it is a small table that one asks for in order to see it: a display takes it."""
 
     reads: ClassVar[bool] = True
     """As the function of a computed map it reads data, so its positions are not asked for early."""
@@ -119,10 +122,17 @@ class PhotographSource(Source):
     photograph: Photograph
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    name: str | None = None
 
     def read(self, index: Index, memo: Memo) -> np.ndarray:
         """Return part of what was found."""
-        return gather.read(self.photograph.array(), index)
+        found = self.photograph.array()
+        return gather.read(found if self.name is None else found[self.name], index)
+
+    def member(self, name: str) -> Source:
+        """Return the source of a column of a table that is found."""
+        own = self.dtype[name]
+        return PhotographSource(self.photograph, self.shape + own.shape, own.base, name)
 
     def describe(self) -> str:
         """Say that the data are computed."""

@@ -9,9 +9,10 @@ from dataview.show.explain import Explanation, explained
 from dataview.show.gallery import Gallery, gallery
 from dataview.show.page import html
 from dataview.show.plots import plotted
+from dataview.show.values import is_shown
 from dataview.show.words import size_text
 
 __all__ = [
-    "Description", "Explanation", "Gallery", "described", "explained", "gallery", "html", "plotted",
-    "size_text", "text", "title",
+    "Description", "Explanation", "Gallery", "described", "explained", "gallery", "html",
+    "is_shown", "plotted", "size_text", "text", "title",
 ]  # fmt: skip

@@ -12,9 +12,11 @@ from dataview.compute import Kept, evaluate, memory_of, rows_of
 from dataview.index import Computed, Permutation, is_endless
 from dataview.plan.build import keyed
 from dataview.plan.fields import Positions
-from dataview.plan.kinds import Concat, Driven, Reduction, Reshaped, Select, Stored, size_of
+from dataview.plan.kinds import Concat, Driven, Record, Reduction, Reshaped, Select, Stored, size_of
 from dataview.plan.node import Node
+from dataview.plan.photographs import PhotographSource
 from dataview.plan.ragged import Ragged
+from dataview.plan.walk import below
 from dataview.samplers import Cycle, Order
 from dataview.sources import ArraySource
 
@@ -24,6 +26,9 @@ COPIED_BYTES = 1 << 18
 PARTS_ASKED = 64
 _LAYOUTS = (Select, Reshaped, Kept, Concat, Driven, Ragged)
 """Nodes whose data are those of others in another order or shape."""
+
+_TABLES = (Record, Select)
+"""Nodes whose data are columns and rows of others."""
 
 
 class Ends(NamedTuple):
@@ -94,11 +99,31 @@ def in_memory(node: Node) -> bool:
                 return False
             waiting.extend(here.made_of())
         elif isinstance(here, Stored):
-            if not isinstance(here.source, ArraySource) or _is_mapped(here.source.memory):
+            source = here.source
+            if isinstance(source, PhotographSource):
+                if source.photograph.taken is None:
+                    return False
+            elif not isinstance(source, ArraySource) or _is_mapped(source.memory):
                 return False
         elif not isinstance(here, Reduction) or here.taken is None:
             return False
     return True
+
+
+def is_shown(node: Node) -> bool:
+    """Whether a node is rows of tables that are asked for in order to see them."""
+    first = node
+    while isinstance(first, _TABLES) and (inside := first.made_of()):
+        first = inside[0]
+    if not _is_of_table(first):  # as that of most views
+        return False
+    parts = below([node], lambda part: part.made_of() if isinstance(part, _TABLES) else [])
+    return all(isinstance(part, _TABLES) or _is_of_table(part) for part in parts)
+
+
+def _is_of_table(part: Any) -> bool:
+    source = part.source if isinstance(part, Stored) else None
+    return isinstance(source, PhotographSource) and source.photograph.is_shown
 
 
 def _is_known(map_: Any) -> bool:

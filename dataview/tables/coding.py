@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -90,6 +92,13 @@ def coder(labels: np.ndarray) -> Code:
     rows = np.flatnonzero(is_present(labels))  # nothing has the number of what is missing
     if not len(rows):
         return lambda values: np.full(values.shape, MISSING)
+    if labels.dtype.hasobject and (table := _table_of(labels, rows)) is not None:
+        return functools.partial(_by_hash, table, labels)
+    return _by_search(labels, rows)
+
+
+def _by_search(labels: np.ndarray, rows: np.ndarray) -> Code:
+    """Return the function that searches values among labels in order, or looks integers up."""
     order = rows[np.argsort(labels[rows], kind="stable")]
     searched = functools.partial(_searched, labels[order], order)
     if labels.dtype.kind not in "iu":
@@ -107,6 +116,30 @@ def coder(labels: np.ndarray) -> Code:
         return searched
     dtype = labels.dtype
     return lambda values: quick(values) if values.dtype == dtype else searched(values)
+
+
+def _table_of(labels: np.ndarray, rows: np.ndarray) -> dict[Any, int] | None:
+    """Return the codes of objects by the objects, None if some have no hash."""
+    try:
+        return dict(zip(labels[rows].tolist(), rows.tolist(), strict=True))
+    except TypeError:  # a list has an order, and no hash
+        return None
+
+
+def _by_hash(table: Mapping[Any, int], labels: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return the codes of objects, or of other values that are objects in a list."""
+    if values.dtype.kind in "mM":  # whose lists may have integers, which are equal to others
+        return _searched_in(labels, values)
+    flat = values.reshape(-1).tolist()
+    try:
+        codes = np.fromiter(map(table.get, flat, itertools.repeat(MISSING)), np.intp, len(flat))
+    except TypeError:  # a list among the values has no hash
+        return _searched_in(labels, values)
+    return codes.reshape(values.shape)
+
+
+def _searched_in(labels: np.ndarray, values: np.ndarray) -> np.ndarray:
+    return _by_search(labels, np.flatnonzero(is_present(labels)))(values)
 
 
 PIECE = 1 << 14

@@ -5,178 +5,23 @@ Of objects and of other values that are not numbers it is that of the rows of ea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dataview.compute import CLOSE, KINDS, NEARLY, Kind, result_dtype
-from dataview.plan.kinds import size_of
+from dataview.errors import warn
 from dataview.plan.node import DType
-from dataview.tables.coding import MISSING, narrowed
+from dataview.plan.operations import is_present
+from dataview.tables.group_blocks import Block, widest_of
 
 State = tuple[Any, ...]
 """What some rows contribute: arrays with a row for each label."""
 
+Combine = Callable[[State, State], State]
 
-DEPTH = 64
-"""So many numbers of a label are added in double at most; what they add up to has more digits.
-
-So the error of a sum is at most DEPTH eps times the sum of the absolute values, however many rows
-there are, where long doubles have more digits than doubles.
-"""
-
-PIECE = 1 << 14
-"""So many rows are added at a time, or more of many labels: all of them stay in a near cache."""
-
-
-AMONG = 16
-"""Among so many rows for each label there is most often one of each."""
-
-
-class Block:
-    """The rows of a block, by their codes, and how many rows each label has.
-
-    The rows come in pieces, and a piece in lanes, such that a label has few rows of a lane: the
-    key of a row is its code, plus the number of labels for each lane before its own.
-    """
-
-    def __init__(self, codes: np.ndarray, count: int) -> None:
-        self.kept = None if codes.min(initial=0) >= 0 else codes != MISSING
-        self.codes = codes if self.kept is None else codes[self.kept]
-        self.count = count
-        rows = max(DEPTH, DEPTH // 4 * count)
-        self._lanes = max(1, PIECE // rows)
-        self._step = self._lanes * rows
-        lanes = np.arange(self._lanes if self._lanes > 1 else 0)
-        self._offsets = np.repeat(lanes * count, rows)
-        self._order: np.ndarray | None = None
-        self.sizes = np.zeros(count, np.int64)
-        self._deep: list[bool] = []
-        for piece in self._pieces():
-            counts = np.bincount(self._keys(piece), minlength=self._lanes * count)
-            self.sizes += counts if self._lanes == 1 else self._of_lanes(counts, np.int64)
-            self._deep.append(counts.max(initial=0) > DEPTH)
-
-    def _pieces(self) -> list[slice]:
-        step = self._step
-        return [slice(start, start + step) for start in range(0, len(self.codes), step)]
-
-    def _keys(self, piece: slice) -> np.ndarray:
-        codes = self.codes[piece]
-        return codes if self._lanes == 1 else codes + self._offsets[: len(codes)]
-
-    def columns(self, values: np.ndarray) -> np.ndarray:
-        """Return the values of the rows that have a label, each as a row of columns."""
-        if not values.dtype.isnative:
-            values = values.astype(values.dtype.newbyteorder("="))
-        values = values if self.kept is None else values[self.kept]
-        return values.reshape(len(values), size_of(values.shape[1:]))
-
-    def sums(self, values: np.ndarray) -> np.ndarray:
-        """Return the sums of columns over the rows of each label; those of floats are wide."""
-        if values.dtype.kind in "biu":
-            dtype = result_dtype("sum", values.dtype)
-            return self.reduced(np.add, values, np.zeros((self.count, values.shape[1]), dtype))
-        if values.dtype.kind == "c":
-            parts = self.sums(np.ascontiguousarray(values).view(values.real.dtype))
-            return parts.view(widest_of(values.dtype))
-        found = np.zeros((self.count, values.shape[1]), widest_of(values.dtype))
-        if values.dtype.itemsize > 8 or values.shape[1] > FEW:
-            _add_sorted(self.codes, values, found)
-        else:
-            for column in range(values.shape[1]):
-                self._add_column(values[:, column], found[:, column])
-        far = self.left_range(values, found)
-        if far.any():
-            again = np.logical_or.reduce(far, axis=1)
-            found[again], rows = 0, again[self.codes]
-            _add_sorted(self.codes[rows], values[rows].astype(found.dtype), found)
-        return found
-
-    def left_range(self, values: np.ndarray, found: np.ndarray) -> np.ndarray:
-        """Return which results are not finite because of a step, and not because of the values."""
-        far: np.ndarray = ~np.isfinite(found)
-        for column in np.flatnonzero(far.any(axis=0)):
-            for odd in (np.isnan, np.isinf):
-                given = np.bincount(self.codes, odd(values[:, column]), self.count) > 0
-                far[:, column] &= ~(given & odd(found[:, column]))
-        return far
-
-    def _add_column(self, values: np.ndarray, out: np.ndarray) -> None:
-        for piece, deep in zip(self._pieces(), self._deep, strict=True):
-            if deep:
-                _add_sorted(self.codes[piece], values[piece, None], out[:, None])
-                continue
-            found = np.bincount(self._keys(piece), values[piece], self._lanes * self.count)
-            out += found if self._lanes == 1 else self._of_lanes(found, out.dtype)
-
-    def _of_lanes(self, found: np.ndarray, dtype: Any) -> np.ndarray:
-        """Return the sums of the labels, from those of each lane."""
-        total: np.ndarray = found.reshape(self._lanes, self.count).sum(axis=0, dtype=dtype)
-        return total
-
-    def some_of_each(self, values: np.ndarray, dtype: DType) -> np.ndarray:
-        """Return the values of a row of each label, 0 for a label without rows."""
-        found = np.zeros((self.count, values.shape[1]), dtype)
-        some = slice(-AMONG * self.count, None)  # most often every label has a row among the last
-        found[self.codes[some]] = values[some]
-        seen = np.zeros(self.count, bool)
-        seen[self.codes[some]] = True
-        if (self.sizes[~seen] > 0).any():
-            found[self.codes] = values
-        return found
-
-    def rows_of_each(self, values: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield each label that has rows, and these rows."""
-        ordered = values[self._sorted()]
-        stops = np.cumsum(self.sizes)
-        for label in np.flatnonzero(self.sizes).tolist():
-            yield label, ordered[stops[label] - self.sizes[label] : stops[label]]
-
-    def _sorted(self) -> np.ndarray:
-        """Return the rows in the order of their labels."""
-        if self._order is None:
-            self._order = np.argsort(narrowed(self.codes, self.count), kind="stable")
-        return self._order
-
-    def reduced(self, ufunc: np.ufunc, values: np.ndarray, out: np.ndarray) -> np.ndarray:
-        """Reduce the rows of each label; a label without rows keeps what is in `out`."""
-        (present,) = np.nonzero(self.sizes)
-        if len(present):
-            starts = (np.cumsum(self.sizes) - self.sizes)[present]
-            ordered = values[self._sorted()].astype(out.dtype, copy=False)
-            out[present] = ufunc.reduceat(ordered, starts, axis=0)
-        return out
-
-
-FEW = 4
-"""Up to so many columns are added one by one, more of them row by row."""
-
-
-def widest_of(dtype: DType) -> DType:
-    """Return the widest dtype of floats, or of complex numbers."""
-    return np.result_type(dtype, np.longdouble)
-
-
-def _add_sorted(codes: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
-    """Add rows to those of their labels in `out`, at most DEPTH of them before it has more digits.
-
-    >>> out = np.zeros((2, 1), np.longdouble)
-    >>> _add_sorted(np.array([1, 0, 1]), np.array([[1.0], [2.0], [4.0]]), out)
-    >>> out.tolist() == [[2.0], [5.0]]
-    True
-    """
-    if not len(codes):
-        return
-    if (codes[1:] < codes[:-1]).any():
-        order = np.argsort(narrowed(codes, len(out)), kind="stable")
-        codes, values = codes[order], values[order]
-    starts = np.append(0, np.flatnonzero(codes[1:] != codes[:-1]) + 1)
-    cuts = np.union1d(starts, np.arange(0, len(codes), DEPTH))
-    double = np.result_type(values.dtype, np.float64)
-    few = np.add.reduceat(values.astype(double, copy=False), cuts, axis=0).astype(out.dtype)
-    out[codes[starts]] += np.add.reduceat(few, np.searchsorted(cuts, starts), axis=0)
+Part = Callable[[Block, np.ndarray], State]
 
 
 def _sum_part(block: Block, values: np.ndarray) -> State:
@@ -227,40 +72,112 @@ def _moments(block: Block, values: np.ndarray) -> State:
     return counts, near.astype(sums.dtype), off, squares
 
 
-def _extreme_part(ufunc: np.ufunc) -> Callable[[Block, np.ndarray], State]:
+def _reduced_part(ufunc: np.ufunc, of_none: Any = 0) -> Part:
+    """Return how the elements of each label are reduced; a label without rows has `of_none`."""
+
     def part(block: Block, values: np.ndarray) -> State:
         values = block.columns(values)
-        out = np.zeros((block.count, values.shape[1]), values.dtype)
-        return block.sizes, block.reduced(ufunc, values, out)
+        dtype = ufunc.resolve_dtypes((None, values.dtype, None), reduction=True)[-1]
+        out = np.full((block.count, values.shape[1]), of_none, dtype)
+        return block.sizes[:, None], block.reduced(ufunc, values, out)
 
     return part
 
 
-def _extreme_of(ufunc: np.ufunc) -> Callable[[State, State], State]:
+def _product_part(block: Block, values: np.ndarray) -> State:
+    values = block.columns(values)
+    out = np.ones((block.count, values.shape[1]), result_dtype("prod", values.dtype))
+    return block.sizes[:, None], block.reduced(np.multiply, values, out)
+
+
+def _text_part(is_least: bool) -> Part:
+    """Return how the first or the last text of each label is found: NumPy has no ufunc for it."""
+
+    def part(block: Block, values: np.ndarray) -> State:
+        values = block.columns(values)
+        out = np.zeros((block.count, values.shape[1]), values.dtype)
+        for column in range(values.shape[1]):
+            order = np.argsort(values[:, column], kind="stable")
+            order = order[::-1] if is_least else order  # of a label, the last one stays
+            out[block.codes[order], column] = values[order, column]
+        return block.sizes[:, None], out
+
+    return part
+
+
+def _combined_by(choose: Callable[[Any, Any], Any]) -> Combine:
     def combine(left: State, right: State) -> State:
         (count, one), (more, other) = left, right
-        both = ufunc(one, other)
-        found = np.where(count[:, None] == 0, other, np.where(more[:, None] == 0, one, both))
-        return count + more, found
+        with np.errstate(all="ignore"):
+            both = choose(one, other)
+        return count + more, np.where(count == 0, other, np.where(more == 0, one, both))
 
     return combine
+
+
+def _second(state: State, options: dict[str, Any]) -> Any:
+    return state[1]
+
+
+def _extreme_of_some(state: State, options: dict[str, Any]) -> Any:
+    """Return the extremes of what is present, NaN or NaT where nothing is."""
+    count, found = state
+    gone = np.broadcast_to(count == 0, found.shape)
+    if not gone.any():
+        return found
+    warn("All-NaN slice encountered")
+    if found.dtype.kind not in "fcmM":
+        found = found.astype(np.float64)
+    return np.where(
+        gone, np.array("NaT" if found.dtype.kind in "mM" else "nan", found.dtype), found
+    )
+
+
+def _place_part(ufunc: np.ufunc) -> Part:
+    """Return how the first row of each label with an extreme, or with NaN, is found."""
+    extremes = _reduced_part(ufunc)
+
+    def part(block: Block, values: np.ndarray) -> State:
+        count, found = extremes(block, values)
+        values = block.columns(values)
+        hit = (values == found[block.codes]) | (values != values)
+        places = np.zeros(found.shape, np.intp)
+        for column in range(values.shape[1]):
+            rows = np.flatnonzero(hit[:, column])[::-1]  # of a label, the first one stays
+            places[block.codes[rows], column] = block.numbers[rows]
+        return count, found, places
+
+    return part
+
+
+def _place_of(better: np.ufunc) -> Combine:
+    def combine(left: State, right: State) -> State:
+        (count, one, place), (more, other, further) = left, right
+        is_other = (better(other, one) | (other != other)) & (one == one)
+        is_other = (count == 0) | ((more > 0) & is_other)
+        found = np.where(is_other, other, one), np.where(is_other, further, place)
+        return count + more, *found
+
+    return combine
+
+
+def _place(state: State, options: dict[str, Any]) -> Any:
+    if not np.all(state[0]):
+        raise ValueError("All-NaN slice encountered")
+    return state[2]
 
 
 class Grouping(NamedTuple):
     """How one statistic of groups is computed from blocks."""
 
-    part: Callable[[Block, np.ndarray], State]
-    combine: Callable[[State, State], State]
+    part: Part
+    combine: Combine
     finish: Callable[[State, dict[str, Any]], Any]
 
 
-def _as_of_all(part: Callable[[Block, np.ndarray], State], kind: str) -> Grouping:
+def _as_of_all(part: Part, kind: str) -> Grouping:
     """Return a grouping whose parts are combined as those of a statistic of all rows."""
     return Grouping(part, KINDS[kind].combine, KINDS[kind].finish)
-
-
-def _extreme(ufunc: np.ufunc) -> Grouping:
-    return Grouping(_extreme_part(ufunc), _extreme_of(ufunc), lambda state, options: state[1])
 
 
 def _each(kind: Kind) -> Grouping:
@@ -270,27 +187,90 @@ def _each(kind: Kind) -> Grouping:
     """
 
     def part(block: Block, values: np.ndarray) -> State:
-        found = np.full(block.count, None, object)
+        found = np.full((block.count, 1), None, object)
         for label, rows in block.rows_of_each(block.columns(values)):
-            found[label] = kind.part(rows, (0,), 0)
+            found[label, 0] = kind.part(rows, (0,), 0)
         return (found,)
 
     def both(one: State | None, other: State | None) -> State | None:
         return kind.combine(one, other) if one and other else one or other
 
     def finish(state: State, options: dict[str, Any]) -> Any:
-        values = [np.asarray(kind.finish(one, options)) for one in state[0]]
-        return np.concatenate(values) if values else np.empty(0)
+        count, width = state[0].shape
+        known = [one for one in state[0].flat if one is not None]
+        values = [np.asarray(kind.finish(one, options)) for one in known]
+        if len(values) == count * width:
+            return np.concatenate(values).reshape(count, -1) if values else np.empty((0, 1))
+        return _with_none(values, state[0])
 
     combine = np.frompyfunc(both, 2, 1)
     return Grouping(part, lambda left, right: (combine(left[0], right[0]),), finish)
 
 
+def _with_none(values: list[np.ndarray], states: np.ndarray) -> np.ndarray:
+    """Return values where there are states, None, NaN or NaT elsewhere."""
+    dtype = values[0].dtype if values else np.dtype(object)
+    none = {"f": np.nan, "c": np.nan, "m": "NaT", "M": "NaT"}.get(dtype.kind)
+    found = np.full(states.shape, none, dtype if dtype.kind in "fcmM" else object)
+    there = np.array([state is not None for state in states.flat], bool).reshape(states.shape)
+    found[there] = [value.item() if dtype.kind == "O" else value.reshape(()) for value in values]
+    return found
+
+
+def of_present(plain: Grouping, finish: Any = None, always: bool = False) -> Grouping:
+    """Return the grouping of what is present: not None, NaN or NaT, nor left out by a mask.
+
+    Elements are grouped by label and column, unless nothing is missing.
+    """
+
+    def part(block: Block, values: np.ndarray) -> State:
+        mask = None
+        if values.dtype.names:
+            values, mask = values["value"], values["mask"]
+        own = block.columns(values)
+        present = is_present(own)
+        if mask is not None:
+            present &= block.columns(mask)
+        if present.all() and not always:
+            return plain.part(block, values)
+        state = plain.part(block.of_elements(present), own[present])
+        return tuple(array.reshape(block.count, -1) for array in state)
+
+    return Grouping(part, plain.combine, finish or plain.finish)
+
+
+TEXTS = "UST"
+"""The kinds of texts, which have an order and no arithmetic."""
+
+
 def grouping_of(kind: str, dtype: DType) -> Grouping:
     """Return how a statistic of groups of data of this dtype is computed."""
-    is_extreme = kind in ("min", "max")
-    together = dtype.kind in ("biufcmM" if is_extreme else "biufc")
-    return GROUPINGS[kind] if together else _each(KINDS[kind])
+    plain, is_of_some = kind.removeprefix("nan"), kind.startswith("nan")
+    found = _plain_grouping(plain, dtype)
+    if is_of_some or (dtype.hasobject and plain in ("min", "max")):  # None has no order
+        finish = OF_SOME.get(plain) if found in GROUPINGS.values() else None
+        return of_present(found, finish, always=found not in GROUPINGS.values())
+    return found
+
+
+def _plain_grouping(kind: str, dtype: DType) -> Grouping:
+    if kind in ("min", "max") and dtype.kind in "US":
+        return TEXT_EXTREMES[kind]
+    together = {"min": "biufcmM", "max": "biufcmM", "prod": "biu"}.get(kind, "biufc")
+    return GROUPINGS[kind] if dtype.kind in together else _each(KINDS[kind])
+
+
+def _any_part(ufunc: np.ufunc, of_none: bool) -> Part:
+    part = _reduced_part(ufunc, of_none)
+    return lambda block, values: part(block, values.astype(bool))
+
+
+def _greater(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    return np.where(one >= other, one, other)
+
+
+def _less(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    return np.where(one <= other, one, other)
 
 
 GROUPINGS = {
@@ -298,6 +278,17 @@ GROUPINGS = {
     "mean": _as_of_all(_mean_part, "nanmean"),  # of labels that some blocks may lack
     "var": _as_of_all(_moments_part, "nanvar"),
     "std": _as_of_all(_moments_part, "nanstd"),
-    "min": _extreme(np.minimum),
-    "max": _extreme(np.maximum),
+    "prod": Grouping(_product_part, _combined_by(np.multiply), _second),
+    "min": Grouping(_reduced_part(np.minimum), _combined_by(np.minimum), _second),
+    "max": Grouping(_reduced_part(np.maximum), _combined_by(np.maximum), _second),
+    "any": Grouping(_any_part(np.logical_or, False), _combined_by(np.logical_or), _second),
+    "all": Grouping(_any_part(np.logical_and, True), _combined_by(np.logical_and), _second),
+    "argmin": Grouping(_place_part(np.minimum), _place_of(np.less), _place),
+    "argmax": Grouping(_place_part(np.maximum), _place_of(np.greater), _place),
 }
+TEXT_EXTREMES = {
+    "min": Grouping(_text_part(True), _combined_by(_less), _second),
+    "max": Grouping(_text_part(False), _combined_by(_greater), _second),
+}
+OF_SOME = {"min": _extreme_of_some, "max": _extreme_of_some}
+"""What is returned otherwise where nothing may be present."""

@@ -1,52 +1,49 @@
 """Rows grouped by their labels: the rows of each group, and statistics of all groups in one pass.
 
-A statistic of groups is a table with a row for each label.  It is a photograph: of the data as they
+A statistic of groups is a table with a row for each group.  It is a photograph: of the data as they
 were when it was asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.compute import (
-    FloatErrors,
-    evaluate,
-    result_dtype,
-    run_in_windows,
-    settle,
-)
-from dataview.errors import RaggedError
-from dataview.index import Array, axis_index, parse
-from dataview.index.sizes import sizes
-from dataview.plan.build import field, record, select
+from dataview.compute import MEDIAN
+from dataview.errors import StreamError
+from dataview.index import Array, axis_index
+from dataview.plan.build import record, select, stored
+from dataview.plan.fields import Fields, read_only_meta
 from dataview.plan.guards import check_ends
-from dataview.plan.kinds import known_dtype, known_shape, size_of
-from dataview.plan.node import DType, Node
-from dataview.plan.photographs import Photograph
-from dataview.plan.ragged import Ragged
-from dataview.samples import warn_of_gaps
-from dataview.tables.coding import MISSING, coder, narrowed
-from dataview.tables.groupings import Block, State, grouping_of
-from dataview.tables.unique import (
-    Distinct,
-    Table,
-    Values,
-    count_values,
-    in_records,
-    possible_labels,
+from dataview.plan.kinds import known_shape
+from dataview.plan.node import Node
+from dataview.plan.operations import is_present
+from dataview.plan.photographs import Photograph, PhotographSource
+from dataview.samples import Stream, collected
+from dataview.tables.coding import MISSING, narrowed
+from dataview.tables.group_statistics import columns_of, nested, statistics_of
+from dataview.tables.keys import (
+    COUNT,
+    Groups,
+    Key,
+    ToNode,
+    blocks_of,
+    keys_of,
+    numbering,
+    with_keys,
 )
 
-WINDOW = 32
-"""How many blocks are grouped before they are combined, which bounds the memory of a pass."""
+LEFT_OUT = "left_out"
+"""The metadata of a statistic under this name are the fields that have none."""
 
 
 class Grouped:
     """The rows of each label, and statistics of all groups: `d._group(by="label")`.
 
-    Nothing is read before a group, their number or the value of a statistic is needed.
+    Nothing is read before a group, their number or a statistic is asked for. A statistic reads the
+    labels, so that its length is known, and the other fields when its values are needed.
 
     >>> import dataview as dv
     >>> groups = dv.View(x=[1.0, 2.0, 4.0], label=["b", "a", "b"])._group(by="label")
@@ -56,67 +53,97 @@ class Grouped:
     (array([2. , 2.5]), array([1., 4.]))
     """
 
-    def __init__(self, node: Node, by: Node, name: str, to_view: Callable[[Node], Any]) -> None:
+    def __init__(
+        self, node: Node, by: Any, dropna: bool, to_node: ToNode, to_view: Callable[[Node], Any]
+    ) -> None:
         check_ends(node, "_group")
-        rows, labels = known_shape(node), known_shape(by)
-        if len(labels) != 1 or not rows or rows[0] != labels[0]:
-            raise ValueError(
-                f"rows are grouped by one label each: there are {rows[:1]} rows, and labels of "
-                f"shape {labels}"
-            )
-        self._node, self._by, self._name, self._to_view = node, by, name, to_view
-        self._labels = Values(by, True, True)
-        self._order = _Order(by)
+        self._node, self._by, self._to_view, self._gaps = node, by, to_view, not dropna
+        self._made: _Made | None = None
+        if isinstance(node, Stream):
+            self._names = _names_in(by)
+            for name in self._names:
+                to_node(name)  # raises if there is none
+        else:
+            self._made = _made(node, keys_of(node, by, to_node), self._gaps)
+            self._names = [key.name for key in self._made.keys]
+
+    @property
+    def _rows(self) -> _Made:
+        """The rows, their keys and groups; a stream is read and kept in a file for it."""
+        if self._made is None:
+            node = collected(self._node)
+            keys = keys_of(node, self._by, lambda name: node.fields.named[name].node)  # type: ignore[union-attr]
+            self._made = _made(node, keys, self._gaps)
+        return self._made
 
     def __repr__(self) -> str:
-        return f"Groups by {self._name!r} of {known_shape(self._node)[0]} rows"
+        names = ", ".join(map(repr, self._names))
+        count = "a stream" if self._made is None else f"{known_shape(self._node)[0]} rows"
+        return f"Groups by {names} of {count}"
 
     def __getattr__(self, name: str) -> Any:
         """Raise, saying what was meant."""
         node = self.__dict__.get("_node")
         if node is None or name.startswith("__"):
             raise AttributeError(f"groups have no attribute {name!r}")
-        verbs = [
-            verb for verb in vars(Grouped) if verb.startswith("_") and not verb.startswith("__")
-        ]
-        raise AttributeError(f"groups have no {name!r}; {_advice(name, node, verbs)}")
+        raise AttributeError(f"groups have no {name!r}; {_advice(name, node)}")
 
     def __len__(self) -> int:
-        return len(self._labels.array())
+        return len(self._rows.groups.array())
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
-        start = 0
-        found = self._labels.array()
-        labels = found["value"]
-        for value, count in zip(
-            labels if labels.dtype.kind in "mM" else labels.tolist(),
-            found["count"].tolist(),
-            strict=True,
-        ):
-            yield value, self._rows(start, start + count)
+        start, table = 0, self._rows.groups.array()
+        for value, count in zip(_labels_in(table), table[COUNT].tolist(), strict=True):
+            yield value, self._part(start, start + count)
             start += count
 
     def __getitem__(self, label: Any) -> Any:
-        found = self._labels.array()
-        (places,) = np.nonzero(found["value"] == label)
-        if len(places) != 1:
-            known = ", ".join(map(repr, found["value"][:8].tolist()))
-            raise KeyError(f"there is no group {label!r} of {self._name!r}; there are {known} ...")
-        start = int(found["count"][: places[0]].sum())
-        return self._rows(start, start + int(found["count"][places[0]]))
+        table = self._rows.groups.array()
+        there = np.ones(len(table), bool)
+        wanted = label if len(self._names) > 1 and isinstance(label, tuple) else (label,)
+        if len(wanted) != len(self._names):
+            raise KeyError(f"a group has a label for each of {self._names}; got {label!r}")
+        for number, value in enumerate(wanted):
+            column = table[str(number)]
+            is_gap = not is_present(np.array([value], object))[0]
+            there &= ~is_present(column) if is_gap else column == value
+        if np.count_nonzero(there) != 1:
+            known = ", ".join(map(repr, _labels_in(table[:8])))
+            names = ", ".join(map(repr, self._names))
+            raise KeyError(f"there is no group {label!r} of {names}; there are {known} ...")
+        place = int(np.argmax(there))
+        start = int(table[COUNT][:place].sum())
+        return self._part(start, start + int(table[COUNT][place]))
 
-    def _rows(self, start: int, stop: int) -> Any:
-        rows = self._order.array()[start:stop]
-        index = axis_index(known_shape(self._node), Array(rows, (0,)), len(rows))
-        return self._to_view(select(self._node, index, "rows"))
+    def _part(self, start: int, stop: int) -> Any:
+        node, order = self._rows.node, self._rows.order.array()[start:stop]
+        index = axis_index(known_shape(node), Array(order, (0,)), len(order))
+        return self._to_view(select(node, index, "rows"))
 
     def _counts(self) -> Any:
         """Return a record of each label and how many rows it has."""
-        return self._to_view(Distinct(Values(self._by, True, True)))
+        labels = self._labels()
+        if COUNT in labels:
+            raise ValueError(
+                f"the field {COUNT!r} of the result would stand for the key and for how many rows "
+                f"it has; choose another name for the key with _rename({COUNT}=...)"
+            )
+        return self._to_view(record({**labels, COUNT: _column(self._rows.groups, COUNT)}, 1))
+
+    def _labels(self) -> dict[str, Node]:
+        """Return the labels of each key, a row for each group."""
+        groups = self._rows.groups
+        return {name: _column(groups, str(number)) for number, name in enumerate(self._names)}
+
+    # --- statistics ------------------------------------------------------------------------
 
     def _sum(self) -> Any:
         """Return a record of each label and the sums over its rows."""
         return self._statistic("sum")
+
+    def _prod(self) -> Any:
+        """Return a record of each label and the products over its rows."""
+        return self._statistic("prod")
 
     def _mean(self) -> Any:
         """Return a record of each label and the means over its rows."""
@@ -124,11 +151,11 @@ class Grouped:
 
     def _var(self, *, ddof: int = 0) -> Any:
         """Return a record of each label and the variances over its rows."""
-        return self._statistic("var", ddof)
+        return self._statistic("var", ddof=ddof)
 
     def _std(self, *, ddof: int = 0) -> Any:
         """Return a record of each label and the standard deviations over its rows."""
-        return self._statistic("std", ddof)
+        return self._statistic("std", ddof=ddof)
 
     def _min(self) -> Any:
         """Return a record of each label and the smallest elements of its rows."""
@@ -138,138 +165,156 @@ class Grouped:
         """Return a record of each label and the greatest elements of its rows."""
         return self._statistic("max")
 
-    def _statistic(self, kind: str, ddof: int = 0) -> Any:
-        node, name = self._node, self._name
-        parts = {other: field(node, other) for other in node.fields if other != name}
-        parts = parts or {"value": node}
-        for other, part in parts.items():
-            if isinstance(part, Ragged):
-                raise RaggedError(
-                    f"{kind} of groups: the rows of field {other!r} differ in length; choose other "
-                    "fields with _select(...) before _group, or fill them up with _pad(value)"
-                )
-        refused = {other: part for other, part in parts.items() if not _has(kind, part)}
-        if refused:
-            others = [other for other in node.fields if other not in refused]
-            raise _without_statistic(kind, refused, others)
-        for part in parts.values():
-            warn_of_gaps(part)
-        return self._to_view(Distinct(_Statistics(self._by, name, parts, kind, ddof)))
+    def _argmin(self) -> Any:
+        """Return a record of each label and the numbers of the rows with its smallest elements."""
+        return self._statistic("argmin")
+
+    def _argmax(self) -> Any:
+        """Return a record of each label and the numbers of the rows with its greatest elements."""
+        return self._statistic("argmax")
+
+    def _any(self) -> Any:
+        """Return a record of each label and whether any element of its rows is true."""
+        return self._statistic("any")
+
+    def _all(self) -> Any:
+        """Return a record of each label and whether all elements of its rows are true."""
+        return self._statistic("all")
+
+    def _median(self) -> Any:
+        """Return a record of each label and the medians over its rows."""
+        return self._statistic("median", q=0.5, method=MEDIAN)
+
+    def _quantile(self, q: Any, *, method: str = "linear") -> Any:
+        """Return a record of each label and the quantiles over its rows; `q` is one or an array."""
+        return self._statistic("quantile", q=_q(q), method=method)
+
+    def _nansum(self) -> Any:
+        """Return a record of each label and the sums of what is not missing."""
+        return self._statistic("nansum")
+
+    def _nanprod(self) -> Any:
+        """Return a record of each label and the products of what is not missing."""
+        return self._statistic("nanprod")
+
+    def _nanmean(self) -> Any:
+        """Return a record of each label and the means of what is not missing."""
+        return self._statistic("nanmean")
+
+    def _nanvar(self, *, ddof: int = 0) -> Any:
+        """Return a record of each label and the variances of what is not missing."""
+        return self._statistic("nanvar", ddof=ddof)
+
+    def _nanstd(self, *, ddof: int = 0) -> Any:
+        """Return a record of each label and the standard deviations of what is not missing."""
+        return self._statistic("nanstd", ddof=ddof)
+
+    def _nanmin(self) -> Any:
+        """Return a record of each label and the smallest elements that are not missing."""
+        return self._statistic("nanmin")
+
+    def _nanmax(self) -> Any:
+        """Return a record of each label and the greatest elements that are not missing."""
+        return self._statistic("nanmax")
+
+    def _nanargmin(self) -> Any:
+        """Return a record of each label and the rows with its smallest elements but NaN."""
+        return self._statistic("nanargmin")
+
+    def _nanargmax(self) -> Any:
+        """Return a record of each label and the rows with its greatest elements but NaN."""
+        return self._statistic("nanargmax")
+
+    def _nanmedian(self) -> Any:
+        """Return a record of each label and the medians of what is not missing."""
+        return self._statistic("nanmedian", q=0.5, method=MEDIAN, without_missing=True)
+
+    def _nanquantile(self, q: Any, *, method: str = "linear") -> Any:
+        """Return a record of each label and the quantiles of what is not missing."""
+        return self._statistic("nanquantile", q=_q(q), method=method, without_missing=True)
+
+    def _statistic(self, kind: str, **options: Any) -> Any:
+        node, keys, groups, _ = self._rows
+        columns, left = columns_of(node, kind, options, self._names)
+        found = statistics_of(keys, groups.found(), columns, kind, options)
+        whole = record({**self._labels(), **nested(found)}, 1)
+        if left:
+            names = {".".join(path): why for path, why in left.items()}
+            told = {name: f"has no {kind} of groups, since it {why}" for name, why in names.items()}
+            whole = whole.replaced(
+                fields=Fields(whole.fields.named, told),
+                meta=read_only_meta({LEFT_OUT: ", ".join(names)}),
+            )
+        return self._to_view(whole)
 
 
-def _advice(name: str, node: Node, verbs: list[str]) -> str:
+class _Made(NamedTuple):
+    """The rows of groups, their keys, which groups there are, and the rows in their order."""
+
+    node: Node
+    keys: Sequence[Key]
+    groups: Groups
+    order: _Order
+
+
+def _made(node: Node, keys: Sequence[Key], gaps: bool) -> _Made:
+    groups = Groups(keys, gaps)
+    return _Made(node, keys, groups, _Order(keys, groups))
+
+
+def _column(groups: Groups, name: str) -> Node:
+    table = groups.array()
+    return stored(PhotographSource(groups, table.shape, table.dtype).member(name), False)
+
+
+def _names_in(by: Any) -> list[str]:
+    """Return the names of fields that a stream is grouped by."""
+    names = [by] if isinstance(by, str) else list(by) if isinstance(by, (list, tuple)) else []
+    if not names or not all(isinstance(name, str) for name in names):
+        raise StreamError("a stream is read once, so it is grouped by the names of its fields")
+    return names
+
+
+def _q(q: Any) -> Any:
+    return q if type(q) in (int, float) else np.array(q)
+
+
+def _labels_in(table: np.ndarray) -> list[Any]:
+    """Return the label of each group, a tuple if there are several keys."""
+    columns = [table[name] for name in table.dtype.names or () if name != COUNT]
+    lists = [list(one) if one.dtype.kind in "mM" else one.tolist() for one in columns]
+    return lists[0] if len(lists) == 1 else list(zip(*lists, strict=True))
+
+
+def _advice(name: str, node: Node) -> str:
     """Return what to write for a name that groups have not."""
+    verbs = [verb for verb, own in vars(Grouped).items() if verb[0] == "_" and callable(own)]
+    verbs = [
+        verb for verb in verbs if verb[1] != "_" and verb not in ("_part", "_statistic", "_labels")
+    ]
     if name in node.fields:
         return f"a statistic has it, groups._mean()[{name!r}], and so have the rows of a label"
     if f"_{name}" in verbs:
         return f"did you mean ._{name}()?"
-    listing = ", ".join(verb for verb in verbs if verb not in ("_rows", "_statistic"))
+    listing = ", ".join(verbs)
     return f"their verbs are {listing}; `for label, rows in groups` has the rows of each"
 
 
-def _dtype_of(kind: str, part: Node) -> DType:
-    """Return the dtype of a statistic of a field, that of all rows."""
-    return in_records(result_dtype(kind, known_dtype(part)))
-
-
-def _has(kind: str, part: Node) -> bool:
-    """Whether there is a statistic of a field, as far as its dtype tells."""
-    try:
-        result_dtype(kind, known_dtype(part))
-    except TypeError:
-        return False
-    return known_dtype(part).kind != "V"
-
-
-def _without_statistic(kind: str, refused: dict[str, Node], others: list[str]) -> TypeError:
-    told = ", ".join(f"field {name!r} holds {known_dtype(part)}" for name, part in refused.items())
-    names = ", ".join(map(repr, others)) or "..."
-    return TypeError(
-        f"{kind} of groups: {told}; choose other fields with _select({names}) before _group"
-    )
-
-
 class _Order(Photograph):
-    """The numbers of the rows, those of each label together, in the order of the labels."""
+    """The numbers of the rows, those of each group together, in the order of the groups."""
 
-    __slots__ = ()
+    __slots__ = ("groups",)
+    parts = ("node", "groups")
     about = "groups"
 
+    def __init__(self, keys: Sequence[Key], groups: Groups) -> None:
+        super().__init__(with_keys(keys, {}))
+        self.groups = groups
+
     def find(self, node: Node) -> np.ndarray:
-        """Sort the rows by label."""
-        labels, _ = count_values(node, True)
-        codes = coder(labels)(evaluate(node))
-        rows = np.argsort(narrowed(codes, len(labels)), kind="stable")
+        """Sort the rows by their groups."""
+        groups = self.groups.found()
+        number = numbering(node, groups)
+        codes = np.concatenate([number(rows) for rows in blocks_of(node)])
+        rows = np.argsort(narrowed(codes, len(groups.table)), kind="stable")
         return rows[np.count_nonzero(codes == MISSING) :]
-
-
-class _Statistics(Table):
-    """One statistic of every field, a row for each label."""
-
-    __slots__ = ("by", "ddof", "kind")
-    about = "statistics of groups"
-
-    def __init__(self, by: Node, name: str, parts: dict[str, Node], kind: str, ddof: int) -> None:
-        fields = [(name, in_records(known_dtype(by)))]
-        for other, part in parts.items():
-            fields.append((other, _dtype_of(kind, part), known_shape(part)[1:]))  # type: ignore[arg-type]
-        super().__init__(record({name: by, **parts}, 1), np.dtype(fields))
-        self.by = name
-        self.kind = kind
-        self.ddof = ddof
-
-    def find(self, node: Node) -> np.ndarray:
-        """Read the labels, then all fields once."""
-        labels = possible_labels(field(node, self.by))
-        counts, states = self._states(node, labels)
-        there = counts > 0
-        found = np.empty(np.count_nonzero(there), self.dtype)
-        found[self.by] = labels[there]
-        errors = FloatErrors()
-        for name, state in states.items():
-            own = tuple(part[there] for part in state)
-            with errors.noting_in(self.kind):
-                grouping = grouping_of(self.kind, known_dtype(field(node, name)))
-                value = np.asarray(grouping.finish(own, {"ddof": self.ddof}))
-                found[name] = value.reshape(found[name].shape)
-        errors.report()
-        return found
-
-    def _states(self, node: Node, labels: np.ndarray) -> tuple[np.ndarray, dict[str, State]]:
-        """Return how many rows each label has, and of each field what they contribute."""
-        settle(node)
-        code = coder(labels)
-        parts = {name: field(node, name) for name in node.fields if name != self.by}
-        kinds = {name: grouping_of(self.kind, known_dtype(part)) for name, part in parts.items()}
-
-        def grouped(rows: slice) -> tuple[np.ndarray, dict[str, State]]:
-            block = Block(code(_rows(field(node, self.by), rows)), len(labels))
-            with np.errstate(all="ignore"):
-                states = {
-                    name: kind.part(block, _rows(parts[name], rows)) for name, kind in kinds.items()
-                }
-            return block.sizes, states
-
-        counts, totals = np.zeros(len(labels), np.int64), dict[str, State]()
-        for some, states in run_in_windows(grouped, _blocks(node), WINDOW, "groups"):
-            counts += some
-            with np.errstate(all="ignore"):
-                totals = (
-                    {n: kind.combine(totals[n], states[n]) for n, kind in kinds.items()}
-                    if totals
-                    else states
-                )
-        return counts, totals
-
-
-def _rows(node: Node, rows: slice) -> np.ndarray:
-    return evaluate(select(node, parse(rows, known_shape(node))))
-
-
-def _blocks(node: Node) -> list[slice]:
-    """Return the blocks of rows in which a record is read."""
-    (count,) = known_shape(node)
-    parts = [field(node, name) for name in node.fields]
-    row = sum(size_of(known_shape(part)[1:]) * known_dtype(part).itemsize for part in parts)
-    step = max(1, sizes.part_bytes // max(1, row))
-    return [slice(start, min(start + step, count)) for start in range(0, count, step)] or [slice(0)]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
-from dataview.compute import evaluate, row_blocks, run_blocks, run_in_windows, settle
+from dataview.compute import evaluate, row_blocks, run_in_windows, settle
 from dataview.index import Index
 from dataview.plan.build import stored
 from dataview.plan.fields import Attached, Fields
@@ -48,7 +50,8 @@ def _values_of(node: Node) -> Node:
     return rows.flat() if isinstance(rows, Ragged) else rows
 
 
-def _counted(array: np.ndarray) -> Counted:
+def counted(array: np.ndarray) -> Counted:
+    """Return the distinct values of an array, and how often each occurs."""
     if array.dtype.kind in "iu" and array.size > NARROW:
         low, high = int(array.min()), int(array.max())
         if high - low < NARROW:
@@ -60,9 +63,23 @@ def _counted(array: np.ndarray) -> Counted:
             (places,) = np.nonzero(counts)
             return (places + low).astype(array.dtype), counts[places]
     if array.dtype.hasobject:
-        values, codes = classes(array.reshape(-1))
-        return values, np.bincount(codes, minlength=len(values))
+        return _hashed(array.reshape(-1))
     return np.unique(array, return_counts=True)
+
+
+def _hashed(values: np.ndarray) -> Counted:
+    """Return the distinct values of objects, of which only these are compared by their order."""
+    try:
+        counts = Counter(values.tolist())
+    except TypeError:  # a list has an order, and no hash
+        found, codes = classes(values)
+        return found, np.bincount(codes, minlength=len(found))
+    some = np.empty(len(counts), values.dtype)
+    some[:] = list(counts)
+    found, codes = classes(some)
+    total = np.zeros(len(found), np.int64)
+    np.add.at(total, codes, np.fromiter(counts.values(), np.int64, len(counts)))
+    return found, total
 
 
 def merge(parts: Sequence[Counted]) -> Counted:
@@ -145,47 +162,26 @@ def count_values(node: Node, labels: bool) -> Counted:
     """Return the distinct values of a node, or its labels alone, reading it once."""
     settle(node)
 
-    def counted(index: Index) -> Counted:
-        block = evaluate(node, index)
-        if not labels or not may_be_missing(block.dtype):
-            return _counted(block)
-        return np.unique(block[is_present(block)], return_counts=True)
+    def count(index: Index) -> Counted:
+        return counted(evaluate(node, index))
 
-    indices = list(row_blocks(node))
-    runs = [_counted(np.empty(0, known_dtype(node)))]
-    blocks = run_in_windows(counted, indices, BLOCKS_PER_MERGE, "values")
-    while parts := list(itertools.islice(blocks, BLOCKS_PER_MERGE)):
+    values, counts = merged(count, list(row_blocks(node)), np.empty(0, known_dtype(node)))
+    if not labels or not may_be_missing(values.dtype):
+        return values, counts
+    present = is_present(values)
+    return values[present], counts[present]
+
+
+def merged(count: Callable[[Any], Counted], blocks: list[Any], nothing: np.ndarray) -> Counted:
+    """Return the distinct values of all blocks, and how often each occurs."""
+    runs = [counted(nothing)]
+    done = run_in_windows(count, blocks, BLOCKS_PER_MERGE, "values")
+    while parts := list(itertools.islice(done, BLOCKS_PER_MERGE)):
         runs.append(merge(parts))
         # Runs of like lengths are merged: each value is moved a few times only.
         while len(runs) > 1 and len(runs[-2][0]) <= 2 * len(runs[-1][0]):
             runs[-2:] = [merge(runs[-2:])]
     return merge(runs)
-
-
-def possible_labels(node: Node) -> np.ndarray:
-    """Return the labels of a node, or all integers near to them if these are few beside the rows.
-
-    To find the least and the greatest of them takes less time than to count each.
-    """
-    (count,) = known_shape(node)
-    if known_dtype(node).kind in "iu" and count:
-        settle(node)
-
-        def ends(index: Index) -> tuple[int, int]:
-            block = evaluate(node, index)
-            return int(block.min()), int(block.max())
-
-        lows, highs = zip(*run_blocks(ends, list(row_blocks(node))), strict=True)
-        low, high = min(lows), max(highs)
-        if high - low < min(NARROW, count // SPARSE):
-            own = known_dtype(node).newbyteorder("=")
-            found: np.ndarray = np.arange(high - low + 1).astype(own) + own.type(low)
-            return found
-    return count_values(node, True)[0]
-
-
-SPARSE = 64
-"""At least so many rows there are for each integer that may be a label."""
 
 
 class Distinct(Stream):

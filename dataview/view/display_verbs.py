@@ -158,7 +158,8 @@ def _asked(view: BaseView) -> Node | None:
     """
     node = node_of(view)
     is_once = isinstance(node, samples.Stream) and not node.samples.restarts
-    return declare.freeze(node) if is_seen(view) and not is_once else None
+    is_asked = show.is_shown(node) or (is_seen(view) and not is_once)
+    return declare.freeze(node) if is_asked else None
 
 
 def _count(n: Any) -> int:

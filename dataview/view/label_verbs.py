@@ -88,33 +88,29 @@ class LabelVerbs(BaseView):
             return like(self, tables.counted(node_of(self), known))
         return like(self, tables.distinct(node_of(self), True, labels=True))
 
-    def _group(self, by: Any) -> tables.Grouped:
+    def _group(self, by: Any, *, dropna: bool = True) -> tables.Grouped:
         """Return the rows grouped by label: pairs of label and view, and statistics of all groups.
 
-        `by` is the name of a field, or other data with a label for each row.
+        `by` is the name of a field or a list of names, or labels of the rows, or a mapping that
+        gives such labels names. Rows that lack a label are in no group; with `dropna=False` they
+        are in the last one.
 
         >>> import dataview as dv
         >>> d = dv.View(x=[1.0, 2.0, 4.0], label=["b", "a", "b"])
-        >>> d._group(by="label")._mean()._asdict()
-        {'label': array(['a', 'b'], dtype='<U1'), 'x': array([2. , 2.5])}
+        >>> d._group(by="label")._mean()
+        View of 2 rows, 24 B, computed, read-only
+          label        x
+          <U1    float64
+          a          2.0
+          b          2.5
         """
-        names = cast(Any, self)._fields()
-        if (
-            isinstance(by, (list, tuple))
-            and by
-            and all(isinstance(name, str) and name in names for name in by)
-        ):
-            raise TypeError(f"_group takes one field or one label for each row; got {by!r}")
-        name = by if isinstance(by, str) else "label"
-        own = None if isinstance(by, str) else node_from(by).label
-        is_field = isinstance(by, str) or (own is not None and own.names[-1] == name)
-        if name in names and not is_field:
-            raise ValueError(
-                "labels from elsewhere become the field 'label' of a statistic, and there is one "
-                "already; choose another name for it with _rename(label=...)"
+
+        def to_node(part: Any) -> Node:
+            return (
+                node_of(cast(Any, self)._field(part)) if isinstance(part, str) else node_from(part)
             )
-        source = cast(Any, self)._field(by) if isinstance(by, str) else by
-        return tables.Grouped(node_of(self), tables.in_labels(node_from(source)), name, viewed)
+
+        return tables.Grouped(node_of(self), by, dropna, to_node, viewed)
 
     def _join(self, other: Any, on: str | tuple[str, str], missing: str = "error") -> Self:
         """Return the fields with those of the row of `other` that has the same key.

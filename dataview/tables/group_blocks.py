@@ -1,0 +1,191 @@
+"""The rows of a block by their groups, and sums of these that are exact to a stated error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from dataview.compute import result_dtype
+from dataview.plan.kinds import size_of
+from dataview.plan.node import DType
+from dataview.tables.coding import MISSING, narrowed
+
+DEPTH = 64
+"""So many numbers of a label are added in double at most; what they add up to has more digits.
+
+So the error of a sum is at most DEPTH eps times the sum of the absolute values, however many rows
+there are, where long doubles have more digits than doubles.
+"""
+
+PIECE = 1 << 14
+"""So many rows are added at a time, or more of many labels: all of them stay in a near cache."""
+
+
+AMONG = 16
+"""Among so many rows for each label there is most often one of each."""
+
+
+class Block:
+    """The rows of a block, by their codes, and how many rows each label has.
+
+    The rows come in pieces, and a piece in lanes, such that a label has few rows of a lane: the
+    key of a row is its code, plus the number of labels for each lane before its own.
+    """
+
+    def __init__(self, codes: np.ndarray, count: int, start: int = 0) -> None:
+        self.kept = None if codes.min(initial=0) >= 0 else codes != MISSING
+        self.start = start
+        self._numbers: np.ndarray | None = None
+        self.codes = codes if self.kept is None else codes[self.kept]
+        self.count = count
+        rows = max(DEPTH, DEPTH // 4 * count)
+        self._lanes = max(1, PIECE // rows)
+        self._step = self._lanes * rows
+        lanes = np.arange(self._lanes if self._lanes > 1 else 0)
+        self._offsets = np.repeat(lanes * count, rows)
+        self._order: np.ndarray | None = None
+        self.sizes = np.zeros(count, np.int64)
+        self._deep: list[bool] = []
+        for piece in self._pieces():
+            counts = np.bincount(self._keys(piece), minlength=self._lanes * count)
+            self.sizes += counts if self._lanes == 1 else self._of_lanes(counts, np.int64)
+            self._deep.append(counts.max(initial=0) > DEPTH)
+
+    def _pieces(self) -> list[slice]:
+        step = self._step
+        return [slice(start, start + step) for start in range(0, len(self.codes), step)]
+
+    def _keys(self, piece: slice) -> np.ndarray:
+        codes = self.codes[piece]
+        return codes if self._lanes == 1 else codes + self._offsets[: len(codes)]
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """The numbers of the rows that have a label, among all rows."""
+        if self._numbers is None:
+            size = len(self.codes)
+            rows = np.arange(size) if self.kept is None else np.flatnonzero(self.kept)
+            self._numbers = rows + self.start
+        return self._numbers
+
+    def of_elements(self, mask: np.ndarray) -> Block:
+        """Return the elements of columns where a mask is true, a label for each of its columns."""
+        width = mask.shape[1]
+        rows, columns = np.nonzero(mask) if width != 1 else (np.flatnonzero(mask[:, 0]), 0)
+        found = Block(self.codes[rows] * width + columns, self.count * width)
+        found._numbers = self.numbers[rows]
+        return found
+
+    def columns(self, values: np.ndarray) -> np.ndarray:
+        """Return the values of the rows that have a label, each as a row of columns."""
+        if not values.dtype.isnative:
+            values = values.astype(values.dtype.newbyteorder("="))
+        values = values if self.kept is None else values[self.kept]
+        return values.reshape(len(values), size_of(values.shape[1:]))
+
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """Return the sums of columns over the rows of each label; those of floats are wide."""
+        if values.dtype.kind in "biu":
+            dtype = result_dtype("sum", values.dtype)
+            return self.reduced(np.add, values, np.zeros((self.count, values.shape[1]), dtype))
+        if values.dtype.kind == "c":
+            parts = self.sums(np.ascontiguousarray(values).view(values.real.dtype))
+            return parts.view(widest_of(values.dtype))
+        found = np.zeros((self.count, values.shape[1]), widest_of(values.dtype))
+        if values.dtype.itemsize > 8 or values.shape[1] > FEW:
+            _add_sorted(self.codes, values, found)
+        else:
+            for column in range(values.shape[1]):
+                self._add_column(values[:, column], found[:, column])
+        far = self.left_range(values, found)
+        if far.any():
+            again = np.logical_or.reduce(far, axis=1)
+            found[again], rows = 0, again[self.codes]
+            _add_sorted(self.codes[rows], values[rows].astype(found.dtype), found)
+        return found
+
+    def left_range(self, values: np.ndarray, found: np.ndarray) -> np.ndarray:
+        """Return which results are not finite because of a step, and not because of the values."""
+        far: np.ndarray = ~np.isfinite(found)
+        for column in np.flatnonzero(far.any(axis=0)):
+            for odd in (np.isnan, np.isinf):
+                given = np.bincount(self.codes, odd(values[:, column]), self.count) > 0
+                far[:, column] &= ~(given & odd(found[:, column]))
+        return far
+
+    def _add_column(self, values: np.ndarray, out: np.ndarray) -> None:
+        for piece, deep in zip(self._pieces(), self._deep, strict=True):
+            if deep:
+                _add_sorted(self.codes[piece], values[piece, None], out[:, None])
+                continue
+            found = np.bincount(self._keys(piece), values[piece], self._lanes * self.count)
+            out += found if self._lanes == 1 else self._of_lanes(found, out.dtype)
+
+    def _of_lanes(self, found: np.ndarray, dtype: Any) -> np.ndarray:
+        """Return the sums of the labels, from those of each lane."""
+        total: np.ndarray = found.reshape(self._lanes, self.count).sum(axis=0, dtype=dtype)
+        return total
+
+    def some_of_each(self, values: np.ndarray, dtype: DType) -> np.ndarray:
+        """Return the values of a row of each label, 0 for a label without rows."""
+        found = np.zeros((self.count, values.shape[1]), dtype)
+        some = slice(-AMONG * self.count, None)  # most often every label has a row among the last
+        found[self.codes[some]] = values[some]
+        seen = np.zeros(self.count, bool)
+        seen[self.codes[some]] = True
+        if (self.sizes[~seen] > 0).any():
+            found[self.codes] = values
+        return found
+
+    def rows_of_each(self, values: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield each label that has rows, and these rows."""
+        ordered = values[self._sorted()]
+        stops = np.cumsum(self.sizes)
+        for label in np.flatnonzero(self.sizes).tolist():
+            yield label, ordered[stops[label] - self.sizes[label] : stops[label]]
+
+    def _sorted(self) -> np.ndarray:
+        """Return the rows in the order of their labels."""
+        if self._order is None:
+            self._order = np.argsort(narrowed(self.codes, self.count), kind="stable")
+        return self._order
+
+    def reduced(self, ufunc: np.ufunc, values: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """Reduce the rows of each label; a label without rows keeps what is in `out`."""
+        (present,) = np.nonzero(self.sizes)
+        if len(present):
+            starts = (np.cumsum(self.sizes) - self.sizes)[present]
+            ordered = values[self._sorted()].astype(out.dtype, copy=False)
+            out[present] = ufunc.reduceat(ordered, starts, axis=0)
+        return out
+
+
+FEW = 4
+"""Up to so many columns are added one by one, more of them row by row."""
+
+
+def widest_of(dtype: DType) -> DType:
+    """Return the widest dtype of floats, or of complex numbers."""
+    return np.result_type(dtype, np.longdouble)
+
+
+def _add_sorted(codes: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
+    """Add rows to those of their labels in `out`, at most DEPTH of them before it has more digits.
+
+    >>> out = np.zeros((2, 1), np.longdouble)
+    >>> _add_sorted(np.array([1, 0, 1]), np.array([[1.0], [2.0], [4.0]]), out)
+    >>> out.tolist() == [[2.0], [5.0]]
+    True
+    """
+    if not len(codes):
+        return
+    if (codes[1:] < codes[:-1]).any():
+        order = np.argsort(narrowed(codes, len(out)), kind="stable")
+        codes, values = codes[order], values[order]
+    starts = np.append(0, np.flatnonzero(codes[1:] != codes[:-1]) + 1)
+    cuts = np.union1d(starts, np.arange(0, len(codes), DEPTH))
+    double = np.result_type(values.dtype, np.float64)
+    few = np.add.reduceat(values.astype(double, copy=False), cuts, axis=0).astype(out.dtype)
+    out[codes[starts]] += np.add.reduceat(few, np.searchsorted(cuts, starts), axis=0)

@@ -1,0 +1,108 @@
+"""Medians and quantiles of groups: as many groups as fit in memory are read at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from dataview.compute import MEDIAN, quantiles_by_group, run_blocks
+from dataview.index.sizes import sizes
+from dataview.plan.build import field
+from dataview.plan.kinds import known_dtype, known_shape, size_of
+from dataview.plan.node import Node
+from dataview.plan.operations import is_present
+from dataview.tables.keys import blocks_of, read
+
+QUANTILES = ("median", "quantile", "nanmedian", "nanquantile")
+
+
+def group_quantiles(
+    node: Node,
+    number: Callable[[slice], np.ndarray],
+    counts: np.ndarray,
+    options: Mapping[str, Any],
+    found: np.ndarray,
+) -> None:
+    """Put the quantiles of each field of `found`, and of each group of so many rows, there.
+
+    A group is in memory as a whole, however large it is.
+    """
+    names = found.dtype.names or ()
+    if not size_of(np.shape(options["q"])) or not len(found):
+        return
+    parts = {name: field(node, name) for name in names}
+    masks = {name: field(node, f"mask {name}") for name in names if f"mask {name}" in node.fields}
+    row = sum(size_of(known_shape(p)[1:]) * known_dtype(p).itemsize for p in parts.values())
+    for first, stop in _batches(counts, max(1, sizes.quantile_bytes // 2 // max(1, row))):
+
+        def some(rows: slice, first: int = first, stop: int = stop) -> list[np.ndarray]:
+            codes = number(rows)
+            there = (codes >= first) & (codes < stop)
+            columns = [read(part, rows)[there] for part in parts.values()]
+            return [codes[there] - first, *columns, *(read(m, rows)[there] for m in masks.values())]
+
+        pieces = zip(*run_blocks(some, blocks_of(node)), strict=True)
+        codes, *columns = map(np.concatenate, pieces)
+        present = dict(zip(masks, columns[len(parts) :], strict=True))
+        for name, values in zip(names, columns[: len(parts)], strict=True):
+            there = present.get(name)
+            own = found[name][first:stop]
+            found[name][first:stop] = _of(values, codes, there, stop - first, options).reshape(
+                own.shape
+            )
+
+
+def _batches(counts: np.ndarray, most: int) -> Iterator[tuple[int, int]]:
+    """Yield ranges of groups that have at most so many rows together, or are one.
+
+    >>> list(_batches(np.array([3, 2, 9, 1]), 5))
+    [(0, 2), (2, 3), (3, 4)]
+    """
+    ends = np.cumsum(counts)
+    first = 0
+    while first < len(counts):
+        before = int(ends[first - 1]) if first else 0
+        stop = max(first + 1, int(np.searchsorted(ends, before + most, "right")))
+        yield first, stop
+        first = stop
+
+
+def _of(
+    values: np.ndarray,
+    codes: np.ndarray,
+    there: np.ndarray | None,
+    count: int,
+    options: Mapping[str, Any],
+) -> np.ndarray:
+    """Return the quantiles of each group: a row for each, with an axis for several `q`."""
+    columns = values.reshape(len(values), size_of(values.shape[1:]))
+    if columns.dtype == bool:  # of which NumPy has medians
+        columns = columns.astype(float)
+    width = columns.shape[1]
+    groups = (codes[:, None] * width + np.arange(width)).reshape(-1)
+    flat = columns.reshape(-1)
+    if options.get("without_missing"):
+        present = is_present(flat)
+        if there is not None:
+            present &= np.repeat(there, width)
+        flat, groups = flat[present], groups[present]
+    q, method = options["q"], options["method"]
+    of_groups = _of_objects if flat.dtype.hasobject else quantiles_by_group
+    found = of_groups(flat, groups, count * width, q, method)
+    return np.moveaxis(found.reshape(-1, count, width), 0, 1)
+
+
+def _of_objects(
+    values: np.ndarray, groups: np.ndarray, count: int, q: Any, method: Any
+) -> np.ndarray:
+    """Return quantiles of the objects of each group, a column for each; None of no objects."""
+    counts = np.bincount(groups, minlength=count)
+    found = np.full((np.size(q), count), None, object)
+    rows = np.split(np.argsort(groups, kind="stable"), np.cumsum(counts)[:-1])
+    for group in np.flatnonzero(counts).tolist():
+        own = values[rows[group]]
+        value = np.median(own) if method == MEDIAN else np.quantile(own, q, method=method)
+        found[:, group] = np.reshape(value, -1)
+    return found

@@ -1,0 +1,284 @@
+"""Statistics of all groups in one pass over the data: which fields have them, and their values."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from numbers import Number
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dataview.compute import (
+    FloatErrors,
+    evaluate,
+    quantile_dtype,
+    result_dtype,
+    run_in_windows,
+    settle,
+)
+from dataview.errors import RaggedError, error_at
+from dataview.index import parse
+from dataview.plan.build import field, record, select, stored
+from dataview.plan.gaps import masks_in
+from dataview.plan.kinds import Record, known_dtype, known_shape
+from dataview.plan.node import DType, Node
+from dataview.plan.operations import is_present
+from dataview.plan.photographs import Photograph, PhotographSource
+from dataview.plan.places import present_in
+from dataview.plan.ragged import Ragged
+from dataview.samples import is_ragged, warn_of_gaps
+from dataview.tables.group_blocks import Block
+from dataview.tables.group_quantiles import QUANTILES, group_quantiles
+from dataview.tables.groupings import TEXTS, State, grouping_of
+from dataview.tables.keys import COUNT, Found, Key, blocks_of, numbering, read, with_keys
+from dataview.tables.unique import in_records
+
+WINDOW = 32
+"""How many blocks are grouped before they are combined, which bounds the memory of a pass."""
+
+LOOKED_AT = 1000
+"""So many objects of a field are looked at, whether they are numbers."""
+
+Path = tuple[str, ...]
+
+
+class Column(NamedTuple):
+    """A field whose statistic is taken, and where there are data, if a mask tells."""
+
+    node: Node
+    mask: Node | None
+    dtype: DType
+
+
+def columns_of(
+    node: Node, kind: str, options: Mapping[str, Any], without: Sequence[str]
+) -> tuple[dict[Path, Column], dict[Path, str]]:
+    """Return the fields that have a statistic, and why others have none."""
+    found, left = dict[Path, Column](), dict[Path, str]()
+    for path, part, mask in _fields_of(node, (), without):
+        why = _why_not(kind, part, node)
+        if why is not None:
+            left[path] = why
+            continue
+        try:
+            dtype = _dtype_of(kind, part, mask, options)
+        except TypeError:
+            left[path] = f"holds {known_dtype(part)}"
+            continue
+        if mask is None or not kind.startswith("nan"):
+            warn_of_gaps(part)
+            mask = None
+        found[path] = Column(part, mask, dtype)
+    if not found:
+        raise _without_statistic(kind, left)
+    return found, left
+
+
+def _fields_of(
+    node: Node, path: Path, without: Sequence[str] = ()
+) -> Iterator[tuple[Path, Node, Node | None]]:
+    """Yield the fields of a record and of records in it, with their masks, which are no fields."""
+    if not node.fields.named:
+        yield ("value",), node, present_in(node) if not isinstance(node, Ragged) else None
+        return
+    masks = masks_in(node.fields)
+    for name in node.fields:
+        if name in without or name in masks.values():
+            continue
+        part = field(node, name)
+        if isinstance(part, Record):
+            yield from _fields_of(part, (*path, name))
+            continue
+        own = field(node, masks[name]) if name in masks else None
+        yield (*path, name), part, own
+
+
+def _why_not(kind: str, part: Node, whole: Node) -> str | None:
+    """Return why there is no statistic of a field, None if its dtype has one."""
+    plain = kind.removeprefix("nan")
+    if is_ragged(part):
+        return "has rows that differ in length"
+    if part.count != whole.count:
+        return "does not follow the rows"
+    dtype = known_dtype(part)
+    has_order = plain in ("min", "max")
+    if dtype.kind == "V" or (dtype.kind in TEXTS and not has_order):
+        return f"holds {dtype}"
+    if dtype.kind == "O" and not has_order and (plain[:3] == "arg" or not _are_numbers(part)):
+        return "holds objects that are no numbers"
+    return None
+
+
+def _are_numbers(part: Node) -> bool:
+    """Whether the first objects of a field are numbers, or durations: none is missing, or some."""
+    rows = evaluate(select(part, parse(slice(LOOKED_AT), known_shape(part))))
+    values = rows[is_present(rows)].tolist()
+    return bool(values or not len(rows)) and all(map(_is_number, values))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (Number, datetime.timedelta, np.ndarray))
+
+
+def _dtype_of(kind: str, part: Node, mask: Node | None, options: Mapping[str, Any]) -> DType:
+    """Return the dtype of a statistic of a field, that of all rows."""
+    own, plain = known_dtype(part), kind.removeprefix("nan")
+    if kind in QUANTILES:
+        own = np.dtype(float) if own.kind == "b" and kind.endswith("median") else own
+        return quantile_dtype((9,), (0,), own, options)
+    if own.kind in "US" and plain in ("min", "max"):
+        return own
+    if mask is not None and kind in ("nanmin", "nanmax") and own.kind in "biu":
+        return np.dtype(float)  # has NaN where all is missing
+    if plain in ("any", "all"):
+        return np.dtype(bool)
+    return in_records(result_dtype(plain if own.hasobject else kind, own))
+
+
+def _without_statistic(kind: str, left: Mapping[Path, str]) -> Exception:
+    told = ", ".join(f"field {'.'.join(path)!r} {why}" for path, why in left.items())
+    error = RaggedError if any("length" in why for why in left.values()) else TypeError
+    return error(
+        f"no field has a {kind} of groups: {told or 'all are keys'}; _astype makes other values, "
+        "_pad(value) fills rows up, and _counts() tells how many rows each group has"
+    )
+
+
+# --- the values --------------------------------------------------------------------------------
+
+
+def statistics_of(
+    keys: Sequence[Key],
+    groups: Found,
+    columns: Mapping[Path, Column],
+    kind: str,
+    options: Mapping[str, Any],
+) -> dict[Path, Node]:
+    """Return the nodes of a statistic of each field, with a row for each group of a table."""
+    photograph = Statistics(keys, groups, columns, kind, dict(options))
+    whole = PhotographSource(photograph, (len(groups.table),), photograph.dtype)
+    found: dict[Path, Node] = {}
+    for number, (path, column) in enumerate(columns.items()):
+        node = stored(whole.member(str(number)), False)
+        windows = column.node.fields.windows_only(0, lambda axis: axis > 0)
+        found[path] = (
+            node.replaced(fields=windows) if windows.named and kind not in QUANTILES else node
+        )
+    return found
+
+
+def nested(parts: Mapping[Path, Node]) -> dict[str, Node]:
+    """Return nodes by their names, records of those that are inside others."""
+    found: dict[str, Any] = {}
+    for path in parts:
+        name = path[0]
+        if name not in found:
+            inner = {other[1:]: node for other, node in parts.items() if other[0] == name}
+            found[name] = parts[path] if len(path) == 1 else record(nested(inner), 1)
+    return found
+
+
+class Statistics(Photograph):
+    """One statistic of every field, a row for each group."""
+
+    __slots__ = ("dtype", "groups", "kind", "names", "options")
+    about = "statistics of groups"
+    is_shown = True
+
+    def __init__(
+        self,
+        keys: Sequence[Key],
+        groups: Found,
+        named: Mapping[Path, Column],
+        kind: str,
+        options: dict[str, Any],
+    ) -> None:
+        columns = list(named.values())
+        several = np.shape(options["q"]) if "q" in options else ()
+        fields = [
+            (str(n), column.dtype, (*several, *known_shape(column.node)[1:]))
+            for n, column in enumerate(columns)
+        ]
+        parts = {str(n): column.node for n, column in enumerate(columns)}
+        masks = {f"mask {n}": c.mask for n, c in enumerate(columns) if c.mask is not None}
+        super().__init__(with_keys(keys, {**parts, **masks}))
+        self.dtype = np.dtype(fields)
+        self.groups, self.kind, self.options = groups, kind, options
+        self.names = {str(n): ".".join(path) for n, path in enumerate(named)}
+
+    def find(self, node: Node) -> np.ndarray:
+        """Read all fields: once, and for quantiles of large data as often as memory needs it."""
+        settle(node)
+        number, table = numbering(node, self.groups), self.groups.table
+        found = np.empty(len(table), self.dtype)
+        if self.kind in QUANTILES:
+            group_quantiles(node, number, table[COUNT], self.options, found)
+            return found
+        names = self.dtype.names or ()
+        states = self._states(node, number) if len(found) else {}
+        errors = FloatErrors()
+        for name, state in states.items():
+            with errors.noting_in(self.kind):
+                own = known_dtype(field(node, name))
+                value = np.asarray(grouping_of(self.kind, own).finish(state, self.options))
+                found[name] = value.reshape(found[name].shape)
+        errors.report()
+        assert len(states) in (0, len(names))
+        return found
+
+    def _states(self, node: Node, number: Any) -> dict[str, State]:
+        """Return what the rows of each group contribute to the statistic of each field."""
+        names = self.dtype.names or ()
+        parts = {name: field(node, name) for name in names}
+        kinds = {name: grouping_of(self.kind, known_dtype(part)) for name, part in parts.items()}
+        masks = {
+            name: field(node, f"mask {name}") for name in names if f"mask {name}" in node.fields
+        }
+        count = len(self.groups.table)
+
+        def grouped(rows: slice) -> tuple[np.ndarray, dict[str, State]]:
+            block = Block(number(rows), count, rows.start or 0)
+            with np.errstate(all="ignore"):
+                return block.sizes, {name: contributed(name, block, rows) for name in names}
+
+        def contributed(name: str, block: Block, rows: slice) -> State:
+            values = _values(parts[name], masks.get(name), rows)
+            try:
+                return kinds[name].part(block, values)
+            except Exception as error:  # of objects, which may be anything
+                raise error_at(
+                    error, f"{self.kind} of groups, field {self.names[name]!r}"
+                ) from error
+
+        sizes, totals = np.zeros(count, np.int64), dict[str, State]()
+        for some, states in run_in_windows(grouped, blocks_of(node), WINDOW, "groups"):
+            sizes += some
+            with np.errstate(all="ignore"):
+                totals = (
+                    {n: kind.combine(totals[n], states[n]) for n, kind in kinds.items()}
+                    if totals
+                    else states
+                )
+        _check_rows(sizes, self.groups.table)
+        return totals
+
+
+def _values(part: Node, mask: Node | None, rows: slice) -> np.ndarray:
+    """Return values of some rows, with their masks as pairs if there are any."""
+    values = read(part, rows)
+    if mask is None:
+        return values
+    there = read(mask, rows).reshape(-1, *[1] * (values.ndim - 1))
+    found = np.empty(values.shape, [("value", values.dtype), ("mask", bool)])
+    found["value"], found["mask"] = values, there
+    return found
+
+
+def _check_rows(sizes: np.ndarray, table: np.ndarray) -> None:
+    """Raise if a group has no rows left: other labels were written since the groups were made."""
+    if not sizes.all():
+        gone = table[[name for name in table.dtype.names or () if name != COUNT]][sizes == 0][0]
+        raise ValueError(
+            f"no row is in the group {gone.item()} any more; make the groups anew with _group"
+        )

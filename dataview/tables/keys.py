@@ -1,0 +1,371 @@
+"""What rows are grouped by: one key or several, which groups there are, and the group of each row.
+
+Groups have numbers in ascending order of their labels, those of the first key first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dataview.compute import evaluate, settle
+from dataview.errors import RaggedError
+from dataview.index import parse
+from dataview.index.sizes import sizes
+from dataview.plan.build import field, record, select
+from dataview.plan.gaps import MASK, masks_in
+from dataview.plan.kinds import Record, known_dtype, known_shape, size_of
+from dataview.plan.node import Node
+from dataview.plan.operations import is_present
+from dataview.plan.photographs import Photograph
+from dataview.plan.places import present_in
+from dataview.plan.ragged import Ragged
+from dataview.tables.coding import MISSING, Code, classes, coder
+from dataview.tables.labels import checked_codes, label_node
+from dataview.tables.unique import Counted, counted, in_records, merged
+
+ToNode = Callable[[Any], Node]
+"""Makes a node of a name of a field, or of other data."""
+
+UNNAMED = "label"
+"""The name of labels that have none."""
+
+COUNT = "count"
+
+
+class Key(NamedTuple):
+    """A column of labels, and where there are any, if a mask tells."""
+
+    name: str
+    node: Node
+    mask: Node | None
+
+
+# --- what a user gives -------------------------------------------------------------------------
+
+
+def keys_of(node: Node, by: Any, to_node: ToNode) -> list[Key]:
+    """Return the keys that a user gives: names, labels, several of them, or under other names."""
+    if isinstance(by, Mapping):
+        given = [_key(node, part, to_node, str(name)) for name, part in by.items()]
+    elif _are_several(node, by):
+        given = [_key(node, part, to_node) for part in by]
+    else:
+        own = to_node(by)
+        is_record = isinstance(own, Record) and not isinstance(by, str)
+        masks = set(masks_in(own.fields).values())
+        given = (
+            [
+                _key(own, name, lambda name: field(own, name))
+                for name in own.fields
+                if name not in masks
+            ]
+            if is_record
+            else [_key(node, by, to_node)]
+        )
+    if not given:
+        raise ValueError("by= names one key at least")
+    names = [key.name for key in given]
+    if len(set(names)) < len(names):
+        raise ValueError(f"the keys of groups have different names; got {names}")
+    return given
+
+
+def _are_several(node: Node, by: Any) -> bool:
+    """Whether these are keys, and not the labels of the rows."""
+    if not isinstance(by, (list, tuple)) or not by:
+        return False
+    if any(isinstance(part, Node) or getattr(part, "shape", ()) for part in by):
+        return True
+    if not all(isinstance(part, str) for part in by):
+        return False
+    return len(by) != node.count or all(part in node.fields for part in by)
+
+
+def _key(node: Node, by: Any, to_node: ToNode, name: str | None = None) -> Key:
+    own = to_node(by)
+    is_field = isinstance(by, str)
+    known = by if is_field else own.label.names[-1] if own.label else UNNAMED
+    if not is_field and name is None and known in node.fields and own.label is None:
+        raise ValueError(
+            f"labels from elsewhere become the field {UNNAMED!r} of a statistic, and there is one "
+            f"already; choose another name for it with _rename({UNNAMED}=...), or give the labels "
+            "a name, as in by={'name': labels}"
+        )
+    mask = masks_in(node.fields).get(by) if is_field else None
+    present = present_in(own) if mask is None else field(node, mask)
+    return Key(name or known, _line(node, own, name or known), present)
+
+
+def _line(node: Node, own: Node, name: str) -> Node:
+    """Return labels as an array of one for each row, or raise."""
+    if isinstance(own, Ragged):
+        raise RaggedError(
+            f"rows are grouped by one label each; those of {name!r} differ in length, and _map "
+            "makes a label of each"
+        )
+    if isinstance(own, Record):
+        raise TypeError(
+            f"rows are grouped by one label each, and {name!r} has the fields {[*own.fields]}; "
+            f"group by some of them, as in by=d.{name}"
+        )
+    rows, labels = known_shape(node)[:1], known_shape(own)
+    if labels[:1] != rows or size_of(labels[1:]) != 1 or not rows:
+        raise ValueError(
+            f"rows are grouped by one label each: there are {rows} rows, and labels of "
+            f"shape {labels}"
+        )
+    return (
+        own
+        if len(labels) == 1
+        else select(own, parse((slice(None), *[0] * len(labels[1:])), labels))
+    )
+
+
+# --- in nodes ----------------------------------------------------------------------------------
+
+
+def with_keys(keys: Sequence[Key], others: Mapping[str, Node]) -> Node:
+    """Return the record of keys and other columns of the same rows."""
+    parts: dict[str, Node] = {}
+    for number, key in enumerate(keys):
+        parts[f"key {number}"] = key.node
+        if key.mask is not None:
+            parts[f"key {number}{MASK}"] = key.mask
+    return record({**parts, **others}, 1)
+
+
+def _keys_in(node: Node, count: int) -> list[Key]:
+    """Return the keys of a record that `with_keys` has made."""
+    names = [f"key {number}" for number in range(count)]
+    masks = [f"{name}{MASK}" for name in names]
+    return [
+        Key(name, field(node, name), field(node, mask) if mask in node.fields else None)
+        for name, mask in zip(names, masks, strict=True)
+    ]
+
+
+def blocks_of(node: Node) -> list[slice]:
+    """Return the blocks of rows in which a record is read."""
+    (count,) = known_shape(node)
+    parts = [field(node, name) for name in node.fields]
+    row = sum(size_of(known_shape(part)[1:]) * known_dtype(part).itemsize for part in parts)
+    step = max(1, sizes.part_bytes // max(1, row))
+    return [slice(start, min(start + step, count)) for start in range(0, count, step)] or [slice(0)]
+
+
+def read(node: Node, rows: slice) -> np.ndarray:
+    """Return some rows of a column."""
+    return evaluate(select(node, parse(rows, known_shape(node))))
+
+
+# --- which groups there are --------------------------------------------------------------------
+
+
+class Groups(Photograph):
+    """Which groups there are, and how many rows each has: a table with a row for each.
+
+    With `gaps`, what is missing in a key is a label too, the last.  `labels` are those of each key,
+    also of rows that lack another one.
+    """
+
+    __slots__ = ("gaps", "keys", "labels")
+    about = "groups"
+    is_shown = True
+
+    def __init__(self, keys: Sequence[Key], gaps: bool) -> None:
+        super().__init__(with_keys(keys, {}))
+        self.keys = len(keys)
+        self.gaps = gaps
+        self.labels: Sequence[np.ndarray] = ()
+
+    def find(self, node: Node) -> np.ndarray:
+        """Read the keys: once, and several once more to see which labels occur together."""
+        settle(node)
+        keys = _keys_in(node, self.keys)
+        found = [_labels_of(key) for key in keys]
+        labels = [values for values, _ in found]
+        if len(keys) == 1:
+            counts = found[0][1]
+            more = known_shape(keys[0].node)[0] - int(counts.sum())
+            has_more = bool(self.gaps and more)
+            numbers = np.arange(len(counts) + has_more)
+            counts = np.append(counts, [more] * has_more)
+        else:
+            number = Numbering(keys, labels, self.gaps)
+
+            def count(rows: slice) -> Counted:
+                codes = number(rows)
+                return counted(codes[codes != MISSING])
+
+            numbers, counts = merged(count, blocks_of(node), np.empty(0, np.int64))
+        self.labels = labels
+        return _table(labels, numbers, counts, self.gaps)
+
+    def found(self) -> Found:
+        """Return what was found, such that it can be kept without the data."""
+        return Found(self.array(), self.labels, self.gaps)
+
+
+class Found(NamedTuple):
+    """The table of groups, the labels of each key, and whether what is missing is one."""
+
+    table: np.ndarray
+    labels: Sequence[np.ndarray]
+    gaps: bool
+
+
+def _labels_of(key: Key) -> Counted:
+    """Return the labels of a key, ascending, and how many rows have each."""
+    known = label_node(key.node)
+
+    def count(rows: slice) -> Counted:
+        values = read(key.node, rows)
+        if key.mask is not None:
+            values = values[read(key.mask, rows)]
+        return counted(values)
+
+    values, counts = merged(count, blocks_of(key.node), np.empty(0, known_dtype(key.node)))
+    if known is None:
+        present = is_present(values)
+        return values[present], counts[present]
+    own = np.asarray(evaluate(known))
+    there = checked_codes(values, len(own)) != MISSING
+    labels, places = classes(own[values[there]])
+    return labels, np.bincount(places, counts[there], len(labels)).astype(np.int64)
+
+
+def _table(
+    labels: Sequence[np.ndarray], numbers: np.ndarray, counts: np.ndarray, gaps: bool
+) -> np.ndarray:
+    """Return the labels and the number of rows of each group, from the numbers of combinations."""
+    columns = []
+    for own in reversed(labels):
+        size = len(own) + gaps
+        numbers, places = np.divmod(numbers, max(1, size))
+        columns.append(_at(own, places))
+    columns = columns[::-1]
+    dtypes = [(str(n), in_records(column.dtype)) for n, column in enumerate(columns)]
+    found = np.empty(len(counts), [*dtypes, (COUNT, np.int64)])
+    for n, column in enumerate(columns):
+        found[str(n)] = column
+    found[COUNT] = counts
+    return found
+
+
+def _at(labels: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Return labels by their numbers, of which the one after the last is for what is missing."""
+    gone = places == len(labels)
+    if not gone.any():
+        return np.asarray(labels[places])
+    kind = labels.dtype.kind
+    none = {"f": np.nan, "c": np.nan, "m": "NaT", "M": "NaT"}.get(kind)
+    found = np.empty(len(places), labels.dtype if kind in "fcmM" else object)
+    found[gone] = none
+    found[~gone] = labels[places[~gone]]
+    return found
+
+
+# --- the group of each row ---------------------------------------------------------------------
+
+
+class Numbering:
+    """The number of each row among all combinations of labels of some keys, -1 for none."""
+
+    def __init__(self, keys: Sequence[Key], labels: Sequence[np.ndarray], gaps: bool) -> None:
+        self._keys, self._labels, self._gaps = keys, labels, gaps
+        self._sizes = [len(own) + gaps for own in labels]
+        self.count = math.prod(self._sizes)
+        if self.count >= 1 << 62:
+            raise ValueError(
+                f"the keys have {' x '.join(map(str, self._sizes))} combinations, which are too "
+                "many; group by fewer keys, or by _codes() of what is most distinct"
+            )
+        self._codes = [_code_of(key, own) for key, own in zip(keys, labels, strict=True)]
+
+    def __call__(self, rows: slice) -> np.ndarray:
+        """Return the numbers of some rows."""
+        found = None
+        for key, code, size in zip(self._keys, self._codes, self._sizes, strict=True):
+            found = self._with(found, self._of_key(key, code, size, rows), size)
+        assert found is not None
+        return np.asarray(found)
+
+    def of_table(self, table: np.ndarray) -> np.ndarray:
+        """Return the numbers of the rows of a table of labels."""
+        found = None
+        for n, (own, size) in enumerate(zip(self._labels, self._sizes, strict=True)):
+            codes = coder(own)(table[str(n)])
+            if self._gaps:
+                codes = np.where(codes == MISSING, size - 1, codes)
+            found = self._with(found, codes, size)
+        assert found is not None
+        return np.asarray(found)
+
+    def _of_key(self, key: Key, code: Code, size: int, rows: slice) -> np.ndarray:
+        values = read(key.node, rows)
+        codes = code(values)
+        there = None if key.mask is None else read(key.mask, rows)
+        if there is not None:
+            codes = np.where(there, codes, MISSING)
+        if not len(codes) or codes.min() > MISSING:
+            return codes
+        _check_known(key, codes, values, there, rows.start)
+        return np.where(codes == MISSING, size - 1, codes) if self._gaps else codes
+
+    def _with(self, found: np.ndarray | None, codes: np.ndarray, size: int) -> np.ndarray:
+        if found is None:
+            return codes
+        number = found * size + codes
+        number[(found == MISSING) | (codes == MISSING)] = MISSING
+        return np.asarray(number)
+
+
+def _code_of(key: Key, labels: np.ndarray) -> Code:
+    known = label_node(key.node)
+    if known is None:
+        return coder(labels)
+    own = np.asarray(evaluate(known))
+    ranks = np.append(coder(labels)(own), MISSING)
+    return lambda codes: ranks[checked_codes(codes, len(own))]
+
+
+def _check_known(
+    key: Key, codes: np.ndarray, values: np.ndarray, there: np.ndarray | None, start: int
+) -> None:
+    """Raise if a value has no number that is not missing: it was written after the groups."""
+    unknown = codes == MISSING
+    if label_node(key.node) is not None:
+        unknown = unknown & (values != MISSING)
+    unknown &= is_present(values)
+    if there is not None:
+        unknown &= there
+    if unknown.any():
+        place = int(np.argmax(unknown))
+        raise ValueError(
+            f"row {start + place} holds {values[place]!r}, which was not among the labels when the "
+            "groups were made; make them anew with _group"
+        )
+
+
+def numbering(node: Node, groups: Found) -> Callable[[slice], np.ndarray]:
+    """Return the function that gives rows of a record `with_keys` the numbers of their groups."""
+    number = Numbering(_keys_in(node, len(groups.labels)), groups.labels, groups.gaps)
+    numbers = number.of_table(groups.table)
+    if len(numbers) == number.count:  # all that there may be
+        return number
+    place = coder(numbers)
+    return lambda rows: _placed(place, number(rows))
+
+
+def _placed(place: Code, numbers: np.ndarray) -> np.ndarray:
+    found: np.ndarray = place(numbers)
+    if ((found == MISSING) & (numbers != MISSING)).any():
+        raise ValueError(
+            "some rows hold labels together that did not occur together when the groups were "
+            "made; make them anew with _group"
+        )
+    return found

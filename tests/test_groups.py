@@ -1,0 +1,386 @@
+"""Statistics of groups, as an explorer of tables asks for them: by NumPy by hand, and by pandas."""
+
+import datetime
+import math
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dataview as dv
+from counting import Counting
+from dataview.index.sizes import sizes
+from oracle import assert_same, examples
+
+PLAIN = [
+    "sum", "prod", "mean", "var", "std", "min", "max", "argmin", "argmax", "any", "all", "median",
+]  # fmt: skip
+OF_PRESENT = ["sum", "prod", "mean", "var", "std", "min", "max", "argmin", "argmax", "median"]
+KINDS = [*PLAIN, *(f"nan{kind}" for kind in OF_PRESENT)]
+
+PETS = {
+    "species": ["dog", "cat", "dog", "bird", "cat"],
+    "island": ["A", "A", "B", "A", "A"],
+    "price": [10.0, 4.0, 30.0, 2.0, 8.0],
+    "legs": [4, 4, 3, 2, 4],
+}
+
+
+def pets():
+    return dv.View(**{name: np.array(values) for name, values in PETS.items()})
+
+
+def by_hand(kind, values, rows):
+    """Give a statistic of some rows by NumPy; of the place of an extreme the number of the row."""
+    with np.errstate(all="ignore"):
+        found = getattr(np, kind)(values[rows], axis=0)
+    return rows[found] if "arg" in kind else found
+
+
+@examples(400)
+@given(st.data())
+def test_every_statistic_is_that_of_each_group(data):
+    draws = np.random.default_rng(data.draw(st.integers(0, 1000)))
+    kind = data.draw(st.sampled_from(KINDS))
+    dtype = data.draw(st.sampled_from(["f8", "f4", "i4", "u1", ">f8", "?", "i8"]))
+    count = data.draw(st.integers(1, 60))
+    shape = (count, *data.draw(st.sampled_from([(), (1,), (3,), (2, 2)])))
+    label = draws.integers(0, data.draw(st.sampled_from([1, 3, 50])), count)
+    x = (draws.normal(size=shape) * 3).astype("i4" if dtype in ("u1", "?") else dtype).astype(dtype)
+    if x.dtype.kind == "f" and data.draw(st.booleans()):
+        x[draws.random(shape) < 0.2] = np.nan
+    if kind.startswith("nan") and x.dtype.kind == "f":
+        first = np.unique(label, return_index=True)[1]
+        x[first] = 1  # something is present in each group
+    d = dv.View(x=x, label=label)
+    with sizes.set(part_bytes=data.draw(st.sampled_from([64, 300, 1 << 22]))):
+        found = getattr(d._group(by="label"), f"_{kind}")().x()
+    groups = [np.flatnonzero(label == value) for value in np.unique(label)]
+    expected = np.array([by_hand(kind, x, rows) for rows in groups])
+    assert found.dtype == expected.dtype.newbyteorder("=")
+    if expected.dtype.kind in "biu":
+        assert_same(found, expected)
+    else:
+        tolerance = 1e-5 if x.dtype == "f4" else 1e-12
+        np.testing.assert_allclose(found, expected, tolerance, tolerance)
+
+
+@examples(200)
+@given(st.data())
+def test_quantiles_are_those_of_each_group(data):
+    draws = np.random.default_rng(data.draw(st.integers(0, 1000)))
+    count = data.draw(st.integers(1, 60))
+    label = draws.integers(0, 4, count)
+    shape = (count, *data.draw(st.sampled_from([(), (2,)])))
+    dtype = data.draw(st.sampled_from(["f8", "f4", "i4", "m8[s]"]))
+    x = draws.integers(-9, 9, shape).astype("i4" if dtype == "m8[s]" else dtype).astype(dtype)
+    q = data.draw(st.sampled_from([0.3, [0.1, 0.5], [], np.array([[0.2, 1.0]])]))
+    method = data.draw(st.sampled_from(["linear", "lower", "midpoint", "weibull"]))
+    if dtype == "m8[s]":
+        q, method = data.draw(st.sampled_from([0, 1])), "lower"
+    has_gaps = dtype[0] == "f" and data.draw(st.booleans())
+    if has_gaps:
+        x[draws.random(shape) < 0.3] = np.nan
+        x[np.unique(label, return_index=True)[1]] = 1
+    kind = "nanquantile" if has_gaps else "quantile"
+    with sizes.set(part_bytes=100, quantile_bytes=data.draw(st.sampled_from([1, 200, 1 << 20]))):
+        found = getattr(dv.View(x=x)._group(by=label), f"_{kind}")(q, method=method).x()
+    expected = [
+        getattr(np, kind)(x[label == n], q, axis=0, method=method) for n in np.unique(label)
+    ]
+    expected = np.array(expected)
+    assert found.dtype == expected.dtype and found.shape == expected.shape
+    np.testing.assert_allclose(found.astype(float), expected.astype(float), 1e-6, 1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_table_with_texts_beside_numbers_has_all_statistics(kind):
+    day = np.array(["2020-01-01", "2020-01-05", "NaT"], "M8[D]")
+    name = np.array(["x", None, "z"], object)
+    d = dv.View(name=name, city=["R", "B", "R"], n=[1.0, 2.0, 3.0], day=day, g=["a", "b", "a"])
+    found = getattr(d._group(by="g"), f"_{kind}")()
+    assert found.g().tolist() == ["a", "b"] and "n" in found._fields()
+    if kind.removeprefix("nan") in ("min", "max"):
+        is_least = kind.endswith("min")
+        assert found.name().tolist() == ["x" if is_least else "z", None]
+        assert found.city().tolist() == ["R", "B"]
+        expected = day[:2] if kind.startswith("nan") else np.array(["NaT", "2020-01-05"], "M8[D]")
+        assert_same(found.day(), expected)
+        assert not found._meta
+    else:
+        assert "name" not in found._fields() and "city" not in found._fields()
+        assert found._meta["left_out"].startswith("name, city")
+        assert "left_out=name, city" in repr(found)
+        with pytest.raises(dv.FieldError, match=rf"'city' has no {kind} of groups, .*holds <U1"):
+            found.city  # noqa: B018
+
+
+def test_objects_that_are_numbers_have_statistics():
+    spans = [datetime.timedelta(n) for n in (1, 2, 4)]
+    d = dv.View(n=np.array([1, 2.5, None], object), t=np.array(spans, object), g=[0, 1, 0])
+    groups = d._group(by="g")
+    with pytest.raises(TypeError, match="sum of groups, field 'n': unsupported operand"):
+        groups._sum().n()
+    groups = d._select("n", "g")._group(by="g")
+    assert groups._nansum().n().tolist() == [1, 2.5] and groups._nanmean().n().tolist() == [1, 2.5]
+    spans = d._select("t", "g")._group(by="g")._sum().t().tolist()
+    assert spans == [datetime.timedelta(5), datetime.timedelta(2)]
+    assert groups._max().n().tolist() == [1, 2.5]
+    assert groups._nanmedian().n().tolist() == [1, 2.5]
+
+
+def test_a_group_without_a_value_has_nan_as_numpy_has():
+    x = np.array([np.nan, np.nan, 1.0])
+    days = np.array(["NaT", "NaT", "2020-01-01"], "M8[D]")
+    groups = dv.View(x=x, day=days)._group(by=[0, 0, 1])
+    for kind, told in {"mean": "Mean of empty", "min": "All-NaN", "median": "All-NaN"}.items():
+        with pytest.warns(RuntimeWarning, match=told):
+            found = getattr(groups, f"_nan{kind}")().x()
+        assert_same(found, np.array([np.nan, 1]))
+    with pytest.warns(RuntimeWarning, match="All-NaN"):
+        assert_same(groups._nanmin().day(), days[1:])
+    assert groups._nansum().x().tolist() == [0, 1]
+    with pytest.raises(ValueError, match="All-NaN slice"):
+        groups._nanargmin()()
+
+
+# ---------------------------------------------------------------- one name, several keys
+
+
+def test_the_label_has_the_name_of_its_field_everywhere():
+    d = pets()
+    for groups in (d._group(by="species"), d._group(by=d.species), d._group(by=["species"])):
+        assert groups._mean()._fields() == ("species", "price", "legs")
+        assert groups._counts()._fields() == ("species", "count")
+        assert_same(groups._counts().count(), np.array([1, 2, 2]))
+    assert d._group(by=d.price > 5)._counts()._fields() == ("label", "count")
+    assert d._group(by={"dear": d.price > 5})._sum()._fields() == ("dear", "price", "legs")
+    with pytest.raises(ValueError, match=r"'count' .*_rename\(count=...\)"):
+        d._rename(legs="count")._group(by="count")._counts()
+
+
+def test_several_keys():
+    groups = pets()._group(by=("species", "island"))
+    assert len(groups) == 4
+    pairs = [(label, rows.price().tolist()) for label, rows in groups]
+    assert pairs == [
+        (("bird", "A"), [2.0]), (("cat", "A"), [4.0, 8.0]),
+        (("dog", "A"), [10.0]), (("dog", "B"), [30.0]),
+    ]  # fmt: skip
+    assert groups["dog", "B"].legs().tolist() == [3]
+    found = groups._mean()
+    assert found._fields() == ("species", "island", "price", "legs")
+    assert found.island().tolist() == [*"AAAB"] and found.price().tolist() == [2, 6, 10, 30]
+    assert groups._counts().count().tolist() == [1, 2, 1, 1]
+    with pytest.raises(KeyError, match=r"no group \('dog', 'C'\).*there are \('bird', 'A'\)"):
+        groups["dog", "C"]
+    with pytest.raises(KeyError, match="a label for each of"):
+        groups["dog"]
+    with pytest.raises(ValueError, match="different names"):
+        pets()._group(by=["legs", "legs"])
+
+
+@examples(150)
+@given(st.data())
+def test_several_keys_group_the_rows_that_have_the_same_of_each(data):
+    draws = np.random.default_rng(data.draw(st.integers(0, 1000)))
+    count = data.draw(st.integers(0, 80))
+    makers = {
+        "i": lambda: draws.integers(-2, 2, count) * data.draw(st.sampled_from([1, 10**9])),
+        "f": lambda: draws.choice([0.5, 1.5, np.nan], count),
+        "t": lambda: draws.choice(["a", "bb", ""], count),
+        "o": lambda: draws.choice(np.array(["u", "v", None], object), count),
+        "T": lambda: draws.choice(["p", "q"], count).astype(np.dtypes.StringDType()),
+        "d": lambda: draws.integers(0, 2, count).astype("M8[D]"),
+    }
+    names = data.draw(
+        st.lists(st.sampled_from(sorted(makers)), min_size=2, max_size=4, unique=True)
+    )
+    keys = {name: makers[name]() for name in names}
+    gaps = data.draw(st.booleans())
+    rows = {}
+    for row, key in enumerate(zip(*(values.tolist() for values in keys.values()), strict=True)):
+        plain = tuple(None if value is None or value != value else value for value in key)
+        if gaps or None not in plain:
+            rows.setdefault(plain, []).append(row)
+    order = sorted(rows, key=missing_last)
+    d = dv.View(row=np.arange(count), **keys)
+    groups = d._group(by=names, dropna=not gaps)
+    with sizes.set(part_bytes=data.draw(st.sampled_from([64, 1 << 22]))):
+        found = groups._sum()
+        assert found.row().tolist() == [sum(rows[key]) for key in order]
+        assert [part.row().tolist() for _, part in groups] == [rows[key] for key in order]
+    assert groups._counts().count().tolist() == [len(rows[key]) for key in order]
+
+
+def missing_last(key):
+    return [(1, 0) if value is None else (0, value) for value in key]
+
+
+def test_missing_keys_are_left_out_or_a_group_of_their_own():
+    d = dv.View(x=[1, 2, 4, 8], city=np.array(["R", None, "B", None], object))
+    assert d._group(by="city")._sum().x().tolist() == [4, 1]
+    groups = d._group(by="city", dropna=False)
+    assert groups._sum()._asdict()["city"].tolist() == ["B", "R", None]
+    assert groups._sum().x().tolist() == [4, 1, 10]
+    assert groups[None].x().tolist() == [2, 8]
+    assert [label for label, _ in groups] == ["B", "R", None]
+    floats = dv.View(x=[1, 2], k=[np.nan, 0.5])._group(by="k", dropna=False)
+    assert_same(floats._sum().k(), np.array([0.5, np.nan]))
+    assert floats[np.nan].x().tolist() == [1]
+    whole = d._dropna()._group(by="city", dropna=False)
+    assert whole._sum().city().tolist() == ["B", "R"]
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
+def test_numbers_that_are_missing_in_a_table_are_no_label_and_no_value(name, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("k,age,city\n0,31,R\n,40,B\n0,,R\n7,5,\n")
+    if name == "t.parquet":
+        dv.open(path)._save(tmp_path / name)
+    d = dv.open(tmp_path / name)
+    found = d._group(by="k")._nanmean()
+    assert found._fields() == ("k", "age") and found.k().tolist() == [0, 7]
+    assert found.age().tolist() == [31, 5]
+    assert d._group(by="k", dropna=False)._counts().k().tolist() == [0, 7, None]
+    assert d._group(by="k")._nanmax()._asdict()["age"].tolist() == [31, 5]
+    some = d._select("age", "city")._group(by="city")
+    assert some._nanmin().age().tolist() == [40, 31] and some._nanmedian().age().tolist() == [
+        40,
+        31,
+    ]
+    with pytest.warns(RuntimeWarning, match="All-NaN"):
+        assert_same(d._group(by="city")._nanmin().k(), np.array([np.nan, 0]))
+
+
+# ---------------------------------------------------------------- a small view
+
+
+def test_a_statistic_is_a_table_of_known_length_that_is_shown_sorted_and_indexed():
+    found = pets()._group(by="species")._mean()
+    assert len(found) == 3 and found._shape() == (3,)
+    assert repr(found) == (
+        "View of 3 rows, 96 B, computed, read-only, left_out=island\n"
+        "  species    price     legs\n"
+        "  <U4      float64  float64\n"
+        "  bird         2.0      2.0\n"
+        "  cat          6.0      4.0\n"
+        "  dog         20.0      3.5"
+    )
+    assert found[1]()["price"] == 6 and found[::-1].price().tolist() == [20, 6, 2]
+    dear = found._sorted(by="price", reverse=True)
+    assert dear.species().tolist() == ["dog", "cat", "bird"]
+    assert "dog         20.0" in repr(dear._head(1)) and "cat" not in repr(dear._head(1))
+    assert found[found.price > 3].species().tolist() == ["cat", "dog"]
+    assert (found.price - found.price._mean())().tolist() == pytest.approx(
+        [-22 / 3, -10 / 3, 32 / 3]
+    )
+    joined = pets()._join(found._select("species", "price")._rename(price="mean"), on="species")
+    assert joined.mean().tolist() == [20, 6, 20, 2, 6]
+    assert_same(pickle.loads(pickle.dumps(found))(), found())
+
+
+def test_a_statistic_reads_the_labels_and_other_fields_once_when_they_are_needed():
+    key, x = Counting(lambda n: (n + 1) % 2), Counting(float)
+    d = dv.View(key=key.probed(4), x=x.probed(4))
+    groups = d._group(by="key")
+    assert not key.asked and not x.asked
+    found = groups._mean()
+    assert len(found) == 2 and key.asked and not x.asked
+    assert found.key().tolist() == [0, 1] and not x.asked
+    assert "2.0" in repr(found) and x.asked == [0, 1, 2, 3]
+    assert found.x().tolist() == [2, 1] and repr(found[:1]) and x.asked == [0, 1, 2, 3]
+
+
+def test_groups_of_nothing():
+    d = dv.View(x=np.empty(0), key=np.empty(0, int))
+    for kind in KINDS:
+        assert len(getattr(d._group(by="key"), f"_{kind}")()()) == 0
+    assert len(d._group(by="key")) == 0 and len(d._group(by=["key", "x"])._counts()()) == 0
+
+
+def test_labels_that_are_written_later_are_told():
+    d = pets()
+    groups = d._group(by="legs")
+    assert len(groups) == 3
+    d.legs[0] = 9
+    with pytest.raises(ValueError, match=r"row 0 holds .*9.*make them anew"):
+        groups._sum()()
+    d.legs[0] = 2
+    assert groups._sum().price().tolist() == [12, 30, 12]
+    d.legs[2] = 2
+    with pytest.raises(ValueError, match="no row is in the group"):
+        groups._sum()()
+
+
+# ---------------------------------------------------------------- other fields, streams
+
+
+def test_fields_in_fields_have_statistics_and_ragged_ones_none():
+    pos = dv.field(np.s_[0:2], x=0, y=1)
+    d = dv.View(p={"a": [1.0, 2.0, 4.0], "t": [*"xyz"]}, r=[[1], [2, 3], []], k=[0, 1, 0])
+    found = d._group(by="k")._sum()
+    assert found._fields() == ("k", "p") and found.p.a().tolist() == [5, 2]
+    assert found._meta["left_out"] == "p.t, r"
+    windows = dv.View(np.arange(9.0).reshape(3, 3), pos=pos, key=np.s_[2:3])
+    assert windows._group(by=[0, 1, 0])._mean().pos.y().tolist() == [4, 4]
+    assert windows._group(by="key")._max().pos().tolist() == [[0, 1], [3, 4], [6, 7]]
+    with pytest.raises(dv.RaggedError, match="those of 'r' differ in length"):
+        d._group(by="r")
+    with pytest.raises(TypeError, match=r"'p' has the fields \['a', 't'\].*by=d.p"):
+        d._group(by="p")
+    assert d._group(by=d.p)._counts()._fields() == ("a", "t", "count")
+    with pytest.raises(ValueError, match="labels of shape"):
+        dv.View(x=np.zeros((3, 2)))._group(by="x")
+
+
+def rows():
+    for n in range(7):
+        yield {"kind": "ab"[n % 2], "x": float(n), "v": np.array([n, 1])}
+
+
+@pytest.mark.parametrize("source", [rows, rows()], ids=["again", "once"])
+def test_groups_of_a_stream(source):
+    d = dv.View(source)._probe()
+    groups = d._group(by="kind")
+    assert repr(groups) == "Groups by 'kind' of a stream"
+    assert groups._mean().x().tolist() == [3, 3] and groups._max().v().tolist() == [[6, 1], [5, 1]]
+    assert groups._nanmedian().x().tolist() == [3, 3]
+    assert [part.x().tolist() for _, part in groups] == [[0, 2, 4, 6], [1, 3, 5]]
+    with pytest.raises(dv.FieldError, match="'kinds'"):
+        d._group(by="kinds")
+    with pytest.raises(dv.StreamError, match="names of its fields"):
+        d._group(by=d.x)
+    endless = dv.View(np.sqrt, _length=math.inf)
+    with pytest.raises(dv.StreamError, match="_group needs an end"):
+        endless._group(by=endless)
+
+
+@pytest.mark.clients
+def test_statistics_are_those_of_pandas():
+    import pandas as pd
+
+    draws = np.random.default_rng(0)
+    columns = {
+        "a": draws.integers(0, 3, 200), "b": draws.choice(np.array(["x", "y", None], object), 200),
+        "x": draws.choice([1.5, np.nan, 3.0, -2.0], 200), "n": draws.integers(-9, 9, 200),
+    }  # fmt: skip
+    frame, d = pd.DataFrame(columns), dv.View(**columns)
+    for by in ("a", "b", ["a", "b"]):
+        for dropna in (True, False):
+            expected = frame.groupby(by, dropna=dropna)
+            groups = d._group(by=by, dropna=dropna)
+            assert groups._counts().count().tolist() == expected.size().tolist()
+            for kind in ("sum", "mean", "min", "max", "median", "prod"):
+                own = getattr(groups, f"_nan{kind}")()
+                theirs = getattr(expected[["x", "n"]], kind)()
+                np.testing.assert_allclose(own.x(), theirs.x.to_numpy(), 1e-12)
+                np.testing.assert_allclose(own.n(), theirs.n.to_numpy(), 1e-12)
+            np.testing.assert_allclose(
+                groups._nanstd(ddof=1).x(), expected.x.std().to_numpy(), 1e-12
+            )
+            assert groups._argmax().n().tolist() == expected.n.idxmax().tolist()
+            quantiles = groups._nanquantile(0.3).x()
+            np.testing.assert_allclose(quantiles, expected.x.quantile(0.3).to_numpy(), 1e-12)
