@@ -74,8 +74,8 @@ def plain_index(key: Any, shape: tuple[int, ...]) -> Index | None:
     lengths: list[int] = []
     maps: list[Map] = []
     several: int | None = None
-    for item, length in zip(items, shape, strict=False):
-        kind = type(item)
+    for axis, item in enumerate(items):  # a zip would take longer, and every part comes here
+        kind, length = type(item), shape[axis]
         if kind is int and -length <= item < length < ENDLESS:
             maps.append(Constant(item + length if item < 0 else item))
         elif kind is slice and length < ENDLESS:
@@ -91,8 +91,10 @@ def plain_index(key: Any, shape: tuple[int, ...]) -> Index | None:
             lengths.append(len(numbers))
     if several and _goes_to_the_front(items, several):
         return None
-    whole = whole_axes(len(lengths), len(lengths) + len(shape) - len(items))
-    return Index((*lengths, *shape[len(items) :]), (*maps, *whole))
+    if len(items) < len(shape):
+        maps.extend(whole_axes(len(lengths), len(lengths) + len(shape) - len(items)))
+        lengths.extend(shape[len(items) :])
+    return Index(lengths, maps)
 
 
 def _goes_to_the_front(items: tuple[Any, ...], place: int) -> bool:

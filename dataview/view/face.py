@@ -185,13 +185,13 @@ def built(value: Any) -> Built | None:
     """Return when a view was built; None for what is no view."""
     if not isinstance(value, BaseView):
         return None
-    *_, key, count = value._state
+    _, _, _, key, count = value._state
     return Built(count, key is not None)
 
 
 def is_written_at_once(view: BaseView, key: Any, value: Any) -> bool:
     """Whether a value was written to rows of memory already, with no view made of them."""
-    node, rows, *_ = view._state
+    node, rows, _, _, _ = view._state
     found = rows_at(rows, key) if isinstance(rows, range | np.ndarray) else None
     if found is None and type(rows) is range and not isinstance(value, BaseView):
         basic = _basic_key(node, rows, key)
@@ -220,7 +220,7 @@ def _basic_key(node: Node, rows: range, key: Any) -> tuple[Any, ...] | None:
 
 def is_applied_at_once(view: BaseView, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> bool:
     """Whether an in-place operator was applied to rows of memory already."""
-    node, rows, *_ = view._state
+    node, rows, _, _, _ = view._state
     if rows is None or len(inputs) != 2 or inputs[0] is not view:
         return False
     return apply_to_rows(node, row_key(rows), ufunc, inputs[1])

@@ -126,7 +126,7 @@ class View(
         """
         if given:
             raise TypeError(hints.called_with(given[0], show.title(node_of(self))))
-        node, rows, *_ = self._state
+        node, rows, _, _, _ = self._state
         if out is None and copy is None:
             memory = node.lent
             if isinstance(memory, ndarray) and not isinstance(rows, ndarray):
@@ -155,7 +155,7 @@ class View(
         >>> View(x=[1, 2], y=[3, 4])._asdict()
         {'x': array([1, 2]), 'y': array([3, 4])}
         """
-        node, rows, *_ = self._state
+        node, rows, _, _, _ = self._state
         found = None if rows is None else fields_at(node, rows)
         return by_name(_with_known_fields(self)) if found is None else found
 
@@ -419,7 +419,7 @@ class View(
             kind is slice or (kind is int and -len(rows) <= key < len(rows))
         ):
             found = rows[key]  # what `rows_at` would answer, without the call
-        elif isinstance(rows, _SEVERAL):
+        elif kind is not tuple and isinstance(rows, _SEVERAL):
             found = rows_at(rows, key)
         if found is None:
             return _part(self, key)
@@ -533,7 +533,7 @@ __test__ = {
 
 def _part(view: View, key: Any) -> View:
     """Return the part for a key of any kind: names, views, and NumPy's keys."""
-    node, rows, *_ = view._state
+    node, rows, _, _, _ = view._state
     index = index_of(node, rows, key)
     if index is not None:
         part, found = _new(View), select(node, index, key)
@@ -555,7 +555,7 @@ def _part(view: View, key: Any) -> View:
         return view
     if not isinstance(names, str):
         return view._select(*names)
-    node, seen, *_ = view._field(names)._state
+    node, seen, _, _, _ = view._field(names)._state
     return cast(View, face.view_of_rows(node, seen, whole, given))
 
 
