@@ -6,6 +6,7 @@ Each read and write first checks that the file is still the one that was opened.
 from __future__ import annotations
 
 import contextlib
+import io
 import math
 import mmap
 import os
@@ -28,6 +29,8 @@ from dataview.sources.npy_header import (
     header_in_place,
     header_text,
     read_header,
+    start_of,
+    state_at,
 )
 from dataview.sources.protocol import Memo, Source
 from dataview.sources.sharing import Home, Reference, by_path, bytes_of_member
@@ -71,7 +74,8 @@ class Opening:
 class NpyFile:
     """A file with an array in it, by the header of `.npy`; a source and its members share it.
 
-    `find` reads the header of an array that is a part of the file.
+    `find` reads the header of an array that is a part of the file; otherwise `start` is what the
+    file has before its data, once it was read.
     """
 
     path: str
@@ -80,6 +84,7 @@ class NpyFile:
     opening: Opening
     state: FileState | None = None
     find: FindHeader | None = None
+    start: bytes | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return NpyFile, (self.path, self.mode, self.header, self.opening, None, self.find)
@@ -91,10 +96,29 @@ class NpyFile:
         if self.state != (now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns):
             self._check_header()
 
+    def checked(self, mode: str) -> io.FileIO:
+        """Return the open file after this check, for which it is not opened a second time.
+
+        Of a file that has just been written the time tells nothing, but its first bytes do.
+        """
+        self.opening.check()
+        if self.start is not None and self.state is not None:
+            seen = state_at(self.path)
+            if seen[:3] == self.state[:3]:  # so this is a file, whose opening does not wait
+                file = io.FileIO(self.path, mode)
+                is_known = seen == self.state and seen.time >= 0
+                if is_known or file.read(len(self.start)) == self.start:
+                    self.state = seen
+                    return file
+                file.close()
+        self.check()
+        return io.FileIO(self.path, mode)
+
     def _check_header(self) -> None:
         changed = f"{self.path} has changed since it was opened"
         try:
             header, state = (self.find or read_header)(self.path)
+            start = None if self.find else start_of(self.path, header, state)
         except ValueError as error:
             raise ValueError(f"{changed}: {error}; open it again") from None
         if not header.grew_from(self.header):
@@ -102,7 +126,7 @@ class NpyFile:
                 f"{changed}: it held {header_text(self.header)}, now {header_text(header)}; "
                 "open it again"
             )
-        self.state = state
+        self.state, self.start = state, start
 
 
 class NpySource(Source):
@@ -143,10 +167,9 @@ class NpySource(Source):
         reused = memo.get(scratch.REUSED)
         if not self.dtype.itemsize:
             return np.ndarray(index.shape, self.dtype)
-        self.file.check()
         pieces = [] if reused is None else reused
         run = self._run(index)
-        with open(self.path, "rb", buffering=0) as file:
+        with self.file.checked("rb") as file:
             # A file that is open for writing is ours, so nobody truncates it under a window.
             if run is not None and reused is not None and self.writable:
                 raw = map_window(file, run, self._bytes_of(index), False)
@@ -164,8 +187,7 @@ class NpySource(Source):
         if not self.dtype.itemsize or 0 in index.shape:
             return
         run, spread = self._run(index), np.broadcast_to(value, index.shape)
-        self.file.check()
-        with open(self.path, "r+b", buffering=0) as file:
+        with self.file.checked("r+b") as file:
             if run is None:
                 file_rows.write(file, self.block, self._in_file(index), spread)
                 return
@@ -173,7 +195,8 @@ class NpySource(Source):
             size = self._bytes_of(index) // len(rows)
             step = max(1, sizes.file_bytes // size)
             for start in range(0, len(rows), step):
-                self.file.check()
+                if start:
+                    self.file.check()
                 block = np.ascontiguousarray(rows[start : start + step], self.dtype)
                 write_at(file, block, run + start * size)
 
@@ -187,8 +210,7 @@ class NpySource(Source):
         """
         if not self.dtype.itemsize or self.header.fortran:
             return None  # blocks of memory in Fortran order are computed through copies
-        self.file.check()
-        with open(self.path, "r+b", buffering=0) as file:
+        with self.file.checked("r+b") as file:
             return file_rows.shared_memory(file, self.block, self._in_file(index))
 
     def slow_axis(self, index: Index) -> tuple[int, int]:

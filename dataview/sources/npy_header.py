@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import functools
+import io
 import math
 import os
 import re
@@ -49,7 +50,10 @@ class Header(NamedTuple):
 
 
 class FileState(NamedTuple):
-    """What the operating system said of a file when its header was read."""
+    """What the operating system said of a file when its header was read.
+
+    The time is -1 if the next change may leave it the same.
+    """
 
     device: int
     inode: int
@@ -78,10 +82,22 @@ def read_header(path: str) -> tuple[Header, FileState]:
         return header_in(file, path, 0, seen.size), seen
 
 
+def start_of(path: str, header: Header, state: FileState) -> bytes | None:
+    """Return what a file has before its data, None if that is not this header any more."""
+    with open_regular(path) as file:
+        found: bytes = file.read(header.offset)
+    return found if header_in(io.BytesIO(found), path, 0, state.size) == header else None
+
+
 def state_of(file: Any) -> FileState:
     """Return the state of an open file."""
+    return state_at(file.fileno())
+
+
+def state_at(place: str | int) -> FileState:
+    """Return the state of what is at a path, or of the open file of a handle."""
     now = time.time_ns()
-    found = os.fstat(file.fileno())
+    found = os.stat(place)
     # The next change of a file that has just changed may leave its time the same.
     settled = abs(now - found.st_mtime_ns) > SETTLED_NS
     modified = found.st_mtime_ns if settled else -1
