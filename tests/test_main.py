@@ -14,7 +14,7 @@ import pytest
 
 import dataview as dv
 from children import python
-from dataview.command import demo
+from dataview.command import demo, demo_page
 
 WITHOUT_TQDM = (
     "import sys; sys.modules['tqdm'] = None; import dataview.command as command;"
@@ -99,7 +99,7 @@ def test_progress_is_a_bar_with_tqdm_and_lines_without(shown, tmp_path):
     assert "400/400" in process.stderr
     plain = run("demo", tmp_path / "other", program=("-c", WITHOUT_TQDM))
     assert plain.returncode == 0, plain.stderr
-    assert "400 of 400 batches" in plain.stderr
+    assert "training: 100%|####" in plain.stderr
     assert "400/400" not in plain.stderr
     assert plain.stdout == process.stdout.replace(str(folder), str(tmp_path / "other"))
 
@@ -140,6 +140,7 @@ def test_the_page_stands_alone(shown):
     text = (folder / demo.PAGE).read_text(encoding="utf-8")
     page = Page(text)
     assert {"svg", "polyline", "table"} < set(page.seen)
+    assert page.seen.count("figure") == demo.INPUTS
     assert not {"script", "link", "img"} & set(page.seen)
     assert "url(" not in text
     d = dv.open(folder / demo.TABLE, mode="r+")
@@ -154,8 +155,30 @@ def test_without_a_folder_a_temporary_one_is_made(tmp_path):
     assert str(folder / demo.PAGE) in process.stdout
 
 
+def test_the_page_tells_what_was_done(shown):
+    _, folder = shown
+    text = (folder / demo.PAGE).read_text(encoding="utf-8")
+    table = np.load(folder / demo.TABLE)
+    rows = dv.View(
+        dv.open(folder / demo.TABLE, "r+"), input=np.s_[: demo.INPUTS], target=np.s_[-1:]
+    )
+    assert rows._head()._repr_html_() in text
+    assert "= input - mean(input, axis=0)" in text and "not taken" in text
+    assert f"the noise in the data: {demo.NOISE**2:g}" in text
+    plain = re.sub("<[^>]*>", " ", text)
+    assert re.search(r"input 0\s+mean [2-9]\.\d\d → 0\.00 ", plain)
+    assert re.search(r"the file opened, fields declared +nothing +[\d.]+ ms", plain)
+    assert re.search(r"the inputs centred in place +256 kB +[\d.]+ ms", plain)
+    assert f"The table has {len(table)} rows of {demo.INPUTS} inputs" in plain
+
+
 def test_a_curve_of_equal_losses():
-    Page(demo.plot([1.0, 1.0]))
+    Page(demo_page.loss_curve([1.0, 1.0], 1.0))
+
+
+def test_columns_of_equal_values():
+    page = Page(demo_page.histograms(np.zeros((3, 2)), np.zeros((3, 2))))
+    assert page.seen.count("figure") == 2
 
 
 # ---------------------------------------------------------------- how it fails
