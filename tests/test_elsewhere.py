@@ -92,6 +92,25 @@ def test_random_rows_in_few_requests(server, rng):
     assert len(server.asked) == 3 and brought(server) < 2000
 
 
+@pytest.mark.parametrize("array", [X, np.zeros(3000, [("a", "i8"), ("b", "f8", 19)])])
+def test_rows_one_by_one_take_few_requests(array, server):
+    server.files["/rows.npy"] = npy(array)
+    d = dv.open(f"{server.url}/rows.npy", keep=False)
+    whole, rows = (d, array) if array.dtype.names is None else (d.b, array["b"])
+    server.asked.clear()
+    for row, expected in zip(whole, rows, strict=True):
+        np.testing.assert_array_equal(row(), expected)
+    assert len(server.asked) <= 6 and brought(server) <= 1.1 * array.nbytes
+    server.asked.clear()
+    for number in (2000, 1000, 2, 1):  # no rows that follow: nothing is read ahead
+        np.testing.assert_array_equal(d[number](), array[number])
+    assert len(server.asked) == 4 and brought(server) == 4 * array[0].nbytes
+    server.asked.clear()
+    with sizes.set(file_bytes=3200):
+        assert len([row() for row in whole[:100]]) == 100
+    assert max(last - first for first, last in map(ends_of, server.ranges())) < 3200
+
+
 def test_large_arrays_are_brought_in_bounded_parts(server):
     d = dv.open(f"{server.url}/x.npy", keep=False)
     server.asked.clear()

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dataview.index.sizes import sizes
+from dataview.sources.remote.ahead import FIRST, ReadAhead
 from dataview.sources.remote.places import Place, look_at_place
 from dataview.sources.remote.reading import read_from
 from dataview.sources.remote.runs import PastEnd, Range, in_turn
@@ -26,7 +27,7 @@ class RemoteFile:
     where the data are.
     """
 
-    __slots__ = ("__weakref__", "begin", "note", "place", "size")
+    __slots__ = ("__weakref__", "ahead", "begin", "note", "place", "size")
 
     journals = None
 
@@ -38,6 +39,7 @@ class RemoteFile:
             place = place._replace(version=version)
         self.place, self.size = place, size
         self.note = f"parts of {shown(place.url)}"
+        self.ahead = ReadAhead(lambda run: read_from(place, [run])[0], size)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return RemoteFile, (self.place, self.size)
@@ -51,7 +53,8 @@ class RemoteFile:
         data: Any = block.reshape(-1).view(np.uint8)
         done = 0
         for group in in_turn(runs, sizes.file_bytes):
-            for part in self.read_ranges(group):
+            is_small = len(group) == 1 and group[0][1] <= FIRST
+            for part in [self.ahead.run(*group[0])] if is_small else self.read_ranges(group):
                 data[done : done + len(part)] = np.frombuffer(part, np.uint8)
                 done += len(part)
 
@@ -60,7 +63,8 @@ class RemoteFile:
         return Reader(self)
 
     def release(self) -> None:
-        """Do nothing: nobody waits for a file that is only read."""
+        """Forget what was read ahead; nobody waits for a file that is only read."""
+        self.ahead.forget()
 
 
 def read_up_to(url: str, ranges: Iterable[Range]) -> list[bytes]:
