@@ -105,12 +105,15 @@ def by_rows(index: Index, fetch: Callable[[np.ndarray], np.ndarray]) -> np.ndarr
 def rows_and_rest(index: Index, axis: int = 0) -> tuple[np.ndarray, Index]:
     """Return the positions on an axis that an index needs, ascending, and the index into these."""
     map_ = index.maps[axis]
-    numbers, places = np.unique(positions(map_, index.shape), return_inverse=True)
-    over = axes_of(map_)
-    found = places.reshape([index.shape[seen] for seen in over])
-    rows: Map = Array(found, over) if over else Constant(0)
-    if over == (0,) and np.array_equal(found, np.arange(len(numbers))):
-        rows = LINE
+    over, numbers = axes_of(map_), positions(map_, index.shape)
+    line = numbers.reshape(-1)
+    rows: Map = LINE
+    if over == (0,) and bool((line[1:] > line[:-1]).all()):  # kept rows need not be sorted
+        numbers = line
+    else:
+        numbers, places = np.unique(numbers, return_inverse=True)
+        found = places.reshape([index.shape[seen] for seen in over])
+        rows = Array(found, over) if over else Constant(0)
     return numbers, Index(index.shape, (*index.maps[:axis], rows, *index.maps[axis + 1 :]))
 
 

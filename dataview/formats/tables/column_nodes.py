@@ -94,8 +94,10 @@ class ColumnSource(Source):
 
     def _at(self, places: np.ndarray, memo: Memo) -> np.ndarray:
         """Return the rows at some places, which ascend."""
-        groups = self.starts.searchsorted(places, side="right") - 1
-        groups = groups[np.concatenate([[True], groups[1:] != groups[:-1]])[: len(groups)]]
+        if len(places) < len(self.starts):
+            groups = np.unique(self.starts.searchsorted(places, side="right") - 1)
+        else:
+            groups = np.flatnonzero(np.diff(places.searchsorted(self.starts)))
         breaks = np.flatnonzero(np.diff(groups) > 1) + 1
 
         def parts() -> Iterator[Part]:
@@ -104,14 +106,14 @@ class ColumnSource(Source):
                     low, high = places.searchsorted(self.starts[[group, behind]]).tolist()
                     yield Part(group, behind, places[low:high] - self.starts[group], low)
 
-        return self._read(places.tobytes(), parts(), len(places), memo)
+        return self._read(places, parts(), len(places), memo)
 
     def _read(self, which: Any, parts: Iterator[Part], count: int, memo: Memo) -> np.ndarray:
         """Return so many rows of groups; where rows are read whole, the memo gets other columns."""
         together = _together(self, memo) if self.table.reads_rows else [self]
         of_rows = [one for one in together if not one.depth] if not self.depth else [self]
         held: tuple[Any, dict[Any, np.ndarray]] | None = memo.get(self.table)
-        if held is not None and held[0] == which:
+        if held is not None and type(held[0]) is type(which) and np.array_equal(held[0], which):
             if self.column in held[1]:
                 return held[1].pop(self.column)
             of_rows = [self]  # it is asked for again
