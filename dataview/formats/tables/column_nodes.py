@@ -125,11 +125,6 @@ class ColumnSource(Source):
         return found[0]
 
     @property
-    def shares(self) -> bool:  # type: ignore[override]
-        """Whether columns that an evaluation reads are read together."""
-        return self.table.reads_rows
-
-    @property
     def column(self) -> tuple[Name, bool]:
         """What it is of the table."""
         return self.name, self.is_mask
