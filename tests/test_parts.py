@@ -175,6 +175,34 @@ def test_a_part_without_a_byte_has_no_rows(suffix, empty, tmp_path):
         assert dv.open(tmp_path, layout="parts", manifest=True).a().tolist() == expected
 
 
+@pytest.mark.parametrize("suffix", [".jsonl", ".json"])
+def test_parts_of_json_are_joined_as_files_of_json_are(suffix, tmp_path):
+    parts = [[{"a": 1, "b": "x"}], [{"a": 2.5, "c": 3}], [{"c": 4, "d": {"e": 5}}]]
+    for number, rows in enumerate(parts):
+        lines = "".join(json.dumps(row) + "\n" for row in rows)
+        text = json.dumps(rows) if suffix == ".json" else lines
+        (tmp_path / f"part-{number}{suffix}").write_text(text)
+    files = [str(tmp_path / f"part-{number}{suffix}") for number in range(3)]
+    table = dv.open(files)
+    joined = dv.open(tmp_path, layout="parts", format=dv_format(suffix), manifest=True)
+    assert {*joined._fields()} == {*table._fields()} == {*"abcd", "a_mask", "b_mask", "c_mask"}
+    for name in "abc":
+        mask = table._field(f"{name}_mask")()
+        assert_same(joined._field(f"{name}_mask")(), mask)
+        assert joined._field(name)._dtype() == table._field(name)._dtype()
+        assert joined._field(name)()[mask].tolist() == table._field(name)()[mask].tolist()
+    for options in ({"manifest": False}, {"manifest": True, "schema": "same"}):
+        with pytest.raises(ValueError, match=r"column '.*' .*part-[01]\.json"):
+            list(dv.open(tmp_path, layout="parts", format=dv_format(suffix), **options))
+    with pytest.raises(ValueError, match=r"column 'a' .*part-1\.json.*schema='union'"):
+        dv.open(files[:2], schema="same")
+    assert dv.open([files[0]] * 2, schema="same").a().tolist() == [1, 1]
+
+
+def dv_format(suffix):
+    return {".jsonl": "json lines", ".json": "json"}[suffix]
+
+
 @pytest.mark.parametrize("suffix", TEXTS)
 def test_parts_of_which_none_has_a_byte_say_so(suffix, tmp_path):
     for number in range(3):

@@ -36,7 +36,7 @@ class How(NamedTuple):
     options: Mapping[str, Any]
     reads_all: bool
     kept_bytes: int
-    schema: str
+    schema: str | None
     manifest: bool | None
     max_parts: int | None
     partition: tuple[int, int] | None

@@ -27,6 +27,9 @@ PARTS_OPTIONS = ("parts_in_memory", "manifest", "schema", "max_parts")
 
 KEPT_BYTES = 512 << 20
 
+WITH_GAPS = ("json", "json lines")
+"""The formats of which a part may lack a column without being asked: it has no such keys."""
+
 
 def open_parts(
     paths: str | Sequence[str],
@@ -38,14 +41,14 @@ def open_parts(
     partition: tuple[int, int] | None = None,
     parts_in_memory: int | str | None = None,
     manifest: bool | None = None,
-    schema: str = "same",
+    schema: str | None = None,
     max_parts: int | None = None,
 ) -> Node:
     """Return the rows of all parts: by their numbers if these are counted, else as a stream.
 
     `open_part` opens a part, which has `options`; `reads_all` says that this reads all of it.
     """
-    check_schema(schema)
+    check_schema(schema or "same")
     if max_parts is not None and (not is_integer(max_parts) or max_parts < 1):
         raise ValueError(f"max_parts= is a number of parts, from 1 on; got {max_parts!r}")
     place = paths if isinstance(paths, str) else tuple(paths)
@@ -75,6 +78,8 @@ def _opened(how: How, known: Mapping[File, Fact] | None = None) -> Node:
                 "manifest=True does so once"
             )
         return stream_of_parts(how, whole, own)
+    if how.schema is None and how.format in WITH_GAPS:
+        how = how._replace(schema="union")
     table = PartsTable(_only(found, own), how)
     return node_of_parts(table, _first_opened(how, whole))
 

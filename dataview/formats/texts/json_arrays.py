@@ -13,7 +13,7 @@ from dataview.errors import shortened
 from dataview.formats.handles import Claim
 from dataview.formats.tables.column_nodes import table_node
 from dataview.formats.tables.columns import Column, Name, Table
-from dataview.formats.tables.schema import joined
+from dataview.formats.tables.schema import check_schema, joined
 from dataview.formats.texts.json_fields import Form, Leaf, Rows, leaves_of, parsed, see
 from dataview.formats.texts.text_bytes import TextBytes
 from dataview.plan.node import Node
@@ -24,9 +24,16 @@ LARGEST = 1 << 28
 
 
 def open_json(
-    path: str | Sequence[str], mode: str, claim: Claim | None = None, fill: Any = None
+    path: str | Sequence[str],
+    mode: str,
+    claim: Claim | None = None,
+    fill: Any = None,
+    schema: str = "union",
 ) -> Node:
-    """Return the record of the fields of the objects in an array; of several files all rows."""
+    """Return the record of the fields of the objects in an array; of several files all rows.
+
+    What one of them lacks is missing there, or else `schema` is "same".
+    """
     paths = [path] if isinstance(path, str) else path
     if mode != "r":
         raise ValueError(
@@ -35,14 +42,15 @@ def open_json(
         )
     files = [TextBytes(one, claim) for one in paths]
     rows = [_rows_of(file) for file in files]
+    check_schema(schema)
     form = Form()  # of all files: a key that one of them lacks has a mask
-    for file, own in zip(files, rows, strict=True):
-        _see(form, own, file.path)
-    leaves, lost = leaves_of(form, "row")
-    tables = [JsonArray(file, form, own) for file, own in zip(files, rows, strict=True)]
-    kinds = {name: leaf.kind for name, leaf in leaves.items()}
-    table, _ = joined(f"{len(paths)} files", [(one, kinds) for one in tables])
-    return table_node(table, kinds, fill, lost=lost)
+    forms = [Form() if schema == "same" else form for _ in files]
+    for one, file, own in zip(forms, files, rows, strict=True):
+        _see(one, own, file.path)
+    tables = [JsonArray(*parts) for parts in zip(files, forms, rows, strict=True)]
+    kinds = [{name: leaf.kind for name, leaf in leaves_of(one, "row")[0].items()} for one in forms]
+    table, every = joined(f"{len(paths)} files", [*zip(tables, kinds, strict=True)], schema)
+    return table_node(table, every, fill, lost=leaves_of(forms[0], "row")[1])
 
 
 class JsonArray(Table):

@@ -15,8 +15,8 @@ from dataview.errors import shortened
 from dataview.formats.contents import NoRows, with_arrays
 from dataview.formats.handles import Claim
 from dataview.formats.tables.column_nodes import table_node
-from dataview.formats.tables.columns import Column, Name, Table
-from dataview.formats.tables.schema import joined
+from dataview.formats.tables.columns import Column, Kind, Name, Table
+from dataview.formats.tables.schema import check_schema, joined
 from dataview.formats.texts.folders import keyed, listed
 from dataview.formats.texts.json_fields import (
     Form,
@@ -47,10 +47,12 @@ def open_json_lines(
     claim: Claim | None = None,
     rows_settled: int | None = SETTLED,
     fill: Any = None,
+    schema: str = "union",
 ) -> Node:
     """Return the record of the fields of a file's rows, of which the first `rows_settled` are read.
 
-    None reads all of them.  Of several files the rows follow one another.
+    None reads all of them.  Of several files the rows follow one another: what one of them lacks is
+    missing there, or else `schema` is "same".
     """
     listing = listed(path, JSON_SUFFIXES)
     paths = [one for one, _ in listing]
@@ -60,13 +62,18 @@ def open_json_lines(
             f"'r', or _save a copy in another format; got {mode!r}"
         )
     check_settled(rows_settled)
+    check_schema(schema)
     form = Form()  # of all files: a key that one of them lacks has a mask
-    tables = [JsonTable(one, claim, rows_settled, form) for one in paths]
-    if not any(table.settled for table in tables):
+    forms = [Form() if schema == "same" else form for _ in paths]
+    tables = [
+        JsonTable(one[0], claim, rows_settled, own) for one, own in zip(listing, forms, strict=True)
+    ]
+    known = [(one, own) for one, (_, own) in zip(tables, listing, strict=True) if one.settled]
+    if not known:
         raise NoRows(f"{paths[0]} holds no rows")
-    kinds = {name: leaf.kind for name, leaf in tables[0].leaves.items()}
-    parts = keyed([(one, kinds) for one in tables], [values for _, values in listing])
-    table, every = joined(f"{len(paths)} files", parts)
+    parts = keyed([(one, one.kinds()) for one, _ in known], [values for _, values in known])
+    form = known[0][0].form
+    table, every = joined(f"{len(paths)} files", parts, schema)
     return with_arrays(paths[0], table_node(table, every, fill, lost=leaves_of(form)[1]))
 
 
@@ -115,6 +122,10 @@ class JsonTable(Table):
     def leaves(self) -> dict[Name, Leaf]:
         """The columns by name, once all files have been looked at."""
         return leaves_of(self.form)[0]
+
+    def kinds(self) -> dict[Name, Kind]:
+        """Return what each column is."""
+        return {name: leaf.kind for name, leaf in self.leaves.items()}
 
     def _settle(self, block: bytes, ends: np.ndarray, are_rows: np.ndarray, before: int) -> None:
         """Look at rows of a block, if more are needed; `before` lines came before it."""
