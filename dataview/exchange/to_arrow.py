@@ -5,7 +5,7 @@ Arrow's data never changes, so every column is a copy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,16 +43,15 @@ def arrow_stream(node: Node, schema: Any) -> Any:
         )
     table = table_of(node)
     if table is None:
+        whole = isinstance(node, (Ragged, Sampled)) or node.shape is None or len(node.shape) < 2
+        if not whole:
+            return _reader(node, _numbered, pyarrow).__arrow_c_stream__(schema)
         data = _own(node, {})
-        if isinstance(data, Ragged) or data.ndim < 2:
-            data = data if isinstance(data, Ragged) else np.atleast_1d(data)
-            column = _column(data, pyarrow)
-            return pyarrow.chunked_array([column]).__arrow_c_stream__(schema)
-        named = {str(number): data[:, number] for number in range(data.shape[1])}
-        return pyarrow.table(_batch(named, pyarrow)).__arrow_c_stream__(schema)
+        data = data if isinstance(data, Ragged) else np.atleast_1d(data)
+        return pyarrow.chunked_array([_column(data, pyarrow)]).__arrow_c_stream__(schema)
     if not table.rank:
         raise TypeError("a table has rows; this view is one of them: take view[i:i+1]")
-    return _reader(table, pyarrow).__arrow_c_stream__(schema)
+    return _reader(table, _named, pyarrow).__arrow_c_stream__(schema)
 
 
 def _own(node: Node, memo: Memo) -> Any:
@@ -78,20 +77,32 @@ def _labelled(node: Node, memo: Memo) -> Any:
     return _Labelled(checked_codes(data, len(texts)), list(texts))
 
 
-def _reader(table: Record, pyarrow: Any) -> Any:
+def _named(rows: Node) -> dict[str, Any]:
+    """Return the fields of rows as columns."""
+    found: dict[str, Any] = as_columns(rows, _labelled)
+    return found
+
+
+def _numbered(rows: Node) -> dict[str, Any]:
+    """Return the columns of an array, named by their numbers."""
+    data = own(rows, {})
+    return {str(number): data[:, number] for number in range(data.shape[1])}
+
+
+def _reader(table: Node, columns: Callable[[Node], dict[str, Any]], pyarrow: Any) -> Any:
     """Return a reader of batches; each is read when it is its turn.
 
     For objects Arrow finds the type from the data: then all is one batch.
     """
     leaves = list(_leaves(table))
     if any(isinstance(leaf, Sampled) or known_dtype(leaf).hasobject for leaf in leaves):
-        batch = _batch(as_columns(table, _labelled), pyarrow)
+        batch = _batch(columns(table), pyarrow)
         return pyarrow.RecordBatchReader.from_batches(batch.schema, [batch])
-    types = _batch(as_columns(keyed(table, slice(0, 0)), _labelled), pyarrow).schema
+    types = _batch(columns(keyed(table, slice(0, 0))), pyarrow).schema
     row = sum(size_of(known_shape(leaf)[1:]) * known_dtype(leaf).itemsize for leaf in leaves)
     step = max(1, BATCH_BYTES // max(1, row))
     batches = (
-        _batch(as_columns(keyed(table, slice(start, start + step)), _labelled), pyarrow)
+        _batch(columns(keyed(table, slice(start, start + step))), pyarrow)
         for start in range(0, known_shape(table)[0], step)
     )
     return pyarrow.RecordBatchReader.from_batches(types, batches)

@@ -1,0 +1,233 @@
+"""The proposal's linear regression, trained by the loops of other libraries from a view.
+
+Each test imports its library itself: this file is imported where none of them is installed.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import dataview as dv
+from children import printed
+from counting import Rows
+
+pytestmark = pytest.mark.clients
+
+COPIES = "ignore:__array__ implementation doesn't accept a copy:DeprecationWarning"
+"""What NumPy says of torch's tensors in Keras."""
+
+WEIGHTS = np.array([1.0, -2.0, 0.5], "f4")
+
+
+@pytest.fixture
+def d(rng):
+    inputs = rng.normal(size=(640, 3)).astype("f4")
+    return dv.View(input=inputs, target=inputs @ WEIGHTS[:, None])
+
+
+# ---------------------------------------------------------------- PyTorch
+
+
+def torch_loader(d, style):
+    """A view in torch's own loader, in one of the two styles of its datasets."""
+    import torch
+    from torch.utils.data import DataLoader, IterableDataset
+
+    class Batches(IterableDataset):
+        def __iter__(self):
+            for batch in d._loader(20, sampler="permutation"):
+                yield batch._to_torch()
+
+    if style == "iterable":
+        return DataLoader(Batches(), batch_size=None)
+    generator = torch.Generator().manual_seed(0)
+    return DataLoader(d, batch_size=20, shuffle=True, generator=generator)
+
+
+WORKERS = """
+import numpy as np, torch, dataview as dv
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+
+class Batches(IterableDataset):
+    def __iter__(self):
+        info = get_worker_info()
+        for batch in d._loader(20, sampler="permutation", shard=(info.id, info.num_workers)):
+            yield batch._to_torch()
+
+x = np.arange(640.0)
+d = dv.View(x=x, y=x * 2)
+for loader in (
+    DataLoader(d, batch_size=20, shuffle=True, num_workers=2),
+    DataLoader(Batches(), batch_size=None, num_workers=2),
+):
+    batches = list(loader)
+    found = torch.cat([batch["x"] for batch in batches]).numpy()
+    assert (found != x).any() and (np.sort(found) == x).all()
+    assert all(torch.equal(batch["y"], 2 * batch["x"]) for batch in batches)
+"""
+
+
+def test_torchs_workers_hand_out_every_row_once():
+    printed("-W", "error", "-c", WORKERS, timeout=300)
+
+
+@pytest.mark.parametrize("style", ["a view", "a loader", "map", "iterable"])
+def test_a_regression_of_torch_learns(d, style):
+    import torch
+
+    torch.manual_seed(0)
+    model = torch.nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    if style == "a view":
+        minibatches = d._minibatches(20)
+    elif style == "a loader":
+        names = {"input": "input", "target": "target"}
+        minibatches = d._loader(20, sampler="permutation", fields=names, device="torch:cpu")
+    else:
+        minibatches = torch_loader(d, style)
+    for _ in range(4):
+        for batch in minibatches:
+            tensors = batch._to_torch() if style == "a view" else batch
+            loss = torch.nn.functional.mse_loss(model(tensors["input"]), tensors["target"])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    assert np.allclose(model.weight.detach().numpy()[0], WEIGHTS, atol=0.01)
+
+
+# ---------------------------------------------------------------- Lightning
+
+
+@pytest.mark.filterwarnings("ignore:.*does not have many workers", "ignore:.*LeafSpec")
+@pytest.mark.filterwarnings("ignore:.*callbacks used to create the checkpoint")
+@pytest.mark.filterwarnings("ignore:.*weights_only")
+def test_lightning_resumes_a_loader_within_an_epoch(d, tmp_path):
+    import lightning
+    import torch
+    from lightning.pytorch.callbacks import ModelCheckpoint
+
+    class Regression(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.seen = torch.nn.Linear(3, 1), []
+
+        def training_step(self, batch, number):
+            self.seen.append(batch["input"][0].tolist())
+            return torch.nn.functional.mse_loss(self.layer(batch["input"]), batch["target"])
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    def trained(model, checkpoint=None, **options):
+        names = {"input": "input", "target": "target"}
+        loader = d._loader(32, sampler="permutation", fields=names, device="torch:cpu")
+        shown = dict.fromkeys(("logger", "enable_progress_bar", "enable_model_summary"), False)
+        place = {"accelerator": "cpu", "default_root_dir": tmp_path}
+        trainer = lightning.Trainer(max_epochs=2, **place, **shown, **options)
+        trainer.fit(model, loader, ckpt_path=checkpoint)
+        return model
+
+    keep = ModelCheckpoint(tmp_path, every_n_train_steps=7, save_top_k=-1)
+    whole = trained(Regression(), callbacks=[keep])
+    assert len(whole.seen) == 40 and whole.seen[:20] != whole.seen[20:]
+    for step in (7, 28):
+        (path,) = tmp_path.glob(f"*step={step}.ckpt")
+        rest = trained(Regression(), path, enable_checkpointing=False)
+        assert rest.seen == whole.seen[step:]
+        assert torch.equal(rest.layer.weight, whole.layer.weight)
+
+
+# ---------------------------------------------------------------- Keras
+
+
+@pytest.fixture
+def keras(monkeypatch):
+    monkeypatch.setenv("KERAS_BACKEND", "torch")
+    import keras
+
+    keras.utils.set_random_seed(0)
+    return keras
+
+
+def keras_model(keras):
+    model = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(1)])
+    model.compile(optimizer=keras.optimizers.SGD(0.1), loss="mse")
+    return model
+
+
+@pytest.mark.filterwarnings(COPIES)
+def test_keras_takes_fields(d, keras):
+    model = keras_model(keras)
+    model.fit(d.input, d.target, batch_size=20, epochs=4, verbose=0, validation_split=0.1)
+    assert np.allclose(model.get_weights()[0][:, 0], WEIGHTS, atol=0.01)
+    assert model.evaluate(d.input, d.target, verbose=0) < 1e-3
+    assert np.allclose(model.predict(d.input, verbose=0), d.target(), atol=0.05)
+
+
+@pytest.mark.filterwarnings(COPIES)
+def test_keras_reads_minibatches_when_it_is_their_turn(keras):
+    rows = Rows(60)
+    minibatches = dv.View(input=rows.view / 1e3)._minibatches(20)
+
+    class Batches(keras.utils.PyDataset):
+        def __len__(self):
+            return len(minibatches)
+
+        def __getitem__(self, number):
+            inputs = minibatches[number].input()
+            return inputs, inputs[:, :1] * 2
+
+    keras_model(keras).fit(Batches(), epochs=1, verbose=0)
+    assert set(rows.counts()) <= {1, 2}  # Keras looks at a batch before it begins
+
+
+@pytest.mark.filterwarnings(COPIES, "ignore:`shuffle=True` was passed")
+def test_keras_takes_a_loader_as_a_generator(d, keras):
+    model = keras_model(keras)
+    names = ("input", "target")
+    loader = d._loader(20, sampler="permutation", fields=names, repeat=True)
+    model.fit((batch for batch in loader), steps_per_epoch=32, epochs=4, verbose=0)
+    assert np.allclose(model.get_weights()[0][:, 0], WEIGHTS, atol=0.01)
+
+
+# ---------------------------------------------------------------- scikit-learn
+
+
+def test_scikit_learn_learns_by_batches_in_one_pass_an_epoch():
+    from sklearn.decomposition import IncrementalPCA
+    from sklearn.linear_model import SGDRegressor
+    from sklearn.preprocessing import StandardScaler
+
+    rows = Rows(60)
+    d = dv.View(input=rows.view)
+    for model, data in (
+        (StandardScaler(), lambda b: b.input),
+        (IncrementalPCA(2), lambda b: b.input()),
+    ):
+        for batch in d._minibatches(20):
+            model.partial_fit(data(batch))
+        assert rows.counts() == [1] * 60
+    scaler = StandardScaler().fit(rows.data)
+    z = (d.input - scaler.mean_) / scaler.scale_
+    pairs = dv.zip(x=z, y=z[:, 0] * 3)
+    line = SGDRegressor(random_state=0)
+    loader = pairs._loader(20, sampler="permutation", fields=("x", "y"), repeat=True)
+    for batch in itertools.islice(loader, 300):
+        line.partial_fit(*batch)
+    assert np.allclose(line.predict(scaler.transform(rows.data)), pairs.y(), atol=0.1)
+
+
+def test_a_pipeline_takes_lazy_steps(d):
+    from sklearn.linear_model import LinearRegression
+    from sklearn.model_selection import KFold, cross_validate
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+    model = make_pipeline(FunctionTransformer(np.exp), StandardScaler(), LinearRegression())
+    found = cross_validate(model, d.input, d.target, cv=KFold(3), return_estimator=True)
+    expected = cross_validate(model, d.input(), d.target(), cv=KFold(3))
+    assert np.allclose(found["test_score"], expected["test_score"], rtol=1e-6)
+    assert found["estimator"][0].predict(d.input[:5]).shape == (5, 1)
