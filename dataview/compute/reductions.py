@@ -140,7 +140,7 @@ def _tall_sum(rows: np.ndarray, wider: np.dtype[Any]) -> np.ndarray:
 
 
 def _count(block: np.ndarray, axes: Axes) -> int:
-    return math.prod(block.shape[axis] for axis in axes)
+    return math.prod([block.shape[axis] for axis in axes])
 
 
 def _add(left: State, right: State) -> State:

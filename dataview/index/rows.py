@@ -18,7 +18,6 @@ from dataview.index.algebra import (
     Index,
     Map,
     axes_of,
-    axis_index,
     through,
     whole_axes,
 )
@@ -54,9 +53,8 @@ def rows_index(shape: Sequence[int], rows: Rows) -> Index:
     """
     if isinstance(rows, int):
         return Index(shape[1:], (Constant(rows), *whole_axes(0, len(shape) - 1)))
-    if isinstance(rows, range):
-        return axis_index(shape, _run(rows), len(rows))
-    return axis_index(shape, map_of(rows), len(rows))
+    first = _run(rows) if isinstance(rows, range) else map_of(rows)
+    return Index((len(rows), *shape[1:]), (first, *whole_axes(0, len(shape))[1:]))
 
 
 def _run(rows: range) -> Affine:

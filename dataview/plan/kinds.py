@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Protocol, TypeAlias, cast
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
@@ -444,8 +444,8 @@ class Reduction(Node):
         dtype: DType,
     ) -> None:
         whole = reduced_extents(node, axes)
-        kept = [1 if axis in axes else cast(int, n) for axis, n in enumerate(whole)]
-        own = tuple(n for axis, n in enumerate(kept) if keepdims or axis not in axes)
+        kept: list[Any] = [1 if axis in axes else n for axis, n in enumerate(whole)]
+        own = tuple(kept if keepdims else [n for at, n in enumerate(kept) if at not in axes])
         lead = np.shape(options["q"]) if "q" in options else ()  # several quantiles come first
         shape = lead + own
         super().__init__(shape, dtype)
