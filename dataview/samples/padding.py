@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, TypeGuard, cast
 
 import numpy as np
@@ -11,10 +12,11 @@ import numpy as np
 from dataview.compute import rows_of
 from dataview.errors import UndeclaredError, unknown_field
 from dataview.index import as_array, identity, is_integer, parse
+from dataview.index.flat import Layout
 from dataview.plan.build import keyed, record, select, stored, with_fields
 from dataview.plan.fields import NO_META, Attached, Fields
 from dataview.plan.guards import check_ends
-from dataview.plan.kinds import Extents, Mapped, Record, Sampled, known_dtype, members
+from dataview.plan.kinds import Extents, Mapped, Record, Sampled, known_dtype, members, size_of
 from dataview.plan.node import DType, Evaluate, Node, Part
 from dataview.plan.ragged import Ragged, text_of
 from dataview.plan.values import holding
@@ -138,13 +140,16 @@ class Filling(Part):
         )
 
     def _data(self, rows: Ragged, dtype: Any, depth: int = 0) -> np.ndarray:
+        places, layout = rows.chosen()
         if isinstance(rows.values, Ragged):
-            places, layout = rows.chosen()
             values = self._data(rows.values.rows(places), dtype, depth + 1)
         else:
-            values, layout = rows.gathered(rows_of)
+            values = rows_of(rows.values, places)
         box, padding = self.lengths[depth], self.padding
         out = np.empty((layout.count, *box, *values.shape[1:]), dtype)
+        if size_of(box) >= LONG:
+            _put_rows(out, values, layout, padding)
+            return out
         out.fill(padding.value)  # which takes half the time of `numpy.full`
         kept = layout.within(box, padding.cut == "left") if padding.cut is not None else ...
         out[layout.mask_in(box, padding.side == "left")] = values[kept]
@@ -162,6 +167,28 @@ class Filling(Part):
         out = np.zeros((*mask.shape, *inner.shape[1:]), bool)
         out[mask] = inner[kept]
         return out
+
+
+LONG = 4096
+"""Boxes with room for so many values take less time one by one than by a mask of all of them."""
+
+
+def _put_rows(out: np.ndarray, values: np.ndarray, layout: Layout, padding: Padding) -> None:
+    """Write rows into their boxes, one after the other; of longer rows a part."""
+    box, tail = out.shape[1 : 1 + len(layout.axes)], values.shape[1:]
+    ends = pairwise(layout.offsets.tolist())
+    for room, (start, stop), shape in zip(out, ends, layout.lengths().tolist(), strict=True):
+        row = values[start:stop].reshape(*shape, *tail)
+        if padding.cut is not None:
+            row = row[_corner(shape, box, padding.cut == "left")]
+        room[...] = padding.value  # a room at a time, which is in the cache then
+        room[_corner(box, row.shape[: len(box)], padding.side == "left")] = row
+
+
+def _corner(shape: Sequence[int], part: Sequence[int], at_end: bool) -> tuple[slice, ...]:
+    """Return the key of a part of an array that lies at the beginning of each axis, or its end."""
+    sides = zip(shape, part, strict=True)
+    return tuple([slice(max(0, n - own), n) if at_end else slice(own) for n, own in sides])
 
 
 class PaddedSamples(NumberedSamples):
