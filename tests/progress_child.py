@@ -69,6 +69,16 @@ def saving():
 
 
 def reading():
+    np.save("z.npy", X)
+    dv.open("z.npy")()
+
+
+def products():
+    x = np.ones((300_000, 64))
+    (dv.View(x) @ dv.View(np.ones((64, 2))))()
+
+
+def parsing():
     with open("table.csv", "w") as file:
         file.write("a,b\n" + "1,2.5\n" * 800_000)
     dv.open("table.csv")._close()

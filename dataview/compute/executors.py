@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextvars import Context, ContextVar, copy_context
 from typing import TYPE_CHECKING, Any
 
-from dataview.index.progress import Task, begin
+from dataview.index.progress import Task, begin, progress
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, ThreadPoolExecutor
@@ -122,8 +122,7 @@ def run_in_windows(
     work: Callable[[Any], Any], items: list[Any], window: int, what: str
 ) -> Iterator[Any]:
     """Yield `work(item)` for each item, in order, of which so many wait for the caller at most."""
-    task = begin(what, len(items), chosen=False if is_inside() else None)
-    with contextlib.closing(task):
+    with contextlib.closing(begin(what, len(items))) as task:
         for start in range(0, len(items), window):
             yield from _results(work, items[start : start + window], False, task)
 
@@ -196,11 +195,12 @@ class _Work:
         own, depth = threading.get_ident(), getattr(_inside, "depth", 0)
         try:
             _inside.depth = depth + 1
-            while (number := self._next(own)) is not None:
-                try:
-                    self.results[number] = _done(self.work, self.items[number], self.task)
-                except BaseException as error:  # raised again, in the caller's thread
-                    self.failures[number] = error
+            with progress(False):  # of what a block does
+                while (number := self._next(own)) is not None:
+                    try:
+                        self.results[number] = _done(self.work, self.items[number], self.task)
+                    except BaseException as error:  # raised again, in the caller's thread
+                        self.failures[number] = error
         finally:
             _inside.depth = depth
             self._leave(own)
@@ -254,6 +254,7 @@ def _as_block(work: Callable[[Any], Any], item: Any) -> Any:
     """Do work in another process as a block: whatever it evaluates runs in its thread."""
     _inside.depth = getattr(_inside, "depth", 0) + 1
     try:
-        return work(item)
+        with progress(False):
+            return work(item)
     finally:
         _inside.depth -= 1

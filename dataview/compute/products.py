@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -22,6 +23,7 @@ from dataview.index import (
     is_identity,
     renamed,
 )
+from dataview.index.progress import begin
 from dataview.plan.guards import check_array
 from dataview.plan.kinds import MatMul, Sampled, known_dtype, known_shape
 from dataview.plan.node import Argument, Node, Shape
@@ -84,9 +86,11 @@ def _product(node: MatMul, box: Index) -> Steps:
     if len(cuts) == 1:
         return np.asarray(np.matmul((yield left, rows), other), node.dtype)
     out = np.empty(box.shape, node.dtype)
-    for cut in cuts:
-        part = compose(rows, cut.within(rows.shape))
-        np.matmul((yield left, part), other, out=cut.of(out))
+    with contextlib.closing(begin("products", len(cuts))) as task:
+        for cut in cuts:
+            part = compose(rows, cut.within(rows.shape))
+            np.matmul((yield left, part), other, out=cut.of(out))
+            task.advance()
     return out
 
 

@@ -6,6 +6,7 @@ room is kept before it writes, and files and folders can be given up.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import io
@@ -16,11 +17,12 @@ import shutil
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dataview.index.progress import Task, begin
 from dataview.index.sizes import sizes
 
 MOST = 1 << 30
@@ -28,6 +30,9 @@ MOST = 1 << 30
 
 Move: TypeAlias = "Callable[[tuple[memoryview], int], int]"
 """A function that reads or writes bytes at a place in a file, and returns how many."""
+
+LONG = 4
+"""What is read at a time for other work is no longer than so many pieces of a file."""
 
 POPULATE_READ, POPULATE_WRITE = 22, 23
 """Linux's numbers for the advice to load all pages of a map; Python has no names for them."""
@@ -113,7 +118,24 @@ def _opened(path: str, flags: int) -> int:
 
 def read_at(file: io.FileIO, block: np.ndarray, place: int) -> None:
     """Fill an array with the bytes at a place in a file."""
-    read_runs(file, block, [(place, block.nbytes)])
+    if block.nbytes <= LONG * sizes.file_bytes or hasattr(file, "fill"):
+        read_runs(file, block, [(place, block.nbytes)])
+        return
+    with contextlib.closing(begin("reading", block.nbytes, "B")) as task:
+        read_runs(file, block, _one_by_one(place, block.nbytes, task))
+
+
+def _one_by_one(place: int, size: int, task: Task) -> Iterator[tuple[int, int]]:
+    """Yield the places and sizes of the pieces of a run; each is done when the next is asked for.
+
+    >>> with sizes.set(file_bytes=2):
+    ...     list(_one_by_one(10, 5, begin("reading", 5)))
+    [(10, 2), (12, 2), (14, 1)]
+    """
+    for start in range(0, size, sizes.file_bytes):
+        part = min(sizes.file_bytes, size - start)
+        yield place + start, part
+        task.advance(part)
 
 
 def write_at(file: io.FileIO, block: np.ndarray, place: int) -> None:

@@ -6,6 +6,7 @@ never mapped whole.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import math
 import os
@@ -13,9 +14,10 @@ import os
 import numpy as np
 
 from dataview.index import Array, Constant, Index, axes_of, extent, gather, positions, shifted
+from dataview.index.progress import begin
 from dataview.index.sizes import sizes
 from dataview.sources import scratch
-from dataview.sources.file_access import cut_short, map_window, read_runs, write_runs
+from dataview.sources.file_access import LONG, cut_short, map_window, read_runs, write_runs
 from dataview.sources.file_pieces import (
     GAP,
     WIDE,
@@ -32,18 +34,24 @@ from dataview.sources.file_pieces import (
 
 def read(file: io.FileIO, block: Block, index: Index, found: np.ndarray, shared: bool) -> None:
     """Read what an index selects of a block into an array; `shared` allows to map the file."""
-    for piece in pieces(block, index, found, False):
-        _read_piece(file, piece, shared)
+    is_long = found.nbytes > LONG * sizes.file_bytes
+    task = begin("reading", found.nbytes, "B", None if is_long else False)
+    with contextlib.closing(task):
+        for piece in pieces(block, index, found, False):
+            task.advance(_read_piece(file, piece, shared))
 
 
-def _read_piece(file: io.FileIO, piece: Piece, shared: bool) -> None:
+def _read_piece(file: io.FileIO, piece: Piece, shared: bool) -> int:
+    """Read a piece; return how many bytes that are."""
     held: list[np.ndarray] = []
     part = _elements(file, piece, shared, held)
     if piece.where is None:
         piece.array[...] = part
     else:
         gather.assign(piece.array, piece.where, part)
+    size = part.nbytes
     scratch.give_back(held)
+    return size
 
 
 def write(file: io.FileIO, block: Block, index: Index, value: np.ndarray) -> None:
