@@ -1291,3 +1291,47 @@ def test_flat_rows_that_a_function_has_made_go_through_no_other_order():
     grey = Conv2DSpace((3, 4), 1, axes=("b", "c", 0, 1))  # flat, they lie as the usual ones do
     d = dv.View(x=np.arange(24.0).reshape(2, 12), _spaces={"x": grey})
     assert dv.View(x=d.x[:, ::-1])._get((grey.usual, "x"))._shape() == (2, 3, 4, 1)
+
+
+# -------------------- parts of one size --------------------
+
+
+@pytest.mark.parametrize("lengths", [(3, 5), (5, 3)])
+def test_fields_of_different_lengths_are_not_delivered_together(lengths):
+    x, y = (np.zeros((n, width)) for n, width in zip(lengths, (2, 1), strict=True))
+    d = dv.View(x=x, y=y, _driver="x")
+    spec = (CompositeSpace((VectorSpace(2), VectorSpace(1))), ("x", "y"))
+    for load in (
+        lambda: d._loader(2, spec=spec),
+        lambda: d._loader(2, fields=("x", "y")),
+        lambda: d._minibatches(2, spec=spec)[0],
+    ):
+        with pytest.raises(AttributeError, match="field 'y' belongs to the whole dataset only"):
+            load()
+    with pytest.raises(ValueError, match=f"'x' as .*: {lengths[0]}, 'y' as .*: {lengths[1]}"):
+        d._get(spec)
+    assert next(d._loader(2, spec=(VectorSpace(2), "x"))).shape == (2, 2)
+
+
+SIDE_BY_SIDE = [VectorSpace(2), SequenceSpace(VectorSpace(1)), dv.spaces.VectorSequenceSpace(2)]
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("one", SIDE_BY_SIDE, ids=repr)
+@pytest.mark.parametrize("other", SIDE_BY_SIDE, ids=repr)
+def test_what_is_delivered_is_a_batch_of_the_space_that_is_asked_for(one, other, rows):
+    d = dv.View(x=np.zeros((rows, 2)), r=dv.ragged([np.zeros((2, 1))] * rows))
+    source = tuple("r" if isinstance(space, SequenceSpace) else "x" for space in (one, other))
+    spec = (CompositeSpace((one, other)), source)
+    is_one = [isinstance(space, dv.spaces.VectorSequenceSpace) for space in (one, other)]
+    ways = [
+        lambda: d._get(spec),
+        lambda: next(d._loader(rows, spec=spec)),
+        lambda: d._minibatches(rows, spec=spec)[0],
+    ]
+    for way in ways:
+        if rows > 1 and is_one[0] != is_one[1]:
+            with pytest.raises(ValueError, match="have one number of samples; got"):
+                way()
+        else:
+            spec[0].validate(way())

@@ -9,7 +9,7 @@ from typing import Any
 
 from dataview import samplers
 from dataview.batches import Dealing
-from dataview.errors import StreamError, unknown_field
+from dataview.errors import FieldError, StreamError, unknown_field
 from dataview.index import is_endless
 from dataview.loader.assembly import OWN, Assembly
 from dataview.loader.dealing import Cursor, RowDealer
@@ -63,6 +63,7 @@ def plan_for(
     secondary = frozenset(list(chosen)[1:])
     for name in secondary - parts.keys() - _others(node).keys():
         raise ValueError(f"sampler= has one for field {name!r}, which is not loaded")
+    _check_lengths({name: parts[name] for name in parts if name not in secondary}, count)
     names: list[Any] = [[name, *_signature(sampler)] for name, sampler in chosen.items()]
     steps = options.transform or ()
     own = options.collate, options.pad, options.on_error, options.seed
@@ -79,6 +80,16 @@ def plan_for(
     output = Output(form, like, viewed_with, options.device, delivery)
     endless = count is not None and is_endless(count)
     return LoaderPlan(options, dealer, assembly, output, fingerprint, endless)
+
+
+def _check_lengths(parts: Mapping[str, Node], count: int | None) -> None:
+    """Raise unless each part has a row for each row of the view."""
+    for name, part in parts.items():
+        if None not in (count, part.count) and part.count != count:
+            raise FieldError(
+                f"field {name!r} belongs to the whole dataset only: it has {part.count} rows, and "
+                f"the view that is loaded has {count}; d[{name!r}]._loader(...) loads it alone"
+            )
 
 
 def _dealing(o: LoaderOptions) -> Dealing:

@@ -59,10 +59,23 @@ class Delivery:
 
     def __call__(self, given: Mapping[str, Any]) -> Any:
         """Return the nested batches, of nodes or arrays, by those of the sources."""
-        found = self.mapping.filled(tuple([step(given[step.source]) for step in self._steps]))
+        parts = tuple([step(given[step.source]) for step in self._steps])
+        self._check_sizes(parts)
+        found = self.mapping.filled(parts)
         if self._is_heard:
             self.mapping.specs.space.check(found, "the batch")
         return found
+
+    def _check_sizes(self, parts: tuple[Any, ...]) -> None:
+        """Raise unless all batches have as many samples."""
+        sizes = [step.space.size_of(part) for step, part in zip(self._steps, parts, strict=True)]
+        known = [(n, step) for n, step in zip(sizes, self._steps, strict=True) if n is not None]
+        if len({n for n, _ in known}) > 1:
+            listing = ", ".join(f"{step.source!r} as {step.space!r}: {n}" for n, step in known)
+            raise ValueError(
+                f"the batches of a CompositeSpace have one number of samples; got {listing}; "
+                "ask for fields of other lengths, and for a sequence beside several samples, alone"
+            )
 
     def of_batch(self, given: Mapping[str, Node]) -> Any:
         """Return the nested batches of nodes; what several of them need is read once for all."""
