@@ -157,12 +157,20 @@ def _imag(values: Any) -> np.ndarray:
 
 
 def _fitting(values: Any, dtype: Any) -> np.ndarray:
-    """Return numbers in a narrower dtype, or raise if one does not fit into it."""
+    """Return numbers in a narrower dtype, or raise if one does not fit into it.
+
+    One that is no whole number may lose digits.
+    """
     values = np.asarray(values)
     real = values.real if np.dtype(dtype).kind != "c" else values
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         found: np.ndarray = real.astype(dtype)
-    lost = found != values
+    if found.dtype.kind in "fc":
+        lost = np.isfinite(values) & ~np.isfinite(found)
+        if found.dtype.kind == "f":
+            lost = lost | (values.imag != 0)
+    else:
+        lost = found != values
     if lost.any():
         raise OverflowError(f"{values[lost].flat[0]} does not fit into {found.dtype}")
     return found

@@ -242,7 +242,7 @@ def cast(batch: Any, dtype: np.dtype[Any] | None, how: Any) -> Any:
     is_checked = _is_narrower(given, dtype)
     if casting == "exact":
         check_numbers(given, dtype, "a batch")
-        is_checked = is_checked or _drops(given, dtype)
+        is_checked = not np.can_cast(given, dtype)
     elif casting != "unsafe":
         check_cast(given, dtype, "a batch", how.remedy("cast"))
     is_checked = is_checked and casting != "unsafe"
