@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from dataview.spaces import batch as batches
 from dataview.spaces.arrays import ArraySpace
 from dataview.spaces.base import (
@@ -40,6 +42,8 @@ class VectorSpace(ArraySpace):
         np_validate_callbacks: Iterable[Callback] = (),
     ) -> None:
         dim, dtype = checked_size("dim", dim), checked_dtype(dtype)
+        if not isinstance(sparse, (bool, np.bool_)):
+            raise TypeError(f"sparse= is True or False; got {sparse!r}; dtype= takes dtypes")
         self.__dict__["extents"] = (None, dim)
         facts = {"dim": dim, "sparse": bool(sparse), "dtype": dtype}
         super().__init__(facts, validate_callbacks, np_validate_callbacks)
