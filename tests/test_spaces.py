@@ -903,3 +903,52 @@ def test_labels_are_in_range_whatever_their_dtype(data):
                 way()
         else:
             way()
+
+
+@given(st.data())
+@examples(150)
+def test_an_exact_cast_keeps_the_numbers_up_to_digits(data):
+    numbers = [0, 1, -1, 255, 70000, 2**40, 0.5, 0.1, 1e300, 1e5, np.inf, np.nan]
+    given = np.dtype(data.draw(st.sampled_from(["i8", "f8", "c16", "i4", "f4"])))
+    wanted = np.dtype(data.draw(st.sampled_from(["f2", "f4", "c8", "u1", "i4", "?", "f8"])))
+    chosen = data.draw(st.sampled_from(numbers))
+    with np.errstate(all="ignore"):
+        batch = np.array([[chosen]]).astype(given)
+        if given.kind == "c" and data.draw(st.booleans()):
+            batch += 1j
+        found = (batch if wanted.kind == "c" else batch.real).astype(wanted)
+        near = np.isclose(found.real, batch.real, rtol=1e-3, atol=0, equal_nan=True)
+    near &= found.imag == batch.imag
+    is_kept = bool(near.all() if wanted.kind in "fc" else (found == batch).all())
+    source, target = VectorSpace(1, dtype=given), VectorSpace(1, dtype=wanted)
+    for way in (
+        lambda: source.np_format_as(batch, target, "exact"),
+        lambda: source.format_as(dv.View(batch), target, "exact")(),
+        lambda: target.undo_np_format_as(batch, source),
+    ):
+        if is_kept:
+            np.testing.assert_array_equal(way(), found)
+        else:
+            with pytest.raises(OverflowError, match=f"does not fit into {wanted}"):
+                way()
+
+
+def test_whether_a_space_is_sparse_is_a_truth_value():
+    for wrong in ("float32", "no", 1, None):
+        with pytest.raises(TypeError, match="sparse= is True or False; got"):
+            VectorSpace(3, wrong)
+    assert VectorSpace(3, np.True_).sparse is True
+
+
+def test_a_label_in_a_sequence_is_named_by_its_sequence():
+    labels = SequenceSpace(IndexSpace(9, 1))
+    d = dv.View(w=dv.ragged([[1, 2], [3, 30]]), _spaces={"w": labels})
+    batch = np.array([[[1], [3]], [[2], [30]]], "i4"), np.ones((2, 2), "f4")
+    for space in (labels, SequenceSpace(VectorSpace(9))):
+        for way in (
+            lambda space=space: d._get((space, "w"))[0](),
+            lambda space=space: next(d._loader(2, spec=(space, "w"))),
+            lambda space=space: labels.np_format_as(batch, space),
+        ):
+            with pytest.raises(ValueError, match="label 30 in step 1 of row 1 is out of range"):
+                way()

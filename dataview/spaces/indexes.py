@@ -121,9 +121,10 @@ def check_labels(
     low = values.min()
     wrong = (values < 0) if low < 0 else (values >= count)
     place = np.argwhere(wrong)[0].tolist()
-    row = place[0] if numbers is None else int(numbers[place[0]])
+    first = place[0] if numbers is None else int(numbers[place[0]])
+    row = f"row {first}" if values.ndim < 3 else f"step {first} of row {place[1]}"
     raise ValueError(
-        f"{where}: label {values[tuple(place)]} in row {row} is out of range: labels are numbers "
+        f"{where}: label {values[tuple(place)]} in {row} is out of range: labels are numbers "
         f"from 0 to {'max_labels' if count is None else count} - 1"
     )
 
@@ -144,7 +145,7 @@ class OneHot(RowStep):
     def made(self, values: np.ndarray, numbers: np.ndarray | None) -> np.ndarray:
         """Return the vectors of some rows."""
         if numbers is not None:  # of an array they are checked already
-            check_labels(values, self.count, "the labels", numbers)
+            check_labels(values, self.count, "the batch", numbers)
         rows, dim = values.shape
         parts = 1 if self.merge else dim  # of a vector, each with a place for every label
         found = np.zeros((rows, parts * self.count), self.dtype)
@@ -196,7 +197,7 @@ class InRange(RowStep):
 
     def made(self, values: np.ndarray, numbers: np.ndarray | None) -> np.ndarray:
         """Return the same rows."""
-        check_labels(values, self.count, "the labels", numbers)
+        check_labels(values, self.count, "the batch", numbers)
         return values
 
 

@@ -130,7 +130,7 @@ class SequenceSpace(Space):
         own["roles"] = ("time", *space.roles)
         own["dtype"] = space.dtype
         own["_place"] = 1 + space.get_batch_axis()
-        own["_are_alike"] = not isinstance(space, LabelSpace) and not space.is_heard
+        own["_are_alike"] = not space.is_heard
         super().__init__({"space": space}, validate_callbacks, np_validate_callbacks)
 
     def with_dtype(self, dtype: Any) -> SequenceSpace:
@@ -177,6 +177,7 @@ class SequenceSpace(Space):
                 f"got the shape {shape_text(shape)}"
             )
         if not isinstance(data, np.ndarray) or shape[0]:
+            self.space.check_values(data, f"{where}, data")
             self.space.check(self._steps_to_check(data), f"{where}, data")
         wanted = (shape[0], shape[self.get_batch_axis()])
         fits = marks == wanted or (
@@ -282,6 +283,7 @@ def _sequences(batch: Any, source: SequenceSpace, target: SequenceSpace, how: Ho
     own, wanted = source.space, target.space
     if own.lies_as(wanted):
         return convert(data, own, wanted, how), mask
+    data = source.promised(batch)[0]
     steps = _deferred_steps if batches.is_node(data) else _steps
     return steps(data, mask, own, wanted, how), mask
 
