@@ -803,9 +803,9 @@ def test_labels_of_sequences_are_in_range():
         SequenceSpace(IndexSpace(4, 1)).validate(symbols)
         with pytest.raises(ValueError, match="has 2 labels; got 1"):
             SequenceSpace(IndexSpace(4, 2)).validate(symbols)
-        with pytest.raises(ValueError, match="label 3 in row 1 is out of range"):
+        with pytest.raises(ValueError, match="label 3 in step 1 of row 1 is out of range"):
             next(d._loader(2, spec=(space, "w")))
-        with pytest.raises(ValueError, match="label 3 in row 1 is out of range"):
+        with pytest.raises(ValueError, match="label 3 in step 1 of row 1 is out of range"):
             d._get((space, "w"))[0]()
 
 
@@ -1335,3 +1335,45 @@ def test_what_is_delivered_is_a_batch_of_the_space_that_is_asked_for(one, other,
                 way()
         else:
             spec[0].validate(way())
+
+
+# -------------------- spaces of other versions --------------------
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"kind": "VectorSpace", "dim": 2, "new": 3},
+        {"kind": "VectorSpace"},
+        {"kind": "WaveSpace", "dim": 2},
+        {"kind": "SequenceSpace", "space": 3},
+        {"kind": "SequenceSpace", "space": {"dim": 3}},
+        {"kind": "CompositeSpace", "components": [{"kind": "VectorSpace", "dim": -1}]},
+    ],
+)
+def test_a_space_that_this_version_does_not_know(told, tmp_path):
+    d = dv.View(x=np.zeros((3, 2)), y=np.zeros((3, 2)), _meta={"x": {"space": told}})
+    d._save(tmp_path / "d.npz")
+    for view in (d, dv.open(tmp_path / "d.npz")):
+        assert "space=unreadable" in repr(view)
+        assert "unreadable" in view._repr_html_()
+        assert dv.concat(view, view)._shape() == (6,)
+        assert (view.x * 2)._shape() == (3, 2)
+        view._show()
+        assert view._get((VectorSpace(2), "y"))._shape() == (3, 2)
+        for ask in (
+            lambda view=view: view._get((VectorSpace(2), "x")),
+            lambda view=view: view.x._space,
+        ):
+            with pytest.raises(ValueError, match=r"no space that this version knows: .*_spaces="):
+                ask()
+        again = dv.View(view, _spaces={"x": VectorSpace(2)})
+        assert again._get((VectorSpace(2), "x"))._shape() == (3, 2)
+
+
+@pytest.mark.parametrize("told", ["RGB", {"name": "RGB"}, {"kind": ["x"]}, {"kind": "colours"}])
+def test_metadata_of_others_that_are_called_space(told):
+    d = dv.View(x=np.zeros((3, 2)), _meta={"x": {"space": told}})
+    assert d.x._space == VectorSpace(2, dtype="f8")
+    assert d._get((VectorSpace(2), "x"))._shape() == (3, 2)
+    assert "unreadable" not in repr(d)

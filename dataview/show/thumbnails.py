@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dataview.plan.kinds import size_of
-from dataview.spaces import Conv2DSpace, declared
+from dataview.spaces import Conv2DSpace, readable
 
 SMALLEST = 8
 """A side of fewer pixels makes no image, unless a space says so."""
@@ -26,7 +26,7 @@ def as_images(rows: np.ndarray, meta: Mapping[str, Any]) -> np.ndarray | None:
     >>> as_images(np.zeros((5, 28, 28), "u1"), {}).shape, as_images(np.zeros((5, 28)), {})
     ((5, 28, 28, 1), None)
     """
-    space = declared(meta)
+    space = readable(meta)
     if isinstance(space, Conv2DSpace):
         return _of_space(rows, space)
     if rows.dtype.kind not in "buif" or rows.ndim not in (3, 4) or not rows.size:

@@ -10,7 +10,7 @@ from dataview.spaces.base import SPACE, Space, plain
 from dataview.spaces.batch import Views, hand_out, wrapped
 from dataview.spaces.composite import CompositeSpace, NullSpace
 from dataview.spaces.delivery import Delivery
-from dataview.spaces.fields import check_holds, declared, joined_meta, space_of
+from dataview.spaces.fields import check_holds, is_declared, joined_meta, readable, space_of
 from dataview.spaces.images import Conv1DSpace, Conv2DSpace, Conv3DSpace
 from dataview.spaces.indexes import IndexSpace
 from dataview.spaces.sequences import IndexSequenceSpace, SequenceSpace, VectorSequenceSpace
@@ -19,6 +19,6 @@ from dataview.spaces.vector import VectorSpace
 __all__ = [
     "SPACE", "CompositeSpace", "Conv1DSpace", "Conv2DSpace", "Conv3DSpace", "Delivery",
     "IndexSequenceSpace", "IndexSpace", "NullSpace", "SequenceSpace", "Space",
-    "VectorSequenceSpace", "VectorSpace", "Views", "check_holds", "declared", "hand_out",
-    "joined_meta", "plain", "space_of", "specs", "wrapped",
+    "VectorSequenceSpace", "VectorSpace", "Views", "check_holds", "hand_out",
+    "is_declared", "joined_meta", "plain", "readable", "space_of", "specs", "wrapped",
 ]  # fmt: skip

@@ -41,14 +41,17 @@ _KINDS: Mapping[str, Any] = {
 
 def from_plain(told: Mapping[str, Any]) -> Space:
     """Return the space that plain data tell of."""
-    facts = {name: _told(value) for name, value in told.items() if name != "kind"}
-    kind = _KINDS[told["kind"]]
-    if issubclass(kind, LabelSpace):
-        facts.setdefault("max_labels", None)
     try:
+        facts = {name: _told(value) for name, value in told.items() if name != "kind"}
+        kind = _KINDS[told["kind"]]
+        if issubclass(kind, LabelSpace):
+            facts.setdefault("max_labels", None)
         return kind(**facts)  # type: ignore[no-any-return]
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"the metadata {SPACE!r} tell of no space: {told}: {error}") from error
+    except (TypeError, ValueError, KeyError) as error:
+        raise ValueError(
+            f"the metadata {SPACE!r} tell of no space that this version knows: {dict(told)}; "
+            "declare it: dv.View(..., _spaces={name: ...})"
+        ) from error
 
 
 def _told(value: Any) -> Any:
@@ -57,11 +60,24 @@ def _told(value: Any) -> Any:
     return tuple(map(_told, value)) if isinstance(value, (list, tuple)) else value
 
 
+def is_declared(meta: Mapping[str, Any]) -> bool:
+    """Whether metadata hold a space, of this version or another; others use the name, too."""
+    told = meta.get(SPACE)
+    kind = told.get("kind") if isinstance(told, Mapping) else None
+    return isinstance(kind, str) and kind.endswith("Space")
+
+
 def declared(meta: Mapping[str, Any]) -> Space | None:
     """Return the space that metadata hold, None if there is none."""
-    told = meta.get(SPACE)
-    is_ours = isinstance(told, Mapping) and told.get("kind") in _KINDS  # others use the name, too
-    return from_plain(told) if is_ours else None  # type: ignore[arg-type]
+    return from_plain(meta[SPACE]) if is_declared(meta) else None
+
+
+def readable(meta: Mapping[str, Any]) -> Space | None:
+    """Return the space that metadata hold, None if there is none, or none of this version."""
+    try:
+        return declared(meta)
+    except ValueError:  # what only looks at a field does not need it
+        return None
 
 
 def _computed(told: Any, dtype: np.dtype[Any], is_cast: bool) -> Any:
@@ -69,9 +85,9 @@ def _computed(told: Any, dtype: np.dtype[Any], is_cast: bool) -> Any:
 
     Its rows still lie as they did, but numbers computed of labels are labels no more.
     """
-    kind = _KINDS.get(told.get("kind", "")) if isinstance(told, Mapping) else None
-    if kind is None or dtype.kind not in "biufc":
+    if not is_declared({SPACE: told}) or dtype.kind not in "biufc":
         return None
+    kind = _KINDS.get(told["kind"], Space)
     if kind is SequenceSpace:
         step = _computed(told.get("space"), dtype, is_cast)
         return None if step is None else {**told, "space": step}
@@ -215,7 +231,7 @@ def _check_order(node: Node, name: str) -> None:
     What has made them may have kept that order or not.
     """
     for part in below([node]):
-        known = declared(part.meta) if isinstance(part, Node) and part.meta else None
+        known = readable(part.meta) if isinstance(part, Node) and part.meta else None
         if isinstance(known, ConvSpace) and _order(known) != _order(known.usual):
             raise ValueError(
                 f"{name!r} has flat rows, of which nothing is declared, made of samples of "
