@@ -98,7 +98,11 @@ def separated(changes: Sequence[Change], kept: contextlib.ExitStack) -> Separate
             value = value.copy()
         found.append(change._replace(value=value))
     # Of a row that is written several times, the last value stays.
-    once = all(is_one_box(one.target) and not targets.meet(one.place, one.place) for one in found)
+    alone = len(found) == 1  # then it can meet no other target
+    once = all(
+        is_one_box(one.target) and (alone or not targets.meet(one.place, one.place))
+        for one in found
+    )
     return Separated(found, 0 if once else 1)
 
 
