@@ -42,10 +42,11 @@ d""",
     "(d.at.x - d.at.x._mean()) / d.at.x._std()",
     "d._show()",
     "d._describe()",
+    "for batch in d._loader(20, progress=True):\n    pass",
     "d.at",
     "",
 ]
-TREE, FORMULA, SHOW, DESCRIBE, TABLE = range(5)
+TREE, FORMULA, SHOW, DESCRIBE, PROGRESS, TABLE = range(6)
 
 
 def notebook(cells):
@@ -202,6 +203,11 @@ def test_formulas_and_rows_are_drawn(scratch):
     assert show.locator("svg path").count() > 4
     assert all(one.is_visible() for one in show.locator("svg path").all())
     assert not show.locator(".plain").is_visible()
+
+
+def test_a_loop_over_batches_has_a_bar(scratch):
+    bar = outputs(scratch, PROGRESS)
+    assert "100%" in bar.inner_text() and "2/2" in bar.inner_text()
 
 
 @pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
