@@ -11,8 +11,9 @@ import pytest
 
 import dataview as dv
 import progress_child
-from children import on_terminal, python
+from children import python
 from dataview.index import progress as room
+from terminals import on_terminal
 
 CHILD = pathlib.Path(progress_child.__file__)
 BARS = [
