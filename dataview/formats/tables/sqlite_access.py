@@ -48,7 +48,7 @@ class Database:
             start = file.read(len(MAGIC))
             if start and start != MAGIC:
                 raise ValueError(f"{path} is no SQLite database: it does not begin as one")
-            self.state = stamped(file)
+            self.state = stamped(file.fileno())
         self.log = self._log()
         if told is not None and self.state[:2] == told[0][:2] and self.log != told[1]:
             raise pickled_before(path)

@@ -64,7 +64,7 @@ def keep(file: TextFile, how: str, found: Found) -> None:
 
 
 def _title(file: TextFile, how: str) -> str:
-    state = file.state.size, file.state.modified
+    state = file.state.size, file.state.time
     return json.dumps([VERSION, state, how])
 
 

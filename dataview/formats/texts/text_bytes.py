@@ -59,7 +59,7 @@ class TextBytes:
         self.path, self.opening = path, Opening(path, claim)
         self._held: Any = None
         with open_regular(path) as file:
-            self.state = stamped(file)
+            self.state = stamped(file.fileno())
             check_told(path, file, told)
             is_packed = file.read(len(PACKED)) == PACKED
             file.seek(0)
@@ -161,18 +161,18 @@ def check_unpacked(path: str, packed: int, size: int, most_times: int = MOST_TIM
 # --- the same file as before ---------------------------------------------------------------------
 
 
-def stamped(file: Any) -> FileState:
+def stamped(handle: int) -> FileState:
     """Return the state of an open file, also of one that was written just now.
 
     Another time is another file; one that is written again within the clock's step goes unnoticed.
     """
-    found = os.fstat(file.fileno())
+    found = os.fstat(handle)
     return FileState(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 def unchanged(path: str, state: FileState, file: Any) -> FileState:
     """Return the state of an open file, or raise if it is not that of before."""
-    now = stamped(file)
+    now = stamped(file.fileno())
     if now != state:
         raise changed(path)
     return now
@@ -187,7 +187,7 @@ def check_told(path: str, file: Any, told: FileState | None) -> None:
     """Raise if a pickle says that a file is another; of a copy elsewhere the size is compared."""
     if told is None:
         return
-    now = stamped(file)
+    now = stamped(file.fileno())
     same_place = now[:2] == told[:2]
     if now.size != told.size or (same_place and now.time != told.time):
         raise pickled_before(path)

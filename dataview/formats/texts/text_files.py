@@ -16,11 +16,11 @@ import threading
 import weakref
 import zlib
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from dataview.errors import shortened
 from dataview.formats.handles import closed
-from dataview.formats.texts.text_bytes import check_unpacked
+from dataview.formats.texts.text_bytes import changed, check_unpacked, stamped
 from dataview.index.sizes import sizes
 from dataview.sources import open_regular
 
@@ -40,15 +40,6 @@ _BROKEN = (EOFError, zlib.error, gzip.BadGzipFile)
 """What a broken file raises while it is unpacked."""
 
 
-class State(NamedTuple):
-    """What tells a file from another one, or from itself when it is changed."""
-
-    device: int
-    number: int
-    size: int
-    modified: int
-
-
 class TextFile:
     """A file of text, of which any part is read as bytes of UTF-8; threads may do it together."""
 
@@ -56,7 +47,7 @@ class TextFile:
         self.path, self.claim = path, claim
         self.is_closed = False
         with open_regular(path) as file:
-            self.state = _state_of(file.fileno())
+            self.state = stamped(file.fileno())
             self.is_packed = file.read(2) == b"\x1f\x8b"
             file.seek(0)
             with self._stream(file) as stream, self._named_in_errors():
@@ -107,8 +98,8 @@ class TextFile:
             self.claim.release()
 
     def _check(self, handle: int) -> None:
-        if _state_of(handle) != self.state:
-            raise ValueError(f"{self.path} has changed since it was opened; open it again")
+        if stamped(handle) != self.state:
+            raise changed(self.path)
 
     def _copied(self) -> _Copy:
         """Return the copy, which is made when it is first needed."""
@@ -195,11 +186,6 @@ def _full_disk_named(path: str) -> Iterator[None]:
 
 _HOW = getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 """A pipe that has taken the place of a file is not waited for: it is another file."""
-
-
-def _state_of(handle: int) -> State:
-    found = os.fstat(handle)
-    return State(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 def _encoding(given: str | None, start: bytes) -> str:
