@@ -34,7 +34,7 @@ def converted(values, dtype=np.float32, casting="unsafe"):
     return convert(dtype, casting=casting)
 
 
-OWN = ("fitting", "is_present", "paired")
+OWN = ("fitting", "is_present", "known", "paired")
 """Operations that NumPy has not, which users do not call."""
 
 NUMPYS = [row for row in OPERATIONS if row.name not in OWN]

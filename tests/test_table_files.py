@@ -394,7 +394,8 @@ def test_a_filter_keeps_the_rows_that_it_keeps_in_memory(condition, statistics, 
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table(NOTED), path, row_group_size=10, write_statistics=statistics)
     d = dv.open(path)
-    same = dv.View(**{name: d[name]() for name in ("x", "f", "gaps", "gaps_mask")})
+    told = {"gaps_mask": {"mask_of": "gaps"}}
+    same = dv.View(**{name: d[name]() for name in ("x", "f", "gaps", "gaps_mask")}, _meta=told)
     expected = np.flatnonzero(condition(same)())
     assert WAYS[way](d, condition(d))().tolist() == expected.tolist()
     d = dv.open(path, fill={"gaps": 77})

@@ -4,11 +4,7 @@ Nodes go in and arrays come out: expressions block by block, statistics in strea
 products.
 """
 
-from dataview.compute.chosen import (
-    BEGUN,
-    reduction_from,
-    reduction_where,
-)
+from dataview.compute.chosen import BEGUN, median, reduction, reduction_from, reduction_where
 from dataview.compute.evaluation import Kept, evaluate, settle
 from dataview.compute.executors import executor, run_blocks, run_in_windows, shares_memory
 from dataview.compute.kernel import FloatErrors
@@ -38,7 +34,7 @@ from dataview.compute.requests import (
     row_blocks,
     rows_of,
 )
-from dataview.compute.statistics import median, passes_before, reduction
+from dataview.compute.statistics import passes_before
 from dataview.compute.ways import (
     Cut,
     aliases,

@@ -1,4 +1,7 @@
-"""Statistics of some elements: those where a mask is true, and an initial value besides."""
+"""Statistics of some elements: those where a mask is true, and an initial value besides.
+
+What is missing of a column with gaps does not count.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,12 @@ from typing import Any
 import numpy as np
 
 from dataview.compute.reductions import result_dtype
-from dataview.compute.statistics import kind_for, of_array, of_ragged, reduction
+from dataview.compute.statistics import kind_for, of_array, of_ragged
+from dataview.compute.statistics import median as _median
+from dataview.compute.statistics import reduction as _reduction
 from dataview.plan.build import elementwise, stored
 from dataview.plan.concat import concat
+from dataview.plan.gaps import known_in
 from dataview.plan.guards import check_array, is_broadcast_to
 from dataview.plan.kinds import known_dtype, known_shape, size_of
 from dataview.plan.layout import broadcast, reshaped
@@ -31,8 +37,80 @@ NEUTRAL = {"sum": 0, "prod": 1, "any": 0, "all": 1}
 """What an element that is left out is taken for."""
 
 
+# --- of what is there ----------------------------------------------------------------------------
+
+
 @deferring
+def reduction(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str, Any]) -> Node:
+    """Return the node of a statistic, without what a mask says is missing, or NaN beside it."""
+    present = known_in(node) if node.has_gaps else None
+    if present is None:
+        return _reduction(kind, node, axis, keepdims, options)
+    if kind == "quantile":
+        options = {**options, "without_missing": True}
+        return _reduction(kind, with_nan(node, present), axis, keepdims, options)
+    kind, dtype = kind.removeprefix("nan"), known_dtype(node)
+    if kind in _PAIRED:
+        (pairs,) = elementwise(NumpyFunction("paired"), (node, present))
+        return of_array(kind, pairs, axis, keepdims, options)
+    if dtype.kind not in _KINDS.get(kind, "biufcmO"):  # objects have None and are left to NumPy
+        return _reduction(kind, node, axis, keepdims, options)
+    data, paired = _without_others(kind, node, present)
+    if paired is None:
+        return _reduction(kind, data, axis, keepdims, options)
+    return of_array(paired, data, axis, keepdims, options)
+
+
+_PAIRED = frozenset(("min", "max", "argmin", "argmax"))
+
+_KINDS = {"mean": "biufcm", "var": "biufc", "std": "biufc"}
+"""The kinds of data of which there is a statistic of some elements, if not of all."""
+
+
+def median(node: Node, axis: Any, keepdims: bool, without_missing: bool = False) -> Node:
+    """Return the node of a median, without what a mask says is missing."""
+    present = known_in(node) if node.has_gaps else None
+    if present is None:
+        return _median(node, axis, keepdims, without_missing)
+    return _median(with_nan(node, present), axis, keepdims, True)
+
+
 def reduction_where(
+    kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str, Any], where: Node
+) -> Node:
+    """Return the node of a statistic of the elements where a mask is true, and that are there."""
+    if node.has_gaps and (present := known_in(node)) is not None:
+        (where,) = elementwise(np.logical_and, (where, present))
+    return _of_chosen(kind, node, axis, keepdims, options, where)
+
+
+def reduction_from(
+    kind: str, node: Node, axis: Any, keepdims: bool, initial: Any, where: Node | None = None
+) -> Node:
+    """Return a sum, product or extreme of such elements, if there is a mask, and of a value."""
+    if node.has_gaps and (present := known_in(node)) is not None:
+        (where,) = (present,) if where is None else elementwise(np.logical_and, (where, present))
+    return _begun(kind, node, axis, keepdims, initial, where)
+
+
+def with_nan(node: Node, present: Node) -> Node:
+    """Return numbers or times, with NaN or NaT where they are missing."""
+    dtype = known_dtype(node)
+    if dtype.kind in "biu":
+        as_float = NumpyFunction("astype", (("dtype", np.dtype(float)), ("casting", "unsafe")))
+        (node,) = elementwise(as_float, (node,))
+        dtype = known_dtype(node)
+    nothing = np.array("NaT" if dtype.kind in "mM" else np.nan, dtype)
+    fill = stored(ArraySource(nothing), False)
+    (found,) = elementwise(NumpyFunction("where"), (present, node, fill))
+    return found  # type: ignore[no-any-return]
+
+
+# --- of what a mask chooses -----------------------------------------------------------------------
+
+
+@deferring
+def _of_chosen(
     kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str, Any], where: Node
 ) -> Node:
     """Return the node of a statistic of the elements where a mask is true."""
@@ -42,7 +120,7 @@ def reduction_where(
     _check_fits(where, node)
     data, paired = _without_others(kind, node, where)
     if paired is None:
-        return reduction(kind, data, axis, keepdims, options)
+        return _reduction(kind, data, axis, keepdims, options)
     return of_array(paired, data, axis, keepdims, options)
 
 
@@ -82,7 +160,7 @@ def _check_fits(where: Node, node: Node) -> None:
         )
 
 
-def reduction_from(
+def _begun(
     kind: str, node: Node, axis: Any, keepdims: bool, initial: Any, where: Node | None = None
 ) -> Node:
     """Return a sum, product or extreme of the elements where a mask is true and of a value."""
@@ -93,8 +171,8 @@ def reduction_from(
     if kind not in EXTREMES:
         options = {"initial": value[()]}
         if where is None:
-            return reduction(kind, node, axis, keepdims, options)
-        return reduction_where(kind, node, axis, keepdims, options, where)
+            return _reduction(kind, node, axis, keepdims, options)
+        return _of_chosen(kind, node, axis, keepdims, options, where)
     start = stored(ArraySource(value), False)
     extreme: Any = _ragged_extreme if isinstance(node, Ragged) else _extreme_of
     found = extreme(kind, node, axis, keepdims, start, where)
@@ -115,7 +193,7 @@ def _extreme_of(
     if where is not None:
         (node,) = elementwise(NumpyFunction("where"), (where, node, start))
     if size_of(known_shape(node)):
-        return reduction(kind.removeprefix("nan"), node, axis, keepdims, {})
+        return _reduction(kind.removeprefix("nan"), node, axis, keepdims, {})
     nothing = np.empty(known_shape(node), bool)
     return broadcast(start, np.any(nothing, axis, keepdims=keepdims).shape)
 
@@ -131,11 +209,11 @@ def _ragged_where(
     rows, mask = _beside(node, where)
     line = rows.leaf()
     if axis is None:
-        found = reduction_where(kind, line, None, False, options, mask)
+        found = _of_chosen(kind, line, None, False, options, mask)
         return reshaped(found, (1,) * len(node.extents)) if keepdims else found
     values, paired = _without_others(kind, line, mask)
     if paired is None:
-        return reduction(kind, rows.over(values), axis, keepdims, options)
+        return _reduction(kind, rows.over(values), axis, keepdims, options)
     return of_ragged(paired, rows.over(values), axis, keepdims, options)
 
 
@@ -153,10 +231,10 @@ def _ragged_extreme(
         return reshaped(start, (1,) * len(node.extents)) if keepdims else start
     has_values = np.diff(node.merged().chosen()[1].offsets) > 0
     if axis is None or has_values.all():
-        return reduction(kind, node, axis, keepdims, {})
-    some = reduction(kind, node.rows(np.flatnonzero(has_values)), axis, keepdims, {})
+        return _reduction(kind, node, axis, keepdims, {})
+    some = _reduction(kind, node.rows(np.flatnonzero(has_values)), axis, keepdims, {})
     if isinstance(some, Ragged):  # along axes that all rows have alike
-        return reduction(kind, node, axis, keepdims, {})
+        return _reduction(kind, node, axis, keepdims, {})
     others = broadcast(start, (1, *known_shape(some)[1:]))
     places = np.where(has_values, has_values.cumsum() - 1, known_shape(some)[0])
     return places_of(concat([some, others]), places)

@@ -352,8 +352,65 @@ KINDS = {
 }
 """Every statistic that streams, by NumPy's name for it."""
 
+# --- extremes of pairs ---------------------------------------------------------------------------
+
+
+def _some_part(ufunc: np.ufunc, opposite: np.ufunc) -> Callable[..., State]:
+    """Return what finds the extremes, where they are, and whether there is any."""
+
+    def part(block: np.ndarray, axes: Axes, first: int) -> State:
+        values, mask = _parted(block)
+        some = np.any(mask, axis=axes, keepdims=True)
+        present = values[mask]
+        if not present.size:
+            return np.zeros(some.shape, values.dtype), np.zeros(some.shape, np.intp), some
+        filled = np.where(mask, values, opposite.reduce(present, axis=None))
+        value = ufunc.reduce(filled, axis=axes, keepdims=True)
+        place = arg_part(np.argmax)(mask & (filled == value), axes, first)[1]
+        return value, place, some
+
+    return part
+
+
+def _combined_some(ufunc: np.ufunc) -> Callable[[State, State], State]:
+    def combine(left: State, right: State) -> State:
+        (value, place, some), (other, where, more) = left, right
+        both = some & more
+        best = np.asarray(np.where(some, value, other))
+        best[both] = ufunc(value[both], other[both])
+        wins = ~some | (both & (value != best))
+        return best, np.where(wins, where, place), some | more
+
+    return combine
+
+
+def _extreme_of_some(state: State, options: dict[str, Any]) -> Any:
+    value, _, some = state
+    if some.all():
+        return value
+    if value.dtype.kind not in "fcmM":
+        raise ValueError("an extreme of no elements has no value: all of them are missing")
+    warn("All-NaN slice encountered")
+    nothing = value.dtype.type("NaT" if value.dtype.kind in "mM" else "nan")
+    return np.where(some, value, nothing)
+
+
+def _place_of_some(state: State, options: dict[str, Any]) -> Any:
+    if not state[2].all():
+        raise ValueError("an extreme of no elements has no place: all of them are missing")
+    return state[1]
+
+
+def _of_some(ufunc: np.ufunc, opposite: np.ufunc, finish: Callable[..., Any]) -> Kind:
+    return Kind(_some_part(ufunc, opposite), _combined_some(ufunc), finish, False)
+
+
 OF_SOME = {
     **KINDS,
+    "min": _of_some(np.minimum, np.maximum, _extreme_of_some),
+    "max": _of_some(np.maximum, np.minimum, _extreme_of_some),
+    "argmin": _of_some(np.minimum, np.maximum, _place_of_some),
+    "argmax": _of_some(np.maximum, np.minimum, _place_of_some),
     "mean": Kind(_mean_part, _add_means, _mean_of_some, False),
     "var": Kind(_moments_part, _merge_moments, _variance_of_some, False),
     "std": Kind(_moments_part, _merge_moments, _deviation_of_some, False),

@@ -16,7 +16,7 @@ import numpy as np
 
 from dataview.compute.executors import run_blocks, run_in_windows
 from dataview.compute.kernel import FloatErrors, Position, in_array
-from dataview.compute.missing import KINDS, kind_of
+from dataview.compute.missing import KINDS, OF_SOME, kind_of
 from dataview.compute.quantiles import MEDIAN, quantile_dtype, quantiles_of, rows_at
 from dataview.compute.reductions import Kind, State, result_dtype
 from dataview.compute.ways import Cut, memory_of, parts_of, reuses, rows_of_request
@@ -343,8 +343,9 @@ def _of_ragged_rows(node: Reduction, evaluate: Evaluate) -> np.ndarray:
     return np.moveaxis(out, 0, place)
 
 
-_NAMES = {kind.part: name for name, kind in KINDS.items()}
-_COMBINE = {kind.part: kind.combine for kind in KINDS.values()}
+_ALL = [*OF_SOME.items(), *KINDS.items()]
+_NAMES = {kind.part: name for name, kind in _ALL}
+_COMBINE = {kind.part: kind.combine for _, kind in _ALL}
 """By the function that makes a part: the name of its statistic, and what combines two parts."""
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from dataview.index import Computed, Index, extent, shifted
 from dataview.plan.fields import NO_FIELDS
+from dataview.plan.gaps import present_in
 from dataview.plan.kinds import LateStored, Record, Reduction, Select, Stored
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
@@ -21,7 +22,7 @@ def packed_in_order(node: Node) -> tuple[Any, ...]:
     arrays that overlap, so parts that share memory still do.
     """
     order = below([node], _needed)
-    if any(isinstance(part, Ragged) for part in order):
+    if any(isinstance(part, Ragged) or _lacks_mask(part) for part in order):
         order = below(rebuilt([node], _narrowed, _needed), _needed)
     seen: dict[int, tuple[Source, list[Index | None]]] = {}
     for part in order:
@@ -38,7 +39,7 @@ def packed_in_order(node: Node) -> tuple[Any, ...]:
             source = stored.source.over(block)
             if index is None:
                 return part.replaced(source=source)
-            whole = stored.replaced(source=source, shape=source.shape, fields=NO_FIELDS)
+            whole = stored.replaced(source=source, shape=source.shape, fields=NO_FIELDS, mask=None)
             return part.replaced(node=whole, index=_moved(index, low))
         if isinstance(part, Reduction) and part.taken is not None:
             return part.replaced(node=None)  # the data that its value came from is not needed
@@ -49,14 +50,23 @@ def packed_in_order(node: Node) -> tuple[Any, ...]:
 
 
 def _narrowed(part: Any, old: Any) -> Any:
+    if _lacks_mask(part):
+        return part.replaced(mask=present_in(part))
     return part.narrowed() if isinstance(part, Ragged) else part
+
+
+def _lacks_mask(part: Any) -> bool:
+    """Whether the mask of what a part selects from is not one of its own, of the part alone."""
+    return isinstance(part, Select) and part.mask is None and part.node.mask is not None
 
 
 def _needed(part: Any) -> list[Any]:
     """Return the parts that a pickle needs of a part."""
     sees_source = isinstance(part, Select) and isinstance(part.node, Stored)
     made_of = [] if sees_source or isinstance(part, Record) else part.made_of()
-    return [*part.attached(), *made_of] if isinstance(part, Node) else made_of
+    if not isinstance(part, Node):
+        return made_of
+    return [*part.attached(), *made_of, *([] if part.mask is None else [part.mask])]
 
 
 def _seen(part: Any) -> tuple[Stored | None, Index | None]:

@@ -30,7 +30,7 @@ from dataview.plan.fields import (
     Window,
     read_only_meta,
 )
-from dataview.plan.gaps import is_of_rows, masks_among
+from dataview.plan.gaps import is_of_rows, knowing, masks_among
 from dataview.plan.kinds import (
     Concat,
     Driven,
@@ -400,7 +400,8 @@ class _Builder:
             rank = entry["rank"]
             _check(type(rank) is int and rank >= 0, f"{rank!r} is no rank")
             _check(len(parts) == len(inside), "a record has windows")
-            return record(parts, rank)
+            found = record(parts, rank)
+            return with_fields(found, knowing(found.fields))
         whole = parts[entry["driver"]]
         named = {
             name: self.window(part, whole)

@@ -14,6 +14,7 @@ from dataview.loader.assembly import OWN
 from dataview.loader.devices import is_numpy, placed
 from dataview.plan.build import field, record, stored, with_fields
 from dataview.plan.fields import NO_FIELDS, NO_META, Attached, Fields
+from dataview.plan.gaps import masks_in, with_mask
 from dataview.plan.kinds import Record, Sampled, Stored, members
 from dataview.plan.node import LateFields, Node
 from dataview.samples import Stream
@@ -42,6 +43,7 @@ class Output:
         self._template = _Template(like)
         named = like.fields.named if record and like is not None else {}
         self._templates = {name: _Template(_attached(part)) for name, part in named.items()}
+        self._masks = masks_in(like.fields) if record and like is not None else {}
 
     def __call__(self, batch: Any, valid: np.ndarray | None) -> Any:
         """Return a batch in its form; `valid` is true for rows that are no padding."""
@@ -73,6 +75,7 @@ class Output:
         for name, part in batch.items():
             node = self._templates[name].node(part)
             parts[name] = node = node if count is None else marked(node, count)
+        _put_masks(parts, self._masks)
         late: Any = LateFields(parts, self._axes, None, _attached_parts)  # type: ignore[arg-type]
         shape = (node.shape[0], *like.shape[1:])
         return self.viewed(Record(late, like.rank, like.meta, shape, like.dtype), parts)
@@ -208,9 +211,19 @@ def _parts_of(batch: Any, like: Node | None) -> Node:
         return with_fields(own, Fields(own.fields.named | more))
     if not named or not all(part.extents for part in named.values()):
         return record(named)
+    nodes = [part.node for part in known.values() if isinstance(part, Attached)]
+    if like is not None and any(node.has_gaps for node in nodes):
+        _put_masks(named, masks_in(like.fields))
     found: Node = record(named, like.rank if isinstance(like, Record) else 1)
     found.meta = like.meta if like is not None else found.meta
     return found
+
+
+def _put_masks(named: dict[str, Any], masks: Mapping[str, str]) -> None:
+    """Have each field know its mask, if that is there."""
+    for name, mask in masks.items():
+        if name in named and mask in named:
+            named[name] = with_mask(named[name], named[mask])
 
 
 def _attached(part: Any) -> Node | None:

@@ -15,7 +15,6 @@ import numpy as np
 from dataview.index import Affine, Index, axes_of, compose, is_identity, parse
 from dataview.index.keys import key_text
 from dataview.plan.fields import NO_META, Attached, Fields, Window, through, window_index
-from dataview.plan.gaps import masks_in
 from dataview.plan.guards import check_array
 from dataview.plan.kinds import (
     Comparison,
@@ -87,7 +86,7 @@ def _selected(node: Node, index: Index, key: Any, fields: Fields | None, shape: 
         rank = len(index.shape)
         return Record(seen, rank, node.meta, index.shape, node.dtype, node.are_columns)
     meta = node.meta if node.meta is NO_META or _only_rows(index, shape) else NO_META
-    if type(node) is Select:
+    if type(node) is Select and node.mask is None and node.has_gaps == node.node.has_gaps:
         return Select(node.node, compose(node.index, index), seen, meta)
     return Select(node, index, seen, meta)
 
@@ -197,17 +196,6 @@ def columns(node: Node, names: Sequence[str]) -> Record:
     return Record(fields, len(axes), node.meta, node.shape, dtype[[*names]], are_columns=True)
 
 
-def without(node: Node, names: Sequence[str]) -> Record:
-    """Return the record of all fields but some; parts that cannot be read may be among these.
-
-    The mask of a field goes with it.
-    """
-    gone = {*names, *(mask for name, mask in masks_in(node.fields).items() if name in names)}
-    found = columns(node, [name for name in node.fields if name not in gone])
-    left = {name: why for name, why in node.fields.unread.items() if name not in names}
-    return found.replaced(fields=Fields(found.fields.named, left)) if left else found
-
-
 def chosen(node: Node, names: Sequence[str]) -> Record:
     """Return the record of some fields; one that is named again stands again, numbered.
 
@@ -230,8 +218,13 @@ def chosen(node: Node, names: Sequence[str]) -> Record:
     return Record(record(parts, rank).fields, rank, shape=rows if rank else ())
 
 
-def elementwise(ufunc: Ufunc, args: tuple[Argument, ...]) -> tuple[Any, ...]:
-    """Return the nodes of a ufunc's results; NumPy's own errors rise here, on empty arrays."""
+def elementwise(
+    ufunc: Ufunc, args: tuple[Argument, ...], build: Any = None
+) -> tuple[Any, ...]:
+    """Return the nodes of a ufunc's results; NumPy's own errors rise here, on empty arrays.
+
+    `build` is what builds them of rows, and of what is given later, if not this function.
+    """
     operands: list[Any] = []
     shape: Shape | None = None
     alike = True
@@ -245,11 +238,12 @@ def elementwise(ufunc: Ufunc, args: tuple[Argument, ...]) -> tuple[Any, ...]:
         if arg.lifts:
             lifted = arg.as_rows(args)  # type: ignore[attr-defined]
             if lifted is not None:
-                return tuple(map(lifted[0].of_rows, elementwise(ufunc, lifted[1])))
+                return tuple(map(lifted[0].of_rows, (build or elementwise)(ufunc, lifted[1])))
         own = arg.shape
         if own is None:
             if is_open(arg):
-                return tuple(deferred(_output, ufunc, n, *args) for n in range(ufunc.nout))
+                how = build or elementwise, ufunc
+                return tuple(deferred(_output, *how, n, *args) for n in range(ufunc.nout))
             own = known_shape(arg)
         operands.append(known_dtype(arg) if arg.dtype is None else arg.dtype)
         alike = alike and (shape is None or shape == own)
@@ -270,8 +264,8 @@ def elementwise(ufunc: Ufunc, args: tuple[Argument, ...]) -> tuple[Any, ...]:
     return tuple(Elementwise(ufunc, args, number, shape, dtypes) for number in range(len(dtypes)))
 
 
-def _output(ufunc: Ufunc, number: int, *args: Argument) -> Node:
-    return elementwise(ufunc, args)[number]  # type: ignore[no-any-return]
+def _output(build: Any, ufunc: Ufunc, number: int, *args: Argument) -> Node:
+    return build(ufunc, args)[number]  # type: ignore[no-any-return]
 
 
 def _broadcast(ufunc: Ufunc, shapes: Sequence[Shape]) -> Shape:
@@ -298,15 +292,18 @@ def _result_dtypes(ufunc: Ufunc, *operands: Any) -> tuple[DType, ...]:
 
 
 @deferring
-def comparison(left: Argument, right: Argument, negated: bool, wholes: bool = True) -> Node:
+def comparison(
+    left: Argument, right: Argument, negated: bool, wholes: bool = True, build: Any = None
+) -> Node:
     """Return the node of `==` or `!=`; it can always be built.
 
-    `wholes` is true if both sides are data, and false if one is a number to compare with.
+    `wholes` is true if both sides are data, and false if one is a number to compare with.  `build`
+    is what builds it of rows, if not this function.
     """
     for side in (left, right):
         if isinstance(side, Sampled) and (lifted := side.as_compared((left, right))) is not None:
             whole, (ours, theirs) = lifted
-            return whole.of_rows(comparison(ours, theirs, negated, wholes))
+            return whole.of_rows((build or comparison)(ours, theirs, negated, wholes))
     if isinstance(left, Record):
         right = _as_record(right)
     elif isinstance(right, Record):
@@ -316,7 +313,9 @@ def comparison(left: Argument, right: Argument, negated: bool, wholes: bool = Tr
     if shapes[0] is not None and shapes[1] is not None:
         with contextlib.suppress(ValueError):  # then only its truth can be asked
             shape = np.broadcast_shapes(shapes[0], shapes[1])
-    return Comparison((left, right), negated, shape, wholes)
+    found = Comparison((left, right), negated, shape, wholes)
+    found.has_gaps = any(isinstance(side, Node) and side.has_gaps for side in (left, right))
+    return found
 
 
 def _as_record(side: Argument) -> Argument:

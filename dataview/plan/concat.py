@@ -121,6 +121,7 @@ def _concat(nodes: Sequence[Node], parts: Mapping[str, Node], shared: Shared = s
     rows = sum(shape[0] for shape in shapes)
     fields = _joined_fields(nodes, parts, shared)
     whole = Concat(tuple(nodes), (rows, *shapes[0][1:]), dtype, fields)
+    whole.has_gaps = any(node.has_gaps for node in nodes)
     _check_labels(nodes, dtype)
     whole.meta = shared(nodes)
     return whole

@@ -3,20 +3,43 @@
 So a mask goes where its column goes, and a field that is only called like one stays where it is.
 Where gaps are counted, left out or saved, bools that are only called like a mask count as one too,
 if metadata do not say otherwise: a user's `x_mask` beside `x`.
+
+A column knows its mask, and what is made of the column has its gaps.  A question about what is
+missing is not answered with yes: a comparison is false there, and so is its negation, as with the
+nullable columns of pandas and with NULL in SQL.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
+import numpy as np
+
+from dataview.plan.build import columns, comparison, elementwise, select, stored
+from dataview.plan.concat import concat
 from dataview.plan.fields import Attached, Field, Fields, Window, read_only_meta
-from dataview.plan.kinds import Stored
-from dataview.plan.node import Node
-from dataview.plan.operations import may_be_missing
+from dataview.plan.kinds import (
+    Comparison,
+    Concat,
+    Driven,
+    Elementwise,
+    Record,
+    Sampled,
+    Select,
+    Stored,
+    known_shape,
+)
+from dataview.plan.layout import broadcast, reshaped
+from dataview.plan.node import Argument, Node
+from dataview.plan.operations import Masked, NumpyFunction, Ufunc, may_be_missing
+from dataview.plan.symbols import deferring
 from dataview.plan.walk import below
-from dataview.sources import Source
+from dataview.sources import ArraySource, Source
+
+_Some = TypeVar("_Some", bound=Node)
 
 MASK = "_mask"
 """What the name of a column's mask ends in; it is true where there are data."""
@@ -32,7 +55,16 @@ def noted(mask: Node, name: str | None) -> Node:
 
 def put_mask(named: dict[str, Any], name: str, mask: Node) -> None:
     """Put the mask of a column beside the columns, under a name that none of them has."""
+    if isinstance(named[name], Node):
+        named[name] = with_mask(named[name], mask)
     named[_free_name(f"{name}{MASK}", named)] = noted(mask, name)
+
+
+def with_mask(node: Node, mask: Node) -> Node:
+    """Return the data of a column that know their mask; lists and records have none."""
+    if isinstance(node, (Sampled, Record)) or node.shape is None:
+        return node
+    return node.replaced(mask=mask, has_gaps=True)
 
 
 def own_columns(named: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,6 +121,30 @@ def masks_among(metas: Mapping[str, Mapping[str, Any]], of_rows: Collection[str]
     return {name: mask for name, mask in found.items() if name in metas and mask in of_rows}
 
 
+def told(node: _Some, mask: Node) -> _Some:
+    """Tell a node its mask; return the node."""
+    node.mask, node.has_gaps = mask, True
+    return node
+
+
+def tell_masks(named: Mapping[str, Attached], masks: Mapping[str, str]) -> None:
+    """Tell streams of fields their masks, which are streams as well."""
+    for name, mask in masks.items():
+        told(named[name].node, named[mask].node)
+
+
+def knowing(fields: Fields) -> Fields:
+    """Return fields such that each column knows the mask that metadata say it has."""
+    for name, mask in masks_in(fields).items():
+        column, told = fields.named[name], fields.named[mask]
+        if not isinstance(column, Attached) or not isinstance(told, Attached):
+            continue
+        if is_of_rows(told.node) and told.node.count == column.node.count:
+            known = with_mask(column.node, told.node)
+            fields = fields.with_field(name, column.of(known))
+    return fields
+
+
 def is_of_rows(node: Node) -> bool:
     """Whether data have a truth value for each row; what is not known yet is no mask."""
     return node.dtype == bool and node.shape is not None and len(node.shape) == 1
@@ -109,6 +165,23 @@ def with_masks(fields: Fields, names: Sequence[str]) -> tuple[str, ...]:
     masks = masks_in(fields)
     own = [masks[name] for name in dict.fromkeys(names) if name in masks]
     return (*names, *(mask for mask in own if mask not in names))
+
+
+def without(node: Node, names: Sequence[str]) -> Record:
+    """Return the record of all fields but some; parts that cannot be read may be among these.
+
+    The mask of a field goes with it, and without its mask a field has no gaps.
+    """
+    masks = masks_in(node.fields)
+    gone = {*names, *(mask for name, mask in masks.items() if name in names)}
+    found = columns(node, [name for name in node.fields if name not in gone])
+    for name, mask in masks.items():
+        column = found.fields.named.get(name)
+        if mask in gone and isinstance(column, Attached):
+            bare = column.of(column.node.replaced(mask=None, has_gaps=False))
+            found = found.replaced(fields=found.fields.with_field(name, bare))
+    left = {name: why for name, why in node.fields.unread.items() if name not in names}
+    return found.replaced(fields=Fields(found.fields.named, left)) if left else found
 
 
 def renamed(fields: Fields, names: Mapping[str, str]) -> Fields:
@@ -146,6 +219,9 @@ def replacing(fields: Fields, name: str, part: Node) -> tuple[Fields, Node]:
     masks = masks_in(fields)
     column = next((column for column, mask in masks.items() if mask == name), None)
     if column is not None:
+        told = fields.named[column]
+        if isinstance(told, Attached):
+            fields = fields.with_field(column, told.of(with_mask(told.node, part)))
         return fields, noted(part, column)
     if name not in masks or _has_gaps_of(part, fields.named[name], fields.named[masks[name]]):
         return fields, part
@@ -172,3 +248,166 @@ def _reads(part: Node, whole: Node) -> bool:
 
 def _sources(node: Node) -> list[Source]:
     return [part.source for part in below([node]) if isinstance(part, Stored)]
+
+
+# --- where there are data ------------------------------------------------------------------------
+
+_KNOWN = NumpyFunction("known")
+_WHERE = NumpyFunction("where")
+_PRESENT = NumpyFunction("is_present")
+
+
+def present_in(node: Node) -> Node | None:
+    """Return where a mask says that there are data, None if no mask says anything of them."""
+    if not node.has_gaps or isinstance(node, Sampled):
+        return node.mask
+    found: dict[int, Node] = {}
+    waiting, seen = [node], set[int]()
+    while waiting:
+        part = waiting.pop()
+        if not part.has_gaps or id(part) in seen:
+            continue
+        seen.add(id(part))
+        own = _own_mask(part)
+        if own is None and isinstance(part, Elementwise | Comparison):
+            waiting.extend(arg for arg in part.args if isinstance(arg, Node))
+        elif own is not None:
+            found[id(own)] = own
+    if not found:
+        return None
+    return broadcast(functools.reduce(_both, found.values()), known_shape(node))
+
+
+def known_in(node: Node) -> Node | None:
+    """Return where there are values: neither NaN, NaT and None nor gaps; None if all are."""
+    present = present_in(node)
+    if node.dtype is not None and may_be_missing(node.dtype):
+        (own,) = elementwise(_PRESENT, (node,))
+        return own if present is None else _both(present, own)
+    return present
+
+
+def _both(one: Node, other: Node) -> Node:
+    return elementwise(np.logical_and, (one, other))[0]  # type: ignore[no-any-return]
+
+
+def _own_mask(node: Any) -> Node | None:
+    """Return the mask of a node that does not simply lack what one of its operands lacks."""
+    if node.mask is not None:
+        return _of_rows(node.mask, node)
+    if isinstance(node, Stored) and node.source.present is not None:
+        return _of_rows(stored(node.source.present, False), node)
+    if isinstance(node, Select):
+        whole = present_in(node.node)
+        return None if whole is None else select(whole, node.index, fields=whole.fields)
+    if isinstance(node, Concat):
+        return concat([_present_or_all(part) for part in node.nodes])
+    if isinstance(node, Driven):
+        return present_in(node.node)
+    if isinstance(node, Elementwise) and node.ufunc in _OWN:
+        return _OWN[node.ufunc](node)
+    return None
+
+
+def _of_rows(mask: Node, node: Node) -> Node:
+    """Return the mask of rows as one of all elements."""
+    shape = known_shape(node)
+    if mask.shape == shape:
+        return mask
+    return broadcast(reshaped(mask, (*known_shape(mask), *[1] * len(shape[1:]))), shape)
+
+
+def _present_or_all(node: Argument) -> Node:
+    found = present_in(node) if isinstance(node, Node) else None
+    if found is not None:
+        return found
+    shape = known_shape(node) if isinstance(node, Node) else ()
+    return broadcast(_constant(True), shape)
+
+
+def _constant(value: Any) -> Node:
+    return stored(ArraySource(np.array(value)), False)
+
+
+def _of_known(node: Elementwise) -> Node:
+    """Return where an answer is known: the second operand of `known` says it."""
+    _, present = node.args
+    assert isinstance(present, Node)
+    return present
+
+
+def _of_where(node: Elementwise) -> Node:
+    """Return where the operand that is chosen is present."""
+    condition, chosen, other = node.args
+    sides = _present_or_all(chosen), _present_or_all(other)
+    return elementwise(_WHERE, (condition, *sides))[0]  # type: ignore[no-any-return]
+
+
+def _of_decided(decides: bool, node: Elementwise) -> Node | None:
+    """Return where `a & b` or `a | b` is known: one side alone may decide it."""
+    if node.dtype != bool:
+        return None
+    sides = [arg if isinstance(arg, Node) else _constant(arg) for arg in node.args]
+    if any(side.dtype != bool for side in sides):
+        return None
+    known = functools.reduce(_both, map(_present_or_all, sides))
+    for side in sides:
+        decided = side if decides else elementwise(np.logical_not, (side,))[0]
+        if not decides and (present := present_in(side)) is not None:
+            decided = _both(decided, present)
+        (known,) = elementwise(np.logical_or, (known, decided))
+    return known
+
+
+_OWN: Mapping[Any, Callable[[Any], Node | None]] = {
+    _KNOWN: _of_known,
+    _WHERE: _of_where,
+    np.bitwise_and: functools.partial(_of_decided, False),
+    np.logical_and: functools.partial(_of_decided, False),
+    np.bitwise_or: functools.partial(_of_decided, True),
+    np.logical_or: functools.partial(_of_decided, True),
+}
+"""How it is found where the results of an operation are present, if not where all operands are."""
+
+
+# --- questions -----------------------------------------------------------------------------------
+
+_ORDERS = frozenset((np.less, np.less_equal, np.greater, np.greater_equal))
+
+_UNASKED = frozenset((*_OWN, NumpyFunction("paired")))
+"""The operations whose results are false by themselves where nothing is known."""
+
+
+def computed(ufunc: Ufunc, args: tuple[Argument, ...]) -> tuple[Any, ...]:
+    """Return the nodes of a ufunc's results; of questions about what is missing none is true."""
+    found = elementwise(ufunc, args, computed)
+    (first, *_) = found
+    if not first.has_gaps or first.dtype != bool or ufunc in _UNASKED or first.lifts:
+        return found
+    present = present_in(first)
+    if present is None:
+        return found
+    if ufunc in _ORDERS and any(isinstance(arg, Node) and _has_none(arg) for arg in args):
+        found = elementwise(Masked(ufunc), (present, False, *args))  # None has no order
+    return elementwise(_KNOWN, (found[0], present))
+
+
+def compared_in(node: Node) -> Comparison | None:
+    """Return the comparison that `compared` returns, or that is in what it returns."""
+    if isinstance(node, Elementwise) and node.ufunc == _KNOWN:
+        node = cast(Node, node.args[0])
+    return node if isinstance(node, Comparison) else None
+
+
+def _has_none(node: Node) -> bool:
+    return node.dtype is not None and node.dtype.hasobject
+
+
+@deferring
+def compared(left: Argument, right: Argument, negated: bool, wholes: bool = True) -> Node:
+    """Return the node of `==` or `!=` as `comparison` does, but false where data are missing."""
+    found = comparison(left, right, negated, wholes, compared)
+    present = present_in(found) if found.shape is not None else None
+    if present is None:
+        return found
+    return elementwise(_KNOWN, (found, present))[0]  # type: ignore[no-any-return]

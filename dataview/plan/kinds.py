@@ -23,7 +23,7 @@ from dataview.plan.node import (
     told_of_reduced,
     warn_of_rounds,
 )
-from dataview.plan.operations import Ufunc, is_cast
+from dataview.plan.operations import TELLING, Ufunc, is_cast
 from dataview.plan.photographs import wait
 from dataview.sources import Memo, Source
 
@@ -149,6 +149,7 @@ class Stored(Node):
     def __init__(self, source: Source, writable: bool, fields: Fields = NO_FIELDS) -> None:
         super().__init__(source.shape, source.dtype, fields)
         self.settled = True
+        self.has_gaps = source.present is not None
         self.source, self.writable, self.divided = source, writable, False
 
     @property
@@ -201,6 +202,7 @@ class Select(Node):
         self.node = node
         self.index = index
         self.levels = node.levels + 1
+        self.has_gaps = node.has_gaps
         self.settled = node.settled
 
 
@@ -245,16 +247,14 @@ class Elementwise(Node):
         self.dtype = dtypes[output]
         self._fields = NO_FIELDS
         self.meta = NO_META
-        self.label = None
+        self.label = self.mask = self.reader = None
         self.lent = False  # it has no memory of its own
-        self.reader = None
-        self.settled = False
+        self.settled = self.has_gaps = False
         self.followed = {}
         self.program: Any = None
         self.ufunc = ufunc
         self.args = args
-        self.output = output
-        self.dtypes = dtypes
+        self.output, self.dtypes = output, dtypes
         depth, levels, is_told = 1, 0, False
         for arg in args:
             if isinstance(arg, Node):
@@ -265,6 +265,8 @@ class Elementwise(Node):
                     depth = arg.depth + 1
                 if nested > levels:
                     levels = nested
+                if arg.has_gaps:
+                    self.has_gaps = ufunc not in TELLING
                 is_told = is_told or arg._fields is not NO_FIELDS or arg.meta is not NO_META
         if is_told:
             self._fields, self.meta = told_of_operands(args, shape, self.dtype, is_cast(ufunc))
@@ -275,13 +277,10 @@ class Elementwise(Node):
         """Forget what has been remembered, the compiled program too."""
         super().forget()
         self.program = None
-        depth, levels = 1, 0
-        for arg in self.args:
-            if type(arg) is Elementwise:
-                depth, levels = max(depth, arg.depth + 1), max(levels, arg.levels)
-            elif isinstance(arg, Node):
-                levels = max(levels, arg.levels + 1)
-        self.depth, self.levels = depth, levels
+        nodes = [arg for arg in self.args if isinstance(arg, Node)]
+        steps = [arg for arg in nodes if type(arg) is Elementwise]
+        self.depth = 1 + max((step.depth for step in steps), default=0)
+        self.levels = max((arg.levels + (type(arg) is not Elementwise) for arg in nodes), default=0)
 
 
 class Comparison(Node):
@@ -403,6 +402,7 @@ class Driven(Node):
     def __init__(self, node: Node, fields: Fields, driver: str) -> None:
         super().__init__(node.shape, node.dtype, fields)
         self.node = node
+        self.has_gaps = node.has_gaps
         self.driver = driver
         self.levels = node.levels + 1
 

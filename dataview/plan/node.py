@@ -137,17 +137,21 @@ class Node(Part):
     """A step of a plan; shape and dtype are None where they cannot be known without reading.
 
     The fields of a part are worked out when they are first used.  `label` says how the node was
-    reached, so that it can be shown.  `lent`, `reader`, `followed` and `settled` are caches of what
-    was computed about the node; they are not pickled.
+    reached, so that it can be shown.  `has_gaps` says that values may be missing of which a mask
+    tells, and `mask` is that mask where the node has one of its own: see `plan.gaps`.  `lent`,
+    `reader`, `followed` and `settled` are caches of what was computed about the node; they are not
+    pickled.
     """
 
     __slots__ = (
         "_fields",
         "dtype",
         "followed",
+        "has_gaps",
         "label",
         "lent",
         "levels",
+        "mask",
         "meta",
         "reader",
         "settled",
@@ -173,6 +177,8 @@ class Node(Part):
         self._fields = fields
         self.meta = meta
         self.label: Label | None = None
+        self.mask: Node | None = None
+        self.has_gaps = False
         self.levels = 0
         # What `forget` does, without the call: a loader makes nodes for every batch.
         self.lent: Any = None
@@ -212,8 +218,11 @@ class Node(Part):
         return parts_in(self.fields)
 
     def held_slots(self) -> tuple[str, ...]:
-        """Return the slots with all parts that it holds: its fields may have nodes too."""
-        return self.parts if "fields" in self.parts else (*self.parts, "fields")
+        """Return the slots with all parts that it holds: its fields may have nodes too.
+
+        So may its mask, which its data do not need.
+        """
+        return (*self.parts, "mask") if "fields" in self.parts else (*self.parts, "fields", "mask")
 
     def replaced(self, **changes: Any) -> Self:
         """Return a copy of the node with some of its slots changed."""

@@ -135,6 +135,11 @@ def may_be_missing(dtype: np.dtype[Any]) -> bool:
     return dtype.kind not in "biuSUV"
 
 
+def _known(answer: Any, present: Any) -> np.ndarray:
+    """Return answers to a question, which is no where nothing is known."""
+    return np.asarray(np.logical_and(answer, present))
+
+
 def _paired(values: Any, mask: Any) -> np.ndarray:
     """Return pairs of a value and whether there are data."""
     values, mask = np.broadcast_arrays(values, mask)
@@ -307,6 +312,7 @@ OPERATIONS = (
     Operation(np.fix, operands="x"),
     Operation(np.i0, operands="x"),
     Operation(is_present, operands="values"),
+    Operation(_known, operands="answer present", into=np.logical_and),
     Operation(_imag, operands="val", numpy=np.imag),
     Operation(
         np.isclose, operands="a b", options={"rtol": 1e-05, "atol": 1e-08, "equal_nan": False}
@@ -341,6 +347,12 @@ def operation_of(ufunc: Ufunc) -> Operation:
     ('{} + {}', '')
     """
     return _ROWS.get(getattr(ufunc, "name", ufunc)) or Operation(ufunc)
+
+
+# --- what is missing ---------------------------------------------------------------------------
+
+TELLING: frozenset[Any] = frozenset((np.isnan, np.isnat, NumpyFunction("is_present")))
+"""The operations whose results tell what is missing, so that none of these is missing itself."""
 
 
 # --- comparisons -------------------------------------------------------------------------------

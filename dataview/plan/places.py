@@ -10,7 +10,6 @@ import numpy as np
 
 from dataview.index import Constant, Index, axes_of, compose, extent, identity, shifted
 from dataview.index.overlap import MOST_POSITIONS
-from dataview.plan.build import select, stored
 from dataview.plan.concat import split_rows
 from dataview.plan.kinds import (
     Comparison,
@@ -23,7 +22,6 @@ from dataview.plan.kinds import (
     known_shape,
     size_of,
 )
-from dataview.plan.layout import broadcast, reshaped
 from dataview.plan.node import Node
 from dataview.plan.walk import below
 from dataview.sources import Source, stores_meeting
@@ -202,15 +200,3 @@ def operand_index(index: Index | None, shape: Sequence[int], own: Sequence[int])
     used = {axis for map_ in maps for axis in axes_of(map_)}
     view = [n if axis in used or n == 0 else 1 for axis, n in enumerate(index.shape)]
     return Index(view, maps)
-
-
-def present_in(node: Node) -> Node | None:
-    """Return where a part of stored data has any, None if their source does not say it."""
-    if isinstance(node, Select):
-        whole = present_in(node.node)
-        return None if whole is None else select(whole, node.index)
-    mask = node.source.present if isinstance(node, Stored) else None
-    if mask is None:
-        return None
-    shape = known_shape(node)
-    return broadcast(reshaped(stored(mask, False), (*mask.shape, *[1] * len(shape[1:]))), shape)

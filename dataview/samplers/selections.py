@@ -22,6 +22,7 @@ from dataview.index import (
     is_endless,
 )
 from dataview.plan.build import field, record, select
+from dataview.plan.gaps import present_in
 from dataview.plan.guards import endless
 from dataview.plan.kinds import Sampled, known_shape, size_of
 from dataview.plan.node import DType, Node, Shape
@@ -135,14 +136,21 @@ class _Ascending(Photograph):
 
     def find(self, node: Node) -> np.ndarray:
         """Sort the rows; those that are equal keep their order, and what is missing is last."""
-        keys = [_ranks(_missing_last(field(node, name))) for name in node.fields]
+        keys = [key for name in node.fields for key in self._keys(field(node, name))]
         if self.reversed:
-            there = [_is_there(field(node, name)) for name in node.fields]
-            pairs = zip(there, keys, strict=True)
-            both = [[key] if mask.all() else [mask, key] for mask, key in pairs]
-            keys = [key[::-1] for pair in both for key in pair]
+            keys = [key[::-1] for key in keys]
         rows = np.argsort(keys[0], kind="stable") if len(keys) == 1 else np.lexsort(keys[::-1])
         return len(rows) - 1 - rows[::-1] if self.reversed else rows
+
+    def _keys(self, node: Node) -> list[np.ndarray]:
+        """Return what rows are ordered by: whether a value is missing, and the value."""
+        values = evaluate(node)
+        known = _known(node, values)
+        if known.all():
+            return [_ranks(values)]
+        ranks = np.zeros(len(values), np.intp)
+        ranks[known] = coded(values[known])[1]
+        return [known if self.reversed else ~known, ranks]
 
 
 def sorted_by(node: Node, keys: Sequence[Node], is_reversed: bool) -> Node:
@@ -154,18 +162,12 @@ def sorted_by(node: Node, keys: Sequence[Node], is_reversed: bool) -> Node:
     return rows_by(node, Computed(order, LINE), count)
 
 
-def _missing_last(node: Node) -> np.ndarray:
-    """Return the values of a node, with the greatest number for the code of what is missing."""
-    values = evaluate(node)
-    if values.dtype.kind != "i" or not holds_codes(node):
-        return values
-    return np.where(values == MISSING, np.iinfo(values.dtype).max, values)
-
-
-def _is_there(node: Node) -> np.ndarray:
-    """Return the mask of the values of a node that are not missing."""
-    values = evaluate(node)
-    return values != MISSING if holds_codes(node) else is_present(values)
+def _known(node: Node, values: np.ndarray) -> np.ndarray:
+    """Return where there are values, by themselves, by a mask, and by the code of what is not."""
+    present = present_in(node)
+    known = is_present(values) if present is None else is_present(values) & evaluate(present)
+    is_code = values.dtype.kind == "i" and holds_codes(node)
+    return known & (values != MISSING) if is_code else known
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:

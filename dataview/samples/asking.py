@@ -13,27 +13,23 @@ from dataview.compute import evaluate, reduction
 from dataview.errors import warn
 from dataview.index.flat import layout_of, shaped
 from dataview.plan.build import record, stored
+from dataview.plan.gaps import present_in
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import (
-    Concat,
-    Elementwise,
     Record,
     Sampled,
-    Select,
-    Stored,
     known_dtype,
     known_shape,
     size_of,
 )
 from dataview.plan.node import Node
+from dataview.plan.operations import may_be_missing
 from dataview.plan.photographs import Photograph, PhotographSource
-from dataview.plan.places import present_in
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below
 from dataview.samples.collecting import longest, with_lengths
 from dataview.samples.numbered import RaggedSamples
 from dataview.samples.ragged import AnyLength, levels_of, without_data
-from dataview.sources import Source
 
 MOST_LOOKED_AT = 1 << 20
 """Of a part with more elements, it is not looked at whether any is missing."""
@@ -134,7 +130,6 @@ def _next_pass(node: RaggedSamples) -> OnePass:
 
 def asked(build: Build, node: Node) -> Node:
     """Return a statistic of a node; samples whose lengths are unknown are not made for it yet."""
-    warn_of_gaps(node)
     if not isinstance(node, RaggedSamples):
         return build(with_lengths(node))
     check_ends(node, "reading all samples")
@@ -146,52 +141,18 @@ def asked(build: Build, node: Node) -> Node:
 
 
 def warn_of_gaps(node: Node) -> None:
-    """Warn where what stands for missing values counts in a statistic; codes have no numbers."""
-    source = _gaps_in(node)
-    if source is None:
+    """Warn where what stands for missing values counts in statistics of groups."""
+    if not node.has_gaps or "labels" in node.meta or may_be_missing(known_dtype(node)):
         return
+    present, is_small = present_in(node), size_of(known_shape(node)) <= MOST_LOOKED_AT
+    if present is None or (is_small and evaluate(present).all()):
+        return
+    name = "the view" if node.label is None else repr(node.label.names[-1])
     warn(
-        f"values are missing in {source.describe()} and count as "
-        f"{np.zeros((), source.dtype).item()}; where= with the mask beside the field leaves "
-        "them out, as in d.age._mean(where=d.age_mask), and _fillna(value), or fill= of dv.open, "
-        "puts another value there",
+        f"values are missing in {name} and count as {np.zeros((), node.dtype).item()} in "
+        "statistics of groups; those such as groups._nanmean() leave them out",
         once=True,
     )
-
-
-def _gaps_in(node: Node) -> Source | None:
-    """Return a source whose gaps count in data that are computed without its mask, or None."""
-    asked, seen = [node], set[int]()
-    while asked:
-        part = asked.pop()
-        if id(part) in seen:
-            continue
-        seen.add(id(part))
-        if isinstance(part, Stored):
-            mask = None if "labels" in part.meta else part.source.present
-            if mask is not None and not _reads(node, mask):
-                return part.source
-        elif isinstance(part, Select):
-            if not _may_be_whole(part):
-                asked.append(part.node)
-        elif isinstance(part, Elementwise) and isinstance(part.ufunc, np.ufunc):
-            asked.extend(arg for arg in part.args if isinstance(arg, Node))
-        elif isinstance(part, Concat):
-            asked.extend(part.nodes)
-    return None
-
-
-def _reads(node: Node, source: Source) -> bool:
-    """Whether data are computed from a source."""
-    return any(isinstance(part, Stored) and part.source.is_same(source) for part in below([node]))
-
-
-def _may_be_whole(node: Select) -> bool:
-    """Whether the rows of a part may all have data, as after `_dropna`: few are looked at."""
-    present = present_in(node)
-    if present is None or size_of(node.index.shape) > MOST_LOOKED_AT:
-        return not node.index.is_box
-    return bool(evaluate(present).all())
 
 
 def statistic(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str, Any]) -> Node:

@@ -20,6 +20,7 @@ from dataview.errors import StreamError, UndeclaredError
 from dataview.index import parse
 from dataview.plan.build import field, record, select, with_fields
 from dataview.plan.fields import Attached, Fields
+from dataview.plan.gaps import knowing, present_in, with_mask
 from dataview.plan.kinds import (
     Driven,
     Mapped,
@@ -190,7 +191,10 @@ def _with_store(node: Node, store: RowStore) -> Node:
 
     def kept(part: Node, old: Node) -> Node:
         known = made.get(id(old))
-        return with_fields(part, part.fields) if known is None else known
+        if known is None:
+            return with_fields(part, knowing(part.fields))  # by masks that are kept, too
+        present = present_in(old)
+        return known if present is None else with_mask(known, present)
 
     return rebuilt([node], kept, _members)[0]  # type: ignore[no-any-return]
 

@@ -11,6 +11,7 @@ import numpy as np
 from dataview.compute import evaluate
 from dataview.errors import StreamError, error_at
 from dataview.plan.build import at_path, comparison, elementwise
+from dataview.plan.gaps import told
 from dataview.plan.kinds import Comparison, Elementwise, Reduction, Sampled, known_shape
 from dataview.plan.node import Node, Part
 from dataview.plan.walk import below, rebuilt
@@ -114,9 +115,11 @@ class OneSample(Node):
     __slots__ = ("samples",)
     parts = ("samples",)
 
-    def __init__(self, samples: Samples, like: Node) -> None:
+    def __init__(self, samples: Samples, like: Node, mask: Any = None) -> None:
         super().__init__(like.shape, like.dtype, like.fields.windows_only(0, lambda axis: True))
         self.samples = samples
+        if mask is not None:
+            told(self, mask.one)
 
 
 class ComputedSamples(Samples):

@@ -22,6 +22,7 @@ from dataview.index import (
     positions,
 )
 from dataview.plan.build import at_path, field, record, select, stored, with_fields
+from dataview.plan.gaps import masks_in, with_mask
 from dataview.plan.guards import endless
 from dataview.plan.kinds import (
     Extents,
@@ -354,8 +355,8 @@ def if_made(make: Callable[[int], _T], numbers: Iterable[int]) -> Iterator[_T]:
 def lengths_unknown(extents: Extents | None) -> Exception:
     """Return the error for what takes the lengths of all samples."""
     return RaggedError(
-        f"the samples of shape {text_of(extents or ())} differ in length, and how long each is is "
-        "known when it has been made; _freeze() makes all and keeps them in memory, _map(function) "
+        f"the samples of shape {text_of(extents or ())} differ in length, and a length is known "
+        "once its sample is made; _freeze() makes all and keeps them in memory, _map(function) "
         "and a loader go through them one by one"
     )
 
@@ -418,6 +419,8 @@ def stack_nodes(samples: Sequence[Node], like: Node | None = None) -> Node:
             name: stack_nodes([field(s, name) for s in samples], likes.get(name))
             for name in first.fields
         }
+        for name, mask in masks_in(first.fields).items():
+            parts[name] = with_mask(parts[name], parts[mask])
         return record(parts, first.rank + 1)
     if isinstance(like, AnyLength):
         return like.rows_of([fitted(s, like, f"row {n}") for n, s in enumerate(samples)])

@@ -16,7 +16,8 @@ import numpy as np
 from dataview.errors import StreamError, UndeclaredError, error_at
 from dataview.index import Index, is_endless, is_integer, parse
 from dataview.plan.build import at_path, field, select
-from dataview.plan.fields import NO_FIELDS, Attached, Field, Fields
+from dataview.plan.fields import NO_FIELDS, Attached, Fields
+from dataview.plan.gaps import masks_in, present_in, tell_masks, told
 from dataview.plan.guards import endless
 from dataview.plan.kinds import Extents, Lifted, Sampled, known_shape
 from dataview.plan.node import Argument, Evaluate, Node
@@ -66,11 +67,12 @@ class Stream(Sampled):
     lifts = True
 
     def __init__(self, samples: Samples, sample: Node | None = None) -> None:
-        named: dict[str, Field] = {}
+        named: dict[str, Attached] = {}
         if sample is not None:
             for name in sample.fields:
                 part = Stream(FieldSamples(samples, name), field(sample, name))
                 named[name] = Attached(part, None)
+            tell_masks(named, masks_in(sample.fields))
         super().__init__(Fields(named) if named else NO_FIELDS)
         if sample is not None:
             self.dtype, self.meta = sample.dtype, sample.meta
@@ -106,7 +108,7 @@ class Stream(Sampled):
         if isinstance(self.samples, ComputedSamples):
             return self.samples.expression
         assert self.sample is not None
-        return OneSample(self.samples, self.sample)
+        return OneSample(self.samples, self.sample, self.mask)
 
     def as_rows(self, operands: tuple[Argument, ...]) -> Lifted:
         """Return this stream, and the operands of a step for one sample, None if one does not fit.
@@ -130,7 +132,8 @@ class Stream(Sampled):
 
     def of_rows(self, rows: Node) -> Node:
         """Return the stream of what is computed of each sample."""
-        return Stream(ComputedSamples(rows), rows)
+        mask, found = present_in(rows), Stream(ComputedSamples(rows), rows)
+        return found if mask is None else told(found, self.of_rows(mask))
 
     def blocks(self, size: int) -> Iterator[np.ndarray]:
         """Return all samples, in arrays of so many, as they come."""

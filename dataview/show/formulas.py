@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
@@ -20,7 +20,16 @@ from dataview.plan.kinds import (
     size_of,
 )
 from dataview.plan.node import Argument, Node, Shape
-from dataview.plan.operations import ATOM, COMPARED, POWER, UNARY, Ufunc, operation_of
+from dataview.plan.operations import (
+    ATOM,
+    COMPARED,
+    POWER,
+    UNARY,
+    Masked,
+    NumpyFunction,
+    Ufunc,
+    operation_of,
+)
 from dataview.show.words import (
     dtype_text,
     harmless,
@@ -55,6 +64,10 @@ class _Rule(NamedTuple):
 
 def _elementwise(node: Elementwise, terms: Sequence[Term]) -> Term:
     ufunc = node.ufunc
+    if ufunc == NumpyFunction("known"):  # nobody wrote the mask of a column
+        return terms[0]
+    if isinstance(ufunc, Masked) and node.args[1] is False:  # neither that of texts
+        ufunc, terms = cast(np.ufunc, ufunc.function), terms[2:]
     operation = operation_of(ufunc)
     if operation.text:
         return _operator(ufunc, terms)

@@ -4,7 +4,7 @@ What is found in a pass over a column is a photograph, as a statistic is.
 """
 
 from dataview.tables.coding import MISSING, classes
-from dataview.tables.comparing import check_no_order, codes_of, comparable
+from dataview.tables.comparing import check_no_order, codes_of, comparable, in_dates
 from dataview.tables.filters import mask_of
 from dataview.tables.groups import Grouped
 from dataview.tables.joins import joined
@@ -19,7 +19,7 @@ from dataview.tables.labels import (
     with_found_labels,
     with_labels,
 )
-from dataview.tables.missing import count_missing, filled_in, whole_rows
+from dataview.tables.missing import count_missing, filled_in, known, whole_rows
 from dataview.tables.ragged import numbers_of_rows
 from dataview.tables.several import labels_of_rows, listed
 from dataview.tables.unique import distinct
@@ -39,8 +39,10 @@ __all__ = [
     "distinct",
     "filled_in",
     "holds_codes",
+    "in_dates",
     "in_labels",
     "joined",
+    "known",
     "known_labels",
     "labels_of_rows",
     "listed",

@@ -1,16 +1,18 @@
-"""Codes compared with labels: an integer equals no text, so both sides become of one kind."""
+"""Codes compared with labels, and dates with texts: both sides become of one kind."""
 
 from __future__ import annotations
 
 import datetime
+import re
 from typing import Any
 
 import numpy as np
 
 from dataview.errors import hint, shortened
-from dataview.plan.build import keyed
+from dataview.plan.build import keyed, stored
 from dataview.plan.kinds import Stored
 from dataview.plan.node import Argument, Node
+from dataview.sources import ArraySource
 from dataview.tables.labels import LABELS, decoded, label_node
 
 _KINDS = "USTOMm"
@@ -22,8 +24,9 @@ _ONE = (str, bytes, np.datetime64, np.timedelta64, datetime.date, datetime.timed
 def comparable(left: Argument, right: Argument) -> tuple[Argument, Argument]:
     """Return both sides of a comparison, such that labels are compared with labels.
 
-    One label becomes its code.  An array of labels is compared with the label of each row, and so
-    are codes whose labels are numbered differently.
+    One label becomes its code, and a date of Python's, or the text of one, a date of NumPy's.  An
+    array of labels is compared with the label of each row, and so are codes whose labels are
+    numbered differently.
     """
     ours, theirs = _holds_codes(left), _holds_codes(right)
     if ours and theirs:
@@ -32,7 +35,7 @@ def comparable(left: Argument, right: Argument) -> tuple[Argument, Argument]:
         return _beside(left, right)
     if theirs and _may_be_labels(left):
         return _beside(right, left)[::-1]
-    return left, right
+    return in_dates(left, right)
 
 
 def check_no_order(what: str, left: Any, right: Any) -> None:
@@ -120,3 +123,67 @@ def _no_label(codes: Node, label: Any, labels: list[Any]) -> ValueError:
 
 def _name(codes: Node) -> str:
     return "the field" if codes.label is None else repr(codes.label.names[-1])
+
+
+# --- dates -------------------------------------------------------------------------------------
+
+_WRITTEN = re.compile(
+    r"(\d{4}(?:-\d\d(?:-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)?)?)?)"
+    r"(Z|[+-]\d\d:?\d\d)?"
+)
+"""A date or a time as ISO 8601 writes it, and its zone."""
+
+
+def in_dates(left: Argument, right: Argument) -> tuple[Argument, Argument]:
+    """Return both sides of a comparison, such that one date beside dates is one of NumPy's."""
+    return _one(left, right), _one(right, left)
+
+
+def _one(side: Argument, other: Argument) -> Argument:
+    """Return a side as a date or duration if it is one, or a text, and the other side has some."""
+    kind = other.dtype.kind if isinstance(other, Node) and other.dtype is not None else ""
+    if kind not in ("M", "m") or not isinstance(side, Stored) or side.shape != ():
+        return side
+    value = None if side.source.memory is None else side.source.memory[()]
+    if kind == "m":
+        if not isinstance(value, datetime.timedelta):
+            return side
+        return stored(ArraySource(np.array(np.timedelta64(value))), False)
+    if not isinstance(value, (str, datetime.date)):
+        return side
+    found = _of_text(value) if isinstance(value, str) else _in_utc(value)
+    return stored(ArraySource(np.array(found)), False)
+
+
+def _in_utc(value: datetime.date) -> np.datetime64:
+    if isinstance(value, datetime.datetime) and value.tzinfo is not None:
+        value = value.astimezone(datetime.UTC).replace(tzinfo=None)
+    return np.datetime64(value)
+
+
+def _of_text(text: str) -> np.datetime64:
+    """Return the date or time that a text says, in UTC.
+
+    >>> _of_text("2026-11"), _of_text("2026-11-22 10:30+02:00")
+    (np.datetime64('2026-11'), np.datetime64('2026-11-22T08:30'))
+    """
+    written = _WRITTEN.fullmatch(text.strip())
+    try:
+        if written is None or (written[2] and ":" not in written[1]):
+            raise ValueError("not as ISO 8601 writes it")
+        found = np.datetime64(written[1])
+    except ValueError as error:
+        raise ValueError(
+            f"{str(text)!r} is no date; dates are compared with texts such as '2026-11-22' and "
+            f"'2026-11-22 10:30:00', with datetime.date and with datetime.datetime: {error}"
+        ) from None
+    return found - _offset(written[2]) if written[2] else found
+
+
+def _offset(zone: str) -> np.timedelta64:
+    """Return how far a zone is ahead of UTC."""
+    if zone == "Z":
+        return np.timedelta64(0, "m")
+    hours, minutes = int(zone[1:3]), int(zone[-2:])
+    return np.timedelta64((hours * 60 + minutes) * (-1 if zone[0] == "-" else 1), "m")
+

@@ -10,6 +10,7 @@ from dataview.compute import evaluate
 from dataview.index import block_index
 from dataview.plan.kinds import Comparison, Elementwise, Stored
 from dataview.plan.node import Node
+from dataview.plan.operations import NumpyFunction
 
 _SWAPPED = {
     np.greater: np.less, np.less: np.greater, np.greater_equal: np.less_equal,
@@ -44,6 +45,8 @@ def _groups_of(node: Any) -> Groups | None:
         return None if node.negated else _compared(np.equal, *node.args)
     if not isinstance(node, Elementwise) or len(node.args) != 2:
         return None
+    if node.ufunc == NumpyFunction("known"):  # and false where a mask says that nothing is there
+        return _groups_of(node.args[0])
     if node.ufunc in (np.bitwise_and, np.logical_and):
         sides = [_groups_of(side) for side in node.args]
         known = [side for side in sides if side is not None]

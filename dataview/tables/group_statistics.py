@@ -20,12 +20,11 @@ from dataview.compute import (
 from dataview.errors import RaggedError, error_at
 from dataview.index import parse
 from dataview.plan.build import field, record, select, stored
-from dataview.plan.gaps import masks_in
+from dataview.plan.gaps import masks_in, present_in
 from dataview.plan.kinds import Record, known_dtype, known_shape
 from dataview.plan.node import DType, Node
 from dataview.plan.operations import is_present
 from dataview.plan.photographs import Photograph, PhotographSource
-from dataview.plan.places import present_in
 from dataview.plan.ragged import Ragged
 from dataview.samples import is_ragged, warn_of_gaps
 from dataview.tables.group_blocks import Block

@@ -16,12 +16,11 @@ from dataview.errors import RaggedError
 from dataview.index import parse
 from dataview.index.sizes import sizes
 from dataview.plan.build import field, record, select
-from dataview.plan.gaps import MASK, masks_in
+from dataview.plan.gaps import MASK, masks_in, present_in
 from dataview.plan.kinds import Record, known_dtype, known_shape, size_of
 from dataview.plan.node import Node
 from dataview.plan.operations import is_present
 from dataview.plan.photographs import Photograph
-from dataview.plan.places import present_in
 from dataview.plan.ragged import Ragged
 from dataview.tables.coding import MISSING, Code, classes, coder
 from dataview.tables.labels import checked_codes, label_node

@@ -14,6 +14,7 @@ from dataview.compute import evaluate, run_blocks
 from dataview.index import axis_index, numbers_map
 from dataview.plan.build import select, stored, with_fields
 from dataview.plan.fields import NO_FIELDS, read_only_meta
+from dataview.plan.gaps import present_in
 from dataview.plan.guards import check_ends, check_no_record
 from dataview.plan.kinds import Concat, Mapped, Select, Stored, known_shape
 from dataview.plan.node import Node, Part
@@ -105,10 +106,11 @@ class Coding(Part):
 
         def put(start: int) -> None:
             some = numbers[start : start + BLOCK]
-            values = evaluate(rows_of(node.node, some))
-            codes = out[start : start + BLOCK] = code(values)
+            part = rows_of(node.node, some)
+            values = evaluate(part)
+            codes = out[start : start + BLOCK] = without_gaps(code(values), part)
             if self.strict:
-                _check_known(codes, values, some)
+                _check_known(codes, values, part, some)
 
         run_blocks(put, list(range(0, len(numbers), BLOCK)))
         return out
@@ -131,11 +133,19 @@ def rows_of(node: Node, numbers: np.ndarray) -> Node:
     return select(node, index, fields=NO_FIELDS)
 
 
-def _check_known(codes: np.ndarray, values: np.ndarray, numbers: np.ndarray) -> None:
+def without_gaps(codes: np.ndarray, node: Node) -> np.ndarray:
+    """Return the codes of a node's values, but that of what is missing where a mask says so."""
+    present = present_in(node)
+    return codes if present is None else np.where(evaluate(present), codes, MISSING)
+
+
+def _check_known(codes: np.ndarray, values: np.ndarray, node: Node, numbers: np.ndarray) -> None:
     unknown = codes == MISSING
     if not unknown.any():
         return
     unknown &= is_present(values)
+    if (present := present_in(node)) is not None:
+        unknown &= evaluate(present)
     if not unknown.any():
         return
     place = tuple(np.argwhere(unknown)[0].tolist())

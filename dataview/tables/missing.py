@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from dataview.compute import reduction
 from dataview.plan.build import elementwise, field, record, stored
-from dataview.plan.gaps import masks_in
+from dataview.plan.gaps import known_in, masks_in, present_in
 from dataview.plan.guards import check_array
 from dataview.plan.kinds import Record, known_dtype, known_shape
 from dataview.plan.node import Node
 from dataview.plan.operations import NumpyFunction, may_be_missing
-from dataview.plan.places import present_in
 from dataview.plan.ragged import Ragged
 from dataview.plan.values import cast
 from dataview.sources import ArraySource
@@ -35,12 +35,11 @@ def filled_in(node: Node, value: Any) -> Node:
         (fill,) = elementwise(NumpyFunction("astype", options), (value,))
     else:
         fill = stored(ArraySource(cast(value, dtype)), False)
-    present = present_in(node)
+    present = known_in(node)
     if present is None:
-        if not may_be_missing(dtype):
-            return node
-        (present,) = elementwise(_PRESENT, (node,))
+        return node
     (found,) = elementwise(_WHERE, (present, node, fill))
+    found.has_gaps = False  # which nothing but the values could tell
     if known_shape(found) != known_shape(node):
         raise ValueError(
             f"a value of shape {known_shape(fill)} cannot be broadcast to the view's shape "
@@ -77,20 +76,34 @@ def _count_missing(node: Node, there: Node | None) -> Node:
     return reduction("sum", lacking, None, False, {})
 
 
-def whole_rows(node: Node) -> Node:
-    """Return the mask of the rows in which nothing is missing, also by the masks of fields."""
+def known(node: Node) -> Node:
+    """Return where there are values, neither NaN, NaT and None nor what a mask says is missing."""
+    check_array(node, "_notna")
+    if isinstance(node, Ragged):
+        rows = node.relaid()
+        return rows.over(known(rows.leaf()))
+    found = known_in(node)
+    return elementwise(_PRESENT, (node,))[0] if found is None else found
+
+
+def whole_rows(node: Node, names: Sequence[str] = ()) -> Node:
+    """Return the mask of the rows in which nothing is missing, also by the masks of fields.
+
+    With names only these fields are looked at.
+    """
     if node.count is None:
         known_shape(node)  # raises where that is unknown
         raise TypeError("_dropna leaves out rows; the view is a single element")
-    named = {name: field(node, name) for name in node.fields} if isinstance(node, Record) else {}
     found: Node = stored(ArraySource(np.ones(node.count, bool)), False)
-    for mask in masks_in(node.fields, by_name=True).values() if named else ():
-        (found,) = elementwise(np.logical_and, (found, named[mask]))
-    for part in named.values() if isinstance(node, Record) else [node]:
+    looked_at = names or (tuple(node.fields) if isinstance(node, Record) else ())
+    for column, mask in masks_in(node.fields, by_name=True).items() if looked_at else ():
+        if column in looked_at:
+            (found,) = elementwise(np.logical_and, (found, field(node, mask)))
+    for part in [field(node, name) for name in looked_at] or [node]:
         if isinstance(part, Record):
             inner = whole_rows(part)
-        elif may_be_missing(known_dtype(part)):
-            (present,) = elementwise(_PRESENT, (part,))
+        elif part.has_gaps or may_be_missing(known_dtype(part)):
+            present = known(part)
             axes = tuple(range(1, len(part.extents or known_shape(part))))
             inner = reduction("all", present, axes, False, {}) if axes else present
         else:

@@ -13,10 +13,11 @@ from dataview.compute import evaluate, row_blocks, run_in_windows, settle
 from dataview.index import Index
 from dataview.plan.build import stored
 from dataview.plan.fields import Attached, Fields
+from dataview.plan.gaps import known_in
 from dataview.plan.guards import check_ends, check_no_record
 from dataview.plan.kinds import known_dtype, known_shape
 from dataview.plan.node import DType, Evaluate, Node
-from dataview.plan.operations import is_present, may_be_missing
+from dataview.plan.operations import may_be_missing
 from dataview.plan.photographs import Photograph
 from dataview.plan.ragged import Ragged
 from dataview.samples import RaggedSamples, Samples, Stream, with_lengths
@@ -161,15 +162,14 @@ class _DistinctSamples(Samples):
 def count_values(node: Node, labels: bool) -> Counted:
     """Return the distinct values of a node, or its labels alone, reading it once."""
     settle(node)
+    has_none = not labels and may_be_missing(known_dtype(node))  # which stands among the values
+    present = None if has_none else known_in(node)
 
     def count(index: Index) -> Counted:
-        return counted(evaluate(node, index))
+        block = evaluate(node, index)
+        return counted(block if present is None else block[evaluate(present, index)])
 
-    values, counts = merged(count, list(row_blocks(node)), np.empty(0, known_dtype(node)))
-    if not labels or not may_be_missing(values.dtype):
-        return values, counts
-    present = is_present(values)
-    return values[present], counts[present]
+    return merged(count, list(row_blocks(node)), np.empty(0, known_dtype(node)))
 
 
 def merged(count: Callable[[Any], Counted], blocks: list[Any], nothing: np.ndarray) -> Counted:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dataview import formats, spaces
-from dataview.compute import evaluate_all, rows_of
+from dataview.compute import evaluate, evaluate_all, rows_of
 from dataview.errors import hint, unknown_field
 from dataview.exchange import data_node, holds_columns, node_of, numbered
 from dataview.index import is_integer
@@ -26,7 +26,7 @@ from dataview.plan.fields import (
     check_name,
     lay_window,
 )
-from dataview.plan.gaps import replacing
+from dataview.plan.gaps import knowing, present_in, replacing, with_mask
 from dataview.plan.kinds import Driven, Record, Sampled, known_shape, members
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
@@ -262,7 +262,8 @@ def with_meta(node: Node, meta: Mapping[str, Mapping[str, Any]]) -> Node:
         else:
             new = old.of(old.node.replaced(meta=kept))
         node = with_fields(node, node.fields.with_field(name, new))
-    return node
+    known = knowing(node.fields)
+    return node if known is node.fields else with_fields(node, known)
 
 
 def _plain_meta(node: Node, name: str, items: Mapping[str, Any]) -> dict[str, Any]:
@@ -296,7 +297,7 @@ def freeze(node: Node) -> Node:
 
     def frozen(part: Node, old: Node) -> Node:
         if isinstance(part, Record):
-            return part
+            return part.replaced(fields=knowing(part.fields))
         if isinstance(old, Ragged):
             return old.compact(rows_of, writable=False)
         copy = stored(ArraySource(np.array(data.pop(id(old)))), writable=False)
@@ -305,7 +306,10 @@ def freeze(node: Node) -> Node:
         )
 
     found: Node = rebuilt([node], frozen, Node.attached)[0]
-    return found
+    present = present_in(node)
+    if present is None:
+        return found
+    return with_mask(found, stored(ArraySource(np.array(evaluate(present))), False))
 
 
 def zip_nodes(named: Mapping[str, Node], driver: str | None) -> Node:

@@ -8,8 +8,9 @@ from typing import Any, Self, cast
 import numpy as np
 
 from dataview import samplers, tables
+from dataview.compute import evaluate
 from dataview.errors import hint, unknown_field
-from dataview.plan.build import without
+from dataview.plan.gaps import present_in, without
 from dataview.plan.guards import check_no_record
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
@@ -136,7 +137,7 @@ class LabelVerbs(BaseView):
         node = node_of(self)
         names = (by,) if isinstance(by, str) else by
         parts = [cast(Any, self)._field(name) for name in names or cast(Any, self)._fields()]
-        rows = samplers.first_of_each([_compared(part) for part in parts or [self]])
+        rows = samplers.first_of_each([key for part in parts or [self] for key in _keys(part)])
         return like(self, samplers.ordered(node, rows))
 
     def _drop(self, *names: str | Sequence[str]) -> Self:
@@ -165,13 +166,20 @@ def _known_labels(view: BaseView) -> Node | None:
     return node_of(labels) if isinstance(labels, BaseView) else tables.known_labels(node)
 
 
-def _compared(part: Any) -> np.ndarray:
-    """Return the data of a field, or numbers that are the same for equal ragged rows."""
+def _keys(part: Any) -> list[np.ndarray]:
+    """Return the data of a field and its mask; of ragged rows numbers, the same for equal ones."""
     node = with_lengths(node_of(part))
-    return tables.numbers_of_rows(node) if isinstance(node, Ragged) else np.asarray(part())
+    if isinstance(node, Ragged):
+        return [tables.numbers_of_rows(node)]
+    present = present_in(node)
+    return [np.asarray(part()), *([] if present is None else [evaluate(present)])]
 
 
 def isin(element: Any, test_elements: Any, assume_unique: Any = False, invert: Any = False) -> Any:
     """Return NumPy's answer by the codes of labels; leave all else to NumPy."""
     codes = tables.codes_of(argument(element), test_elements)
+    present = present_in(node_of(element)) if isinstance(element, BaseView) else None
+    if present is not None:  # what is missing is neither among values nor not among them
+        values = evaluated(test_elements) if codes is None else codes
+        return np.isin(evaluated(element), values, invert=invert) & evaluate(present)
     return LEFT if codes is None else np.isin(evaluated(element), codes, invert=invert)

@@ -11,8 +11,9 @@ import numpy as np
 from dataview.compute import evaluate, is_equal
 from dataview.errors import StreamError
 from dataview.index import is_endless
+from dataview.plan.gaps import compared_in, present_in
 from dataview.plan.kinds import Comparison, Record, Sampled, Unbound, known_shape, size_of
-from dataview.plan.node import Node
+from dataview.plan.node import Argument, Node
 from dataview.plan.ragged import Ragged, text_of
 from dataview.samples import NumberedSamples, Stream, collected, is_ragged, length_of
 from dataview.tables import mask_of
@@ -57,9 +58,10 @@ def iterable(node: Node) -> int:
 
 def truth(node: Node) -> bool:
     """Return the truth of a comparison as a whole, or of a view's only element."""
-    if isinstance(node, Comparison) and node.wholes:
-        left, right = (collected(arg) if isinstance(arg, Node) else arg for arg in node.args)
-        return is_equal(left, right) is not node.negated
+    whole = compared_in(node)
+    if whole is not None and whole.wholes:
+        left, right = (collected(arg) if isinstance(arg, Node) else arg for arg in whole.args)
+        return (is_equal(left, right) and _same_gaps(left, right)) is not whole.negated
     compared = node.compared() if isinstance(node, Ragged) else getattr(node, "node", None)
     if isinstance(node, Sampled) and isinstance(compared, Comparison) and compared.wholes:
         rows = evaluate(node.writable(())[0])
@@ -76,6 +78,13 @@ def truth(node: Node) -> bool:
             "conditions on each element are joined by &, | and ~, as in (d > 1) & (d < 3)"
         )
     return bool(evaluate(node))
+
+
+def _same_gaps(left: Argument, right: Argument) -> bool:
+    """Whether the masks of two columns of one shape say the same."""
+    masks = [present_in(side) if isinstance(side, Node) else None for side in (left, right)]
+    given = [mask for mask in masks if mask is not None]
+    return is_equal(*given) if len(given) == 2 else all(evaluate(mask).all() for mask in given)
 
 
 def only_value(view: Callable[[], Any], what: str) -> Any:

@@ -29,9 +29,10 @@ from dataview.compute import (
 )
 from dataview.exchange import check_gradient, operand_of
 from dataview.plan import layout
-from dataview.plan.build import comparison, elementwise, keyed, with_fields
+from dataview.plan.build import comparison, keyed, with_fields
 from dataview.plan.concat import concat
 from dataview.plan.fields import NO_FIELDS
+from dataview.plan.gaps import computed
 from dataview.plan.kinds import Record, Sampled, known_dtype, known_shape
 from dataview.plan.node import Node
 from dataview.plan.operations import OPERATIONS, NumpyFunction, Operation, Ufunc
@@ -168,7 +169,7 @@ def astype(node: Node, dtype: Any, casting: str = "unsafe") -> Node:
 
 
 def _computed(operation: Ufunc, *operands: Any) -> Node:
-    found: Node = elementwise(operation, tuple(map(_operand, operands)))[0]
+    found: Node = computed(operation, tuple(map(_operand, operands)))[0]
     return found
 
 

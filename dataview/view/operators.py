@@ -14,7 +14,8 @@ from dataview import exchange, tables
 from dataview.compute import changing_arrays, evaluate, matmul
 from dataview.index import Written
 from dataview.plan import layout
-from dataview.plan.build import comparison, elementwise, keyed
+from dataview.plan.build import keyed
+from dataview.plan.gaps import compared, computed
 from dataview.plan.kinds import Record, known_dtype
 from dataview.plan.node import Node
 from dataview.plan.operations import OPERATIONS, power_of
@@ -190,7 +191,7 @@ def _quick(ufunc: np.ufunc, general: Any, reflected: bool) -> Any:
         else:
             return general(view, other)
         own = node_of(view)
-        found = elementwise(ufunc, (operand, own) if reflected else (own, operand))
+        found = computed(ufunc, (operand, own) if reflected else (own, operand))
         return viewed(found[0]) if len(found) == 1 else tuple(map(viewed, found))
 
     return functools.wraps(general)(quick)
@@ -288,11 +289,13 @@ def _applied(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
     if ufunc is np.equal or ufunc is np.not_equal:
         _check_texts(ufunc, inputs)
         return _compared(inputs[0], inputs[1], ufunc is np.not_equal)
-    if ufunc in _ORDERS:
-        tables.check_no_order(ufunc.__name__, *map(argument, inputs))
     if ufunc in _TRUTHS:
         inputs = tuple([exchange.operand_of(None) if one is None else one for one in inputs])
-    found = elementwise(ufunc, tuple([argument(value) for value in inputs]))
+    operands = tuple([argument(value) for value in inputs])
+    if ufunc in _ORDERS:
+        tables.check_no_order(ufunc.__name__, *operands)
+        operands = tables.in_dates(*operands)
+    found = computed(ufunc, operands)
     return viewed(found[0]) if len(found) == 1 else tuple(map(viewed, found))
 
 
@@ -354,4 +357,4 @@ def _compared(left: Any, right: Any, negated: bool) -> Any:
     """Return the comparison; that of a view with a scalar has no truth as a whole."""
     wholes = all(isinstance(side, _WHOLES) or np.ndim(side) for side in (left, right))
     sides = tables.comparable(*(exchange.operand_of(unwrapped(side)) for side in (left, right)))
-    return viewed(comparison(*sides, negated, wholes))
+    return viewed(compared(*sides, negated, wholes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Self, TypeVar, cast
 
@@ -15,8 +16,8 @@ from dataview.compute import (
 )
 from dataview.samples import asked, collected, statistic, with_lengths
 from dataview.show import Description, described
-from dataview.tables import distinct, filled_in, whole_rows
-from dataview.view.face import BaseView, argument, evaluated, like, node_from, node_of
+from dataview.tables import distinct, filled_in, known, whole_rows
+from dataview.view.face import BaseView, argument, evaluated, like, names_in, node_from, node_of
 
 
 class StatisticVerbs(BaseView):
@@ -196,16 +197,38 @@ class StatisticVerbs(BaseView):
         """
         return like(self, filled_in(node_of(self), argument(value)))
 
-    def _dropna(self) -> Self:
-        """Return the rows in which nothing is missing, in any field: they are found now.
+    def _isna(self) -> Self:
+        """Return where values are missing: NaN, NaT, None, and what the mask of a column says.
+
+        >>> import dataview as dv
+        >>> dv.View([1.0, np.nan, 5.0])._isna()()
+        array([False,  True, False])
+        """
+        return cast(Self, ~cast(Any, self._notna()))
+
+    def _notna(self) -> Self:
+        """Return where there are values: neither NaN, NaT and None, nor missing by a mask.
+
+        >>> import dataview as dv
+        >>> dv.View(["a", None, "b"])._notna()()
+        array([ True, False,  True])
+        """
+        return like(self, known(node_of(self)))
+
+    def _dropna(self, *names: str | Sequence[str]) -> Self:
+        """Return the rows in which nothing is missing, in any field or in these: found now.
 
         What a field `<name>_mask` of truth values beside a field says is missing, is missing.
 
         >>> import dataview as dv
-        >>> dv.View(x=[1.0, np.nan, 5.0], y=["a", "b", None])._dropna().x()
-        array([1.])
+        >>> d = dv.View(x=[1.0, np.nan, 5.0], y=["a", "b", None])
+        >>> d._dropna().x(), d._dropna("x").x()
+        (array([1.]), array([1., 5.]))
         """
-        return cast(Self, cast(Any, self)[evaluate(whole_rows(node_of(self)))])
+        looked_at = names_in(names)
+        for name in looked_at:
+            cast(Any, self)._field(name)
+        return cast(Self, cast(Any, self)[evaluate(whole_rows(node_of(self), looked_at))])
 
     def _unique(self, counts: bool = False) -> Self:
         """Return the distinct values in ascending order, with `counts` as fields value and count.

@@ -1,0 +1,542 @@
+"""Gaps of columns count as missing in every question, as those of pandas' nullable columns do."""
+
+import datetime
+import itertools
+import pickle
+import sqlite3
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dataview as dv
+from dataview.formats.tables import Column, Kind, Table, table_node
+from dataview.index.sizes import sizes
+from dataview.view.view import viewed
+from oracle import assert_same, examples, silence
+
+DAYS = [datetime.date(2020, 1, 1), datetime.date(2020, 2, 29), datetime.date(2021, 7, 3)]
+CELLS = {
+    "qty": st.none() | st.integers(0, 3),
+    "ok": st.none() | st.booleans(),
+    "day": st.none() | st.sampled_from(DAYS),
+    "city": st.none() | st.sampled_from(["Rome", "Bonn", "Oslo"]),
+    "x": st.none() | st.sampled_from([-1.5, 0.0, 2.0]),
+}
+TYPES = {
+    "qty": pa.int64(),
+    "ok": pa.bool_(),
+    "day": pa.date32(),
+    "city": pa.string(),
+    "x": pa.float64(),
+}
+
+
+@st.composite
+def tables(draw):
+    """A table by columns; `n` numbers its rows, and the first of them is whole."""
+    first = {"qty": 1, "ok": True, "day": DAYS[0], "city": "Rome", "x": 2.0}
+    rows = [first, *draw(st.lists(st.fixed_dictionaries(CELLS), max_size=9))]
+    return {name: [row[name] for row in rows] for name in CELLS}
+
+
+def arrow_of(columns):
+    parts = {name: pa.array(values, TYPES[name]) for name, values in columns.items()}
+    return pa.table({**parts, "n": pa.array(range(len(columns["qty"])))})
+
+
+WAYS = ["arrow", "parquet", "csv", "feather", "h5", "frozen"]
+NUMBERS = itertools.count()
+
+
+def opened(folder, way, columns):
+    """Give a view of a table that came that way."""
+    table = arrow_of(columns)
+    if way == "arrow":
+        return dv.View(table)
+    if way == "frozen":
+        return dv.View(table)._freeze()
+    if way == "parquet":
+        pq.write_table(table, folder / "t.parquet", row_group_size=4)
+        return dv.open(folder / "t.parquet")
+    if way == "csv":
+        pc.write_csv(table, folder / "t.csv")
+        return dv.open(folder / "t.csv")
+    dv.View(table)._save(path := folder / f"t{next(NUMBERS)}.{way}")
+    return dv.open(path)
+
+
+class Told:
+    """The model of a condition: where it is true, and where that is known."""
+
+    def __init__(self, true, known):
+        self.true, self.known = true & known, known
+
+    def __invert__(self):
+        return Told(~self.true, self.known)
+
+    def __and__(self, other):
+        no = (self.known & ~self.true) | (other.known & ~other.true)
+        return Told(self.true & other.true, (self.known & other.known) | no)
+
+    def __or__(self, other):
+        yes = self.true | other.true
+        return Told(yes, (self.known & other.known) | yes)
+
+    def __xor__(self, other):
+        return Told(self.true ^ other.true, self.known & other.known)
+
+
+ORDERS = {
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+}
+VALUES = {
+    "qty": st.integers(0, 3),
+    "ok": st.booleans(),
+    "day": st.sampled_from([*DAYS, np.datetime64("2020-02-29"), "2020-02-29", "2021"]),
+    "city": st.sampled_from(["Rome", "Bonn", ""]),
+    "x": st.sampled_from([0.0, 2.0]),
+}
+
+
+@st.composite
+def comparisons(draw):
+    """A comparison of a column, as a function of something with columns."""
+    name = draw(st.sampled_from([*CELLS]))
+    kind = draw(st.sampled_from([*ORDERS]))
+    value = draw(VALUES[name])
+    more = draw(st.integers(0, 1)) if name in ("qty", "x") else None
+
+    def compared(column, in_model):
+        plain = np.datetime64(value) if name == "day" and in_model else value
+        subject = column(name)
+        return ORDERS[kind](subject if more is None else subject + more, plain)
+
+    return name, compared
+
+
+@st.composite
+def conditions(draw):
+    """A condition, as a function of comparisons."""
+    steps = st.sampled_from(["~", "&", "|", "^"])
+    leaf = comparisons().map(lambda one: ("leaf", one))
+    tree = st.recursive(
+        leaf,
+        lambda inner: st.tuples(steps, inner, inner),
+        max_leaves=4,
+    )
+    return draw(tree)
+
+
+def of_view(tree, d):
+    kind, *inner = tree
+    if kind == "leaf":
+        return inner[0][1](lambda name: d[name], False)
+    one, other = (of_view(part, d) for part in inner)
+    return combined(kind, one, other)
+
+
+def of_model(tree, model):
+    kind, *inner = tree
+    if kind == "leaf":
+        name, compared = inner[0]
+        values, known = model[name]
+        true = np.zeros(len(known), bool)
+        true[known] = compared(lambda name: values[known], True)
+        return Told(true, known)
+    one, other = (of_model(part, model) for part in inner)
+    return combined(kind, one, other)
+
+
+def combined(kind, one, other):
+    return {"~": lambda: ~one, "&": lambda: one & other, "|": lambda: one | other,
+            "^": lambda: one ^ other}[kind]()  # fmt: skip
+
+
+def model_of(columns, rows):
+    """Give each column's values, whatever they are at gaps, and where there are some."""
+    found = {}
+    for name, values in columns.items():
+        some = next(value for value in values if value is not None)
+        dtype = {"day": "M8[D]", "city": object}.get(name)
+        whole = np.array([some if value is None else value for value in values], dtype)
+        known = np.array([value is not None for value in values])
+        found[name] = whole[rows], known[rows]
+    return found
+
+
+PARTS = {
+    "whole": lambda d: d,
+    "slice": lambda d: d[1:6],
+    "backwards": lambda d: d[::-1],
+    "rows": lambda d: d[[0, -1, 0]],
+    "shuffled": lambda d: d._shuffled(3),
+    "split": lambda d: d._split(0.5)[1],
+    "twice": lambda d: dv.concat([d, d[:2]]),
+    "batch": lambda d: d._minibatches(2)[0],
+    "masked": lambda d: d[np.arange(len(d)) % 2 == 0],
+    "chosen": lambda d: d._select(*CELLS, "n"),
+    "renamed": lambda d: d._rename(qty="a")._rename(a="qty"),
+    "pickled": lambda d: pickle.loads(pickle.dumps(d[1:])),
+    "cached": lambda d: d[:]._cached(),
+    "sorted": lambda d: d._sorted(by="x"),
+}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return tmp_path_factory.mktemp("gaps")
+
+
+@examples(40)
+@given(
+    way=st.sampled_from(WAYS),
+    columns=tables(),
+    part=st.sampled_from([*PARTS]),
+    tree=conditions(),
+    size=st.sampled_from([8, 1 << 20]),
+)
+def test_conditions_on_gaps_are_not_true(place, way, columns, part, tree, size):
+    d = PARTS[part](opened(place, way, columns))
+    rows = d.n()
+    expected = of_model(tree, model_of(columns, rows))
+    condition = of_view(tree, d)
+    with sizes.set(block_bytes=size, part_bytes=size):
+        assert_same(np.asarray(condition()), expected.true)
+        assert_same(np.asarray(condition._notna()()), expected.known)
+        assert d[condition].n().tolist() == rows[expected.true].tolist()
+        assert d._filter(condition).n().tolist() == rows[expected.true].tolist()
+        assert condition._sum()() == expected.true.sum()
+        some = expected.true[expected.known]
+        assert (condition._all()(), condition._any()()) == (some.all(), some.any())
+
+
+@pytest.mark.clients
+@given(columns=tables(), tree=conditions(), library=st.sampled_from(["pandas", "polars"]))
+def test_conditions_choose_the_rows_that_pandas_chooses(columns, tree, library):
+    import pandas
+    import polars
+
+    table = arrow_of(columns)
+    whole = table.to_pandas(types_mapper={pa.int64(): pandas.Int64Dtype(),
+        pa.bool_(): pandas.BooleanDtype(), pa.string(): pandas.StringDtype(),
+        pa.float64(): pandas.Float64Dtype()}.get)  # fmt: skip
+    day = pandas.arrays.ArrowExtensionArray(table["day"].cast(pa.timestamp("s")))
+    nullable = whole.assign(day=day)
+    frame = whole if library == "pandas" else polars.from_arrow(table)
+
+    def value(one):
+        kind, *inner = one
+        if kind == "leaf":
+            name, compared = inner[0]
+            if name != "day":
+                return compared(lambda name: nullable[name], False).astype("boolean")
+            stamps = pandas.Series(day)
+            found = compared(lambda name: _Stamps(stamps), True)
+            return found.astype("boolean")
+        return combined(kind, *map(value, inner))
+
+    expected = nullable["n"][value(tree).fillna(False).astype(bool)].tolist()
+    d = dv.View(frame)
+    assert d[of_view(tree, d)].n().tolist() == expected
+
+
+class _Stamps:
+    """A column of pandas' times, compared with NumPy's."""
+
+    def __init__(self, series):
+        self.series = series
+
+
+def _compared_stamps(symbol):
+    import operator
+
+    compare = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+               "==": operator.eq, "!=": operator.ne}[symbol]  # fmt: skip
+
+    def method(self, other):
+        import pandas
+
+        return compare(self.series, pandas.Timestamp(other))
+
+    return method
+
+
+for _name, _symbol in [("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">="), ("eq", "=="),
+                       ("ne", "!=")]:  # fmt: skip
+    setattr(_Stamps, f"__{_name}__", _compared_stamps(_symbol))
+
+
+STATISTICS = ["sum", "prod", "mean", "var", "std", "min", "max", "argmin", "argmax", "median"]
+
+
+@examples(40)
+@given(
+    way=st.sampled_from(["arrow", "parquet", "h5"]),
+    columns=tables(),
+    part=st.sampled_from([*PARTS]),
+    kind=st.sampled_from(STATISTICS),
+    name=st.sampled_from(["qty", "x", "ok"]),
+    more=st.booleans(),
+    size=st.sampled_from([8, 64, 1 << 22]),
+)
+def test_statistics_leave_gaps_out(place, way, columns, part, kind, name, more, size):
+    d = PARTS[part](opened(place, way, columns))
+    values, known = model_of(columns, d.n())[name]
+    subject = d[name]
+    if more and name != "ok":
+        values, subject = values * 2 + 1, subject * 2 + 1
+    some = values[known]
+    with sizes.set(part_bytes=size), silence():
+        if not len(some) and (kind.startswith("arg") or (name != "x" and kind in ("min", "max"))):
+            with pytest.raises(ValueError, match="missing"):
+                getattr(subject, f"_{kind}")()()
+            return
+        found = [getattr(subject, f"_{kind}")()(), getattr(np, kind)(subject)()]
+        if not len(some) and kind in ("min", "max"):
+            expected = np.float64(np.nan)
+        else:
+            expected = getattr(np, kind)(some.astype(float) if kind == "median" else some)
+    if kind.startswith("arg"):
+        expected = np.flatnonzero(known)[expected]
+    for one in found:
+        assert np.asarray(one).dtype == np.asarray(expected).dtype
+        np.testing.assert_allclose(one, expected, 1e-12)
+
+
+@examples(30)
+@given(way=st.sampled_from(WAYS), columns=tables(), part=st.sampled_from([*PARTS]))
+def test_values_are_counted_and_numbered_without_gaps(place, way, columns, part):
+    d = PARTS[part](opened(place, way, columns))
+    for name, (values, known) in model_of(columns, d.n()).items():
+        labels, counts = np.unique(values[known], return_counts=True)
+        told = d[name]._counts()()
+        assert (told["value"].tolist(), told["count"].tolist()) == (
+            labels.tolist(), counts.tolist(),
+        )  # fmt: skip
+        assert d[name]._labels()().tolist() == labels.tolist()
+        codes = np.where(known, np.searchsorted(labels, values), -1)
+        assert d[name]._codes()().tolist() == codes.tolist()
+        assert d[name]._isna()().tolist() == (~known).tolist()
+        assert d[name]._notna()().tolist() == known.tolist()
+        if name in ("qty", "ok"):
+            assert d[name]._unique()().tolist() == labels.tolist()
+        wanted = labels[:1].tolist()
+        if name != "day":
+            assert np.isin(d[name], wanted).tolist() == (known & np.isin(values, wanted)).tolist()
+        groups = {label: rows.n().tolist() for label, rows in d._group(by=name)}
+        assert [*groups.values()] == [d.n()[codes == code].tolist() for code in range(len(labels))]
+
+
+@examples(30)
+@given(
+    way=st.sampled_from(WAYS),
+    columns=tables(),
+    part=st.sampled_from([*PARTS]),
+    by=st.lists(st.sampled_from([*CELLS]), min_size=1, max_size=3, unique=True),
+    reverse=st.booleans(),
+)
+def test_what_is_missing_is_last_in_any_order(place, way, columns, part, by, reverse):
+    d = PARTS[part](opened(place, way, columns))
+    model = model_of(columns, d.n())
+    order = list(range(len(d)))
+    for name in reversed(by):
+        values, known = model[name]
+        present = sorted((row for row in order if known[row]), key=lambda row: values[row],
+                         reverse=reverse)  # fmt: skip
+        order = [*present, *(row for row in order if not known[row])]
+    assert d._sorted(by=by, reverse=reverse).n().tolist() == d.n()[order].tolist()
+    first = {}
+    for row in range(len(d)):
+        key = tuple(model[name][0][row] if model[name][1][row] else None for name in by)
+        first.setdefault(key, row)
+    assert d._drop_duplicates(by=by).n().tolist() == d.n()[[*first.values()]].tolist()
+    whole = np.logical_and.reduce([model[name][1] for name in by])
+    assert d._dropna(*by).n().tolist() == d.n()[whole].tolist()
+    assert d._dropna(by).n().tolist() == d.n()[whole].tolist()
+
+
+# -------------------- single cases --------------------
+
+AGES = {"age": [31, None, 41, 0], "city": ["a", "b", None, "d"]}
+
+
+def ages():
+    return dv.View(pa.table(AGES))
+
+
+def test_a_comparison_reads_the_columns_that_it_names_and_their_masks():
+    calls = []
+
+    class Noted(Table):
+        """A table that notes what is read of it."""
+
+        def read(self, names, first, stop):
+            calls.extend(names)
+            present = np.arange(6) % 3 > 0
+            return {name: Column(np.arange(6), present if name == ("a",) else None)
+                    for name in names}  # fmt: skip
+
+    kinds = {(name,): Kind(np.dtype(int), has_missing=name == "a") for name in "abc"}
+    d = viewed(table_node(Noted("a table", np.array([0, 6])), kinds))
+    condition = (d.a < 4) & ~(d.b == 2)
+    total, codes, rows = d.a._sum(), d.a._codes(), d._sorted(by="a")
+    assert calls == []
+    assert condition().tolist() == [False, True, False, False, False, False]
+    assert {*calls} == {("a",), ("b",)}
+    assert (total(), codes().tolist()) == (12, [-1, 0, 1, -1, 2, 3])
+    assert rows.b[-1]() == 3
+
+
+def test_the_rows_of_a_database_and_of_lines_of_json(tmp_path):
+    connection = sqlite3.connect(tmp_path / "t.db")
+    connection.execute("CREATE TABLE t (qty INTEGER, ok BOOLEAN, city TEXT)")
+    rows = [(0, True, "a"), (None, None, None), (2, False, "b")]
+    connection.executemany("INSERT INTO t VALUES (?, ?, ?)", rows)
+    connection.commit()
+    connection.close()
+    lines = ['{"qty": 0, "ok": true, "city": "a"}', '{"qty": null, "ok": null, "city": null}',
+             '{"qty": 2, "ok": false, "city": "b"}']  # fmt: skip
+    (tmp_path / "t.jsonl").write_text("\n".join(lines) + "\n")
+    for name in ("t.db", "t.jsonl"):
+        with dv.open(tmp_path / name) as d:
+            assert (d.qty == 0)().tolist() == [True, False, False]
+            assert (~d.ok)().tolist() == [False, False, True]
+            assert (d.city != "a")().tolist() == [False, False, True]
+            assert (d.city < "b")().tolist() == [True, False, False]
+            assert d.qty._mean()() == 1 and len(d._dropna("qty")) == 2
+
+
+def test_dates_are_compared_with_dates_of_python_and_texts():
+    days = np.array(["2020-01-01", "2020-06-15", "NaT"], "M8[D]")
+    d = dv.View(day=days, at=days.astype("M8[s]") + np.timedelta64(90, "m"), age=days - days[0])
+    for day in (datetime.date(2020, 6, 15), "2020-06-15", np.datetime64("2020-06-15"), "2020-06"):
+        found = (d.day >= day)()
+        assert found.tolist() == [False, True, False]
+    assert (d.day == "2020-01-01")().tolist() == [True, False, False]
+    assert (d.day < datetime.datetime(2020, 1, 1, 0, 1))().tolist() == [True, False, False]
+    assert (d.at == datetime.datetime(2020, 1, 1, 1, 30))().tolist() == [True, False, False]
+    zone = datetime.timezone(datetime.timedelta(hours=2))
+    assert (d.at == datetime.datetime(2020, 1, 1, 3, 30, tzinfo=zone))()[0]
+    for text in ("2020-01-01 01:30", "2020-01-01T03:30+02:00", "2020-01-01 01:30:00Z"):
+        assert (d.at == text)().tolist() == [True, False, False]
+    assert (d.at > "2020-01-01T02:31:00-01:00")().tolist() == [False, True, False]
+    assert (d.age > datetime.timedelta(days=3))().tolist() == [False, True, False]
+    for text in ("Monday", "15.06.2020", "2020-13-01", "20200615", "2020-01-01Z", ""):
+        with pytest.raises(ValueError, match="is no date; dates are compared with texts such as"):
+            d.day < text  # noqa: B015
+        with pytest.raises(ValueError, match="is no date"):
+            d.day == text  # noqa: B015
+
+
+def test_equality_as_a_whole_is_that_of_data_and_gaps():
+    d, zeros = ages(), dv.View(np.array([31, 0, 41, 0]))
+    assert d.age == ages().age
+    assert not (d.age != ages().age)  # noqa: SIM202
+    assert d.age != zeros and d.age[2:] == zeros[2:]
+    assert (d.age == zeros)().tolist() == [True, False, True, True]
+    assert (d.age == d.age)().tolist() == [True, False, True, True]
+    assert 31 in d.age and 0 not in d.age[:3]
+
+
+def test_one_side_may_decide_what_the_other_does_not_know():
+    d = ages()
+    both = (d.age > 40) | True, (d.age > 40) & False, np.logical_or(d.age > 40, [True] * 4)
+    for condition, expected in zip(both, (True, False, True), strict=True):
+        assert condition().tolist() == [expected] * 4
+        assert condition._notna()().tolist() == [True] * 4
+    assert (~((d.age > 40) & False))().tolist() == [True] * 4
+
+
+def test_what_tells_gaps_has_none():
+    d = dv.View(pa.table({"x": [1.0, None, np.nan]}))
+    assert (~np.isnan(d.x))().tolist() == [True, False, False]
+    assert d.x._isna()().tolist() == [False, True, True]
+    assert (d.x != 1)().tolist() == [False, False, True]  # which is as NumPy compares NaN
+    assert (~d.x._isna())().tolist() == d.x._notna()().tolist() == [True, False, False]
+    filled = ages().age._fillna(7)
+    assert (filled == 7)().tolist() == [False, True, False, False]
+    assert filled._sum()() == 79 and filled._isna()().tolist() == [False] * 4
+    chosen = np.where(ages().age_mask, ages().age, 5)
+    assert (chosen == 5)().tolist() == [False, True, False, False] and chosen._sum()() == 77
+    chosen = np.where(ages().age > 35, 1, ages().age)
+    assert chosen._isna()().tolist() == [False, True, False, False]
+
+
+def test_a_column_without_its_mask_has_no_gaps():
+    d = ages()._drop("age_mask")
+    assert (d.age == 0)().tolist() == [False, True, False, True]
+    assert (d[1:].age[1:] < 9)().tolist() == [False, True]
+    assert d.age._mean()() == 18 and len(d._dropna("age")) == 4
+
+
+def test_metadata_tell_the_mask_of_a_column():
+    x, known = np.array([5, 0, 7]), np.array([True, False, True])
+    d = dv.View(x=x, known=known, _meta={"known": {"mask_of": "x"}})
+    assert (d.x < 6)().tolist() == [True, False, False]
+    assert d.x._mean()() == 6
+    d.known = ~d.known
+    assert (d.x < 6)().tolist() == [False, True, False]
+    plain = dv.View(x=x, x_mask=known)
+    assert (plain.x < 6)().tolist() == [True, True, False]
+
+
+def test_names_of_fields_say_where_rows_are_whole():
+    d = dv.View(x=[1.0, np.nan], y=np.array([["a", "b"], ["c", None]], object), z=[0, 1])
+    assert len(d._dropna("z")) == len(d._dropna(["z"])) == 2
+    assert len(d._dropna("y")) == len(d._dropna("x", "z")) == 1
+    with pytest.raises(AttributeError, match="no field 'w'"):
+        d._dropna("w")
+    with pytest.raises(TypeError, match="choose a field"):
+        d._isna()
+    assert dv.ragged([[1.0, np.nan], [2.0]])._isna()[0]().tolist() == [False, True]
+
+
+def test_formulas_do_not_show_masks():
+    d = ages()
+    assert repr(d.age > 3).endswith("= age > 3")
+    assert repr(~(d.age == 3)).endswith("= ~(age == 3)")
+    assert repr(d.city < "c").split("= ")[1].startswith("city < ")
+
+
+def test_expressions_of_symbols_see_the_gaps_of_what_they_are_called_with():
+    x = dv.symbol("x", dtype=int, shape=(None,))
+    asked = ((x + 1) < 5)._bind(x=ages().age)
+    assert asked().tolist() == [False, False, False, True]
+    total = x._sum()._bind(x=ages().age), (x == 0)._bind(x=ages().age)
+    assert (total[0](), total[1]().tolist()) == (72, [False, False, False, True])
+
+
+def test_batches_of_a_loader_have_gaps():
+    batch = next(iter(ages()._loader(batch_size=3)))
+    assert (batch.age == 0)().tolist() == [False, False, False]
+
+
+def test_streams_have_gaps(tmp_path):
+    (tmp_path / "d").mkdir()
+    for n in range(2):
+        (tmp_path / "d" / f"{n}.csv").write_text("qty,city\n0,a\n,\n3,b\n")
+    d = dv.open(tmp_path / "d", layout="parts")
+    for condition, expected in [
+        (d.qty == 0, [True, False, False]),
+        (~(d.qty == 0), [False, False, True]),
+        (d.city != "a", [False, False, True]),
+        (d.city > "a", [False, False, True]),
+        (d.qty._isna(), [False, True, False]),
+        ((d.qty + 1)._notna(), [True, False, True]),
+    ]:
+        assert [bool(one()) for one in condition] == expected * 2
+    assert [row.qty() for row in d._filter(lambda row: row.qty < 5)] == [0, 3, 0, 3]
+    assert (d.qty._mean()(), d.qty._min()(), (d.qty + 1)._sum()()) == (1.5, 0, 10)
+    for batches in (d._minibatches(4), d._loader(batch_size=4)):
+        found = [(batch.qty < 5)().tolist() for batch in batches]
+        assert found == [[True, False, True, True], [False, True]]
