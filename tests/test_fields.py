@@ -859,3 +859,16 @@ def test_names_with_an_underscore_are_refused_wherever_they_are_declared():
     brought = dv.View(np.zeros(2, [("_id", "i4")]))
     brought["_id"] = brought["_id"] + 1
     assert brought["_id"]().tolist() == [1, 1]
+
+
+def test_a_new_field_with_nearly_the_name_of_another_is_told(d):
+    for name in ("targt", "tagret", "taarget"):
+        with pytest.warns(RuntimeWarning, match=f"'{name}' is a new field beside 'target'"):
+            setattr(d, name, d.target * 2)
+    with pytest.warns(RuntimeWarning, match="'inpt' is a new field beside 'input'"):
+        d["inpt"] = d.input + 1
+    d._set_field("tarrget", d.target + 1)
+    assert d.targt().tolist() == (d.target() * 2).tolist() and "tarrget" in d._fields()
+    for name in ("targets", "target2", "log_target", "inputs", "x", "input_"):
+        setattr(d, name, d.target * 3)
+    d.target = d.target + 1

@@ -53,19 +53,34 @@ def _values_of(node: Node) -> Node:
 
 def counted(array: np.ndarray) -> Counted:
     """Return the distinct values of an array, and how often each occurs."""
-    if array.dtype.kind in "iu" and array.size > NARROW:
-        low, high = int(array.min()), int(array.max())
-        if high - low < NARROW:
-            counts, flat = np.zeros(high - low + 1, np.int64), array.reshape(-1)
-            for start in range(0, len(flat), NARROW):  # which stay in a near cache
-                counts += np.bincount(
-                    above(flat[start : start + NARROW], low), minlength=len(counts)
-                )
-            (places,) = np.nonzero(counts)
-            return (places + low).astype(array.dtype), counts[places]
+    if array.dtype.kind in "iu" and array.size > PIECE:
+        found = _counted_near(array.reshape(-1))
+        if found is not None:
+            return found
     if array.dtype.hasobject:
         return _hashed(array.reshape(-1))
     return np.unique(array, return_counts=True)
+
+
+PIECE = 1 << 15
+"""So many integers are counted at a time: they stay in a near cache."""
+
+
+def _counted_near(values: np.ndarray) -> Counted | None:
+    """Return the distinct integers and how often each occurs, None if they are far apart."""
+    first, last = int(values[0]), int(values[0])
+    counts = np.zeros(1, np.int64)
+    for start in range(0, len(values), PIECE):
+        piece = values[start : start + PIECE]
+        low, high = min(first, int(piece.min())), max(last, int(piece.max()))
+        if high - low >= NARROW:
+            return None
+        if (low, high) != (first, last):
+            counts = np.pad(counts, (first - low, high - last))
+            first, last = low, high
+        counts += np.bincount(above(piece, low), minlength=len(counts))
+    (places,) = np.nonzero(counts)
+    return (places + first).astype(values.dtype), counts[places]
 
 
 def _hashed(values: np.ndarray) -> Counted:

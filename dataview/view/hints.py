@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 import numpy as np
+
+from dataview.errors import warn
 
 INSTEAD = {
     "abs": "abs(d)",
@@ -308,3 +310,41 @@ def advice_of_module(name: str, verbs: Container[str]) -> str:
     ways = [f"np.{name} takes views"] if callable(getattr(np, name, None)) else []
     ways += [f"the verb is d._{name}()"] if f"_{name}" in verbs else []
     return ", and ".join(ways)
+
+
+def warn_of_misspelt(name: str, known: Iterable[str]) -> None:
+    """Warn where a new field has nearly the name of another one: it may have been meant."""
+    for other in known:
+        if is_misspelt(name, other):
+            warn(
+                f"{name!r} is a new field beside {other!r}; if that one was meant, assign to "
+                f"{other!r}. _set_field({name!r}, view) adds a field without this warning"
+            )
+            return
+
+
+def is_misspelt(name: str, other: str) -> bool:
+    """Whether a name is another one with a letter too many, too few, or two letters swapped.
+
+    Names that differ at an end, in a digit, or in one letter for another are often fields beside
+    each other.
+
+    >>> [is_misspelt(name, "target") for name in ("targt", "tagret", "targets", "target2")]
+    [True, True, False, False]
+    >>> is_misspelt("pos_x", "pos_y"), is_misspelt("x12_a", "x1_a")
+    (False, False)
+    """
+    if len(name) == len(other):
+        places = [n for n, (one, two) in enumerate(zip(name, other, strict=True)) if one != two]
+        pair = slice(places[0], places[0] + 2) if len(places) == 2 else slice(0)
+        return bool(name[pair]) and name[pair] == other[pair][::-1] and places[1] == places[0] + 1
+    short, long = sorted((name, other), key=len)
+    if len(long) != len(short) + 1 or len(short) < SHORTEST:
+        return False
+    odd = next((n for n in range(len(short)) if short[n] != long[n]), len(short))
+    is_inside = 0 < odd < len(short)
+    return is_inside and long[odd].isalpha() and short[odd:] == long[odd + 1 :]
+
+
+SHORTEST = 4
+"""Shorter names are often near to each other."""

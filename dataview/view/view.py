@@ -586,6 +586,8 @@ def _assign(view: View, name: str, value: Any) -> None:
                 f"the part it is set on; ._field({name!r})._write(other) writes the data, "
                 f"._set_field({name!r}, other) on a view of its own re-points the field"
             )
+        if name not in node_of(view).fields:
+            hints.warn_of_misspelt(name, node_of(view).fields)
         view._set_field(name, value)
 
 
