@@ -62,9 +62,12 @@ def _count(mask: np.ndarray, axes: Axes) -> np.ndarray:
     return np.asarray(np.add.reduce(mask, axis=axes, dtype=np.int64, keepdims=True))
 
 
-def _is_whole(block: np.ndarray, total: np.ndarray) -> bool:
-    """Whether a block has nothing missing, by its sum."""
-    return not block.dtype.names and not np.isnan(total).any()
+def _is_whole(block: np.ndarray) -> bool:
+    """Whether a block has nothing missing: its least element would be NaN."""
+    if block.dtype.names:
+        return False
+    with np.errstate(all="ignore"):
+        return not block.size or not np.isnan(np.min(block))
 
 
 LINES = 128
@@ -143,10 +146,8 @@ def _sum_part(block: np.ndarray, axes: Axes, first: int) -> State:
     tall = _tall(block, axes)
     if tall is not None:
         return (tall[0],)
-    if not block.dtype.names:
-        total = exact_sum(block, axes)
-        if _is_whole(block, total):
-            return (total,)
+    if _is_whole(block):
+        return (exact_sum(block, axes),)
     return (_sum_by_mask(*_parted(block), axes, []),)
 
 
@@ -163,10 +164,9 @@ def _mean_part(block: np.ndarray, axes: Axes, first: int) -> State:
     if tall is not None:
         total, counts = tall
         return total, counts, _common(block, axes, total / np.maximum(counts, 1), counts)
-    if not block.dtype.names:
+    if _is_whole(block):
         total, count, common = mean_part(block, axes, first)
-        if _is_whole(block, total):
-            return total, np.full(total.shape, count), common
+        return total, np.full(total.shape, count), common
     values, mask = _parted(block)
     if values.dtype.kind in "biu":
         values = values.astype(np.float64)
@@ -187,8 +187,7 @@ def _common(
     """
     if not known.size:
         return mean
-    some = tuple(slice(AMONG if axis in axes else None) for axis in range(known.ndim))
-    one = np.fmax.reduce(known[some], axis=axes, keepdims=True).astype(mean.dtype)
+    one = _some_present(known, axes).astype(mean.dtype)
     same = (rounded(mean, one) | np.isnan(one)) & (counts > 0)
     for end in (np.fmax, np.fmin):
         if same.any():
@@ -197,6 +196,21 @@ def _common(
             same &= found == one
     same &= rounded(mean, one)
     return np.where(same, one, np.nan) if same.any() else None
+
+
+def _some_present(known: np.ndarray, axes: Axes) -> np.ndarray:
+    """Return an element over some axes that is not NaN, if one of the first is not."""
+    if len(axes) != 1:
+        some = tuple(slice(AMONG if axis in axes else None) for axis in range(known.ndim))
+        return np.asarray(np.fmax.reduce(known[some], axis=axes, keepdims=True))
+    before = (slice(None),) * axes[0]
+    one: np.ndarray = known[(*before, slice(1))]
+    for place in range(1, min(AMONG, known.shape[axes[0]])):
+        gaps = np.isnan(one)
+        if not gaps.any():
+            break
+        one = np.where(gaps, known[(*before, slice(place, place + 1))], one)
+    return one
 
 
 AMONG = 32
