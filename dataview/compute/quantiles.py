@@ -358,27 +358,22 @@ def _of_array(array: np.ndarray, axes: Axes, request: _Request) -> np.ndarray:
     return found.reshape(np.shape(request.q) + kept)
 
 
-def quantiles_by_group(
-    values: np.ndarray, groups: np.ndarray, count: int, q: Any, method: str
-) -> np.ndarray:
-    """Return quantiles of the values of each group, a column for each; of no values NaN.
+def quantiles_by_group(ordered: np.ndarray, counts: np.ndarray, q: Any, method: str) -> np.ndarray:
+    """Return quantiles of groups of so many values, a column for each; of no values NaN.
 
-    >>> quantiles_by_group(np.array([1.0, 5.0, 2.0, 4.0]), np.array([1, 0, 1, 1]), 2, 0.5, MEDIAN)
+    The values of each group are in ascending order, one group after the other.
+
+    >>> quantiles_by_group(np.array([5.0, 1.0, 2.0, 4.0]), np.array([1, 3]), 0.5, MEDIAN)
     array([[5., 2.]])
     """
-    counts = np.bincount(groups, minlength=count)
-    order = np.argsort(values, kind="stable")
-    order = order[np.argsort(groups[order], kind="stable")]
     ends = np.cumsum(counts)
-    request = _Request(q, method, False, False, lambda node, index: values)
+    request = _Request(q, method, False, False, lambda node, index: ordered)
     places = _places_of_each(counts, request)
-    last = np.append(values, np.zeros(1, values.dtype)) if not len(values) else values
-    order = order if len(order) else np.zeros(1, np.intp)
-    at = np.minimum(ends - counts + places.ranks, len(order) - 1)
     missing = _none_of(counts)
-    if values.dtype.kind in "fmM":
-        missing |= np.isnan(last[order[np.maximum(ends - 1, 0)]])
-    return _interpolated(_RankValues(last[order[at]], missing), places, request)
+    if ordered.dtype.kind in "fmM":
+        missing |= np.isnan(ordered[np.maximum(ends - 1, 0)])
+    at = np.minimum(ends - counts + places.ranks, len(ordered) - 1)
+    return _interpolated(_RankValues(ordered[at], missing), places, request)
 
 
 def _of_objects(array: np.ndarray, axes: Axes, request: _Request) -> np.ndarray:

@@ -13,6 +13,7 @@ from dataview.plan.build import field
 from dataview.plan.kinds import known_dtype, known_shape, size_of
 from dataview.plan.node import Node
 from dataview.plan.operations import is_present
+from dataview.tables.coding import narrowed
 from dataview.tables.keys import blocks_of, read
 
 QUANTILES = ("median", "quantile", "nanmedian", "nanquantile")
@@ -89,20 +90,38 @@ def _of(
             present &= np.repeat(there, width)
         flat, groups = flat[present], groups[present]
     q, method = options["q"], options["method"]
-    of_groups = _of_objects if flat.dtype.hasobject else quantiles_by_group
-    found = of_groups(flat, groups, count * width, q, method)
+    counts = np.bincount(groups, minlength=count * width)
+    if flat.dtype.hasobject:
+        found = _of_objects(flat, groups, counts, q, method)
+    else:
+        found = quantiles_by_group(_sorted_within(flat, groups, counts), counts, q, method)
     return np.moveaxis(found.reshape(-1, count, width), 0, 1)
 
 
 def _of_objects(
-    values: np.ndarray, groups: np.ndarray, count: int, q: Any, method: Any
+    values: np.ndarray, groups: np.ndarray, counts: np.ndarray, q: Any, method: Any
 ) -> np.ndarray:
     """Return quantiles of the objects of each group, a column for each; None of no objects."""
-    counts = np.bincount(groups, minlength=count)
-    found = np.full((np.size(q), count), None, object)
+    found = np.full((np.size(q), len(counts)), None, object)
     rows = np.split(np.argsort(groups, kind="stable"), np.cumsum(counts)[:-1])
     for group in np.flatnonzero(counts).tolist():
         own = values[rows[group]]
         value = np.median(own) if method == MEDIAN else np.quantile(own, q, method=method)
         found[:, group] = np.reshape(value, -1)
     return found
+
+
+def _sorted_within(values: np.ndarray, groups: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Return the values of each group in ascending order, one group after the other."""
+    if len(values) < SMALL * len(counts):
+        found = values[np.lexsort((values, groups))]
+        return found if len(found) else np.zeros(1, values.dtype)
+    found = values[np.argsort(narrowed(groups, len(counts)), kind="stable")]
+    stops = np.cumsum(counts).tolist()
+    for start, stop in zip([0, *stops], stops, strict=False):
+        found[start:stop].sort()
+    return found
+
+
+SMALL = 32
+"""Groups of fewer values are sorted all together."""
