@@ -68,6 +68,7 @@ SHARED = {
     "xr.DataArray": lambda v: of("xarray").DataArray(v).values,
     "_to_xarray": lambda v: v._to_xarray().values,
     "pd.DataFrame(copy=False)": lambda v: of("pandas").DataFrame(v, copy=False).to_numpy(),
+    "pd.Series": lambda v: of("pandas").Series(v[:, 0]).to_numpy(),
     "sklearn's check": lambda v: of("sklearn.utils:check_array")(v),
 }
 COPIED = {
