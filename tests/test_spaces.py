@@ -952,3 +952,73 @@ def test_a_label_in_a_sequence_is_named_by_its_sequence():
         ):
             with pytest.raises(ValueError, match="label 30 in step 1 of row 1 is out of range"):
                 way()
+
+
+def test_what_is_given_in_place_of_what_is_meant():
+    vectors = VectorSpace(2)
+    for wrong, text in (
+        (lambda: CompositeSpace(vectors, vectors), r"as in CompositeSpace\(\(space, space\)\)"),
+        (lambda: CompositeSpace(vectors), r"as in CompositeSpace\(\(space, space\)\)"),
+        (lambda: dv.spaces.Space(), "what all spaces have in common"),
+        (lambda: dv.View(x=np.zeros((2, 2)))._get(vectors, "x"), r"one pair \(space, source\)"),
+        (lambda: dv.View(np.zeros((2, 2)), _spaces=[vectors]), r"a space for each field, \{name:"),
+        (lambda: dv.View(np.zeros((2, 2)), _spaces=vectors), r"a space for each field, \{name:"),
+        (lambda: IndexSpace(3, 1).make_batch("x", "f8"), "float64 cannot be cast to int64"),
+        (
+            lambda: dv.specs.MonitorChannel(None, lambda: 5, "five", (NullSpace(), "")),
+            "got <function.*; call it",
+        ),
+    ):
+        with pytest.raises(TypeError, match=text):
+            wrong()
+    assert Conv2DSpace(np.array([2, 3]), 1) == Conv2DSpace((2, 3), 1)
+    for axes in (("b", 0, 1, "c"), ("c", 0, 1, "b")):
+        with pytest.raises(ValueError, match=r"no axes .* shape is \(2, 3\)"):
+            Conv2DSpace.convert(np.zeros((2, 3)), ("b", 0, 1, "c"), axes)
+
+
+def test_shared_batches_are_named():
+    for space in (VectorSpace(2), CompositeSpace((VectorSpace(2), NullSpace(), IndexSpace(3, 1)))):
+        batch = space.make_shared_batch(2, "input", "i8")
+        parts = batch if isinstance(batch, tuple) else (batch,)
+        for number, part in enumerate(parts):
+            name = f"input[{number}]" if isinstance(batch, tuple) else "input"
+            assert part is None or name in repr(part + 1)
+        space.validate(batch)
+
+
+@pytest.mark.parametrize("order", "<>")
+def test_vectors_that_are_joined_keep_their_order_of_bytes(order):
+    pair = CompositeSpace((VectorSpace(1), VectorSpace(2)))
+    parts = np.ones((2, 1), order + "f4"), np.ones((2, 2), order + "f4")
+    assert pair.np_format_as(parts, VectorSpace(3)).dtype == np.dtype(order + "f4")
+    found = pair.format_as(tuple(map(dv.View, parts)), VectorSpace(3))
+    assert found._dtype() == found().dtype
+
+
+def test_labels_in_either_order_of_bytes_are_checked():
+    for order in "<>":
+        with pytest.raises(ValueError, match="label -1 in row 0"):
+            IndexSpace(300, 1).np_validate(np.array([[-1]], order + "i2"))
+        IndexSpace(300, 1).np_validate(np.array([[299]], order + "i2"))
+
+
+def test_all_steps_of_sequences_are_checked():
+    wide = SequenceSpace(VectorSpace(1, dtype="u1"))
+    data = np.array([[[3]], [[300]]])
+    with pytest.raises(OverflowError, match="300 does not fit into uint8"):
+        wide.np_validate((data, np.ones((2, 1), "f4")))
+    labels = SequenceSpace(IndexSpace(3, 1))
+    with pytest.raises(ValueError, match="label 3 in step 1 of row 0"):
+        labels.np_validate((data // 100, np.ones((2, 1), "f4")))
+
+
+def test_a_batch_that_is_one_already_stays_the_same_object():
+    heard = [VectorSpace(2, validate_callbacks=[repr]), VectorSpace(2)]
+    batch, view = np.ones((3, 2)), dv.View(np.ones((3, 2)))
+    for source, target in itertools.product(heard, heard):
+        assert source.np_format_as(batch, target) is batch
+        assert source.format_as(view, target) is view
+    pairs = [CompositeSpace((space, NullSpace())) for space in heard]
+    for source, target in itertools.product(pairs, pairs):
+        assert source.np_format_as((batch, None), target)[0] is batch

@@ -1377,3 +1377,41 @@ def test_metadata_of_others_that_are_called_space(told):
     assert d.x._space == VectorSpace(2, dtype="f8")
     assert d._get((VectorSpace(2), "x"))._shape() == (3, 2)
     assert "unreadable" not in repr(d)
+
+
+# -------------------- padding, and what is asked for by mistake --------------------
+
+
+def test_which_rows_are_padding_is_known_of_what_is_delivered():
+    labels = IndexSpace(3, 1)
+    d = dv.View(x=np.arange(10.0).reshape(5, 2), y=np.arange(5) % 3, _spaces={"y": labels})
+    spaces = VectorSpace(2, dtype="f4"), VectorSpace(3), labels, labels.with_dtype("u1")
+    spec = (CompositeSpace(spaces), ("x", "y", "y", "y"))
+    for wanted in (spec, *zip(spaces, spec[1], strict=True)):
+        minibatches = d._minibatches(3, tail="pad", spec=wanted)
+        assert minibatches._valid()().tolist() == [[True] * 3, [True, True, False]]
+        assert minibatches[1:]._valid()().tolist() == [[True, True, False]]
+        parts = minibatches[1] if isinstance(minibatches[1], tuple) else (minibatches[1],)
+        for part in parts:
+            assert part._valid()().tolist() == [True, True, False]
+
+
+def test_rows_that_are_filled_up_are_no_sequences():
+    words = SequenceSpace(IndexSpace(9, 1))
+    d = dv.View(w=[[1, 2], [3]])
+    with pytest.raises(ValueError, match=r"'w': pad= fills up .*leave pad= out"):
+        d._loader(2, pad=7, spec=(words, "w"))
+
+
+def test_images_whose_rows_look_as_if_their_channels_came_first():
+    images = Conv2DSpace((8, 9), 3, axes=("b", "c", 0, 1))
+    d = dv.View(x=np.zeros((4, 3, 8, 9)))
+    with pytest.raises(ValueError, match=r"if they have \('c', 0, 1\), declare its space"):
+        d._get((images, "x"))
+    assert dv.View(d, _spaces={"x": images})._get((images, "x"))._shape() == (4, 3, 8, 9)
+
+
+def test_arrays_of_two_dtypes_are_not_the_same():
+    mapping = DataSpecsMapping((CompositeSpace((VECTORS, VECTORS)), ("f", "f")))
+    with pytest.raises(ValueError, match="differs"):
+        mapping.flatten((np.ones(2), np.ones(2, "f4")))

@@ -17,7 +17,16 @@ from dataview.index import (
     renumbered,
 )
 from dataview.plan.build import record, select, stored
-from dataview.plan.kinds import Concat, Record, Select, Stored, known_shape, members
+from dataview.plan.kinds import (
+    Concat,
+    Elementwise,
+    Mapped,
+    Record,
+    Select,
+    Stored,
+    known_shape,
+    members,
+)
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 from dataview.samplers import Cycle
@@ -48,6 +57,10 @@ def valid(node: Node) -> Node:
         return select(truths, Index(index.shape, [_padding_of(index.maps[0])]))
     if isinstance(node, (Stored, Concat)) and node.shape:
         return select(truths, Index(node.shape[:1], [Constant(0)]))
+    if isinstance(node, Mapped) and node.shape and node.node.count == node.count:
+        return valid(node.node)  # it has a row for each
+    if isinstance(node, Elementwise) and len(node.args) == 1:
+        return valid(node.args[0])  # type: ignore[arg-type]
     raise _unmarked()
 
 

@@ -141,6 +141,9 @@ class ArraySpace(Space):
 
     def placeholder(self, name: str, dtype: Any, batch_size: int | None) -> Any:
         """Return the symbol of a batch, as a node."""
+        if dtype is not None and self.dtype is not None:
+            here = f"a symbol of {self!r}"
+            batches.check_cast(np.dtype(dtype), self.dtype, here, "leave dtype= out")
         found = dtype or self.dtype or float
         shape = tuple([batch_size if n is None else n for n in self.extents])
         return placeholder(name, shape, found, NO_FIELDS)

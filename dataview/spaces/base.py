@@ -43,10 +43,12 @@ class Space:
 
     def __init__(
         self,
-        facts: dict[str, Any],
-        validate_callbacks: Iterable[Callback],
-        np_validate_callbacks: Iterable[Callback],
+        facts: dict[str, Any] | None = None,
+        validate_callbacks: Iterable[Callback] = (),
+        np_validate_callbacks: Iterable[Callback] = (),
     ) -> None:
+        if facts is None:
+            raise TypeError("Space is what all spaces have in common; make one as VectorSpace(3)")
         own = self.__dict__
         own.update(facts)
         own["_facts"] = tuple(facts.items())
@@ -259,7 +261,7 @@ class Space:
 
     def make_shared_batch(self, batch_size: int, name: str | None = None, dtype: Any = None) -> Any:
         """Return views of zeros that can be written."""
-        return batches.shared(self.get_origin_batch(batch_size, dtype))
+        return batches.shared(self.get_origin_batch(batch_size, dtype), name)
 
     def placeholder(self, name: str, dtype: Any, batch_size: int | None) -> Any:
         """Return the symbol of a batch, or a tuple of them, as nodes."""

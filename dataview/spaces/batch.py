@@ -17,7 +17,7 @@ from dataview.plan import layout
 from dataview.plan.build import elementwise, stored
 from dataview.plan.concat import concat
 from dataview.plan.kinds import Mapped, Placeholder, known_shape
-from dataview.plan.node import Node, Part
+from dataview.plan.node import Label, Node, Part
 from dataview.plan.operations import NumpyFunction
 from dataview.plan.symbols import deferring, symbols_of
 from dataview.sources import ArraySource, Memo
@@ -59,13 +59,18 @@ def unwrapped(batch: Any) -> Any:
     return _views[0].node_of(batch) if isinstance(batch, _views[0].kind) else batch
 
 
-def shared(batch: Any) -> Any:
-    """Return a view of an array in memory, which can be written."""
+def shared(batch: Any, name: str | None) -> Any:
+    """Return a view of an array in memory, which can be written; parts are named by number."""
     if isinstance(batch, tuple):
-        return tuple([shared(part) for part in batch])
+        each = enumerate(batch)
+        return tuple([shared(part, None if name is None else f"{name}[{n}]") for n, part in each])
     if is_sparse(batch):
         raise TypeError("a view is dense, and a batch of a sparse VectorSpace is not")
-    return batch if batch is None else wrapped(stored(ArraySource(batch)))
+    if batch is None:
+        return None
+    node = stored(ArraySource(batch))
+    node.label = None if name is None else Label((name,), known_shape(node))
+    return wrapped(node)
 
 
 def wrapped(batch: Any) -> Any:
@@ -160,7 +165,9 @@ def joined(parts: list[Any], axis: int) -> Any:
     if len(parts) == 1:
         return parts[0]
     if not any(map(is_node, parts)):
-        return np.concatenate(parts, axis)
+        own = parts[0].dtype
+        found = np.concatenate(parts, axis)
+        return found if own.isnative else found.astype(own, copy=False)
     parts = [part if is_node(part) else stored(ArraySource(part), False) for part in parts]
     if not axis:
         return concat(parts)

@@ -87,12 +87,15 @@ class CompositeSpace(Space):
     def __init__(
         self,
         components: Iterable[Space],
-        *,
+        *more: Any,
         validate_callbacks: Iterable[Callback] = (),
         np_validate_callbacks: Iterable[Callback] = (),
     ) -> None:
-        if isinstance(components, Space) and not isinstance(components, CompositeSpace):
-            raise TypeError(f"a CompositeSpace takes a tuple of spaces; got {components!r}")
+        if more or (isinstance(components, Space) and not isinstance(components, CompositeSpace)):
+            raise TypeError(
+                "a CompositeSpace takes a tuple of spaces, as in CompositeSpace((space, space)); "
+                f"got {', '.join(map(repr, (components, *more)))}"
+            )
         found = tuple(components)
         for number, space in enumerate(found):
             if not isinstance(space, Space):

@@ -77,6 +77,15 @@ class Delivery:
                 "ask for fields of other lengths, and for a sequence beside several samples, alone"
             )
 
+    def check_unpadded(self) -> None:
+        """Raise if rows that are filled up already are to be sequences."""
+        for step in self._steps:
+            if isinstance(step.space, SequenceSpace):
+                raise ValueError(
+                    f"source {step.source!r}: pad= fills up the rows that {step.space!r} fills up "
+                    "itself; leave pad= out"
+                )
+
     def of_batch(self, given: Mapping[str, Node]) -> Any:
         """Return the nested batches of nodes; what several of them need is read once for all."""
         if self._several:

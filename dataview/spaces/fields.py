@@ -267,6 +267,12 @@ def _taken_as(extents: Extents | None, dtype: Any, wanted: Space, name: str) -> 
     usual = densely(wanted.unheard.usual)
     if isinstance(usual, (ArraySpace, SequenceSpace)) and (row is None or holds_rows(usual, row)):
         return usual.with_dtype(None)
+    if isinstance(wanted, ConvSpace) and row is not None and wanted.rows_first.row_shape == row:
+        raise ValueError(
+            f"nothing is declared of {name!r}, so its rows, of the shape {shape_text(row)}, are "
+            f"taken to have the axes {usual.axes[1:]}; if they have "
+            f"{wanted.rows_first.axes[1:]}, {REMEDY.format(name)}"
+        )
     found = None if extents is None or dtype is None else _of_rows(extents, dtype)
     if found is None:
         raise TypeError(

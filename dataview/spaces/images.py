@@ -10,6 +10,8 @@ import functools
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
+import numpy as np
+
 from dataview.spaces import batch as batches
 from dataview.spaces.arrays import ArraySpace
 from dataview.spaces.base import (
@@ -83,9 +85,11 @@ class ConvSpace(ArraySpace):
     @staticmethod
     def convert(batch: Any, src_axes: Iterable[Any], dst_axes: Iterable[Any]) -> Any:
         """Return a batch with its axes in another order, a view of the same data."""
-        source = tuple(src_axes)
-        found = batches.transposed(batches.unwrapped(batch), _places(source, tuple(dst_axes)))
-        return batch if source == dst_axes else batches.wrapped(found)
+        inner, source, target = batches.unwrapped(batch), tuple(src_axes), tuple(dst_axes)
+        order, shape = _places(source, target), batches.extents_of(inner)
+        if len(shape) != len(order):
+            raise ValueError(f"a batch has no axes {source} if its shape is {shape}")
+        return batch if source == target else batches.wrapped(batches.transposed(inner, order))
 
     def with_axes(self, axes: Iterable[str | int]) -> ConvSpace:
         """Return the same space with its axes in another order."""
@@ -130,6 +134,7 @@ class Conv3DSpace(ConvSpace):
 
 
 def _lengths(kind: str, shape: Any, count: int) -> tuple[int, ...]:
+    shape = shape.tolist() if isinstance(shape, np.ndarray) else shape
     given = shape if isinstance(shape, (tuple, list)) else (shape,)
     found = tuple([checked_size("shape", n) for n in given])
     if len(found) != count:

@@ -118,6 +118,11 @@ def _pairs(symbols: Any, data: Any) -> list[tuple[Any, Any]]:
 
 def _check_symbols(channel: str, inputs: Any, val: Any, specs: DataSpecs) -> None:
     """Raise unless each symbol stands for one source in one space, and a value needs no others."""
+    for leaf in batches.leaves_of(val):
+        if callable(leaf) and not batches.is_symbolic(leaf):
+            raise TypeError(
+                f"channel {channel!r}: val is a view, a number, or several; got {leaf!r}; call it"
+            )
     known: dict[str, Any] = {}
     for symbols, pair in _symbols_of(inputs, *specs):
         for number, symbol in enumerate(batches.leaves_of(symbols)):

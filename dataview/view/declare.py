@@ -278,6 +278,8 @@ def _plain_meta(node: Node, name: str, items: Mapping[str, Any]) -> dict[str, An
 
 def with_spaces(node: Node, given: Mapping[str, spaces.Space]) -> Node:
     """Return the node with the spaces of fields among their metadata."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f"_spaces= has a space for each field, {{name: space}}; got {given!r}")
     meta: dict[str, Mapping[str, Any]] = {}
     for name, space in given.items():
         if name and name not in node.fields:

@@ -158,10 +158,12 @@ class RowVerbs(BaseView):
         if options.spec is not None:
             remakes = options.transform or options.collate or options.pad is not None
             delivery = _delivery(self, options.spec, in_arrays=True, remakes=bool(remakes))
+            if options.pad is not None:
+                delivery.check_unpadded()
         wrapper = face.viewed, face.viewed_with, face.unwrapped
         return loader.Loader(loader.plan_for(node_of(self), options, *wrapper, delivery))
 
-    def _get(self, spec: Any) -> Any:
+    def _get(self, spec: Any, *more: Any) -> Any:
         """Return what data specifications ask for: views of fields, each as one batch of a space.
 
         `spec` is a pair of a space and the name of a field; of a CompositeSpace, and a tuple of
@@ -173,6 +175,8 @@ class RowVerbs(BaseView):
         >>> d._get((images, "image"))._shape()
         (1, 2, 2, 2)
         """
+        if more:
+            raise TypeError(f"_get takes one pair (space, source); got {1 + len(more)} arguments")
         delivery = _delivery(self, spec)
         return spaces.wrapped(delivery(delivery.nodes))
 
@@ -200,6 +204,10 @@ class _Batches(Sequence[Any]):
 
     def __repr__(self) -> str:
         return f"batches of {self._delivery.mapping.specs!r}, from {self._minibatches!r}"
+
+    def _valid(self) -> Any:
+        """Return the mask of all batches: true for real rows, false for padding."""
+        return self._minibatches._valid()
 
     def _of(self, batch: Any) -> Any:
         parts = {name: node_of(batch._field(name)) for name in self._delivery.sources}
