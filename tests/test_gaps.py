@@ -232,7 +232,7 @@ def test_conditions_choose_the_rows_that_pandas_chooses(columns, tree, library):
         pa.float64(): pandas.Float64Dtype()}.get)  # fmt: skip
     day = pandas.arrays.ArrowExtensionArray(table["day"].cast(pa.timestamp("s")))
     nullable = whole.assign(day=day)
-    frame = whole if library == "pandas" else polars.from_arrow(table)
+    frame = nullable if library == "pandas" else polars.from_arrow(table)
 
     def value(one):
         kind, *inner = one
