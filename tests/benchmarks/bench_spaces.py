@@ -12,7 +12,7 @@ import numpy as np
 from timing import comparison, heading, timed
 
 import dataview as dv
-from dataview.spaces import CompositeSpace, Conv2DSpace, IndexSpace, VectorSpace
+from dataview.spaces import CompositeSpace, Conv2DSpace, IndexSpace, SequenceSpace, VectorSpace
 
 ROWS = 100
 
@@ -81,6 +81,40 @@ def columns(batch: np.ndarray) -> Contestants:
     }
 
 
+def joined(batch: np.ndarray, count: int) -> Contestants:
+    """Several matrices as one."""
+    parts = tuple(np.hsplit(batch, count))
+    source = CompositeSpace([VectorSpace(batch.shape[1] // count)] * count)
+    wanted = VectorSpace(batch.shape[1])
+    return {
+        "NumPy: concatenate": lambda: np.concatenate(parts, 1),
+        "``np_format_as``": lambda: source.np_format_as(parts, wanted),
+    }
+
+
+def narrowed(rows: int, width: int) -> Contestants:
+    """Integers in a narrower dtype, which is to hold them."""
+    numbers = np.random.default_rng(0).integers(0, 256, (rows, width))
+    source, wanted = VectorSpace(width), VectorSpace(width, dtype="u1")
+    return {
+        "NumPy: astype, nothing checked": lambda: numbers.astype("u1"),
+        "``np_format_as``, range checked": lambda: source.np_format_as(numbers, wanted),
+    }
+
+
+def sequences(labels: np.ndarray) -> Contestants:
+    """Sequences of labels as vectors."""
+    data = labels.reshape(10, -1, 1)
+    mask = np.ones(data.shape[:2], "f4")
+    source = SequenceSpace(IndexSpace(10, 1))
+    wanted = SequenceSpace(VectorSpace(10, dtype="f4"))
+    hot = one_hot(labels)["NumPy: zeros and ones"]
+    return {
+        "NumPy: zeros and ones": lambda: (hot().reshape(*mask.shape, 10), mask),
+        "``np_format_as``, labels checked": lambda: source.np_format_as((data, mask), wanted),
+    }
+
+
 def loaders(batch: np.ndarray, labels: np.ndarray) -> Contestants:
     """Batches of a loader, by hand and by a specification that asks for the images twice."""
     d = dv.View(input=batch, label=labels[:, 0], _spaces={"label": IndexSpace(10, 1)})
@@ -107,6 +141,11 @@ def main() -> None:
         "Labels as vectors": one_hot(labels),
         "Images and labels": composites(batch, labels),
         "Columns": columns(batch),
+        "Four matrices as one": joined(batch, 4),
+        "Eight matrices as one": joined(batch, 8),
+        "Integers as bytes, 32 × 192": narrowed(32, 192),
+        "Integers as bytes, 256 × 3072": narrowed(256, 3072),
+        "Sequences of labels": sequences(labels),
         "A loader's batches": loaders(batch, labels),
     }.items():
         print(heading(title))
