@@ -234,7 +234,7 @@ def test_callbacks_get_each_batch_first(space):
     kept += [] if space.dtype is None else [heard.with_dtype(space.dtype)]
     for one in kept:
         assert one.np_validate_callbacks == (refuse,)
-    assert heard.unheard == space
+    assert heard.without_callbacks == space
     if heard.roles:
         with pytest.raises(TypeError, match="without functions such as validate_callbacks"):
             dv.View(x=np.zeros((2, 3)), _spaces={"x": heard})
@@ -1019,6 +1019,14 @@ def test_a_batch_that_is_one_already_stays_the_same_object():
     for source, target in itertools.product(heard, heard):
         assert source.np_format_as(batch, target) is batch
         assert source.format_as(view, target) is view
-    pairs = [CompositeSpace((space, NullSpace())) for space in heard]
+    parts = VectorSpace(2), NullSpace()
+    pairs = [CompositeSpace(parts, np_validate_callbacks=called) for called in ((), [repr])]
     for source, target in itertools.product(pairs, pairs):
-        assert source.np_format_as((batch, None), target)[0] is batch
+        both = batch, None
+        assert source.np_format_as(both, target) is both
+
+
+def test_the_module_lists_what_users_need():
+    names = dir(dv.spaces)
+    assert "VectorSpace" in names and "CompositeSpace" in names
+    assert all(issubclass(getattr(dv.spaces, name), dv.spaces.Space) for name in names)

@@ -5,6 +5,8 @@ channels=1)`.  It checks batches, and makes batches of other spaces of them: of 
 views views.  `specs` has pairs of a space and the name of a field.
 """
 
+from __future__ import annotations
+
 from dataview.spaces import specs
 from dataview.spaces.base import SPACE, Space, plain
 from dataview.spaces.batch import Views, hand_out, wrapped
@@ -22,3 +24,8 @@ __all__ = [
     "VectorSequenceSpace", "VectorSpace", "Views", "check_holds", "hand_out",
     "is_declared", "joined_meta", "plain", "readable", "space_of", "specs", "wrapped",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    """Return what users of spaces need; the other names are for the wings above."""
+    return sorted([name for name in __all__ if name.endswith("Space")])

@@ -77,9 +77,9 @@ class Space:
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return self.lies_as(other) and self._callbacks == other._callbacks  # type: ignore[attr-defined]
+        return self.is_laid_out_as(other) and self._callbacks == other._callbacks  # type: ignore[attr-defined]
 
-    def lies_as(self, other: object) -> bool:
+    def is_laid_out_as(self, other: object) -> bool:
         """Whether batches of two spaces lie in the same way, whatever functions check them."""
         return type(self) is type(other) and self._key == other._key
 
@@ -112,14 +112,14 @@ class Space:
         return _remade(type(self), {**self.facts, **facts}, *self._callbacks)  # type: ignore[no-any-return]
 
     @property
-    def is_heard(self) -> bool:
+    def has_callbacks(self) -> bool:
         """Whether functions of the user check batches, or parts of them."""
         return self._calls  # type: ignore[no-any-return]
 
     @property
-    def unheard(self) -> Self:
+    def without_callbacks(self) -> Self:
         """The same space without functions that check batches."""
-        return type(self)(**self.facts) if self.is_heard else self
+        return type(self)(**self.facts) if self.has_callbacks else self
 
     # --- checks ------------------------------------------------------------------------------
 
@@ -413,7 +413,7 @@ def converts(source: type[Space], target: type[Space]) -> Callable[[_Conversion]
 
 def convert(batch: Any, source: Space, target: Space, how: How) -> Any:
     """Return a batch, which was checked, as one of another space."""
-    if source.lies_as(target):  # what is declared of a field says nothing of how it is stored
+    if source.is_laid_out_as(target):  # what is declared of a field says not how it is stored
         dtype = None if isinstance(batch, tuple) else getattr(target, "dtype", None)
         return batch if dtype is None else batches.cast(batch, dtype, how)
     conversion = CONVERSIONS.get((source.family, target.family))

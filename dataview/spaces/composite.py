@@ -128,9 +128,9 @@ class CompositeSpace(Space):
         return self.replaced(components=[space.with_dtype(own) for space, own in each])
 
     @property
-    def is_heard(self) -> bool:
+    def has_callbacks(self) -> bool:
         """Whether functions of the user check batches, or parts of them."""
-        return self._calls or any(space.is_heard for space in self)
+        return self._calls or any(space.has_callbacks for space in self)
 
     def _each(self, dtype: Any) -> tuple[Any, ...]:
         if not isinstance(dtype, tuple):

@@ -45,7 +45,7 @@ class Delivery:
         remakes: bool = False,
     ) -> None:
         self.mapping = DataSpecsMapping(specs)
-        self._is_heard = self.mapping.specs.space.is_heard
+        self._has_callbacks = self.mapping.specs.space.has_callbacks
         self.sources = tuple(dict.fromkeys(source for _, source in self.mapping.unique))
         found = {source: fields(source) for source in self.sources}
         self.nodes = {source: node for source, node in found.items() if node is not None}
@@ -62,7 +62,7 @@ class Delivery:
         parts = tuple([step(given[step.source]) for step in self._steps])
         self._check_sizes(parts)
         found = self.mapping.filled(parts)
-        if self._is_heard:
+        if self._has_callbacks:
             self.mapping.specs.space.check(found, "the batch")
         return found
 
@@ -171,7 +171,8 @@ class _Remade(_Step):
             )
         shape = batches.extents_of(rows)
         found = remade_as(self.known, shape, rows.dtype, self.space, self.source)
-        return _Way(found, self.known is not None and found.unheard == self.known.rows_first)
+        known = None if self.known is None else self.known.rows_first
+        return _Way(found, found.is_laid_out_as(known))
 
 
 class _Where:

@@ -129,7 +129,7 @@ def holds_rows(space: Space, row: Extents) -> bool:
 
 def check_holds(space: Space, node: Node, name: str) -> None:
     """Raise unless a space can be that of a field."""
-    if space.is_heard:
+    if space.has_callbacks:
         raise TypeError(
             f"_spaces=: {name!r}: a field has its space as plain data, without functions such as "
             "validate_callbacks=; give these with the space that is asked for"
@@ -257,14 +257,14 @@ def remade_as(known: Space | None, extents: Extents, dtype: Any, wanted: Space, 
     if isinstance(known, ConvSpace) and isinstance(wanted, type(known)):
         like = wanted.with_axes(known.rows_first.axes)
         if holds_rows(like, row):
-            return like.unheard.with_dtype(None)
+            return like.without_callbacks.with_dtype(None)
     return _taken_as(extents, dtype, wanted, name)
 
 
 def _taken_as(extents: Extents | None, dtype: Any, wanted: Space, name: str) -> Space:
     """Return the space, rows first, in which rows are taken of which nothing was declared."""
     row = None if extents is None or dtype is None else extents[1:]
-    usual = densely(wanted.unheard.usual)
+    usual = densely(wanted.without_callbacks.usual)
     if isinstance(usual, (ArraySpace, SequenceSpace)) and (row is None or holds_rows(usual, row)):
         return usual.with_dtype(None)
     if isinstance(wanted, ConvSpace) and row is not None and wanted.rows_first.row_shape == row:

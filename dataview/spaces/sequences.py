@@ -130,7 +130,7 @@ class SequenceSpace(Space):
         own["roles"] = ("time", *space.roles)
         own["dtype"] = space.dtype
         own["_place"] = 1 + space.get_batch_axis()
-        own["_are_alike"] = not space.is_heard
+        own["_are_alike"] = not space.has_callbacks
         super().__init__({"space": space}, validate_callbacks, np_validate_callbacks)
 
     def with_dtype(self, dtype: Any) -> SequenceSpace:
@@ -138,14 +138,14 @@ class SequenceSpace(Space):
         return self._with_steps(self.space.with_dtype(dtype))
 
     @property
-    def is_heard(self) -> bool:
+    def has_callbacks(self) -> bool:
         """Whether functions of the user check batches, or parts of them."""
-        return self._calls or self.space.is_heard
+        return self._calls or self.space.has_callbacks
 
     @property
-    def unheard(self) -> SequenceSpace:
+    def without_callbacks(self) -> SequenceSpace:
         """The same space without functions that check batches."""
-        return SequenceSpace(self.space.unheard) if self.is_heard else self
+        return SequenceSpace(self.space.without_callbacks) if self.has_callbacks else self
 
     @property
     def rows_first(self) -> SequenceSpace:
@@ -281,7 +281,7 @@ def _places(batch: Any, source: VectorSequenceSpace, target: IndexSequenceSpace,
 def _sequences(batch: Any, source: SequenceSpace, target: SequenceSpace, how: How) -> Any:
     data, mask = batch
     own, wanted = source.space, target.space
-    if own.lies_as(wanted):
+    if own.is_laid_out_as(wanted):
         return convert(data, own, wanted, how), mask
     data = source.promised(batch)[0]
     steps = _deferred_steps if batches.is_node(data) else _steps
