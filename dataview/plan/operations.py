@@ -166,8 +166,13 @@ def _fitting(values: Any, dtype: Any) -> np.ndarray:
 
     One that is no whole number may lose digits.
     """
-    values = np.asarray(values)
-    real = values.real if np.dtype(dtype).kind != "c" else values
+    values, dtype = np.asarray(values), np.dtype(dtype)
+    if values.dtype.kind in "iu" and dtype.kind in "iu" and values.size:
+        low, high = np.minimum.reduce(values, axis=None), np.maximum.reduce(values, axis=None)
+        limits = np.iinfo(dtype)
+        if limits.min <= low.item() and high.item() <= limits.max:  # as a rule; quicker than below
+            return np.asarray(values.astype(dtype))
+    real = values.real if dtype.kind != "c" else values
     with np.errstate(invalid="ignore", over="ignore"):
         found: np.ndarray = real.astype(dtype)
     if found.dtype.kind in "fc":
