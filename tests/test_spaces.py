@@ -960,7 +960,6 @@ def test_what_is_given_in_place_of_what_is_meant():
         (lambda: CompositeSpace(vectors, vectors), r"as in CompositeSpace\(\(space, space\)\)"),
         (lambda: CompositeSpace(vectors), r"as in CompositeSpace\(\(space, space\)\)"),
         (lambda: dv.spaces.Space(), "what all spaces have in common"),
-        (lambda: dv.View(x=np.zeros((2, 2)))._get(vectors, "x"), r"one pair \(space, source\)"),
         (lambda: dv.View(np.zeros((2, 2)), _spaces=[vectors]), r"a space for each field, \{name:"),
         (lambda: dv.View(np.zeros((2, 2)), _spaces=vectors), r"a space for each field, \{name:"),
         (lambda: IndexSpace(3, 1).make_batch("x", "f8"), "float64 cannot be cast to int64"),

@@ -163,7 +163,7 @@ class RowVerbs(BaseView):
         wrapper = face.viewed, face.viewed_with, face.unwrapped
         return loader.Loader(loader.plan_for(node_of(self), options, *wrapper, delivery))
 
-    def _get(self, spec: Any, *more: Any) -> Any:
+    def _get(self, spec: Any) -> Any:
         """Return what data specifications ask for: views of fields, each as one batch of a space.
 
         `spec` is a pair of a space and the name of a field; of a CompositeSpace, and a tuple of
@@ -175,8 +175,6 @@ class RowVerbs(BaseView):
         >>> d._get((images, "image"))._shape()
         (1, 2, 2, 2)
         """
-        if more:
-            raise TypeError(f"_get takes one pair (space, source); got {1 + len(more)} arguments")
         delivery = _delivery(self, spec)
         return spaces.wrapped(delivery(delivery.nodes))
 
