@@ -255,6 +255,33 @@ def test_numbers_that_are_missing_in_a_table_are_no_label_and_no_value(name, tmp
         assert_same(d._group(by="city")._nanmin().k(), np.array([np.nan, 0]))
 
 
+@pytest.mark.parametrize("kind", [k for k in KINDS if not k.startswith("nan")])
+@examples(30)
+@given(st.integers(0, 10_000))
+def test_what_a_mask_says_is_missing_counts_in_no_group(kind, seed):
+    draws = np.random.default_rng(seed)
+    there = draws.random(40) < 0.7
+    key = draws.integers(0, 4, 40)
+    there[np.unique(key, return_index=True)[1]] = True  # each group has a value
+    columns = {
+        "n": draws.integers(-9, 9, 40), "ok": draws.random(40) < 0.5,
+        "x": np.where(there, draws.normal(size=40), np.nan),
+    }  # fmt: skip
+    whole = dv.View(**{name: values[there] for name, values in columns.items()})
+    rows, groups = np.flatnonzero(there), whole._group(by=key[there])
+    for name, values in columns.items():
+        hidden = np.where(there, values, np.nan if name == "x" else 0).astype(values.dtype)
+        gaps = {f"{name}_mask": {"mask_of": name}}
+        d = dv.View({name: hidden, f"{name}_mask": there}, _meta=gaps)
+        for view in (d, dv.zip(**{name: d[name]})):
+            with sizes.set(part_bytes=100):
+                found = getattr(view._group(by=key), f"_{kind}")()[name]()
+            expected = getattr(groups, f"_{kind}")()[name]()
+            if kind[:3] == "arg":
+                expected = rows[expected]
+            np.testing.assert_allclose(found.astype(float), expected.astype(float), 1e-12, 1e-12)
+
+
 # ---------------------------------------------------------------- a small view
 
 

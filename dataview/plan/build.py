@@ -218,9 +218,7 @@ def chosen(node: Node, names: Sequence[str]) -> Record:
     return Record(record(parts, rank).fields, rank, shape=rows if rank else ())
 
 
-def elementwise(
-    ufunc: Ufunc, args: tuple[Argument, ...], build: Any = None
-) -> tuple[Any, ...]:
+def elementwise(ufunc: Ufunc, args: tuple[Argument, ...], build: Any = None) -> tuple[Any, ...]:
     """Return the nodes of a ufunc's results; NumPy's own errors rise here, on empty arrays.
 
     `build` is what builds them of rows, and of what is given later, if not this function.

@@ -1,7 +1,7 @@
 """Rows that a function makes by number, that arrive one by one, are mapped or cached."""
 
 from dataview.samples.arriving import Row, RowViews, are_rows, pool_of, together, within_pool
-from dataview.samples.asking import asked, statistic, warn_of_gaps
+from dataview.samples.asking import asked, statistic
 from dataview.samples.caching import cached
 from dataview.samples.collecting import collected, is_ragged, known_lengths, with_lengths
 from dataview.samples.declaring import declared, declared_spec, with_part
@@ -101,7 +101,6 @@ __all__ = [
     "stacked",
     "statistic",
     "together",
-    "warn_of_gaps",
     "with_lengths",
     "with_part",
     "within_pool",

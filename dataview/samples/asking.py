@@ -10,10 +10,8 @@ from typing import Any, Self
 import numpy as np
 
 from dataview.compute import evaluate, reduction
-from dataview.errors import warn
 from dataview.index.flat import layout_of, shaped
 from dataview.plan.build import record, stored
-from dataview.plan.gaps import present_in
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import (
     Record,
@@ -23,7 +21,6 @@ from dataview.plan.kinds import (
     size_of,
 )
 from dataview.plan.node import Node
-from dataview.plan.operations import may_be_missing
 from dataview.plan.photographs import Photograph, PhotographSource
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below
@@ -138,21 +135,6 @@ def asked(build: Build, node: Node) -> Node:
         return build(with_lengths(node))
     source = PhotographSource(Asked(node, build), known_shape(known), known_dtype(known))
     return stored(source, False)
-
-
-def warn_of_gaps(node: Node) -> None:
-    """Warn where what stands for missing values counts in statistics of groups."""
-    if not node.has_gaps or "labels" in node.meta or may_be_missing(known_dtype(node)):
-        return
-    present, is_small = present_in(node), size_of(known_shape(node)) <= MOST_LOOKED_AT
-    if present is None or (is_small and evaluate(present).all()):
-        return
-    name = "the view" if node.label is None else repr(node.label.names[-1])
-    warn(
-        f"values are missing in {name} and count as {np.zeros((), node.dtype).item()} in "
-        "statistics of groups; those such as groups._nanmean() leave them out",
-        once=True,
-    )
 
 
 def statistic(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str, Any]) -> Node:

@@ -186,4 +186,3 @@ def _offset(zone: str) -> np.timedelta64:
         return np.timedelta64(0, "m")
     hours, minutes = int(zone[1:3]), int(zone[-2:])
     return np.timedelta64((hours * 60 + minutes) * (-1 if zone[0] == "-" else 1), "m")
-

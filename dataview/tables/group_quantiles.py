@@ -84,7 +84,7 @@ def _of(
     width = columns.shape[1]
     groups = (codes[:, None] * width + np.arange(width)).reshape(-1)
     flat = columns.reshape(-1)
-    if options.get("without_missing"):
+    if there is not None or options.get("without_missing"):
         present = is_present(flat)
         if there is not None:
             present &= np.repeat(there, width)

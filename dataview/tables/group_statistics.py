@@ -26,7 +26,7 @@ from dataview.plan.node import DType, Node
 from dataview.plan.operations import is_present
 from dataview.plan.photographs import Photograph, PhotographSource
 from dataview.plan.ragged import Ragged
-from dataview.samples import is_ragged, warn_of_gaps
+from dataview.samples import is_ragged
 from dataview.tables.group_blocks import Block
 from dataview.tables.group_quantiles import QUANTILES, group_quantiles
 from dataview.tables.groupings import TEXTS, State, grouping_of
@@ -43,10 +43,14 @@ Path = tuple[str, ...]
 
 
 class Column(NamedTuple):
-    """A field whose statistic is taken, and where there are data, if a mask tells."""
+    """A field whose statistic is taken, and where there are data, if a mask tells.
+
+    Of a field with a mask it is the statistic of what is present.
+    """
 
     node: Node
     mask: Node | None
+    kind: str
     dtype: DType
 
 
@@ -60,15 +64,13 @@ def columns_of(
         if why is not None:
             left[path] = why
             continue
+        own = kind if mask is None or kind.startswith("nan") else f"nan{kind}"
         try:
-            dtype = _dtype_of(kind, part, mask, options)
+            dtype = _dtype_of(own, part, mask, options)
         except TypeError:
             left[path] = f"holds {known_dtype(part)}"
             continue
-        if mask is None or not kind.startswith("nan"):
-            warn_of_gaps(part)
-            mask = None
-        found[path] = Column(part, mask, dtype)
+        found[path] = Column(part, mask, own, dtype)
     if not found:
         raise _without_statistic(kind, left)
     return found, left
@@ -89,7 +91,7 @@ def _fields_of(
         if isinstance(part, Record):
             yield from _fields_of(part, (*path, name))
             continue
-        own = field(node, masks[name]) if name in masks else None
+        own = field(node, masks[name]) if name in masks else present_in(part)
         yield (*path, name), part, own
 
 
@@ -181,7 +183,7 @@ def nested(parts: Mapping[Path, Node]) -> dict[str, Node]:
 class Statistics(Photograph):
     """One statistic of every field, a row for each group."""
 
-    __slots__ = ("dtype", "groups", "kind", "names", "options")
+    __slots__ = ("dtype", "groups", "kind", "kinds", "names", "options")
     about = "statistics of groups"
     is_shown = True
 
@@ -204,6 +206,7 @@ class Statistics(Photograph):
         super().__init__(with_keys(keys, {**parts, **masks}))
         self.dtype = np.dtype(fields)
         self.groups, self.kind, self.options = groups, kind, options
+        self.kinds = {str(n): column.kind for n, column in enumerate(columns)}
         self.names = {str(n): ".".join(path) for n, path in enumerate(named)}
 
     def find(self, node: Node) -> np.ndarray:
@@ -218,9 +221,9 @@ class Statistics(Photograph):
         states = self._states(node, number) if len(found) else {}
         errors = FloatErrors()
         for name, state in states.items():
-            with errors.noting_in(self.kind):
-                own = known_dtype(field(node, name))
-                value = np.asarray(grouping_of(self.kind, own).finish(state, self.options))
+            kind, own = self.kinds[name], known_dtype(field(node, name))
+            with errors.noting_in(kind):
+                value = np.asarray(grouping_of(kind, own).finish(state, self.options))
                 found[name] = value.reshape(found[name].shape)
         errors.report()
         assert len(states) in (0, len(names))
@@ -230,7 +233,9 @@ class Statistics(Photograph):
         """Return what the rows of each group contribute to the statistic of each field."""
         names = self.dtype.names or ()
         parts = {name: field(node, name) for name in names}
-        kinds = {name: grouping_of(self.kind, known_dtype(part)) for name, part in parts.items()}
+        kinds = {
+            name: grouping_of(self.kinds[name], known_dtype(part)) for name, part in parts.items()
+        }
         masks = {
             name: field(node, f"mask {name}") for name in names if f"mask {name}" in node.fields
         }
