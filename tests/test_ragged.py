@@ -1333,7 +1333,7 @@ def test_what_takes_lengths_that_are_unknown_names_the_ways_out():
     view = dv.View(np.arange, _length=9)._probe()
     for ask in (lambda: view + 1, view._size):
         with pytest.raises(
-            ValueError, match=r"\(9, \?\).*known when it has been made; _freeze\(\)"
+            ValueError, match=r"\(9, \?\).*known once its sample is made; _freeze\(\)"
         ):
             ask()
     with pytest.raises(IndexError, match=r"view\[0\]\[:2\]"):
