@@ -37,11 +37,11 @@ from dataview.show.page import STYLE
 from dataview.show.words import escape, harmless
 from dataview.sources import ArraySource, Memo
 
-SAMPLED_BYTES = 1 << 24
+SAMPLED_BYTES = 1 << 25
 """The sample of one field has at most so many bytes: of wide fields, fewer rows."""
 
-SAMPLED_BYTES_IN_ALL = 1 << 25
-"""The samples of all fields together have at most so many bytes; counting texts takes as many."""
+SAMPLED_BYTES_IN_ALL = 1 << 26
+"""The samples of all fields together have at most so many bytes."""
 
 OBJECT_BYTES = 64
 """About what a short text takes, with its place in an array."""
