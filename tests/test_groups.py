@@ -309,6 +309,17 @@ def test_a_statistic_is_a_table_of_known_length_that_is_shown_sorted_and_indexed
     assert_same(pickle.loads(pickle.dumps(found))(), found())
 
 
+def test_a_display_of_much_data_or_of_a_function_of_the_user_finds_nothing(monkeypatch):
+    mapped = pets()._map(lambda row: row.price() * 2, shape=(), dtype=float)
+    d = dv.zip(species=pets().species, price=pets().price, twice=mapped)
+    assert "float64  (3,)" in repr(d._group(by="species")._mean())
+    monkeypatch.setattr("dataview.show.values.READ_BYTES", 8)
+    found = pets()._group(by="species")._mean()
+    assert "  price    float64  (3,)\n" in repr(found)
+    assert found.price().tolist() == [2, 6, 20]
+    assert "bird         2.0      2.0" in repr(found)
+
+
 def test_a_statistic_reads_the_labels_and_other_fields_once_when_they_are_needed():
     key, x = Counting(lambda n: (n + 1) % 2), Counting(float)
     d = dv.View(key=key.probed(4), x=x.probed(4))

@@ -58,7 +58,9 @@ class Photograph(Part):
     """What it is called in an explanation."""
 
     is_shown: ClassVar[bool] = False
-    """Whether it is a small table that one asks for in order to see it: a display takes it."""
+    """Whether it is a small table that one asks for in order to see it: a display takes it, if
+    that reads little.
+    """
 
     reads: ClassVar[bool] = True
     """As the function of a computed map it reads data, so its positions are not asked for early."""

@@ -10,15 +10,30 @@ import numpy as np
 
 from dataview.compute import Kept, evaluate, memory_of, rows_of
 from dataview.index import Computed, Permutation, is_endless
-from dataview.plan.build import keyed
+from dataview.plan.build import field, keyed
 from dataview.plan.fields import Positions
-from dataview.plan.kinds import Concat, Driven, Record, Reduction, Reshaped, Select, Stored, size_of
+from dataview.plan.kinds import (
+    Concat,
+    Driven,
+    Mapped,
+    Record,
+    Reduction,
+    Reshaped,
+    Sampled,
+    Select,
+    Stored,
+    nbytes_of,
+    size_of,
+)
 from dataview.plan.node import Node
 from dataview.plan.photographs import PhotographSource
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below
 from dataview.samplers import Cycle, Order
 from dataview.sources import ArraySource
+
+READ_BYTES = 1 << 24
+"""A table of groups is found for a display if that reads at most so many bytes."""
 
 COPIED_BYTES = 1 << 18
 """Rows that are no alias of memory are shown if they have at most so many bytes."""
@@ -123,7 +138,18 @@ def is_shown(node: Node) -> bool:
 
 def _is_of_table(part: Any) -> bool:
     source = part.source if isinstance(part, Stored) else None
-    return isinstance(source, PhotographSource) and source.photograph.is_shown
+    if not isinstance(source, PhotographSource) or not source.photograph.is_shown:
+        return False
+    return source.photograph.taken is not None or _is_quick(source.photograph.node)
+
+
+def _is_quick(node: Node | None) -> bool:
+    """Whether little is read for a table, and no function of a user is called."""
+    if node is None or any(isinstance(part, (Mapped, Sampled)) for part in below([node])):
+        return False
+    parts = [field(node, name) for name in node.fields] if isinstance(node, Record) else [node]
+    sizes = [nbytes_of(part) for part in parts]
+    return all(size is not None for size in sizes) and sum(filter(None, sizes)) <= READ_BYTES
 
 
 def _is_known(map_: Any) -> bool:
