@@ -854,3 +854,10 @@ def test_codes_of_no_label_are_last_in_both_orders():
     pets.kind = pets.kind._codes()
     assert pets._sorted("kind", reverse=True).n().tolist() == [2, 0, 1, 3]
     assert pets._sorted(["kind", "n"], reverse=True).n().tolist() == [2, 0, 3, 1]
+
+
+def test_where_values_are_missing_is_asked_of_one_field():
+    d = dv.View(x=[1.0, np.nan], y=[1, 2])
+    for verb in ("_isna", "_notna"):
+        with pytest.raises(TypeError, match=f"^{verb} takes one array.*choose a field: 'x', 'y'"):
+            getattr(d, verb)()

@@ -76,12 +76,12 @@ def _count_missing(node: Node, there: Node | None) -> Node:
     return reduction("sum", lacking, None, False, {})
 
 
-def known(node: Node) -> Node:
+def known(node: Node, verb: str) -> Node:
     """Return where there are values, neither NaN, NaT and None nor what a mask says is missing."""
-    check_array(node, "_notna")
+    check_array(node, verb)
     if isinstance(node, Ragged):
         rows = node.relaid()
-        return rows.over(known(rows.leaf()))
+        return rows.over(known(rows.leaf(), verb))
     found = known_in(node)
     return elementwise(_PRESENT, (node,))[0] if found is None else found
 
@@ -103,7 +103,7 @@ def whole_rows(node: Node, names: Sequence[str] = ()) -> Node:
         if isinstance(part, Record):
             inner = whole_rows(part)
         elif part.has_gaps or may_be_missing(known_dtype(part)):
-            present = known(part)
+            present = known(part, "_dropna")
             axes = tuple(range(1, len(part.extents or known_shape(part))))
             inner = reduction("all", present, axes, False, {}) if axes else present
         else:

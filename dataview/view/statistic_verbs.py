@@ -204,7 +204,7 @@ class StatisticVerbs(BaseView):
         >>> dv.View([1.0, np.nan, 5.0])._isna()()
         array([False,  True, False])
         """
-        return cast(Self, ~cast(Any, self._notna()))
+        return cast(Self, ~cast(Any, like(self, known(node_of(self), "_isna"))))
 
     def _notna(self) -> Self:
         """Return where there are values: neither NaN, NaT and None, nor missing by a mask.
@@ -213,7 +213,7 @@ class StatisticVerbs(BaseView):
         >>> dv.View(["a", None, "b"])._notna()()
         array([ True, False,  True])
         """
-        return like(self, known(node_of(self)))
+        return like(self, known(node_of(self), "_notna"))
 
     def _dropna(self, *names: str | Sequence[str]) -> Self:
         """Return the rows in which nothing is missing, in any field or in these: found now.
