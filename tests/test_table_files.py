@@ -423,13 +423,19 @@ def test_a_filter_reads_the_groups_that_may_have_such_rows(way, tmp_path, monkey
 ROWS = [list(range(n % 4)) for n in range(50)]
 
 
-def test_lengths_of_lists_are_read_when_they_are_needed(write, tmp_path, monkeypatch):
-    path = write(pa.table({"l": ROWS, "x": range(50)}), tmp_path / "a", 7)
+def noted_reads(monkeypatch):
+    """Return a list that gets what is read of tables of Arrow: the column, and its groups."""
     read = []
     own = ArrowTable.read
     monkeypatch.setattr(
         ArrowTable, "read", lambda table, *asked: [read.append(asked), own(table, *asked)][1]
     )
+    return read
+
+
+def test_lengths_of_lists_are_read_when_they_are_needed(write, tmp_path, monkeypatch):
+    path = write(pa.table({"l": ROWS, "x": range(50)}), tmp_path / "a", 7)
+    read = noted_reads(monkeypatch)
     d = dv.open(path)
     part = d[3:40].l[::-1]
     assert (part._shape(), part._dtype(), len(part)) == ((37, None), np.dtype("i8"), 37)
@@ -464,11 +470,7 @@ def test_lengths_of_lists_are_read_when_they_are_needed(write, tmp_path, monkeyp
 )
 def test_lists_are_read_of_the_groups_that_have_them(write, use, groups, tmp_path, monkeypatch):
     path = write(pa.table({"l": ROWS, "x": range(50)}), tmp_path / "a", 7)
-    read = []
-    own = ArrowTable.read
-    monkeypatch.setattr(
-        ArrowTable, "read", lambda table, *asked: [read.append(asked), own(table, *asked)][1]
-    )
+    read = noted_reads(monkeypatch)
     d = dv.open(path)
     use(d)
     assert {g for _, first, stop in read for g in range(first, stop)} == groups
