@@ -966,7 +966,7 @@ def test_a_polars_frame_becomes_fields():
         }
     )
     d = dv.View(frame)
-    assert d._fields() == (*frame.columns, "text_mask", "maybe_mask")
+    assert d._fields() == (*frame.columns, "text_mask", "maybe_mask", "real_mask")
     assert_same(d.a(), np.array([1, 2, 3]))
     assert d.text().tolist() == ["x", None, "yy"]
     assert d.maybe().tolist() == [1, 0, 3]

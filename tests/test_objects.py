@@ -49,7 +49,7 @@ def test_numbers_of_pandas_with_gaps_have_a_mask():
             }
         )
     )
-    assert d._fields() == ("i", "u", "b", "f", "i_mask", "b_mask")
+    assert d._fields() == ("i", "u", "b", "f", "i_mask", "b_mask", "f_mask")
     assert_same(d.i(), np.array([1, 0, 3], "i1"))
     assert_same(d.u(), np.array([1, 2, 2**64 - 1], "u8"))
     assert_same(d.b(), np.array([True, False, False]))
@@ -266,6 +266,25 @@ def test_a_series_of_pandas_alone():
     assert (dv.View([1, 2]) + pd.Series([3, 4]))().tolist() == [4, 6]
 
 
+@clients
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_gap_of_a_float_answers_no_question_and_nan_is_a_number(library):
+    import pandas as pd
+    import polars as pl
+
+    series = {
+        "pandas": lambda: pd.Series([1.0, None], dtype="Float64"),
+        "polars": lambda: pl.Series("x", [1.0, None]),
+    }[library]()
+    frame = {"pandas": pd.DataFrame, "polars": pl.DataFrame}[library]({"x": series})
+    for x in (dv.View(series), dv.View(frame).x, dv.View(x=series).x, dv.View(frame)[::-1].x[::-1]):
+        assert_same(x(), np.array([1, np.nan]))
+        assert ((x != 3)().tolist(), (~(x < 3))().tolist()) == ([True, False], [False, False])
+        assert x._mean()() == 1.0
+    plain = {"pandas": pd.Series, "polars": pl.Series}[library](np.array([1.0, np.nan]))
+    assert (dv.View(plain) != 3)().tolist() == [True, True]
+
+
 # ---------------------------------------------------------------- polars
 
 
@@ -291,10 +310,11 @@ def test_each_dtype_of_polars():
         }
     )
     d = dv.View(frame)
-    masks = ("i_mask", "b_mask", "t_mask", "raw_mask", "money_mask")
+    masks = [f"{name}_mask" for name in frame.columns]
     assert d._fields() == (*frame.columns, *masks)
     for name in masks:
-        assert d._field(name)().tolist() == [True, False, True]
+        there = [False] * 3 if name == "none_mask" else [True, False, True]
+        assert d._field(name)().tolist() == there
     assert_same(d.i(), np.array([1, 0, 3]))
     assert_same(d.b(), np.array([True, False, False]))
     assert d.t().tolist() == ["x", None, "zz"] and d.raw().tolist() == [b"x", None, b"yy"]

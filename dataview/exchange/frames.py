@@ -16,7 +16,7 @@ from dataview.formats import node_of_table
 from dataview.index.flat import layout_of
 from dataview.plan.build import record, stored
 from dataview.plan.fields import check_name, read_only_meta
-from dataview.plan.gaps import own_columns, put_mask
+from dataview.plan.gaps import own_columns, put_mask, with_mask
 from dataview.plan.kinds import Record, Stored, known_shape, members
 from dataview.plan.layout import reshaped
 from dataview.plan.node import Node
@@ -35,6 +35,16 @@ class Column(NamedTuple):
     name: Any
     node: Node
     present: Node | None = None
+
+    def tells_gaps(self) -> bool:
+        """Whether the values alone say what is missing, as NaN and NaT do."""
+        if self.present is None:
+            return True
+        return self.node.dtype is not None and self.node.dtype.kind in "fcmM"
+
+    def whole(self) -> Node:
+        """Return the values, which know their gaps."""
+        return self.node if self.present is None else with_mask(self.node, self.present)
 
 
 class FrameMemory(ArraySource):
@@ -136,8 +146,8 @@ def of_pandas(frame: Any) -> Node:
 def of_series(series: Any) -> Node:
     """Return the node of a Series or Index; a gap in what has none of its own makes it None."""
     column = _pandas_column("x", series)
-    if column.present is None:
-        return column.node
+    if column.tells_gaps():
+        return column.whole()
     return _lent(series.to_numpy(dtype=object, na_value=None), "pandas")
 
 
@@ -173,11 +183,9 @@ def _with_gaps(name: Any, node: Node, missing: Any) -> Column:
 def _nullable(name: Any, series: Any) -> Column:
     """Return numbers with their mask; of real numbers a gap is NaN."""
     dtype = series.dtype.numpy_dtype
-    if dtype.kind == "f":
-        return Column(name, _lent(series.to_numpy(dtype=dtype, na_value=np.nan), "pandas"))
-    fill = {"na_value": dtype.type(0)} if series.hasnans else {}
-    node = _lent(series.to_numpy(dtype=dtype, **fill), "pandas")
-    return _with_gaps(name, node, series.isna())
+    gap = {"na_value": dtype.type("nan" if dtype.kind == "f" else 0)} if series.hasnans else {}
+    values = series.to_numpy(dtype=dtype, **gap)
+    return _with_gaps(name, _lent(values, "pandas"), series.isna())
 
 
 def _texts(name: Any, series: Any) -> Column:
@@ -247,8 +255,8 @@ def of_polars(frame: Any) -> Node:
 def of_polars_series(series: Any) -> Node:
     """Return the node of a Series; a gap in what has none of its own makes it None."""
     column = _polars_column(series)
-    if column.present is None or isinstance(column.node, Record):  # whose fields have masks
-        return column.node
+    if column.tells_gaps() or isinstance(column.node, Record):  # whose fields have masks
+        return column.whole()
     values = np.empty(len(series), object)
     values[:] = series.to_list()
     return _lent(values, "polars")
@@ -270,13 +278,7 @@ def _polars_column(series: Any) -> Column:
         return read(series)
     fill = 0 if series.dtype.is_integer() else False if kind == "Boolean" else None
     values = series if fill is None else series.fill_null(fill)
-    node = _lent(values.to_numpy(), "polars")
-    is_told = fill is not None or kind in _OBJECTS
-    return _with_gaps(series.name, node, series.is_null()) if is_told else Column(series.name, node)
-
-
-_OBJECTS = {"String", "Binary", "Decimal"}
-"""The classes of dtypes whose values are Python's: None is in a gap, beside the mask."""
+    return _with_gaps(series.name, _lent(values.to_numpy(), "polars"), series.is_null())
 
 
 def _enum(series: Any) -> Column:
@@ -331,13 +333,13 @@ def _zoned(series: Any) -> Column:
     node = _lent(series.to_numpy(), "polars")
     zone = series.dtype.time_zone
     meta = read_only_meta({"timezone": zone} if zone else {})
-    return Column(series.name, node.replaced(meta=meta))
+    return _with_gaps(series.name, node.replaced(meta=meta), series.is_null())
 
 
 def _hours(series: Any) -> Column:
     """Return the time that has passed since midnight."""
     passed = series.to_physical().fill_null(np.iinfo(np.int64).min).to_numpy()
-    return Column(series.name, _lent(passed.view("m8[ns]"), "polars"))
+    return _with_gaps(series.name, _lent(passed.view("m8[ns]"), "polars"), series.is_null())
 
 
 POLARS: dict[str, Callable[[Any], Column]] = {
