@@ -22,9 +22,8 @@ import dataview as dv
 from children import python
 from dataview.compute import evaluation
 from dataview.formats.texts import csv as csv_room
-from dataview.formats.texts import csv_arrow
+from dataview.formats.texts import csv_arrow, text_bytes
 from dataview.formats.texts import csv_lines as lines
-from dataview.index.sizes import sizes
 
 WITHOUT = mock.patch.dict(sys.modules, {"pyarrow": None})
 WITH_ALWAYS = mock.patch.object(csv_arrow, "SMALLEST", 0)
@@ -477,7 +476,7 @@ def test_packed_files_and_other_encodings_are_unpacked_once(tmp_path, way):
     with pytest.raises(ValueError, match=r"t\.csv: line 2 is no text in UTF-8 .*'latin-1'"):
         dv.open(latin)
     for size in (1 << 20, 1 << 10):
-        with sizes.set(file_bytes=size):
+        with mock.patch.object(text_bytes, "SMALL", size):
             for path, how in ((packed, {}), (latin, {"encoding": "latin-1"})):
                 d = dv.open(path, **how)
                 assert d.b[[2999, 0]]().tolist() == ["é2999", "é0"]
@@ -535,11 +534,14 @@ def test_a_line_is_counted_from_the_beginning_of_the_file(tmp_path, way):
 
 def test_a_file_that_has_changed_is_not_read(tmp_path, way):
     path = written(tmp_path, "a\n1\n")
-    d = dv.open(path)
+    d, unread = dv.open(path), dv.open(path)
     assert d.a().tolist() == [1]
+    sent = pickle.dumps(d)
     written(tmp_path, "a\n1\n2\n")
     with pytest.raises(ValueError, match=r"t\.csv has changed since it was opened; open it again"):
-        pickle.loads(pickle.dumps(d)).a()
+        unread.a()
+    with pytest.raises(ValueError, match=r"t\.csv has changed since its view was pickled"):
+        pickle.loads(sent)
     d._close()
     with pytest.raises(ValueError, match=r"t\.csv was closed"):
         d.a()

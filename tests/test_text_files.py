@@ -127,11 +127,14 @@ def test_a_file_that_cannot_be_unpacked_is_named(tmp_path):
             dv.open(path)
 
 
-def test_nothing_stays_of_what_was_unpacked(tmp_path):
+def test_nothing_stays_of_what_was_unpacked(tmp_path, monkeypatch):
     path = written(tmp_path / "a.txt.gz", FEW_PAGES)
     before = len(os.listdir("/proc/self/fd"))
+    small = dv.open(path)
+    assert len(os.listdir("/proc/self/fd")) == before and small[1]() == "line 1 é"
+    monkeypatch.setattr(text_bytes, "SMALL", 100)
     d = dv.open(path)
-    assert len(os.listdir("/proc/self/fd")) == before + 1
+    assert len(os.listdir("/proc/self/fd")) == before + 1 and d[1]() == "line 1 é"
     d._close()
     dv.open(path)[0]()
     assert len(os.listdir("/proc/self/fd")) == before
@@ -139,8 +142,9 @@ def test_nothing_stays_of_what_was_unpacked(tmp_path):
 
 def test_a_disk_without_room_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(text_bytes, "SPARE", 1 << 60)
+    monkeypatch.setattr(text_bytes, "SMALL", 100)
     path = written(tmp_path / "a.txt.gz", FEW_PAGES)
-    with pytest.raises(OSError, match=r"a\.txt\.gz is unpacked to a temporary file.*no room"):
+    with pytest.raises(OSError, match=r"a\.txt\.gz is copied to a temporary file.*no room"):
         dv.open(path)
 
 
@@ -362,6 +366,17 @@ def test_what_is_too_much_is_refused(tmp_path):
             dv.open(path, rows_settled=wrong)
     with pytest.raises(ValueError, match="cannot be changed in place"):
         dv.open(path, "r+")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+@pytest.mark.parametrize("suffix", [".jsonl", ".json"])
+def test_the_mark_of_an_encoding_is_taken_in_json(tmp_path, encoding, suffix):
+    rows = '{"x": 1, "t": "é\U0001f600"}\n{"x": 2, "t": "b"}\n'
+    if suffix == ".json":
+        rows = f"[{rows.strip().replace(chr(10), ',')}]"
+    d = dv.open(written(tmp_path / f"a{suffix}", rows, encoding))
+    assert d.x().tolist() == [1, 2] and d.t[0]() == "é\U0001f600"
+    assert pickle.loads(pickle.dumps(d)).t[1]() == "b"
 
 
 MANY = [{"i": n, "t": f"text {n}", "l": list(range(n % 3)), "o": {"f": n / 2}} for n in range(5000)]

@@ -19,7 +19,7 @@ from dataview.formats.texts.text_bytes import TextBytes
 from dataview.index import Index, gather
 from dataview.plan.build import stored
 from dataview.plan.node import Node
-from dataview.sources import FileState, Memo, Source, open_regular
+from dataview.sources import FileState, Memo, Source
 
 
 def open_pickles(path: str, mode: str, claim: Claim | None = None) -> Node:
@@ -72,7 +72,7 @@ def _ends(raw: TextBytes) -> np.ndarray:
     """Return where pickles end, behind the 0 where the first begins."""
     ends = [0]
     try:
-        with open_regular(raw.place) as file:
+        with raw.opened() as file:
             while ends[-1] < raw.size:
                 for _ in pickletools.genops(file):
                     pass

@@ -14,7 +14,7 @@ import numpy as np
 from dataview.errors import shortened
 from dataview.formats.handles import Claim
 from dataview.formats.texts.text_bytes import TextBytes, changed
-from dataview.sources import FileState, open_regular
+from dataview.sources import FileState
 
 LARGEST = 1 << 28
 """A larger file in an archive is refused: each is held in memory whole."""
@@ -57,7 +57,7 @@ class Archive:
     def __init__(self, path: str, claim: Claim | None, told: FileState | None = None) -> None:
         self.raw = TextBytes(path, claim, told, MOST_TIMES)
         self.path, self.opening = path, self.raw.opening
-        with open_regular(self.raw.place) as file:
+        with self.raw.opened() as file:
             self.is_zip = file.read(2) == b"PK"
             file.seek(0)
             listed = self._checked(_in_zip(file) if self.is_zip else _in_tar(file))

@@ -98,7 +98,7 @@ class Database:
             connection.execute("ATTACH ? AS copied", (_uri(self._copy(), "ro"),))
         own.version = _version_of(connection)
         with open_regular(self.path) as file:
-            self.state = unchanged(self.path, self.state, file)
+            unchanged(self.path, self.state, file)
         if self._log() != self.log:
             raise changed(self.path)
         self._all.add(own)

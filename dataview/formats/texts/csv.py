@@ -25,7 +25,7 @@ from dataview.formats.texts.csv_lines import Unclosed, cells_until_end, cut, rec
 from dataview.formats.texts.csv_parsing import Asked, Parser, decoded
 from dataview.formats.texts.dialect import MOST_COLUMNS, Dialect
 from dataview.formats.texts.folders import keyed, listed
-from dataview.formats.texts.text_files import TextFile, line_at
+from dataview.formats.texts.text_bytes import TextFile, line_at
 from dataview.index.progress import begin
 from dataview.plan.node import Node
 
@@ -105,7 +105,7 @@ def open_csv(
 
 def _table(path: str, claim: Claim | None, options: Options, keeps_index: bool) -> CsvTable:
     """Return the table of a file."""
-    file = TextFile(path, options.encoding, claim)
+    file = TextFile(path, claim, options.encoding)
     layout = _layout(file, options)
     parser = Parser(file, layout.dialect, layout.names, options.short == "missing")
     asked = Asked(_given(layout, options, path), _finds_dates(options, path))

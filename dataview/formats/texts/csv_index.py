@@ -14,7 +14,7 @@ import numpy as np
 
 from dataview.errors import warn
 from dataview.formats.texts import cells
-from dataview.formats.texts.text_files import TextFile
+from dataview.formats.texts.text_bytes import TextFile
 from dataview.sources import new_file, open_regular
 
 VERSION = 2

@@ -12,7 +12,7 @@ from dataview.formats.texts import dialect as dialects
 from dataview.formats.texts.cells import Field, Wrong
 from dataview.formats.texts.csv_lines import row_starts, without_comments
 from dataview.formats.texts.dialect import Dialect
-from dataview.formats.texts.text_files import TextFile, line_at
+from dataview.formats.texts.text_bytes import TextFile, line_at
 
 
 class Parser:

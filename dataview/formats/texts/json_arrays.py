@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -15,7 +14,7 @@ from dataview.formats.tables.column_nodes import table_node
 from dataview.formats.tables.columns import Column, Name, Table
 from dataview.formats.tables.schema import check_schema, joined
 from dataview.formats.texts.json_fields import Form, Leaf, Rows, leaves_of, parsed, see
-from dataview.formats.texts.text_bytes import TextBytes
+from dataview.formats.texts.text_bytes import TextFile
 from dataview.plan.node import Node
 from dataview.sources import FileState
 
@@ -40,7 +39,7 @@ def open_json(
             f"{', '.join(paths)}: JSON cannot be changed in place; open it with mode 'r', or _save "
             f"a copy in another format; got {mode!r}"
         )
-    files = [TextBytes(one, claim) for one in paths]
+    files = [TextFile(one, claim) for one in paths]
     rows = [_rows_of(file) for file in files]
     check_schema(schema)
     form = Form()  # of all files: a key that one of them lacks has a mask
@@ -56,7 +55,7 @@ def open_json(
 class JsonArray(Table):
     """The columns of an array of objects, all in memory; they are one group of rows."""
 
-    def __init__(self, file: TextBytes, form: Form, rows: list[dict[str, Any]]) -> None:
+    def __init__(self, file: TextFile, form: Form, rows: list[dict[str, Any]]) -> None:
         super().__init__(os.path.basename(file.path), np.array([0, len(rows)], np.intp))
         self.file, self.form = file, form
         found = Rows(rows, form)
@@ -81,11 +80,11 @@ class JsonArray(Table):
 
 def _reopened(path: str, claim: Claim | None, state: FileState, form: Form) -> JsonArray:
     """Read a file again where a view of it was unpickled."""
-    file = TextBytes(path, claim, state)
+    file = TextFile(path, claim, told=state)
     return JsonArray(file, form, _rows_of(file))
 
 
-def _rows_of(file: TextBytes) -> list[dict[str, Any]]:
+def _rows_of(file: TextFile) -> list[dict[str, Any]]:
     """Return the objects in a file, or raise if they are something else."""
     path = file.path
     if file.size > LARGEST:
@@ -94,7 +93,7 @@ def _rows_of(file: TextBytes) -> list[dict[str, Any]]:
             "as lines of JSON, .jsonl, an object in each, it may be of any size"
         )
     try:
-        found = parsed(file.read(0, file.size).removeprefix(codecs.BOM_UTF8))
+        found = parsed(file.read(file.begin, file.size))
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is no text in UTF-8: {shortened(str(error))}") from None
     except ValueError as error:

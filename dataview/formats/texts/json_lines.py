@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import functools
 import os
 import threading
@@ -28,7 +27,7 @@ from dataview.formats.texts.json_fields import (
     parsed,
     see,
 )
-from dataview.formats.texts.text_bytes import LineGroups, TextBytes, changed
+from dataview.formats.texts.text_bytes import LineGroups, TextFile, changed
 from dataview.plan.node import Node
 from dataview.sources import FileState
 
@@ -100,13 +99,10 @@ class JsonTable(Table):
         told: FileState | None = None,
     ) -> None:
         self.rows_settled, self.form = rows_settled, form
-        self.raw = TextBytes(path, claim, told)
+        self.raw = TextFile(path, claim, told=told)
         self.settled = 0
-        start = len(codecs.BOM_UTF8) * self.raw.read(0, min(3, self.raw.size)).startswith(
-            codecs.BOM_UTF8
-        )
-        groups = LineGroups(start)
-        for place, block, ends in self.raw.lines(np.dtype("u1"), start):
+        groups = LineGroups(self.raw.begin)
+        for place, block, ends in self.raw.lines(np.dtype("u1"), self.raw.begin):
             are_rows = _are_rows(block, ends)
             self._settle(block, ends, are_rows, groups.lines)
             groups.add(place, ends, are_rows)

@@ -165,9 +165,8 @@ def unit_of(encoding: str) -> np.dtype[Any]:
 def begun(raw: TextBytes, encoding: str) -> tuple[str, int]:
     """Return the encoding that the beginning of a file says, and where its text begins."""
     marks = MARKS.get(name_of(encoding), {})
-    start = raw.read(0, min(4, raw.size))
     for mark, found in marks.items():
-        if mark and start.startswith(mark):
+        if mark and raw.start.startswith(mark):
             return found, len(mark)
     if name_of(encoding) in ("utf-16", "utf-32") and raw.size:
         return name_of(encoding) + "-le", 0

@@ -1,17 +1,24 @@
-"""The bytes of a text file, read in place; those of a packed file are unpacked once."""
+"""Files of text as bytes: as they lie on the disk, unpacked, or in UTF-8; and where lines are.
+
+What is not read as it lies on the disk is copied once, when it is needed: to memory if it is small,
+or else to a temporary file.
+"""
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import errno
 import gzip
+import io
 import os
 import shutil
 import tempfile
+import threading
 import weakref
 import zlib
 from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -26,8 +33,11 @@ PACKED = b"\x1f\x8b"
 BLOCK = 1 << 20
 """How many bytes are read at a time when a file is passed over."""
 
+SMALL = 1 << 20
+"""Of so many bytes a copy is kept in memory."""
+
 SPARE = 64 << 20
-"""So many bytes of the disk are left free by what is unpacked."""
+"""So many bytes of the disk are left free by copies."""
 
 MOST_TIMES = 200
 """Texts are packed to no smaller part than this; what unpacks to more is made to fill disks."""
@@ -40,6 +50,18 @@ LONGEST = 64 << 20
 
 PAGE = 1 << 11
 """Lines that begin in a run of so many bytes are read together."""
+
+MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+"""The encodings that a file may begin with; that of 32 bits begins as that of 16 does."""
+
+_BROKEN = (EOFError, zlib.error, gzip.BadGzipFile)
+"""What a broken file raises while it is unpacked."""
 
 
 class TextBytes:
@@ -56,27 +78,58 @@ class TextBytes:
         told: FileState | None = None,
         most_times: int = MOST_TIMES,
     ) -> None:
-        self.path, self.opening = path, Opening(path, claim)
-        self._held: Any = None
+        self.path, self.opening, self.most_times = path, Opening(path, claim), most_times
         with open_regular(path) as file:
             self.state = stamped(file.fileno())
             check_told(path, file, told)
-            is_packed = file.read(len(PACKED)) == PACKED
+            self.is_packed = self.is_copied = file.read(len(PACKED)) == PACKED
             file.seek(0)
-            self.place = self._unpacked(file, most_times) if is_packed else path
-        self.size = os.stat(self.place).st_size
+            with self._stream(file) as stream, self._named_in_errors():
+                self.start = stream.read(4)
+        self._copy: _Copy | None = None
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        own = self.path, self.opening.claim, self.state, self.most_times
+        return type(self), own
+
+    @property
+    def name(self) -> str:
+        """The name of the file."""
+        return os.path.basename(self.path)
+
+    @property
+    def begin(self) -> int:
+        """Where the text begins: behind a mark of UTF-8."""
+        return len(codecs.BOM_UTF8) if self.start.startswith(codecs.BOM_UTF8) else 0
+
+    @property
+    def size(self) -> int:
+        """How many bytes there are."""
+        return self._copied().size if self.is_copied else self.state.size
+
+    def opened(self) -> Any:
+        """Open the file, or the copy of it."""
+        self.opening.check()
+        if self.is_copied:
+            return self._copied().opened()
+        file = open_regular(self.path)
+        try:
+            unchanged(self.path, self.state, file)
+        except BaseException:
+            file.close()
+            raise
+        return file
 
     def read(self, start: int, stop: int) -> bytes:
-        """Return the bytes from `start` to before `stop`."""
-        self.opening.check()
-        with open_regular(self.place, buffering=0) as file:
-            if self.place == self.path:
-                self.state = unchanged(self.path, self.state, file)
+        """Return the bytes from `start` to before `stop`, or to the end if that comes first."""
+        with self.opened() as file:
+            count = max(0, min(stop, self.size) - start)
             file.seek(start)
-            raw = bytearray(stop - start)
-            if file.readinto(raw) < len(raw):
-                raise changed(self.path)
-        return bytes(raw)
+            raw: bytes = file.read(count)
+        if len(raw) < count:
+            raise changed(self.path)
+        return raw
 
     def lines(self, unit: np.dtype[Any], start: int) -> Iterator[tuple[int, bytes, np.ndarray]]:
         """Yield whole lines: where they begin, their bytes, and where each ends among these.
@@ -85,7 +138,7 @@ class TextBytes:
         """
         number, place, pieces, held = 1, start, [b""], 0
         task = begin("reading", self.size, "B")
-        with open_regular(self.place, buffering=0) as file, contextlib.closing(task):
+        with self.opened() as file, contextlib.closing(task):
             file.seek(start)
             while block := file.read(BLOCK):
                 task.advance(len(block))
@@ -110,43 +163,152 @@ class TextBytes:
             "memory whole; is it a file of lines?"
         )
 
-    def _unpacked(self, packed: Any, most_times: int) -> str:
-        """Unpack to a temporary file, which lasts until this is closed, and return its place."""
-        folder = tempfile.gettempdir()
-        with contextlib.ExitStack() as held:
-            name = os.path.join(folder, os.path.basename(self.path))
-            file, place = held.enter_context(temporary_file(name))
-            try:
-                _unpack(packed, file, folder, self.path, most_times)
-            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-                raise ValueError(
-                    f"{self.path} cannot be unpacked, or is cut short: {shortened(str(error))}"
-                ) from None
-            file.flush()
-            self._held = weakref.finalize(self, held.pop_all().close)
-        return place
-
     def close(self) -> None:
         """Have all views say that the file is closed, and keep nothing of it."""
         self.opening.close()
-        if self._held is not None:
-            self._held()
+        with self._lock:
+            if self._copy is not None:
+                self._copy.close()
+            self._copy = None
 
+    # --- the copy ---
 
-def _unpack(packed: Any, file: BinaryIO, folder: str, path: str, most_times: int) -> None:
-    packed_size, size = os.fstat(packed.fileno()).st_size, 0
-    with gzip.GzipFile(fileobj=packed) as stream:
+    def _copied(self) -> _Copy:
+        """Return the copy, which is made when it is first needed."""
+        with self._lock:
+            if self._copy is None:
+                with open_regular(self.path) as file:
+                    unchanged(self.path, self.state, file)
+                    with self._stream(file) as stream, self._named_in_errors():
+                        self._copy = _Copy(self._blocks(stream), self.path)
+            return self._copy
+
+    def _blocks(self, stream: Any) -> Iterator[bytes]:
+        """Yield what is copied."""
+        size = 0
         while block := stream.read(BLOCK):
             size += len(block)
-            check_unpacked(path, packed_size, size, most_times)
-            if shutil.disk_usage(folder).free < len(block) + SPARE:
-                raise OSError(
-                    errno.ENOSPC,
-                    f"{path} is unpacked to a temporary file, for which the disk has no room; "
-                    "TMPDIR= names another folder",
-                    folder,
-                )
-            file.write(block)
+            if self.is_packed:
+                check_unpacked(self.path, self.state.size, size, self.most_times)
+            yield block
+
+    def _stream(self, file: Any) -> Any:
+        return gzip.GzipFile(fileobj=file) if self.is_packed else contextlib.nullcontext(file)
+
+    @contextlib.contextmanager
+    def _named_in_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except _BROKEN as error:
+            raise ValueError(
+                f"{self.path} cannot be unpacked, or is cut short: {shortened(str(error))}"
+            ) from None
+
+
+class TextFile(TextBytes):
+    """A file of text, of which any part is read as bytes of UTF-8.
+
+    Its encoding is the one that is given, or that its first bytes say.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        claim: Claim | None,
+        encoding: str | None = None,
+        told: FileState | None = None,
+    ) -> None:
+        super().__init__(path, claim, told)
+        self.encoding = _encoding(encoding, self.start)
+        self.is_copied = self.is_packed or self.encoding != "utf-8"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TextFile, (self.path, self.opening.claim, self.encoding, self.state)
+
+    @property
+    def begin(self) -> int:
+        """Where the text begins: behind a mark of UTF-8, while decoding leaves out the others."""
+        return super().begin if self.encoding == "utf-8" else 0
+
+    def _blocks(self, stream: Any) -> Iterator[bytes]:
+        """Yield the text in UTF-8."""
+        blocks = super()._blocks(stream)
+        if self.encoding == "utf-8":
+            yield from blocks
+            return
+        decode = codecs.getincrementaldecoder(self.encoding)().decode
+        try:
+            for block in blocks:
+                yield decode(block).encode()
+            yield decode(b"", True).encode()
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"{self.path} is no text in the encoding {self.encoding}: {error.reason}; "
+                "encoding= names another one"
+            ) from None
+
+
+def _encoding(given: str | None, start: bytes) -> str:
+    """Return the encoding of a text, which its first bytes may say."""
+    if given is None:
+        return next((name for mark, name in MARKS if start.startswith(mark)), "utf-8")
+    try:
+        name = codecs.lookup(given).name
+    except LookupError:
+        raise ValueError(
+            f"encoding= is one that Python knows, such as 'utf-8' or 'latin-1'; got {given!r}"
+        ) from None
+    return "utf-8" if name in ("utf-8", "utf-8-sig", "ascii") else name
+
+
+class _Copy:
+    """Bytes in memory, or in a temporary file that lasts as long as this."""
+
+    def __init__(self, blocks: Iterator[bytes], path: str) -> None:
+        self.size, parts = 0, list[bytes]()
+        folder = tempfile.gettempdir()
+        file: Any = None
+        with contextlib.ExitStack() as held:
+            for block in blocks:
+                self.size += len(block)
+                if file is None and self.size > SMALL:
+                    name = os.path.join(folder, os.path.basename(path))
+                    file, self.place = held.enter_context(temporary_file(name))
+                parts.append(block)
+                if file is not None:
+                    _check_room(folder, sum(map(len, parts)), path)
+                    file.writelines(parts)
+                    parts.clear()
+            self.raw = None if file is not None else b"".join(parts)
+            if file is not None:
+                file.flush()
+            self.close = weakref.finalize(self, held.pop_all().close)
+
+    def opened(self) -> Any:
+        """Open the copy."""
+        return open_regular(self.place) if self.raw is None else io.BytesIO(self.raw)
+
+
+def _check_room(folder: str, count: int, path: str) -> None:
+    """Raise if the disk of a folder has no room for so many bytes of a copy."""
+    if shutil.disk_usage(folder).free < count + SPARE:
+        raise OSError(
+            errno.ENOSPC,
+            f"{path} is copied to a temporary file, for which the disk has no room; TMPDIR= names "
+            "another folder",
+            folder,
+        )
+
+
+def line_at(file: TextBytes, place: int) -> int:
+    """Return the number of the line at a place, as an editor shows it; the first is 1."""
+    lines, was_return = 1, False
+    for start in range(0, place, BLOCK):
+        block = file.read(start, min(place, start + BLOCK))
+        lines += block.count(b"\n") + block.count(b"\r") - block.count(b"\r\n")
+        lines -= was_return and block.startswith(b"\n")
+        was_return = block.endswith(b"\r")
+    return lines
 
 
 def check_unpacked(path: str, packed: int, size: int, most_times: int = MOST_TIMES) -> None:
@@ -170,12 +332,10 @@ def stamped(handle: int) -> FileState:
     return FileState(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
 
-def unchanged(path: str, state: FileState, file: Any) -> FileState:
-    """Return the state of an open file, or raise if it is not that of before."""
-    now = stamped(file.fileno())
-    if now != state:
+def unchanged(path: str, state: FileState, file: Any) -> None:
+    """Raise if the state of an open file is not that of before."""
+    if stamped(file.fileno()) != state:
         raise changed(path)
-    return now
 
 
 def changed(path: str) -> ValueError:
