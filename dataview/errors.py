@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
+import inspect
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import CodeType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 _INSIDE = (__name__.split(".")[0], "numpy", "concurrent", "contextlib", "threading")
 """The packages that may stand on the stack between a user's line and a warning."""
@@ -104,8 +106,8 @@ def unknown_field(
     return FieldError(meant if advice else f"{meant}. It has no fields")
 
 
-def _ended(sentence: str) -> str:
-    return sentence if sentence.endswith("?") else f"{sentence}."
+def _ended(sentence: str, end: str = ".") -> str:
+    return sentence if sentence.endswith("?") else f"{sentence}{end}"
 
 
 def listed(names: Sequence[str]) -> str:
@@ -149,6 +151,69 @@ def unknown_option(name: str, known: Iterable[str], verb: str, advice: str = "")
     """
     close = f"; write {advice}." if advice else hint(name, known) or "."
     return TypeError(f"{verb} has no option {name!r}{close} The options are: {', '.join(known)}")
+
+
+_Given = ParamSpec("_Given")
+_Found = TypeVar("_Found")
+
+
+def explained(
+    usage: str = "",
+) -> Callable[[Callable[_Given, _Found]], Callable[_Given, _Found]]:
+    """Return a decorator that says how a function is called where its arguments do not fit.
+
+    `usage` shows that; without it the message lists the arguments.
+
+    >>> @explained()
+    ... def dealt(size, tail="short"): ...
+    >>> dealt(2, tial="drop")
+    Traceback (most recent call last):
+    TypeError: dealt has no argument 'tial'; did you mean 'tail'? Write dealt(size, tail='short')
+    >>> dealt()
+    Traceback (most recent call last):
+    TypeError: dealt: missing a required argument: 'size'; write dealt(size, tail='short')
+    """
+
+    def decorated(function: Callable[_Given, _Found]) -> Callable[_Given, _Found]:
+        @functools.wraps(function)
+        def called(*given: _Given.args, **named: _Given.kwargs) -> _Found:
+            try:
+                return function(*given, **named)
+            except TypeError:
+                text = _misfit(function, given, named, usage)
+                if text:
+                    raise TypeError(text) from None
+                raise
+
+        return called
+
+    return decorated
+
+
+def _misfit(function: Any, given: Any, named: Mapping[str, Any], usage: str) -> str:
+    """Return what is wrong with the arguments of a call, "" if they fit."""
+    signature = inspect.signature(function)
+    try:
+        signature.bind(*given, **named)
+        return ""
+    except TypeError as error:
+        why = f": {error};"
+    title, parameters = function.__name__, list(signature.parameters.values())
+    if parameters[0].name in ("self", "cls"):
+        own = given[0] if isinstance(given[0], type) else type(given[0])
+        title = own.__name__ if title in ("__init__", "__new__") else title
+        parameters = parameters[1:]
+    known = [one.name for one in parameters]
+    wrong = next((name for name in named if name not in known), None)
+    if wrong is not None:
+        why = _ended(f" has no argument {wrong!r}{hint(wrong, known)}", ";")
+    listed = [
+        one.replace(annotation=one.empty)
+        for one in parameters
+        if one.kind is one.POSITIONAL_OR_KEYWORD
+    ]
+    usage = usage or f"{title}({', '.join(map(str, listed))})"
+    return f"{title}{why} {'W' if why.endswith('?') else 'w'}rite {usage}"
 
 
 def hint(name: str, known: Iterable[str]) -> str:

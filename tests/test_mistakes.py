@@ -311,7 +311,7 @@ def test_the_advice_for_a_name_of_another_library_works(name, tmp_path):
         "path": tmp_path / "new.npz", "seed": 0, "batch_size": 2, "size": 2, "n": 1,
         "start": 0, "stop": 2, "values": [1.0, 2.0], "value": 7.0, "low": 1, "high": 3,
         "shape": (3, 2), "axes": (1, 0), "percent": 30, "bytes": 100, "k": 2, "exponent": 2,
-        "data": a[:, 0].copy(),
+        "data": a[:, 0].copy(), "space": dv.spaces.VectorSpace(1),
     }  # fmt: skip
     np.savez(known["path"], a)
     known |= next((other for part, other in OTHERS.items() if part in text), {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import copy
 import importlib
 import pickle
@@ -456,7 +457,7 @@ def test_metadata_of_others_are_no_space():
     ("declared", "error", "text"),
     [
         ({"y": PLANES}, dv.FieldError, "no field 'y'"),
-        ({"x": 3}, TypeError, "a space for each field; got 3 for 'x'"),
+        ({"x": 3}, TypeError, "for 'x' it got 3"),
         ({"x": PLANES}, ValueError, r"'x' has the shape \(3, 5\)"),
         ({"x": NullSpace()}, TypeError, "is one array"),
         ({"x": VectorSpace(5, dtype="i8")}, TypeError, "'x': float64 cannot be cast to int64"),
@@ -1415,3 +1416,51 @@ def test_arrays_of_two_dtypes_are_not_the_same():
     mapping = DataSpecsMapping((CompositeSpace((VECTORS, VECTORS)), ("f", "f")))
     with pytest.raises(ValueError, match="differs"):
         mapping.flatten((np.ones(2), np.ones(2, "f4")))
+
+
+LOADED = {
+    "in order": {},
+    "permuted": {"sampler": "permutation", "seed": 3},
+    "filled up": {"tail": "pad"},
+    "by workers": {"workers": 2},
+    "transformed": {"transform": lambda sample: {"y": sample.y(), "x": sample.x() + 1}},
+}
+
+
+@pytest.mark.parametrize("options", LOADED.values(), ids=LOADED)
+@pytest.mark.parametrize("wrong", [7, -1])
+def test_a_loader_names_the_sample_that_cannot_be_formatted(options, wrong):
+    labels = IndexSpace(3, 1)
+    d = dv.View(x=np.arange(7.0), y=[0, 1, 2, 0, 1, wrong, 5], _spaces={"y": labels})[:6]
+    for space in (labels, VectorSpace(3)):
+        spec = dv.specs.combine((VectorSpace(1), "x"), (space, "y"))
+        with (
+            pytest.raises(ValueError, match=f"^sample 5: .*label {wrong} in row [0-3] is out of"),
+            contextlib.closing(d._loader(4, spec=spec, **options)) as loader,
+        ):
+            list(loader)
+
+
+def test_a_loader_names_samples_of_sequences_and_of_numbers_too_large():
+    words = SequenceSpace(IndexSpace(3, 1))
+    d = dv.View(w=[[1], [2, 0], [1, 7, 0]], n=[1, 2, 300], _spaces={"w": words})
+    with pytest.raises(ValueError, match=r"^sample 2: .*label 7 in step 1 of row 2"):
+        list(d._loader(3, spec=(words, "w")))
+    with pytest.raises(OverflowError, match=r"^sample 2: .*300 does not fit into uint8"):
+        list(d._loader(3, spec=(VectorSpace(1, dtype="u1"), "n")))
+
+
+def test_a_loader_names_no_sample_where_a_batch_fails_as_a_whole():
+    d = dv.View(y=[0, 1, 7, 0])
+    labels, heard = (IndexSpace(3, 1), "y"), []
+
+    def alone(batch):
+        heard.append(len(batch))
+        raise ValueError("it is whole")
+
+    called = IndexSpace(9, 1, np_validate_callbacks=[alone])
+    with pytest.raises(ValueError, match="it is whole"):
+        list(d._loader(2, spec=(called, "y")))
+    assert heard == [2]
+    with pytest.raises(ValueError, match=r"^source 'y'.*label 7 in row 0"):
+        list(d._loader(2, spec=labels, collate=lambda samples: {"y": np.array([7])}))

@@ -89,6 +89,10 @@ class Outcome(NamedTuple):
     failures: Sequence[Failure] = ()
     missing: int = 0
 
+    def rows_of(self, task: Task) -> np.ndarray:
+        """Return the row numbers of the samples in the batch of a task."""
+        return task.rows if self.kept is None else task.rows[list(self.kept)]
+
 
 class _Epoch(NamedTuple):
     """What is read in an epoch, what reads its rows, and the random numbers of the transform."""

@@ -65,7 +65,8 @@ class Loader:
             raise StopIteration
         try:
             step, outcome = self._whole()
-            item = self._plan.output(outcome.batch, step.task.valid)
+            rows = outcome.rows_of(step.task) if self._plan.options.collate is None else None
+            item = self._plan.output(outcome.batch, step.task.valid, rows)
         except StopIteration:
             self._go_to(Cursor(self._state.cursor.epoch + 1))
             self._state.is_new_epoch = True

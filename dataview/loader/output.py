@@ -9,7 +9,7 @@ import numpy as np
 
 from dataview.batches import marked
 from dataview.compute import evaluate
-from dataview.errors import unknown_field
+from dataview.errors import error_at, unknown_field
 from dataview.loader.assembly import OWN
 from dataview.loader.devices import is_numpy, placed
 from dataview.plan.build import field, record, stored, with_fields
@@ -17,6 +17,7 @@ from dataview.plan.fields import NO_FIELDS, NO_META, Attached, Fields
 from dataview.plan.gaps import masks_in, with_mask
 from dataview.plan.kinds import Record, Sampled, Stored, members
 from dataview.plan.node import LateFields, Node
+from dataview.plan.ragged import Ragged
 from dataview.samples import Stream
 from dataview.sources import ArraySource
 
@@ -45,14 +46,17 @@ class Output:
         self._templates = {name: _Template(_attached(part)) for name, part in named.items()}
         self._masks = masks_in(like.fields) if record and like is not None else {}
 
-    def __call__(self, batch: Any, valid: np.ndarray | None) -> Any:
-        """Return a batch in its form; `valid` is true for rows that are no padding."""
+    def __call__(self, batch: Any, valid: np.ndarray | None, rows: np.ndarray | None = None) -> Any:
+        """Return a batch in its form; `valid` is true for rows that are no padding.
+
+        `rows` are the numbers of the samples in it, None if that is not known.
+        """
         if self._is_plain:
             return self._record(batch, None if valid is None else int(np.count_nonzero(valid)))
         if self.delivery is not None:
             if isinstance(batch, np.ndarray) and len(self.form) == 1:
                 batch = {self.form[0]: batch}
-            return placed(self.delivery.in_arrays(_with_all(self.form, batch)), self.device)
+            return placed(self._delivered(_with_all(self.form, batch), rows), self.device)
         if self.form is not None:
             return placed(_in_form(self.form, batch), self.device)
         if not is_numpy(self.device) or isinstance(batch, tuple):
@@ -63,6 +67,17 @@ class Output:
         if valid is not None:
             node = marked(node, int(np.count_nonzero(valid)))
         return self.viewed(node, {})
+
+    def _delivered(self, batch: Mapping[str, Any], rows: np.ndarray | None) -> Any:
+        """Return a batch as `spec=` asks for it; an error names the first sample that fails."""
+        try:
+            return self.delivery.in_arrays(batch)
+        except (TypeError, ValueError, OverflowError) as error:
+            for number, row in enumerate(() if rows is None else rows):
+                one = {name: _one_of(part, number) for name, part in batch.items()}
+                if self.delivery.refuses(one):
+                    raise error_at(error, f"sample {row}") from error
+            raise
 
     def _record(self, batch: Mapping[str, Any], count: int | None) -> Any:
         """Return the view of a record, with rank and metadata of the data that is loaded.
@@ -79,6 +94,13 @@ class Output:
         late: Any = LateFields(parts, self._axes, None, _attached_parts)  # type: ignore[arg-type]
         shape = (node.shape[0], *like.shape[1:])
         return self.viewed(Record(late, like.rank, like.meta, shape, like.dtype), parts)
+
+
+def _one_of(part: Any, number: int) -> Any:
+    """Return one row of a part of a batch, as a batch."""
+    if isinstance(part, Ragged):
+        return part.rows(np.array([number]))
+    return part[number : number + 1]
 
 
 def _attached_parts(parts: Any, axes: Any, _: Any) -> Fields:

@@ -7,8 +7,9 @@ views views.  `specs` has pairs of a space and the name of a field.
 
 from __future__ import annotations
 
+from dataview.errors import unknown_name
 from dataview.spaces import specs
-from dataview.spaces.base import SPACE, Space, plain
+from dataview.spaces.base import SPACE, Space, given_for_space, plain
 from dataview.spaces.batch import Views, hand_out, wrapped
 from dataview.spaces.composite import CompositeSpace, NullSpace
 from dataview.spaces.delivery import Delivery
@@ -21,7 +22,7 @@ from dataview.spaces.vector import VectorSpace
 __all__ = [
     "SPACE", "CompositeSpace", "Conv1DSpace", "Conv2DSpace", "Conv3DSpace", "Delivery",
     "IndexSequenceSpace", "IndexSpace", "NullSpace", "SequenceSpace", "Space",
-    "VectorSequenceSpace", "VectorSpace", "Views", "check_holds", "hand_out",
+    "VectorSequenceSpace", "VectorSpace", "Views", "check_holds", "given_for_space", "hand_out",
     "is_declared", "joined_meta", "plain", "readable", "space_of", "specs", "wrapped",
 ]  # fmt: skip
 
@@ -29,3 +30,15 @@ __all__ = [
 def __dir__() -> list[str]:
     """Return what users of spaces need; the other names are for the wings above."""
     return sorted([name for name in __all__ if name.endswith("Space")])
+
+
+def __getattr__(name: str) -> object:
+    raise unknown_name(name, __dir__(), __name__, _ELSEWHERE.get(name, ""))
+
+
+_ELSEWHERE = {
+    "OneHotFormatter": "IndexSpace(max_labels, dim).format_as(labels, VectorSpace(max_labels))",
+    "SequenceDataSpace": "SequenceSpace(space), whose batches are pairs of data and mask",
+    "SequenceMaskSpace": "SequenceSpace(space), whose batches are pairs of data and mask",
+}
+"""What to write for names of Pylearn2."""

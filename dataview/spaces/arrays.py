@@ -127,6 +127,8 @@ class ArraySpace(Space):
 
     def get_origin_batch(self, batch_size: int, dtype: Any = None) -> Any:
         """Return a batch of zeros, of the space's dtype if none is given."""
+        if not isinstance(batch_size, (int, np.integer)):
+            raise TypeError(f"batch_size= is a number of samples; got {batch_size!r}")
         if dtype is None and self.dtype is None:
             raise TypeError(f"{self!r} takes any dtype: give dtype= for a batch of zeros")
         shape = tuple([batch_size if n is None else n for n in self.extents])

@@ -22,10 +22,11 @@ _EARLIER = MappingProxyType(
         "make_batch_theano": "make_batch",
         "make_theano_batch": "make_batch",
         "make_theano_variables": "make_batch",
+        "get_batch": "batch[start:stop]",
         "get_batch_size": "batch_size",
     }
 )
-"""What methods of Pylearn2's spaces are called here."""
+"""What to write here for methods of Pylearn2's spaces."""
 
 _unnamed = itertools.count(1)
 
@@ -61,16 +62,19 @@ class Space:
         own["_hash"] = hash((type(self), own["_key"], own["_callbacks"]))
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(
-            f"{self!r} does not change, so its {name!r} cannot be set; make another space"
-        )
+        remedy = ""
+        if name == "dtype":
+            remedy = f"; space.with_dtype({value!r}) makes another space"
+        elif name in self.facts:
+            remedy = f"; space.replaced({name}={value!r}) makes another space"
+        raise AttributeError(f"{self!r} does not change, so its {name!r} cannot be set{remedy}")
 
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"{self!r} does not change, so its {name!r} cannot be deleted")
 
     def __getattr__(self, name: str) -> Any:
         if name in _EARLIER:
-            raise AttributeError(f"a space has no {name!r}; use {_EARLIER[name]!r}")
+            raise AttributeError(f"a space has no {name!r}; write {_EARLIER[name]}")
         known = [one for one in dir(type(self)) if not one.startswith("_")]
         raise AttributeError(f"{type(self).__name__} has no {name!r}{hint(name, known)}")
 
@@ -278,9 +282,16 @@ def _callbacks(name: str, given: Any) -> tuple[Callback, ...]:
     return tuple(given)
 
 
+def given_for_space(value: Any) -> str:
+    """Return what was given where a space is due, and what helps if it is the class of one."""
+    if isinstance(value, type) and issubclass(value, Space):
+        return f"got the class {value.__name__}; {value.__name__}(...) makes a space of it"
+    return f"got {value!r}"
+
+
 def _check_is_space(space: Any) -> None:
     if not isinstance(space, Space):
-        raise TypeError(f"a batch is formatted as a space; got {space!r}")
+        raise TypeError(f"a batch is formatted as a space; {given_for_space(space)}")
 
 
 def _numeric(batch: Any, method: str, other: str) -> Any:
@@ -311,14 +322,14 @@ def checked_dtype(dtype: Any) -> np.dtype[Any] | None:
 
 def checked_size(name: str, value: Any) -> int:
     """Return a number of elements, from 1 on."""
-    if isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name}= is a number; got {value!r}")
     try:
+        if isinstance(value, (bool, np.bool_)):
+            raise TypeError
         found = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name}= is a number; got {value!r}") from None
+        raise TypeError(f"{name}= is a whole number; got {value!r}") from None
     if found < 1:
-        raise ValueError(f"{name}= is a number from 1 on; got {value!r}")
+        raise ValueError(f"{name}= is a whole number from 1 on; got {value!r}")
     return found
 
 
@@ -418,7 +429,8 @@ def convert(batch: Any, source: Space, target: Space, how: How) -> Any:
         return batch if dtype is None else batches.cast(batch, dtype, how)
     conversion = CONVERSIONS.get((source.family, target.family))
     if conversion is None:
-        raise no_conversion(source, target)
+        others = [wanted.__name__ for own, wanted in CONVERSIONS if own is source.family]
+        raise no_conversion(source, target, f"only as {', '.join(others) or 'what it is'}")
     return conversion(batch, source, target, how)
 
 

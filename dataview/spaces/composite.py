@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from dataview.errors import explained
 from dataview.plan.build import keyed
 from dataview.plan.node import Node
 from dataview.spaces import batch as batches
@@ -16,6 +17,7 @@ from dataview.spaces.base import (
     check_totals,
     convert,
     converts,
+    given_for_space,
     no_conversion,
 )
 from dataview.spaces.images import ConvSpace
@@ -28,6 +30,7 @@ class NullSpace(Space):
 
     dtype = None
 
+    @explained()
     def __init__(
         self,
         *,
@@ -84,6 +87,7 @@ class CompositeSpace(Space):
 
     components: tuple[Space, ...]
 
+    @explained()
     def __init__(
         self,
         components: Iterable[Space],
@@ -99,7 +103,10 @@ class CompositeSpace(Space):
         found = tuple(components)
         for number, space in enumerate(found):
             if not isinstance(space, Space):
-                raise TypeError(f"component {number} of a CompositeSpace is no space: {space!r}")
+                raise TypeError(
+                    f"component {number} of a CompositeSpace has to be a space; "
+                    f"{given_for_space(space)}"
+                )
         super().__init__({"components": found}, validate_callbacks, np_validate_callbacks)
 
     def __repr__(self) -> str:
@@ -111,6 +118,9 @@ class CompositeSpace(Space):
 
     def __len__(self) -> int:
         return len(self.components)
+
+    def __getitem__(self, number: int) -> Space:
+        return self.components[number]
 
     @property
     def num_components(self) -> int:
@@ -151,6 +161,8 @@ class CompositeSpace(Space):
         return found[0] if len(found) == 1 else found
 
     def _chosen(self, parts: tuple[Any, ...], subset: Sequence[int]) -> tuple[Any, ...]:
+        if isinstance(subset, int):
+            raise TypeError(f"subset= lists the numbers of components, as [{subset}] does")
         for number in subset:
             if not 0 <= number < len(self):
                 raise IndexError(f"{self!r} has no component {number}, only 0 to {len(self) - 1}")

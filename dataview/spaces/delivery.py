@@ -96,6 +96,14 @@ class Delivery:
         """Return the nested batches as arrays; some of the given ones may be ragged nodes."""
         return _evaluated(self(given))
 
+    def refuses(self, given: Mapping[str, Any]) -> bool:
+        """Whether a batch cannot be formatted, whatever functions of the user say about it."""
+        try:
+            _evaluated(tuple([step(given[step.source]) for step in self._steps]))
+        except (TypeError, ValueError, OverflowError):
+            return True
+        return False
+
 
 class _Way(NamedTuple):
     """What rows are taken for, and whether that was declared."""

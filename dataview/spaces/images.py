@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dataview.errors import explained
 from dataview.spaces import batch as batches
 from dataview.spaces.arrays import ArraySpace
 from dataview.spaces.base import (
@@ -40,6 +41,7 @@ class ConvSpace(ArraySpace):
     from_default: tuple[int, ...]
     """The axes of that order, in the space's own."""
 
+    @explained()
     def __init__(
         self,
         shape: Any,
@@ -53,7 +55,10 @@ class ConvSpace(ArraySpace):
     ) -> None:
         kind = type(self).__name__
         if (channels is None) == (num_channels is None):
-            raise TypeError(f"{kind} takes one of channels= and num_channels=, which are the same")
+            got = "neither" if channels is None else "both"
+            raise TypeError(
+                f"{kind} takes channels=, or num_channels=, which is the same; got {got}"
+            )
         lengths = _lengths(kind, shape, len(self.own))
         count = checked_size("channels", num_channels if channels is None else channels)
         default = self.default_axes()
@@ -138,14 +143,17 @@ def _lengths(kind: str, shape: Any, count: int) -> tuple[int, ...]:
     given = shape if isinstance(shape, (tuple, list)) else (shape,)
     found = tuple([checked_size("shape", n) for n in given])
     if len(found) != count:
-        raise ValueError(f"the shape of a {kind} has {count} lengths; got {shape!r}")
+        like = "(28,)" if count == 1 else str((28,) * count)
+        raise ValueError(f"the shape of a {kind} has {count} lengths, as {like}; got {shape!r}")
     return found
 
 
 def _order(kind: str, axes: Any, default: tuple[Any, ...]) -> tuple[Any, ...]:
     found = tuple(axes)
     if len(found) != len(default) or set(found) != set(default):
-        raise ValueError(f"the axes of a {kind} are {default} in some order; got {axes!r}")
+        numbers = tuple([int(axis) if str(axis).isdigit() else axis for axis in found])
+        remedy = f"; write axes={numbers}" if set(numbers) == set(default) else ""
+        raise ValueError(f"the axes of a {kind} are {default} in some order; got {axes!r}{remedy}")
     return tuple([axis if isinstance(axis, str) else int(axis) for axis in found])
 
 

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from dataview.errors import explained
 from dataview.spaces import batch as batches
 from dataview.spaces.arrays import ArraySpace
 from dataview.spaces.base import (
@@ -30,6 +31,7 @@ class LabelSpace(ArraySpace):
     max_labels: int | None
     dim: int
 
+    @explained()
     def __init__(
         self,
         max_labels: int | None,
@@ -118,14 +120,13 @@ def check_labels(
         fits = np.maximum.reduce(values.view(unsigned), axis=None) < count
     if fits:
         return
-    low = values.min()
-    wrong = (values < 0) if low < 0 else (values >= count)
+    wrong = (values < 0) | (values >= count if count is not None else False)
     place = np.argwhere(wrong)[0].tolist()
     first = place[0] if numbers is None else int(numbers[place[0]])
     row = f"row {first}" if values.ndim < 3 else f"step {first} of row {place[1]}"
     raise ValueError(
         f"{where}: label {values[tuple(place)]} in {row} is out of range: labels are numbers "
-        f"from 0 to {'max_labels' if count is None else count} - 1"
+        f"from 0 {'on' if count is None else f'to {count - 1}'}"
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dataview.errors import explained
 from dataview.spaces import batch as batches
 from dataview.spaces.base import Space
 from dataview.spaces.composite import CompositeSpace, NullSpace
@@ -29,6 +30,7 @@ class DataSpecsMapping:
     (1, (1, 2))
     """
 
+    @explained("DataSpecsMapping((space, source))")
     def __init__(self, data_specs: Any) -> None:
         self.specs = checked_specs(data_specs)
         self.unique: tuple[tuple[Space, str], ...] = tuple(dict.fromkeys(_pairs(*self.specs)))
@@ -197,4 +199,6 @@ def _are_equal(one: np.ndarray, other: np.ndarray) -> bool:
 
 
 def _told(value: Any) -> str:
+    if isinstance(value, list):
+        return "a list; tuple(parts) makes a tuple of it"
     return repr(value) if isinstance(value, (str, int, float, Space)) else type(value).__name__

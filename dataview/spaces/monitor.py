@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
+from dataview.errors import explained
 from dataview.plan.kinds import Placeholder
 from dataview.spaces import batch as batches
 from dataview.spaces.base import Space
@@ -70,6 +71,7 @@ class MonitorChannel:
     Calling the channel returns its value for the dataset; `value_of(data)` that for other data.
     """
 
+    @explained()
     def __init__(
         self, graph_inputs: Any, val: Any, name: str, data_specs: Any, dataset: Any = None
     ) -> None:

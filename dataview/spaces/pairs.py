@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from dataview.spaces.base import Space
+from dataview.errors import explained
+from dataview.spaces.base import Space, given_for_space
 from dataview.spaces.composite import CompositeSpace, NullSpace
 
 Source: TypeAlias = "str | tuple[Any, ...]"
@@ -27,6 +28,7 @@ class DataSpecs(tuple[Space, Source]):
 
     __slots__ = ()
 
+    @explained()
     def __new__(cls, space: Space, source: Source) -> DataSpecs:
         return super().__new__(cls, (space, checked_source(space, source, "")))
 
@@ -54,8 +56,20 @@ def checked_specs(specs: Any) -> DataSpecs:
     if isinstance(getattr(specs, "data_specs", None), tuple):
         specs = specs.data_specs
     if not isinstance(specs, tuple) or len(specs) != 2:
-        raise TypeError(f"data specifications are a pair (space, source); got {specs!r}")
+        raise TypeError(
+            "data specifications are a pair (space, source), as (VectorSpace(3), 'features'); got "
+            f"{specs!r}{_remedy(specs)}"
+        )
     return DataSpecs(*specs)
+
+
+def _remedy(given: Any) -> str:
+    """Return what to write for what is no pair, "" if that is not known."""
+    if isinstance(given, Space):
+        return "; give the name of the field, too"
+    if isinstance(given, (list, tuple)) and all(isinstance(each, tuple) for each in given):
+        return "; dv.specs.combine(pair, pair) makes one pair of several"
+    return "; a pair is a tuple" if isinstance(given, list) else ""
 
 
 def checked_source(space: Any, source: Any, place: str) -> Source:
@@ -63,17 +77,17 @@ def checked_source(space: Any, source: Any, place: str) -> Source:
     where = f", at {place}" if place else ""
     if not isinstance(space, Space):
         raise TypeError(
-            f"data specifications are a pair (space, source), the space first{where}; got {space!r}"
+            f"data specifications are a pair (space, source), the space first{where}; "
+            f"{given_for_space(space)}{_meant(space, source)}"
         )
     if isinstance(space, CompositeSpace):
         return _checked_sources(space, source, place, where)
     if isinstance(source, tuple) and len(source) == 1 and isinstance(source[0], str):
         source = source[0]
     if not isinstance(source, str):
+        wanted = "''" if isinstance(space, NullSpace) else "the name of a field"
         remedy = "; a tuple of sources needs a CompositeSpace" if isinstance(source, tuple) else ""
-        raise TypeError(
-            f"the source of {space!r} is the name of a field{where}; got {source!r}{remedy}"
-        )
+        raise TypeError(f"the source of {space!r} is {wanted}{where}; got {source!r}{remedy}")
     if isinstance(space, NullSpace) != (source == ""):
         raise ValueError(
             f"'' is the source of NullSpace(), and of that alone{where}; got {source!r} for "
@@ -82,12 +96,25 @@ def checked_source(space: Any, source: Any, place: str) -> Source:
     return source
 
 
+def _meant(space: Any, source: Any) -> str:
+    """Return what to write where something else stands for the space, "" if that is not known."""
+    if isinstance(source, Space):
+        return f"; write ({source!r}, {space!r})"
+    if not isinstance(space, tuple) or not isinstance(source, tuple):
+        return ""
+    if all(isinstance(part, Space) for part in space):
+        return "; CompositeSpace(spaces) makes one space of several"
+    are_pairs = isinstance(space[0], Space) and isinstance(source[0], Space)
+    return "; dv.specs.combine(pair, pair) makes one pair of several" if are_pairs else ""
+
+
 def _checked_sources(space: CompositeSpace, source: Any, place: str, where: str) -> Source:
     number = f"{len(space)} component{'' if len(space) == 1 else 's'}"
     wanted = f"a tuple of {len(space)} source{'' if len(space) == 1 else 's'}"
     if not isinstance(source, tuple):
+        remedy = f"; write {tuple(source)}" if isinstance(source, list) else ""
         raise TypeError(
-            f"the source of a CompositeSpace of {number} is {wanted}{where}; got {source!r}"
+            f"the source of a CompositeSpace of {number} is {wanted}{where}; got {source!r}{remedy}"
         )
     if len(source) != len(space):
         raise ValueError(
@@ -129,6 +156,7 @@ def is_flat_source(source: Any) -> bool:
     return all(isinstance(part, str) for part in source)
 
 
+@explained("is_flat_specs((space, source))")
 def is_flat_specs(specs: Any) -> bool:
     """Whether data specifications are one pair, or flat tuples of spaces and sources."""
     space, source = checked_specs(specs)

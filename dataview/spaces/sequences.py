@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dataview.errors import explained
 from dataview.plan.fields import NO_FIELDS
 from dataview.plan.symbols import deferring, placeholder
 from dataview.spaces import batch as batches
@@ -20,6 +21,7 @@ from dataview.spaces.base import (
     checked_size,
     convert,
     converts,
+    given_for_space,
     no_conversion,
     shape_text,
 )
@@ -72,6 +74,7 @@ class VectorSequenceSpace(_OneSequence):
     dim: int
     roles = ("time", "features")
 
+    @explained()
     def __init__(
         self,
         dim: int,
@@ -112,6 +115,7 @@ class SequenceSpace(Space):
     dtype: np.dtype[Any] | None
     """The dtype of the data."""
 
+    @explained()
     def __init__(
         self,
         space: ArraySpace,
@@ -121,7 +125,8 @@ class SequenceSpace(Space):
     ) -> None:
         if not isinstance(space, ArraySpace) or isinstance(space, _OneSequence):
             raise TypeError(
-                f"the steps of a SequenceSpace are of a space such as VectorSpace; got {space!r}"
+                "the steps of a SequenceSpace are of a space such as VectorSpace(3); "
+                f"{given_for_space(space)}"
             )
         if getattr(space, "sparse", False):
             raise TypeError(f"the steps of a SequenceSpace are dense; got {space!r}")

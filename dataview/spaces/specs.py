@@ -10,6 +10,7 @@ array([[7],
        [8]])
 """
 
+from dataview.errors import unknown_name
 from dataview.spaces.mapping import DataSpecsMapping
 from dataview.spaces.monitor import Cost, Model, MonitorChannel, combine
 from dataview.spaces.pairs import DataSpecs, is_flat_source, is_flat_space, is_flat_specs
@@ -18,3 +19,7 @@ __all__ = [
     "Cost", "DataSpecs", "DataSpecsMapping", "Model", "MonitorChannel", "combine",
     "is_flat_source", "is_flat_space", "is_flat_specs",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    raise unknown_name(name, __all__, "dataview.specs")

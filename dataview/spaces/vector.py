@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dataview.errors import explained
 from dataview.spaces import batch as batches
 from dataview.spaces.arrays import ArraySpace
 from dataview.spaces.base import (
@@ -32,6 +33,7 @@ class VectorSpace(ArraySpace):
     sparse: bool
     roles = ("batch", "features")
 
+    @explained()
     def __init__(
         self,
         dim: int,
@@ -41,6 +43,11 @@ class VectorSpace(ArraySpace):
         validate_callbacks: Iterable[Callback] = (),
         np_validate_callbacks: Iterable[Callback] = (),
     ) -> None:
+        if isinstance(dim, (tuple, list)):
+            raise TypeError(
+                f"dim= is a whole number; got {dim!r}; a vector has the product of the lengths of "
+                "a shape, and a Conv2DSpace the shape"
+            )
         dim, dtype = checked_size("dim", dim), checked_dtype(dtype)
         if not isinstance(sparse, (bool, np.bool_)):
             raise TypeError(f"sparse= is True or False; got {sparse!r}; dtype= takes dtypes")

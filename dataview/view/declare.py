@@ -162,6 +162,11 @@ def _check_known(node: Node, names: Iterable[str] = ()) -> None:
 def _member(name: str, part: Any) -> Node:
     if isinstance(part, (slice, WindowSpec)):
         raise TypeError(f"{name}={part!r} is a window, and there is no data to lay it on")
+    given = part.values() if isinstance(part, Mapping) else (part,)
+    if any(isinstance(one, spaces.Space) for one in given):
+        raise TypeError(
+            f"{name}= is given a space, which is no data; write _spaces={{name: space}}"
+        )
     return data_node(part)
 
 
@@ -286,7 +291,8 @@ def with_spaces(node: Node, given: Mapping[str, spaces.Space]) -> Node:
             raise unknown_field(name, node.fields, "_spaces=")
         part = field(node, name) if name else node
         if not isinstance(space, spaces.Space):
-            raise TypeError(f"_spaces= has a space for each field; got {space!r} for {name!r}")
+            got = spaces.given_for_space(space)
+            raise TypeError(f"_spaces= has a space for each field; for {name!r} it {got}")
         meta[name] = {**part.meta, spaces.SPACE: space}
     return with_meta(node, meta)
 

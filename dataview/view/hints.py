@@ -51,6 +51,7 @@ INSTEAD = {
     "cumprod": "np.cumprod(d)",
     "cumsum": "np.cumsum(d)",
     "data": "d()",
+    "data_specs": "d._get((space, name))",
     "data_vars": "d._fields()",
     "dedup": "d._drop_duplicates()",
     "deduplicate": "d._drop_duplicates()",
@@ -83,7 +84,15 @@ INSTEAD = {
     "flat": "d._reshape(-1)",
     "flatten": "d._reshape(-1)",
     "float": "d._astype(float)",
+    "get_batch_design": "d[:n]()",
+    "get_batch_topo": "d._get((space, name))",
+    "get_data": "d()",
+    "get_data_specs": "d._get((space, name))",
+    "get_design_matrix": "d()",
     "get_dummies": "d._onehot()",
+    "get_num_examples": "len(d)",
+    "get_targets": "d[name]()",
+    "get_topological_view": "d._get((space, name))",
     "group_by": "d._group(by=name)",
     "groupby": "d._group(by=name)",
     "half": "d._astype('f2')",
@@ -106,6 +115,7 @@ INSTEAD = {
     "items": "d._iter_fields()",
     "itemsize": "d._dtype().itemsize",
     "iter_batches": "d._minibatches(batch_size)",
+    "iterator": "d._loader(batch_size, spec=(space, name))",
     "iterrows": "for row in d",
     "itertuples": "for row in d",
     "keys": "d._fields()",
@@ -158,11 +168,13 @@ INSTEAD = {
     "searchsorted": "np.searchsorted(d, values)",
     "sel": "d[rows], or d[mask]",
     "select_columns": "d._select(name)",
+    "set_space": "dv.View(d, _spaces={name: space})",
     "shuffle": "d._shuffled(seed)",
     "sizes": "d._shape()",
     "skip": "d[n:]",
     "slice": "d[start:stop]",
     "snapshot": "d._freeze()",
+    "spaces": "dv.View(d, _spaces={name: space})",
     "sort": "d._sorted()",
     "sort_by": "d._sorted(by=name)",
     "sort_values": "d._sorted(by=name)",
@@ -199,6 +211,7 @@ INSTEAD = {
     "where": "np.where(mask, d, other)",
     "with_column": "d._set_field(name, data)",
     "with_columns": "d._set_field(name, data)",
+    "with_space": "dv.View(d, _spaces={name: space})",
     "xs": "d[rows], or d[mask]",
     "zip": "dv.zip(a=d, b=other)",
 }
@@ -231,7 +244,17 @@ def adding(name: str) -> str:
     return _ASSIGNED.get(name, f"d._set_field({name!r}, data) adds it")
 
 
-_ASSIGNED = {"shape": "write d._reshape(shape)", "dtype": "write d._astype(dtype)"}
+def refused(name: str) -> str:
+    """Return why a name with an underscore cannot be assigned, or what to write instead."""
+    return _ASSIGNED.get(name, "fields have no leading underscore")
+
+
+_ASSIGNED = {
+    "_meta": "write d._with_meta(name=value)",
+    "_space": "write dv.View(d, _spaces={name: space})",
+    "dtype": "write d._astype(dtype)",
+    "shape": "write d._reshape(shape)",
+}
 """What to write instead of an assignment to a name that arrays have."""
 
 _OPTIONS = {
@@ -293,6 +316,8 @@ _OF_MODULES = {
     "dv.concat(d, other)": "cat append vstack concatenate chain",
     "d._split(0.8, seed=0)": "train_test_split random_split",
     "d._minibatches(batch_size)": "minibatches batches",
+    "dv.spaces": "space Space VectorSpace Conv2DSpace IndexSpace CompositeSpace NullSpace",
+    "dv.specs": "data_specs DataSpecs DataSpecsMapping MonitorChannel combine",
     "dv.samplers": "sampler Sampler RandomSampler BatchSampler",
 }
 """What to write for names that other packages have, in a row for each."""

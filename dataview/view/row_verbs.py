@@ -9,6 +9,7 @@ from typing import Any, Self, cast
 import numpy as np
 
 from dataview import batches, loader, samplers, samples, spaces, tables
+from dataview.errors import explained
 from dataview.plan.node import Node
 from dataview.view import face
 from dataview.view.face import BaseView, evaluated, like, node_from, node_of, viewed
@@ -163,6 +164,7 @@ class RowVerbs(BaseView):
         wrapper = face.viewed, face.viewed_with, face.unwrapped
         return loader.Loader(loader.plan_for(node_of(self), options, *wrapper, delivery))
 
+    @explained("d._get((space, name))")
     def _get(self, spec: Any) -> Any:
         """Return what data specifications ask for: views of fields, each as one batch of a space.
 

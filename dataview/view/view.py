@@ -217,7 +217,7 @@ class View(
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("_"):
-            raise AttributeError(f"{name!r} cannot be assigned; fields have no leading underscore")
+            raise AttributeError(f"{name!r} cannot be assigned; {hints.refused(name)}")
         _assign(self, name, value)
 
     def __delattr__(self, name: str) -> None:

@@ -1,0 +1,133 @@
+"""What Pylearn2's users type where something else is meant: each message names the remedy."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import dataview as dv
+from dataview.spaces import CompositeSpace, Conv2DSpace, IndexSpace, NullSpace, VectorSpace
+
+X, Y = VectorSpace(4), IndexSpace(3, 1)
+BOTH = CompositeSpace((X, Y))
+
+
+@pytest.fixture
+def names():
+    d = dv.View(x=np.arange(24.0).reshape(6, 4), y=[0, 1, 2, 0, 1, 2], _spaces={"y": Y})
+    return {**globals(), **vars(dv.spaces), "d": d, "batch": d.x()}
+
+
+MISTAKES = [
+    # arguments of spaces
+    ("IndexSpace(num_labels=10)", "'num_labels'; did you mean 'max_labels'? Write IndexSpace(max_"),
+    ("IndexSpace(n_classes=3)", "no argument 'n_classes'; write IndexSpace(max_labels, dim=1,"),
+    ("IndexSpace()", "IndexSpace: missing a required argument: 'max_labels'; write IndexSpace("),
+    ("IndexSequenceSpace(num_labels=3)", "IndexSequenceSpace has no argument 'num_labels'; did"),
+    ("VectorSpace()", "missing a required argument: 'dim'; write VectorSpace(dim, sparse=False, d"),
+    ("VectorSpace(size=3)", "no argument 'size'; write VectorSpace(dim, sparse=False, dtype=None)"),
+    ("VectorSpace((28, 28))", "a vector has the product of the lengths of a shape, and a Conv2DS"),
+    ("VectorSpace(3.0)", "dim= is a whole number; got 3.0"),
+    ("VectorSpace(True)", "dim= is a whole number; got True"),
+    ("VectorSequenceSpace(window=3)", "no argument 'window'; write VectorSequenceSpace(dim, dtype"),
+    ("Conv2DSpace((28, 28))", "takes channels=, or num_channels=, which is the same; got neither"),
+    ("Conv2DSpace((2, 2), 1, num_channels=1)", "which is the same; got both"),
+    (
+        "Conv2DSpace((2, 2), num_channel=1)",
+        "no argument 'num_channel'; did you mean 'num_channels'",
+    ),
+    ("Conv2DSpace((2, 2), 1, axis=None)", "no argument 'axis'; did you mean 'axes'? Write Conv2DS"),
+    ("Conv2DSpace((2, 2), 1, axes='bc01')", "got 'bc01'; write axes=('b', 'c', 0, 1)"),
+    ("Conv2DSpace(28, 28, 1)", "the shape of a Conv2DSpace has 2 lengths, as (28, 28); got 28"),
+    ("SequenceSpace(dim=3)", "SequenceSpace has no argument 'dim'; write SequenceSpace(space)"),
+    ("SequenceSpace(VectorSpace)", "got the class VectorSpace; VectorSpace(...) makes a space of"),
+    (
+        "CompositeSpace((VectorSpace, Y))",
+        "component 0 of a CompositeSpace has to be a space; got t",
+    ),
+    ("CompositeSpace(spaces=(X, Y))", "no argument 'spaces'; write CompositeSpace(components)"),
+    ("NullSpace(3)", "NullSpace: too many positional arguments; write NullSpace()"),
+    # what spaces do
+    (
+        "X.format_as(batch, VectorSpace)",
+        "got the class VectorSpace; VectorSpace(...) makes a space",
+    ),
+    ("X.make_shared_batch('x', 3)", "batch_size= is a number of samples; got 'x'"),
+    ("X.get_batch(batch, 0, 2)", "a space has no 'get_batch'; write batch[start:stop]"),
+    ("X.make_theano_batch('x')", "a space has no 'make_theano_batch'; write make_batch"),
+    ("setattr(X, 'dtype', 'f4')", "space.with_dtype('f4') makes another space"),
+    ("setattr(X, 'dim', 5)", "space.replaced(dim=5) makes another space"),
+    ("setattr(X, 'name', 'x')", "does not change, so its 'name' cannot be set"),
+    ("BOTH.restrict(0)", "subset= lists the numbers of components, as [0] does"),
+    ("X.format_as(batch, SequenceSpace(X))", "only as VectorSpace, ConvSpace, IndexSpace, Composi"),
+    ("NullSpace().format_as(None, X)", "cannot be formatted as VectorSpace(dim=4): only as what"),
+    # pairs
+    ("d._get(X, 'x')", "_get: too many positional arguments; write d._get((space, name))"),
+    (
+        "d._get(space=X, source='x')",
+        "_get has no argument 'space'; did you mean 'spec'? Write d._g",
+    ),
+    ("d._get()", "missing a required argument: 'spec'; write d._get((space, name))"),
+    ("d._get(('x', X))", "the space first; got 'x'; write (VectorSpace(dim=4), 'x')"),
+    (
+        "d._get(X)",
+        "as (VectorSpace(3), 'features'); got VectorSpace(dim=4); give the name of the fi",
+    ),
+    ("d._get([X, 'x'])", "got [VectorSpace(dim=4), 'x']; a pair is a tuple"),
+    ("d._get((BOTH, ['x', 'y']))", "got ['x', 'y']; write ('x', 'y')"),
+    ("d._get(((X, 'x'), (Y, 'y')))", "dv.specs.combine(pair, pair) makes one pair of several"),
+    ("d._get([(X, 'x'), (Y, 'y')])", "dv.specs.combine(pair, pair) makes one pair of several"),
+    ("d._get(((X, Y), ('x', 'y')))", "CompositeSpace(spaces) makes one space of several"),
+    (
+        "d._get((VectorSpace, 'x'))",
+        "got the class VectorSpace; VectorSpace(...) makes a space of it",
+    ),
+    ("d._get(('x', 'y'))", "the space first; got 'x'"),
+    ("d._get((NullSpace(), None))", "the source of NullSpace() is ''; got None"),
+    ("d._loader(2, spec=('x', X))", "the space first; got 'x'; write (VectorSpace(dim=4), 'x')"),
+    ("dv.specs.DataSpecs((X, 'x'))", "argument: 'source'; write DataSpecs(space, source)"),
+    ("dv.specs.DataSpecsMapping(X, 'x')", "write DataSpecsMapping((space, source))"),
+    (
+        "dv.specs.DataSpecsMapping((BOTH, ('x', 'y'))).nest([1, 2])",
+        "got a list; tuple(parts) makes",
+    ),
+    ("dv.specs.is_flat_specs(X, 'x')", "write is_flat_specs((space, source))"),
+    (
+        "dv.specs.MonitorChannel('n', 1)",
+        "write MonitorChannel(graph_inputs, val, name, data_specs,",
+    ),
+    # declarations
+    ("dv.View(x=batch, _spaces={'x': VectorSpace})", "for 'x' it got the class VectorSpace; Vect"),
+    (
+        "dv.View(x=batch, spaces={'x': X})",
+        "spaces= is given a space, which is no data; write _spac",
+    ),
+    (
+        "setattr(d, '_space', X)",
+        "'_space' cannot be assigned; write dv.View(d, _spaces={name: space})",
+    ),
+    ("d.x._set_space(X)", "no verb '_set_space'; write dv.View(d, _spaces={name: space})"),
+    # other names of Pylearn2
+    ("d.iterator(batch_size=2)", "write d._loader(batch_size, spec=(space, name))"),
+    ("d.get_num_examples()", "no field 'get_num_examples' in View of 6 rows: x, y; write len(d)"),
+    ("dv.spaces.SequenceMaskSpace", "SequenceSpace(space), whose batches are pairs of data and m"),
+    ("dv.spaces.VectorSpaces", "no attribute 'VectorSpaces'; did you mean 'VectorSpace'?"),
+    ("dv.specs.Dataspecs", "no attribute 'Dataspecs'; did you mean 'DataSpecs'?"),
+    ("dv.space", "module 'dataview' has no attribute 'space'; write dv.spaces"),
+]
+
+
+@pytest.mark.parametrize(("typed", "text"), MISTAKES, ids=[typed for typed, _ in MISTAKES])
+def test_a_mistake_is_told_the_remedy(typed, text, names):
+    with pytest.raises((TypeError, ValueError, AttributeError)) as caught:
+        eval(typed, names)
+    assert text in str(caught.value)
+    assert caught.value.__cause__ is None or caught.value.__suppress_context__
+
+
+def test_what_is_right_is_what_it_was():
+    assert BOTH[1] == Y and tuple(BOTH) == (X, Y)
+    assert X.replaced(dim=5) == VectorSpace(5) and X.with_dtype("f4") == VectorSpace(4, dtype="f4")
+    assert Conv2DSpace((2, 2), 1, ("b", "c", 0, 1)).axes == ("b", "c", 0, 1)
+    assert NullSpace() == NullSpace()
+    assert str(inspect.signature(VectorSpace)).startswith("(dim: 'int', sparse: 'bool' = False")
