@@ -103,6 +103,29 @@ def test_each_field_is_drawn_as_it_is(view, kind):
     assert repr(view._show())
 
 
+def test_one_image_is_drawn_whole():
+    space = dv.spaces.Conv2DSpace((12, 10), 1)
+    d = dv.View(
+        flat=np.arange(480.0).reshape(4, 120), kind=["a", "b", "a", "b"], _spaces={"flat": space}
+    )
+    colours = np.arange(4 * 300, dtype="u1").reshape(4, 10, 10, 3)
+    mean = d.flat._mean(axis=0)
+    of_groups = d._group(by="kind")._mean().flat
+    for one, expected in [
+        (d.flat[1], d.flat()[1].reshape(1, 12, 10, 1)),
+        (mean, mean().reshape(1, 12, 10, 1)),
+        (mean - 3, mean().reshape(1, 12, 10, 1) - 3),
+        (of_groups, of_groups().reshape(2, 12, 10, 1)),
+        (dv.View(colours)[2], colours[2:3]),
+        (dv.View(a=np.zeros((2, 12, 10)), _spaces={"a": space}).a[0], np.zeros((1, 12, 10, 1))),
+    ]:
+        (look,) = one._show().looks
+        assert look.kind == "images"
+        assert np.array_equal(look.rows, expected)
+    assert repr(mean._show()).startswith("one sample")
+    assert dv.View(np.zeros((120, 10)))._show().looks[0].kind == "numbers"
+
+
 def test_only_the_rows_that_are_shown_are_read():
     rows = Rows(50)
     gallery = rows.view._show(4)

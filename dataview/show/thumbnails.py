@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from dataview.plan.kinds import size_of
-from dataview.spaces import Conv2DSpace, readable
+from dataview.plan.node import Node
+from dataview.spaces import Conv2DSpace, holds_rows, readable
 
 SMALLEST = 8
 """A side of fewer pixels makes no image, unless a space says so."""
@@ -39,6 +40,17 @@ def as_images(rows: np.ndarray, meta: Mapping[str, Any]) -> np.ndarray | None:
     if rows.shape[1] in CHANNELS and _is_large(rows.shape[2:]) and rows.dtype.kind == "u":
         return rows.transpose(0, 2, 3, 1)
     return None
+
+
+def is_one_image(data: Node) -> bool:
+    """Whether data are one image, not rows of them, as their space says or several channels do."""
+    space, shape = readable(data.meta), data.extents
+    if shape is None or None in shape:
+        return False
+    if isinstance(space, Conv2DSpace):
+        return holds_rows(space, shape) and not holds_rows(space, shape[1:])
+    is_coloured = data.dtype == np.uint8 and len(shape) == 3 and shape[2] in (3, 4)
+    return is_coloured and _is_large(shape[:2])  # type: ignore[arg-type]
 
 
 def _is_large(sides: Sequence[int]) -> bool:

@@ -13,7 +13,14 @@ from dataview.spaces.base import SPACE, Space, given_for_space, plain
 from dataview.spaces.batch import Views, hand_out, wrapped
 from dataview.spaces.composite import CompositeSpace, NullSpace
 from dataview.spaces.delivery import Delivery
-from dataview.spaces.fields import check_holds, is_declared, joined_meta, readable, space_of
+from dataview.spaces.fields import (
+    check_holds,
+    holds_rows,
+    is_declared,
+    joined_meta,
+    readable,
+    space_of,
+)
 from dataview.spaces.images import Conv1DSpace, Conv2DSpace, Conv3DSpace
 from dataview.spaces.indexes import IndexSpace
 from dataview.spaces.sequences import IndexSequenceSpace, SequenceSpace, VectorSequenceSpace
@@ -23,7 +30,8 @@ __all__ = [
     "SPACE", "CompositeSpace", "Conv1DSpace", "Conv2DSpace", "Conv3DSpace", "Delivery",
     "IndexSequenceSpace", "IndexSpace", "NullSpace", "SequenceSpace", "Space",
     "VectorSequenceSpace", "VectorSpace", "Views", "check_holds", "given_for_space", "hand_out",
-    "is_declared", "joined_meta", "plain", "readable", "space_of", "specs", "wrapped",
+    "holds_rows", "is_declared", "joined_meta", "plain", "readable", "space_of", "specs",
+    "wrapped",
 ]  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from dataview.compute import (
 from dataview.errors import RaggedError, error_at
 from dataview.index import parse
 from dataview.plan.build import field, record, select, stored
+from dataview.plan.fields import computed_meta
 from dataview.plan.gaps import masks_in, present_in
 from dataview.plan.kinds import Record, known_dtype, known_shape
 from dataview.plan.node import DType, Node
@@ -162,11 +163,15 @@ def statistics_of(
     found: dict[Path, Node] = {}
     for number, (path, column) in enumerate(columns.items()):
         node = stored(whole.member(str(number)), False)
-        windows = column.node.fields.windows_only(0, lambda axis: axis > 0)
-        found[path] = (
-            node.replaced(fields=windows) if windows.named and kind not in QUANTILES else node
-        )
+        found[path] = node if kind in QUANTILES else _as_rows_of(column, node)
     return found
+
+
+def _as_rows_of(column: Column, node: Node) -> Node:
+    """Return a statistic with what it has of its field: the windows, and the space."""
+    windows = column.node.fields.windows_only(0, lambda axis: axis > 0)
+    meta = computed_meta(column.node.meta, column.dtype)
+    return node.replaced(fields=windows.computed(column.dtype), meta=meta)
 
 
 def nested(parts: Mapping[Path, Node]) -> dict[str, Node]:

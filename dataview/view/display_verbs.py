@@ -95,7 +95,7 @@ class DisplayVerbs(BaseView):
         """
         data = _first(self, n, ROWS_SHOWN)
         count = data.count
-        rows = "one sample" if count is None else f"the first {count} rows"
+        rows = "one sample" if count in (None, 1) else f"the first {count} rows"
         return show.gallery(data, rows)
 
     def _plot(self, n: int | None = None, ax: Any = None) -> Any:
@@ -141,11 +141,13 @@ def _seen(view: _Some, rows: slice) -> _Some:
 
 
 def _first(view: BaseView, n: int | None, most: int) -> Node:
-    """Return the first rows of a view in memory, all of a view that has no rows."""
+    """Return the first rows of a view in memory; of one sample all, an image as the only row."""
     whole = node_of(view)
     if whole.shape == ():
         return declare.freeze(whole)
     size, length = nbytes_of(whole), samples.length_of(whole)
+    if size and size <= DRAWN_BYTES and show.is_one_image(whole):
+        return declare.freeze(node_of(cast(Any, view)[None]))
     if n is None and size and length:
         most = max(1, min(most, int(DRAWN_BYTES * length // size)))
     return declare.freeze(node_of(cast(Any, view)[: most if n is None else _count(n)]))
