@@ -22,7 +22,11 @@ def executed(notebook, folder):
     """The notebook run in a folder, with what depends on the run taken out."""
     copy = nbformat.from_dict(notebook)
     client = nbclient.NotebookClient(
-        copy, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
+        copy,
+        timeout=120,
+        kernel_name="python3",
+        coalesce_streams=True,  # what is printed comes in pieces, by the time that passes
+        resources={"metadata": {"path": str(folder)}},
     )
     client.execute(cleanup_kc=True)
     copy.metadata = {"kernelspec": notebook.metadata["kernelspec"]}

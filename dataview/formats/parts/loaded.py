@@ -101,7 +101,7 @@ class PartsTable(Tables):
             for number, rows in enumerate(these.rows)
         ]
         _, together = joined(listing.folder, files, how.schema or "same")
-        super().__init__(f"parts in {listing.folder}", files, together)
+        super().__init__(f"parts in {os.path.basename(listing.folder)}", files, together)
         self.these, self.how = these, how
         self.kept_bytes = how.kept_bytes
         self.part_rows = these.rows
