@@ -332,6 +332,49 @@ def test_a_statistic_reads_the_labels_and_other_fields_once_when_they_are_needed
     assert found.x().tolist() == [2, 1] and repr(found[:1]) and x.asked == [0, 1, 2, 3]
 
 
+LABELS = {
+    "all integers of a range": lambda draws, n: draws.integers(-3, 40, n),
+    "some of them": lambda draws, n: draws.integers(0, 40, n).astype("u2") * 7,
+    "far apart": lambda draws, n: draws.integers(0, 40, n) * 2**40,
+    "one that is late": lambda draws, n: np.append(draws.integers(0, 9, n - 1), 20).astype("i1"),
+    "one that is late, between": lambda draws, n: np.append(draws.integers(0, 9, n - 1) * 2, 3),
+    "truth": lambda draws, n: draws.random(n) < 0.001,
+    "days": lambda draws, n: np.datetime64("2020-01-01") + draws.integers(0, 9, n),
+    "moments": lambda draws, n: draws.integers(0, 9, n).astype("M8[h]").astype(">M8[ns]"),
+    "times with gaps": lambda draws, n: np.where(
+        draws.random(n) < 0.1, np.timedelta64("NaT"), draws.integers(0, 9, n).astype("m8[s]")
+    ),
+    "floats with gaps": lambda draws, n: np.where(draws.random(n) < 0.1, np.nan, np.arange(n) % 5),
+    "texts": lambda draws, n: draws.integers(0, 40, n).astype("U"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", LABELS)
+@pytest.mark.parametrize("dropna", [True, False])
+def test_the_labels_of_many_rows_are_all_found(kind, dropna, rng):
+    n = 50_000
+    label, x = LABELS[kind](rng, n), rng.normal(size=n)
+    present = ~np.isnan(label) if label.dtype.kind in "fmM" else np.ones(n, bool)
+    values, codes = np.unique(label[present], return_inverse=True)
+    rows, sums = np.bincount(codes), np.bincount(codes, x[present])
+    if not dropna and not present.all():
+        values = np.append(values, label[~present][:1])
+        rows, sums = np.append(rows, sum(~present)), np.append(sums, x[~present].sum())
+    d = dv.View(x=x, label=label)
+    with sizes.set(part_bytes=rng.choice([1 << 19, 1 << 23])):
+        groups = d._group(by="label", dropna=dropna)
+        found = groups._sum()
+        assert_same(found.label(), values.astype(values.dtype.newbyteorder("=")))
+        np.testing.assert_allclose(found.x(), sums, 1e-9, 1e-9)
+        assert groups._counts().count().tolist() == rows.tolist()
+        assert d._group(by="label", dropna=dropna)._counts().count().tolist() == rows.tolist()
+        assert_same(d.label._unique()(), np.unique(label))
+        both = d._group(by={"one": d.label, "more": rng.random(n) < 0.5}, dropna=dropna)
+        assert len(both._sum()) == len(both._counts()) and both._counts().count._sum()() == sum(
+            rows
+        )
+
+
 def test_groups_of_nothing():
     d = dv.View(x=np.empty(0), key=np.empty(0, int))
     for kind in KINDS:

@@ -309,6 +309,9 @@ ORDERS = {
     "sorted": lambda draws, n, k: np.sort(draws.integers(0, k, n)),
     "most of one": lambda draws, n, k: np.where(draws.random(n) < 0.9, 0, draws.integers(0, k, n)),
     "in turn": lambda draws, n, k: np.arange(n) % k,
+    "one at every 32nd row": lambda draws, n, k: np.where(
+        np.arange(n) % 32 == 0, 0, draws.integers(0, k, n)
+    ),
     "texts": lambda draws, n, k: draws.integers(0, k, n).astype("U"),
 }
 
@@ -377,6 +380,7 @@ def test_groups_are_of_the_data_when_they_were_asked_for():
     assert [label for label, _ in groups] == ["a", "b"]
     groups["b"].x += 1  # through the view of a group
     assert d.x().tolist() == [1.0, 0.0, 1.0]
+    assert groups._counts().count().tolist() == [1, 2]
 
 
 def test_groups_of_an_array_and_of_other_labels():

@@ -83,6 +83,19 @@ def above(values: np.ndarray, low: int) -> np.ndarray:
     return np.asarray(np.subtract(values, low, dtype=np.int64), np.intp)
 
 
+_AS_INTEGERS = {"b": "u1", "m": "i8", "M": "i8"}
+
+
+def as_integers(values: np.ndarray) -> np.ndarray:
+    """Return truth values and times as integers in the same order, other values as they are.
+
+    What is missing among times is the least integer.
+    """
+    dtype = values.dtype
+    own = _AS_INTEGERS.get(dtype.kind)
+    return values if own is None else values.view(np.dtype(own).newbyteorder(dtype.byteorder))
+
+
 def coder(labels: np.ndarray) -> Code:
     """Return the function that gives each value its number among labels.
 
@@ -101,21 +114,22 @@ def _by_search(labels: np.ndarray, rows: np.ndarray) -> Code:
     """Return the function that searches values among labels in order, or looks integers up."""
     order = rows[np.argsort(labels[rows], kind="stable")]
     searched = functools.partial(_searched, labels[order], order)
-    if labels.dtype.kind not in "iu":
+    numbers = as_integers(labels)
+    if numbers.dtype.kind not in "iu":
         return searched
-    quick, low, high = _hashed, int(labels.min()), int(labels.max())
+    quick, low, high = _hashed, int(numbers[order[0]]), int(numbers[order[-1]])
     if high - low < NARROW + SPREAD * len(labels):
         table = None
-        if high - low + 1 > len(labels) or (order[1:] < order[:-1]).any():
+        if high - low + 1 > len(order) or (order != np.arange(len(order))).any():
             table = np.full(high - low + 1, MISSING)
-            table[above(labels, low)] = np.arange(len(labels))
+            table[above(numbers[order], low)] = order
         quick = functools.partial(_looked_up, table, low, high)
-    elif len(labels) > MANY:
-        quick = functools.partial(_hashed, labels, _slots(labels))
+    elif len(order) == len(labels) > MANY:
+        quick = functools.partial(_hashed, numbers, _slots(numbers))
     else:
         return searched
     dtype = labels.dtype
-    return lambda values: quick(values) if values.dtype == dtype else searched(values)
+    return lambda values: quick(as_integers(values)) if values.dtype == dtype else searched(values)
 
 
 def _table_of(labels: np.ndarray, rows: np.ndarray) -> dict[Any, int] | None:

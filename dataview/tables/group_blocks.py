@@ -42,10 +42,11 @@ class Block:
         self.count = count
         rows = max(DEPTH, DEPTH // 4 * count)
         self._lanes = max(1, PIECE // rows)
-        self._step = self._lanes * rows
+        self._step = self._lanes * rows if self._lanes > 1 else DEPTH // 2 * count
         lanes = np.arange(self._lanes if self._lanes > 1 else 0)
         self._offsets = np.repeat(lanes * count, rows)
         self._order: np.ndarray | None = None
+        self._spread: dict[int, Spread | None] = {}
         self.sizes = np.zeros(count, np.int64)
         self._deep: list[bool] = []
         for piece in self._pieces():
@@ -118,10 +119,23 @@ class Block:
     def _add_column(self, values: np.ndarray, out: np.ndarray) -> None:
         for piece, deep in zip(self._pieces(), self._deep, strict=True):
             if deep:
-                _add_sorted(self.codes[piece], values[piece, None], out[:, None])
+                self._add_deep(piece, values[piece], out)
                 continue
             found = np.bincount(self._keys(piece), values[piece], self._lanes * self.count)
             out += found if self._lanes == 1 else self._of_lanes(found, out.dtype)
+
+    def _add_deep(self, piece: slice, values: np.ndarray, out: np.ndarray) -> None:
+        """Add a piece in which some label has many rows."""
+        codes = self.codes[piece]
+        if piece.start not in self._spread:
+            self._spread[piece.start] = _spread(codes, self.count)
+        spread = self._spread[piece.start]
+        if spread is None:
+            _add_sorted(codes, values[:, None], out[:, None])
+            return
+        keys, ends = spread
+        found = np.bincount(keys, values, ends[-1]).astype(out.dtype)
+        out += np.add.reduceat(found, np.append(0, ends[:-1]))
 
     def _of_lanes(self, found: np.ndarray, dtype: Any) -> np.ndarray:
         """Return the sums of the labels, from those of each lane."""
@@ -169,6 +183,27 @@ FEW = 4
 def widest_of(dtype: DType) -> DType:
     """Return the widest dtype of floats, or of complex numbers."""
     return np.result_type(dtype, np.longdouble)
+
+
+Spread = tuple[np.ndarray, np.ndarray]
+"""A key for each row, and where the keys of each label end."""
+
+
+def _spread(codes: np.ndarray, count: int) -> Spread | None:
+    """Return more keys for labels with more rows, at most DEPTH rows each, None if that fails.
+
+    A label takes its keys in turn, by the numbers of the rows, which is faster than to sort them.
+
+    >>> _spread(np.array([1, 0, 1]), 2)
+    (array([1, 0, 1]), array([1, 2]))
+    """
+    rows = np.bincount(codes, minlength=count)
+    keys = 1 << np.ceil(np.log2(np.maximum(1, rows / (DEPTH // 2)))).astype(np.intp)
+    ends = np.cumsum(keys)
+    found = np.arange(len(codes))
+    found &= (keys - 1)[codes]
+    found += (ends - keys)[codes]
+    return (found, ends) if np.bincount(found, minlength=1).max() <= DEPTH else None
 
 
 def _add_sorted(codes: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:

@@ -14,7 +14,7 @@ from dataview.plan.kinds import known_dtype, known_shape, size_of
 from dataview.plan.node import Node
 from dataview.plan.operations import is_present
 from dataview.tables.coding import narrowed
-from dataview.tables.keys import blocks_of, read
+from dataview.tables.keys import blocks_of, counts_of, read
 
 QUANTILES = ("median", "quantile", "nanmedian", "nanquantile")
 
@@ -22,11 +22,10 @@ QUANTILES = ("median", "quantile", "nanmedian", "nanquantile")
 def group_quantiles(
     node: Node,
     number: Callable[[slice], np.ndarray],
-    counts: np.ndarray,
     options: Mapping[str, Any],
     found: np.ndarray,
 ) -> None:
-    """Put the quantiles of each field of `found`, and of each group of so many rows, there.
+    """Put the quantiles of each field of `found`, and of each group, there.
 
     A group is in memory as a whole, however large it is.
     """
@@ -36,7 +35,8 @@ def group_quantiles(
     parts = {name: field(node, name) for name in names}
     masks = {name: field(node, f"mask {name}") for name in names if f"mask {name}" in node.fields}
     row = sum(size_of(known_shape(p)[1:]) * known_dtype(p).itemsize for p in parts.values())
-    for first, stop in _batches(counts, max(1, sizes.quantile_bytes // 2 // max(1, row))):
+    most = max(1, sizes.quantile_bytes // 2 // max(1, row))
+    for first, stop in _batches(node, number, len(found), most):
 
         def some(rows: slice, first: int = first, stop: int = stop) -> list[np.ndarray]:
             codes = number(rows)
@@ -55,10 +55,20 @@ def group_quantiles(
             )
 
 
-def _batches(counts: np.ndarray, most: int) -> Iterator[tuple[int, int]]:
+def _batches(
+    node: Node, number: Callable[[slice], np.ndarray], count: int, most: int
+) -> list[tuple[int, int]]:
+    """Return ranges of groups that have at most so many rows together, or are one."""
+    (rows,) = known_shape(node)
+    if rows <= most:
+        return [(0, count)]
+    return list(_ranges(counts_of(node, number, count), most))
+
+
+def _ranges(counts: np.ndarray, most: int) -> Iterator[tuple[int, int]]:
     """Yield ranges of groups that have at most so many rows together, or are one.
 
-    >>> list(_batches(np.array([3, 2, 9, 1]), 5))
+    >>> list(_ranges(np.array([3, 2, 9, 1]), 5))
     [(0, 2), (2, 3), (3, 4)]
     """
     ends = np.cumsum(counts)

@@ -31,11 +31,8 @@ from dataview.samples import is_ragged
 from dataview.tables.group_blocks import Block
 from dataview.tables.group_quantiles import QUANTILES, group_quantiles
 from dataview.tables.groupings import TEXTS, State, grouping_of
-from dataview.tables.keys import COUNT, Found, Key, blocks_of, numbering, read, with_keys
+from dataview.tables.keys import WINDOW, Found, Key, blocks_of, numbering, read, with_keys
 from dataview.tables.unique import in_records
-
-WINDOW = 32
-"""How many blocks are grouped before they are combined, which bounds the memory of a pass."""
 
 LOOKED_AT = 1000
 """So many objects of a field are looked at, whether they are numbers."""
@@ -220,7 +217,7 @@ class Statistics(Photograph):
         number, table = numbering(node, self.groups), self.groups.table
         found = np.empty(len(table), self.dtype)
         if self.kind in QUANTILES:
-            group_quantiles(node, number, table[COUNT], self.options, found)
+            group_quantiles(node, number, self.options, found)
             return found
         names = self.dtype.names or ()
         states = self._states(node, number) if len(found) else {}
@@ -287,7 +284,7 @@ def _values(part: Node, mask: Node | None, rows: slice) -> np.ndarray:
 def _check_rows(sizes: np.ndarray, table: np.ndarray) -> None:
     """Raise if a group has no rows left: other labels were written since the groups were made."""
     if not sizes.all():
-        gone = table[[name for name in table.dtype.names or () if name != COUNT]][sizes == 0][0]
+        gone = table[sizes == 0][0]
         raise ValueError(
             f"no row is in the group {gone.item()} any more; make the groups anew with _group"
         )

@@ -25,7 +25,7 @@ from dataview.samples import Stream, collected
 from dataview.tables.coding import MISSING, narrowed
 from dataview.tables.group_statistics import columns_of, nested, statistics_of
 from dataview.tables.keys import (
-    COUNT,
+    Counts,
     Groups,
     Key,
     ToNode,
@@ -34,6 +34,9 @@ from dataview.tables.keys import (
     numbering,
     with_keys,
 )
+
+COUNT = "count"
+"""The field that says how many rows a group has."""
 
 LEFT_OUT = "left_out"
 """The metadata of a statistic under this name are the fields that have none."""
@@ -92,13 +95,15 @@ class Grouped:
         return len(self._rows.groups.array())
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
-        start, table = 0, self._rows.groups.array()
-        for value, count in zip(_labels_in(table), table[COUNT].tolist(), strict=True):
+        start, counts = 0, self._rows.counts.array()
+        for value, count in zip(
+            _labels_in(self._rows.groups.array()), counts.tolist(), strict=True
+        ):
             yield value, self._part(start, start + count)
             start += count
 
     def __getitem__(self, label: Any) -> Any:
-        table = self._rows.groups.array()
+        counts, table = self._rows.counts.array(), self._rows.groups.array()
         there = np.ones(len(table), bool)
         wanted = label if len(self._names) > 1 and isinstance(label, tuple) else (label,)
         if len(wanted) != len(self._names):
@@ -112,8 +117,8 @@ class Grouped:
             names = ", ".join(map(repr, self._names))
             raise KeyError(f"there is no group {label!r} of {names}; there are {known} ...")
         place = int(np.argmax(there))
-        start = int(table[COUNT][:place].sum())
-        return self._part(start, start + int(table[COUNT][place]))
+        start = int(counts[:place].sum())
+        return self._part(start, start + int(counts[place]))
 
     def _part(self, start: int, stop: int) -> Any:
         node, order = self._rows.node, self._rows.order.array()[start:stop]
@@ -122,18 +127,24 @@ class Grouped:
 
     def _counts(self) -> Any:
         """Return a record of each label and how many rows it has."""
-        labels = self._labels()
-        if COUNT in labels:
+        if COUNT in self._names:
             raise ValueError(
                 f"the field {COUNT!r} of the result would stand for the key and for how many rows "
                 f"it has; choose another name for the key with _rename({COUNT}=...)"
             )
-        return self._to_view(record({**labels, COUNT: _column(self._rows.groups, COUNT)}, 1))
+        found = self._rows.counts
+        counts = PhotographSource(found, found.array().shape, np.dtype(np.int64))
+        return self._to_view(record({**self._labels(), COUNT: stored(counts, False)}, 1))
 
     def _labels(self) -> dict[str, Node]:
         """Return the labels of each key, a row for each group."""
         groups = self._rows.groups
-        return {name: _column(groups, str(number)) for number, name in enumerate(self._names)}
+        table = groups.array()
+        whole = PhotographSource(groups, table.shape, table.dtype)
+        return {
+            name: stored(whole.member(str(number)), False)
+            for number, name in enumerate(self._names)
+        }
 
     # --- statistics ------------------------------------------------------------------------
 
@@ -234,7 +245,7 @@ class Grouped:
         return self._statistic("nanquantile", q=_q(q), method=method, without_missing=True)
 
     def _statistic(self, kind: str, **options: Any) -> Any:
-        node, keys, groups, _ = self._rows
+        node, keys, groups, *_ = self._rows
         columns, left = columns_of(node, kind, options, self._names)
         found = statistics_of(keys, groups.found(), columns, kind, options)
         whole = record({**self._labels(), **nested(found)}, 1)
@@ -249,22 +260,18 @@ class Grouped:
 
 
 class _Made(NamedTuple):
-    """The rows of groups, their keys, which groups there are, and the rows in their order."""
+    """The rows of groups, their keys, which groups there are, how large, and their rows' order."""
 
     node: Node
     keys: Sequence[Key]
     groups: Groups
+    counts: Counts
     order: _Order
 
 
 def _made(node: Node, keys: Sequence[Key], gaps: bool) -> _Made:
     groups = Groups(keys, gaps)
-    return _Made(node, keys, groups, _Order(keys, groups))
-
-
-def _column(groups: Groups, name: str) -> Node:
-    table = groups.array()
-    return stored(PhotographSource(groups, table.shape, table.dtype).member(name), False)
+    return _Made(node, keys, groups, Counts(keys, groups), _Order(keys, groups))
 
 
 def _names_in(by: Any) -> list[str]:
@@ -281,7 +288,7 @@ def _q(q: Any) -> Any:
 
 def _labels_in(table: np.ndarray) -> list[Any]:
     """Return the label of each group, a tuple if there are several keys."""
-    columns = [table[name] for name in table.dtype.names or () if name != COUNT]
+    columns = [table[name] for name in table.dtype.names or ()]
     lists = [list(one) if one.dtype.kind in "mM" else one.tolist() for one in columns]
     return lists[0] if len(lists) == 1 else list(zip(*lists, strict=True))
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.compute import evaluate, settle
+from dataview.compute import evaluate, run_in_windows, settle
 from dataview.errors import RaggedError
 from dataview.index import parse
 from dataview.index.sizes import sizes
@@ -32,7 +32,8 @@ ToNode = Callable[[Any], Node]
 UNNAMED = "label"
 """The name of labels that have none."""
 
-COUNT = "count"
+WINDOW = 32
+"""How many blocks are grouped before they are combined, which bounds the memory of a pass."""
 
 
 class Key(NamedTuple):
@@ -165,7 +166,7 @@ def read(node: Node, rows: slice) -> np.ndarray:
 
 
 class Groups(Photograph):
-    """Which groups there are, and how many rows each has: a table with a row for each.
+    """Which groups there are: a table with a row for each.
 
     With `gaps`, what is missing in a key is a label too, the last.  `labels` are those of each key,
     also of rows that lack another one.
@@ -183,26 +184,22 @@ class Groups(Photograph):
 
     def find(self, node: Node) -> np.ndarray:
         """Read the keys: once, and several once more to see which labels occur together."""
+        return self.find_with_counts(node, False)[0]
+
+    def find_with_counts(self, node: Node, wholly: bool = True) -> Counted:
+        """Return the table, and how many rows each group has: too low, if not `wholly`."""
         settle(node)
         keys = _keys_in(node, self.keys)
-        found = [_labels_of(key) for key in keys]
-        labels = [values for values, _ in found]
-        if len(keys) == 1:
-            counts = found[0][1]
-            more = known_shape(keys[0].node)[0] - int(counts.sum())
-            has_more = bool(self.gaps and more)
-            numbers = np.arange(len(counts) + has_more)
-            counts = np.append(counts, [more] * has_more)
-        else:
-            number = Numbering(keys, labels, self.gaps)
-
-            def count(rows: slice) -> Counted:
-                codes = number(rows)
-                return counted(codes[codes != MISSING])
-
-            numbers, counts = merged(count, blocks_of(node), np.empty(0, np.int64))
-        self.labels = labels
-        return _table(labels, numbers, counts, self.gaps)
+        is_exact = len(keys) == 1 and (wholly or self.gaps)
+        found = [_labels_of(key, is_exact) for key in keys]
+        self.labels = labels = [values for values, _ in found]
+        if len(keys) > 1:
+            numbers, counts = _together(Numbering(keys, labels, self.gaps), blocks_of(node), wholly)
+            return _table(labels, numbers, self.gaps), counts
+        counts = found[0][1]
+        if self.gaps and (more := known_shape(node)[0] - int(counts.sum())):
+            counts = np.append(counts, more)
+        return _table(labels, np.arange(len(counts)), self.gaps), counts
 
     def found(self) -> Found:
         """Return what was found, such that it can be kept without the data."""
@@ -217,7 +214,51 @@ class Found(NamedTuple):
     gaps: bool
 
 
-def _labels_of(key: Key) -> Counted:
+class Counts(Photograph):
+    """How many rows each group has."""
+
+    __slots__ = ("groups",)
+    parts = ("node", "groups")
+    about = "groups"
+    is_shown = True
+
+    def __init__(self, keys: Sequence[Key], groups: Groups) -> None:
+        super().__init__(with_keys(keys, {}))
+        self.groups = groups
+
+    def find(self, node: Node) -> np.ndarray:
+        """Read the keys, which tells the groups as well if they are not known yet."""
+        if not self.groups.is_decided:
+            table, counts = self.groups.find_with_counts(node)
+            self.groups.keep(table)
+            return counts
+        groups = self.groups.found()
+        return counts_of(node, numbering(node, groups), len(groups.table))
+
+
+def counts_of(node: Node, number: Callable[[slice], np.ndarray], count: int) -> np.ndarray:
+    """Return how many rows of a node have each of so many numbers."""
+
+    def of_block(rows: slice) -> np.ndarray:
+        return np.bincount(number(rows) + 1, minlength=count + 1)[1:]  # MISSING is no group
+
+    found = np.zeros(count, np.int64)
+    for counts in run_in_windows(of_block, blocks_of(node), WINDOW, "groups"):
+        found += counts
+    return found
+
+
+def _together(number: Numbering, blocks: list[slice], wholly: bool) -> Counted:
+    """Return the numbers of the labels that occur together, and how many rows have each."""
+
+    def count(rows: slice) -> Counted:
+        codes = number(rows)
+        return counted(codes[codes != MISSING], wholly)
+
+    return merged(count, blocks, np.empty(0, np.int64))
+
+
+def _labels_of(key: Key, wholly: bool) -> Counted:
     """Return the labels of a key, ascending, and how many rows have each."""
     known = label_node(key.node)
 
@@ -225,7 +266,7 @@ def _labels_of(key: Key) -> Counted:
         values = read(key.node, rows)
         if key.mask is not None:
             values = values[read(key.mask, rows)]
-        return counted(values)
+        return counted(values, wholly)
 
     values, counts = merged(count, blocks_of(key.node), np.empty(0, known_dtype(key.node)))
     if known is None:
@@ -237,21 +278,18 @@ def _labels_of(key: Key) -> Counted:
     return labels, np.bincount(places, counts[there], len(labels)).astype(np.int64)
 
 
-def _table(
-    labels: Sequence[np.ndarray], numbers: np.ndarray, counts: np.ndarray, gaps: bool
-) -> np.ndarray:
-    """Return the labels and the number of rows of each group, from the numbers of combinations."""
-    columns = []
+def _table(labels: Sequence[np.ndarray], numbers: np.ndarray, gaps: bool) -> np.ndarray:
+    """Return the labels of each group, from the numbers of combinations."""
+    count, columns = len(numbers), []
     for own in reversed(labels):
         size = len(own) + gaps
         numbers, places = np.divmod(numbers, max(1, size))
         columns.append(_at(own, places))
     columns = columns[::-1]
     dtypes = [(str(n), in_records(column.dtype)) for n, column in enumerate(columns)]
-    found = np.empty(len(counts), [*dtypes, (COUNT, np.int64)])
+    found = np.empty(count, dtypes)
     for n, column in enumerate(columns):
         found[str(n)] = column
-    found[COUNT] = counts
     return found
 
 

@@ -22,7 +22,7 @@ from dataview.plan.photographs import Photograph
 from dataview.plan.ragged import Ragged
 from dataview.samples import RaggedSamples, Samples, Stream, with_lengths
 from dataview.sources import ArraySource, Memo
-from dataview.tables.coding import NARROW, above, classes
+from dataview.tables.coding import NARROW, above, as_integers, classes
 
 BLOCKS_PER_MERGE = 8
 """How many blocks are counted before their values are merged."""
@@ -51,12 +51,16 @@ def _values_of(node: Node) -> Node:
     return rows.flat() if isinstance(rows, Ragged) else rows
 
 
-def counted(array: np.ndarray) -> Counted:
-    """Return the distinct values of an array, and how often each occurs."""
-    if array.dtype.kind in "iu" and array.size > PIECE:
-        found = _counted_near(array.reshape(-1))
+def counted(array: np.ndarray, wholly: bool = True) -> Counted:
+    """Return the distinct values of an array, and how often each occurs.
+
+    If not `wholly`, the counts are too low where all values were known before the end.
+    """
+    numbers = as_integers(array.reshape(-1))
+    if numbers.dtype.kind in "iu" and numbers.size > PIECE:
+        found = _counted_near(numbers, wholly)
         if found is not None:
-            return found
+            return found[0].view(array.dtype), found[1]
     if array.dtype.hasobject:
         return _hashed(array.reshape(-1))
     return np.unique(array, return_counts=True)
@@ -66,10 +70,14 @@ PIECE = 1 << 15
 """So many integers are counted at a time: they stay in a near cache."""
 
 
-def _counted_near(values: np.ndarray) -> Counted | None:
-    """Return the distinct integers and how often each occurs, None if they are far apart."""
+def _counted_near(values: np.ndarray, wholly: bool) -> Counted | None:
+    """Return the distinct integers and how often each occurs, None if they are far apart.
+
+    Most often each integer between the least and the greatest is among the first rows.  Then only
+    these two are looked for in the others, which takes a third of the time.
+    """
     first, last = int(values[0]), int(values[0])
-    counts = np.zeros(1, np.int64)
+    counts, is_full = np.zeros(1, np.int64), False
     for start in range(0, len(values), PIECE):
         piece = values[start : start + PIECE]
         low, high = min(first, int(piece.min())), max(last, int(piece.max()))
@@ -78,7 +86,10 @@ def _counted_near(values: np.ndarray) -> Counted | None:
         if (low, high) != (first, last):
             counts = np.pad(counts, (first - low, high - last))
             first, last = low, high
+        elif is_full:
+            continue
         counts += np.bincount(above(piece, low), minlength=len(counts))
+        is_full = not wholly and bool(counts.all())
     (places,) = np.nonzero(counts)
     return (places + first).astype(values.dtype), counts[places]
 
@@ -142,7 +153,7 @@ class Values(Table):
 
     def find(self, node: Node) -> np.ndarray:
         """Count the values."""
-        values, counts = count_values(_values_of(node), self.labels)
+        values, counts = count_values(_values_of(node), self.labels, self.counts)
         found = np.empty(len(values), self.dtype)
         if self.counts:
             found["value"], found["count"] = values, counts
@@ -174,7 +185,7 @@ class _DistinctSamples(Samples):
         return (stored(ArraySource(found[place, ...]), False) for place in range(len(found)))
 
 
-def count_values(node: Node, labels: bool) -> Counted:
+def count_values(node: Node, labels: bool, wholly: bool = True) -> Counted:
     """Return the distinct values of a node, or its labels alone, reading it once."""
     settle(node)
     has_none = not labels and may_be_missing(known_dtype(node))  # which stands among the values
@@ -182,7 +193,7 @@ def count_values(node: Node, labels: bool) -> Counted:
 
     def count(index: Index) -> Counted:
         block = evaluate(node, index)
-        return counted(block if present is None else block[evaluate(present, index)])
+        return counted(block if present is None else block[evaluate(present, index)], wholly)
 
     return merged(count, list(row_blocks(node)), np.empty(0, known_dtype(node)))
 
