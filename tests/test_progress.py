@@ -12,7 +12,9 @@ import pytest
 import dataview as dv
 import progress_child
 from children import python
+from dataview.index import gather
 from dataview.index import progress as room
+from dataview.sources import Source
 from terminals import on_terminal
 
 CHILD = pathlib.Path(progress_child.__file__)
@@ -118,6 +120,9 @@ def test_one_bar_is_shown_at_a_time(monkeypatch, pieces):
 
         def update(self, count):
             self.n += count
+
+        def refresh(self):
+            assert self.is_open
 
         def close(self):
             self.is_open = False
@@ -237,3 +242,131 @@ def test_ctrl_c_leaves_a_file_as_it_was(tmp_path):
     output = on_terminal(CHILD, "interrupted", cwd=tmp_path, interrupt_at="<ready>")
     assert "as before" in output
     assert os.listdir(tmp_path) == ["y.npy"]
+
+
+# -------------------- work that cannot be cut --------------------
+
+
+class Bars:
+    """A maker of bars that notes what was shown, in order, and tells when something was."""
+
+    def __init__(self):
+        self.shown, self.open, self.seen = [], [], threading.Event()
+
+    def __call__(self, total, desc, **options):
+        return Shown(self, total, desc)
+
+
+class Shown:
+    """A bar that writes nothing."""
+
+    def __init__(self, bars, total, desc):
+        self.bars, self.total, self.n, self.desc = bars, total, 0, desc
+        assert not bars.open
+        bars.open.append(self)
+        bars.shown.append(desc)
+
+    def update(self, count):
+        self.n += count
+
+    def refresh(self):
+        self.bars.seen.set()
+
+    def close(self):
+        self.bars.open.remove(self)
+
+
+class Waiting(Source):
+    """An array that is read when bars have shown something; it fails if that never happens."""
+
+    def __init__(self, array, bars):
+        self.array, self.bars = array, bars
+        self.shape, self.dtype = array.shape, array.dtype
+
+    def read(self, index, memo):
+        self.bars.seen.clear()
+        assert self.bars.seen.wait(60)
+        return np.array(gather.read(self.array, index))
+
+
+LONG = np.arange(1 << 20).astype("f8").reshape(-1, 2)
+
+
+def passing(bars, sample):
+    """Give a sample when bars have shown something."""
+    bars.seen.clear()
+    assert bars.seen.wait(60)
+    return sample
+
+
+UNCUT = {
+    "a read": (["reading"], lambda v, bars: v()),
+    "a read of rows": (["reading"], lambda v, bars: v[1:]()),
+    "a read of a column": (["reading"], lambda v, bars: v[:, 0]()),
+    "a read of rows of a column": (["reading"], lambda v, bars: v[:, 0][1:]()),
+    "an order": (
+        ["the order of _sorted", "reading"],
+        lambda v, bars: dv.View(x=LONG, key=v[:, 0])._sorted("key").x[0](),
+    ),
+    "a file that is saved": (["saving", "reading"], lambda v, bars: v._save("v.npy")),
+    "samples of a function": (
+        ["computing"],
+        lambda v, bars: dv.View(np.arange(2))._map(
+            lambda row: passing(bars, row()), shape=(), dtype=int
+        )(),
+    ),
+    "a stream": (
+        ["reading"],
+        lambda v, bars: dv.View(LONG[:2])._filter(lambda row: passing(bars, True))(),
+    ),
+}
+
+
+@pytest.fixture
+def bars(monkeypatch):
+    """Bars are noted, those of work that cannot be cut come at the next look."""
+    found = Bars()
+    monkeypatch.setattr(room, "PATIENCE", 0.0)
+    monkeypatch.setattr(room, "FIRST_LOOK", 1e9)
+    monkeypatch.setattr(room, "LOOK", 0.01)
+    monkeypatch.setattr(room, "maker_of_bars", lambda: found)
+    with dv.progress():
+        yield found
+    assert not found.open and not room._looked_at and not room._shown
+
+
+@pytest.mark.parametrize("name", UNCUT)
+def test_work_that_cannot_be_cut_is_shown_to_go_on(name, bars, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    whats, work = UNCUT[name]
+    work(dv.View(Waiting(LONG, bars)), bars)
+    assert set(bars.shown) & set(whats) and set(bars.shown) <= set(whats)
+
+
+def test_what_fails_leaves_no_bar(bars):
+    source = Waiting(LONG.astype("f4"), bars)
+    source.dtype = LONG.dtype
+    with pytest.raises(TypeError, match="float32"):
+        dv.View(source)()
+    assert bars.shown == ["reading"]
+
+
+def test_a_function_is_not_told_of_what_cannot_be_cut():
+    told = []
+    with dv.progress(lambda *counts: told.append(counts)):
+        dv.View(LONG[:5, 0])._sorted()()
+        dv.View(lambda number: number, _length=3)._probe()()
+    assert told == []
+
+
+def test_workers_of_others_show_no_bars(tmp_path):
+    code = (
+        "import multiprocessing, dataview.index.progress as room\n"
+        "def shown(): print(room._by_default())\n"
+        "if __name__ == '__main__':\n"
+        "    shown()\n"
+        "    work = multiprocessing.Process(target=shown)\n"
+        "    work.start(); work.join()\n"
+    )
+    (tmp_path / "shown.py").write_text(code)
+    assert on_terminal(tmp_path / "shown.py", cwd=tmp_path).split() == ["True", "False"]

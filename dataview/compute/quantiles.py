@@ -18,6 +18,7 @@ from dataview.compute.executors import run_blocks
 from dataview.compute.ways import Cut, cuts_along
 from dataview.errors import warn
 from dataview.index import axis_index, numbers_map
+from dataview.index.progress import at_work
 from dataview.index.sizes import sizes
 from dataview.plan.build import select
 from dataview.plan.fields import NO_FIELDS
@@ -69,7 +70,9 @@ def quantiles_of(node: Reduction, evaluate: Evaluate) -> np.ndarray:
         return np.full(known_shape(node), np.nan, known_dtype(node))
     some = options.get("without_missing", False) and known_dtype(node.node).kind in "fmMO"
     request = _Request(options["q"], options["method"], options["approx"], some, evaluate)
-    found = _quantiles(node.node, node.axes, request)
+    nbytes = size_of(known_shape(node.node)) * known_dtype(node.node).itemsize
+    with at_work("quantiles", nbytes):
+        found = _quantiles(node.node, node.axes, request)
     return found.astype(known_dtype(node)).reshape(known_shape(node))
 
 

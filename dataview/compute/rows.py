@@ -36,6 +36,7 @@ from dataview.index import (
     rows_at,
     rows_index,
 )
+from dataview.index.progress import LARGE, begin
 from dataview.index.sizes import sizes
 from dataview.plan.build import row_field, select
 from dataview.plan.fields import NO_FIELDS, NO_META
@@ -57,7 +58,7 @@ from dataview.plan.kinds import (
 )
 from dataview.plan.node import Evaluate, Node
 from dataview.plan.places import operand_index
-from dataview.sources import read_from
+from dataview.sources import Source, read_from
 
 Taker: TypeAlias = "Callable[[Rows], Any]"
 """A function of rows; it returns PLAN where these need a plan."""
@@ -200,7 +201,20 @@ def _of_stored(evaluate: Evaluate, node: Stored) -> Taker | None:
     source = node.source
     if source.shares or source.memory is not None:
         return None
-    return lambda rows: read_from(source, rows_index(source.shape, rows), {})[()]
+    return _shown(source, lambda rows: read_from(source, rows_index(source.shape, rows), {})[()])
+
+
+def _shown(source: Source, read: Taker) -> Taker:
+    """Return what reads rows of a store, and shows that it does so if they are many."""
+    few = LARGE // max(1, size_of(source.shape[1:]) * source.dtype.itemsize)
+
+    def taken(rows: Rows) -> Any:
+        if isinstance(rows, int) or len(rows) < few:
+            return read(rows)
+        with begin("reading", None):
+            return read(rows)
+
+    return taken
 
 
 def _of_select(evaluate: Evaluate, node: Select) -> Taker | None:
@@ -277,8 +291,12 @@ def _of_columns(evaluate: Evaluate, node: Node, columns: Index) -> Taker | None:
     if memory is not None:
         return _of_memory(memory, columns)
     if isinstance(node, Stored) and taker_of(evaluate, node):
-        read = node.source.read
-        return lambda rows: read(compose(columns, rows_index(columns.shape, rows)), {})[()]
+        source = node.source
+
+        def read(rows: Rows) -> Any:
+            return source.read(compose(columns, rows_index(columns.shape, rows)), {})[()]
+
+        return _shown(source, read)
     if isinstance(node, Elementwise):
         return _of_expression(evaluate, node, columns)
     if isinstance(node, Concat):

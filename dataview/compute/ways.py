@@ -6,6 +6,7 @@ This is decided here alone, before anything runs: evaluation carries it out, `_e
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple, cast
@@ -16,6 +17,7 @@ from numpy import ndarray
 from dataview.compute import executors, programs
 from dataview.compute.programs import Program, compiled, leaves_of
 from dataview.index import Index, Rows, block_index, compose, gather, identity, row_key
+from dataview.index.progress import at_work
 from dataview.index.sizes import sizes
 from dataview.plan.kinds import (
     Driven,
@@ -29,7 +31,7 @@ from dataview.plan.kinds import (
 )
 from dataview.plan.node import Node, Part
 from dataview.plan.walk import below
-from dataview.sources import AT_ONCE, Memo, made_once, made_so_far, read_from
+from dataview.sources import AT_ONCE, Memo, Source, made_once, made_so_far, read_from
 
 LONGER = 8
 """The blocks of a single operation are up to this many times as long as others."""
@@ -311,11 +313,22 @@ def _memory_of(node: Node) -> np.ndarray:
 def read_stored(node: Stored, index: Index, memo: Memo) -> np.ndarray:
     """Return what an index selects from a store; memory as far as the node may change it."""
     if node.source.memory is None:
-        return read_from(node.source, index, memo)
+        with at_work("reading", _bytes_to_read(node.source, index)):
+            return read_from(node.source, index, memo)
     found = node.source.read(index, memo)
     if index.is_box and not node.writable and found.flags.writeable:
         return gather.frozen(found)
     return found
+
+
+def _bytes_to_read(source: Source, index: Index) -> float:
+    """Return how many bytes are read at most: some stores read whole rows.
+
+    Nobody knows how long a function takes for several of its samples.
+    """
+    if source.maker is not None and index.shape[:1] > (1,):
+        return math.inf
+    return size_of((*index.shape[:1], *source.shape[1:])) * source.dtype.itemsize
 
 
 def own_copy(found: Any) -> Any:

@@ -23,6 +23,7 @@ from dataview.formats.parts import (
     parts_bytes,
 )
 from dataview.formats.table import FORMATS, named, opened, recognised
+from dataview.index.progress import begin
 from dataview.plan.node import Node
 from dataview.sources import is_url
 
@@ -55,15 +56,16 @@ def laid_out(
         return _followed(path, mode, format, layout, partition, follow, options), None
     own = None if partition is None else checked_partition(partition)
     if layout == "parts" or (layout is None and _is_noted(path)):
-        return _parts(path, mode, format, own, options)
+        with begin("opening", None):
+            return _parts(path, mode, format, own, options)
     if layout is not None:
         if not isinstance(path, str) or not os.path.isdir(path):
             raise ValueError(f"layout={layout!r} is one of a folder; {path!r} is none")
         if format is not None:
             raise ValueError(f"layout={layout!r} says what the folder is; leave format= out")
         format = LAYOUTS[layout]
-    node = opened(path, mode, format, lock, durable, **options)
-    return node, own
+    with begin("opening", None):
+        return opened(path, mode, format, lock, durable, **options), own
 
 
 def _is_noted(path: str | Sequence[str]) -> bool:

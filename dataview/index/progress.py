@@ -1,7 +1,8 @@
 """How far long work is: told to a user's function, or shown as a bar.
 
-What does work piece by piece begins a task of so many pieces and advances it.  It stands here, at
-the bottom, because all that reads, computes and writes has such work.
+What does work piece by piece begins a task of so many pieces and advances it; what cannot be cut
+begins a task without a number, and is shown to go on.  It stands here, at the bottom, because all
+that reads, computes and writes has such work.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextvars import ContextVar, Token
-from time import perf_counter
+from contextvars import ContextVar, Token, copy_context
+from time import perf_counter, sleep
 from typing import Any, TypeAlias
 
 Told: TypeAlias = Callable[[int, int | None], Any]
@@ -27,6 +28,15 @@ FIRST_LOOK = 0.3
 
 PAUSE = 0.1
 """The seconds between two changes of a bar."""
+
+LOOK = 0.5
+"""The seconds between two looks at work that tells nothing meanwhile."""
+
+LOOKS = 6
+"""After so many looks at no work at all, the thread that looks ends."""
+
+LARGE = 1 << 22
+"""To do with fewer bytes what cannot be cut is expected to be quick."""
 
 VARIABLE = "DATAVIEW_PROGRESS"
 
@@ -118,6 +128,8 @@ def begin(what: str, total: int | None, unit: str = "", chosen: bool | Told | No
     Work inside a piece of other work tells nothing: only the other work is told of.  What is done
     before its first piece is work of its own, such as a statistic that all pieces need.
 
+    Work of one piece that cannot be cut is a task of unknown number that is never advanced.
+
     `chosen` is what a user has chosen for this task alone: then True is a bar at once.
     """
     at_once = chosen is True
@@ -127,16 +139,34 @@ def begin(what: str, total: int | None, unit: str = "", chosen: bool | Told | No
             return Task(total, None)
         chosen = _by_default() if (own := _chosen.get()) is None else own
     _checked(chosen, "progress= is")
-    tell = _Bar(what, unit, at_once) if chosen is True else chosen or None
-    return Task(total, tell)
+    if chosen is True:
+        chosen = _Bar(what, total, unit, at_once)
+        _look_at(chosen)
+    return Task(total, chosen or None)
+
+
+_NOTHING = contextlib.nullcontext()
+
+
+def at_work(what: str, nbytes: float) -> contextlib.AbstractContextManager[Any]:
+    """Surround work that cannot be cut, on so many bytes: if these are many, it is a task."""
+    return _NOTHING if nbytes < LARGE else begin(what, None)
 
 
 def _by_default() -> bool:
-    """Whether bars are shown where nothing is chosen: if someone sees them."""
+    """Whether bars are shown where nothing is chosen: if someone sees them, of one process."""
     named = os.environ.get(VARIABLE, "")
     if named not in ("", "0", "1"):
         raise ValueError(f"{VARIABLE} is 0 or 1; got {named!r}")
-    return named == "1" or (not named and (is_in_notebook() or _is_terminal(sys.stderr)))
+    if named or _is_worker():
+        return named == "1"
+    return is_in_notebook() or _is_terminal(sys.stderr)
+
+
+def _is_worker() -> bool:
+    """Whether another process has started this one to work for it, and shows how far it is."""
+    processes = sys.modules.get("multiprocessing.process")
+    return processes is not None and processes.parent_process() is not None
 
 
 def is_in_notebook() -> bool:
@@ -152,46 +182,137 @@ def _is_terminal(stream: Any) -> bool:
 
 # --- bars ------------------------------------------------------------------------------------
 
+_lock = threading.RLock()
+"""Is held by the thread that changes a bar, or which bars there are."""
+
 _shown: dict[str, _Bar] = {}
 """The bar that is shown now: several would write over one another."""
 
 
 class _Bar:
-    """Shows how far work is once it is expected to take long, if no other work is shown."""
+    """Shows how far work is once it is expected to take long, if no other work is shown.
 
-    def __init__(self, what: str, unit: str, at_once: bool) -> None:
+    Of work that has no pieces, or is long at one of them, another thread shows that it goes on.
+    """
+
+    def __init__(self, what: str, total: int | None, unit: str, at_once: bool) -> None:
         self.what, self.unit, self.at_once = what, unit, at_once
+        self.done, self.total = 0, total
         self.began = perf_counter()
         self.next = 0.0 if at_once else self.began + FIRST_LOOK
+        self.context = copy_context()  # a notebook finds the cell by it
         self.bar: Any = None
+        self.counts = False
 
     def __call__(self, done: int, total: int | None) -> None:
+        self.done, self.total = done, total
         now = perf_counter()
         if now < self.next and not (self.bar is not None and done == total):
             return
         self.next = now + PAUSE
-        if self.bar is None:
+        if self.bar is None and not self.at_once:
             whole = (now - self.began) * (total or done) / max(1, done)
-            if not self.at_once and (whole < PATIENCE or done == total):
+            if whole < PATIENCE or done == total:
                 return
-            if _shown.setdefault("bar", self) is not self:
-                return
-            self.bar = self._made(total)
-        self.bar.total = total
-        self.bar.update(done - self.bar.n)
+        with _lock:
+            self._show()
 
-    def _made(self, total: int | None) -> Any:
-        form = {"unit": self.unit, "unit_scale": True} if self.unit else {"bar_format": _SHARE}
-        bar = maker_of_bars()(total=total, desc=self.what, leave=self.at_once, **_EACH, **form)
+    def look(self) -> None:
+        """Show that work which has taken long goes on."""
+        if self.at_once or perf_counter() - self.began >= PATIENCE:
+            self._show()
+            if self.bar is not None:
+                self.bar.refresh()
+
+    def _show(self) -> None:
+        if self.bar is not None and self.has_pieces and not self.counts:
+            self.hide()
+        if self.bar is None and self._has_turn():
+            self.bar = self._made()
+        if self.bar is not None:
+            self.bar.total = self.total
+            if self.done != self.bar.n:
+                self.bar.update(self.done - self.bar.n)
+
+    @property
+    def has_pieces(self) -> bool:
+        """Whether it is known, of this work, how much is done or to be done."""
+        return bool(self.done or self.total is not None)
+
+    def _has_turn(self) -> bool:
+        """Whether this bar may be shown: that of work without pieces gives way to what it does."""
+        shown = _shown.setdefault("bar", self)
+        inside = self.began > shown.began
+        if shown is not self and not shown.has_pieces and (self.has_pieces or inside):
+            shown.hide()
+            _shown["bar"] = shown = self
+        return shown is self
+
+    def _made(self) -> Any:
+        self.counts = self.has_pieces
+        form: dict[str, Any] = {"bar_format": _SHARE if self.counts else _TIME}
+        if self.unit and self.counts:
+            form = {"unit": self.unit, "unit_scale": True}
+        leave = self.at_once and self.counts
+        bar = maker_of_bars()(total=self.total, desc=self.what, leave=leave, **_EACH, **form)
         bar.start_t = getattr(bar, "start_t", 0.0) - (perf_counter() - self.began)
         return bar
 
-    def close(self) -> None:
+    def hide(self) -> None:
+        """Take the bar away; it may come back."""
         if _shown.get("bar") is self:
             del _shown["bar"]
         if self.bar is not None:
             self.bar.close()
             self.bar = None
+
+    def close(self) -> None:
+        """Let the bar go."""
+        with _lock:
+            _looked_at.discard(self)
+            self.hide()
+
+
+_looked_at: set[_Bar] = set()
+_looking: threading.Thread | None = None
+
+
+def _look_at(bar: _Bar) -> None:
+    """Have another thread look at a bar until it is closed."""
+    global _looking
+    with _lock:
+        _looked_at.add(bar)
+        if _looking is None:
+            _looking = threading.Thread(target=_look, name="dataview progress", daemon=True)
+            try:
+                _looking.start()
+            except RuntimeError:  # the interpreter is ending and starts no more threads
+                _looking = None
+
+
+def _look() -> None:
+    """Look at bars until there have been none for a while."""
+    global _looking
+    idle = 0
+    while idle < LOOKS:
+        sleep(LOOK)
+        with _lock:
+            idle = 0 if _looked_at else idle + 1
+            for bar in _looked_at:
+                bar.context.run(bar.look)
+            if idle == LOOKS:
+                _looking = None
+
+
+def _begin_anew() -> None:
+    """Forget the bars of the parent, whose thread a fork does not copy, and a lock that is held."""
+    global _lock, _looking
+    _lock, _looking = threading.RLock(), None
+    _looked_at.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)
 
 
 _EACH: Any = {"mininterval": 0, "miniters": 1}
@@ -199,6 +320,9 @@ _EACH: Any = {"mininterval": 0, "miniters": 1}
 
 _SHARE = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}"
 """What tqdm shows of pieces that mean nothing to a user."""
+
+_TIME = "{desc}: {elapsed}"
+"""What tqdm shows of work without pieces."""
 
 
 def maker_of_bars() -> Callable[..., Any]:
@@ -246,11 +370,17 @@ class PlainBar:
         now = perf_counter()
         if now >= self.next or self.n == self.total:
             self.next = now + PAUSE
-            self._write(self.line(now - self.start_t))
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Show the time that has passed."""
+        self._write(self.line(perf_counter() - self.start_t))
 
     def line(self, elapsed: float) -> str:
         """Return what is shown after so many seconds."""
         name = f"{self.desc}: " if self.desc else ""
+        if not self.total and not self.n:
+            return f"{name}{_minutes(elapsed)}"
         if not self.total:
             return f"{name}{self.n}{self.unit and ' ' + self.unit} {_minutes(elapsed)}"
         share = min(1.0, self.n / self.total)

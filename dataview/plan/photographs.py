@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from dataview.index import Computed, Index, gather
+from dataview.index.progress import begin
 from dataview.plan.node import Node, Part, slots_of
 from dataview.plan.walk import below
 from dataview.sources import Memo, Source
@@ -55,7 +56,7 @@ class Photograph(Part):
     parts: ClassVar[tuple[str, ...]] = ("node",)
 
     about: ClassVar[str]
-    """What it is called in an explanation."""
+    """What it is called in an explanation, and while it is found."""
 
     is_shown: ClassVar[bool] = False
     """Whether it is a small table that one asks for in order to see it: a display takes it, if
@@ -104,7 +105,8 @@ class Photograph(Part):
         if self.failed is not None:
             raise self.failed
         if self.taken is None and node is not None:
-            self.keep(self.find(node))
+            with begin(self.about, None):
+                self.keep(self.find(node))
         assert self.taken is not None
         return self.taken
 

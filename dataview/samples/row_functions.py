@@ -7,6 +7,7 @@ one for each field, which its path of names leads to, or a single one, whose pat
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
@@ -15,6 +16,7 @@ import numpy as np
 from dataview.compute import evaluate, run_blocks, shares_memory
 from dataview.errors import FieldError, error_at, unknown_field
 from dataview.index import Index, is_endless, parse
+from dataview.index.progress import at_work
 from dataview.plan.build import at_path, chosen, field, read_only, select, with_fields
 from dataview.plan.fields import Fields
 from dataview.plan.kinds import (
@@ -302,12 +304,14 @@ class RowFunctions(Part):
             for path, array in values.items():
                 out[path][block] = array
 
-        if shares_memory():
-            run_blocks(lambda block: put(block, work(numbers[block])), blocks)
-        else:
-            pieces = [numbers[block] for block in blocks]
-            for block, values in zip(blocks, run_blocks(work, pieces, portable=True), strict=True):
-                put(block, values)
+        with at_work("computing", math.inf if len(numbers) > 1 else 0):
+            if shares_memory():
+                run_blocks(lambda block: put(block, work(numbers[block])), blocks)
+            else:
+                pieces = [numbers[block] for block in blocks]
+                found = run_blocks(work, pieces, portable=True)
+                for block, values in zip(blocks, found, strict=True):
+                    put(block, values)
         return out
 
     def separate_rows(

@@ -15,6 +15,7 @@ import numpy as np
 
 from dataview.errors import StreamError, UndeclaredError, error_at
 from dataview.index import Index, is_endless, is_integer, parse
+from dataview.index.progress import begin
 from dataview.plan.build import at_path, field, select
 from dataview.plan.fields import NO_FIELDS, Attached, Fields
 from dataview.plan.gaps import masks_in, present_in, tell_masks, told
@@ -158,6 +159,10 @@ class Stream(Sampled):
             return evaluate(rows)
         if isinstance(self.sample, AnyLength):
             return evaluate(self.in_memory())
+        with begin("reading", None):
+            return self._stacked(evaluate)
+
+    def _stacked(self, evaluate: Evaluate) -> np.ndarray:
         passing = iter(read_once(self.samples))
         first = next(passing, None)
         if first is None:
@@ -330,8 +335,13 @@ class _Kept(Photograph):
 
 
 def _accepted(node: Node, test: _Test) -> np.ndarray:
-    views, rows = test.views(), enumerate(arriving(node))
-    return np.array([n for n, row in rows if test.accepts(n, row, views)], np.intp)
+    views, found = test.views(), []
+    with begin("filtering", node.count) as task:
+        for number, row in enumerate(arriving(node)):
+            if test.accepts(number, row, views):
+                found.append(number)
+            task.advance()
+    return np.array(found, np.intp)
 
 
 class FilteredSamples(Samples):
