@@ -374,6 +374,33 @@ def ages():
     return dv.View(pa.table(AGES))
 
 
+@examples(60)
+@given(
+    values=st.lists(st.none() | st.integers(0, 3), min_size=6, max_size=30),
+    seed=st.none() | st.integers(0, 9),
+)
+def test_splits_and_samplers_take_gaps_as_they_take_nan(values, seed):
+    values[:3] = [None, 0, 1]
+    there = np.array([value is not None for value in values])
+    nan = np.array([np.nan if value is None else value for value in values])
+    rows = {"n": np.arange(len(values)), "a": np.nan_to_num(nan).astype(int), "a_mask": there}
+    d = dv.View(**rows, nan=nan, _meta={"a_mask": {"mask_of": "a"}})
+    ways = [
+        lambda by: [part.n() for part in d._split([0.3, 0.3], by=by, seed=seed)],
+        lambda by: [part.n() for fold in d._folds(3, by=by, seed=seed) for part in fold],
+        lambda by: [part.n() for fold in d._folds(groups=by) for part in fold],
+        lambda by: [part.n() for fold in d._folds(2, groups=by, seed=seed) for part in fold],
+        lambda by: [
+            next(iter(d._loader(batch_size=50, sampler=sampler(by=by), seed=seed or 0))).n()
+            for sampler in (dv.samplers.label_uniform, dv.samplers.label_permutation)
+        ],
+    ]
+    for way in ways:
+        for by in ("a", d.a):
+            for found, expected in zip(way(by), way("nan"), strict=True):
+                assert_same(found, expected)
+
+
 def test_a_comparison_reads_the_columns_that_it_names_and_their_masks():
     calls = []
 

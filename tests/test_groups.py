@@ -251,8 +251,38 @@ def test_numbers_that_are_missing_in_a_table_are_no_label_and_no_value(name, tmp
         40,
         31,
     ]
-    with pytest.warns(RuntimeWarning, match="All-NaN"):
-        assert_same(d._group(by="city")._nanmin().k(), np.array([np.nan, 0]))
+    least = d._group(by="city")._nanmin()
+    assert least._fields() == ("city", "k", "age", "k_mask", "age_mask")
+    assert least.k_mask().tolist() == [False, True] and least.age_mask().all()
+    assert "  B           –     40\n" in repr(least)
+
+
+EXTREMES = {
+    "large": np.array([2**60, 2**60 + 1, -(2**60), 7, 2**60 + 3]),
+    "small": np.array([200, 3, 0, 7, 9], "u1"),
+    "truth": np.array([True, False, True, True, False]),
+    "texts": np.array(["b", "ab", "c", "", "z"]),
+    "pairs": np.arange(10).reshape(5, 2),
+}
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+@pytest.mark.parametrize("kind", ["min", "max", "nanmin", "nanmax"])
+def test_extremes_of_columns_with_gaps_stay_what_they_are(name, kind):
+    values, there = EXTREMES[name], np.array([True, True, False, False, True])
+    d = dv.View(a=values, a_mask=there, key=[0, 0, 1, 1, 2], _meta={"a_mask": {"mask_of": "a"}})
+    for view in (d, d._rename(a="inner.a"), dv.View(part=d._drop("key"), key=d.key)):
+        found = getattr(view._group(by="key"), f"_{kind}")()
+        own = found.part if "part" in found._fields() else found
+        column, mask = (name for name in own._fields() if name != "key")
+        least = min if "min" in kind else max
+        expected = [least(values[:2].tolist()), values[4].tolist()]
+        if values.ndim > 1:
+            expected = [getattr(values[:2], kind.removeprefix("nan"))(0).tolist(), [8, 9]]
+        assert own[column]()[[0, 2]].tolist() == expected
+        assert own[column]._dtype() == values.dtype
+        assert own[mask]().tolist() == [True, False, True] and mask == f"{column}_mask"
+        assert not own[column]()[1].any() if name != "texts" else own[column]()[1] == ""
 
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if not k.startswith("nan")])

@@ -9,6 +9,7 @@ import numpy as np
 from dataview.compute import evaluate
 from dataview.errors import unknown_field
 from dataview.plan.build import field
+from dataview.plan.gaps import present_in
 from dataview.plan.kinds import Concat, Driven, Record, Stored, known_shape, members
 from dataview.plan.node import Node, Part, Shape
 from dataview.plan.photographs import Photograph
@@ -58,7 +59,8 @@ class RowsOf:
         They are one for each row, or `several`, as labels may be.
         """
         for column in self._columns_of(by) if several else [by]:
-            asked = self._column(column).node if isinstance(column, (str, Node)) else column
+            kind = Labels if several else Column
+            asked = self._column(column, kind).node if isinstance(column, (str, Node)) else column
             shape = getattr(asked, "shape", None)
             if shape is not None and not several:
                 self._check_one_each(shape)
@@ -81,20 +83,17 @@ class RowsOf:
         return self._column(by).array() if isinstance(by, (str, Node)) else listed(by)
 
     def _read_labels(self, by: Any) -> np.ndarray:
-        """Return values, with NaN for the code of what is missing."""
-        values = self._read(by)
-        node = field(self.node, by) if isinstance(by, str) else by
-        if not isinstance(node, Node) or not holds_codes(node):
-            return values
-        return np.where(values == MISSING, np.nan, values)
+        return self._column(by, Labels).array() if isinstance(by, (str, Node)) else listed(by)
 
-    def _column(self, by: str | Node) -> Column:
+    def _column(self, by: str | Node, kind: type[Column] | None = None) -> Column:
+        kind = kind or Column
         for known, column in self.asked:
-            if known is by or (isinstance(by, str) and known == by):
+            is_same = known is by or (isinstance(by, str) and known == by)
+            if is_same and type(column) is kind:
                 return column
         if isinstance(by, str) and by not in self.node.fields:
             raise unknown_field(by, self.node.fields, f"a dataset of {self.count} rows")
-        self.asked.append((by, Column(field(self.node, by) if isinstance(by, str) else by)))
+        self.asked.append((by, kind(field(self.node, by) if isinstance(by, str) else by)))
         return self.asked[-1][1]
 
     def _one_each(self, values: np.ndarray) -> np.ndarray:
@@ -123,6 +122,22 @@ class Column(Photograph):
     def find(self, node: Node) -> np.ndarray:
         """Read the values."""
         return np.array(evaluate(node))
+
+
+class Labels(Column):
+    """Labels as they were when they were asked for."""
+
+    __slots__ = ()
+
+    def find(self, node: Node) -> np.ndarray:
+        """Read the labels; what is missing by a mask is None, a code of what is missing NaN."""
+        values, present = super().find(node), present_in(node)
+        if present is not None and not (there := evaluate(present)).all():
+            values = values.astype(object)
+            values[~there] = None
+        elif holds_codes(node):
+            return np.where(values == MISSING, np.nan, values)
+        return values
 
 
 def parts_of(node: Node) -> tuple[int, ...]:

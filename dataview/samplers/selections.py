@@ -252,13 +252,20 @@ def check_one_each(shape: Shape | None, dtype: DType | None, count: int) -> None
         raise ValueError(f"there are {count} rows, and {shape[0]} values to order them by")
 
 
-def coded(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def coded(
+    labels: np.ndarray, present: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the labels there are, the number of each row's label, and how many rows each has.
 
-    Rows without a label have the last number.
+    Rows without a label, also those that are not `present`, have the last number.
     """
+    known = None if present is None or present.all() else present & is_present(labels)
     try:
-        values, codes = classes(labels)
+        values, codes = classes(labels if known is None else labels[known])
     except TypeError as error:
         raise TypeError(f"labels are all texts or all numbers, to have an order: {error}") from None
+    if known is not None:
+        places, codes = codes, np.full(len(labels), len(values))
+        codes[known] = places
+        values = np.concatenate([values.astype(object), [None]])
     return values, codes, np.bincount(codes, minlength=len(values))

@@ -12,6 +12,7 @@ import numpy as np
 
 from dataview.compute import evaluate
 from dataview.index import LINE, Computed, Permutation, is_integer
+from dataview.plan.gaps import present_in
 from dataview.plan.node import Node, Part
 from dataview.plan.photographs import Photograph
 from dataview.samplers.selections import (
@@ -68,7 +69,7 @@ def folds(
 
 def group_folds(
     node: Node,
-    groups: np.ndarray,
+    groups: Node,
     number: int | None = None,
     seed: int | None = None,
     validation: bool = False,
@@ -78,8 +79,8 @@ def group_folds(
     Without a number each fold leaves one group out; with one, the groups are dealt out, the
     largest first, each to the fold that has fewest rows.
     """
-    length_for(node, "_folds")
-    names, codes, counts = coded(groups)
+    check_one_each(groups.shape, groups.dtype, length_for(node, "_folds"))
+    names, codes, counts = _codes_of(groups)
     number_of_folds = len(names) if number is None else number
     _check_folds(number_of_folds, len(names), "groups", validation)
     fold_of = np.arange(len(names))
@@ -177,17 +178,23 @@ class _Interleaved(Photograph):
 
     def find(self, node: Node) -> np.ndarray:
         """Read the labels."""
-        labels = evaluate(node)
-        count = len(labels)
+        _, codes, counts = _codes_of(node)
+        count = len(codes)
         rows = np.arange(count)
         if self.seed is not None:
             rows = Permutation(count, self.seed).block(0, count)
-        _, codes, counts = coded(labels[rows])
+            codes = codes[rows]
         by_label = np.argsort(codes, kind="stable")
         first = np.cumsum(counts) - counts
         rank = np.empty(count)
         rank[by_label] = np.arange(count) - np.repeat(first, counts) + 0.5
         return rows[np.argsort(rank / counts[codes], kind="stable")]
+
+
+def _codes_of(labels: Node) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the labels of a node, the number of each row's, and how many rows each has."""
+    present = present_in(labels)
+    return coded(evaluate(labels), None if present is None else evaluate(present))
 
 
 Ranges: TypeAlias = Sequence[tuple[int, int]]

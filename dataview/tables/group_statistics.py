@@ -21,7 +21,7 @@ from dataview.errors import RaggedError, error_at
 from dataview.index import parse
 from dataview.plan.build import field, record, select, stored
 from dataview.plan.fields import computed_meta
-from dataview.plan.gaps import masks_in, present_in
+from dataview.plan.gaps import masks_in, present_in, put_mask
 from dataview.plan.kinds import Record, known_dtype, known_shape
 from dataview.plan.node import DType, Node
 from dataview.plan.operations import is_present
@@ -30,7 +30,7 @@ from dataview.plan.ragged import Ragged
 from dataview.samples import is_ragged
 from dataview.tables.group_blocks import Block
 from dataview.tables.group_quantiles import QUANTILES, group_quantiles
-from dataview.tables.groupings import TEXTS, State, grouping_of
+from dataview.tables.groupings import TEXTS, State, grouping_of, there_are
 from dataview.tables.keys import WINDOW, Found, Key, blocks_of, numbering, read, with_keys
 from dataview.tables.unique import in_records
 
@@ -50,6 +50,12 @@ class Column(NamedTuple):
     mask: Node | None
     kind: str
     dtype: DType
+
+    @property
+    def has_mask(self) -> bool:
+        """Whether the statistic has a mask: for extremes of values of which none is NaN or NaT."""
+        is_extreme = self.kind in ("nanmin", "nanmax") and self.dtype.kind in "biuUS"
+        return is_extreme and self.mask is not None
 
 
 def columns_of(
@@ -128,8 +134,6 @@ def _dtype_of(kind: str, part: Node, mask: Node | None, options: Mapping[str, An
         return quantile_dtype((9,), (0,), own, options)
     if own.kind in "US" and plain in ("min", "max"):
         return own
-    if mask is not None and kind in ("nanmin", "nanmax") and own.kind in "biu":
-        return np.dtype(float)  # has NaN where all is missing
     if plain in ("any", "all"):
         return np.dtype(bool)
     return in_records(result_dtype(plain if own.hasobject else kind, own))
@@ -153,15 +157,21 @@ def statistics_of(
     columns: Mapping[Path, Column],
     kind: str,
     options: Mapping[str, Any],
-) -> dict[Path, Node]:
-    """Return the nodes of a statistic of each field, with a row for each group of a table."""
+) -> tuple[dict[Path, Node], dict[Path, Node]]:
+    """Return a statistic of each field, with a row for each group of a table, and the masks."""
     photograph = Statistics(keys, groups, columns, kind, dict(options))
     whole = PhotographSource(photograph, (len(groups.table),), photograph.dtype)
-    found: dict[Path, Node] = {}
+    found, masks = dict[Path, Node](), dict[Path, Node]()
     for number, (path, column) in enumerate(columns.items()):
         node = stored(whole.member(str(number)), False)
         found[path] = node if kind in QUANTILES else _as_rows_of(column, node)
-    return found
+        if column.has_mask:
+            masks[path] = stored(whole.member(_mask(str(number))), False)
+    return found, masks
+
+
+def _mask(name: str) -> str:
+    return f"mask {name}"
 
 
 def _as_rows_of(column: Column, node: Node) -> Node:
@@ -171,14 +181,24 @@ def _as_rows_of(column: Column, node: Node) -> Node:
     return node.replaced(fields=windows.computed(column.dtype), meta=meta)
 
 
-def nested(parts: Mapping[Path, Node]) -> dict[str, Node]:
-    """Return nodes by their names, records of those that are inside others."""
-    found: dict[str, Any] = {}
+def nested(
+    parts: Mapping[Path, Node], masks: Mapping[Path, Node], before: Mapping[str, Node]
+) -> dict[str, Node]:
+    """Return nodes by their names, behind others: records of those that are inside others."""
+    found: dict[str, Any] = dict(before)
     for path in parts:
         name = path[0]
-        if name not in found:
-            inner = {other[1:]: node for other, node in parts.items() if other[0] == name}
-            found[name] = parts[path] if len(path) == 1 else record(nested(inner), 1)
+        if len(path) == 1:
+            found[name] = parts[path]
+        elif name not in found:
+            inner, gaps = (
+                {other[1:]: node for other, node in nodes.items() if other[0] == name}
+                for nodes in (parts, masks)
+            )
+            found[name] = record(nested(inner, gaps, {}), 1)
+    for path, mask in masks.items():
+        if len(path) == 1:
+            put_mask(found, path[0], mask)
     return found
 
 
@@ -204,9 +224,10 @@ class Statistics(Photograph):
             for n, column in enumerate(columns)
         ]
         parts = {str(n): column.node for n, column in enumerate(columns)}
-        masks = {f"mask {n}": c.mask for n, c in enumerate(columns) if c.mask is not None}
+        masks = {_mask(str(n)): c.mask for n, c in enumerate(columns) if c.mask is not None}
         super().__init__(with_keys(keys, {**parts, **masks}))
-        self.dtype = np.dtype(fields)
+        told = [(_mask(str(n)), bool) for n, column in enumerate(columns) if column.has_mask]
+        self.dtype = np.dtype([*fields, *told])
         self.groups, self.kind, self.options = groups, kind, options
         self.kinds = {str(n): column.kind for n, column in enumerate(columns)}
         self.names = {str(n): ".".join(path) for n, path in enumerate(named)}
@@ -219,7 +240,6 @@ class Statistics(Photograph):
         if self.kind in QUANTILES:
             group_quantiles(node, number, self.options, found)
             return found
-        names = self.dtype.names or ()
         states = self._states(node, number) if len(found) else {}
         errors = FloatErrors()
         for name, state in states.items():
@@ -227,26 +247,24 @@ class Statistics(Photograph):
             with errors.noting_in(kind):
                 value = np.asarray(grouping_of(kind, own).finish(state, self.options))
                 found[name] = value.reshape(found[name].shape)
+            if _mask(name) in (found.dtype.names or ()):
+                found[_mask(name)] = there_are(state)
         errors.report()
-        assert len(states) in (0, len(names))
         return found
 
     def _states(self, node: Node, number: Any) -> dict[str, State]:
         """Return what the rows of each group contribute to the statistic of each field."""
-        names = self.dtype.names or ()
-        parts = {name: field(node, name) for name in names}
+        parts = {name: field(node, name) for name in self.kinds}
         kinds = {
             name: grouping_of(self.kinds[name], known_dtype(part)) for name, part in parts.items()
         }
-        masks = {
-            name: field(node, f"mask {name}") for name in names if f"mask {name}" in node.fields
-        }
+        masks = {name: field(node, _mask(name)) for name in parts if _mask(name) in node.fields}
         count = len(self.groups.table)
 
         def grouped(rows: slice) -> tuple[np.ndarray, dict[str, State]]:
             block = Block(number(rows), count, rows.start or 0)
             with np.errstate(all="ignore"):
-                return block.sizes, {name: contributed(name, block, rows) for name in names}
+                return block.sizes, {name: contributed(name, block, rows) for name in parts}
 
         def contributed(name: str, block: Block, rows: slice) -> State:
             values = _values(parts[name], masks.get(name), rows)

@@ -120,17 +120,24 @@ def _second(state: State, options: dict[str, Any]) -> Any:
 
 
 def _extreme_of_some(state: State, options: dict[str, Any]) -> Any:
-    """Return the extremes of what is present, NaN or NaT where nothing is."""
+    """Return the extremes of what is present, NaN or NaT where nothing is.
+
+    Where other data have no value, `there_are` tells.
+    """
     count, found = state
     gone = np.broadcast_to(count == 0, found.shape)
-    if not gone.any():
+    if found.dtype.kind not in "fcmM" or not gone.any():
         return found
     warn("All-NaN slice encountered")
-    if found.dtype.kind not in "fcmM":
-        found = found.astype(np.float64)
     return np.where(
         gone, np.array("NaT" if found.dtype.kind in "mM" else "nan", found.dtype), found
     )
+
+
+def there_are(state: State) -> np.ndarray:
+    """Return for each group whether its rows have an extreme."""
+    found: np.ndarray = np.any(state[0] > 0, axis=1)
+    return found
 
 
 def _place_part(ufunc: np.ufunc) -> Part:

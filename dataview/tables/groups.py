@@ -247,8 +247,8 @@ class Grouped:
     def _statistic(self, kind: str, **options: Any) -> Any:
         node, keys, groups, *_ = self._rows
         columns, left = columns_of(node, kind, options, self._names)
-        found = statistics_of(keys, groups.found(), columns, kind, options)
-        whole = record({**self._labels(), **nested(found)}, 1)
+        found, masks = statistics_of(keys, groups.found(), columns, kind, options)
+        whole = record(nested(found, masks, self._labels()), 1)
         if left:
             names = {".".join(path): why for path, why in left.items()}
             told = {name: f"has no {kind} of groups, since it {why}" for name, why in names.items()}

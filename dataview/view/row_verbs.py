@@ -108,15 +108,16 @@ class RowVerbs(BaseView):
         [[4, 5, 6], [2, 3], [0, 1]]
         """
         if groups is not None and by is None:
-            rows = _labels(self, groups)
-            parts = samplers.group_folds(node_of(self), rows, k, seed, validation)
+            labels = _late_labels(self, groups)
+            parts = samplers.group_folds(node_of(self), labels, k, seed, validation)
         elif groups is not None or k is None:
             raise ValueError(
                 "give _folds a number k, optionally with by=, or give groups= without by="
             )
         else:
-            labels = None if by is None else _late_labels(self, by)
-            parts = samplers.folds(node_of(self), k, seed, labels, validation)
+            parts = samplers.folds(
+                node_of(self), k, seed, None if by is None else _late_labels(self, by), validation
+            )
         return [tuple(map(viewed, fold)) for fold in parts]
 
     def _repeat(self, n: float = math.inf) -> Self:
